@@ -4,12 +4,12 @@ mod builder;
 mod config;
 pub(crate) mod crd;
 pub(crate) mod error;
+mod handler_builder;
 pub(crate) mod installation;
 mod once;
 pub mod operator;
 pub(crate) mod review;
 mod run;
-mod staged;
 mod states;
 
 use std::collections::BTreeSet;
@@ -41,12 +41,12 @@ pub(crate) use builder::Sample;
 #[cfg(not(all(feature = "cli", feature = "apiserver")))]
 use builder::Sample;
 pub use builder::{All, Builder, CustomKind, KindExt, MakeSource, MapFn, Source};
-use builder::{KeyStream, MakeCrd, Parts, Relation};
+use builder::{DynController, KeyStream, MakeCrd, Relation};
 pub(crate) use config::Config;
 use config::Leases;
 pub use config::MetricsCompat;
+pub use handler_builder::{HandlerBuilder, TypedHandler};
 pub(crate) use run::{Process, Runner};
-pub use staged::{Called, Staged};
 pub(crate) use states::States;
 
 /// Calls a handler for each object of a kind. An [`Operator`](crate::Operator)
@@ -88,7 +88,7 @@ pub struct Controller {
     crd: Option<MakeCrd>,
     #[cfg_attr(not(all(feature = "cli", feature = "apiserver")), expect(dead_code, reason = "for `dev`"))]
     samples: Vec<Sample>,
-    parts: Arc<dyn Parts>,
+    parts: Arc<dyn DynController>,
 }
 
 impl Controller {

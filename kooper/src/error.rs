@@ -13,7 +13,7 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
-use crate::error::refusal::{Cause, Refusal};
+use crate::error::refusal::{ApiStatus, Cause};
 
 /// Any error, boxed. The errors that handlers return are converted to it.
 pub type BoxError = Box<dyn StdError + Send + Sync>;
@@ -165,7 +165,7 @@ pub(crate) fn retry_hint(error: &(dyn StdError + 'static), namespace: Option<&st
     if let Some(hint) = marks(error).find_map(|marked| marked.hint) {
         return hint;
     }
-    let Some(refusal) = Refusal::behind(error) else { return RetryHint::Backoff };
+    let Some(refusal) = ApiStatus::behind(error) else { return RetryHint::Backoff };
     match refusal.cause {
         // No retry helps: the object goes with its namespace. Another namespace may be created again.
         Cause::NamespaceTerminating if namespace.is_some_and(|own| refusal.is_about(own)) => RetryHint::Never,

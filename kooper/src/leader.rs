@@ -44,7 +44,6 @@ use std::time::Duration;
 use kooper_grammar::lease::{self as timing, TimingError};
 use kooper_grammar::name::{self, NameError};
 
-mod claim;
 mod elector;
 #[cfg(test)]
 mod fake;
@@ -52,6 +51,7 @@ mod fence;
 mod identity;
 mod leadership;
 mod lease;
+mod lease_state;
 mod previous;
 mod scope;
 #[cfg(test)]
@@ -62,14 +62,14 @@ mod tests;
 #[cfg(feature = "cli")]
 mod watchdog;
 
-#[cfg(test)]
-use claim::Lost;
 pub(crate) use elector::{Announce, Announcement, Elector, ElectorOptions};
 pub(crate) use fence::is_fenced;
 pub(crate) use leadership::Leadership;
 #[cfg(feature = "cli")]
 pub(crate) use lease::{MARK, SCOPE};
-pub(crate) use previous::{PreviousLease, Whose};
+#[cfg(test)]
+use lease_state::Lost;
+pub(crate) use previous::{LeaseOwner, PreviousLease};
 #[cfg(test)]
 use status::ElectionStatus;
 #[cfg(feature = "cli")]
@@ -126,7 +126,7 @@ impl LeaderElection {
 
     /// The time between the end of a term and the earliest beginning of another one.
     pub(crate) fn margin(&self) -> Duration {
-        let terms = claim::Terms::new(self.lease_duration, self.renew_deadline, self.retry_period);
+        let terms = lease_state::Terms::new(self.lease_duration, self.renew_deadline, self.retry_period);
         self.lease_duration.saturating_sub(terms.validity)
     }
 

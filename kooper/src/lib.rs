@@ -83,6 +83,8 @@ mod cluster;
 pub mod controller;
 #[cfg(doctest)]
 mod doctests;
+#[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "only the command line has dry runs"))]
+mod dry_run;
 pub mod error;
 mod executor;
 pub mod leader;
@@ -90,8 +92,6 @@ pub mod metrics;
 pub mod object;
 mod program;
 pub mod queue;
-#[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "only the command line has dry runs"))]
-mod rehearsal;
 pub mod testing;
 mod watch;
 

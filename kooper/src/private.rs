@@ -90,7 +90,7 @@ pub mod v1 {
     use crate::call::extract::Argument;
     pub use crate::controller::error::ConfigError;
     pub use crate::controller::{All, Builder, Controller, CustomKind, FailureEvents};
-    use crate::controller::{Called, Staged};
+    use crate::controller::{HandlerBuilder, TypedHandler};
     pub use crate::leader::LeaderElection;
     pub use crate::main;
     pub use crate::object::kind::{Kind, Namespaced};
@@ -179,7 +179,9 @@ pub mod v1 {
     /// Adds an argument to a handler. It is a function, and not a method, so that its path, and
     /// with it the compiler's message, can span the argument's type from the first word to the last.
     #[must_use]
-    pub fn argument<K, O, S, A, T: Argument<O, S, M>, M>(handler: Staged<K, O, S, A>) -> Staged<K, O, S, (A, T)>
+    pub fn argument<K, O, S, A, T: Argument<O, S, M>, M>(
+        handler: HandlerBuilder<K, O, S, A>,
+    ) -> HandlerBuilder<K, O, S, (A, T)>
     where
         K: Kind,
         O: DeserializeOwned + Send + Sync + 'static,
@@ -190,7 +192,7 @@ pub mod v1 {
     }
 
     /// Completes a handler with its return type.
-    pub fn outcome<K, O, S, T: Outcome>(handler: Called<K, O, S, T>) -> Builder<K, O, S> {
+    pub fn outcome<K, O, S, T: Outcome>(handler: TypedHandler<K, O, S, T>) -> Builder<K, O, S> {
         handler.outcome()
     }
 

@@ -7,10 +7,10 @@
 //! the next one, so that no key starves.
 
 mod admission;
-mod barred;
 mod completion;
 mod entries;
 mod entry;
+mod forbidden;
 pub(crate) mod reason;
 mod state;
 mod urgency;
@@ -37,7 +37,7 @@ pub(crate) use admission::{Admission, AdmitAll};
 pub(crate) use completion::{Completion, Returned};
 pub(crate) use urgency::Urgency;
 pub(crate) use waiting::{KeyView, KeyViews};
-pub(crate) use writes::{Echo, Revision, View};
+pub(crate) use writes::{CacheRef, Revision, WriteOrigin};
 
 /// The most entries that are looked at in one step, because the queue is locked
 /// meanwhile.
@@ -223,7 +223,7 @@ impl WorkQueue {
     /// object. The key does not run again before the cache has that version.
     /// `echo` classifies the event of the version. If the write changed nothing,
     /// the version was written by another client.
-    pub(crate) fn record_write(&self, key: &ObjectKey, write: &Revision, echo: Echo) {
+    pub(crate) fn record_write(&self, key: &ObjectKey, write: &Revision, echo: WriteOrigin) {
         self.update(|state, now| state.record_write(key, write, echo, now));
     }
 

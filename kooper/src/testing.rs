@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::call::action::Action;
 use crate::call::events::EventSink;
-use crate::call::extract::Backing;
+use crate::call::extract::ControllerContext;
 use crate::call::handler::Handler;
 use crate::call::plan::Plan;
 use crate::call::settings::GivenSettings;
@@ -256,12 +256,12 @@ impl FakeCluster {
     pub async fn reconcile(&self, controller: &Controller, key: &ObjectKey) -> Result<Action> {
         controller.check_settings(&lock(&self.inner.settings))?;
         let (name, kind, primary) = (controller.name(), controller.kind_info().clone(), controller.primary());
-        let backing = Arc::new(self.backing(name, kind, primary, controller.plan()));
-        let found = backing.cache(primary).get(key);
+        let context = Arc::new(self.context(name, kind, primary, controller.plan()));
+        let found = context.cache(primary).get(key);
         let object = found
             .ok_or_else(|| format!("the cluster has no {} `{key}`: add it with `put` first", controller.kind()))?;
         let call = call(name, key.clone(), 1, CancellationToken::new());
-        controller.call_once(backing, self.inner.states.clone(), object, call).await
+        controller.call_once(context, self.inner.states.clone(), object, call).await
     }
 
     /// The requests that were sent, in order.
@@ -299,14 +299,14 @@ impl FakeCluster {
         lock(&self.inner.events).clear();
     }
 
-    fn backing(&self, controller: &str, kind: KindInfo, primary: CacheId, plan: &Plan) -> Backing {
+    fn context(&self, controller: &str, kind: KindInfo, primary: CacheId, plan: &Plan) -> ControllerContext {
         let own = (primary, kind.clone(), self.inner.cache(&kind));
         let others = plan.caches().map(|request| {
             let cache = self.inner.cache(&request.kind);
             (request.id, request.kind.clone(), request.id.selected.map_or(cache.clone(), |only| cache.selecting(only)))
         });
         let caches = [own].into_iter().chain(others).collect();
-        Backing {
+        ControllerContext {
             installation: "test".into(),
             controller: controller.into(),
             client: Some(self.client()),
@@ -314,7 +314,7 @@ impl FakeCluster {
             subsets: plan.subsets().clone(),
             events: EventSink::recorded(self.inner.events.clone()),
             settings: lock(&self.inner.settings).clone(),
-            ..Backing::detached(kind, primary, caches)
+            ..ControllerContext::detached(kind, primary, caches)
         }
     }
 }

@@ -6,7 +6,7 @@
 use kooper_tests::layers::{CRATES, circles, imports};
 
 /// The folders in order, as in `docs/contributing/architecture.md`.
-const ROOMS: [&str; 17] = [
+const FOLDERS: [&str; 17] = [
     "error",
     "clock",
     "backoff",
@@ -17,7 +17,7 @@ const ROOMS: [&str; 17] = [
     "watch",
     "leader",
     "queue",
-    "rehearsal",
+    "dry_run",
     "call",
     "controller",
     "cluster",
@@ -29,9 +29,9 @@ const ROOMS: [&str; 17] = [
 /// The other modules of the crate's root: its own file, and the code of the documentation.
 const ROOT: [&str; 2] = ["lib", "doctests"];
 
-fn position(room: &str) -> usize {
-    let found = ROOMS.iter().position(|known| *known == room);
-    found.unwrap_or_else(|| panic!("`{room}` is not a folder of the runtime: put the file into one of {ROOMS:?}"))
+fn position(folder: &str) -> usize {
+    let found = FOLDERS.iter().position(|known| *known == folder);
+    found.unwrap_or_else(|| panic!("`{folder}` is not a folder of the runtime: put the file into one of {FOLDERS:?}"))
 }
 
 #[test]

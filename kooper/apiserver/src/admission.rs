@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
 use crate::meta;
-use crate::status::{Refusal, details};
+use crate::status::{StatusError, details};
 
 /// NamespaceLifecycle: nothing is created in a namespace that is absent or going.
 pub(crate) fn check_namespace(
@@ -24,11 +24,11 @@ pub(crate) fn check_namespace(
     kind: &Kind,
     namespace: Option<&str>,
     object: &Value,
-) -> Result<(), Refusal> {
+) -> Result<(), StatusError> {
     let Some(namespace) = namespace else { return Ok(()) };
     let Some(namespaces) = cluster.kind("", "v1", "namespaces") else { return Ok(()) };
     let Some(found) = namespaces.table.get(namespace) else {
-        return Err(Refusal::not_found(&namespaces, namespace));
+        return Err(StatusError::not_found(&namespaces, namespace));
     };
     let found = found.value();
     if !meta::is_deleting(&found) && found["status"]["phase"] != "Terminating" {
@@ -44,7 +44,7 @@ pub(crate) fn check_namespace(
 }
 
 /// Completes a new object, or refuses it.
-pub(crate) fn create(cluster: &Arc<Cluster>, kind: &Kind, object: &mut Value) -> Result<(), Refusal> {
+pub(crate) fn create(cluster: &Arc<Cluster>, kind: &Kind, object: &mut Value) -> Result<(), StatusError> {
     if kind.custom.is_some() {
         return Ok(());
     }
@@ -72,7 +72,12 @@ pub(crate) fn create(cluster: &Arc<Cluster>, kind: &Kind, object: &mut Value) ->
 }
 
 /// Completes the next state of an object, or refuses it.
-pub(crate) fn update(cluster: &Arc<Cluster>, kind: &Kind, object: &mut Value, present: &Value) -> Result<(), Refusal> {
+pub(crate) fn update(
+    cluster: &Arc<Cluster>,
+    kind: &Kind,
+    object: &mut Value,
+    present: &Value,
+) -> Result<(), StatusError> {
     if kind.custom.is_some() {
         return Ok(());
     }
@@ -100,7 +105,7 @@ pub(crate) fn judge(
     object: &Value,
     present: Option<&Value>,
     dry_run: bool,
-) -> Result<(), Refusal> {
+) -> Result<(), StatusError> {
     let limited = kind.custom.is_none()
         && kind.group.is_empty()
         && match kind.kind.as_str() {
@@ -116,7 +121,7 @@ pub(crate) fn judge(
 }
 
 /// `PodResizeValidator`: the containers of a pod are resized on a node that exists.
-pub(crate) fn resize(cluster: &Arc<Cluster>, kind: &Kind, pod: &Value) -> Result<(), Refusal> {
+pub(crate) fn resize(cluster: &Arc<Cluster>, kind: &Kind, pod: &Value) -> Result<(), StatusError> {
     let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
     let absent = cluster.kind("", "v1", "nodes").is_some_and(|nodes| nodes.table.get(node).is_none());
     if node.is_empty() || !absent {
@@ -126,22 +131,22 @@ pub(crate) fn resize(cluster: &Arc<Cluster>, kind: &Kind, pod: &Value) -> Result
 }
 
 /// A refusal that names the object as far as it has a name.
-fn forbidden(kind: &Kind, object: &Value, why: impl Display) -> Refusal {
+fn forbidden(kind: &Kind, object: &Value, why: impl Display) -> StatusError {
     // A new object may have a generated name by now, which no client knows.
     let names = [meta::text(object, "generateName"), meta::text(object, "name")];
     refused(kind, names.into_iter().find(|name| !name.is_empty()).unwrap_or("Unknown"), why)
 }
 
 /// A refusal of an object that was complete and valid: its name may be a generated one.
-fn not_admitted(kind: &Kind, object: &Value, why: impl Display) -> Refusal {
+fn not_admitted(kind: &Kind, object: &Value, why: impl Display) -> StatusError {
     refused(kind, meta::text(object, "name"), why)
 }
 
-fn refused(kind: &Kind, name: &str, why: impl Display) -> Refusal {
+fn refused(kind: &Kind, name: &str, why: impl Display) -> StatusError {
     let resource =
         if kind.group.is_empty() { kind.resource.clone() } else { format!("{}.{}", kind.resource, kind.group) };
     let message = format!("{resource} {name:?} is forbidden: {why}");
-    Refusal::forbidden(message, details(name, &kind.group, &kind.resource))
+    StatusError::forbidden(message, details(name, &kind.group, &kind.resource))
 }
 
 /// All objects of a cluster-scoped kind.
@@ -209,7 +214,7 @@ fn set_default_class(cluster: &Arc<Cluster>, object: &mut Value, group: &str, re
 }
 
 /// There is one default priority class at most.
-fn check_only_default(cluster: &Arc<Cluster>, kind: &Kind, class: &Value) -> Result<(), Refusal> {
+fn check_only_default(cluster: &Arc<Cluster>, kind: &Kind, class: &Value) -> Result<(), StatusError> {
     if class["globalDefault"] != true {
         return Ok(());
     }

@@ -8,20 +8,20 @@ use std::sync::Arc;
 use serde_json::json;
 
 pub(crate) use self::impersonation::impersonated;
-use self::rbac::Asked;
+use self::rbac::Attributes;
 use crate::cluster::Cluster;
 use crate::http::Request;
 use crate::identity::{AUDIENCE, Granted, User};
 use crate::route::Target;
-use crate::status::{Refusal, details};
+use crate::status::{StatusError, details};
 
 /// The user whose token the request carries.
-pub(crate) fn user(cluster: &Cluster, request: &Request) -> Result<User, Refusal> {
+pub(crate) fn user(cluster: &Cluster, request: &Request) -> Result<User, StatusError> {
     let mut words = request.header(http::header::AUTHORIZATION).unwrap_or_default().split_whitespace();
     match (words.next(), words.next()) {
         (Some(scheme), Some(token)) if scheme.eq_ignore_ascii_case("bearer") => {
             let known = user_of_token(cluster, token, &[AUDIENCE.to_owned()]);
-            known.map(|(user, _)| user).map_err(|_| Refusal::unauthorized())
+            known.map(|(user, _)| user).map_err(|_| StatusError::unauthorized())
         }
         // Another scheme identifies no one.
         _ => Ok(User::anonymous()),
@@ -96,27 +96,36 @@ fn account(granted: &Granted, cluster: &Cluster) -> Result<User, String> {
 }
 
 /// Refuses what the user may not do with a resource.
-pub(crate) fn check_resource(cluster: &Arc<Cluster>, user: &User, verb: &str, target: &Target) -> Result<(), Refusal> {
-    if rbac::allows(cluster, user, &Asked::of(verb, target)) { Ok(()) } else { Err(denied(user, verb, target, "")) }
+pub(crate) fn check_resource(
+    cluster: &Arc<Cluster>,
+    user: &User,
+    verb: &str,
+    target: &Target,
+) -> Result<(), StatusError> {
+    if rbac::allows(cluster, user, &Attributes::of(verb, target)) {
+        Ok(())
+    } else {
+        Err(denied(user, verb, target, ""))
+    }
 }
 
 /// The refusal of what a user may not do with a resource, with a reason where there is one.
-fn denied(user: &User, verb: &str, target: &Target, why: &str) -> Refusal {
+fn denied(user: &User, verb: &str, target: &Target, why: &str) -> StatusError {
     let name = target.name.as_deref().unwrap_or_default();
     let subject =
         if target.group.is_empty() { target.resource.clone() } else { format!("{}.{}", target.resource, target.group) };
     let what =
         if name.is_empty() { format!("{subject} is forbidden") } else { format!("{subject} {name:?} is forbidden") };
     let why = if why.is_empty() { String::new() } else { format!(": {why}") };
-    let message = format!("{what}: {}{why}", Asked::of(verb, target).denied(user));
-    Refusal::forbidden(message, details(name, &target.group, &target.resource))
+    let message = format!("{what}: {}{why}", Attributes::of(verb, target).denied(user));
+    StatusError::forbidden(message, details(name, &target.group, &target.resource))
 }
 
 /// Refuses a path that is not a resource.
-pub(crate) fn check_path(cluster: &Arc<Cluster>, user: &User, verb: &str, path: &str) -> Result<(), Refusal> {
+pub(crate) fn check_path(cluster: &Arc<Cluster>, user: &User, verb: &str, path: &str) -> Result<(), StatusError> {
     if rbac::allows_path(cluster, user, verb, path) {
         return Ok(());
     }
     let message = format!("forbidden: User {:?} cannot {verb} path {path:?}", user.name());
-    Err(Refusal::forbidden(message, json!({})))
+    Err(StatusError::forbidden(message, json!({})))
 }

@@ -176,6 +176,6 @@ fn complete(
     let mut object = fields::created(cluster, kind, "", object, writer);
     fields::drop_empty(&mut object);
     prepare::create(kind, &mut object, Allocation::Made).ok()?;
-    prepare::store(kind, &mut object);
+    prepare::canonicalize(kind, &mut object);
     Some(object)
 }

@@ -9,7 +9,7 @@ use crate::cluster::Cluster;
 use crate::http::accept::{self, Encoding};
 use crate::http::{Answer, Request};
 use crate::kinds::{Kind, Subresource};
-use crate::status::Refusal;
+use crate::status::StatusError;
 use crate::verbs::Media;
 
 /// The Kubernetes version whose behaviour is served.
@@ -42,7 +42,7 @@ fn aggregated_encoding(request: &Request) -> Option<Encoding> {
     preferred.flatten()
 }
 
-pub(crate) fn core(cluster: &Arc<Cluster>, request: &Request) -> Result<Answer, Refusal> {
+pub(crate) fn core(cluster: &Arc<Cluster>, request: &Request) -> Result<Answer, StatusError> {
     if let Some(encoding) = aggregated_encoding(request) {
         return aggregated(cluster, &[String::new()], encoding);
     }
@@ -55,7 +55,7 @@ pub(crate) fn core(cluster: &Arc<Cluster>, request: &Request) -> Result<Answer, 
     Ok(Answer::json(StatusCode::OK, &versions))
 }
 
-pub(crate) fn groups(cluster: &Arc<Cluster>, request: &Request) -> Result<Answer, Refusal> {
+pub(crate) fn groups(cluster: &Arc<Cluster>, request: &Request) -> Result<Answer, StatusError> {
     let names = group_names(cluster);
     if let Some(encoding) = aggregated_encoding(request) {
         return aggregated(cluster, &names, encoding);
@@ -65,7 +65,7 @@ pub(crate) fn groups(cluster: &Arc<Cluster>, request: &Request) -> Result<Answer
     Ok(Answer::json(StatusCode::OK, &json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})))
 }
 
-pub(crate) fn group(cluster: &Arc<Cluster>, request: &Request, name: &str) -> Result<Answer, Refusal> {
+pub(crate) fn group(cluster: &Arc<Cluster>, request: &Request, name: &str) -> Result<Answer, StatusError> {
     if name.is_empty() || !cluster.kinds().serves_group(name) {
         return Ok(Answer::no_page());
     }
@@ -111,11 +111,11 @@ pub(crate) fn resources(
     request: &Request,
     group: &str,
     version: &str,
-) -> Result<Answer, Refusal> {
+) -> Result<Answer, StatusError> {
     let kinds = cluster.kinds();
     if !kinds.serves_group_version(group, version) {
         let builtin = group.is_empty() || kinds.iter().any(|kind| kind.group == group && kind.custom.is_none());
-        return if builtin { Err(Refusal::unknown_resource()) } else { Ok(Answer::no_page()) };
+        return if builtin { Err(StatusError::unknown_resource()) } else { Ok(Answer::no_page()) };
     }
     Media::check_plain(request)?;
     let mut resources = Vec::new();
@@ -154,7 +154,7 @@ pub(crate) fn resources(
     Ok(Answer::json(StatusCode::OK, &list))
 }
 
-fn aggregated(cluster: &Arc<Cluster>, groups: &[String], encoding: Encoding) -> Result<Answer, Refusal> {
+fn aggregated(cluster: &Arc<Cluster>, groups: &[String], encoding: Encoding) -> Result<Answer, StatusError> {
     let kinds = cluster.kinds();
     let items: Vec<_> = groups
         .iter()

@@ -18,7 +18,7 @@ use crate::patch::schema::Schema;
 use crate::patch::versions::{OneVersion, Versions};
 use crate::patch::{managed, noop, zero};
 use crate::schema::Typed;
-use crate::status::{Refusal, details};
+use crate::status::{StatusError, details};
 use crate::{registry, time};
 
 /// All versions in which a kind is served.
@@ -172,7 +172,7 @@ pub(crate) fn applied(
     config: &Value,
     writer: &str,
     force: bool,
-) -> Result<Value, Refusal> {
+) -> Result<Value, StatusError> {
     let result = with(cluster, kind, subresource, |fields| {
         fields.apply(present.unwrap_or(fields.zero), config, writer, force, &time::now())
     });
@@ -197,7 +197,7 @@ pub(crate) enum ScaleWrite<'a> {
 }
 
 /// The Scale of an object with the owners of what it shows.
-pub(crate) fn scale(cluster: &Cluster, kind: &Kind, object: &Value, scale: &Value) -> Result<Value, Refusal> {
+pub(crate) fn scale(cluster: &Cluster, kind: &Kind, object: &Value, scale: &Value) -> Result<Value, StatusError> {
     let mut owned = scale.clone();
     let owners =
         scale::to_scale(managed::of(object), &replicas_paths(cluster, kind)).map_err(|why| unreadable(&why))?;
@@ -212,8 +212,8 @@ fn replicas_paths(cluster: &Cluster, kind: &Kind) -> ReplicasPaths {
     same.map(|kind| (kind.api_version(), replicas_path(kind))).collect()
 }
 
-fn unreadable(why: &str) -> Refusal {
-    Refusal::internal(format!("Internal error occurred: {why}"))
+fn unreadable(why: &str) -> StatusError {
+    StatusError::internal(format!("Internal error occurred: {why}"))
 }
 
 /// Writes to the scale of an object: the Scale that results, and the `managedFields` of the object.
@@ -224,7 +224,7 @@ pub(crate) fn scaled(
     scale: &Value,
     write: ScaleWrite<'_>,
     writer: &str,
-) -> Result<(Value, Vec<Value>), Refusal> {
+) -> Result<(Value, Vec<Value>), StatusError> {
     let paths = replicas_paths(cluster, kind);
     let live = self::scale(cluster, kind, object, scale)?;
     let (typed, zero) = &*SCALE;
@@ -272,11 +272,11 @@ fn replicas_path(kind: &Kind) -> Option<Path> {
     Some(Path::of_fields(&specified.split('.').filter(|part| !part.is_empty()).collect::<Vec<_>>()))
 }
 
-fn refusal(error: &ApplyError) -> Refusal {
+fn refusal(error: &ApplyError) -> StatusError {
     let message = error.to_string();
     match error {
-        ApplyError::BadRequest(_) => Refusal::bad_request(message),
-        ApplyError::Mismatch(_) => Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "", message),
+        ApplyError::BadRequest(_) => StatusError::bad_request(message),
+        ApplyError::Mismatch(_) => StatusError::new(StatusCode::INTERNAL_SERVER_ERROR, "", message),
         ApplyError::Conflict(conflicts) => {
             let causes = conflicts.iter().map(|conflict| {
                 json!({
@@ -287,7 +287,7 @@ fn refusal(error: &ApplyError) -> Refusal {
             });
             let mut about = details("", "", "");
             about["causes"] = causes.collect();
-            Refusal::new(StatusCode::CONFLICT, "Conflict", message).with_details(about)
+            StatusError::new(StatusCode::CONFLICT, "Conflict", message).with_details(about)
         }
     }
 }

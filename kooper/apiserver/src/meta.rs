@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use crate::cause::Cause;
 use crate::form;
 use crate::kinds::Kind;
-use crate::status::Refusal;
+use crate::status::StatusError;
 
 /// Members of `metadata`; others are dropped.
 const KNOWN: [&str; 15] = [
@@ -71,7 +71,7 @@ pub(crate) fn emptied(object: &Value) -> Vec<String> {
 /// Drops unknown and empty members, and refuses those of a wrong type.
 ///
 /// The answer are the paths of those that are unknown.
-pub(crate) fn normalize(kind: &Kind, object: &mut Value) -> Result<Vec<String>, Refusal> {
+pub(crate) fn normalize(kind: &Kind, object: &mut Value) -> Result<Vec<String>, StatusError> {
     let wrong = |found: &Value, path: &str, wanted: &str| {
         let found = match found {
             Value::Number(_) => "number",
@@ -87,7 +87,7 @@ pub(crate) fn normalize(kind: &Kind, object: &mut Value) -> Result<Vec<String>, 
             (_, true) => format!("struct field ObjectMeta.{}", path.trim_start_matches("metadata.")),
             (_, false) => format!("struct field ObjectMeta.{path}"),
         };
-        Refusal::bad_request(format!(
+        StatusError::bad_request(format!(
             "{} in version {:?} cannot be handled as a {}: json: cannot unmarshal {found} into Go {place} of type \
              {wanted}",
             kind.kind, kind.version, kind.kind

@@ -7,12 +7,12 @@ use serde_json::Value;
 use crate::cause::Cause;
 use crate::kinds::{Kind, split_group_version};
 use crate::registry::{self, Allocation, Update};
-use crate::status::Refusal;
+use crate::status::StatusError;
 use crate::store::Traits;
 use crate::{defaults, meta};
 
 /// Readies a new object.
-pub(crate) fn create(kind: &Kind, object: &mut Value, allocation: Allocation) -> Result<(), Refusal> {
+pub(crate) fn create(kind: &Kind, object: &mut Value, allocation: Allocation) -> Result<(), StatusError> {
     if let Some(definition) = &kind.custom {
         if definition.has_status {
             drop(object.as_object_mut().and_then(|entries| entries.remove("status")));
@@ -26,7 +26,7 @@ pub(crate) fn create(kind: &Kind, object: &mut Value, allocation: Allocation) ->
 }
 
 /// Makes a valid object what it is when it is read.
-pub(crate) fn store(kind: &Kind, object: &mut Value) {
+pub(crate) fn canonicalize(kind: &Kind, object: &mut Value) {
     match kind.custom {
         Some(_) => crate::schema::whole_numbers(object),
         None => defaults::fill(kind, object),
@@ -45,7 +45,7 @@ pub(crate) fn check_type(
     object: &Value,
     present: Option<&Value>,
     metadata: &[Cause],
-) -> Result<(), Refusal> {
+) -> Result<(), StatusError> {
     let Some(definition) = &kind.custom else { return Ok(()) };
     let mut causes = Vec::new();
     for (key, expected) in [("kind", kind.kind.clone()), ("apiVersion", kind.api_version())] {
@@ -65,13 +65,13 @@ pub(crate) fn check_type(
 }
 
 /// The refusal of an object. One of a custom kind has the type that the client has sent.
-pub(crate) fn invalid(kind: &Kind, sent: &Value, name: &str, causes: &[Cause]) -> Refusal {
+pub(crate) fn invalid(kind: &Kind, sent: &Value, name: &str, causes: &[Cause]) -> StatusError {
     if kind.custom.is_none() {
-        return Refusal::invalid_object(kind, name, causes);
+        return StatusError::invalid_object(kind, name, causes);
     }
     let text = |key: &str| sent[key].as_str().unwrap_or_default();
     let (group, _) = split_group_version(text("apiVersion"));
-    Refusal::invalid(&group, text("kind"), name, causes)
+    StatusError::invalid(&group, text("kind"), name, causes)
 }
 
 /// What the kind warns of: fields without effect, and finalizers of custom objects that may be those of others.
@@ -114,7 +114,7 @@ pub(crate) fn shown<'a>(kind: &Kind, object: &'a Value) -> Cow<'a, Value> {
 }
 
 /// Readies the next state of an object.
-pub(crate) fn update(kind: &Kind, object: &mut Value, update: Update<'_>) -> Result<(), Refusal> {
+pub(crate) fn update(kind: &Kind, object: &mut Value, update: Update<'_>) -> Result<(), StatusError> {
     if kind.custom.is_some() {
         return Ok(());
     }

@@ -4,7 +4,7 @@ use kooper_protobuf::watch::{Event, write_frame};
 use kooper_protobuf::{EncodeError, Envelope};
 use serde_json::{Value, json};
 
-use crate::status::Refusal;
+use crate::status::StatusError;
 
 pub(crate) use kooper_protobuf::watch::CONTENT_TYPE as WATCH;
 pub(crate) use kooper_protobuf::{CONTENT_TYPE, Kind, List};
@@ -52,14 +52,14 @@ fn kind_of(object: &Value) -> Option<Kind> {
 }
 
 /// An answer's body; `None` where it has no encoding and stays what it is.
-pub(crate) fn write(body: &[u8]) -> Option<Result<Vec<u8>, Refusal>> {
+pub(crate) fn write(body: &[u8]) -> Option<Result<Vec<u8>, StatusError>> {
     let object: Value = serde_json::from_slice(body).ok()?;
     Some(kind_of(&object)?.encode(&object).map_err(|error| refusal(&error)))
 }
 
 /// The refusal of an object that cannot be encoded.
-pub(crate) fn refusal(error: &EncodeError) -> Refusal {
-    Refusal::internal(format!("the object cannot be encoded in protobuf: {error}"))
+pub(crate) fn refusal(error: &EncodeError) -> StatusError {
+    StatusError::internal(format!("the object cannot be encoded in protobuf: {error}"))
 }
 
 /// Makes frames of the lines of a watch.

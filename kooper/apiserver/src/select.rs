@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::http::Query;
 use crate::kinds::Kind;
-use crate::status::Refusal;
+use crate::status::StatusError;
 use crate::store::Object;
 
 /// The label and field selector of a request.
@@ -34,24 +34,24 @@ pub(crate) struct Selectors {
 }
 
 impl Selectors {
-    pub(crate) fn parse(query: &Query) -> Result<Self, Refusal> {
+    pub(crate) fn parse(query: &Query) -> Result<Self, StatusError> {
         let labels = query.get("labelSelector").map(|text| {
             Selector::parse(text)
-                .map_err(|error| Refusal::bad_request(wrong::error(text).unwrap_or_else(|| error.to_string())))
+                .map_err(|error| StatusError::bad_request(wrong::error(text).unwrap_or_else(|| error.to_string())))
         });
         let fields = query.get("fieldSelector").map(|text| {
             // A last comma ends nothing.
             let text = text.strip_suffix(',').filter(|rest| !rest.ends_with('\\')).unwrap_or(text);
             FieldSelector::parse(text).map_err(|_| {
                 let term = text.split(',').find(|term| !term.contains('=')).unwrap_or(text);
-                Refusal::bad_request(format!("invalid selector: '{text}'; can't understand '{term}'"))
+                StatusError::bad_request(format!("invalid selector: '{text}'; can't understand '{term}'"))
             })
         });
         Ok(Self { labels: labels.transpose()?, fields: fields.transpose()? })
     }
 
     /// What they select of a kind; with `name`, only the object of that name.
-    pub(crate) fn of(self, kind: &Kind, name: Option<&str>) -> Result<Selection, Refusal> {
+    pub(crate) fn of(self, kind: &Kind, name: Option<&str>) -> Result<Selection, StatusError> {
         let mut fields = Vec::new();
         for (path, equal, value) in self.fields.iter().flat_map(FieldSelector::terms) {
             fields.push((Selection::field(kind, path)?, equal, value.to_owned()));
@@ -65,7 +65,7 @@ impl Selectors {
 }
 
 impl Selection {
-    fn field(kind: &Kind, path: &str) -> Result<Field, Refusal> {
+    fn field(kind: &Kind, path: &str) -> Result<Field, StatusError> {
         match path {
             "metadata.name" => return Ok(Field::Name),
             "metadata.namespace" if kind.namespaced => return Ok(Field::Namespace),
@@ -73,10 +73,10 @@ impl Selection {
         }
         match kind.fields.iter().position(|known| known == path) {
             Some(index) => Ok(Field::Other(index)),
-            None if kind.fields.is_empty() && kind.custom.is_none() => Err(Refusal::bad_request(format!(
+            None if kind.fields.is_empty() && kind.custom.is_none() => Err(StatusError::bad_request(format!(
                 "{path:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
             ))),
-            None => Err(Refusal::bad_request(format!("field label not supported: {path}"))),
+            None => Err(StatusError::bad_request(format!("field label not supported: {path}"))),
         }
     }
 

@@ -10,7 +10,7 @@ use crate::kinds::Kind;
 
 /// Why a request was not served.
 #[derive(Clone, Debug)]
-pub(crate) struct Refusal {
+pub(crate) struct StatusError {
     pub(crate) code: StatusCode,
     reason: &'static str,
     message: String,
@@ -20,7 +20,7 @@ pub(crate) struct Refusal {
     pub(crate) warnings: Vec<String>,
 }
 
-impl Refusal {
+impl StatusError {
     pub(crate) fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> Self {
         Self { code, reason, message: message.into(), details: None, retry_after: None, warnings: Vec::new() }
     }

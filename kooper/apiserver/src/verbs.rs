@@ -28,12 +28,12 @@ use self::form::Form;
 pub(crate) use self::media::Media;
 pub(crate) use self::options::{FieldValidation, WriteOptions};
 use crate::cluster::Cluster;
-use crate::faults::{Sighting, View};
+use crate::faults::{RequestAttributes, View};
 use crate::http::{Answer, Request};
 use crate::identity::User;
 use crate::kinds::Kind;
 use crate::route::Target;
-use crate::status::Refusal;
+use crate::status::StatusError;
 use crate::store::{Draft, Object};
 use crate::{defaults, prepare, registry};
 
@@ -50,27 +50,27 @@ pub(crate) struct Call<'a> {
 
 impl Call<'_> {
     /// The name under which the store has the object, if there can be one.
-    fn key(&self) -> Result<String, Refusal> {
+    fn key(&self) -> Result<String, StatusError> {
         let name = self.target.name.as_deref().unwrap_or_default();
         match crate::form::path_segment(name).join(";") {
             wrong if wrong.is_empty() => Ok(self.target.key()),
-            wrong => Err(Refusal::bad_request(format!("Name parameter invalid: {name:?}: {wrong}"))),
+            wrong => Err(StatusError::bad_request(format!("Name parameter invalid: {name:?}: {wrong}"))),
         }
     }
 
     /// What this request sees of the watch cache.
     pub(crate) fn view(&self) -> View {
-        self.cluster.faults.view(Sighting::of_resource(self.request, self.user, &self.target))
+        self.cluster.faults.view(RequestAttributes::of_resource(self.request, self.user, &self.target))
     }
 }
 
 /// Serves a request by its method and by the part of the object that it names.
-pub(crate) async fn serve(call: Call<'_>) -> Result<Answer, Refusal> {
+pub(crate) async fn serve(call: Call<'_>) -> Result<Answer, StatusError> {
     let encoding = call.media.encoding;
     answer(call).await?.encoded(encoding)
 }
 
-async fn answer(call: Call<'_>) -> Result<Answer, Refusal> {
+async fn answer(call: Call<'_>) -> Result<Answer, StatusError> {
     let method = &call.request.method;
     let reading = matches!(*method, Method::GET | Method::HEAD);
     if let Some(name) = call.target.subresource.clone() {
@@ -78,7 +78,7 @@ async fn answer(call: Call<'_>) -> Result<Answer, Refusal> {
     }
     // Reviews are answered and never stored.
     if review::is_review(&call.kind) {
-        return if *method == Method::POST { review::review(&call) } else { Err(Refusal::method_not_allowed()) };
+        return if *method == Method::POST { review::review(&call) } else { Err(StatusError::method_not_allowed()) };
     }
     let verb = crate::route::verb(call.request, &call.target);
     let misplaced = match *method {
@@ -87,11 +87,11 @@ async fn answer(call: Call<'_>) -> Result<Answer, Refusal> {
         _ => false,
     };
     if !call.kind.serves(verb) || misplaced || *method == Method::HEAD {
-        return Err(Refusal::method_not_allowed());
+        return Err(StatusError::method_not_allowed());
     }
     match (call.kind.group.as_str(), call.kind.resource.as_str()) {
         ("", "bindings") => return binding::bind_named(&call),
-        ("", "componentstatuses") => return Err(Refusal::not_implemented(&call.kind.resource)),
+        ("", "componentstatuses") => return Err(StatusError::not_implemented(&call.kind.resource)),
         _ => {}
     }
     match verb {
@@ -106,20 +106,20 @@ async fn answer(call: Call<'_>) -> Result<Answer, Refusal> {
         "patch" => patch::patch(&call),
         "delete" => delete::delete(&call),
         "deletecollection" => delete::delete_collection(&call),
-        _ => Err(Refusal::method_not_allowed()),
+        _ => Err(StatusError::method_not_allowed()),
     }
 }
 
-fn subresource(call: &Call<'_>, name: &str) -> Result<Answer, Refusal> {
+fn subresource(call: &Call<'_>, name: &str) -> Result<Answer, StatusError> {
     let Some(subresource) = call.kind.subresource(name) else {
         // A custom kind answers for all of its paths.
         let object = call.target.name.as_deref().unwrap_or_default();
         let custom = call.kind.custom.is_some();
-        return Err(if custom { Refusal::not_found(&call.kind, object) } else { Refusal::unknown_resource() });
+        return Err(if custom { StatusError::not_found(&call.kind, object) } else { StatusError::unknown_resource() });
     };
     let verb = crate::route::verb(call.request, &call.target);
     if !subresource.verbs.iter().any(|other| other == verb) {
-        return Err(Refusal::method_not_allowed());
+        return Err(StatusError::method_not_allowed());
     }
     match (name, verb) {
         ("status" | "ephemeralcontainers" | "resize" | "approval" | "finalize", verb) => match verb {
@@ -135,24 +135,24 @@ fn subresource(call: &Call<'_>, name: &str) -> Result<Answer, Refusal> {
         ("token", _) => token::request(call),
         ("log" | "exec" | "attach" | "portforward" | "proxy", _) => {
             present(call)?;
-            Err(Refusal::bad_request(format!(
+            Err(StatusError::bad_request(format!(
                 "the embedded API server runs no containers: there is nothing to serve for \"{}/{name}\"",
                 call.kind.resource
             )))
         }
-        _ => Err(Refusal::not_implemented(format!("the subresource \"{}/{name}\"", call.kind.resource))),
+        _ => Err(StatusError::not_implemented(format!("the subresource \"{}/{name}\"", call.kind.resource))),
     }
 }
 
-fn get(call: &Call<'_>) -> Result<Answer, Refusal> {
+fn get(call: &Call<'_>) -> Result<Answer, StatusError> {
     let object = present(call)?;
     Ok(answer_object(call, StatusCode::OK, &object))
 }
 
 /// The object that the request names.
-pub(super) fn present(call: &Call<'_>) -> Result<Arc<Object>, Refusal> {
+pub(super) fn present(call: &Call<'_>) -> Result<Arc<Object>, StatusError> {
     let name = call.target.name.as_deref().unwrap_or_default();
-    call.kind.table.get(&call.key()?).ok_or_else(|| Refusal::not_found(&call.kind, name))
+    call.kind.table.get(&call.key()?).ok_or_else(|| StatusError::not_found(&call.kind, name))
 }
 
 /// Answers an object of the store in the form that the client accepts.
@@ -172,7 +172,7 @@ pub(super) fn answer_value(call: &Call<'_>, status: StatusCode, object: &Value) 
 }
 
 /// The answer to a body that was decoded with warnings: what is refused has them, too.
-pub(super) fn warned(answer: Result<Answer, Refusal>, warnings: &[String]) -> Answer {
+pub(super) fn warned(answer: Result<Answer, StatusError>, warnings: &[String]) -> Answer {
     answer.unwrap_or_else(Answer::from).with_warnings(warnings)
 }
 

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use http::{Method, Request as HttpRequest, Response, StatusCode, header};
 
 use crate::cluster::Cluster;
-use crate::faults::{self, Sighting};
+use crate::faults::{self, RequestAttributes};
 use crate::http::accept;
 use crate::http::{Answer, Body, Request};
 use crate::identity::User;
 use crate::route::{self, Route, Target};
-use crate::status::Refusal;
+use crate::status::StatusError;
 use crate::verbs::{self, Call, Media};
 use crate::{auth, controllers, discovery, openapi, registry};
 
@@ -37,7 +37,7 @@ async fn answer(cluster: &Arc<Cluster>, request: &Request) -> io::Result<Answer>
     };
     let route = Route::of(&request.path);
     let faults = &cluster.faults;
-    let sighting = Sighting::of(request, &user, &route, faults.is_armed());
+    let sighting = RequestAttributes::of(request, &user, &route, faults.is_armed());
     faults::serve(faults, sighting, walk(cluster, request, &user, route)).await
 }
 
@@ -53,13 +53,13 @@ async fn walk(cluster: &Arc<Cluster>, request: &Request, user: &User, route: Rou
         return match route {
             Route::Unknown => Answer::no_page(),
             Route::Health => Answer::text(StatusCode::OK, "ok"),
-            _ => Refusal::method_not_allowed().into(),
+            _ => StatusError::method_not_allowed().into(),
         };
     }
     let json = ["application/json".to_owned()];
     let answer = match route {
         Route::Health => Ok(Answer::text(StatusCode::OK, "ok")),
-        Route::Version if !accept::names_any(request.accept(), &json) => Err(Refusal::not_producible(&json)),
+        Route::Version if !accept::names_any(request.accept(), &json) => Err(StatusError::not_producible(&json)),
         Route::Version => Ok(Answer::json(StatusCode::OK, &discovery::version())),
         Route::Core => discovery::core(cluster, request),
         Route::Groups => discovery::groups(cluster, request),
@@ -73,7 +73,7 @@ async fn walk(cluster: &Arc<Cluster>, request: &Request, user: &User, route: Rou
 }
 
 /// The user that the request acts as, if it may do this.
-fn authorize(cluster: &Arc<Cluster>, user: &User, request: &Request, route: &Route) -> Result<User, Refusal> {
+fn authorize(cluster: &Arc<Cluster>, user: &User, request: &Request, route: &Route) -> Result<User, StatusError> {
     let user = auth::impersonated(cluster, user, request, route)?;
     match route {
         Route::Resource(target) => {
@@ -90,17 +90,22 @@ fn authorize(cluster: &Arc<Cluster>, user: &User, request: &Request, route: &Rou
     Ok(user)
 }
 
-async fn resource(cluster: &Arc<Cluster>, request: &Request, user: &User, target: Target) -> Result<Answer, Refusal> {
+async fn resource(
+    cluster: &Arc<Cluster>,
+    request: &Request,
+    user: &User,
+    target: Target,
+) -> Result<Answer, StatusError> {
     let kinds = cluster.kinds();
     if !kinds.serves_group_version(&target.group, &target.version) {
         let builtin = kinds.iter().any(|kind| kind.group == target.group && kind.custom.is_none());
         let known = target.group.is_empty() || builtin;
-        return if known { Err(Refusal::unknown_resource()) } else { Ok(Answer::no_page()) };
+        return if known { Err(StatusError::unknown_resource()) } else { Ok(Answer::no_page()) };
     }
     let Some(kind) = kinds.get(&target.group, &target.version, &target.resource) else {
         // An undefined resource of a custom group has no page.
         let custom = kinds.iter().any(|kind| kind.group == target.group && kind.custom.is_some());
-        return if custom { Ok(Answer::no_page()) } else { Err(Refusal::unknown_resource()) };
+        return if custom { Ok(Answer::no_page()) } else { Err(StatusError::unknown_resource()) };
     };
     // Requests for all namespaces have neither namespace nor name.
     let misplaced = if kind.namespaced {
@@ -113,7 +118,7 @@ async fn resource(cluster: &Arc<Cluster>, request: &Request, user: &User, target
             return Ok(Answer::no_page());
         }
         let all = kind.namespaced && target.name.is_none();
-        return Err(if all { Refusal::method_not_allowed() } else { Refusal::unknown_resource() });
+        return Err(if all { StatusError::method_not_allowed() } else { StatusError::unknown_resource() });
     }
     let verb = route::verb(request, &target);
     if kind.custom.is_none() {

@@ -1,7 +1,7 @@
 //! Patches do what the real server does with them: recorded histories of
 //! requests are replayed.
 //!
-//! `tests/it/patches.rs` runs the same histories, and random ones, on a real
+//! `tests/it/writes/patches.rs` runs the same histories, and random ones, on a real
 //! server, and records its answers.
 
 #[path = "patches/replay.rs"]

@@ -4,6 +4,7 @@
 mod author;
 pub mod by;
 mod conditions;
+mod conflicting_fields;
 mod count;
 mod edit;
 mod entry;
@@ -11,7 +12,6 @@ mod error;
 mod foreign;
 mod grant;
 mod has_status;
-mod heal;
 mod hidden;
 mod history;
 mod owned;
@@ -33,7 +33,7 @@ use futures_util::future::BoxFuture;
 use k8s_openapi::api::core::v1::Pod;
 
 use crate::call::Call;
-use crate::call::extract::{Argument, Backing, Context, InitArgument};
+use crate::call::extract::{Argument, Context, ControllerContext, InitArgument};
 use crate::call::plan::Plan;
 
 pub use crate::call::subset::{All, Subset, SubsetOf};
@@ -56,7 +56,7 @@ pub use verb::{MayRead, Verb};
 /// Access to objects of the kind `T` with the verb `V`. Handlers take one of the
 /// aliases as an argument.
 pub struct Access<T, V> {
-    pub(crate) backing: Arc<Backing>,
+    pub(crate) controller: Arc<ControllerContext>,
     /// The current call; `None` in `init` and map functions.
     pub(crate) call: Option<Call>,
     /// Whether entries that other clients add to a child are removed.
@@ -121,20 +121,25 @@ pub type BoxIterator<T> = Box<dyn Iterator<Item = T> + Send>;
 
 impl<T, V> Access<T, V> {
     /// The access of a controller outside of a call.
-    pub(crate) fn of(backing: &Arc<Backing>) -> Self {
-        Self { backing: backing.clone(), call: None, exclusive: false, kind: PhantomData }
+    pub(crate) fn of(controller: &Arc<ControllerContext>) -> Self {
+        Self { controller: controller.clone(), call: None, exclusive: false, kind: PhantomData }
     }
 }
 
 impl<T, V> Clone for Access<T, V> {
     fn clone(&self) -> Self {
-        Self { backing: self.backing.clone(), call: self.call.clone(), exclusive: self.exclusive, kind: PhantomData }
+        Self {
+            controller: self.controller.clone(),
+            call: self.call.clone(),
+            exclusive: self.exclusive,
+            kind: PhantomData,
+        }
     }
 }
 
 impl<T, V> std::fmt::Debug for Access<T, V> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Access").field("backing", &self.backing).field("call", &self.call).finish()
+        f.debug_struct("Access").field("backing", &self.controller).field("call", &self.call).finish()
     }
 }
 
@@ -145,7 +150,12 @@ impl<O, S, T: 'static, V: Verb<T, M>, M> Argument<O, S, (T, M)> for Access<T, V>
     }
 
     fn extract(context: &Context<O, S>) -> Self {
-        Self { backing: context.backing.clone(), call: Some(context.call.clone()), exclusive: false, kind: PhantomData }
+        Self {
+            controller: context.controller.clone(),
+            call: Some(context.call.clone()),
+            exclusive: false,
+            kind: PhantomData,
+        }
     }
 }
 
@@ -154,8 +164,8 @@ impl<T: 'static, V: Verb<T, M>, M> InitArgument<(T, M)> for Access<T, V> {
         V::plan(plan);
     }
 
-    fn take(backing: &Arc<Backing>) -> Self {
-        Self::of(backing)
+    fn take(controller: &Arc<ControllerContext>) -> Self {
+        Self::of(controller)
     }
 }
 

@@ -1,9 +1,9 @@
 //! The arguments of a handler, each found by its type.
 
 mod arguments;
-mod backing;
 mod caches;
 mod contested;
+mod controller_context;
 mod creations;
 mod kept;
 mod mistaken;
@@ -19,12 +19,16 @@ use crate::call::plan::Plan;
 use crate::call::settings::Settings;
 
 pub(crate) use arguments::{Arguments, DeletedArguments, InitArguments, arities};
-pub use backing::Backing;
-pub(crate) use backing::Written;
 pub(crate) use caches::Caches;
 pub(crate) use contested::Contested;
+pub use controller_context::ControllerContext;
+pub(crate) use controller_context::Written;
 pub(crate) use creations::Creations;
 pub(crate) use kept::KeptEntries;
+
+#[doc(hidden)]
+#[deprecated = "use `ControllerContext`"]
+pub type Backing = ControllerContext;
 
 /// A type that a handler of objects `O` with the state `S` can take as an
 /// argument.
@@ -69,7 +73,7 @@ pub trait InitArgument<M = ()>: Sized + Send + 'static {
     fn plan(plan: &mut Plan);
 
     /// Extracts the argument from what the runtime has for the controller.
-    fn take(backing: &Arc<Backing>) -> Self;
+    fn take(controller: &Arc<ControllerContext>) -> Self;
 }
 
 /// The context of one call, which arguments are extracted from.
@@ -77,7 +81,7 @@ pub struct Context<O, S> {
     pub(crate) object: Arc<O>,
     pub(crate) call: Call,
     pub(crate) state: State<S>,
-    pub(crate) backing: Arc<Backing>,
+    pub(crate) controller: Arc<ControllerContext>,
 }
 
 impl<O, S> std::fmt::Debug for Context<O, S> {
@@ -217,7 +221,7 @@ impl<O, S> Argument<O, S> for Clock {
 impl InitArgument for Clock {
     fn plan(_: &mut Plan) {}
 
-    fn take(_: &Arc<Backing>) -> Self {
+    fn take(_: &Arc<ControllerContext>) -> Self {
         Self::default()
     }
 }
@@ -253,7 +257,7 @@ impl<O, S> Argument<O, S> for Client {
     }
 
     fn extract(context: &Context<O, S>) -> Self {
-        context.backing.client()
+        context.controller.client()
     }
 }
 
@@ -263,8 +267,8 @@ impl InitArgument for Client {
         plan.require_client("`Client`");
     }
 
-    fn take(backing: &Arc<Backing>) -> Self {
-        backing.client()
+    fn take(controller: &Arc<ControllerContext>) -> Self {
+        controller.client()
     }
 }
 
@@ -275,7 +279,7 @@ impl<O, S, T: Send + Sync + 'static> Argument<O, S> for Settings<T> {
     }
 
     fn extract(context: &Context<O, S>) -> Self {
-        context.backing.settings()
+        context.controller.settings()
     }
 }
 
@@ -285,7 +289,7 @@ impl<T: Send + Sync + 'static> InitArgument for Settings<T> {
         plan.require_settings::<T>();
     }
 
-    fn take(backing: &Arc<Backing>) -> Self {
-        backing.settings()
+    fn take(controller: &Arc<ControllerContext>) -> Self {
+        controller.settings()
     }
 }

@@ -13,13 +13,13 @@ use futures_util::future::BoxFuture;
 use crate::call::Call;
 use crate::call::action::Action;
 use crate::call::events::Note;
-use crate::call::extract::{Backing, Written};
-use crate::call::handler::{CallError, Erased};
+use crate::call::extract::{ControllerContext, Written};
+use crate::call::handler::{CallError, DynHandler};
 use crate::call::lookup::{Lookup, UpdateResult};
 use crate::error::BoxError;
 use crate::object::key::ObjectKey;
 use crate::object::{DecodeError, Metadata, Object};
-use crate::queue::Echo;
+use crate::queue::WriteOrigin;
 use crate::watch::store::Cache;
 
 pub(crate) use unremoved::Unremoved;
@@ -108,10 +108,10 @@ impl Finalizers {
 /// A handler whose objects are cleaned up before they are removed.
 pub(crate) struct Finalizing {
     pub(crate) finalizers: Finalizers,
-    pub(crate) handler: Arc<dyn Erased>,
-    pub(crate) cleanup: Arc<dyn Erased>,
+    pub(crate) handler: Arc<dyn DynHandler>,
+    pub(crate) cleanup: Arc<dyn DynHandler>,
     pub(crate) lookup: Lookup,
-    pub(crate) backing: Arc<Backing>,
+    pub(crate) controller: Arc<ControllerContext>,
 }
 
 impl Finalizing {
@@ -179,8 +179,8 @@ impl Finalizing {
                 // After the last one the response is the object as it was before its removal.
                 let removed = finalizers.is_empty() && now.metadata().is_ok_and(|metadata| metadata.is_deleted());
                 let shown = (!removed).then_some(&*now);
-                let written = Written { kind: &self.backing.kind, key, uid: now.uid(), now: shown };
-                self.backing.wrote(key, &written, Echo::Silent);
+                let written = Written { kind: &self.controller.kind, key, uid: now.uid(), now: shown };
+                self.controller.wrote(key, &written, WriteOrigin::Silent);
                 Ok(Some(now))
             }
             UpdateResult::Conflict => self.lookup.get(key).await.map_err(boxed),
@@ -192,7 +192,7 @@ impl Finalizing {
 /// Only the cleanup, for an object that left the selector.
 pub(crate) struct Departing(pub(crate) Arc<Finalizing>);
 
-impl Erased for Departing {
+impl DynHandler for Departing {
     fn call(&self, object: Arc<Object>, call: Call) -> BoxFuture<'static, Result<Action, CallError>> {
         let this = self.0.clone();
         Box::pin(async move { this.clean_up(object, call).await })
@@ -206,7 +206,7 @@ impl Erased for Departing {
 /// The handler and its cleanup, as a worker calls them.
 pub(crate) struct Guarded(pub(crate) Arc<Finalizing>);
 
-impl Erased for Guarded {
+impl DynHandler for Guarded {
     fn call(&self, object: Arc<Object>, call: Call) -> BoxFuture<'static, Result<Action, CallError>> {
         let this = self.0.clone();
         Box::pin(async move { this.handle(object, call).await })
@@ -229,7 +229,7 @@ pub(crate) enum Left {
     /// Nothing.
     Nothing,
     /// To be cleaned up.
-    CleanUp(Arc<Object>, Arc<dyn Erased>),
+    CleanUp(Arc<Object>, Arc<dyn DynHandler>),
     /// To be reported: it keeps our finalizer, and no handler is called for it.
     Abandoned(Arc<Object>),
 }
@@ -238,20 +238,20 @@ impl Unselected {
     /// Reports that an object still has our finalizer, and that no handler is
     /// called for it.
     pub(crate) fn report(&self, object: &Object) {
-        let (backing, own) = (&self.finalizing.backing, &self.finalizing.finalizers.own);
+        let (controller, own) = (&self.finalizing.controller, &self.finalizing.finalizers.own);
         tracing::warn!(
-            controller = %backing.controller, key = %object.key(),
+            controller = %controller.controller, key = %object.key(),
             "the object no longer matches the selector and keeps the finalizer {own}: it is not cleaned up until it matches again or is deleted. With `on_leave = cleanup` it would be cleaned up now"
         );
-        backing.events.report(Note {
-            regarding: backing.reference(object),
+        controller.events.report(Note {
+            regarding: controller.reference(object),
             related: None,
             warning: true,
             reason: "LeftSelector".to_owned(),
             action: "Skip".to_owned(),
             message: format!(
                 "The object no longer matches the selector of the controller {}. It keeps the finalizer {own} and is not handled.",
-                backing.controller
+                controller.controller
             ),
         });
     }

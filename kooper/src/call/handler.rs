@@ -151,7 +151,7 @@ pub(crate) fn wants<O: DeserializeOwned + 'static>(filter: Option<Filter<O>>) ->
 }
 
 /// A handler of any type, as a worker calls it.
-pub(crate) trait Erased: Send + Sync {
+pub(crate) trait DynHandler: Send + Sync {
     fn call(&self, object: Arc<Object>, call: Call) -> BoxFuture<'static, Result<Action, CallError>>;
 
     /// Checks that the object decodes as the type that the handler takes.
@@ -176,7 +176,7 @@ pub(crate) fn deleted_function<O: DeserializeOwned + Send + Sync + 'static>(
 
 pub(crate) struct Typed<O>(pub(crate) HandlerService<O>);
 
-impl<O: DeserializeOwned + Send + Sync + 'static> Erased for Typed<O> {
+impl<O: DeserializeOwned + Send + Sync + 'static> DynHandler for Typed<O> {
     fn call(&self, object: Arc<Object>, call: Call) -> BoxFuture<'static, Result<Action, CallError>> {
         let service = self.0.clone();
         Box::pin(async move {

@@ -12,7 +12,7 @@ use serde::de::IgnoredAny;
 use serde_json::json;
 
 use crate::call::extract::Gone;
-use crate::error::refusal::{Needs, Refusal};
+use crate::error::refusal::{ApiStatus, Needs};
 use crate::error::{BoxError, chain};
 use crate::object::Object;
 use crate::object::key::ObjectKey;
@@ -47,7 +47,7 @@ pub(crate) struct LookupError {
     verb: &'static str,
     resource: String,
     key: ObjectKey,
-    /// The [`Refusal`] of a rejected request, or why there is no response.
+    /// The [`ApiStatus`] of a rejected request, or why there is no response.
     source: BoxError,
 }
 
@@ -133,7 +133,7 @@ impl Lookup {
         let answer = tokio::time::timeout(TIMEOUT, self.client.request_text(request)).await.map_err(silent)?;
         answer.map_err(|error| match error {
             kube::Error::Api(status) if matches!(status.code, 404 | 409) => SendError::Code(status.code),
-            kube::Error::Api(status) => SendError::Other(self.rejected(verb, key, Refusal::of(&status))),
+            kube::Error::Api(status) => SendError::Other(self.rejected(verb, key, ApiStatus::of(&status))),
             error => SendError::Other(self.failed(verb, key, error)),
         })
     }
@@ -153,7 +153,7 @@ impl Lookup {
         LookupError { verb, resource: self.kind.resource(), key: key.clone(), source: source.into() }
     }
 
-    fn rejected(&self, verb: &'static str, key: &ObjectKey, refusal: Refusal) -> LookupError {
+    fn rejected(&self, verb: &'static str, key: &ObjectKey, refusal: ApiStatus) -> LookupError {
         let rule = self.kind.rule(None, &[verb]);
         let refusal = refusal.with_advice(&Needs { rule: &rule, only: None, namespace: key.namespace() });
         self.failed(verb, key, refusal)

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use crate::call::action::Action;
-use crate::call::extract::{Backing, Gone};
+use crate::call::extract::{ControllerContext, Gone};
 use crate::call::finalizer::{Left, Unselected};
 use crate::call::handler::CallError;
 use crate::call::{Call, Tasks};
@@ -45,7 +45,7 @@ const CANCEL_GRACE: Duration = Duration::from_secs(1);
 /// The workers of one controller.
 pub(crate) struct Workers {
     /// The controller: its name, queue, caches and Events.
-    pub(crate) backing: Arc<Backing>,
+    pub(crate) controller: Arc<ControllerContext>,
     pub(crate) functions: Functions,
     pub(crate) limits: Limits,
     pub(crate) reporter: Reporter,
@@ -83,7 +83,7 @@ enum Called {
 impl Workers {
     /// Runs one worker until it is asked to stop.
     pub(crate) async fn work(self: Arc<Self>) {
-        while let Some(Some(item)) = self.tasks.stopping.run_until_cancelled(self.backing.queue.get()).await {
+        while let Some(Some(item)) = self.tasks.stopping.run_until_cancelled(self.controller.queue.get()).await {
             let (key, ticket) = (item.key.clone(), item.ticket);
             // A handler's panic is caught with its call. This one is a filter's or the
             // runtime's, and must not cost a worker.
@@ -109,11 +109,11 @@ impl Workers {
             return;
         }
         let (call, token) = self.call(&item);
-        let (part, uid, future): (_, _, BoxFuture<'static, CallResult>) = match self.backing.own.get(&item.key) {
+        let (part, uid, future): (_, _, BoxFuture<'static, CallResult>) = match self.controller.own.get(&item.key) {
             Some(object) if functions.ignores(&object) => {
                 self.reporter.failing.forget(&item.key);
                 if let Some(unremoved) = &functions.unremoved {
-                    self.tasks.stopping.run_until_cancelled(unremoved.examine(&object, &self.backing)).await;
+                    self.tasks.stopping.run_until_cancelled(unremoved.examine(&object, &self.controller)).await;
                 }
                 self.give_back(&item.key, item.ticket, Completion::Skipped);
                 return;
@@ -139,13 +139,13 @@ impl Workers {
             }
         };
         let attempt = self.attempt(&item, part, uid);
-        if let Some(ended) = self.attend(&attempt, token, future).await {
+        if let Some(ended) = self.run_call(&attempt, token, future).await {
             self.finish(&attempt, &ended);
         }
     }
 
     fn name(&self) -> &Arc<str> {
-        &self.backing.controller
+        &self.controller.controller
     }
 
     /// Whether a call may start. Leadership may lapse for a moment before a
@@ -160,7 +160,7 @@ impl Workers {
     /// Gives a key back to the queue, once; returns when it runs next.
     fn give_back(&self, key: &ObjectKey, ticket: Ticket, completion: Completion) -> Returned {
         let completion = if self.admission.repeats() { completion } else { completion.once() };
-        let returned = self.backing.queue.finish(ticket, completion);
+        let returned = self.controller.queue.finish(ticket, completion);
         self.admission.returned(key);
         returned
     }
@@ -185,7 +185,7 @@ impl Workers {
                 };
                 function(object, gone, call).await.map(Called::Done)
             };
-            let Some(ended) = self.attend(&attempt, token, Box::pin(calling)).await else { return false };
+            let Some(ended) = self.run_call(&attempt, token, Box::pin(calling)).await else { return false };
             if let Err(failure) = ended {
                 attempt.span.in_scope(|| {
                     let text = failure.of(attempt.part);
@@ -197,7 +197,7 @@ impl Workers {
 
     /// The object of a key, selected or not.
     fn object(&self, key: &ObjectKey) -> Option<Arc<Object>> {
-        self.backing.own.get(key).or_else(|| self.functions.unselected()?.all.get(key))
+        self.controller.own.get(key).or_else(|| self.functions.unselected()?.all.get(key))
     }
 
     fn attempt(&self, item: &Item, part: Part, uid: Arc<str>) -> Attempt {
@@ -226,7 +226,7 @@ impl Workers {
 
     /// Runs a call until it ends or its time is over. `None` if it is stuck: its
     /// key is given back when it ends.
-    async fn attend(
+    async fn run_call(
         self: &Arc<Self>,
         attempt: &Attempt,
         token: CancellationToken,
@@ -258,7 +258,7 @@ impl Workers {
         match timeout(self.limits.stuck_after, &mut task).await {
             Ok(ended) => Some(ended_as(ended, failure)),
             Err(_elapsed) => {
-                self.leave(attempt.clone(), task, failure, running).await;
+                self.detach_stuck(attempt.clone(), task, failure, running).await;
                 None
             }
         }
@@ -267,7 +267,13 @@ impl Workers {
     /// Handles a call that does not end. Its key stays locked until it does.
     /// This worker takes the next key meanwhile, unless more calls are stuck
     /// than there are workers.
-    async fn leave(self: &Arc<Self>, attempt: Attempt, task: Task<TaskResult>, failure: Failure, running: busy::Guard) {
+    async fn detach_stuck(
+        self: &Arc<Self>,
+        attempt: Attempt,
+        task: Task<TaskResult>,
+        failure: Failure,
+        running: busy::Guard,
+    ) {
         let stuck = running.leave_behind();
         attempt.span.in_scope(|| {
             tracing::error!(

@@ -27,7 +27,7 @@ use super::error::{ConfigError, ConfigErrorKind};
 use super::states::InitContext;
 use crate::call::action::Action;
 use crate::call::events::FailureEvents;
-use crate::call::extract::{Backing, Context, Removed, State};
+use crate::call::extract::{Context, ControllerContext, Removed, State};
 use crate::call::handler::{Filter, Function, Handler, HandlerService, Init, Input, Middleware};
 use crate::call::plan::Plan;
 use crate::error::BoxError;
@@ -37,7 +37,7 @@ use crate::watch::retriever::{self, Retriever};
 
 pub use crate::call::subset::All;
 pub use map::MapFn;
-pub(crate) use parts::{Handlers, Parts};
+pub(crate) use parts::{DynController, Handlers};
 pub(crate) use related::{KeyStream, MapKeys, Relation};
 pub use related::{MakeSource, Source};
 pub use reliable::CustomKind;
@@ -45,7 +45,7 @@ pub(crate) use reliable::MakeCrd;
 pub(crate) use sample::Sample;
 
 type MakeState<S> = Arc<dyn Fn(InitContext) -> BoxFuture<'static, Result<State<S>, BoxError>> + Send + Sync>;
-type MakeService<O, S> = Box<dyn Fn(State<S>, Arc<Backing>) -> HandlerService<O> + Send + Sync>;
+type MakeService<O, S> = Box<dyn Fn(State<S>, Arc<ControllerContext>) -> HandlerService<O> + Send + Sync>;
 type MakeRetriever = Box<dyn Fn(Option<Client>) -> Result<Arc<dyn retriever::ErasedRetriever>, BoxError> + Send + Sync>;
 type Wrap<O> = Box<dyn Middleware<O>>;
 
@@ -161,8 +161,8 @@ impl<K: Kind, O: Send + Sync + 'static> Builder<K, O> {
         let state: MakeState<S> = Arc::new(move |context: InitContext| {
             let init = init.clone();
             Box::pin(async move {
-                let backing = context.backing.clone();
-                context.states.get_or_build(id, || init.build(&backing)).await.map(State::from)
+                let controller = context.controller.clone();
+                context.states.get_or_build(id, || init.build(&controller)).await.map(State::from)
             })
         });
         Builder { layers: self.layers, when: self.when, ..Builder::with(self.common, state) }
@@ -421,7 +421,7 @@ where
     F: Fn(Context<O, S>) -> BoxFuture<'static, Result<Action, BoxError>> + Send + Sync + 'static,
 {
     let function = Arc::new(function);
-    Box::new(move |state, backing| HandlerService::new(Function { function: function.clone(), state, backing }))
+    Box::new(move |state, controller| HandlerService::new(Function { function: function.clone(), state, controller }))
 }
 
 impl<K, O, S> std::fmt::Debug for Builder<K, O, S> {

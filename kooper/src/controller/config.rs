@@ -13,7 +13,7 @@ use crate::call::finalizer::{Finalizers, Retirement};
 use crate::call::plan::{Need, Plan, Reach};
 use crate::controller::error::{ConfigError, ConfigErrorKind};
 use crate::controller::installation::Installation;
-use crate::leader::{LeaderElection, PreviousLease, Whose};
+use crate::leader::{LeaderElection, LeaseOwner, PreviousLease};
 use crate::object::kind::{Kind, KindInfo};
 use crate::object::sections::Changed;
 use crate::watch::cache_id::CacheRequest;
@@ -209,9 +209,10 @@ impl Config {
         let own = election.lease.clone().unwrap_or_else(|| shared((&installation.program, &self.name)));
         let name = installation.name(&own);
         let previous = |lease: String, whose| PreviousLease { name: lease, whose };
-        let mut all: Vec<_> = installation.instance.iter().map(|_| previous(own.clone(), Whose::NoInstance)).collect();
+        let mut all: Vec<_> =
+            installation.instance.iter().map(|_| previous(own.clone(), LeaseOwner::NoInstance)).collect();
         for names in self.names(&installation.program).skip(1) {
-            let whose = if names.0 == installation.program { Whose::Controller } else { Whose::Program };
+            let whose = if names.0 == installation.program { LeaseOwner::Controller } else { LeaseOwner::Program };
             all.push(previous(installation.name(&shared(names)), whose));
             all.extend(installation.instance.iter().map(|_| previous(shared(names), whose)));
         }

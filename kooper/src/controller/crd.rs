@@ -23,7 +23,7 @@ use serde_json::json;
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
-use crate::error::refusal::{Cause, Refusal};
+use crate::error::refusal::{ApiStatus, Cause};
 
 pub(crate) use advice::{Advice, InstallError};
 use breaking::AllowedBy;
@@ -212,7 +212,7 @@ impl Installer {
         let params = PatchParams { dry_run, ..PatchParams::apply(&self.advice.manager) };
         let mut applied = crds.patch(name, &params, &Patch::Apply(crd)).await;
         if let Err(kube::Error::Api(status)) = &applied
-            && let Cause::FieldManagers(others) = Refusal::of(status).cause
+            && let Cause::FieldManagers(others) = ApiStatus::of(status).cause
         {
             if !others.iter().all(|(who, _)| self.previous.contains(who)) {
                 let others = others.iter().map(|(who, field)| format!("`{who}` (`{field}`)"));
@@ -290,7 +290,7 @@ impl Installer {
 
     fn failed(&self, name: &str, verb: &'static str, error: kube::Error) -> InstallError {
         match error {
-            kube::Error::Api(status) if Refusal::of(&status).cause == Cause::MissingRule => {
+            kube::Error::Api(status) if ApiStatus::of(&status).cause == Cause::MissingRule => {
                 self.advice.forbidden(name, status.message)
             }
             error => InstallError::Api { name: name.to_owned(), verb, error },

@@ -7,9 +7,9 @@ use super::builder::Handlers;
 use super::states::{InitContext, States};
 use crate::call::Call;
 use crate::call::action::Action;
-use crate::call::extract::Backing;
+use crate::call::extract::ControllerContext;
 use crate::call::finalizer::{Finalizing, Guarded};
-use crate::call::handler::{CallError, Erased, Wants};
+use crate::call::handler::{CallError, DynHandler, Wants};
 use crate::call::lookup::Lookup;
 use crate::error::Result;
 use crate::object::Object;
@@ -20,7 +20,7 @@ impl Controller {
     /// result to the caller.
     pub(crate) async fn call_once(
         &self,
-        backing: Arc<Backing>,
+        controller: Arc<ControllerContext>,
         states: Arc<States>,
         object: Arc<Object>,
         call: Call,
@@ -28,8 +28,8 @@ impl Controller {
         if !(self.wants())(&object) {
             return Ok(Action::done());
         }
-        let handlers = self.parts.handlers(InitContext { backing: backing.clone(), states }).await?;
-        let handler: Arc<dyn Erased> = match self.finalizing(&handlers, &backing) {
+        let handlers = self.parts.handlers(InitContext { controller: controller.clone(), states }).await?;
+        let handler: Arc<dyn DynHandler> = match self.finalizing(&handlers, &controller) {
             Some(finalizing) => Arc::new(Guarded(finalizing)),
             None => handlers.handler,
         };
@@ -54,24 +54,28 @@ impl Controller {
     }
 
     /// The handler combined with `cleanup`, if that is set.
-    pub(super) fn finalizing(&self, handlers: &Handlers, backing: &Arc<Backing>) -> Option<Arc<Finalizing>> {
+    pub(super) fn finalizing(
+        &self,
+        handlers: &Handlers,
+        controller: &Arc<ControllerContext>,
+    ) -> Option<Arc<Finalizing>> {
         Some(Arc::new(Finalizing {
             finalizers: self.config.finalizers()?,
             handler: handlers.handler.clone(),
             cleanup: handlers.cleanup.clone()?,
-            lookup: self.lookup(backing)?,
-            backing: backing.clone(),
+            lookup: self.lookup(controller)?,
+            controller: controller.clone(),
         }))
     }
 
     /// Reads single objects of the kind from the API server.
-    pub(super) fn lookup(&self, backing: &Backing) -> Option<Lookup> {
+    pub(super) fn lookup(&self, controller: &ControllerContext) -> Option<Lookup> {
         Some(Lookup {
-            client: backing.client.clone().filter(|_| !self.own_retriever)?,
+            client: controller.client.clone().filter(|_| !self.own_retriever)?,
             kind: self.kind.clone(),
             labels: self.config.labels.clone(),
             fields: self.config.fields.clone(),
-            field_manager: backing.field_manager(),
+            field_manager: controller.field_manager(),
         })
     }
 

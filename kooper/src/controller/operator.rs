@@ -18,6 +18,7 @@ use crate::controller::crd::{Advice, Installer};
 use crate::controller::error::{BuildError, ConfigError, ConfigErrorKind, ControllerError, RunError};
 use crate::controller::installation::Installation;
 use crate::controller::{Controller, Process, Runner};
+use crate::dry_run::Pass;
 use crate::error;
 use crate::executor::Executor;
 use crate::leader;
@@ -25,7 +26,6 @@ use crate::leader;
 use crate::leader::Elected;
 use crate::metrics::health::{Health, Probe};
 use crate::metrics::{MetricsRecorder, NoMetrics, PanicSafe};
-use crate::rehearsal::Pass;
 use crate::watch::informer::SharedWatches;
 
 /// The default time that running handler calls get on shutdown.
@@ -322,7 +322,7 @@ impl Builder {
     /// have no leader election.
     #[cfg(feature = "cli")]
     pub(crate) fn rehearse(mut self, pass: Arc<Pass>) -> Self {
-        self = self.client_layer(pass.rehearsal.layer());
+        self = self.client_layer(pass.dry_run.layer());
         self.pass = Some(pass);
         self
     }

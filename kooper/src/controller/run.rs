@@ -1,8 +1,8 @@
 //! A running controller, from its first list to its drain.
 
 mod crd;
-mod dispatch;
 mod election;
+mod event_handler;
 mod inspect;
 mod namespaces;
 mod pass;
@@ -27,15 +27,16 @@ use super::{Controller, MetricsCompat};
 use crate::backoff::Backoff;
 use crate::call::Tasks;
 use crate::call::events::EventSink;
-use crate::call::extract::{Backing, Contested, Creations, KeptEntries};
+use crate::call::extract::{Contested, ControllerContext, Creations, KeptEntries};
 use crate::call::finalizer::{Guarded, Unremoved, Unselected};
-use crate::call::handler::Erased;
+use crate::call::handler::DynHandler;
 use crate::call::settings::GivenSettings;
 use crate::call::worker::{Busy, Cleanup, Deletions, Failing, Functions, Limits, Reporter, Tombstones, Workers};
 use crate::client::{ClientStack, on_current_runtime};
 use crate::controller::crd::Installer;
 use crate::controller::error::ControllerError;
 use crate::controller::installation::Installation;
+use crate::dry_run::{DryRunTracker, Pass};
 use crate::error::{self, BoxError};
 use crate::executor::{Executor, Task};
 #[cfg(feature = "cli")]
@@ -45,11 +46,10 @@ use crate::metrics::health::{Health, Probe};
 use crate::metrics::{Counter, Gauge, MetricsError, MetricsRecorder};
 use crate::queue::reason::Reason;
 use crate::queue::{Admission, AdmitAll, Lane, QueueOptions, Urgency, WorkQueue};
-use crate::rehearsal::{Pass, Turns};
 use crate::watch::informer::SharedWatches;
 
-use dispatch::{Closing, Gate};
-use inspect::View;
+use event_handler::{Closing, Enqueuer};
+use inspect::ControllerStatus;
 use watching::Watching;
 
 /// The delays between retries of an `init` that fails.
@@ -96,8 +96,8 @@ pub(crate) struct Process {
 pub(crate) struct Runner {
     controller: Controller,
     process: Process,
-    backing: Arc<Backing>,
-    gate: Arc<Gate>,
+    context: Arc<ControllerContext>,
+    gate: Arc<Enqueuer>,
     leadership: Leadership,
     watching: Watching,
     tombstones: Arc<Tombstones>,
@@ -105,10 +105,10 @@ pub(crate) struct Runner {
     busy: Arc<Busy>,
     failing: Arc<Failing>,
     starting: Arc<Starting>,
-    view: Arc<View>,
+    view: Arc<ControllerStatus>,
     admission: Arc<dyn Admission>,
     /// Its part of a dry run.
-    turns: Option<Arc<Turns>>,
+    turns: Option<Arc<DryRunTracker>>,
     /// Background tasks, until the controller ends.
     background: JoinSet<()>,
 }
@@ -137,7 +137,7 @@ impl Runner {
         // The fence, too, belongs to the runtime that no handler blocks.
         let client = process.stack.clone();
         let client = client.map(|stack| stack.with(leadership.fence()).with(on_current_runtime()).client());
-        let backing = Arc::new(Backing {
+        let context = Arc::new(ControllerContext {
             installation: process.installation.to_string().into(),
             controller: name.clone(),
             kind: controller.kind.clone(),
@@ -161,8 +161,8 @@ impl Runner {
             .reporting(controller.plan().reports_failures()),
             settings: process.settings.clone(),
         });
-        let gate = Gate {
-            backing: backing.clone(),
+        let gate = Enqueuer {
+            controller: context.clone(),
             metrics: process.metrics.clone(),
             namespaces: watching.namespaces(),
             open: AtomicBool::new(config.leader.is_none()),
@@ -173,12 +173,12 @@ impl Runner {
         let failing = Arc::new(Failing::new(name.clone()));
         process.health.add(failing.clone());
         // Added here, so that the process is not ready before the controller runs.
-        let starting = Arc::new(Starting::new(&backing));
+        let starting = Arc::new(Starting::new(&context));
         process.health.add(starting.clone());
         // A state whose client is fenced by one Lease is not shared.
         let states = if config.leader.is_some() { Arc::default() } else { process.states.clone() };
-        let view = Arc::new(View {
-            backing: backing.clone(),
+        let view = Arc::new(ControllerStatus {
+            controller: context.clone(),
             namespaces: watching.namespaces(),
             leadership: leadership.clone(),
             identity: config.leader.is_some().then(|| process.identity.clone()),
@@ -194,7 +194,7 @@ impl Runner {
         let runner = Self {
             gate: gate.into(),
             process: process.clone(),
-            backing,
+            context,
             leadership,
             watching,
             controller,
@@ -220,7 +220,7 @@ impl Runner {
     #[cfg(feature = "cli")]
     pub(crate) fn elected(&self) -> Option<Elected> {
         Some(Elected {
-            controller: self.backing.controller.clone(),
+            controller: self.context.controller.clone(),
             leadership: self.leadership.clone(),
             calls: self.busy.clone(),
             margin: self.controller.config.leader.as_ref()?.margin(),
@@ -229,7 +229,7 @@ impl Runner {
 
     /// Until `shutdown` is cancelled and everything has ended.
     pub(crate) async fn run(mut self, shutdown: CancellationToken) -> Result<(), ControllerError> {
-        self.backing.events.run_here();
+        self.context.events.run_here();
         let starting = self.starting.clone();
         let _closing = Closing(self.gate.clone());
         if !self.controller.namespaces().is_empty()
@@ -253,10 +253,10 @@ impl Runner {
         let sources = self.listen(&shutdown);
         let result = match &self.controller.config.leader {
             None => {
-                self.term(&starting, &shutdown, &CancellationToken::new()).await;
+                self.run_term(&starting, &shutdown, &CancellationToken::new()).await;
                 Ok(())
             }
-            Some(_) => self.lead(&starting, &shutdown).await,
+            Some(_) => self.run_elected(&starting, &shutdown).await,
         };
         drop(sources);
         result
@@ -286,7 +286,7 @@ impl Runner {
         for source in self.controller.sources.iter() {
             let Some(mut keys) = source.lock().take() else { continue };
             let (gate, shutdown) = (self.gate.clone(), shutdown.clone());
-            let name = self.backing.controller.clone();
+            let name = self.context.controller.clone();
             let taking = async move {
                 while let Some(Some(key)) = shutdown.run_until_cancelled(keys.next()).await {
                     gate.wake(&key, Lane::Event, Reason::External, Urgency::Now);
@@ -306,17 +306,17 @@ impl Runner {
     /// Runs the workers until `stop` is cancelled and all calls have ended, with a
     /// shorter drain time if `lost` is cancelled. Returns `false` if a call or task
     /// is still running after its abort.
-    async fn term(&self, starting: &Starting, stop: &CancellationToken, lost: &CancellationToken) -> bool {
+    async fn run_term(&self, starting: &Starting, stop: &CancellationToken, lost: &CancellationToken) -> bool {
         let Some(handlers) = stop.run_until_cancelled(self.handlers(starting)).await else {
             // A standby does not build a state.
             starting.over();
             return self.init_ended().await;
         };
-        self.work(handlers, stop, lost).await
+        self.run_workers(handlers, stop, lost).await
     }
 
     /// Runs the workers with these functions, see [`term`](Self::term).
-    async fn work(&self, handlers: Handlers, stop: &CancellationToken, lost: &CancellationToken) -> bool {
+    async fn run_workers(&self, handlers: Handlers, stop: &CancellationToken, lost: &CancellationToken) -> bool {
         let workers = self.workers(handlers);
         let mut running: JoinSet<()> = (0..workers.limits.workers).map(|_| workers.clone().work()).collect();
         stop.cancelled().await;
@@ -339,11 +339,11 @@ impl Runner {
             limit = drain => Some(limit),
         };
         if !lost.is_cancelled() {
-            self.backing.events.drain(EVENTS_GRACE).await;
+            self.context.events.drain(EVENTS_GRACE).await;
         }
         // A call that was stuck before the stop may still run without its worker.
         let Some(limit) = drained else { return self.busy.left_behind() == 0 };
-        tracing::warn!(controller = %workers.backing.controller, calls = self.busy.calls(), "the drain time of {limit:?} is over: the running handler calls are aborted");
+        tracing::warn!(controller = %workers.controller.controller, calls = self.busy.calls(), "the drain time of {limit:?} is over: the running handler calls are aborted");
         tasks.abort.cancel();
         let grace = if lost.is_cancelled() { self.before_the_next_term(ABORT_GRACE) } else { ABORT_GRACE };
         timeout(grace, ended(&mut running, &tasks)).await.is_ok() && self.busy.left_behind() == 0
@@ -357,12 +357,12 @@ impl Runner {
 
     fn workers(&self, handlers: Handlers) -> Arc<Workers> {
         let config = &self.controller.config;
-        let lookup = self.controller.lookup(&self.backing);
-        let (handler, unselected) = match self.controller.finalizing(&handlers, &self.backing) {
+        let lookup = self.controller.lookup(&self.context);
+        let (handler, unselected) = match self.controller.finalizing(&handlers, &self.context) {
             Some(finalizing) => {
                 let unselected = self.watching.unselected();
                 let unselected = unselected.map(|all| Arc::new(Unselected { finalizing: finalizing.clone(), all }));
-                (Arc::new(Guarded(finalizing)) as Arc<dyn Erased>, unselected)
+                (Arc::new(Guarded(finalizing)) as Arc<dyn DynHandler>, unselected)
             }
             None => (handlers.handler, None),
         };
@@ -375,7 +375,7 @@ impl Runner {
             lookup: lookup.filter(|_| config.selected()),
         };
         Arc::new(Workers {
-            backing: self.backing.clone(),
+            controller: self.context.clone(),
             functions: Functions {
                 handler,
                 wants: self.controller.wants(),
@@ -402,7 +402,7 @@ impl Runner {
 
     /// Builds the state and the handler, and retries as long as `init` fails.
     async fn handlers(&self, starting: &Starting) -> Handlers {
-        let context = InitContext { backing: self.backing.clone(), states: self.states.clone() };
+        let context = InitContext { controller: self.context.clone(), states: self.states.clone() };
         starting.begins();
         let mut failures = 0;
         loop {
@@ -471,14 +471,14 @@ async fn ended(workers: &mut JoinSet<()>, tasks: &Tasks) {
 /// Why a controller is not ready: it is starting, or its CRD is not installed.
 struct Starting {
     /// The controller: its name.
-    backing: Arc<Backing>,
+    context: Arc<ControllerContext>,
     /// The reason; `None` when it is ready.
     state: Mutex<Option<String>>,
 }
 
 impl Starting {
-    fn new(backing: &Arc<Backing>) -> Self {
-        let starting = Self { backing: backing.clone(), state: Mutex::default() };
+    fn new(context: &Arc<ControllerContext>) -> Self {
+        let starting = Self { context: context.clone(), state: Mutex::default() };
         starting.begins();
         starting
     }
@@ -502,10 +502,10 @@ impl Starting {
 
 impl Probe for Starting {
     fn name(&self) -> String {
-        format!("{}: start", self.backing.controller)
+        format!("{}: start", self.context.controller)
     }
 
     fn ready(&self) -> Result<Option<String>, String> {
-        self.lock().as_ref().map_or(Ok(None), |reason| Err(format!("{}: {reason}", self.backing.controller)))
+        self.lock().as_ref().map_or(Ok(None), |reason| Err(format!("{}: {reason}", self.context.controller)))
     }
 }

@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use tokio::sync::Mutex as AsyncMutex;
 
-use crate::call::extract::Backing;
+use crate::call::extract::ControllerContext;
 use crate::error::BoxError;
 
 /// What the functions of a controller are built with.
 #[derive(Clone)]
 pub(crate) struct InitContext {
-    pub(crate) backing: Arc<Backing>,
+    pub(crate) controller: Arc<ControllerContext>,
     /// The states that this controller shares with others.
     pub(crate) states: Arc<States>,
 }

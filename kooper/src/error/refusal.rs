@@ -20,7 +20,7 @@ pub(crate) use cause::Cause;
 /// retries.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{words}{advice}")]
-pub(crate) struct Refusal {
+pub(crate) struct ApiStatus {
     /// Why the server rejected it.
     pub(crate) cause: Cause,
     /// The server's message.
@@ -39,7 +39,7 @@ pub(crate) struct Needs<'a> {
     pub(crate) namespace: Option<&'a str>,
 }
 
-impl Refusal {
+impl ApiStatus {
     pub(crate) fn of(status: &Status) -> Self {
         let words = if status.message.is_empty() { &status.reason } else { &status.message };
         Self { cause: Cause::of(status), words: words.clone(), advice: String::new() }
@@ -92,7 +92,7 @@ impl Refusal {
 /// Whether the chain of the error contains a request that was forbidden because
 /// an RBAC rule is missing.
 pub(crate) fn is_missing_rule(error: &(dyn StdError + 'static)) -> bool {
-    Refusal::behind(error).is_some_and(|refusal| refusal.cause == Cause::MissingRule)
+    ApiStatus::behind(error).is_some_and(|refusal| refusal.cause == Cause::MissingRule)
 }
 
 impl fmt::Display for Needs<'_> {

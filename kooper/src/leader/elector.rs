@@ -9,9 +9,9 @@ use kube::Client;
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
-use super::claim::{Candidate, Claim, LeaseWrite, Lost, NextStep, Record, Terms, WriteResult};
 use super::leadership::CHECK_INTERVAL;
 use super::lease::{Lease, LeaseError};
+use super::lease_state::{Candidate, LeaseState, LeaseWrite, Lost, NextStep, Record, Terms, WriteResult};
 use super::previous::{PreviousLease, RespectedLease};
 use super::scope::WatchedNamespaces;
 use super::status::{ElectionStatus, Phase, RequestPurpose};
@@ -69,7 +69,7 @@ pub(crate) type Announce = Arc<dyn Fn(Announcement, Option<&str>) + Send + Sync>
 
 /// Acquires, renews and releases one lease.
 pub(crate) struct Elector {
-    claim: Claim,
+    claim: LeaseState,
     lease: Lease,
     previous: Vec<RespectedLease>,
     scope: WatchedNamespaces,
@@ -110,7 +110,7 @@ impl Elector {
             Arc::clone(&clock),
         );
         let elector = Self {
-            claim: Claim::new(me, terms, clock.now()),
+            claim: LeaseState::new(me, terms, clock.now()),
             lease: object(&lease),
             previous: options
                 .previous

@@ -18,9 +18,9 @@ use kube::core::response::Status;
 use kube::{Client, Resource};
 use serde_json::{Value, json};
 
-use super::claim::{LeaseWrite, Record};
+use super::lease_state::{LeaseWrite, Record};
 use super::scope::WatchedNamespaces;
-use crate::error::refusal::{Needs, Refusal};
+use crate::error::refusal::{ApiStatus, Needs};
 
 /// The annotation with the program and controller of a Lease.
 pub(crate) const MARK: &str = "kooper.rs/controller";
@@ -283,7 +283,7 @@ impl Lease {
 fn forbidden(verb: &'static str, namespace: Arc<str>, name: Arc<str>, previous: bool, status: &Status) -> LeaseError {
     let verbs: &[_] = if previous { &["get"] } else { &["create", "get", "update", "watch"] };
     let rule = Rule::new("coordination.k8s.io", "leases", None, verbs);
-    let refusal = Refusal::of(status);
+    let refusal = ApiStatus::of(status);
     let advice = refusal.advice(&Needs { rule: &rule, only: Some(&name), namespace: Some(&namespace) });
     LeaseError::Forbidden { verb, namespace, name, message: refusal.to_string(), advice }
 }

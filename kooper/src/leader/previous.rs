@@ -4,20 +4,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::claim::Record;
 use super::lease::{Lease, LeaseError};
+use super::lease_state::Record;
 use crate::clock::{Clock, Moment};
 
 /// A lease that is respected, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PreviousLease {
     pub(crate) name: String,
-    pub(crate) whose: Whose,
+    pub(crate) whose: LeaseOwner,
 }
 
 /// The owner of a respected lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Whose {
+pub(crate) enum LeaseOwner {
     /// The controller's, under a previous name.
     Controller,
     /// The controller's, when the program had its previous name.
@@ -26,7 +26,7 @@ pub(crate) enum Whose {
     NoInstance,
 }
 
-impl Whose {
+impl LeaseOwner {
     /// The setting that names it.
     #[cfg(feature = "cli")]
     pub(crate) fn key(self) -> &'static str {
@@ -40,7 +40,7 @@ impl Whose {
 
 pub(super) struct RespectedLease {
     object: Lease,
-    whose: Whose,
+    whose: LeaseOwner,
     /// The least time after which a record expires.
     lease: Duration,
     /// The last record, and when it was first read.
@@ -48,11 +48,11 @@ pub(super) struct RespectedLease {
 }
 
 impl RespectedLease {
-    pub(super) fn new(object: Lease, whose: Whose, lease: Duration) -> Self {
+    pub(super) fn new(object: Lease, whose: LeaseOwner, lease: Duration) -> Self {
         Self { object, whose, lease, seen: None }
     }
 
-    pub(super) fn whose(&self) -> Whose {
+    pub(super) fn whose(&self) -> LeaseOwner {
         self.whose
     }
 

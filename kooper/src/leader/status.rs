@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::lease::LeaseError;
-use super::previous::Whose;
+use super::previous::LeaseOwner;
 use super::scope::WatchedNamespaces;
 use crate::clock::Clock;
 use crate::metrics::health::Probe;
@@ -94,7 +94,7 @@ pub(super) enum Phase {
     /// A respected lease has a holder.
     Previous {
         lease: Arc<str>,
-        whose: Whose,
+        whose: LeaseOwner,
         holder: Arc<str>,
     },
     Leading,
@@ -204,7 +204,7 @@ impl ElectionStatus {
                  with `--instance NAME`",
                 self.scope
             ),
-            Phase::Previous { lease, whose: Whose::NoInstance, holder } => format!(
+            Phase::Previous { lease, whose: LeaseOwner::NoInstance, holder } => format!(
                 "the lease `{lease}` of the installation without an instance name is held by {holder}: stop that one, \
                  or give it a name with `--instance NAME`"
             ),

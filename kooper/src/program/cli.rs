@@ -28,7 +28,7 @@ use std::process::ExitCode;
 use crate::error::BoxError;
 use crate::error::chain;
 use crate::program::{Declared, Program};
-use args::{Described, OwnSettings, Task};
+use args::{OwnSettings, ProgramInfo, Task};
 
 /// The exit code if the program cannot start, or its controllers ended.
 const FAILED: u8 = 1;
@@ -56,7 +56,7 @@ pub fn main(
             return ExitCode::from(if is_diff { INVALID } else { FAILED });
         }
     };
-    let described = Described { name: program, version, doc, own: own.as_ref() };
+    let described = ProgramInfo { name: program, version, doc, own: own.as_ref() };
     let (task, settings) = match args::parse(&described, std::env::args_os(), |name| std::env::var_os(name)) {
         Ok(parsed) => parsed,
         Err(error) => {

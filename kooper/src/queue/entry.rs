@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::writes::{Echo, Revision, TrackedWrites, View};
+use super::writes::{CacheRef, Revision, TrackedWrites, WriteOrigin};
 use super::{Completion, EntryId, Lane, Urgency};
 use crate::backoff::TokenBucket;
 use crate::object::key::ObjectKey;
@@ -82,7 +82,7 @@ pub(super) struct KeyRun {
     pub(super) echoes: Option<Echoes>,
     /// The other events during the run: a write whose response is still on its way may
     /// have caused them.
-    pub(super) unknown: VecDeque<Heard>,
+    pub(super) unknown: VecDeque<ObservedEvent>,
 }
 
 /// The echoes that were received during a run.
@@ -94,7 +94,7 @@ pub(super) struct Echoes {
 }
 
 #[derive(Debug)]
-pub(super) struct Heard {
+pub(super) struct ObservedEvent {
     pub(super) event: Revision,
     pub(super) lane: Lane,
     pub(super) urgency: Urgency,
@@ -184,8 +184,8 @@ impl KeyRun {
     }
 
     /// Records an event during the run, as far as it is known whose write it reports.
-    pub(super) fn record_event(&mut self, heard: Heard, echo: Echo) {
-        if echo != Echo::Foreign {
+    pub(super) fn record_event(&mut self, heard: ObservedEvent, echo: WriteOrigin) {
+        if echo != WriteOrigin::Foreign {
             return self.record_echo(heard.lane, echo);
         }
         if self.unknown.len() >= UNKNOWN
@@ -197,29 +197,30 @@ impl KeyRun {
     }
 
     /// Records a write by the call: its event may have been received before its response.
-    pub(super) fn record_write(&mut self, write: &Revision, echo: Echo) {
-        if echo == Echo::Foreign {
+    pub(super) fn record_write(&mut self, write: &Revision, echo: WriteOrigin) {
+        if echo == WriteOrigin::Foreign {
             return;
         }
         while let Some(index) = self.unknown.iter().position(|heard| heard.is_echo_of(write))
             && let Some(heard) = self.unknown.remove(index)
         {
-            self.record_echo(heard.lane, if write.version.is_none() { Echo::Own } else { echo });
+            self.record_echo(heard.lane, if write.version.is_none() { WriteOrigin::Own } else { echo });
         }
     }
 
-    fn record_echo(&mut self, lane: Lane, echo: Echo) {
-        let is_silent = echo == Echo::Silent;
+    fn record_echo(&mut self, lane: Lane, echo: WriteOrigin) {
+        let is_silent = echo == WriteOrigin::Silent;
         let before = self.echoes.unwrap_or(Echoes { lane, are_silent: is_silent });
         self.echoes = Some(Echoes { lane: before.lane.min(lane), are_silent: before.are_silent && is_silent });
     }
 }
 
-impl Heard {
+impl ObservedEvent {
     /// Whether it is the event of a write. The end of the handled object, and the mark of
     /// its deletion, count as changes, own writes included.
     fn is_echo_of(&self, write: &Revision) -> bool {
-        let ends = self.urgency == Urgency::Always || (self.event.view, &self.event.version) == (View::Primary, &None);
+        let ends =
+            self.urgency == Urgency::Always || (self.event.view, &self.event.version) == (CacheRef::Primary, &None);
         self.event == *write && !ends
     }
 }

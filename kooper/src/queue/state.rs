@@ -11,10 +11,10 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::EntryId;
-use super::barred::Barred;
 use super::entries::Entries;
-use super::entry::{Heard, KeyEntry, KeyFailures, KeyRun, QueuePlace, Timer};
-use super::writes::{Awaited, Echo, Revision, TrackedWrites};
+use super::entry::{KeyEntry, KeyFailures, KeyRun, ObservedEvent, QueuePlace, Timer};
+use super::forbidden::ForbiddenBreaker;
+use super::writes::{Awaited, Revision, TrackedWrites, WriteOrigin};
 use super::{Completion, Item, Lane, QueueOptions, Returned, Ticket, Urgency};
 use crate::backoff::TokenBucket;
 use crate::object::key::ObjectKey;
@@ -48,7 +48,7 @@ pub(super) struct QueueState {
     retries: BTreeSet<(Instant, EntryId)>,
     resyncs: BTreeSet<(Instant, EntryId)>,
     /// Failed keys that lack a permission.
-    barred: Barred,
+    barred: ForbiddenBreaker,
     /// The keys that wait for a cache.
     awaited: Awaited,
     bucket: TokenBucket,
@@ -81,7 +81,7 @@ impl QueueState {
             delayed: BTreeSet::new(),
             retries: BTreeSet::new(),
             resyncs: BTreeSet::new(),
-            barred: Barred::default(),
+            barred: ForbiddenBreaker::default(),
             awaited: Awaited::default(),
             arrivals: 0,
             runs: 0,
@@ -118,17 +118,17 @@ impl QueueState {
         };
         let event = event();
         // A call that marks its own object for deletion is followed by its cleanup.
-        let echo = if urgency == Urgency::Always { Echo::Foreign } else { entry.writes.classify(&event) };
+        let echo = if urgency == Urgency::Always { WriteOrigin::Foreign } else { entry.writes.classify(&event) };
         match (&mut entry.run, echo) {
             (Some(run), _) => {
                 entry.reasons.add(reason);
-                run.record_event(Heard { event, lane, urgency }, echo);
+                run.record_event(ObservedEvent { event, lane, urgency }, echo);
             }
-            (None, Echo::Silent) => {}
+            (None, WriteOrigin::Silent) => {}
             // It does not run a failing key.
-            (None, Echo::Own) if entry.failing.is_some() => {}
-            (None, Echo::Own) => self.add(key, lane, reason, Urgency::Idle, now),
-            (None, Echo::Foreign) => self.add(key, lane, reason, urgency, now),
+            (None, WriteOrigin::Own) if entry.failing.is_some() => {}
+            (None, WriteOrigin::Own) => self.add(key, lane, reason, Urgency::Idle, now),
+            (None, WriteOrigin::Foreign) => self.add(key, lane, reason, urgency, now),
         }
     }
 
@@ -140,7 +140,7 @@ impl QueueState {
 
     /// Records a write by a call of the key. Its response was this version of an
     /// object; `echo` classifies the event of that version.
-    pub(super) fn record_write(&mut self, key: &ObjectKey, write: &Revision, echo: Echo, now: Instant) {
+    pub(super) fn record_write(&mut self, key: &ObjectKey, write: &Revision, echo: WriteOrigin, now: Instant) {
         let id = self.entries.get_or_create(key);
         let Some(entry) = self.entries.get_mut(id) else { return };
         entry.writes.add(write.clone(), echo, now);

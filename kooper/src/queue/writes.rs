@@ -27,7 +27,7 @@ const LIMIT: usize = 16_384;
 
 /// A cache of a controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum View {
+pub(crate) enum CacheRef {
     /// The cache of the objects that it handles.
     Primary,
     /// A cache of its readers or related kinds.
@@ -37,7 +37,7 @@ pub(crate) enum View {
 /// A version of an object: the response to a write, or the content of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Revision {
-    pub(crate) view: View,
+    pub(crate) view: CacheRef,
     pub(crate) object: ObjectKey,
     pub(crate) uid: String,
     /// `None` if the object was deleted.
@@ -46,7 +46,7 @@ pub(crate) struct Revision {
 
 /// Whose write an event reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Echo {
+pub(crate) enum WriteOrigin {
     /// The runtime's, such as that of a finalizer. The event does not queue the
     /// key.
     Silent,
@@ -64,7 +64,7 @@ pub(super) struct TrackedWrites(Option<Box<Tracked>>);
 /// Writes by their object.
 #[derive(Debug, Default)]
 struct Tracked {
-    objects: HashMap<(View, ObjectKey), VecDeque<TrackedWrite>>,
+    objects: HashMap<(CacheRef, ObjectKey), VecDeque<TrackedWrite>>,
     /// The number of all writes.
     count: usize,
     /// The number of those that are awaited.
@@ -76,7 +76,7 @@ struct TrackedWrite {
     write: Revision,
     at: Instant,
     /// The classification of its event.
-    echo: Echo,
+    echo: WriteOrigin,
     stage: Stage,
 }
 
@@ -95,7 +95,7 @@ enum Stage {
 /// The objects whose events are expected: by which keys, and until when.
 #[derive(Debug, Default)]
 pub(super) struct Awaited {
-    objects: HashMap<(View, ObjectKey), Vec<EntryId>>,
+    objects: HashMap<(CacheRef, ObjectKey), Vec<EntryId>>,
     /// When keys stop waiting.
     waits: VecDeque<Expiry>,
     /// When the events of writes that are late are no longer expected.
@@ -107,7 +107,7 @@ pub(super) struct Awaited {
 pub(super) struct Expiry {
     at: Instant,
     pub(super) id: EntryId,
-    pub(super) view: View,
+    pub(super) view: CacheRef,
     pub(super) object: ObjectKey,
     /// Whether it is the last one of its write.
     is_last: bool,
@@ -115,7 +115,7 @@ pub(super) struct Expiry {
 
 impl Revision {
     /// The version that an event reports; `gone` is whether the object was deleted.
-    pub(crate) fn event(view: View, object: &Object, gone: bool) -> Self {
+    pub(crate) fn event(view: CacheRef, object: &Object, gone: bool) -> Self {
         let version = (!gone).then(|| object.version().to_owned());
         Self { view, object: object.key().clone(), uid: object.uid().to_owned(), version }
     }
@@ -139,7 +139,7 @@ impl TrackedWrites {
     }
 
     /// Tracks a write by its response.
-    pub(super) fn add(&mut self, write: Revision, echo: Echo, now: Instant) {
+    pub(super) fn add(&mut self, write: Revision, echo: WriteOrigin, now: Instant) {
         let tracked = self.0.get_or_insert_default();
         let place = (write.view, write.object.clone());
         // The response to a write that changes nothing has the version of an earlier one.
@@ -158,16 +158,16 @@ impl TrackedWrites {
     }
 
     /// Classifies an event by the tracked writes.
-    pub(super) fn classify(&self, event: &Revision) -> Echo {
+    pub(super) fn classify(&self, event: &Revision) -> WriteOrigin {
         // The deletion of a handled object always queues its key, even if a call deleted it.
-        if (event.view, &event.version) == (View::Primary, &None) {
-            return Echo::Foreign;
+        if (event.view, &event.version) == (CacheRef::Primary, &None) {
+            return WriteOrigin::Foreign;
         }
         let all = self.0.as_ref().and_then(|tracked| tracked.objects.get(&(event.view, event.object.clone())));
         match all.and_then(|all| all.iter().find(|one| one.write == *event)) {
-            Some(tracked) if tracked.echo == Echo::Silent && event.version.is_none() => Echo::Own,
+            Some(tracked) if tracked.echo == WriteOrigin::Silent && event.version.is_none() => WriteOrigin::Own,
             Some(tracked) => tracked.echo,
-            None => Echo::Foreign,
+            None => WriteOrigin::Foreign,
         }
     }
 
@@ -190,13 +190,13 @@ impl TrackedWrites {
     }
 
     /// Whether an event of this object is expected.
-    pub(super) fn tracks(&self, view: View, object: &ObjectKey) -> bool {
+    pub(super) fn tracks(&self, view: CacheRef, object: &ObjectKey) -> bool {
         self.0.as_ref().is_some_and(|tracked| tracked.objects.contains_key(&(view, object.clone())))
     }
 
     /// Stops waiting for the writes of an object that are too old. Those that the cache
     /// does not have are dropped much later, because their event would shorten a back-off.
-    pub(super) fn expire(&mut self, view: View, object: &ObjectKey, now: Instant) {
+    pub(super) fn expire(&mut self, view: CacheRef, object: &ObjectKey, now: Instant) {
         self.edit(view, object, |all| {
             all.retain_mut(|one| {
                 if one.stage == Stage::Awaited && now >= one.at + TIMEOUT {
@@ -209,7 +209,7 @@ impl TrackedWrites {
     }
 
     /// Changes the writes of one object.
-    fn edit(&mut self, view: View, object: &ObjectKey, change: impl FnOnce(&mut VecDeque<TrackedWrite>)) {
+    fn edit(&mut self, view: CacheRef, object: &ObjectKey, change: impl FnOnce(&mut VecDeque<TrackedWrite>)) {
         let Some(tracked) = &mut self.0 else { return };
         let place = (view, object.clone());
         let Some(all) = tracked.objects.get_mut(&place) else { return };
@@ -265,12 +265,12 @@ impl Awaited {
     }
 
     /// The keys that expect an event of an object.
-    pub(super) fn keys_waiting_for(&self, view: View, object: &ObjectKey) -> Vec<EntryId> {
+    pub(super) fn keys_waiting_for(&self, view: CacheRef, object: &ObjectKey) -> Vec<EntryId> {
         self.objects.get(&(view, object.clone())).cloned().unwrap_or_default()
     }
 
     /// Records that a key does not expect an event of an object any longer.
-    pub(super) fn remove(&mut self, id: EntryId, view: View, object: &ObjectKey) {
+    pub(super) fn remove(&mut self, id: EntryId, view: CacheRef, object: &ObjectKey) {
         let object = (view, object.clone());
         if let Some(ids) = self.objects.get_mut(&object) {
             ids.retain(|one| *one != id);

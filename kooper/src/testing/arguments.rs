@@ -76,7 +76,7 @@ impl<O: Kind, S: Send + Sync + 'static> Arguments<O, S> {
             object: self.object.clone(),
             call: call(&controller, ObjectKey::of(&self.object), self.attempt, self.cancelled.clone()),
             state: self.state.clone(),
-            backing: Arc::new(self.cluster.backing(&controller, kind, CacheId::of::<O>(), &plan)),
+            controller: Arc::new(self.cluster.context(&controller, kind, CacheId::of::<O>(), &plan)),
         }
     }
 }

@@ -1,10 +1,10 @@
 //! The last known objects of a watch, as raw bytes.
 
 mod cache;
-mod catalogue;
 mod change;
 mod index;
-mod listed;
+mod index_shard;
+mod list_snapshot;
 mod shard;
 
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use crate::object::{Dictionaries, Object};
 pub(crate) use cache::Cache;
 pub(crate) use change::Change;
 pub(crate) use index::{IndexHit, Indexer};
-pub(crate) use listed::Listed;
-use shard::{Keyed, SHARDS, Shard, shard_of};
+pub(crate) use list_snapshot::ListSnapshot;
+use shard::{ByKey, SHARDS, Shard, shard_of};
 
 /// The objects of one watch. Only its informer writes to it.
 ///
@@ -65,7 +65,7 @@ impl Store {
 
     /// All objects, in no particular order, shard by shard.
     pub(crate) fn parts(&self) -> impl Iterator<Item = Vec<Arc<Object>>> {
-        self.shards.iter().map(|shard| shard.read().objects.iter().map(|Keyed(object)| object.clone()).collect())
+        self.shards.iter().map(|shard| shard.read().objects.iter().map(|ByKey(object)| object.clone()).collect())
     }
 
     /// The number of objects, and their size in bytes.
@@ -80,7 +80,7 @@ impl Store {
         let old = {
             let mut contents = self.shard(new.key()).write();
             contents.reindex([new.key()], true);
-            contents.objects.replace(Keyed(new.clone())).map(|Keyed(old)| old)
+            contents.objects.replace(ByKey(new.clone())).map(|ByKey(old)| old)
         };
         let change = Change::new(old, Some(new));
         self.measure(&change);
@@ -92,7 +92,7 @@ impl Store {
         let known = {
             let mut contents = self.shard(object.key()).write();
             contents.reindex([object.key()], false);
-            let known = contents.objects.take(object.key()).map(|Keyed(known)| known);
+            let known = contents.objects.take(object.key()).map(|ByKey(known)| known);
             contents.shrink();
             known
         };
@@ -103,13 +103,13 @@ impl Store {
     /// Replaces everything by a list, one shard in each step of the iterator. A step
     /// yields its changes, deletions included; it holds the lock only while it
     /// swaps the objects.
-    pub(crate) fn replace(&self, list: Listed) -> impl Iterator<Item = Vec<Change>> {
+    pub(crate) fn replace(&self, list: ListSnapshot) -> impl Iterator<Item = Vec<Change>> {
         self.shards.iter().zip(list.shards).map(|(shard, objects)| {
             // There is no other writer: what is compared here is unchanged until the
             // swap.
             let mut changes: Vec<Change> = objects
                 .iter()
-                .map(|Keyed(new)| (shard.get(new.key()), new))
+                .map(|ByKey(new)| (shard.get(new.key()), new))
                 .filter(|(old, new)| old.as_ref().is_none_or(|old| !Arc::ptr_eq(old, new)))
                 .map(|(old, new)| Change::new(old, Some(new.clone())))
                 .collect();
@@ -119,7 +119,7 @@ impl Store {
                 std::mem::replace(&mut contents.objects, objects)
             };
             let gone: Vec<_> =
-                before.into_iter().filter(|Keyed(old)| shard.get(old.key()).is_none()).map(|Keyed(old)| old).collect();
+                before.into_iter().filter(|ByKey(old)| shard.get(old.key()).is_none()).map(|ByKey(old)| old).collect();
             shard.write().reindex(gone.iter().map(|old| old.key()), false);
             changes.extend(gone.into_iter().map(|old| Change::new(Some(old), None)));
             changes.iter().for_each(|change| self.measure(change));

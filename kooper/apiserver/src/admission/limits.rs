@@ -11,7 +11,7 @@ use crate::cluster::Cluster;
 use crate::kinds::Kind;
 use crate::meta;
 use crate::quantity::Quantity;
-use crate::status::Refusal;
+use crate::status::StatusError;
 
 /// What the plugin has set is noted here.
 const NOTE: &str = "kubernetes.io/limit-ranger";
@@ -69,7 +69,7 @@ fn fill(resources: &mut Value, key: &str, defaults: &Amounts) -> Vec<String> {
 }
 
 /// Refuses a pod or a claim that is outside of the ranges of its namespace.
-pub(super) fn check(cluster: &Arc<Cluster>, kind: &Kind, object: &Value) -> Result<(), Refusal> {
+pub(super) fn check(cluster: &Arc<Cluster>, kind: &Kind, object: &Value) -> Result<(), StatusError> {
     for range in ranges(cluster, object) {
         let mut found: Vec<String> = Vec::new();
         if kind.kind == "Pod" {

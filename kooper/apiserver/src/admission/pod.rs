@@ -8,13 +8,13 @@ use super::{all, forbidden};
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
 use crate::meta;
-use crate::status::Refusal;
+use crate::status::StatusError;
 
 /// How long a pod stays on a node that fails, in seconds.
 const TOLERATION_SECONDS: u64 = 300;
 
 /// `Priority`: the number that the name of a priority class stands for.
-pub(super) fn set_priority(cluster: &Arc<Cluster>, kind: &Kind, pod: &mut Value) -> Result<(), Refusal> {
+pub(super) fn set_priority(cluster: &Arc<Cluster>, kind: &Kind, pod: &mut Value) -> Result<(), StatusError> {
     let classes = all(cluster, "scheduling.k8s.io", "priorityclasses");
     let name = pod["spec"]["priorityClassName"].as_str().unwrap_or_default();
     let class = if name.is_empty() {
@@ -72,7 +72,7 @@ pub(super) fn tolerate_failing_nodes(pod: &mut Value) {
 }
 
 /// `RuntimeClass`: the overhead and the nodes of a pod's runtime.
-pub(super) fn apply_runtime_class(cluster: &Arc<Cluster>, kind: &Kind, pod: &mut Value) -> Result<(), Refusal> {
+pub(super) fn apply_runtime_class(cluster: &Arc<Cluster>, kind: &Kind, pod: &mut Value) -> Result<(), StatusError> {
     let overhead = pod["spec"].get("overhead").filter(|overhead| !overhead.is_null());
     let Some(name) = pod["spec"]["runtimeClassName"].as_str() else {
         return match overhead {

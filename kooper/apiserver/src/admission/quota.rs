@@ -9,7 +9,7 @@ use crate::amounts::Amounts;
 use crate::cluster::Cluster;
 use crate::fields;
 use crate::kinds::Kind;
-use crate::status::Refusal;
+use crate::status::StatusError;
 use crate::store::Draft;
 use crate::{meta, registry, route, usage};
 
@@ -20,7 +20,7 @@ pub(super) fn charge(
     object: &Value,
     present: Option<&Value>,
     dry_run: bool,
-) -> Result<(), Refusal> {
+) -> Result<(), StatusError> {
     if !usage::is_counted(kind) || !is_handled(kind, object, present) {
         return Ok(());
     }
@@ -60,7 +60,12 @@ fn is_handled(kind: &Kind, object: &Value, present: Option<&Value>) -> bool {
 }
 
 /// What a quota has used with an object, if the object changes that.
-fn charge_one(kind: &Kind, object: &Value, present: Option<&Value>, quota: &Value) -> Result<Option<Amounts>, Refusal> {
+fn charge_one(
+    kind: &Kind,
+    object: &Value,
+    present: Option<&Value>,
+    quota: &Value,
+) -> Result<Option<Amounts>, StatusError> {
     let (hard, used) = (Amounts::read(&quota["status"]["hard"]), Amounts::read(&quota["status"]["used"]));
     let limited: Vec<&str> = hard.names().filter(|name| usage::counts_for(kind, name)).collect();
     if limited.is_empty() || !usage::is_in_scope(kind, object, quota) {

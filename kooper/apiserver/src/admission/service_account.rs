@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::forbidden;
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
-use crate::status::Refusal;
+use crate::status::StatusError;
 use crate::{meta, random, route};
 
 /// The name of the volume, before its suffix.
@@ -19,7 +19,7 @@ const TOKEN_SECONDS: u64 = 3607;
 /// A pod that a kubelet has from a file.
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
-pub(super) fn admit(cluster: &Arc<Cluster>, kind: &Kind, pod: &mut Value) -> Result<(), Refusal> {
+pub(super) fn admit(cluster: &Arc<Cluster>, kind: &Kind, pod: &mut Value) -> Result<(), StatusError> {
     if !cluster.accounts {
         return Ok(());
     }
@@ -52,7 +52,7 @@ pub(super) fn admit(cluster: &Arc<Cluster>, kind: &Kind, pod: &mut Value) -> Res
     Ok(())
 }
 
-fn check_mirror(kind: &Kind, pod: &Value) -> Result<(), Refusal> {
+fn check_mirror(kind: &Kind, pod: &Value) -> Result<(), StatusError> {
     let spec = &pod["spec"];
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     if !spec["serviceAccountName"].as_str().unwrap_or_default().is_empty() {

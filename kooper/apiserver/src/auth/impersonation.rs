@@ -7,7 +7,7 @@ use crate::cluster::Cluster;
 use crate::http::Request;
 use crate::identity::User;
 use crate::route::{self, Route, Target};
-use crate::status::Refusal;
+use crate::status::StatusError;
 
 const GROUP: &str = "authentication.k8s.io";
 const MASTERS: &str = "system:masters";
@@ -25,10 +25,10 @@ pub(crate) fn impersonated(
     user: &User,
     request: &Request,
     route: &Route,
-) -> Result<User, Refusal> {
+) -> Result<User, StatusError> {
     let Some(name) = request.header("impersonate-user") else {
         if request.headers.contains_key("impersonate-group") || request.headers.contains_key("impersonate-uid") {
-            return Err(Refusal::bad_request(nameless(request)));
+            return Err(StatusError::bad_request(nameless(request)));
         }
         return Ok(user.clone());
     };
@@ -57,7 +57,7 @@ fn check_constrained(
     route: &Route,
     wanted: &Wanted<'_>,
     mode: &str,
-) -> Result<(), Refusal> {
+) -> Result<(), StatusError> {
     let on = format!("impersonate-on:{mode}");
     match route {
         Route::Resource(target) => {
@@ -105,7 +105,7 @@ impl Wanted<'_> {
     }
 
     /// Whether a user may act as one with this name, uid and these groups; users and groups are in an API group.
-    fn check(&self, cluster: &Arc<Cluster>, user: &User, verb: &str, group: &str) -> Result<(), Refusal> {
+    fn check(&self, cluster: &Arc<Cluster>, user: &User, verb: &str, group: &str) -> Result<(), StatusError> {
         let target = |group: &str, resource: &str, name: &str| Target {
             group: group.to_owned(),
             version: "v1".to_owned(),

@@ -9,13 +9,13 @@ use crate::identity::User;
 use crate::kinds::Kind;
 use crate::roles::{Binding, Roles};
 use crate::route::Target;
-use crate::status::{Refusal, details};
+use crate::status::{StatusError, details};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
 /// What a user requests.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct Attributes {
     pub(crate) verb: String,
     pub(crate) group: String,
     pub(crate) resource: String,
@@ -24,7 +24,7 @@ pub(crate) struct Asked {
     pub(crate) name: String,
 }
 
-impl Asked {
+impl Attributes {
     pub(crate) fn of(verb: &str, target: &Target) -> Self {
         let text = |part: &Option<String>| part.clone().unwrap_or_default();
         // A namespace is in itself, as far as roles are concerned.
@@ -69,12 +69,12 @@ impl Asked {
 }
 
 /// Whether the roles that are bound to a user allow this.
-pub(crate) fn allows(cluster: &Arc<Cluster>, user: &User, asked: &Asked) -> bool {
+pub(crate) fn allows(cluster: &Arc<Cluster>, user: &User, asked: &Attributes) -> bool {
     decide(cluster, user, asked).is_some()
 }
 
 /// Why the roles that are bound to a user allow this, as reviews say it; `None` when they do not.
-pub(crate) fn decide(cluster: &Arc<Cluster>, user: &User, asked: &Asked) -> Option<String> {
+pub(crate) fn decide(cluster: &Arc<Cluster>, user: &User, asked: &Attributes) -> Option<String> {
     reason(cluster, user, &asked.namespace, |rule| covers(rule, asked))
 }
 
@@ -221,7 +221,7 @@ fn has(list: &Value, wanted: &str) -> bool {
     texts(list).any(|text| text == "*" || text == wanted)
 }
 
-fn covers(rule: &Value, asked: &Asked) -> bool {
+fn covers(rule: &Value, asked: &Attributes) -> bool {
     let resource = asked.whole_resource();
     let resources = texts(&rule["resources"]).any(|allowed| {
         allowed == "*"
@@ -243,13 +243,13 @@ pub(crate) fn check_escalation(
     namespace: &str,
     name: &str,
     object: &Value,
-) -> Result<(), Refusal> {
+) -> Result<(), StatusError> {
     if kind.group != GROUP || user.is_master() {
         return Ok(());
     }
     let binding = kind.kind.ends_with("Binding");
     let allowed = if binding { "bind" } else { "escalate" };
-    let asked = |resource: &str, name: &str| Asked {
+    let asked = |resource: &str, name: &str| Attributes {
         verb: allowed.to_owned(),
         group: GROUP.to_owned(),
         resource: resource.to_owned(),
@@ -282,7 +282,7 @@ pub(crate) fn check_escalation(
         groups.join(" "),
         shown.join("\n")
     );
-    Err(Refusal::forbidden(message, details(name, GROUP, &kind.resource)))
+    Err(StatusError::forbidden(message, details(name, GROUP, &kind.resource)))
 }
 
 /// Whether each single right of a rule is among the rules that a user has.
@@ -302,7 +302,7 @@ fn is_covered(rule: &Value, own: &[Value]) -> bool {
             let (resource, subresource) = whole.split_once('/').unwrap_or((whole.as_str(), ""));
             for verb in all("verbs") {
                 for name in &names {
-                    let asked = Asked {
+                    let asked = Attributes {
                         verb: verb.clone(),
                         group: group.clone(),
                         resource: resource.to_owned(),

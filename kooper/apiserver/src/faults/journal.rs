@@ -4,7 +4,7 @@ use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::fmt;
 
-use super::Sighting;
+use super::RequestAttributes;
 
 /// How many requests are kept.
 const KEPT: usize = 100;
@@ -16,7 +16,7 @@ pub(super) struct Journal(Mutex<VecDeque<Answered>>);
 /// A request and how it was answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answered {
-    request: Sighting,
+    request: RequestAttributes,
     status: Option<u16>,
     fault: bool,
 }
@@ -72,7 +72,7 @@ impl fmt::Display for Answered {
 }
 
 impl Journal {
-    pub(super) fn add(&self, request: &Sighting, status: Option<u16>, fault: bool) {
+    pub(super) fn add(&self, request: &RequestAttributes, status: Option<u16>, fault: bool) {
         let mut last = self.last();
         if last.len() >= KEPT {
             last.pop_front();

@@ -4,7 +4,7 @@ use http::{StatusCode, header};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::Sighting;
+use super::RequestAttributes;
 use crate::http::Answer;
 
 /// A refusal: a `Status` with the code's usual reason and message, unless others are given.
@@ -62,7 +62,7 @@ impl Reply {
     }
 
     /// The answer to this request.
-    pub(super) fn answer(&self, request: &Sighting) -> Answer {
+    pub(super) fn answer(&self, request: &RequestAttributes) -> Answer {
         let (reason, message) = self.usual(request);
         let (resource, _) = request.resource.split_once('/').unwrap_or((&request.resource, ""));
         let (kind, group) = resource.split_once('.').unwrap_or((resource, ""));
@@ -91,8 +91,8 @@ impl Reply {
     }
 
     /// The reason and the message that a server gives with this code.
-    fn usual(&self, request: &Sighting) -> (String, String) {
-        let Sighting { resource, namespace, name, user, verb, .. } = request;
+    fn usual(&self, request: &RequestAttributes) -> (String, String) {
+        let RequestAttributes { resource, namespace, name, user, verb, .. } = request;
         let (reason, message) = match self.code {
             400 => ("BadRequest", "the server could not understand the request".to_owned()),
             401 => ("Unauthorized", "Unauthorized".to_owned()),

@@ -1,6 +1,6 @@
 //! Which requests a fault is for.
 
-use super::Sighting;
+use super::RequestAttributes;
 
 /// A verb of the API, as roles name it. A read of one object is `get`, of several `list`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -102,13 +102,13 @@ impl Requests {
         self
     }
 
-    pub(super) fn matches(&self, request: &Sighting) -> bool {
+    pub(super) fn matches(&self, request: &RequestAttributes) -> bool {
         (self.verbs.is_empty() || self.verbs.iter().any(|verb| verb.name() == request.verb))
             && self.matches_object(request)
     }
 
     /// Whether it is for the object, whatever is done with it.
-    pub(super) fn matches_object(&self, request: &Sighting) -> bool {
+    pub(super) fn matches_object(&self, request: &RequestAttributes) -> bool {
         let is = |wanted: &Option<String>, value: &str| wanted.as_deref().is_none_or(|wanted| wanted == value);
         is(&self.namespace, &request.namespace)
             && is(&self.name, &request.name)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use super::plan::{Entry, Plan};
-use super::{Effect, EventEffect, Requests, Sighting, WatchEvents, dice};
+use super::{Effect, EventEffect, RequestAttributes, Requests, WatchEvents, dice};
 
 /// When a fault is injected, of the times at which it could be.
 #[derive(Clone, Copy, Debug)]
@@ -138,7 +138,7 @@ impl Rules {
     }
 
     /// The fault of a request.
-    pub(super) fn meet(&mut self, request: &Sighting) -> Option<Effect> {
+    pub(super) fn meet(&mut self, request: &RequestAttributes) -> Option<Effect> {
         let (of, nth) = self.count(request);
         let effect = match &self.replayed {
             Some(plan) => {
@@ -153,7 +153,7 @@ impl Rules {
     }
 
     /// The fault of a watch event.
-    pub(super) fn meet_event(&mut self, event: &Sighting) -> Option<EventEffect> {
+    pub(super) fn meet_event(&mut self, event: &RequestAttributes) -> Option<EventEffect> {
         let (of, nth) = self.count(event);
         let effect = match &self.replayed {
             Some(plan) => {
@@ -167,7 +167,7 @@ impl Rules {
         effect
     }
 
-    fn count(&mut self, sighting: &Sighting) -> (String, u64) {
+    fn count(&mut self, sighting: &RequestAttributes) -> (String, u64) {
         let address = sighting.address();
         let count = self.counts.entry(address.clone()).or_default();
         *count += 1;

@@ -4,7 +4,7 @@ use parking_lot::{Mutex, MutexGuard};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::Sighting;
+use super::RequestAttributes;
 use super::journal::Journal;
 use super::outage::Outages;
 use super::plan;
@@ -50,12 +50,12 @@ impl State {
     }
 
     /// Whether the user of a request meets no faults.
-    pub(super) fn spares(&self, request: &Sighting) -> bool {
+    pub(super) fn spares(&self, request: &RequestAttributes) -> bool {
         self.is_armed() && self.rules().spared.contains(&request.user)
     }
 
     /// What a request sees of the watch cache.
-    pub(crate) fn view(&self, request: Sighting) -> View {
+    pub(crate) fn view(&self, request: RequestAttributes) -> View {
         let spared = self.spares(&request);
         self.views.of(request, spared)
     }

@@ -10,9 +10,9 @@ use futures_util::stream;
 use http_body_util::BodyExt as _;
 
 use super::outage::Outlook;
-use super::{EventEffect, Sighting, State};
+use super::{EventEffect, RequestAttributes, State};
 use crate::http::{Body, write_event};
-use crate::status::Refusal;
+use crate::status::StatusError;
 
 /// The error of a connection that a fault resets.
 pub(super) fn reset() -> io::Error {
@@ -32,7 +32,7 @@ pub(super) fn cut(body: Body) -> Body {
 }
 
 /// A watch whose events meet their faults, and which ends with the server.
-pub(super) fn watched(body: Body, state: Arc<State>, request: Sighting) -> Body {
+pub(super) fn watched(body: Body, state: Arc<State>, request: RequestAttributes) -> Body {
     let outage = state.outages.subscribe();
     let watched = Watched { body, state, request, outage, lines: VecDeque::new(), held: None, ending: None };
     Body::stream(stream::unfold(watched, |mut watched| async move {
@@ -44,12 +44,12 @@ pub(super) fn watched(body: Body, state: Arc<State>, request: Sighting) -> Body 
 struct Watched {
     body: Body,
     state: Arc<State>,
-    request: Sighting,
+    request: RequestAttributes,
     outage: Outlook,
     /// Events that came and were not looked at.
     lines: VecDeque<Bytes>,
     /// An event that is sent after one of another object.
-    held: Option<(Sighting, Bytes)>,
+    held: Option<(RequestAttributes, Bytes)>,
     ending: Option<Ending>,
 }
 
@@ -162,7 +162,7 @@ fn half(bytes: &Bytes) -> Bytes {
 
 fn expired() -> Bytes {
     let mut line = BytesMut::new();
-    let status = Refusal::expired("too old resource version (injected fault)").to_value();
+    let status = StatusError::expired("too old resource version (injected fault)").to_value();
     write_event(&mut line, "ERROR", status.to_string().as_bytes());
     line.freeze()
 }

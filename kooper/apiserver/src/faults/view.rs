@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use super::{Requests, Sighting};
+use super::{RequestAttributes, Requests};
 
 /// A watch cache that does not follow, until this is dropped. See [`Faults::freeze`](super::Faults::freeze).
 #[derive(Debug)]
@@ -49,7 +49,7 @@ impl Views {
     }
 
     /// What a request sees of the watch cache: of one that is spared, everything.
-    pub(super) fn of(&self, request: Sighting, spared: bool) -> View {
+    pub(super) fn of(&self, request: RequestAttributes, spared: bool) -> View {
         View { request, spared, parts: self.0.subscribe() }
     }
 }
@@ -57,7 +57,7 @@ impl Views {
 /// What a request sees of the watch cache.
 #[derive(Debug)]
 pub(crate) struct View {
-    request: Sighting,
+    request: RequestAttributes,
     spared: bool,
     parts: watch::Receiver<Vec<Part>>,
 }
@@ -79,6 +79,6 @@ impl View {
     }
 }
 
-fn oldest(parts: &[Part], request: &Sighting) -> Option<u64> {
+fn oldest(parts: &[Part], request: &RequestAttributes) -> Option<u64> {
     parts.iter().filter(|part| part.requests.matches(request)).map(|part| part.version).min()
 }

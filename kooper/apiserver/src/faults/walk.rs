@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::stream::reset;
-use super::{Effect, Sighting, State, stream};
+use super::{Effect, RequestAttributes, State, stream};
 use crate::http::Answer;
 
 /// Serves a request with the fault that it meets: an error is a connection that is reset.
 pub(crate) async fn serve(
     state: &Arc<State>,
-    request: Sighting,
+    request: RequestAttributes,
     served: impl Future<Output = Answer>,
 ) -> io::Result<Answer> {
     if state.spares(&request) {

@@ -1,6 +1,6 @@
 //! Which watch events a fault is for.
 
-use super::{Requests, Sighting};
+use super::{RequestAttributes, Requests};
 
 /// The type of a watch event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -66,7 +66,7 @@ impl WatchEvents {
         self
     }
 
-    pub(super) fn matches(&self, event: &Sighting) -> bool {
+    pub(super) fn matches(&self, event: &RequestAttributes) -> bool {
         self.event.is_none_or(|wanted| wanted.name() == event.verb) && self.requests.matches_object(event)
     }
 }

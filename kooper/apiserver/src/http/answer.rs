@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::accept::{self, Encoding};
 use super::warnings;
 use crate::protobuf;
-use crate::status::Refusal;
+use crate::status::StatusError;
 
 const JSON: &str = "application/json";
 
@@ -132,7 +132,7 @@ impl Answer {
     }
 
     /// In the encoding that a verb has chosen, if the object has it.
-    pub(crate) fn encoded(mut self, encoding: Encoding) -> Result<Self, Refusal> {
+    pub(crate) fn encoded(mut self, encoding: Encoding) -> Result<Self, StatusError> {
         self.encoding = Some(encoding);
         if !self.is_json() {
             return Ok(self);
@@ -250,8 +250,8 @@ impl Answer {
     }
 }
 
-impl From<Refusal> for Answer {
-    fn from(refusal: Refusal) -> Self {
+impl From<StatusError> for Answer {
+    fn from(refusal: StatusError) -> Self {
         let answer = Self::json(refusal.code, &refusal.to_value()).with_warnings(&refusal.warnings);
         match refusal.retry_after {
             Some(seconds) => answer.with_header(header::RETRY_AFTER, &seconds.to_string()),

@@ -8,7 +8,7 @@ use http::{HeaderMap, Method, header};
 use http_body_util::BodyExt as _;
 
 use super::query::{Query, decoded};
-use crate::status::Refusal;
+use crate::status::StatusError;
 
 /// The longest body that is read, as on the real server.
 const BODY_LIMIT: usize = 3 << 20;
@@ -26,12 +26,12 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    pub(crate) async fn read<B>(parts: Parts, body: B) -> Result<Self, Refusal>
+    pub(crate) async fn read<B>(parts: Parts, body: B) -> Result<Self, StatusError>
     where
         B: http_body::Body,
         B::Error: std::fmt::Display,
     {
-        let body = tokio::time::timeout(BODY_TIMEOUT, read_body(body)).await.map_err(|_| Refusal::timeout())??;
+        let body = tokio::time::timeout(BODY_TIMEOUT, read_body(body)).await.map_err(|_| StatusError::timeout())??;
         Ok(Self {
             path: decoded(parts.uri.path(), false).into_owned(),
             query: Query::parse(parts.uri.query().unwrap_or_default()),
@@ -57,23 +57,23 @@ impl Request {
     }
 }
 
-async fn read_body<B>(body: B) -> Result<Bytes, Refusal>
+async fn read_body<B>(body: B) -> Result<Bytes, StatusError>
 where
     B: http_body::Body,
     B::Error: std::fmt::Display,
 {
     if body.size_hint().lower() > BODY_LIMIT as u64 {
-        return Err(Refusal::too_large(BODY_LIMIT));
+        return Err(StatusError::too_large(BODY_LIMIT));
     }
     let mut body = std::pin::pin!(body);
     let mut whole = BytesMut::new();
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| Refusal::bad_request(format!("the body ended early: {error}")))?;
+        let frame = frame.map_err(|error| StatusError::bad_request(format!("the body ended early: {error}")))?;
         let Ok(mut data) = frame.into_data() else { continue };
         while bytes::Buf::has_remaining(&data) {
             let chunk = bytes::Buf::chunk(&data);
             if whole.len() + chunk.len() > BODY_LIMIT {
-                return Err(Refusal::too_large(BODY_LIMIT));
+                return Err(StatusError::too_large(BODY_LIMIT));
             }
             whole.extend_from_slice(chunk);
             let length = chunk.len();

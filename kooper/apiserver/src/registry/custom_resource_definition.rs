@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::strategy::{Allocation, Reset, Strategy, Update};
 use crate::kinds::Kind;
-use crate::status::Refusal;
+use crate::status::StatusError;
 use crate::task::Task;
 use crate::validate::Write;
 use crate::validate::at::At;
@@ -17,12 +17,12 @@ impl Strategy for CustomResourceDefinition {
         (subresource == "status").then_some(Reset::Fields(&[&["spec"]]))
     }
 
-    fn prepare_for_create(&self, _: &Kind, object: &mut Value, _: Allocation) -> Result<(), Refusal> {
+    fn prepare_for_create(&self, _: &Kind, object: &mut Value, _: Allocation) -> Result<(), StatusError> {
         crd::prepare(object, None);
         Ok(())
     }
 
-    fn prepare_for_update(&self, _: &Kind, object: &mut Value, update: Update<'_>) -> Result<(), Refusal> {
+    fn prepare_for_update(&self, _: &Kind, object: &mut Value, update: Update<'_>) -> Result<(), StatusError> {
         if !update.status {
             crd::prepare(object, Some(update.present));
         }

@@ -8,7 +8,7 @@ use super::warnings;
 use crate::defaults::TEMPLATE_GENERATION;
 use crate::kinds::Kind;
 use crate::meta;
-use crate::status::Refusal;
+use crate::status::StatusError;
 use crate::validate::at::At;
 use crate::validate::share::{amount, at_most_all, count_or_percent};
 use crate::validate::{Write, pod, selector};
@@ -16,12 +16,12 @@ use crate::validate::{Write, pod, selector};
 pub(super) struct DaemonSet;
 
 impl Strategy for DaemonSet {
-    fn prepare_for_create(&self, _: &Kind, object: &mut Value, _: Allocation) -> Result<(), Refusal> {
+    fn prepare_for_create(&self, _: &Kind, object: &mut Value, _: Allocation) -> Result<(), StatusError> {
         count_templates(object, None);
         Ok(())
     }
 
-    fn prepare_for_update(&self, _: &Kind, object: &mut Value, update: Update<'_>) -> Result<(), Refusal> {
+    fn prepare_for_update(&self, _: &Kind, object: &mut Value, update: Update<'_>) -> Result<(), StatusError> {
         count_templates(object, Some(update.present));
         Ok(())
     }

@@ -9,7 +9,7 @@ use super::warnings;
 use crate::cause::Cause;
 use crate::kinds::Kind;
 use crate::meta;
-use crate::status::Refusal;
+use crate::status::StatusError;
 use crate::validate::at::At;
 use crate::validate::share::{amount, at_most_all, count_or_percent};
 use crate::validate::{Write, replicas};
@@ -31,7 +31,7 @@ impl Strategy for Deployment {
     }
 
     /// A write of the status brings no labels.
-    fn prepare_for_update(&self, _: &Kind, object: &mut Value, update: Update<'_>) -> Result<(), Refusal> {
+    fn prepare_for_update(&self, _: &Kind, object: &mut Value, update: Update<'_>) -> Result<(), StatusError> {
         if update.status {
             match update.present["metadata"].get("labels") {
                 Some(labels) => drop(meta::of(object).insert("labels".into(), labels.clone())),

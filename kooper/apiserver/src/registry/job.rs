@@ -7,7 +7,7 @@ use super::strategy::{Allocation, Strategy};
 use super::warnings;
 use crate::kinds::Kind;
 use crate::meta;
-use crate::status::Refusal;
+use crate::status::StatusError;
 use crate::time::age;
 use crate::validate::at::At;
 use crate::validate::{Write, pod, replicas, selector};
@@ -30,7 +30,7 @@ impl Strategy for Job {
         )
     }
 
-    fn prepare_for_create(&self, _: &Kind, object: &mut Value, _: Allocation) -> Result<(), Refusal> {
+    fn prepare_for_create(&self, _: &Kind, object: &mut Value, _: Allocation) -> Result<(), StatusError> {
         select_own_pods(object);
         Ok(())
     }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::row::Row;
 use super::strategy::{Allocation, Reset, Strategy, Update};
 use crate::kinds::Kind;
-use crate::status::Refusal;
+use crate::status::StatusError;
 use crate::task::Task;
 use crate::{form, meta};
 
@@ -24,14 +24,14 @@ impl Strategy for Namespace {
         (subresource == "finalize").then_some(Reset::Fields(&[&["status"]]))
     }
 
-    fn prepare_for_create(&self, _: &Kind, object: &mut Value, _: Allocation) -> Result<(), Refusal> {
+    fn prepare_for_create(&self, _: &Kind, object: &mut Value, _: Allocation) -> Result<(), StatusError> {
         object["spec"]["finalizers"] = json!(["kubernetes"]);
         object["status"] = json!({"phase": "Active"});
         name_label(object);
         Ok(())
     }
 
-    fn prepare_for_update(&self, _: &Kind, object: &mut Value, _: Update<'_>) -> Result<(), Refusal> {
+    fn prepare_for_update(&self, _: &Kind, object: &mut Value, _: Update<'_>) -> Result<(), StatusError> {
         name_label(object);
         Ok(())
     }

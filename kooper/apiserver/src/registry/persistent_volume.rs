@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::row::Row;
 use super::strategy::{Allocation, Strategy};
 use crate::kinds::Kind;
-use crate::status::Refusal;
+use crate::status::StatusError;
 use crate::task::Task;
 use crate::{meta, time};
 
@@ -14,7 +14,7 @@ const CLASS: &str = "/metadata/annotations/volume.beta.kubernetes.io~1storage-cl
 pub(super) struct PersistentVolume;
 
 impl Strategy for PersistentVolume {
-    fn prepare_for_create(&self, _: &Kind, object: &mut Value, _: Allocation) -> Result<(), Refusal> {
+    fn prepare_for_create(&self, _: &Kind, object: &mut Value, _: Allocation) -> Result<(), StatusError> {
         object["status"] = json!({"phase": "Pending", "lastPhaseTransitionTime": time::now()});
         Ok(())
     }

@@ -12,7 +12,7 @@ use super::strategy::{Allocation, Reset, Strategy, Update};
 use super::warnings;
 use crate::amounts::Amounts;
 use crate::kinds::Kind;
-use crate::status::Refusal;
+use crate::status::StatusError;
 use crate::task::Task;
 use crate::validate::at::At;
 use crate::validate::{Write, pod};
@@ -52,12 +52,12 @@ impl Strategy for Pod {
         }
     }
 
-    fn prepare_for_create(&self, _: &Kind, object: &mut Value, _: Allocation) -> Result<(), Refusal> {
+    fn prepare_for_create(&self, _: &Kind, object: &mut Value, _: Allocation) -> Result<(), StatusError> {
         set_status(object);
         Ok(())
     }
 
-    fn prepare_for_update(&self, _: &Kind, object: &mut Value, update: Update<'_>) -> Result<(), Refusal> {
+    fn prepare_for_update(&self, _: &Kind, object: &mut Value, update: Update<'_>) -> Result<(), StatusError> {
         if update.status {
             keep_owners_and_quality(object, update.present);
         }

@@ -14,7 +14,7 @@ use crate::amounts::Amounts;
 use crate::cause::Cause;
 use crate::kinds::Kind;
 use crate::quantity::Quantity;
-use crate::status::Refusal;
+use crate::status::StatusError;
 use crate::task::{SERVICE, Task};
 use crate::validate::at::{At, Causes};
 use crate::validate::container::port_or_name;
@@ -55,21 +55,21 @@ impl Strategy for Service {
         object["spec"]["internalTrafficPolicy"] = json!(hidden);
     }
 
-    fn prepare_for_create(&self, kind: &Kind, object: &mut Value, allocation: Allocation) -> Result<(), Refusal> {
+    fn prepare_for_create(&self, kind: &Kind, object: &mut Value, allocation: Allocation) -> Result<(), StatusError> {
         if allocation == Allocation::None {
             return Ok(());
         }
         allocation::allocate(kind, object, None, allocation == Allocation::Tried)
     }
 
-    fn prepare_for_update(&self, kind: &Kind, object: &mut Value, update: Update<'_>) -> Result<(), Refusal> {
+    fn prepare_for_update(&self, kind: &Kind, object: &mut Value, update: Update<'_>) -> Result<(), StatusError> {
         if !update.status {
             return allocation::allocate(kind, object, Some(update.present), update.dry_run);
         }
         if allocation::lacks_modes(object) {
             // Where a point takes traffic has no default here, unless the client says that it is a load balancer.
             let causes = super::validate(kind, object, Write::Status(update.present), &mut Vec::new());
-            return Err(Refusal::invalid_object(kind, meta::text(object, "name"), &causes));
+            return Err(StatusError::invalid_object(kind, meta::text(object, "name"), &causes));
         }
         Ok(())
     }

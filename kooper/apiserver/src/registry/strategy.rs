@@ -6,7 +6,7 @@ use super::row::Row;
 use crate::amounts::Amounts;
 use crate::form;
 use crate::kinds::Kind;
-use crate::status::Refusal;
+use crate::status::StatusError;
 use crate::task::Task;
 use crate::validate::Write;
 use crate::validate::at::At;
@@ -93,12 +93,17 @@ pub(crate) trait Strategy: Sync {
     fn reveal(&self, _object: &mut Value, _hidden: &str) {}
 
     /// Readies a new object.
-    fn prepare_for_create(&self, _kind: &Kind, _object: &mut Value, _allocation: Allocation) -> Result<(), Refusal> {
+    fn prepare_for_create(
+        &self,
+        _kind: &Kind,
+        _object: &mut Value,
+        _allocation: Allocation,
+    ) -> Result<(), StatusError> {
         Ok(())
     }
 
     /// Readies the next state of an object.
-    fn prepare_for_update(&self, _kind: &Kind, _object: &mut Value, _update: Update<'_>) -> Result<(), Refusal> {
+    fn prepare_for_update(&self, _kind: &Kind, _object: &mut Value, _update: Update<'_>) -> Result<(), StatusError> {
         Ok(())
     }
 

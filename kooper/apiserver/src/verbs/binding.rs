@@ -6,19 +6,19 @@ use serde_json::{Value, json};
 use super::{Call, WriteOptions, body, draft, update, warned};
 use crate::cause::Cause;
 use crate::http::Answer;
-use crate::status::{self, Refusal};
+use crate::status::{self, StatusError};
 use crate::{conditions, meta};
 
 /// `call` names the pod.
-pub(super) fn bind(call: &Call<'_>) -> Result<Answer, Refusal> {
+pub(super) fn bind(call: &Call<'_>) -> Result<Answer, StatusError> {
     let options = WriteOptions::parse(call.request, "CreateOptions")?;
     let (binding, warnings) = body::posted(call, ("", "v1", "Binding"), options.validation)?;
     Ok(warned(bound(call, &options, &binding), &warnings))
 }
 
-fn bound(call: &Call<'_>, options: &WriteOptions, binding: &Value) -> Result<Answer, Refusal> {
+fn bound(call: &Call<'_>, options: &WriteOptions, binding: &Value) -> Result<Answer, StatusError> {
     if meta::text(binding, "name") != call.target.name.as_deref().unwrap_or_default() {
-        return Err(Refusal::bad_request("name in URL does not match name in Binding object"));
+        return Err(StatusError::bad_request("name in URL does not match name in Binding object"));
     }
     validate(&binding["target"])?;
     assign(call, binding, options.dry_run)?;
@@ -26,8 +26,8 @@ fn bound(call: &Call<'_>, options: &WriteOptions, binding: &Value) -> Result<Ans
 }
 
 /// `POST bindings`: the pod is named by the body.
-pub(super) fn bind_named(call: &Call<'_>) -> Result<Answer, Refusal> {
-    let Some(pods) = call.cluster.kind("", "v1", "pods") else { return Err(Refusal::unknown_resource()) };
+pub(super) fn bind_named(call: &Call<'_>) -> Result<Answer, StatusError> {
+    let Some(pods) = call.cluster.kind("", "v1", "pods") else { return Err(StatusError::unknown_resource()) };
     let body = body::parse(call, "v1", "Binding")?;
     let mut target = call.target.clone();
     "pods".clone_into(&mut target.resource);
@@ -35,7 +35,7 @@ pub(super) fn bind_named(call: &Call<'_>) -> Result<Answer, Refusal> {
     bind(&Call { cluster: call.cluster, request: call.request, user: call.user, kind: pods, target, media: call.media })
 }
 
-fn validate(target: &Value) -> Result<(), Refusal> {
+fn validate(target: &Value) -> Result<(), StatusError> {
     let text = |key: &str| target[key].as_str().unwrap_or_default();
     let mut causes = Vec::new();
     if !matches!(text("kind"), "" | "Node") {
@@ -45,7 +45,7 @@ fn validate(target: &Value) -> Result<(), Refusal> {
         causes.push(Cause::required("target.name", ""));
     }
     // The real server has no Status for these.
-    let failed = |message: String| Err(Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "", message));
+    let failed = |message: String| Err(StatusError::new(StatusCode::INTERNAL_SERVER_ERROR, "", message));
     match causes.as_slice() {
         [] => Ok(()),
         causes => failed(Cause::list(causes)),
@@ -53,9 +53,9 @@ fn validate(target: &Value) -> Result<(), Refusal> {
 }
 
 /// Writes the node's name into the pod.
-fn assign(call: &Call<'_>, binding: &Value, dry_run: bool) -> Result<(), Refusal> {
+fn assign(call: &Call<'_>, binding: &Value, dry_run: bool) -> Result<(), StatusError> {
     let name = call.target.name.as_deref().unwrap_or_default();
-    let refused = |why: String| Err(Refusal::conflict_named("", "pods/binding", name, why));
+    let refused = |why: String| Err(StatusError::conflict_named("", "pods/binding", name, why));
     loop {
         let stored = super::present(call)?;
         update::check_version(call, binding, &stored, dry_run)?;

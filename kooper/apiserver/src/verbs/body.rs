@@ -12,11 +12,11 @@ use super::{Call, FieldValidation};
 use crate::decode::{self, Findings};
 use crate::http::syntax;
 use crate::kinds::{Kind, split_group_version};
-use crate::status::Refusal;
+use crate::status::StatusError;
 use crate::{cel, defaults, meta, protobuf, registry};
 
 /// Decodes the body as an object of the call's kind. Warnings are what it has too much.
-pub(super) fn decode(call: &Call<'_>, validation: FieldValidation) -> Result<(Value, Vec<String>), Refusal> {
+pub(super) fn decode(call: &Call<'_>, validation: FieldValidation) -> Result<(Value, Vec<String>), StatusError> {
     let object = parse(call, &call.kind.api_version(), &call.kind.kind)?;
     let definition = call.kind.custom.is_none().then(|| call.kind.typed().name).flatten();
     let findings = match call.request.content_type() {
@@ -36,7 +36,7 @@ pub(super) fn patched(
     text: Option<String>,
     mut strict: Vec<String>,
     validation: FieldValidation,
-) -> Result<(Value, Vec<String>), Refusal> {
+) -> Result<(Value, Vec<String>), StatusError> {
     let definition = call.kind.custom.is_none().then(|| call.kind.typed().name).flatten();
     let mut findings = match text {
         Some(text) => decode::check(&mut serde_json::Deserializer::from_str(&text), definition),
@@ -48,10 +48,10 @@ pub(super) fn patched(
 }
 
 /// Refuses a body in an encoding that is not known. A POST is refused before its options are read.
-pub(super) fn check_media(call: &Call<'_>) -> Result<(), Refusal> {
+pub(super) fn check_media(call: &Call<'_>) -> Result<(), StatusError> {
     match call.request.content_type() {
         "" | "application/json" | "*/*" | "application/yaml" | protobuf::CONTENT_TYPE => Ok(()),
-        _ => Err(Refusal::unsupported_media_type(
+        _ => Err(StatusError::unsupported_media_type(
             "the body of the request was in an unknown format - accepted media types include: application/json, \
              application/yaml, application/vnd.kubernetes.protobuf",
         )),
@@ -59,13 +59,13 @@ pub(super) fn check_media(call: &Call<'_>) -> Result<(), Refusal> {
 }
 
 /// The object of a body, before it is held against its kind.
-pub(crate) fn parse(call: &Call<'_>, api_version: &str, kind: &str) -> Result<Value, Refusal> {
+pub(crate) fn parse(call: &Call<'_>, api_version: &str, kind: &str) -> Result<Value, StatusError> {
     check_media(call)?;
     let body = &call.request.body;
     match call.request.content_type() {
         "application/yaml" => {
             return yaml(body).map_err(|error| {
-                Refusal::bad_request(format!(
+                StatusError::bad_request(format!(
                     "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; yaml parse \
                      error: {error}"
                 ))
@@ -74,15 +74,15 @@ pub(crate) fn parse(call: &Call<'_>, api_version: &str, kind: &str) -> Result<Va
         protobuf::CONTENT_TYPE => {
             let custom = call.kind.custom.is_some() && kind == call.kind.kind;
             return protobuf::read(body, api_version, kind, custom).map_err(|wrong| match wrong {
-                protobuf::Wrong::Unrecognized(why) if kind == "DeleteOptions" => Refusal::bad_request(why),
-                protobuf::Wrong::Unrecognized(why) => Refusal::bad_request(format!(
+                protobuf::Wrong::Unrecognized(why) if kind == "DeleteOptions" => StatusError::bad_request(why),
+                protobuf::Wrong::Unrecognized(why) => StatusError::bad_request(format!(
                     "the object provided is unrecognized (must be of type {kind}): {why} ({})",
                     excerpt(body)
                 )),
-                protobuf::Wrong::Kind { why, .. } if kind == "DeleteOptions" => Refusal::bad_request(why),
-                protobuf::Wrong::Kind { kind: found, version, why } => {
-                    Refusal::bad_request(format!("{found} in version {version:?} cannot be handled as a {kind}: {why}"))
-                }
+                protobuf::Wrong::Kind { why, .. } if kind == "DeleteOptions" => StatusError::bad_request(why),
+                protobuf::Wrong::Kind { kind: found, version, why } => StatusError::bad_request(format!(
+                    "{found} in version {version:?} cannot be handled as a {kind}: {why}"
+                )),
             });
         }
         _ => {}
@@ -91,9 +91,9 @@ pub(crate) fn parse(call: &Call<'_>, api_version: &str, kind: &str) -> Result<Va
         let why = format!("couldn't get version/kind; json parse error: {why}");
         // Options are decoded on their own.
         if kind == "DeleteOptions" {
-            return Refusal::bad_request(why.rsplit_once(" (").map_or(why.as_str(), |(why, _)| why));
+            return StatusError::bad_request(why.rsplit_once(" (").map_or(why.as_str(), |(why, _)| why));
         }
-        Refusal::bad_request(format!("the object provided is unrecognized (must be of type {kind}): {why}"))
+        StatusError::bad_request(format!("the object provided is unrecognized (must be of type {kind}): {why}"))
     };
     match serde_json::from_slice::<Value>(body) {
         Ok(object @ Value::Object(_)) => match ["kind", "apiVersion"].iter().find(|key| !is_text(&object[**key])) {
@@ -153,7 +153,7 @@ pub(crate) fn posted(
     call: &Call<'_>,
     (group, version, kind): (&str, &str, &str),
     validation: FieldValidation,
-) -> Result<(Value, Vec<String>), Refusal> {
+) -> Result<(Value, Vec<String>), StatusError> {
     let of = Type { group, version, kind, custom: false, patched: false };
     let mut object = parse(call, &of.api_version(), kind)?;
     of.check(call, &object)?;
@@ -165,7 +165,7 @@ pub(crate) fn posted(
         findings = decode::check(&object, Some(name));
         if let Some(error) = findings.error {
             let message = format!("{kind} in version {version:?} cannot be handled as a {kind}: {error}");
-            return Err(Refusal::bad_request(message));
+            return Err(StatusError::bad_request(message));
         }
         if let Some(definition) = crate::schema::published::definition(name) {
             drop(crate::schema::prune_builtin(&mut object, definition));
@@ -185,7 +185,7 @@ fn admit(
     mut object: Value,
     findings: Findings,
     validation: FieldValidation,
-) -> Result<(Value, Vec<String>), Refusal> {
+) -> Result<(Value, Vec<String>), StatusError> {
     let kind = &call.kind;
     of.check(call, &object)?;
     // A custom object of another type is refused when it is validated.
@@ -196,7 +196,7 @@ fn admit(
     if let Some(error) = findings.error {
         let (version, kind) = (&kind.version, &kind.kind);
         let message = format!("{kind} in version {version:?} cannot be handled as a {kind}: {error}");
-        return Err(Refusal::bad_request(message));
+        return Err(StatusError::bad_request(message));
     }
     let mut strict = findings.strict;
     let unknown = meta::normalize(kind, &mut object)?;
@@ -241,11 +241,11 @@ fn without_schema(call: &Call<'_>, object: &mut Value) -> Vec<String> {
 }
 
 /// The namespace of the body, if there is one, is that of the path.
-pub(super) fn check_namespace(call: &Call<'_>, object: &Value) -> Result<(), Refusal> {
+pub(super) fn check_namespace(call: &Call<'_>, object: &Value) -> Result<(), StatusError> {
     let found = meta::text(object, "namespace");
     let wanted = call.target.namespace.as_deref().unwrap_or_default();
     if !found.is_empty() && found != wanted && call.kind.namespaced {
-        return Err(Refusal::bad_request(
+        return Err(StatusError::bad_request(
             "the namespace of the provided object does not match the namespace sent on the request",
         ));
     }
@@ -303,7 +303,7 @@ pub(super) fn drop_empty_data(kind: &Kind, object: &mut Value) -> Option<&'stati
 }
 
 /// Why something cannot be handled as a kind, without the words that say so.
-pub(super) fn reason<'a>(refusal: &'a Refusal, kind: &str) -> &'a str {
+pub(super) fn reason<'a>(refusal: &'a StatusError, kind: &str) -> &'a str {
     let before = format!("cannot be handled as a {kind}: ");
     refusal.message().split_once(&before).map_or(refusal.message(), |(_, why)| why)
 }

@@ -8,14 +8,14 @@ use crate::auth::rbac;
 use crate::http::Answer;
 use crate::kinds::Kind;
 use crate::registry::Allocation;
-use crate::status::Refusal;
+use crate::status::StatusError;
 use crate::validate::Write;
 use crate::{admission, fields, meta, prepare, registry};
 
 /// How often a generated name is tried anew when it is taken.
 const TRIES: usize = 8;
 
-pub(super) fn create(call: &Call<'_>) -> Result<Answer, Refusal> {
+pub(super) fn create(call: &Call<'_>) -> Result<Answer, StatusError> {
     body::check_media(call)?;
     let options = WriteOptions::parse(call.request, "CreateOptions")?;
     let (object, warnings) = body::decode(call, options.validation)?;
@@ -30,7 +30,7 @@ pub(super) fn create_object(
     mut object: Value,
     options: &WriteOptions,
     track: bool,
-) -> Result<Answer, Refusal> {
+) -> Result<Answer, StatusError> {
     let kind = &call.kind;
     body::drop_empty_data(kind, &mut object);
     body::check_namespace(call, &object)?;
@@ -64,11 +64,11 @@ pub(super) fn create_object(
         // What is new cannot be as it was before.
         let causes = registry::validate(kind, &object, Write::Create, &mut Vec::new());
         if !causes.is_empty() {
-            return Err(Refusal::invalid_object(kind, &name, &causes));
+            return Err(StatusError::invalid_object(kind, &name, &causes));
         }
         admission::judge(call.cluster, kind, &object, None, options.dry_run)?;
         let warnings = prepare::warnings(kind, &object, None);
-        prepare::store(kind, &mut object);
+        prepare::canonicalize(kind, &mut object);
         let key = crate::route::key(call.target.namespace.as_deref().unwrap_or_default(), &name);
         if options.dry_run {
             if kind.table.get(&key).is_some() {
@@ -78,7 +78,7 @@ pub(super) fn create_object(
         }
         if !meta::text(&object, "resourceVersion").is_empty() {
             let why = "resourceVersion should not be set on objects to be created";
-            let refusal = Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "", why);
+            let refusal = StatusError::new(StatusCode::INTERNAL_SERVER_ERROR, "", why);
             return Ok(Answer::from(refusal).with_warnings(&warnings));
         }
         match kind.table.put(&key, None, draft(kind, &object)) {
@@ -95,13 +95,13 @@ pub(super) fn create_object(
             }
         }
     }
-    Err(Refusal::internal("no name could be generated"))
+    Err(StatusError::internal("no name could be generated"))
 }
 
 /// The refusal of a name that another object has already.
-fn taken(kind: &Kind, key: &str, object: &Value) -> Refusal {
+fn taken(kind: &Kind, key: &str, object: &Value) -> StatusError {
     let deleting = kind.table.get(key).is_some_and(|object| meta::is_deleting(&object.value()));
-    let refusal = Refusal::already_exists(kind, meta::text(object, "name"), deleting);
+    let refusal = StatusError::already_exists(kind, meta::text(object, "name"), deleting);
     // The real server does not ask whether the name was generated.
     if meta::text(object, "generateName").is_empty() { refusal } else { refusal.not_generated() }
 }

@@ -15,7 +15,7 @@ use crate::cluster::Cluster;
 use crate::http::{Answer, Query};
 use crate::kinds::Kind;
 use crate::select::Selection;
-use crate::status::{Cause, Refusal, details, success};
+use crate::status::{Cause, StatusError, details, success};
 use crate::store::Object;
 use crate::{meta, registry};
 
@@ -39,12 +39,12 @@ pub(crate) enum Deleted {
     Gone(Value),
 }
 
-pub(super) fn delete(call: &Call<'_>) -> Result<Answer, Refusal> {
+pub(super) fn delete(call: &Call<'_>) -> Result<Answer, StatusError> {
     let options = DeleteOptions::parse(call)?;
     Ok(options.warn(&call.kind, delete_one(call, &options).unwrap_or_else(Answer::from)))
 }
 
-fn delete_one(call: &Call<'_>, options: &DeleteOptions) -> Result<Answer, Refusal> {
+fn delete_one(call: &Call<'_>, options: &DeleteOptions) -> Result<Answer, StatusError> {
     let name = call.target.name.as_deref().unwrap_or_default();
     match remove_object(call.cluster, &call.kind, &call.key()?, options)? {
         Deleted::Marked(object) => {
@@ -64,13 +64,13 @@ fn returns_object(kind: &Kind) -> bool {
     kind.custom.is_none() && kind.flags.returned
 }
 
-pub(super) fn delete_collection(call: &Call<'_>) -> Result<Answer, Refusal> {
+pub(super) fn delete_collection(call: &Call<'_>) -> Result<Answer, StatusError> {
     let selection = super::list::selection(call, false)?;
     let options = DeleteOptions::parse(call)?;
     Ok(options.warn(&call.kind, delete_all(call, &selection, &options).unwrap_or_else(Answer::from)))
 }
 
-fn delete_all(call: &Call<'_>, selection: &Selection, options: &DeleteOptions) -> Result<Answer, Refusal> {
+fn delete_all(call: &Call<'_>, selection: &Selection, options: &DeleteOptions) -> Result<Answer, StatusError> {
     let snapshot = call.kind.table.snapshot();
     let prefix = call.target.namespace.as_ref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
     let limit = super::list::number(&call.request.query, "limit")?.filter(|limit| *limit > 0);
@@ -132,7 +132,7 @@ impl DeleteOptions {
     }
 
     /// Options of the body, else of the query.
-    fn parse(call: &Call<'_>) -> Result<Self, Refusal> {
+    fn parse(call: &Call<'_>) -> Result<Self, StatusError> {
         let request = call.request;
         // With a body, the query counts for nothing.
         let options = if request.body.is_empty() {
@@ -148,7 +148,7 @@ impl DeleteOptions {
         Ok(options)
     }
 
-    fn of_query(query: &Query) -> Result<Self, Refusal> {
+    fn of_query(query: &Query) -> Result<Self, StatusError> {
         Ok(Self {
             grace: super::list::number(query, "gracePeriodSeconds")?,
             propagation: query.get("propagationPolicy").map(ToOwned::to_owned),
@@ -157,18 +157,18 @@ impl DeleteOptions {
         })
     }
 
-    pub(super) fn of_body(body: &Value) -> Result<Self, Refusal> {
+    pub(super) fn of_body(body: &Value) -> Result<Self, StatusError> {
         let kind = body["kind"].as_str().unwrap_or("DeleteOptions");
         if kind != "DeleteOptions" {
             let version = body["apiVersion"].as_str().unwrap_or("meta.k8s.io/v1");
-            return Err(Refusal::bad_request(format!(
+            return Err(StatusError::bad_request(format!(
                 "no kind {kind:?} is registered for version {version:?} in scheme {:?}",
                 super::body::SCHEME
             )));
         }
         let grace = &body["gracePeriodSeconds"];
         if !grace.is_null() && grace.as_i64().is_none() {
-            return Err(Refusal::bad_request(format!(
+            return Err(StatusError::bad_request(format!(
                 "json: cannot unmarshal {} into Go struct field DeleteOptions.gracePeriodSeconds of type int64",
                 super::body::json_type(grace)
             )));
@@ -198,7 +198,7 @@ impl DeleteOptions {
         !self.dry_run.is_empty()
     }
 
-    fn check(&self) -> Result<(), Refusal> {
+    fn check(&self) -> Result<(), StatusError> {
         let mut causes = Vec::new();
         if self.dry_run.iter().any(|value| value != "All") {
             causes.push(Cause::not_supported("dryRun", &format!("{:?}", self.dry_run), &["All"]));
@@ -212,7 +212,7 @@ impl DeleteOptions {
             let supported = ["Foreground", "Background", "Orphan", "nil"];
             causes.push(Cause::not_supported("propagationPolicy", &format!("{other:?}"), &supported));
         }
-        if causes.is_empty() { Ok(()) } else { Err(Refusal::invalid("meta.k8s.io", "DeleteOptions", "", &causes)) }
+        if causes.is_empty() { Ok(()) } else { Err(StatusError::invalid("meta.k8s.io", "DeleteOptions", "", &causes)) }
     }
 }
 
@@ -222,10 +222,10 @@ pub(crate) fn remove_object(
     kind: &Arc<Kind>,
     key: &str,
     options: &DeleteOptions,
-) -> Result<Deleted, Refusal> {
+) -> Result<Deleted, StatusError> {
     let name = key.rsplit('/').next().unwrap_or_default();
     loop {
-        let stored = kind.table.get(key).ok_or_else(|| Refusal::not_found(kind, name))?;
+        let stored = kind.table.get(key).ok_or_else(|| StatusError::not_found(kind, name))?;
         check_preconditions(kind, name, &stored, options)?;
         let present = served(kind, &stored);
         let mut next = present.clone();
@@ -240,7 +240,7 @@ pub(crate) fn remove_object(
             && !options.is_dry_run()
         {
             let why = format!("namespaces {name:?} is forbidden: this namespace may not be deleted");
-            return Err(Refusal::forbidden(why, details(name, "", "namespaces")));
+            return Err(StatusError::forbidden(why, details(name, "", "namespaces")));
         }
         let running = present["metadata"]["deletionGracePeriodSeconds"].as_i64();
         let graceful = registry::of(kind).ends_gracefully();
@@ -287,14 +287,14 @@ pub(super) fn check_preconditions(
     name: &str,
     stored: &Object,
     options: &DeleteOptions,
-) -> Result<(), Refusal> {
+) -> Result<(), StatusError> {
     let found = stored.traits().uid.as_ref();
     if let Some(uid) = options.uid.as_deref().filter(|uid| *uid != found) {
         let why = format!(
             "the UID in the precondition ({uid}) does not match the UID in record ({found}). The object might have been \
              deleted and then recreated"
         );
-        return Err(Refusal::conflict_named(&kind.group, &kind.kind, name, why));
+        return Err(StatusError::conflict_named(&kind.group, &kind.kind, name, why));
     }
     let found = stored.version.to_string();
     if let Some(version) = options.version.as_deref().filter(|version| *version != found) {
@@ -302,7 +302,7 @@ pub(super) fn check_preconditions(
             "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record \
              ({found}). The object might have been modified"
         );
-        return Err(Refusal::conflict_named(&kind.group, &kind.kind, name, why));
+        return Err(StatusError::conflict_named(&kind.group, &kind.kind, name, why));
     }
     Ok(())
 }

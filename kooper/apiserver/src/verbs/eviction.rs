@@ -8,7 +8,7 @@ use super::{Call, WriteOptions, body, draft, warned};
 use crate::http::Answer;
 use crate::kinds::Kind;
 use crate::select::LabelSelector;
-use crate::status::{self, Refusal, details};
+use crate::status::{self, StatusError, details};
 use crate::{conditions, fields, meta, time};
 
 /// The seconds after which a client may try again while the budget's status is out of date.
@@ -16,16 +16,16 @@ const STALE_RETRY: u32 = 10;
 /// The evictions that the disruption controller may still have to see.
 const MOST_DISRUPTED: usize = 2000;
 
-pub(super) fn evict(call: &Call<'_>) -> Result<Answer, Refusal> {
+pub(super) fn evict(call: &Call<'_>) -> Result<Answer, StatusError> {
     let options = WriteOptions::parse(call.request, "CreateOptions")?;
     let (eviction, warnings) = body::posted(call, ("policy", "v1", "Eviction"), options.validation)?;
     Ok(warned(evicted(call, &options, &eviction), &warnings))
 }
 
-fn evicted(call: &Call<'_>, options: &WriteOptions, eviction: &Value) -> Result<Answer, Refusal> {
+fn evicted(call: &Call<'_>, options: &WriteOptions, eviction: &Value) -> Result<Answer, StatusError> {
     let name = call.target.name.as_deref().unwrap_or_default();
     if meta::text(eviction, "name") != name {
-        return Err(Refusal::bad_request("name in URL does not match name in Eviction object"));
+        return Err(StatusError::bad_request("name in URL does not match name in Eviction object"));
     }
     let mut deletion = match eviction.get("deleteOptions") {
         Some(options) => DeleteOptions::of_body(options)?,
@@ -85,7 +85,7 @@ fn ignores_budgets(pod: &Value) -> bool {
 }
 
 /// Finds the budget of a pod and takes one disruption from it.
-fn check_budget(call: &Call<'_>, pod: &Value, dry_run: bool) -> Result<Checked, Refusal> {
+fn check_budget(call: &Call<'_>, pod: &Value, dry_run: bool) -> Result<Checked, StatusError> {
     let Some(kind) = call.cluster.kind("policy", "v1", "poddisruptionbudgets") else { return Ok(Checked::Free) };
     let namespace = meta::text(pod, "namespace");
     let prefix = format!("{namespace}/");
@@ -96,7 +96,7 @@ fn check_budget(call: &Call<'_>, pod: &Value, dry_run: bool) -> Result<Checked, 
     if keys.next().is_some() {
         let message =
             "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
-        return Err(Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "", message));
+        return Err(StatusError::new(StatusCode::INTERNAL_SERVER_ERROR, "", message));
     }
     loop {
         let Some(stored) = kind.table.get(&key) else { return Ok(Checked::Free) };
@@ -127,7 +127,7 @@ fn spares_unready(budget: &Value) -> bool {
 }
 
 /// The budget with one disruption less.
-fn decrement(kind: &Kind, budget: &Value, pod: &str) -> Result<Value, Refusal> {
+fn decrement(kind: &Kind, budget: &Value, pod: &str) -> Result<Value, StatusError> {
     let name = meta::text(budget, "name");
     let status = &budget["status"];
     let count = |key: &str| status[key].as_i64().unwrap_or(0);
@@ -136,7 +136,7 @@ fn decrement(kind: &Kind, budget: &Value, pod: &str) -> Result<Value, Refusal> {
     }
     let forbidden = |why: &str| {
         let message = format!("poddisruptionbudget.policy {name:?} is forbidden: {why}");
-        Err(Refusal::forbidden(message, details(name, &kind.group, "poddisruptionbudget")))
+        Err(StatusError::forbidden(message, details(name, &kind.group, "poddisruptionbudget")))
     };
     if count("disruptionsAllowed") < 0 {
         return forbidden("pdb disruptions allowed is negative");
@@ -164,19 +164,19 @@ fn decrement(kind: &Kind, budget: &Value, pod: &str) -> Result<Value, Refusal> {
     Ok(next)
 }
 
-fn refused(cause: &str) -> Refusal {
+fn refused(cause: &str) -> StatusError {
     let message = "Cannot evict pod as it would violate the pod's disruption budget.";
     let about = json!({"causes": [{"reason": "DisruptionBudget", "message": cause}]});
-    Refusal::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message).with_details(about)
+    StatusError::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message).with_details(about)
 }
 
 /// The status of the budget is not that of its newest generation.
-fn still_processed(name: &str) -> Refusal {
+fn still_processed(name: &str) -> StatusError {
     refused(&format!("The disruption budget {name} is still being processed by the server."))
         .with_retry_after(STALE_RETRY)
 }
 
-fn exhausted(name: &str, status: &Value) -> Refusal {
+fn exhausted(name: &str, status: &Value) -> StatusError {
     let count = |key: &str| status[key].as_i64().unwrap_or(0);
     let conditions = status["conditions"].as_array().into_iter().flatten();
     let text = |condition: &Value, key: &str| condition[key].as_str().unwrap_or_default().to_owned();
@@ -201,7 +201,7 @@ fn exhausted(name: &str, status: &Value) -> Refusal {
 }
 
 /// Records in the pod's status why it is deleted, and deletes it.
-fn delete(call: &Call<'_>, options: &DeleteOptions) -> Result<(), Refusal> {
+fn delete(call: &Call<'_>, options: &DeleteOptions) -> Result<(), StatusError> {
     let kind = &call.kind;
     let key = call.target.key();
     let name = call.target.name.as_deref().unwrap_or_default();

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::defaults;
 use crate::kinds::Kind;
 use crate::print;
-use crate::status::Refusal;
+use crate::status::StatusError;
 use crate::store::Object;
 
 /// In which form the client wants objects.
@@ -21,12 +21,12 @@ pub(crate) enum Form {
 
 impl Form {
     /// One object in this form; lists have a form of their own.
-    pub(crate) fn one(self, kind: &Kind, object: &Value) -> Result<Value, Refusal> {
+    pub(crate) fn one(self, kind: &Kind, object: &Value) -> Result<Value, StatusError> {
         Ok(match self {
             Self::Whole => object.clone(),
             Self::Metadata => metadata(object),
             Self::MetadataList => {
-                return Err(Refusal::not_acceptable(format!(
+                return Err(StatusError::not_acceptable(format!(
                     "you requested PartialObjectMetadataList, but the requested object is not a list ({})",
                     go_type(kind, "")
                 )));
@@ -39,9 +39,9 @@ impl Form {
     }
 
     /// A list in this form: its metadata and its items.
-    pub(crate) fn list(self, kind: &Kind, metadata: &Value, items: &[Value]) -> Result<Value, Refusal> {
+    pub(crate) fn list(self, kind: &Kind, metadata: &Value, items: &[Value]) -> Result<Value, StatusError> {
         match self {
-            Self::Metadata => Err(Refusal::not_acceptable(format!(
+            Self::Metadata => Err(StatusError::not_acceptable(format!(
                 "you requested PartialObjectMetadata, but the requested object is a list ({})",
                 go_type(kind, "List")
             ))),

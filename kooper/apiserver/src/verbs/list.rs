@@ -16,13 +16,13 @@ use crate::http::accept::Encoding;
 use crate::http::{Answer, Query};
 use crate::protobuf::{self, Kind};
 use crate::select::{Selection, Selectors};
-use crate::status::{Cause, Refusal};
+use crate::status::{Cause, StatusError};
 use crate::store::{Object, Snapshot};
 
 /// How long a list waits for a version that is not there yet.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
-pub(super) async fn list(call: &Call<'_>) -> Result<Answer, Refusal> {
+pub(super) async fn list(call: &Call<'_>) -> Result<Answer, StatusError> {
     let selection = selection(call, false)?;
     let query = &call.request.query;
     let mut page = Page::parse(query)?;
@@ -92,11 +92,11 @@ async fn encoded(
     call: &Call<'_>,
     metadata: &Value,
     objects: impl Iterator<Item = Arc<Object>>,
-) -> Result<Answer, Refusal> {
+) -> Result<Answer, StatusError> {
     /// After so many objects it is another request's turn.
     const TURN: usize = 64;
     let kind = Kind::of(&call.kind.api_version(), &call.kind.list_kind);
-    let kind = kind.ok_or_else(|| Refusal::not_implemented(format!("{} in protobuf", call.kind.list_kind)))?;
+    let kind = kind.ok_or_else(|| StatusError::not_implemented(format!("{} in protobuf", call.kind.list_kind)))?;
     let mut list = protobuf::List::new(kind);
     for (index, object) in objects.enumerate() {
         list.push(&served(&call.kind, &object)).map_err(|error| protobuf::refusal(&error))?;
@@ -137,7 +137,7 @@ impl<I: Iterator<Item = Bytes>> Iterator for Packed<I> {
     }
 }
 
-async fn snapshot(call: &Call<'_>, page: &Page) -> Result<Snapshot, Refusal> {
+async fn snapshot(call: &Call<'_>, page: &Page) -> Result<Snapshot, StatusError> {
     let table = &call.kind.table;
     let Some(version) = page.version else { return Ok(table.snapshot()) };
     if !page.exact {
@@ -153,12 +153,12 @@ async fn snapshot(call: &Call<'_>, page: &Page) -> Result<Snapshot, Refusal> {
         } else {
             "The resourceVersion for the provided list is too old."
         };
-        Refusal::expired(message)
+        StatusError::expired(message)
     })
 }
 
 /// A state that is not older than a version, as the watch cache has it.
-pub(super) async fn cached(call: &Call<'_>, view: &mut View, version: u64) -> Result<Snapshot, Refusal> {
+pub(super) async fn cached(call: &Call<'_>, view: &mut View, version: u64) -> Result<Snapshot, StatusError> {
     let table = &call.kind.table;
     if version > 0 {
         wait_for(call, version).await?;
@@ -171,7 +171,7 @@ pub(super) async fn cached(call: &Call<'_>, view: &mut View, version: u64) -> Re
 }
 
 /// Waits a little for a version, as the real server does.
-pub(super) async fn wait_for(call: &Call<'_>, version: u64) -> Result<(), Refusal> {
+pub(super) async fn wait_for(call: &Call<'_>, version: u64) -> Result<(), StatusError> {
     let store = &call.cluster.store;
     if tokio::time::timeout(TIMEOUT, store.reach(version)).await.is_ok() {
         return Ok(());
@@ -180,7 +180,7 @@ pub(super) async fn wait_for(call: &Call<'_>, version: u64) -> Result<(), Refusa
 }
 
 /// Waits for the version that a read of one object asks for.
-pub(super) async fn wait_for_named(call: &Call<'_>) -> Result<(), Refusal> {
+pub(super) async fn wait_for_named(call: &Call<'_>) -> Result<(), StatusError> {
     let Some(text) = call.request.query.get("resourceVersion") else { return Ok(()) };
     match text.parse() {
         Ok(version) => wait_for(call, version).await,
@@ -189,15 +189,15 @@ pub(super) async fn wait_for_named(call: &Call<'_>) -> Result<(), Refusal> {
 }
 
 /// The refusal of a version outside of lists.
-pub(super) fn bad_version(text: &str) -> Refusal {
+pub(super) fn bad_version(text: &str) -> StatusError {
     let message =
         format!("resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax");
-    Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
+    StatusError::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
 }
 
-fn too_large(version: u64, current: u64) -> Refusal {
+fn too_large(version: u64, current: u64) -> StatusError {
     let message = format!("Timeout: Too large resource version: {version}, current: {current}");
-    let mut refusal = Refusal::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message).with_details(json!({
+    let mut refusal = StatusError::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message).with_details(json!({
         "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
         "retryAfterSeconds": 1
     }));
@@ -215,7 +215,7 @@ struct Page {
 }
 
 impl Page {
-    fn parse(query: &Query) -> Result<Self, Refusal> {
+    fn parse(query: &Query) -> Result<Self, StatusError> {
         let limit = number(query, "limit")?
             .filter(|limit| *limit > 0)
             .map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
@@ -223,7 +223,7 @@ impl Page {
         if let Some(text) = query.get("continue") {
             let (version, after) = read_token(text)?;
             if given.is_some_and(|version| version != "0") {
-                return Err(Refusal::bad_request("specifying resource version is not allowed when using continue"));
+                return Err(StatusError::bad_request("specifying resource version is not allowed when using continue"));
             }
             return Ok(Self { limit, after: Some(after), version: Some(version), exact: true });
         }
@@ -241,7 +241,7 @@ impl Page {
 
 /// Which objects a list, a watch or a DELETE of a collection is about. Of several mistakes in its options, the real server
 /// reports what cannot be parsed before what contradicts itself, and that before fields that cannot be selected.
-pub(super) fn selection(call: &Call<'_>, watching: bool) -> Result<Selection, Refusal> {
+pub(super) fn selection(call: &Call<'_>, watching: bool) -> Result<Selection, StatusError> {
     let query = &call.request.query;
     for option in ["timeoutSeconds", "limit"] {
         number(query, option)?;
@@ -252,7 +252,7 @@ pub(super) fn selection(call: &Call<'_>, watching: bool) -> Result<Selection, Re
 }
 
 /// Refuses combinations of the list options that contradict each other.
-fn check_matching(query: &Query, watching: bool) -> Result<(), Refusal> {
+fn check_matching(query: &Query, watching: bool) -> Result<(), StatusError> {
     let version = query.get("resourceVersion");
     let matching = query.get("resourceVersionMatch");
     let initial = query.get("sendInitialEvents");
@@ -284,12 +284,12 @@ fn check_matching(query: &Query, watching: bool) -> Result<(), Refusal> {
     if let Some(matching) = matching.filter(|matching| !known.contains(matching)) {
         causes.push(Cause::not_supported(field, &format!("{matching:?}"), known));
     }
-    if causes.is_empty() { Ok(()) } else { Err(Refusal::invalid("meta.k8s.io", "ListOptions", "", &causes)) }
+    if causes.is_empty() { Ok(()) } else { Err(StatusError::invalid("meta.k8s.io", "ListOptions", "", &causes)) }
 }
 
-fn parse_version(text: &str) -> Result<u64, Refusal> {
+fn parse_version(text: &str) -> Result<u64, StatusError> {
     text.parse().map_err(|_| {
-        Refusal::bad_request(format!(
+        StatusError::bad_request(format!(
             "invalid resource version: resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: \
              invalid syntax"
         ))
@@ -297,14 +297,14 @@ fn parse_version(text: &str) -> Result<u64, Refusal> {
 }
 
 /// A whole number of the query.
-pub(super) fn number(query: &Query, name: &str) -> Result<Option<i64>, Refusal> {
+pub(super) fn number(query: &Query, name: &str) -> Result<Option<i64>, StatusError> {
     let parse = |text: &str| {
         text.parse().map_err(|error: ParseIntError| {
             let why = match error.kind() {
                 IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
                 _ => "invalid syntax",
             };
-            Refusal::bad_request(format!("strconv.ParseInt: parsing {text:?}: {why}"))
+            StatusError::bad_request(format!("strconv.ParseInt: parsing {text:?}: {why}"))
         })
     };
     query.get(name).map(parse).transpose()
@@ -319,9 +319,11 @@ pub(super) fn token(version: u64, last: &str) -> String {
     })
 }
 
-pub(super) fn read_token(text: &str) -> Result<(u64, String), Refusal> {
+pub(super) fn read_token(text: &str) -> Result<(u64, String), StatusError> {
     let refused = || {
-        Refusal::bad_request("invalid continue token: continue key is not valid: illegal base64 data at input byte 0")
+        StatusError::bad_request(
+            "invalid continue token: continue key is not valid: illegal base64 data at input byte 0",
+        )
     };
     let digits: Option<Vec<u8>> = text
         .as_bytes()

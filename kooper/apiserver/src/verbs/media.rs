@@ -3,7 +3,7 @@
 use super::form::Form;
 use crate::http::Request;
 use crate::http::accept::{self, Encoding};
-use crate::status::Refusal;
+use crate::status::StatusError;
 
 /// How the client wants objects.
 #[derive(Clone, Copy, Debug)]
@@ -16,7 +16,7 @@ impl Media {
     /// The first form and encoding of the Accept header that are served.
     ///
     /// `json_only` is whether whole objects have no encoding in protobuf.
-    pub(crate) fn of(request: &Request, json_only: bool, watching: bool) -> Result<Self, Refusal> {
+    pub(crate) fn of(request: &Request, json_only: bool, watching: bool) -> Result<Self, StatusError> {
         let suits = |range: &accept::Range<'_>, encoding| {
             if !accept::streams(range, encoding) || range.parameter("sv").is_some_and(|version| version != "v1") {
                 return None;
@@ -39,16 +39,16 @@ impl Media {
     }
 
     /// Refuses a request for a built-in kind that names no media type which is served at all.
-    pub(crate) fn check_named(request: &Request, listing: bool) -> Result<(), Refusal> {
+    pub(crate) fn check_named(request: &Request, listing: bool) -> Result<(), StatusError> {
         let mut types = whole();
         if listing {
             types.extend(streams());
         }
-        if accept::names_any(request.accept(), &types) { Ok(()) } else { Err(Refusal::not_producible(&types)) }
+        if accept::names_any(request.accept(), &types) { Ok(()) } else { Err(StatusError::not_producible(&types)) }
     }
 
     /// Refuses a request for discovery that prefers no encoding of it.
-    pub(crate) fn check_plain(request: &Request) -> Result<(), Refusal> {
+    pub(crate) fn check_plain(request: &Request) -> Result<(), StatusError> {
         Self::check_named(request, false)?;
         accept::encoding(request.accept()).map(drop).ok_or_else(|| not_acceptable(&whole()))
     }
@@ -65,6 +65,6 @@ fn streams() -> Vec<String> {
     streaming.map(|encoding| format!("{};stream=watch", encoding.media_type())).collect()
 }
 
-fn not_acceptable(types: &[String]) -> Refusal {
-    Refusal::not_acceptable(format!("only the following media types are accepted: {}", types.join(", ")))
+fn not_acceptable(types: &[String]) -> StatusError {
+    StatusError::not_acceptable(format!("only the following media types are accepted: {}", types.join(", ")))
 }

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::http::Request;
 use crate::patch::user_agent::manager_name;
-use crate::status::{Cause, Refusal};
+use crate::status::{Cause, StatusError};
 
 /// What becomes of fields that the schema does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(crate) struct WriteOptions {
 
 impl WriteOptions {
     /// Reads the query; `kind` is what the options are called in a refusal.
-    pub(crate) fn parse(request: &Request, kind: &str) -> Result<Self, Refusal> {
+    pub(crate) fn parse(request: &Request, kind: &str) -> Result<Self, StatusError> {
         let query = &request.query;
         let mut causes = Vec::new();
         let dry_run: Vec<_> = query.all("dryRun").filter(|value| !value.is_empty()).collect();
@@ -55,7 +55,7 @@ impl WriteOptions {
             causes.push(Cause::forbidden("force", "may not be specified for non-apply patch"));
         }
         if !causes.is_empty() {
-            return Err(Refusal::invalid("meta.k8s.io", kind, "", &causes));
+            return Err(StatusError::invalid("meta.k8s.io", kind, "", &causes));
         }
         let agent = request.header(http::header::USER_AGENT).unwrap_or_default();
         let manager = manager_name(manager.unwrap_or_default(), agent);

@@ -19,7 +19,7 @@ use crate::patch::format::display;
 use crate::patch::json::JsonPatch;
 use crate::patch::merge::merge_patch;
 use crate::patch::strategic::{consumed, strategic_merge};
-use crate::status::Refusal;
+use crate::status::StatusError;
 use crate::{decode, fields, meta};
 
 /// A patch that was parsed, in one of its languages.
@@ -30,7 +30,7 @@ pub(super) enum Patch {
     Apply(Value),
 }
 
-pub(super) fn patch(call: &Call<'_>) -> Result<Answer, Refusal> {
+pub(super) fn patch(call: &Call<'_>) -> Result<Answer, StatusError> {
     // A language that the kind does not know is refused before the options are read.
     Patch::check_language(call)?;
     let options = WriteOptions::parse(call.request, "PatchOptions")?;
@@ -49,7 +49,7 @@ pub(super) fn patch(call: &Call<'_>) -> Result<Answer, Refusal> {
     let next = |present: &Value| {
         let mut patched = patch.apply(&call.kind, present)?;
         let shown = patch.shown(&call.kind, present, &patched);
-        let misfit = |why: &str| Refusal::invalid("", "", "", &[Cause::invalid("patch", &shown, why)]);
+        let misfit = |why: &str| StatusError::invalid("", "", "", &[Cause::invalid("patch", &shown, why)]);
         if matches!(patch, Patch::Strategic(_))
             && let Some(definition) = call.kind.typed().name
         {
@@ -75,7 +75,7 @@ pub(super) fn patch(call: &Call<'_>) -> Result<Answer, Refusal> {
 }
 
 /// Server-side apply: creates an object that is absent.
-fn apply(call: &Call<'_>, options: &WriteOptions, config: &Value) -> Result<Answer, Refusal> {
+fn apply(call: &Call<'_>, options: &WriteOptions, config: &Value) -> Result<Answer, StatusError> {
     let kind = &call.kind;
     let subresource = call.target.subresource.as_deref().unwrap_or_default();
     let warnings = RefCell::default();
@@ -104,7 +104,7 @@ fn apply(call: &Call<'_>, options: &WriteOptions, config: &Value) -> Result<Answ
                     "uid mismatch: the provided object specified uid {}, and no existing object was found",
                     meta::text(config, "uid")
                 );
-                return Err(Refusal::conflict(kind, name, why));
+                return Err(StatusError::conflict(kind, name, why));
             }
             let mut object = next(None)?;
             meta::of(&mut object).remove("resourceVersion");
@@ -117,14 +117,14 @@ fn apply(call: &Call<'_>, options: &WriteOptions, config: &Value) -> Result<Answ
 }
 
 /// The refusal of a configuration that fits the schema, but not the type.
-fn misfit(config: &Value, why: &str) -> Refusal {
+fn misfit(config: &Value, why: &str) -> StatusError {
     let (namespace, name) = (meta::text(config, "namespace"), meta::text(config, "name"));
     let kind = kind_of(config);
     let message = format!(
         "failed to convert new object ({namespace}/{name}; {kind}) to proper version: unable to convert unstructured \
          object to {kind}: {why}"
     );
-    Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
+    StatusError::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
 }
 
 impl Patch {
@@ -141,7 +141,7 @@ impl Patch {
         call.request.content_type() == "application/apply-patch+yaml"
     }
 
-    pub(super) fn check_language(call: &Call<'_>) -> Result<(), Refusal> {
+    pub(super) fn check_language(call: &Call<'_>) -> Result<(), StatusError> {
         let known = match call.request.content_type() {
             "application/json-patch+json" | "application/merge-patch+json" | "application/apply-patch+yaml" => true,
             "application/strategic-merge-patch+json" => call.kind.custom.is_none(),
@@ -150,23 +150,23 @@ impl Patch {
         if known { Ok(()) } else { Err(Self::unknown_language(call)) }
     }
 
-    fn unknown_language(call: &Call<'_>) -> Refusal {
+    fn unknown_language(call: &Call<'_>) -> StatusError {
         if call.kind.custom.is_some() {
-            return Refusal::unsupported_media_type(
+            return StatusError::unsupported_media_type(
                 "the body of the request was in an unknown format - accepted media types include: \
                  application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
             );
         }
-        let refusal = Refusal::unsupported_media_type("415: Unsupported Media Type");
+        let refusal = StatusError::unsupported_media_type("415: Unsupported Media Type");
         refusal.with_details(serde_json::json!({}))
     }
 
-    pub(super) fn apply(&self, kind: &Kind, present: &Value) -> Result<Value, Refusal> {
+    pub(super) fn apply(&self, kind: &Kind, present: &Value) -> Result<Value, StatusError> {
         let mut object = present.clone();
         match self {
             Self::Json(patch) => {
                 patch.apply(&mut object).map_err(|_| {
-                    Refusal::new(
+                    StatusError::new(
                         StatusCode::UNPROCESSABLE_ENTITY,
                         "Invalid",
                         "the server rejected our request due to an error in our request",
@@ -183,14 +183,14 @@ impl Patch {
                         422 => "Invalid",
                         _ => "",
                     };
-                    Refusal::new(code, reason, error.to_string())
+                    StatusError::new(code, reason, error.to_string())
                 })?;
             }
         }
         if !object.is_object() {
             let why = format!("couldn't get version/kind; json parse error: {}", body::not_a(&object, body::HEADER));
             let cause = Cause::invalid("patch", &object.to_string().into(), why);
-            return Err(Refusal::invalid("", "", "", &[cause]));
+            return Err(StatusError::invalid("", "", "", &[cause]));
         }
         Ok(object)
     }

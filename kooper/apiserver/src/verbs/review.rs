@@ -4,13 +4,13 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::{Call, WriteOptions, body, warned};
-use crate::auth::rbac::{self, Asked};
+use crate::auth::rbac::{self, Attributes};
 use crate::auth::user_of_token;
 use crate::cause::Cause;
 use crate::http::Answer;
 use crate::identity::{AUDIENCE, User};
 use crate::kinds::Kind;
-use crate::status::Refusal;
+use crate::status::StatusError;
 use crate::{meta, time};
 
 /// Whether a kind is only ever asked.
@@ -18,14 +18,14 @@ pub(super) fn is_review(kind: &Kind) -> bool {
     kind.custom.is_none() && matches!(kind.group.as_str(), "authorization.k8s.io" | "authentication.k8s.io")
 }
 
-pub(super) fn review(call: &Call<'_>) -> Result<Answer, Refusal> {
+pub(super) fn review(call: &Call<'_>) -> Result<Answer, StatusError> {
     let options = WriteOptions::parse(call.request, "CreateOptions")?;
     let kind = &call.kind;
     let (review, warnings) = body::posted(call, (&kind.group, &kind.version, &kind.kind), options.validation)?;
     Ok(warned(reviewed(call, review), &warnings))
 }
 
-fn reviewed(call: &Call<'_>, mut review: Value) -> Result<Answer, Refusal> {
+fn reviewed(call: &Call<'_>, mut review: Value) -> Result<Answer, StatusError> {
     let kind = &call.kind;
     if !review["metadata"].is_object() {
         review["metadata"] = json!({});
@@ -48,7 +48,7 @@ fn reviewed(call: &Call<'_>, mut review: Value) -> Result<Answer, Refusal> {
         "SelfSubjectRulesReview" => {
             let namespace = spec["namespace"].as_str().unwrap_or_default();
             if namespace.is_empty() {
-                return Err(Refusal::bad_request("no namespace on request"));
+                return Err(StatusError::bad_request("no namespace on request"));
             }
             review["spec"] = json!({});
             review["status"] = own_rules(call, namespace);
@@ -58,16 +58,16 @@ fn reviewed(call: &Call<'_>, mut review: Value) -> Result<Answer, Refusal> {
             review["status"] = json!({"userInfo": call.user.info()});
         }
         "TokenReview" => review["status"] = token(call, &spec)?,
-        other => return Err(Refusal::not_implemented(other)),
+        other => return Err(StatusError::not_implemented(other)),
     }
     Ok(Answer::json(StatusCode::CREATED, &review))
 }
 
 /// Whom a token stands for.
-fn token(call: &Call<'_>, spec: &Value) -> Result<Value, Refusal> {
+fn token(call: &Call<'_>, spec: &Value) -> Result<Value, StatusError> {
     let token = spec["token"].as_str().unwrap_or_default();
     if token.is_empty() {
-        return Err(Refusal::bad_request("token is required for TokenReview in authentication"));
+        return Err(StatusError::bad_request("token is required for TokenReview in authentication"));
     }
     let wanted = spec["audiences"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let mut wanted: Vec<String> = wanted.map(ToOwned::to_owned).collect();
@@ -81,7 +81,7 @@ fn token(call: &Call<'_>, spec: &Value) -> Result<Value, Refusal> {
 }
 
 /// The rules that a question about access violates.
-fn check_access(call: &Call<'_>, review: &Value) -> Result<(), Refusal> {
+fn check_access(call: &Call<'_>, review: &Value) -> Result<(), StatusError> {
     let spec = &review["spec"];
     let kind = call.kind.kind.as_str();
     let mut causes = Vec::new();
@@ -121,13 +121,13 @@ fn check_access(call: &Call<'_>, review: &Value) -> Result<(), Refusal> {
         }
     }
     // The real server names no kind here.
-    if causes.is_empty() { Ok(()) } else { Err(Refusal::invalid(&call.kind.group, "", "", &causes)) }
+    if causes.is_empty() { Ok(()) } else { Err(StatusError::invalid(&call.kind.group, "", "", &causes)) }
 }
 
 fn access(call: &Call<'_>, user: &User, spec: &Value) -> Value {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let decision = if let Some(resource) = spec.get("resourceAttributes").filter(|value| value.is_object()) {
-        let asked = Asked {
+        let asked = Attributes {
             verb: text(&resource["verb"]),
             group: text(&resource["group"]),
             resource: text(&resource["resource"]),

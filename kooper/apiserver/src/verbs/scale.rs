@@ -12,7 +12,7 @@ use crate::cause::Cause;
 use crate::fields::{self, ScaleWrite};
 use crate::http::Answer;
 use crate::schema::ScalePaths;
-use crate::status::Refusal;
+use crate::status::StatusError;
 use crate::{meta, registry};
 
 /// The type of a Scale.
@@ -21,18 +21,18 @@ const SCALE: (&str, &str, &str) = ("autoscaling", "v1", "Scale");
 /// What stands for replicas that a custom object lacks, while a patch is applied.
 const UNSET: i64 = i32::MIN as i64;
 
-pub(super) fn get(call: &Call<'_>) -> Result<Answer, Refusal> {
+pub(super) fn get(call: &Call<'_>) -> Result<Answer, StatusError> {
     let stored = super::present(call)?;
     let object = served(&call.kind, &stored);
     if lacks_replicas(call, &object) {
         let why = format!("the spec replicas field {:?} does not exist", specified(call));
-        let refusal = Refusal::internal(format!("Internal error occurred: {why}"));
+        let refusal = StatusError::internal(format!("Internal error occurred: {why}"));
         return Err(refusal.with_details(json!({"causes": [{"message": why}]})));
     }
     Ok(Answer::json(StatusCode::OK, &of(call, &object)))
 }
 
-pub(super) fn replace(call: &Call<'_>) -> Result<Answer, Refusal> {
+pub(super) fn replace(call: &Call<'_>) -> Result<Answer, StatusError> {
     let options = WriteOptions::parse(call.request, "UpdateOptions")?;
     let (scale, warnings) = body::posted(call, SCALE, options.validation).map_err(|refusal| {
         let decoded = refusal.message().starts_with("the namespace of");
@@ -40,7 +40,7 @@ pub(super) fn replace(call: &Call<'_>) -> Result<Answer, Refusal> {
             return refusal;
         }
         // The real server looks for the type among the custom kinds to say what is wrong.
-        Refusal::bad_request(format!("no kind is registered for the type v1.Scale in scheme {:?}", body::SCHEME))
+        StatusError::bad_request(format!("no kind is registered for the type v1.Scale in scheme {:?}", body::SCHEME))
     })?;
     let next = |present: &Value| {
         let write = ScaleWrite::Replaced(&scale);
@@ -50,7 +50,7 @@ pub(super) fn replace(call: &Call<'_>) -> Result<Answer, Refusal> {
     Ok(warned(answer, &warnings))
 }
 
-pub(super) fn patch(call: &Call<'_>) -> Result<Answer, Refusal> {
+pub(super) fn patch(call: &Call<'_>) -> Result<Answer, StatusError> {
     Patch::check_language(call)?;
     let options = WriteOptions::parse(call.request, "PatchOptions")?;
     // What is not there is not found, whatever the patch says.
@@ -68,7 +68,7 @@ pub(super) fn patch(call: &Call<'_>) -> Result<Answer, Refusal> {
         let next = patch.apply(&call.kind, &fields::scale(call.cluster, &call.kind, present, &scale)?)?;
         if let Some(why) = body::misfit(call, &next, SCALE) {
             let cause = Cause::invalid("patch", &next.to_string().into(), why);
-            return Err(Refusal::invalid("", "", "", &[cause]));
+            return Err(StatusError::invalid("", "", "", &[cause]));
         }
         update::check_names(call, &next)?;
         fields::scaled(call.cluster, &call.kind, present, &scale, ScaleWrite::Replaced(&next), &options.manager)
@@ -79,8 +79,8 @@ pub(super) fn patch(call: &Call<'_>) -> Result<Answer, Refusal> {
 fn write(
     call: &Call<'_>,
     options: &WriteOptions,
-    next: impl Fn(&Value) -> Result<(Value, Vec<Value>), Refusal>,
-) -> Result<Answer, Refusal> {
+    next: impl Fn(&Value) -> Result<(Value, Vec<Value>), StatusError>,
+) -> Result<Answer, StatusError> {
     let scaled = RefCell::new(Value::Null);
     let next = |present: &Value| {
         let (scale, owners) = next(present)?;
@@ -107,21 +107,23 @@ fn write(
 }
 
 /// The wanted replicas of a Scale.
-fn replicas(call: &Call<'_>, scale: &Value) -> Result<i64, Refusal> {
+fn replicas(call: &Call<'_>, scale: &Value) -> Result<i64, StatusError> {
     let replicas = match &scale["spec"]["replicas"] {
         Value::Null => 0,
-        value => value.as_i64().ok_or_else(|| Refusal::bad_request("spec.replicas of a Scale is a whole number"))?,
+        value => {
+            value.as_i64().ok_or_else(|| StatusError::bad_request("spec.replicas of a Scale is a whole number"))?
+        }
     };
     if replicas == UNSET && call.kind.custom.is_some() {
         let why = format!("the spec replicas field {:?} cannot be empty", specified(call));
-        return Err(Refusal::bad_request(why));
+        return Err(StatusError::bad_request(why));
     }
     // The schema of a custom kind may allow it.
     if replicas < 0 && call.kind.custom.is_none() {
         let why = "must be greater than or equal to 0";
         let cause = Cause::invalid("spec.replicas", &json!(replicas), why);
         let name = call.target.name.as_deref().unwrap_or_default();
-        return Err(Refusal::invalid("autoscaling", "Scale", name, &[cause]));
+        return Err(StatusError::invalid("autoscaling", "Scale", name, &[cause]));
     }
     Ok(replicas)
 }

@@ -7,7 +7,7 @@ use super::{Call, WriteOptions, body, warned};
 use crate::cause::Cause;
 use crate::http::Answer;
 use crate::identity::{AUDIENCE, Bound, Grant};
-use crate::status::Refusal;
+use crate::status::StatusError;
 use crate::{fields, meta, time};
 
 const TOKEN_REQUEST: (&str, &str, &str) = ("authentication.k8s.io", "v1", "TokenRequest");
@@ -18,13 +18,13 @@ const LEAST_SECONDS: i64 = 600;
 /// The longest one.
 const MOST_SECONDS: i64 = 1 << 32;
 
-pub(super) fn request(call: &Call<'_>) -> Result<Answer, Refusal> {
+pub(super) fn request(call: &Call<'_>) -> Result<Answer, StatusError> {
     let options = WriteOptions::parse(call.request, "CreateOptions")?;
     let (request, warnings) = body::posted(call, TOKEN_REQUEST, options.validation)?;
     Ok(warned(granted(call, &options, request), &warnings))
 }
 
-fn granted(call: &Call<'_>, options: &WriteOptions, mut request: Value) -> Result<Answer, Refusal> {
+fn granted(call: &Call<'_>, options: &WriteOptions, mut request: Value) -> Result<Answer, StatusError> {
     if request["spec"]["expirationSeconds"].is_null() {
         request["spec"]["expirationSeconds"] = json!(DEFAULT_SECONDS);
     }
@@ -37,7 +37,7 @@ fn granted(call: &Call<'_>, options: &WriteOptions, mut request: Value) -> Resul
     let name = call.target.name.as_deref().unwrap_or_default();
     let namespace = call.target.namespace.as_deref().unwrap_or_default();
     let invalid =
-        |name: &str, causes: &[Cause]| Err(Refusal::invalid("authentication.k8s.io", "TokenRequest", name, causes));
+        |name: &str, causes: &[Cause]| Err(StatusError::invalid("authentication.k8s.io", "TokenRequest", name, causes));
     for (key, wanted, why) in [
         ("name", name, "must match the service account name if specified"),
         ("namespace", namespace, "must match the service account namespace if specified"),
@@ -53,7 +53,7 @@ fn granted(call: &Call<'_>, options: &WriteOptions, mut request: Value) -> Resul
     if !wanted.is_empty() && wanted != uid {
         let why =
             format!("the UID in the token request ({wanted}) does not match the UID of the service account ({uid})");
-        return Err(Refusal::conflict_named("authentication.k8s.io", "TokenRequest", name, why));
+        return Err(StatusError::conflict_named("authentication.k8s.io", "TokenRequest", name, why));
     }
     let spec = &mut request["spec"];
     if spec["audiences"].as_array().is_none_or(Vec::is_empty) {
@@ -89,7 +89,7 @@ fn granted(call: &Call<'_>, options: &WriteOptions, mut request: Value) -> Resul
 }
 
 /// The object whose deletion ends the token.
-fn bound(call: &Call<'_>, reference: &Value) -> Result<Option<Bound>, Refusal> {
+fn bound(call: &Call<'_>, reference: &Value) -> Result<Option<Bound>, StatusError> {
     if !reference.is_object() {
         return Ok(None);
     }
@@ -100,21 +100,21 @@ fn bound(call: &Call<'_>, reference: &Value) -> Result<Option<Bound>, Refusal> {
         ("", "Secret") => ("secrets", true),
         ("", "Node") => ("nodes", false),
         (_, kind) => {
-            return Err(Refusal::bad_request(format!(
+            return Err(StatusError::bad_request(format!(
                 "cannot bind token to object of type {group}/{version}, Kind={kind}"
             )));
         }
     };
     let name = text("name");
-    let Some(kind) = call.cluster.kind("", "v1", resource) else { return Err(Refusal::unknown_resource()) };
+    let Some(kind) = call.cluster.kind("", "v1", resource) else { return Err(StatusError::unknown_resource()) };
     let namespace = if namespaced { call.target.namespace.as_deref().unwrap_or_default() } else { "" };
     let key = crate::route::key(namespace, name);
-    let Some(found) = kind.table.get(&key) else { return Err(Refusal::not_found(&kind, name)) };
+    let Some(found) = kind.table.get(&key) else { return Err(StatusError::not_found(&kind, name)) };
     let account = call.target.name.as_deref().unwrap_or_default();
     let node = if kind.kind == "Pod" {
         let pod = found.value();
         if pod["spec"]["serviceAccountName"].as_str().unwrap_or_default() != account {
-            return Err(Refusal::bad_request(format!(
+            return Err(StatusError::bad_request(format!(
                 "cannot bind token for serviceaccount {account:?} to pod running with different serviceaccount name."
             )));
         }
@@ -129,7 +129,7 @@ fn bound(call: &Call<'_>, reference: &Value) -> Result<Option<Bound>, Refusal> {
             "the UID in the bound object reference ({wanted}) does not match the UID in record. The object might have \
              been deleted and then recreated"
         );
-        return Err(Refusal::conflict_named("", &kind.kind, name, why));
+        return Err(StatusError::conflict_named("", &kind.kind, name, why));
     }
     let node_uid = node.as_ref().and_then(|node| {
         let nodes = call.cluster.kind("", "v1", "nodes")?;

@@ -11,12 +11,12 @@ use crate::auth::rbac;
 use crate::cause::Cause;
 use crate::http::Answer;
 use crate::registry::{self, Update};
-use crate::status::Refusal;
+use crate::status::StatusError;
 use crate::store::Object;
 use crate::{admission, fields, meta, prepare, validate};
 
 /// Replaces the part of an object that the path names.
-pub(super) fn replace(call: &Call<'_>) -> Result<Answer, Refusal> {
+pub(super) fn replace(call: &Call<'_>) -> Result<Answer, StatusError> {
     let options = WriteOptions::parse(call.request, "UpdateOptions")?;
     let (object, warnings) = body::decode(call, options.validation)?;
     let absent = Area::of(call).creates(call).then_some(&object);
@@ -35,17 +35,17 @@ pub(super) enum Owners {
 }
 
 /// The name of the body is that of the path.
-pub(super) fn check_names(call: &Call<'_>, object: &Value) -> Result<(), Refusal> {
+pub(super) fn check_names(call: &Call<'_>, object: &Value) -> Result<(), StatusError> {
     body::check_namespace(call, object)?;
     let wanted = call.target.name.as_deref().unwrap_or_default();
     let found = meta::text(object, "name");
     if found.is_empty() {
-        return Err(Refusal::bad_request(format!(
+        return Err(StatusError::bad_request(format!(
             "the name of the object ({wanted} based on URL) was undeterminable: name must be provided"
         )));
     }
     if found != wanted {
-        return Err(Refusal::bad_request(format!(
+        return Err(StatusError::bad_request(format!(
             "the name of the object ({found}) does not match the name on the URL ({wanted})"
         )));
     }
@@ -59,9 +59,9 @@ pub(super) fn write(
     call: &Call<'_>,
     options: &WriteOptions,
     owners: Owners,
-    next: impl Fn(&Value) -> Result<Value, Refusal>,
+    next: impl Fn(&Value) -> Result<Value, StatusError>,
     absent: Option<&Value>,
-) -> Result<Answer, Refusal> {
+) -> Result<Answer, StatusError> {
     let track = owners == Owners::Found;
     let kind = &call.kind;
     let name = call.target.name.as_deref().unwrap_or_default();
@@ -69,7 +69,7 @@ pub(super) fn write(
     loop {
         let Some(stored) = kind.table.get(&key) else {
             let Some(object) = absent.filter(|_| kind.flags.upsert || !track) else {
-                return Err(Refusal::not_found(kind, name));
+                return Err(StatusError::not_found(kind, name));
             };
             if !meta::text(object, "uid").is_empty() {
                 return Err(other_object(call, meta::text(object, "uid"), "", options.dry_run));
@@ -98,7 +98,7 @@ pub(super) fn write(
         if object == present && !stale(call, &stored) {
             return Ok(answer_object(call, StatusCode::OK, &stored).with_warnings(&warnings));
         }
-        if meta::is_deleting(&object) && may_go(call, &object) {
+        if meta::is_deleting(&object) && is_removable(call, &object) {
             if kind.table.remove(&key, &stored).is_err() {
                 continue;
             }
@@ -120,7 +120,7 @@ fn stale(call: &Call<'_>, stored: &Object) -> bool {
 }
 
 /// Nothing holds an object back that is marked for deletion.
-fn may_go(call: &Call<'_>, object: &Value) -> bool {
+fn is_removable(call: &Call<'_>, object: &Value) -> bool {
     let held = object["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or(0) > 0;
     let content =
         call.kind.is_namespace() && object["spec"]["finalizers"].as_array().is_some_and(|list| !list.is_empty());
@@ -133,7 +133,7 @@ pub(super) fn check_version(
     wanted: &Value,
     stored: &Arc<Object>,
     dry_run: bool,
-) -> Result<(), Refusal> {
+) -> Result<(), StatusError> {
     let kind = &call.kind;
     let name = call.target.name.as_deref().unwrap_or_default();
     let version = meta::text(wanted, "resourceVersion");
@@ -147,18 +147,18 @@ pub(super) fn check_version(
         if kind.custom.is_some() || kind.flags.strict {
             let message = "Invalid value: 0: must be specified for an update";
             let cause = Cause::other("FieldValueInvalid", "metadata.resourceVersion", message);
-            return Err(Refusal::invalid(&kind.group, &kind.resource, name, &[cause]));
+            return Err(StatusError::invalid(&kind.group, &kind.resource, name, &[cause]));
         }
         return Ok(());
     }
     match version.parse::<u64>() {
         Ok(version) if version == stored.version => Ok(()),
-        Ok(_) => Err(Refusal::modified(kind, name)),
+        Ok(_) => Err(StatusError::modified(kind, name)),
         Err(_) if call.target.subresource.as_deref() == Some("scale") => {
             let message = format!("strconv.ParseUint: parsing {version:?}: invalid syntax");
-            Err(Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "", message))
+            Err(StatusError::new(StatusCode::INTERNAL_SERVER_ERROR, "", message))
         }
-        Err(_) => Err(Refusal::invalid_object(
+        Err(_) => Err(StatusError::invalid_object(
             kind,
             name,
             &[Cause::invalid(
@@ -185,14 +185,14 @@ fn changed_uid(call: &Call<'_>, wanted: &Value, present: &Value) -> Option<Cause
 }
 
 /// The refusal to replace an object by one with another uid.
-fn other_object(call: &Call<'_>, uid: &str, found: &str, dry_run: bool) -> Refusal {
+fn other_object(call: &Call<'_>, uid: &str, found: &str, dry_run: bool) -> StatusError {
     let root = if dry_run { "" } else { "/registry" };
     let why = format!(
         "StorageError: invalid object, Code: 4, Key: {root}/{}, ResourceVersion: 0, AdditionalErrorMsg: Precondition \
          failed: UID in precondition: {uid}, UID in object meta: {found}",
         storage_path(call)
     );
-    Refusal::conflict(&call.kind, call.target.name.as_deref().unwrap_or_default(), why)
+    StatusError::conflict(&call.kind, call.target.name.as_deref().unwrap_or_default(), why)
 }
 
 /// Where the real server's storage would have the object.
@@ -216,7 +216,7 @@ fn next_state(
     present: &Value,
     options: &WriteOptions,
     warnings: &mut Vec<String>,
-) -> Result<Value, Refusal> {
+) -> Result<Value, StatusError> {
     let kind = &call.kind;
     let name = call.target.name.as_deref().unwrap_or_default();
     let area = Area::of(call);
@@ -255,7 +255,7 @@ fn next_state(
     let update = Update { present, status: area.is_status(), dry_run: options.dry_run };
     prepare::update(kind, &mut object, update)?;
     if kind.custom.is_none() {
-        prepare::store(kind, &mut object);
+        prepare::canonicalize(kind, &mut object);
     }
     let counted = kind.custom.is_some() || kind.flags.generation;
     if counted && area.is_counted() && !same_desire(call, &object, present) {
@@ -291,7 +291,7 @@ fn next_state(
         admission::resize(call.cluster, kind, &object)?;
     }
     if kind.custom.is_some() {
-        prepare::store(kind, &mut object);
+        prepare::canonicalize(kind, &mut object);
     }
     if matches!(area, Area::Whole | Area::Resize) && object != *present {
         admission::judge(call.cluster, kind, &object, Some(present), options.dry_run)?;
@@ -300,9 +300,9 @@ fn next_state(
 }
 
 /// The refusal of a custom object from which a patch has removed the version.
-fn no_version() -> Refusal {
+fn no_version() -> StatusError {
     let why = "Object 'apiVersion' is missing in 'object has no apiVersion field'";
-    let refusal = Refusal::internal(format!("Internal error occurred: {why}"));
+    let refusal = StatusError::internal(format!("Internal error occurred: {why}"));
     refusal.with_details(json!({"causes": [{"message": why}]}))
 }
 

@@ -16,7 +16,7 @@ use crate::faults::View;
 use crate::http::{Answer, write_event};
 use crate::kinds::Kind;
 use crate::select::Selection;
-use crate::status::Refusal;
+use crate::status::StatusError;
 use crate::store::{After, Change, FRAME, Next, Object, Snapshot, TooOld};
 use crate::{defaults, print, registry};
 
@@ -27,7 +27,7 @@ const MOST_WATCHERS: usize = 50_000;
 /// How long a watch lasts at least when the client does not say.
 const LASTS: Duration = Duration::from_secs(1800);
 
-pub(super) async fn watch(call: &Call<'_>) -> Result<Answer, Refusal> {
+pub(super) async fn watch(call: &Call<'_>) -> Result<Answer, StatusError> {
     let selection = list::selection(call, true)?;
     let query = &call.request.query;
     let version = |text: &str| text.parse::<u64>().map_err(|_| list::bad_version(text));
@@ -44,7 +44,7 @@ pub(super) async fn watch(call: &Call<'_>) -> Result<Answer, Refusal> {
     if table.enter() > MOST_WATCHERS {
         table.leave();
         let mut refusal =
-            Refusal::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", "too many watches of this resource");
+            StatusError::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", "too many watches of this resource");
         refusal.retry_after = Some(1);
         return Err(refusal);
     }
@@ -86,7 +86,7 @@ pub(super) async fn watch(call: &Call<'_>) -> Result<Answer, Refusal> {
                 } else {
                     "The resourceVersion for the provided watch is too old.".to_owned()
                 };
-                watcher.fail(&Refusal::expired(message));
+                watcher.fail(&StatusError::expired(message));
             }
         }
     }
@@ -138,7 +138,7 @@ impl Watcher {
         self.first = Some(First::Objects { snapshot, from: self.prefix.clone(), closing });
     }
 
-    fn fail(&mut self, refusal: &Refusal) {
+    fn fail(&mut self, refusal: &StatusError) {
         self.first = Some(First::Error(refusal.to_value()));
     }
 
@@ -207,7 +207,7 @@ impl Watcher {
                 }
                 Next::TooOld(too_old) => {
                     self.done = true;
-                    let refusal = Refusal::expired(expired(self.position, &too_old));
+                    let refusal = StatusError::expired(expired(self.position, &too_old));
                     write_event(&mut lines, "ERROR", refusal.to_value().to_string().as_bytes());
                     return Some(lines.freeze());
                 }

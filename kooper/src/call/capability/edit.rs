@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 use super::error::AccessError;
 use super::grant::MayPatch;
 use super::patch::PatchBody;
-use super::request::{CONFLICTS, Doing, Objects, pause_after};
+use super::request::{CONFLICTS, Operation, ResourceClient, pause_after};
 use super::write::{answered, received};
 use super::{Access, Request};
+use crate::dry_run::{merge_patch, three_way_merge};
 use crate::object::key::ObjectKey;
 use crate::object::kind::Kind;
-use crate::rehearsal::{graft, merge_patch};
 
 impl<T: Kind, V> Access<T, V> {
     /// Reads the object from the API server, lets `edit` change it, and writes the
@@ -68,13 +68,13 @@ impl<T: Kind, V> Access<T, V> {
     }
 }
 
-impl Objects<'_> {
+impl ResourceClient<'_> {
     async fn edit_once<T: Kind + Serialize>(
         &self,
         key: &ObjectKey,
         edit: &mut (impl FnMut(&mut T) + Send),
     ) -> Result<T, AccessError> {
-        let patch = |body| Doing::Patch(PatchBody::merge(body), self.backing.field_manager());
+        let patch = |body| Operation::Patch(PatchBody::merge(body), self.controller.field_manager());
         // The permission to patch includes that to read: a patch that is empty returns the object.
         let live = received(self.send(key, patch(json!({}))).await?, &self.kind.kind, key)?;
         let mut object: T = live.decode()?;
@@ -86,7 +86,7 @@ impl Objects<'_> {
         }
         let live: Value = live.decode()?;
         let mut wanted = live.clone();
-        graft(&before, &after, &mut wanted);
+        three_way_merge(&before, &after, &mut wanted);
         let mut difference = merge_patch(&live, &wanted);
         for condition in ["uid", "resourceVersion"] {
             difference["metadata"][condition] = live["metadata"][condition].clone();

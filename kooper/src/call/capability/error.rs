@@ -6,7 +6,7 @@ use kooper_grammar::access::Rule;
 use kube::core::Status;
 
 use super::owner::OwnerError;
-use crate::error::refusal::{Cause, Needs, Refusal, is_missing_rule};
+use crate::error::refusal::{ApiStatus, Cause, Needs, is_missing_rule};
 use crate::error::{self, BoxError};
 use crate::object::DecodeError;
 use crate::object::key::ObjectKey;
@@ -91,12 +91,12 @@ pub struct Rejection {
     pub status: Box<Status>,
     /// The worker finds it in the chain of sources, to decide about the retry.
     #[source]
-    refusal: Refusal,
+    refusal: ApiStatus,
 }
 
 /// A request to the API server, for messages.
 #[derive(Debug, Clone)]
-pub(super) struct Asked {
+pub(super) struct RequestInfo {
     pub(super) verb: &'static str,
     pub(super) kind: String,
     pub(super) object: ObjectKey,
@@ -206,11 +206,11 @@ impl AccessError {
     }
 
     /// The error of a failed request.
-    pub(super) fn of(asked: Asked, error: kube::Error) -> Self {
-        let Asked { verb, kind, object, rule, named, owner } = asked;
+    pub(super) fn of(asked: RequestInfo, error: kube::Error) -> Self {
+        let RequestInfo { verb, kind, object, rule, named, owner } = asked;
         match error {
             kube::Error::Api(status) => {
-                let refusal = Refusal::of(&status);
+                let refusal = ApiStatus::of(&status);
                 let rule = if refusal.cause == Cause::MissingOwnerRule { &owner } else { &rule };
                 let only = named.then(|| object.name());
                 let refusal = refusal.with_advice(&Needs { rule, only, namespace: object.namespace() });

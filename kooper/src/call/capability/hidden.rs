@@ -6,16 +6,16 @@ use serde_json::{Value, json};
 use super::error::AccessError;
 use super::owned::Parent;
 use super::patch::PatchBody;
-use super::request::{Doing, Objects};
+use super::request::{Operation, ResourceClient};
 use crate::object::Object;
 use crate::object::key::ObjectKey;
 use crate::watch::selected::{Miss, Selected};
 
-impl Objects<'_> {
+impl ResourceClient<'_> {
     /// What the caches of children select, if each of them has only some objects.
     fn narrow(&self) -> Vec<&'static Selected> {
-        let caches = self.backing.caches.of_kind(&self.kind);
-        let children = caches.filter(|(id, _)| self.backing.children.contains(id));
+        let caches = self.controller.caches.of_kind(&self.kind);
+        let children = caches.filter(|(id, _)| self.controller.children.contains(id));
         let selected: Option<Vec<_>> = children.map(|(id, _)| id.selected.filter(|one| one.hides())).collect();
         selected.unwrap_or_default()
     }
@@ -40,7 +40,7 @@ impl Objects<'_> {
 
     /// Removes labels that other clients have set, and that hide an applied child
     /// from the caches of children. A child that stays hidden is an error.
-    pub(super) async fn reveal(
+    pub(super) async fn restore_selected_labels(
         &self,
         parent: &Parent,
         key: &ObjectKey,
@@ -67,8 +67,8 @@ impl Objects<'_> {
             let labels: Value =
                 foreign.iter().map(|key| ((*key).to_owned(), Value::Null)).collect::<serde_json::Map<_, _>>().into();
             let patch = PatchBody::merge(json!({"metadata": {"labels": labels}})).of_uid(object.uid());
-            let healer = format!("{}/heal", self.backing.field_manager());
-            revealed = self.send(key, Doing::Patch(patch, healer)).await?;
+            let healer = format!("{}/heal", self.controller.field_manager());
+            revealed = self.send(key, Operation::Patch(patch, healer)).await?;
             let (kind, labels) = (&self.kind.kind, foreign.join("`, `"));
             let text = format!(
                 "the label `{labels}` of {kind} `{key}` was set by another client and has been removed: with it `owns` does \

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::error::AccessError;
 use super::grant::MayApplyOwned;
 use super::owner::{describe, own};
-use super::request::{ApiResponse, Doing, Objects, body};
+use super::request::{ApiResponse, Operation, ResourceClient, body};
 use super::write::answered;
 use super::{Access, Request};
 use crate::call::events::Note;
@@ -180,10 +180,10 @@ impl Parent {
     }
 }
 
-impl Objects<'_> {
+impl ResourceClient<'_> {
     /// Applies as this controller, and takes over the fields of its previous names.
     pub(super) async fn apply(&self, key: &ObjectKey, body: Value) -> Result<ApiResponse, AccessError> {
-        let answer = self.exchange(key, Doing::Apply(body, self.backing.field_manager())).await?;
+        let answer = self.send_raw(key, Operation::Apply(body, self.controller.field_manager())).await?;
         self.take_over(&answer, false).await?;
         Ok(answer)
     }
@@ -212,8 +212,8 @@ impl Objects<'_> {
                     }
                     applied => {
                         let applied = applied?;
-                        self.backing.creations.note(&parent.key(), &self.kind, key, Instant::now());
-                        return Ok(self.reveal(parent, key, &body, applied.0).await?.map(Arc::new));
+                        self.controller.creations.note(&parent.key(), &self.kind, key, Instant::now());
+                        return Ok(self.restore_selected_labels(parent, key, &body, applied.0).await?.map(Arc::new));
                     }
                 }
             }
@@ -229,14 +229,14 @@ impl Objects<'_> {
                 return Err(self.not_ours(parent, &known, owner));
             }
         }
-        let applied = self.heal(parent, key, known.uid(), body.clone()).await?;
-        Ok(self.reveal(parent, key, &body, applied).await?.map(Arc::new))
+        let applied = self.remove_conflicting_fields(parent, key, known.uid(), body.clone()).await?;
+        Ok(self.restore_selected_labels(parent, key, &body, applied).await?.map(Arc::new))
     }
 
     /// Rejects a child whose owner is being deleted, as far as the caller or the cache
     /// of the controller's own objects knows.
     fn check_owner(&self, parent: &Parent, key: &ObjectKey) -> Result<(), AccessError> {
-        let now = self.backing.own.get(&parent.key()).filter(|now| now.uid() == parent.uid);
+        let now = self.controller.own.get(&parent.key()).filter(|now| now.uid() == parent.uid);
         if parent.terminating || now.is_some_and(|now| now.is_terminating()) {
             return Err(AccessError::owner_terminating(&self.kind.kind, key, &parent.name));
         }
@@ -245,7 +245,7 @@ impl Objects<'_> {
 
     /// Rejects the creation of a child that was created and deleted again and again.
     fn check_pause(&self, parent: &Parent, key: &ObjectKey) -> Result<(), AccessError> {
-        match self.backing.creations.pause(&parent.key(), &self.kind, key, Instant::now()) {
+        match self.controller.creations.pause(&parent.key(), &self.kind, key, Instant::now()) {
             Some(pause) => Err(AccessError::deleted_again(&self.kind.kind, key, &parent.name, pause)),
             None => Ok(()),
         }
@@ -260,12 +260,12 @@ impl Objects<'_> {
         known: &Arc<Object>,
         body: Value,
     ) -> Result<Option<Arc<Object>>, AccessError> {
-        let digest = digest(&self.backing.field_manager(), self.exclusive, &body);
+        let digest = digest(&self.controller.field_manager(), self.exclusive, &body);
         if known.is_settled(digest) {
             return self.settled(known, body).map(Some);
         }
-        let applied = self.heal(parent, known.key(), known.uid(), body.clone()).await?;
-        let applied = self.reveal(parent, known.key(), &body, applied).await?;
+        let applied = self.remove_conflicting_fields(parent, known.key(), known.uid(), body.clone()).await?;
+        let applied = self.restore_selected_labels(parent, known.key(), &body, applied).await?;
         if applied.as_ref().is_some_and(|applied| applied.version() == known.version()) {
             known.settle(digest);
         }
@@ -287,8 +287,8 @@ impl Objects<'_> {
 
     /// The caches of children of this kind.
     fn children(&self) -> impl Iterator<Item = (CacheId, &Cache)> {
-        let caches = self.backing.caches.of_kind(&self.kind);
-        caches.filter(|(id, _)| self.backing.children.contains(id))
+        let caches = self.controller.caches.of_kind(&self.kind);
+        caches.filter(|(id, _)| self.controller.children.contains(id))
     }
 
     /// An object that exists, and that no cache of children has: another client may
@@ -298,7 +298,7 @@ impl Objects<'_> {
         if !self.may_be_hidden() {
             return Err(unseen());
         }
-        match self.send(key, Doing::Get).await {
+        match self.send(key, Operation::Get).await {
             Ok(found) => found.map(Arc::new).ok_or_else(unseen),
             // It was deleted meanwhile.
             Err(error) if error.is_gone() => Err(unseen()),
@@ -312,7 +312,7 @@ impl Objects<'_> {
             let kind = &self.kind.kind;
             return Err(AccessError::wrong(format!(
                 "{kind} `{key}` is in a namespace that the controller `{}` does not watch, so its owner is not known",
-                self.backing.controller
+                self.controller.controller
             )));
         }
         let found = self.children().find_map(|(_, cache)| cache.get(key));
@@ -326,8 +326,8 @@ impl Objects<'_> {
             wanted: parent.name.clone(),
             owner,
         };
-        self.backing.contested.wait(&self.kind, known.key(), parent.key());
-        self.backing.events.publish(Note {
+        self.controller.contested.wait(&self.kind, known.key(), parent.key());
+        self.controller.events.publish(Note {
             regarding: parent.reference.clone(),
             related: Some(self.reference(known)),
             warning: true,

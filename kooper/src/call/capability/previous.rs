@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::error::AccessError;
-use super::request::{ApiResponse, Doing, Objects};
+use super::request::{ApiResponse, Operation, ResourceClient};
 
 /// The field managers of an object.
 #[derive(Deserialize)]
@@ -27,20 +27,21 @@ struct Entry {
     subresource: String,
 }
 
-impl Objects<'_> {
+impl ResourceClient<'_> {
     /// Takes over the fields that the controller applied under its previous names.
     /// After this controller has applied the desired state, each previous field
     /// manager of the object applies nothing, which removes the fields that are no
     /// longer desired.
     pub(super) async fn take_over(&self, (object, text): &ApiResponse, status: bool) -> Result<(), AccessError> {
         let Some(object) = object else { return Ok(()) };
-        for manager in applied_by(&self.backing.previous, text, status) {
+        for manager in applied_by(&self.controller.previous, text, status) {
             let nothing = json!({
                 "apiVersion": self.kind.api_version(),
                 "kind": self.kind.kind,
                 "metadata": {"name": object.key().name(), "namespace": object.key().namespace(), "uid": object.uid()},
             });
-            let doing = if status { Doing::ApplyStatus(nothing, manager) } else { Doing::Apply(nothing, manager) };
+            let doing =
+                if status { Operation::ApplyStatus(nothing, manager) } else { Operation::Apply(nothing, manager) };
             self.send(object.key(), doing).await?;
         }
         Ok(())

@@ -8,7 +8,7 @@ use super::by::Selection;
 use super::entry::Entry;
 use super::verb::MayRead;
 use super::{Access, BoxIterator, Reader};
-use crate::call::extract::Backing;
+use crate::call::extract::ControllerContext;
 use crate::object::key::ObjectKey;
 use crate::object::kind::{Kind, KindInfo};
 use crate::object::{DecodeError, MalformedObject, Object};
@@ -64,7 +64,7 @@ impl<T: Kind, V> Access<T, V> {
     where
         V: MayRead<T>,
     {
-        self.backing.cache(CacheId::of::<T>().selecting(self.backing.subset(V::subset())))
+        self.controller.cache(CacheId::of::<T>().selecting(self.controller.subset(V::subset())))
     }
 }
 
@@ -105,7 +105,7 @@ impl<T: Kind> Reader<T> {
     fn over(store: Store) -> Self {
         let (id, kind, cache) = (CacheId::of::<T>(), KindInfo::of::<T>(), Cache::new([(None, Arc::new(store))]));
         let caches = [(id, kind.clone(), cache)].into_iter().collect();
-        Self::of(&Arc::new(Backing::detached(kind, id, caches)))
+        Self::of(&Arc::new(ControllerContext::detached(kind, id, caches)))
     }
 }
 

@@ -83,7 +83,7 @@ impl<O: Resource<DynamicType = ()>, S> Argument<O, S> for Recorder {
     }
 
     fn extract(context: &Context<O, S>) -> Self {
-        Self::about(&context.backing.events, context.object.object_ref(&()))
+        Self::about(&context.controller.events, context.object.object_ref(&()))
     }
 }
 
@@ -94,6 +94,6 @@ impl<O: Resource<DynamicType = ()>, S> Argument<Removed<O>, S, Gone> for Recorde
     }
 
     fn extract(context: &Context<Removed<O>, S>) -> Self {
-        Self::about(&context.backing.events, context.object.object.object_ref(&()))
+        Self::about(&context.controller.events, context.object.object.object_ref(&()))
     }
 }

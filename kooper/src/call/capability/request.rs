@@ -14,15 +14,15 @@ use serde_json::{Value, json};
 
 use super::Access;
 use super::author::{Author, Sent, remains};
-use super::error::{AccessError, Asked};
+use super::error::{AccessError, RequestInfo};
 use super::patch::PatchBody;
 use crate::call::Call;
-use crate::call::extract::{Backing, Written};
+use crate::call::extract::{ControllerContext, Written};
 use crate::object::Object;
 use crate::object::key::ObjectKey;
 use crate::object::kind::{Kind, KindInfo};
 use crate::object::segment::{escape, is_possible};
-use crate::queue::Echo;
+use crate::queue::WriteOrigin;
 use crate::watch::selected::Selected;
 
 /// Longer than the API server takes for a write with all its webhooks.
@@ -37,8 +37,8 @@ pub(super) async fn pause_after(conflict: u32) {
 }
 
 /// The objects of one kind, for one argument of one call.
-pub(super) struct Objects<'a> {
-    pub(super) backing: &'a Backing,
+pub(super) struct ResourceClient<'a> {
+    pub(super) controller: &'a ControllerContext,
     pub(super) call: Option<&'a Call>,
     pub(super) kind: KindInfo,
     /// The only objects that may be requested; `None` for all.
@@ -50,7 +50,7 @@ pub(super) struct Objects<'a> {
 
 /// A request for an object.
 #[derive(Debug)]
-pub(super) enum Doing {
+pub(super) enum Operation {
     Get,
     Create(Value),
     /// Applies as this field manager.
@@ -63,7 +63,7 @@ pub(super) enum Doing {
     Evict(String),
 }
 
-impl Doing {
+impl Operation {
     /// Whether it is a write to whatever version of the object there is, so that it can
     /// be sent again after a conflict.
     fn is_for_any_version(&self) -> bool {
@@ -92,9 +92,9 @@ impl Doing {
 pub(super) type ApiResponse = (Option<Object>, String);
 
 impl<T: Kind, V> Access<T, V> {
-    pub(super) fn objects(&self) -> Objects<'_> {
-        Objects {
-            backing: &self.backing,
+    pub(super) fn objects(&self) -> ResourceClient<'_> {
+        ResourceClient {
+            controller: &self.controller,
             call: self.call.as_ref(),
             kind: KindInfo::of::<T>(),
             subset: None,
@@ -104,27 +104,28 @@ impl<T: Kind, V> Access<T, V> {
     }
 }
 
-impl Objects<'_> {
+impl ResourceClient<'_> {
     /// Sends a request and notes what it wrote. Returns the object, if the
     /// response has one.
-    pub(super) async fn send(&self, key: &ObjectKey, doing: Doing) -> Result<Option<Object>, AccessError> {
-        Ok(self.exchange(key, doing).await?.0)
+    pub(super) async fn send(&self, key: &ObjectKey, doing: Operation) -> Result<Option<Object>, AccessError> {
+        Ok(self.send_raw(key, doing).await?.0)
     }
 
     /// Like [`send`](Self::send), and also returns the response with its managed
     /// fields, which an [`Object`] does not have.
-    pub(super) async fn exchange(&self, key: &ObjectKey, doing: Doing) -> Result<ApiResponse, AccessError> {
+    pub(super) async fn send_raw(&self, key: &ObjectKey, doing: Operation) -> Result<ApiResponse, AccessError> {
         self.check(key, &doing)?;
         let asked = self.asked(key, &doing);
-        let writes = !matches!(doing, Doing::Get | Doing::Evict(_));
+        let writes = !matches!(doing, Operation::Get | Operation::Evict(_));
         let (author, before) = (self.author(&doing), self.cached(key));
-        let deletes = matches!(doing, Doing::Delete(_));
+        let deletes = matches!(doing, Operation::Delete(_));
         let text = self.answer(key, &doing, &asked).await?;
         // The response to a deletion or an eviction may be a Status, which has no name.
         let object = Object::parse(text.as_bytes()).ok().filter(|object| !is_status(object));
         match &object {
             Some(object) if writes => {
-                let echo = if author.made(object, &text, before.as_deref()) { Echo::Own } else { Echo::Foreign };
+                let echo =
+                    if author.made(object, &text, before.as_deref()) { WriteOrigin::Own } else { WriteOrigin::Foreign };
                 let remains = !deletes || remains(object);
                 self.note(object.key(), object.uid(), remains.then_some(object), echo);
             }
@@ -136,17 +137,17 @@ impl Objects<'_> {
 
     /// Sends a request, and once more if the server could not store its result because
     /// of a write at the same time.
-    async fn answer(&self, key: &ObjectKey, doing: &Doing, asked: &Asked) -> Result<String, AccessError> {
+    async fn answer(&self, key: &ObjectKey, doing: &Operation, asked: &RequestInfo) -> Result<String, AccessError> {
         let mut conflicts = 0;
         loop {
             let request = self
                 .request(key, doing)
                 .map_err(|error| AccessError::of(asked.clone(), kube::Error::BuildRequest(error)))?;
-            let error = match tokio::time::timeout(TIMEOUT, self.backing.client().request_text(request)).await {
+            let error = match tokio::time::timeout(TIMEOUT, self.controller.client().request_text(request)).await {
                 Ok(Ok(text)) => return Ok(text),
                 Ok(Err(error)) => AccessError::of(asked.clone(), error),
                 Err(elapsed) => {
-                    let Asked { verb, kind, object, .. } = asked.clone();
+                    let RequestInfo { verb, kind, object, .. } = asked.clone();
                     return Err(AccessError::Unanswered { verb, kind, object, source: elapsed.into() });
                 }
             };
@@ -158,26 +159,26 @@ impl Objects<'_> {
         }
     }
 
-    pub(super) fn asked(&self, key: &ObjectKey, doing: &Doing) -> Asked {
+    pub(super) fn asked(&self, key: &ObjectKey, doing: &Operation) -> RequestInfo {
         let rule = |subresource, verbs| self.kind.rule(subresource, verbs);
         let (verb, rule) = match doing {
-            Doing::Get => ("get", rule(None, &["get"])),
-            Doing::Create(_) => ("create", rule(None, &["create"])),
-            Doing::Apply(..) => ("apply", rule(None, &["create", "patch"])),
-            Doing::ApplyStatus(..) => ("apply the status of", rule(Some("status"), &["patch"])),
-            Doing::Patch(patch, _) if patch.status => ("patch the status of", rule(Some("status"), &["patch"])),
-            Doing::Patch(..) => ("patch", rule(None, &["patch"])),
-            Doing::Delete(_) => ("delete", rule(None, &["delete"])),
-            Doing::Evict(_) => ("evict", rule(Some("eviction"), &["create"])),
+            Operation::Get => ("get", rule(None, &["get"])),
+            Operation::Create(_) => ("create", rule(None, &["create"])),
+            Operation::Apply(..) => ("apply", rule(None, &["create", "patch"])),
+            Operation::ApplyStatus(..) => ("apply the status of", rule(Some("status"), &["patch"])),
+            Operation::Patch(patch, _) if patch.status => ("patch the status of", rule(Some("status"), &["patch"])),
+            Operation::Patch(..) => ("patch", rule(None, &["patch"])),
+            Operation::Delete(_) => ("delete", rule(None, &["delete"])),
+            Operation::Evict(_) => ("evict", rule(Some("eviction"), &["create"])),
         };
-        let owner = self.backing.kind.rule(Some("finalizers"), &["update"]);
+        let owner = self.controller.kind.rule(Some("finalizers"), &["update"]);
         let named = self.subset.is_some_and(|subset| !subset.names.is_empty());
-        Asked { verb, kind: self.kind.kind.clone(), object: key.clone(), rule, named, owner }
+        RequestInfo { verb, kind: self.kind.kind.clone(), object: key.clone(), rule, named, owner }
     }
 
-    fn request(&self, key: &ObjectKey, doing: &Doing) -> Result<Request<Vec<u8>>, kube::core::request::Error> {
+    fn request(&self, key: &ObjectKey, doing: &Operation) -> Result<Request<Vec<u8>>, kube::core::request::Error> {
         let requests = Requests::new((self.path)(key.namespace()));
-        let manager = self.backing.field_manager();
+        let manager = self.controller.field_manager();
         let name = &*escape(key.name());
         let posted = || PostParams { field_manager: Some(manager.clone()), ..PostParams::default() };
         let forced = |manager: &String| PatchParams {
@@ -186,13 +187,13 @@ impl Objects<'_> {
             ..PatchParams::default()
         };
         match doing {
-            Doing::Get => requests.get(name, &GetParams::default()),
-            Doing::Create(body) => requests.create(&posted(), body.to_string().into_bytes()),
-            Doing::Apply(body, manager) => requests.patch(name, &forced(manager), &KubePatch::Apply(body)),
-            Doing::ApplyStatus(body, manager) => {
+            Operation::Get => requests.get(name, &GetParams::default()),
+            Operation::Create(body) => requests.create(&posted(), body.to_string().into_bytes()),
+            Operation::Apply(body, manager) => requests.patch(name, &forced(manager), &KubePatch::Apply(body)),
+            Operation::ApplyStatus(body, manager) => {
                 requests.patch_subresource("status", name, &forced(manager), &KubePatch::Apply(body))
             }
-            Doing::Patch(patch, manager) => {
+            Operation::Patch(patch, manager) => {
                 let params = PatchParams { field_manager: Some(manager.clone()), ..PatchParams::default() };
                 let (content_type, status) = (patch.content_type(), patch.status);
                 let patch = KubePatch::Merge(&patch.value);
@@ -204,12 +205,12 @@ impl Objects<'_> {
                 Ok(request)
             }
             // The API server's default for a Job leaves its pods behind.
-            Doing::Delete(params) => {
+            Operation::Delete(params) => {
                 let policy = params.propagation_policy.clone().or(Some(PropagationPolicy::Background));
                 requests.delete(name, &DeleteParams { propagation_policy: policy, ..params.clone() })
             }
             // kube's `Request::evict` sends its options under a name that the API server does not know.
-            Doing::Evict(uid) => {
+            Operation::Evict(uid) => {
                 let body = json!({
                     "apiVersion": "policy/v1",
                     "kind": "Eviction",
@@ -223,7 +224,7 @@ impl Objects<'_> {
 
     /// Checks that an object has a name, that it has a namespace if its kind needs one, and
     /// only then, and that both fit into a path. The API server checks the rest of a name.
-    fn check(&self, key: &ObjectKey, doing: &Doing) -> Result<(), AccessError> {
+    fn check(&self, key: &ObjectKey, doing: &Operation) -> Result<(), AccessError> {
         let kind = &self.kind.kind;
         let name = doing.name().unwrap_or(key.name());
         let invalid = key.namespace().and_then(|namespace| name::label(namespace).err());
@@ -280,35 +281,35 @@ impl Objects<'_> {
         let named = serde_json::from_str::<Removed>(response).ok().map(|removed| removed.details.uid);
         let uid = named.or_else(|| Some(self.cached(key)?.uid().to_owned()));
         if let Some(uid) = uid {
-            self.note(key, &uid, None, Echo::Own);
+            self.note(key, &uid, None, WriteOrigin::Own);
         }
     }
 
     /// The object in a cache of the controller.
     pub(super) fn cached(&self, key: &ObjectKey) -> Option<Arc<Object>> {
-        let own = self.kind.is_same(&self.backing.kind).then_some(&self.backing.own);
-        let mut caches = self.backing.caches.of_kind(&self.kind).map(|(_, cache)| cache).chain(own);
+        let own = self.kind.is_same(&self.controller.kind).then_some(&self.controller.own);
+        let mut caches = self.controller.caches.of_kind(&self.kind).map(|(_, cache)| cache).chain(own);
         caches.find_map(|cache| cache.get(key))
     }
 
     /// Notes in the queue what a write of the call resulted in, for each cache that
     /// will show it.
-    fn note(&self, key: &ObjectKey, uid: &str, now: Option<&Object>, echo: Echo) {
+    fn note(&self, key: &ObjectKey, uid: &str, now: Option<&Object>, echo: WriteOrigin) {
         let Some(call) = self.call else { return };
-        self.backing.wrote(call.key(), &Written { kind: &self.kind, key, uid, now }, echo);
+        self.controller.wrote(call.key(), &Written { kind: &self.kind, key, uid, now }, echo);
     }
 
     /// How a response shows that the request made its version.
-    fn author(&self, doing: &Doing) -> Author {
+    fn author(&self, doing: &Operation) -> Author {
         match doing {
-            Doing::Create(_) => Author::Creation,
-            Doing::Delete(_) => Author::Deletion,
-            Doing::Patch(patch, _) if patch.is_empty() => Author::NoChange,
-            Doing::Apply(sent, _) | Doing::ApplyStatus(sent, _) => {
-                Author::Manager(self.backing.field_manager(), Sent::Applied(sent.clone()))
+            Operation::Create(_) => Author::Creation,
+            Operation::Delete(_) => Author::Deletion,
+            Operation::Patch(patch, _) if patch.is_empty() => Author::NoChange,
+            Operation::Apply(sent, _) | Operation::ApplyStatus(sent, _) => {
+                Author::Manager(self.controller.field_manager(), Sent::Applied(sent.clone()))
             }
-            Doing::Patch(patch, _) => Author::Manager(self.backing.field_manager(), Sent::Patch(patch.clone())),
-            Doing::Get | Doing::Evict(_) => Author::NoChange,
+            Operation::Patch(patch, _) => Author::Manager(self.controller.field_manager(), Sent::Patch(patch.clone())),
+            Operation::Get | Operation::Evict(_) => Author::NoChange,
         }
     }
 }

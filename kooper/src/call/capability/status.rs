@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::error::AccessError;
 use super::grant::MayWriteStatus;
 use super::has_status::HasStatus;
-use super::request::{Doing, Objects};
+use super::request::{Operation, ResourceClient};
 use super::write::key_of;
 use super::{Access, Request};
 use crate::call::statuses::KnownStatus;
@@ -107,13 +107,13 @@ impl<T: Kind, V> Access<T, V> {
         let patch = patch.of_uid(object.meta().uid.as_deref().unwrap_or_default()).of_status();
         let objects = self.objects();
         Box::pin(async move {
-            let manager = objects.backing.field_manager();
-            objects.send(&key_of(object), Doing::Patch(patch, manager)).await.map(drop)
+            let manager = objects.controller.field_manager();
+            objects.send(&key_of(object), Operation::Patch(patch, manager)).await.map(drop)
         })
     }
 }
 
-impl Objects<'_> {
+impl ResourceClient<'_> {
     async fn apply_status(
         &self,
         key: &ObjectKey,
@@ -136,7 +136,7 @@ impl Objects<'_> {
         if let Some(version) = version {
             body["metadata"]["resourceVersion"] = version.into();
         }
-        let applied = self.exchange(key, Doing::ApplyStatus(body, self.backing.field_manager())).await?;
+        let applied = self.send_raw(key, Operation::ApplyStatus(body, self.controller.field_manager())).await?;
         self.take_over(&applied, true).await
     }
 }

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::error::{AccessError, controlled};
 use super::grant::{MayApply, MayCreate, MayDelete, MayEvict, MayGet, MayPatch};
 use super::patch::PatchBody;
-use super::request::{Doing, Objects, body};
+use super::request::{Operation, ResourceClient, body};
 use super::{Access, Request};
 use crate::object::Object;
 use crate::object::key::ObjectKey;
@@ -32,9 +32,9 @@ impl<T: Kind, V> Access<T, V> {
         V: MayGet<T>,
     {
         let mut objects = self.objects();
-        objects.subset = self.backing.subset(V::subset());
+        objects.subset = self.controller.subset(V::subset());
         Box::pin(async move {
-            match objects.send(key, Doing::Get).await {
+            match objects.send(key, Operation::Get).await {
                 Ok(Some(object)) => Ok(Some(object.decode()?)),
                 Ok(None) => Ok(None),
                 Err(error) if error.is_gone() => Ok(None),
@@ -69,7 +69,7 @@ impl<T: Kind, V> Access<T, V> {
             {
                 key = ObjectKey::new(key.namespace(), generate);
             }
-            let created = objects.send(&key, Doing::Create(body)).await;
+            let created = objects.send(&key, Operation::Create(body)).await;
             answered(created.map_err(|error| objects.name_owner(&key, error))?, &key)
         })
     }
@@ -111,7 +111,7 @@ impl<T: Kind, V> Access<T, V> {
         V: MayPatch<T>,
     {
         let objects = self.objects();
-        let doing = Doing::Patch(patch, self.backing.field_manager());
+        let doing = Operation::Patch(patch, self.controller.field_manager());
         Box::pin(async move { answered(objects.send(key, doing).await?, key) })
     }
 
@@ -132,7 +132,7 @@ impl<T: Kind, V> Access<T, V> {
         let objects = self.objects();
         Box::pin(async move {
             let key = key_of(object);
-            answered(objects.send(&key, Doing::Patch(patch, objects.backing.field_manager())).await?, &key)
+            answered(objects.send(&key, Operation::Patch(patch, objects.controller.field_manager())).await?, &key)
         })
     }
 
@@ -216,7 +216,7 @@ impl<T: Kind, V> Access<T, V> {
             let uid = uid.ok_or_else(|| {
                 AccessError::wrong(format!("the pod `{key}` has no uid: evict a pod that was read from the API server"))
             })?;
-            match objects.send(&key, Doing::Evict(uid)).await {
+            match objects.send(&key, Operation::Evict(uid)).await {
                 Ok(_) => Ok(()),
                 Err(error) if error.is_gone() || error.is_another() => Ok(()),
                 Err(error) => Err(error),
@@ -225,7 +225,7 @@ impl<T: Kind, V> Access<T, V> {
     }
 }
 
-impl Objects<'_> {
+impl ResourceClient<'_> {
     /// Adds to the error about a name that is taken whose object has it.
     fn name_owner(&self, key: &ObjectKey, error: AccessError) -> AccessError {
         let Some(known) = self.cached(key).filter(|_| error.exists()) else { return error };
@@ -238,7 +238,7 @@ impl Objects<'_> {
 
     async fn delete(&self, key: &ObjectKey, params: DeleteParams) -> Result<(), AccessError> {
         let by_uid = params.preconditions.as_ref().is_some_and(|wanted| wanted.uid.is_some());
-        match self.send(key, Doing::Delete(params)).await {
+        match self.send(key, Operation::Delete(params)).await {
             Ok(_) => Ok(()),
             Err(error) if error.is_gone() || (by_uid && error.is_another()) => Ok(()),
             Err(error) => Err(error),

@@ -23,7 +23,7 @@ use super::lasting::{DueLasting, Lasting};
 use super::wire::EventSource;
 use crate::clock;
 use crate::error;
-use crate::error::refusal::{Needs, Refusal};
+use crate::error::refusal::{ApiStatus, Needs};
 use crate::leader;
 use crate::metrics::{Counter, MetricsRecorder};
 
@@ -46,7 +46,7 @@ pub(super) struct Writer {
 /// Why an Event was not written.
 #[derive(Debug, thiserror::Error)]
 enum WriteError {
-    #[error("{}", Refusal::behind(_0).map_or_else(|| error::chain(_0).to_string(), |refusal| refusal.to_string()))]
+    #[error("{}", ApiStatus::behind(_0).map_or_else(|| error::chain(_0).to_string(), |refusal| refusal.to_string()))]
     Server(kube::Error),
     #[error("no response within {TIMEOUT:?}")]
     Silence,
@@ -273,7 +273,8 @@ impl Writer {
             WriteError::Server(error) if leader::is_fenced(error) => return,
             WriteError::Server(kube::Error::Api(status)) => {
                 let rule = Rule::new(group, "events", None, &["create", "patch"]);
-                let advice = Refusal::of(status).advice(&Needs { rule: &rule, only: None, namespace: Some(namespace) });
+                let advice =
+                    ApiStatus::of(status).advice(&Needs { rule: &rule, only: None, namespace: Some(namespace) });
                 (format!("{} {}{advice}", status.code, status.reason), advice)
             }
             WriteError::Server(_) | WriteError::Silence | WriteError::Expired => {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Argument, Backing, Context, DeletedArgument, InitArgument, Removed};
+use super::{Argument, Context, ControllerContext, DeletedArgument, InitArgument, Removed};
 use crate::call::plan::Plan;
 
 /// Invokes a macro for each number of arguments, with their types and markers.
@@ -47,7 +47,7 @@ pub trait InitArguments<M> {
     fn plan(plan: &mut Plan);
 
     /// Extracts the arguments from what the runtime has for the controller.
-    fn take(backing: &Arc<Backing>) -> Self;
+    fn take(controller: &Arc<ControllerContext>) -> Self;
 }
 
 macro_rules! tuples {
@@ -77,9 +77,9 @@ macro_rules! tuples {
             }
 
             #[allow(clippy::unused_unit, reason = "a function without arguments has the unit tuple")]
-            fn take(backing: &Arc<Backing>) -> Self {
-                let _ = backing;
-                ($($argument::take(backing),)*)
+            fn take(controller: &Arc<ControllerContext>) -> Self {
+                let _ = controller;
+                ($($argument::take(controller),)*)
             }
         }
     };

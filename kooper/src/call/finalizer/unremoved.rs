@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
 use crate::call::events::Note;
-use crate::call::extract::Backing;
+use crate::call::extract::ControllerContext;
 use crate::call::lookup::Lookup;
 use crate::error::chain;
 use crate::object::Object;
@@ -30,7 +30,7 @@ impl Unremoved {
 
     /// Reports an object once, if it keeps such a finalizer. Caches have no managed
     /// fields, so its metadata is read from the API server.
-    pub(crate) async fn examine(&self, object: &Object, backing: &Backing) {
+    pub(crate) async fn examine(&self, object: &Object, controller: &ControllerContext) {
         let (key, uid) = (object.key(), object.uid());
         if !object.is_terminating() || self.lock().get(key).is_some_and(|known| **known == *uid) {
             return;
@@ -49,11 +49,11 @@ impl Unremoved {
         self.lock().insert(key.clone(), uid.into());
         let Some(finalizer) = metadata.and_then(|metadata| set_by(&self.managers, &metadata)) else { return };
         tracing::warn!(
-            controller = %backing.controller, %key,
+            controller = %controller.controller, %key,
             "the object is being deleted and keeps the finalizer {finalizer}, which this program has set: write `cleanup = path, finalizer = \"{finalizer}\"`, or `while_deleting` so that the handler is called and can remove it"
         );
-        backing.events.report(Note {
-            regarding: backing.reference(object),
+        controller.events.report(Note {
+            regarding: controller.reference(object),
             related: None,
             warning: true,
             reason: "FinalizerNotRemoved".to_owned(),
@@ -61,7 +61,7 @@ impl Unremoved {
             message: format!(
                 "The object is being deleted and keeps the finalizer {finalizer}, which the controller {} has set. \
                  It is not called for such objects, as it has neither `cleanup` nor `while_deleting`.",
-                backing.controller
+                controller.controller
             ),
         });
     }

@@ -9,7 +9,7 @@ use tower::Service;
 use super::Input;
 use super::signature::{Asynchronous, Signature};
 use crate::call::action::{Action, Outcome};
-use crate::call::extract::{Arguments, Backing, Context, State};
+use crate::call::extract::{Arguments, Context, ControllerContext, State};
 use crate::call::plan::Plan;
 use crate::error::BoxError;
 
@@ -69,12 +69,12 @@ where
 pub(crate) struct Function<S, F> {
     pub(crate) function: Arc<F>,
     pub(crate) state: State<S>,
-    pub(crate) backing: Arc<Backing>,
+    pub(crate) controller: Arc<ControllerContext>,
 }
 
 impl<S, F> Clone for Function<S, F> {
     fn clone(&self) -> Self {
-        Self { function: self.function.clone(), state: self.state.clone(), backing: self.backing.clone() }
+        Self { function: self.function.clone(), state: self.state.clone(), controller: self.controller.clone() }
     }
 }
 
@@ -95,7 +95,7 @@ where
             object: input.object,
             call: input.call,
             state: self.state.clone(),
-            backing: self.backing.clone(),
+            controller: self.controller.clone(),
         };
         (self.function)(context)
     }

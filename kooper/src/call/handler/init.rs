@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use super::signature::{Asynchronous, Signature};
-use crate::call::extract::{Backing, InitArguments};
+use crate::call::extract::{ControllerContext, InitArguments};
 use crate::call::plan::Plan;
 use crate::error::BoxError;
 
@@ -21,7 +21,7 @@ pub trait Init<S, Args>: Send + Sync + 'static {
     fn plan(plan: &mut Plan);
 
     /// Builds the state.
-    fn build(&self, backing: &Arc<Backing>) -> impl Future<Output = Result<S, BoxError>> + Send;
+    fn build(&self, controller: &Arc<ControllerContext>) -> impl Future<Output = Result<S, BoxError>> + Send;
 }
 
 // Recommended, so that the compiler names the wrong argument or return type.
@@ -36,8 +36,8 @@ where
         A::plan(plan);
     }
 
-    fn build(&self, backing: &Arc<Backing>) -> impl Future<Output = Result<S, BoxError>> + Send {
-        let future = self.call_with(A::take(backing));
+    fn build(&self, controller: &Arc<ControllerContext>) -> impl Future<Output = Result<S, BoxError>> + Send {
+        let future = self.call_with(A::take(controller));
         async move { future.await.built() }
     }
 }

@@ -11,7 +11,7 @@ use crate::call::events::FailureEvents;
 use crate::call::handler::CallError;
 use crate::error::panicking::Panic;
 use crate::error::redaction::redact;
-use crate::error::refusal::{Cause, Refusal};
+use crate::error::refusal::{ApiStatus, Cause};
 use crate::error::{self, BoxError, RetryHint};
 use crate::executor::TaskError;
 use crate::object::DecodeError;
@@ -57,7 +57,7 @@ impl Failure {
     /// rule: the same value for all objects that lack it.
     pub(super) fn missing_permission(&self) -> Option<u64> {
         let (Self::Handler(error) | Self::Finalizer(error)) = self else { return None };
-        let refusal = Refusal::behind(&**error).filter(|refusal| refusal.cause == Cause::MissingRule)?;
+        let refusal = ApiStatus::behind(&**error).filter(|refusal| refusal.cause == Cause::MissingRule)?;
         let mut hasher = DefaultHasher::new();
         refusal.permission().hash(&mut hasher);
         Some(hasher.finish())
@@ -66,7 +66,7 @@ impl Failure {
     /// Whether a request was refused because this namespace, that of the object, is being deleted.
     pub(super) fn is_of_terminating_namespace(&self, namespace: Option<&str>) -> bool {
         let (Self::Handler(error) | Self::Finalizer(error)) = self else { return false };
-        let refusal = Refusal::behind(&**error).filter(|refusal| refusal.cause == Cause::NamespaceTerminating);
+        let refusal = ApiStatus::behind(&**error).filter(|refusal| refusal.cause == Cause::NamespaceTerminating);
         refusal.zip(namespace).is_some_and(|(refusal, namespace)| refusal.is_about(namespace))
     }
 
@@ -76,7 +76,7 @@ impl Failure {
         if error::retry_hint(&**error, None) != RetryHint::Backoff {
             return false;
         }
-        let refused = Refusal::behind(&**error)
+        let refused = ApiStatus::behind(&**error)
             .is_some_and(|refusal| matches!(refusal.cause, Cause::Conflict | Cause::AnotherObject));
         let first: &(dyn StdError + 'static) = &**error;
         let mut all = std::iter::successors(Some(first), |error: &&(dyn StdError + 'static)| (*error).source());

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use super::Tombstones;
 use super::failure::Part;
 use crate::call::finalizer::{Finalizers, Unremoved, Unselected};
-use crate::call::handler::{DeletedFunction, Erased, Wants};
+use crate::call::handler::{DeletedFunction, DynHandler, Wants};
 use crate::call::lookup::Lookup;
 use crate::object::Object;
 
 /// What the calls of one controller run.
 pub(crate) struct Functions {
     /// The handler, and `cleanup` before it where there is one.
-    pub(crate) handler: Arc<dyn Erased>,
+    pub(crate) handler: Arc<dyn DynHandler>,
     /// The filter, evaluated before the queue and again before each call.
     pub(crate) wants: Wants,
     /// Whether the handler is called for objects that are being deleted.

@@ -122,7 +122,7 @@ impl Workers {
     }
 
     fn fail(&self, attempt: &Attempt, failure: &Failure) -> bool {
-        if self.admission.repeats() && failure.is_conflict() && self.backing.queue.repeats(attempt.ticket) {
+        if self.admission.repeats() && failure.is_conflict() && self.controller.queue.repeats(attempt.ticket) {
             self.give_back(&attempt.key, attempt.ticket, Completion::Conflict);
             self.reporter.metrics.count(self.name(), Counter::Requeue);
             attempt.span.in_scope(|| {
@@ -214,8 +214,8 @@ impl Workers {
     fn report_recovery(&self, attempt: &Attempt, failures: Failures) {
         let Some(object) = self.object(&attempt.key) else { return };
         let (calls, lasted) = (failed_calls(failures.calls), rounded(failures.lasted()));
-        self.backing.events.report(Note {
-            regarding: self.backing.reference(&object),
+        self.controller.events.report(Note {
+            regarding: self.controller.reference(&object),
             related: None,
             warning: false,
             reason: "Recovered".to_owned(),
@@ -226,9 +226,9 @@ impl Workers {
 
     /// Reports a Warning Event on an object.
     fn warn(&self, key: &ObjectKey, reason: &str, action: &str, message: String, returned: Returned) {
-        let Some(object) = self.object(key).filter(|_| self.backing.events.reports()) else { return };
-        self.backing.events.report(Note {
-            regarding: self.backing.reference(&object),
+        let Some(object) = self.object(key).filter(|_| self.controller.events.reports()) else { return };
+        self.controller.events.report(Note {
+            regarding: self.controller.reference(&object),
             related: None,
             warning: true,
             reason: reason.to_owned(),
@@ -244,7 +244,7 @@ impl Workers {
         if let Some(unremoved) = &self.functions.unremoved {
             unremoved.forget(key);
         }
-        self.backing.forget_owner(key);
+        self.controller.forget_owner(key);
         self.give_back(key, ticket, Completion::Gone);
         self.reporter.metrics.observe_processing_duration(self.name(), true, started.elapsed());
     }

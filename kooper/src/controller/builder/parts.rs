@@ -22,13 +22,13 @@ use crate::watch::retriever::{self, ApiRetriever, Scope};
 /// The functions of a controller, with their state.
 #[derive(Clone)]
 pub(crate) struct Handlers {
-    pub(crate) handler: Arc<dyn handler::Erased>,
-    pub(crate) cleanup: Option<Arc<dyn handler::Erased>>,
+    pub(crate) handler: Arc<dyn handler::DynHandler>,
+    pub(crate) cleanup: Option<Arc<dyn handler::DynHandler>>,
     pub(crate) deleted: Option<DeletedFunction>,
 }
 
 /// The parts of a running controller, independent of its types.
-pub(crate) trait Parts: Send + Sync {
+pub(crate) trait DynController: Send + Sync {
     /// The retriever of each scope, or only the custom one.
     fn retrievers(
         &self,
@@ -49,7 +49,7 @@ pub(crate) trait Parts: Send + Sync {
     fn handlers(&self, context: InitContext) -> BoxFuture<'_, Result<Handlers, BoxError>>;
 }
 
-struct Typeful<K, O, S> {
+struct TypedParts<K, O, S> {
     state: MakeState<S>,
     handler: MakeService<O, S>,
     cleanup: Option<MakeService<O, S>>,
@@ -108,7 +108,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
             sources: sources.into(),
             crd,
             samples,
-            parts: Arc::new(Typeful {
+            parts: Arc::new(TypedParts {
                 state,
                 handler,
                 cleanup,
@@ -122,7 +122,9 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     }
 }
 
-impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'static> Parts for Typeful<K, O, S> {
+impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'static> DynController
+    for TypedParts<K, O, S>
+{
     fn retrievers(
         &self,
         client: Option<Client>,
@@ -150,10 +152,10 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
 
     fn handlers(&self, context: InitContext) -> BoxFuture<'_, Result<Handlers, BoxError>> {
         Box::pin(async move {
-            let backing = context.backing.clone();
+            let controller = context.controller.clone();
             let state = (self.state)(context).await?;
-            let wrapped = |make: &MakeService<O, S>| -> Arc<dyn handler::Erased> {
-                let inner = make(state.clone(), backing.clone());
+            let wrapped = |make: &MakeService<O, S>| -> Arc<dyn handler::DynHandler> {
+                let inner = make(state.clone(), controller.clone());
                 Arc::new(Typed(self.layers.iter().rev().fold(inner, |service, layer| layer.wrap(service))))
             };
             Ok(Handlers {
@@ -162,7 +164,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
                 deleted: self
                     .deleted
                     .as_ref()
-                    .map(|make| handler::deleted_function(make(state.clone(), backing.clone()))),
+                    .map(|make| handler::deleted_function(make(state.clone(), controller.clone()))),
             })
         })
     }

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use super::map::MapFn;
 use super::{All, Builder};
 use crate::call::capability::Reader;
-use crate::call::extract::Backing;
+use crate::call::extract::ControllerContext;
 use crate::error;
 use crate::object::key::ObjectKey;
 use crate::object::kind::{Kind, KindInfo};
@@ -33,7 +33,7 @@ pub(crate) struct Relation {
 }
 
 /// Makes a map function for one controller.
-type MakeMap = Box<dyn Fn(&Arc<Backing>) -> MapKeys + Send + Sync>;
+type MakeMap = Box<dyn Fn(&Arc<ControllerContext>) -> MapKeys + Send + Sync>;
 
 /// A function that makes a stream of keys: `fn() -> impl Stream<Item = ObjectKey>`.
 pub trait MakeSource<Args>: Send + 'static {
@@ -185,8 +185,8 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
             self.common.plan.require_reader::<K, ()>(format!("watches = [{described} => …]"));
         }
         let map = Arc::new(map);
-        let make = move |backing: &Arc<Backing>| -> MapKeys {
-            let (map, reader) = (map.clone(), Reader::<K>::of(backing));
+        let make = move |controller: &Arc<ControllerContext>| -> MapKeys {
+            let (map, reader) = (map.clone(), Reader::<K>::of(controller));
             Arc::new(move |object: &Object| {
                 // The decoding of a type may panic, too.
                 let keys = || object.decode::<T>().map(|decoded| map.keys(&decoded, &reader));

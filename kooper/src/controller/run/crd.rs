@@ -36,7 +36,7 @@ impl Runner {
                 controller = self.controller.name(),
                 "`install_crd` failed: {text}; the controller works with the CRD of the cluster and is not ready"
             );
-            let state = Arc::new(Starting::new(&self.backing));
+            let state = Arc::new(Starting::new(&self.context));
             state.failed("install_crd", &text);
             self.process.health.add(state.clone());
             self.background.spawn(retry(self.process.crds.clone(), client, crd, state, text));
@@ -82,10 +82,10 @@ async fn retry(
         let text = error.to_string();
         state.failed("install_crd", &text);
         if text != logged {
-            tracing::error!(controller = %state.backing.controller, "`install_crd` failed: {text}");
+            tracing::error!(controller = %state.context.controller, "`install_crd` failed: {text}");
             logged = text;
         }
     }
-    tracing::info!(controller = %state.backing.controller, "`install_crd` succeeded after a retry");
+    tracing::info!(controller = %state.context.controller, "`install_crd` succeeded after a retry");
     state.over();
 }

@@ -22,7 +22,11 @@ const LAST_EVENT_GRACE: Duration = Duration::from_secs(1);
 
 impl Runner {
     /// Waits for leadership, works while it leads, and waits again.
-    pub(super) async fn lead(&self, starting: &Starting, shutdown: &CancellationToken) -> Result<(), ControllerError> {
+    pub(super) async fn run_elected(
+        &self,
+        starting: &Starting,
+        shutdown: &CancellationToken,
+    ) -> Result<(), ControllerError> {
         let events = self.lease_events();
         let Some(mut elector) = self.elector(events.clone()) else { return Ok(()) };
         self.process.health.add(elector.status());
@@ -44,7 +48,7 @@ impl Runner {
                 self.gate.wake(key, Lane::Background, Reason::Leader, Urgency::Idle);
             });
             let _ = stop.run_until_cancelled(filling).await;
-            let ended = self.term(starting, &stop, &lost).await;
+            let ended = self.run_term(starting, &stop, &lost).await;
             elector = holding.end().await;
             self.gate.close();
             self.tombstones.clear();
@@ -67,7 +71,7 @@ impl Runner {
     /// lease is recorded when the fence is closed already.
     fn lease_events(&self) -> EventSink {
         let Process { client, installation, identity, metrics, .. } = &self.process;
-        EventSink::start(client.clone(), &installation.program, &self.backing.controller, identity, metrics.clone())
+        EventSink::start(client.clone(), &installation.program, &self.context.controller, identity, metrics.clone())
     }
 
     fn elector(&self, events: EventSink) -> Option<Elector> {

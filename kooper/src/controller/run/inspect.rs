@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::Starting;
 use super::namespaces::Namespaces;
-use crate::call::extract::Backing;
+use crate::call::extract::ControllerContext;
 use crate::call::worker::{Busy, Failing, Running};
 use crate::leader::Leadership;
 use crate::metrics::health::Probe;
@@ -20,8 +20,8 @@ const IGNORED: &str = "it is being deleted: the handler is not called for it, as
                        `while_deleting`";
 
 /// The parts of a running controller that the page describes.
-pub(super) struct View {
-    pub(super) backing: Arc<Backing>,
+pub(super) struct ControllerStatus {
+    pub(super) controller: Arc<ControllerContext>,
     pub(super) namespaces: Arc<Namespaces>,
     pub(super) leadership: Leadership,
     /// The identity in the Lease; `None` without leader election.
@@ -37,7 +37,7 @@ pub(super) struct View {
     pub(super) starting: Arc<Starting>,
 }
 
-impl Inspect for View {
+impl Inspect for ControllerStatus {
     fn inspect(&self, query: &Query) -> ControllerState {
         let (role, problem) = (self.role(), self.problem());
         let mut running = self.busy.running();
@@ -54,10 +54,10 @@ impl Inspect for View {
         let KeyViews { shown: views, more } = if query.search.is_empty() {
             first.extend(self.failing.some_keys(most));
             first.truncate(most);
-            self.backing.queue.describe(&first, most)
+            self.controller.queue.describe(&first, most)
         } else {
             first.splice(..0, asked.clone());
-            self.backing.queue.search(&first, &query.search, most)
+            self.controller.queue.search(&first, &query.search, most)
         };
         let why = |view: &KeyView| match (ages.get(&view.key), &problem) {
             (Some(age), _) if view.waiting.run.is_some() => format!("{}; so far for {}", view.waiting, shown(*age)),
@@ -81,13 +81,13 @@ impl Inspect for View {
         let keys: Vec<KeyState> = described.collect();
         let unknown = asked.filter(|_| keys.is_empty()).and_then(|key| self.unknown(&key, &role, problem.as_deref()));
         ControllerState {
-            name: self.backing.controller.to_string(),
-            resource: self.backing.kind.resource(),
+            name: self.controller.controller.to_string(),
+            resource: self.controller.kind.resource(),
             unknown,
             role,
             problem,
             workers: self.workers,
-            queue: self.backing.queue.counts(),
+            queue: self.controller.queue.counts(),
             watches,
             calls: calls.map(|Running { key, attempt, age }| CallState { key: key.to_string(), attempt, age }),
             keys: Rows { shown: keys, more },
@@ -95,7 +95,7 @@ impl Inspect for View {
     }
 }
 
-impl View {
+impl ControllerStatus {
     pub(super) fn weak(self: &Arc<Self>) -> Weak<dyn Inspect> {
         let view: Arc<dyn Inspect> = self.clone();
         Arc::downgrade(&view)
@@ -132,7 +132,7 @@ impl View {
 
     /// A remark without the name of the controller, which the page has above it.
     fn without_name<'a>(&self, remark: &'a str) -> &'a str {
-        let rest = remark.strip_prefix(&*self.backing.controller).and_then(|rest| rest.strip_prefix(": "));
+        let rest = remark.strip_prefix(&*self.controller.controller).and_then(|rest| rest.strip_prefix(": "));
         rest.unwrap_or(remark)
     }
 
@@ -151,18 +151,18 @@ impl View {
 
     /// Whether no function is called for an object, because it is being deleted.
     fn ignores(&self, key: &ObjectKey) -> bool {
-        self.ignores_deletion && self.backing.own.get(key).is_some_and(|object| object.is_terminating())
+        self.ignores_deletion && self.controller.own.get(key).is_some_and(|object| object.is_terminating())
     }
 
     /// Why the queue does not know a key.
     fn unknown(&self, key: &ObjectKey, role: &Role, problem: Option<&str>) -> Option<String> {
-        if key.namespace().is_some() != self.backing.kind.namespaced {
+        if key.namespace().is_some() != self.controller.kind.namespaced {
             return None;
         }
         if !self.namespaces.is_synced(key.namespace()) {
             return Some(format!("{key} waits for the first lists of its namespace"));
         }
-        if self.backing.own.get(key).is_none() {
+        if self.controller.own.get(key).is_none() {
             return Some(format!(
                 "{key} is not in the cache: it does not exist, it is not selected, or its namespace is not watched"
             ));

@@ -10,13 +10,13 @@ use tokio_util::sync::CancellationToken;
 use super::{InitContext, Runner};
 use crate::controller::builder::Handlers;
 use crate::controller::crd::{InstallError, InstallPlan};
+use crate::dry_run::{DryRunTracker, Leaving};
 use crate::error;
-use crate::rehearsal::{Leaving, Turns};
 
 impl Runner {
     /// Handles each object once, after the caches of all controllers are complete. Ends
     /// with `shutdown`, which follows the last call of the last controller.
-    pub(super) async fn rehearse(mut self, turns: Arc<Turns>, shutdown: &CancellationToken) {
+    pub(super) async fn rehearse(mut self, turns: Arc<DryRunTracker>, shutdown: &CancellationToken) {
         let _leaving = Leaving(turns.clone());
         let Some(handlers) = shutdown.run_until_cancelled(self.prepare(&turns)).await else { return };
         self.starting.over();
@@ -26,12 +26,12 @@ impl Runner {
         turns.started();
         let Some(handlers) = handlers else { return };
         if shutdown.run_until_cancelled(turns.all_started()).await.is_some() {
-            self.work(handlers, shutdown, &CancellationToken::new()).await;
+            self.run_workers(handlers, shutdown, &CancellationToken::new()).await;
         }
     }
 
     /// Fills the caches and builds the state; `None` if no object can be handled.
-    async fn prepare(&mut self, turns: &Turns) -> Option<Handlers> {
+    async fn prepare(&mut self, turns: &DryRunTracker) -> Option<Handlers> {
         if !self.predict_crd(turns).await {
             return None;
         }
@@ -45,7 +45,7 @@ impl Runner {
         if !tried.complete {
             return None;
         }
-        let context = InitContext { backing: self.backing.clone(), states: self.states.clone() };
+        let context = InitContext { controller: self.context.clone(), states: self.states.clone() };
         let problem = match self.build(context).await {
             Ok(Ok(handlers)) => return Some(handlers),
             Ok(Err(error)) => error::chain(&*error),
@@ -56,7 +56,7 @@ impl Runner {
     }
 
     /// What would happen to the CRD; `false` if there are no objects without it.
-    async fn predict_crd(&mut self, turns: &Turns) -> bool {
+    async fn predict_crd(&mut self, turns: &DryRunTracker) -> bool {
         let (Some(client), Some((crd, installs))) = (self.process.client.clone(), self.controller.crd()) else {
             return true;
         };

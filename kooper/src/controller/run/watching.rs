@@ -11,7 +11,7 @@ use tokio::task::coop::consume_budget;
 use tokio::time::timeout;
 
 use super::Process;
-use super::dispatch::{Dispatch, Gate, Keys, Leaving, Progress, Related};
+use super::event_handler::{Enqueuer, EventHandler, Keys, Leaving, Progress, Related};
 use super::namespaces::{Namespaces, Tried};
 use super::routes::Routes;
 use crate::call::extract::Caches;
@@ -19,12 +19,12 @@ use crate::call::worker::{Failing, Tombstones};
 use crate::client::on_current_runtime;
 use crate::controller::review::may_get_namespace;
 use crate::controller::{Config, Controller};
+use crate::dry_run::DryRun;
 use crate::error::BoxError;
 use crate::executor::Task;
 use crate::metrics::{Gauge, MetricsRecorder};
 use crate::object::key::ObjectKey;
-use crate::queue::View;
-use crate::rehearsal::Rehearsal;
+use crate::queue::CacheRef;
 use crate::watch::cache_id::{CacheId, CacheRequest};
 use crate::watch::informer::{Sink, WatchStatus, Watched};
 use crate::watch::retriever::{ErasedRetriever, Scope, Snapshot};
@@ -148,7 +148,7 @@ impl Watching {
         &mut self,
         controller: &Controller,
         process: &Process,
-        gate: &Arc<Gate>,
+        gate: &Arc<Enqueuer>,
         tombstones: &Arc<Tombstones>,
         failing: &Arc<Failing>,
     ) -> Result<(), BoxError> {
@@ -160,7 +160,7 @@ impl Watching {
         };
         let made = process.executor.spawn(async move { parts.retrievers(client, &scopes) });
         let retrievers = made.await.map_err(|error| error.text())??;
-        let dispatch: Arc<dyn Sink> = Arc::new(Dispatch {
+        let dispatch: Arc<dyn Sink> = Arc::new(EventHandler {
             gate: gate.clone(),
             wants: controller.wants(),
             while_deleting: controller.config.while_deleting,
@@ -179,8 +179,8 @@ impl Watching {
         subscribe(&mut self.tasks, &self.namespaces, &self.primary, &dispatch, once, &routes).await;
         for watched in self.each() {
             let shows = |watches: &Watches| watches.watched.iter().any(|one| Arc::ptr_eq(one, watched));
-            let primary = shows(&self.primary).then_some(View::Primary);
-            let others = self.others.iter().filter(|(_, watches)| shows(watches)).map(|(id, _)| View::Other(*id));
+            let primary = shows(&self.primary).then_some(CacheRef::Primary);
+            let others = self.others.iter().filter(|(_, watches)| shows(watches)).map(|(id, _)| CacheRef::Other(*id));
             let views = primary.into_iter().chain(others).collect();
             let progress: Arc<dyn Sink> = Arc::new(Progress { views, gate: gate.clone() });
             routes.subscribe(watched, &progress).await;
@@ -195,7 +195,7 @@ impl Watching {
             let Some(watches) = self.others.get(&relation.cache) else { continue };
             let keys = match &relation.map {
                 None => Keys::Owner(controller.kind.clone()),
-                Some(make) => Keys::Map(make(&gate.backing)),
+                Some(make) => Keys::Map(make(&gate.controller)),
             };
             let sink: Arc<dyn Sink> = Arc::new(Related {
                 gate: gate.clone(),
@@ -209,7 +209,7 @@ impl Watching {
             watches.subscribe(&sink, &routes).await;
         }
         if let Some(pass) = &process.pass {
-            self.mirror(controller, &pass.rehearsal);
+            self.mirror(controller, &pass.dry_run);
         }
         let opened = |retriever: Arc<dyn ErasedRetriever>| -> Arc<dyn ErasedRetriever> {
             if once { Arc::new(Snapshot(retriever)) } else { retriever }
@@ -227,11 +227,11 @@ impl Watching {
     }
 
     /// Makes the caches have the results of a dry run.
-    fn mirror(&self, controller: &Controller, rehearsal: &Rehearsal) {
+    fn mirror(&self, controller: &Controller, dry_run: &DryRun) {
         let own = (!controller.own_retriever).then_some(&self.primary);
         for watches in self.others.values().chain(own) {
             for (scope, watched) in watches.scopes.iter().zip(&watches.watched) {
-                rehearsal.mirror(&watches.request.kind, scope, watched);
+                dry_run.mirror(&watches.request.kind, scope, watched);
             }
         }
     }

@@ -26,10 +26,10 @@ fn status(code: u16, message: &str, causes: &[(&str, &str, &str)]) -> Status {
 }
 
 fn cause(code: u16, message: &str, causes: &[(&str, &str, &str)]) -> Cause {
-    Refusal::of(&status(code, message, causes)).cause
+    ApiStatus::of(&status(code, message, causes)).cause
 }
 
-fn advice(refusal: &Refusal) -> String {
+fn advice(refusal: &ApiStatus) -> String {
     let rule = Rule::new("", "pods", None, &["create"]);
     refusal.advice(&Needs { rule: &rule, only: None, namespace: Some("shop") })
 }
@@ -39,7 +39,7 @@ const AUTHORIZER: &str = "pods is forbidden: User \"system:serviceaccount:shop:s
 
 #[test]
 fn only_the_advice_for_a_request_that_rbac_forbids_names_a_rule() {
-    let missing = Refusal::of(&status(403, AUTHORIZER, &[]));
+    let missing = ApiStatus::of(&status(403, AUTHORIZER, &[]));
     assert_eq!(missing.cause, Cause::MissingRule);
     assert_eq!(advice(&missing), "; grant the rule \"pods: create\" in namespace `shop`");
     for (expected, message) in [
@@ -64,7 +64,7 @@ fn only_the_advice_for_a_request_that_rbac_forbids_names_a_rule() {
         ),
         (Cause::Other, "Forbidden by the corporate proxy: User \"shop\" cannot create anything"),
     ] {
-        let refusal = Refusal::of(&status(403, message, &[]));
+        let refusal = ApiStatus::of(&status(403, message, &[]));
         assert_eq!(refusal.cause, expected, "{message}");
         assert!(!advice(&refusal).contains("grant the rule"), "{}", advice(&refusal));
     }
@@ -75,7 +75,7 @@ fn the_permission_in_a_refusal_does_not_depend_on_the_object() {
     let of = |object: &str, verb: &str| {
         let words =
             format!("pods {object}is forbidden: User \"shop\" cannot {verb} resource \"pods\" in API group \"\"");
-        Refusal::of(&status(403, &words, &[])).permission().to_owned()
+        ApiStatus::of(&status(403, &words, &[])).permission().to_owned()
     };
     assert_eq!(of("\"a\" ", "patch"), of("\"b\" ", "patch"));
     assert_ne!(of("\"a\" ", "patch"), of("\"a\" ", "delete"));
@@ -129,7 +129,7 @@ fn the_advice_for_an_immutable_field_names_it() {
         "Forbidden: updates to statefulset spec for fields other than 'replicas' are forbidden",
         "Invalid value: {}: cannot change roleRef",
     ] {
-        let refusal = Refusal::of(&status(422, "it is invalid", &[("FieldValueInvalid", message, "spec.selector")]));
+        let refusal = ApiStatus::of(&status(422, "it is invalid", &[("FieldValueInvalid", message, "spec.selector")]));
         assert_eq!(refusal.cause, Cause::Immutable(vec!["spec.selector".to_owned()]), "{message}");
         assert!(advice(&refusal).contains("`spec.selector` cannot be changed"), "{}", advice(&refusal));
         assert!(advice(&refusal).contains("delete the object"), "{}", advice(&refusal));
@@ -142,9 +142,9 @@ fn the_advice_for_an_immutable_field_names_it() {
 fn a_404_is_about_the_object_its_namespace_or_its_kind() {
     assert_eq!(cause(404, "pods \"web\" not found", &[]), Cause::Gone);
     let namespace = Status { code: 404, details: Some(details("shop", "namespaces", &[])), ..Status::default() };
-    assert_eq!(Refusal::of(&namespace).cause, Cause::NoNamespace);
+    assert_eq!(ApiStatus::of(&namespace).cause, Cause::NoNamespace);
     let kind = Status { code: 404, message: "404 page not found".to_owned(), ..Status::default() };
-    assert_eq!(Refusal::of(&kind).cause, Cause::NotServed);
+    assert_eq!(ApiStatus::of(&kind).cause, Cause::NotServed);
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn a_missing_rule_is_found_anywhere_in_a_chain() {
     let error = anyhow::Error::from(Outer(refused(AUTHORIZER))).context("while syncing");
     let boxed: Box<dyn StdError + Send + Sync> = error.into();
     assert!(is_missing_rule(&*boxed));
-    assert!(is_missing_rule(&Refusal::of(&status(403, AUTHORIZER, &[]))));
+    assert!(is_missing_rule(&ApiStatus::of(&status(403, AUTHORIZER, &[]))));
     assert!(is_missing_rule(&status(403, AUTHORIZER, &[])));
     assert!(!is_missing_rule(&Outer(refused("pods \"web\" is forbidden: exceeded quota: q"))));
     assert!(!is_missing_rule(&std::io::Error::other(AUTHORIZER)));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::dice::Dice;
-use crate::leader::claim::{LeaseWrite, Record};
+use crate::leader::lease_state::{LeaseWrite, Record};
 
 /// A server with one Lease and the checks of the real one.
 #[derive(Default)]

@@ -9,7 +9,7 @@ use super::dice::Dice;
 use super::network::Link;
 use crate::clock::{Clock, Moment};
 use crate::leader::Leadership;
-use crate::leader::claim::{Candidate, Claim, LeaseWrite, Terms};
+use crate::leader::lease_state::{Candidate, LeaseState, LeaseWrite, Terms};
 
 /// A clock that runs faster or slower than true time.
 #[derive(Clone)]
@@ -77,7 +77,7 @@ pub(super) struct SimRequest {
 
 pub(super) struct SimProcess {
     pub(super) clock: LocalClock,
-    pub(super) claim: Claim,
+    pub(super) claim: LeaseState,
     pub(super) terms: Terms,
     pub(super) leadership: Leadership,
     pub(super) activity: Activity,
@@ -118,7 +118,7 @@ impl SimProcess {
             _ => {}
         }
         let me = Candidate { identity: name.into(), program: Arc::clone(mark), previous: Vec::new() };
-        let mut claim = Claim::new(me, terms, clock.now());
+        let mut claim = LeaseState::new(me, terms, clock.now());
         claim.campaign();
         Self {
             leadership: Leadership::by(Arc::new(clock.clone())),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Mutant;
 use super::dice::Dice;
-use crate::leader::claim::{LeaseWrite, Record};
+use crate::leader::lease_state::{LeaseWrite, Record};
 
 pub(super) struct Scenario {
     /// The lease duration, renew deadline and retry period.

@@ -13,7 +13,7 @@ use super::network::{PutError, SimServer, stored};
 use super::process::{Activity, SimProcess, SimRequest};
 use super::scenario::{Disruption, DisruptionKind, Scenario, Scheduled, SimEvent, Summary};
 use crate::clock::Clock;
-use crate::leader::claim::{LeaseWrite, NextStep, Record, WriteResult};
+use crate::leader::lease_state::{LeaseWrite, NextStep, Record, WriteResult};
 
 mod work;
 

@@ -214,7 +214,7 @@ async fn an_instance_waits_for_the_installation_without_a_name() {
     });
     let mut candidate = TestCandidate::made(&server, "a", |options| {
         options.lease = "shop-echo.blue".to_owned();
-        options.previous = vec![PreviousLease { name: "shop-echo".to_owned(), whose: Whose::NoInstance }];
+        options.previous = vec![PreviousLease { name: "shop-echo".to_owned(), whose: LeaseOwner::NoInstance }];
     });
     candidate.does_not_acquire(SECOND * 10).await;
     assert_eq!(

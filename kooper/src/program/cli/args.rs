@@ -162,12 +162,12 @@ pub(crate) struct Settings {
     /// Whether `dev` only removes its files.
     pub(crate) clean: bool,
     /// The program's own settings.
-    pub(crate) own: Own,
+    pub(crate) own: UserSettings,
 }
 
 /// The program's own settings.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Own {
+pub(crate) struct UserSettings {
     /// Their type.
     pub(crate) declared: Option<SettingsType>,
     /// Their values, if the command needs them.
@@ -232,14 +232,14 @@ impl Default for Settings {
             port: None,
             workloads: true,
             clean: false,
-            own: Own::default(),
+            own: UserSettings::default(),
         }
     }
 }
 
 /// The program whose command line is read.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Described<'a> {
+pub(crate) struct ProgramInfo<'a> {
     pub(crate) name: &'static str,
     pub(crate) version: &'static str,
     /// The lines of its doc comment.
@@ -250,7 +250,7 @@ pub(crate) struct Described<'a> {
 /// Reads the command line, and the environment for flags that are not on it. An
 /// empty variable counts as unset.
 pub(crate) fn parse(
-    program: &Described<'_>,
+    program: &ProgramInfo<'_>,
     line: impl IntoIterator<Item = OsString>,
     environment: impl Fn(&str) -> Option<OsString>,
 ) -> Result<(Task, Settings), clap::Error> {
@@ -361,7 +361,7 @@ The flag takes precedence over the variable, and both over RUST_LOG. Durations a
 /// The description of a program that has none of its own.
 const ABOUT: &str = "Runs Kubernetes controllers, made with Kooper";
 
-fn command(program: &Described<'_>) -> Command {
+fn command(program: &ProgramInfo<'_>) -> Command {
     let command = Command::new(program.name)
         .version(program.version)
         .about(described(program.doc).unwrap_or_else(|| ABOUT.to_owned()))

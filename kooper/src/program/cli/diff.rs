@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use super::args::Settings;
 use super::document;
-use super::dry_run::Rehearsed;
+use super::dry_run::DryRunProgram;
 use crate::error::BoxError;
 use crate::object::key::ObjectKey;
 use crate::program::Program;
@@ -33,7 +33,7 @@ pub(crate) fn diff(
     if documents.is_empty() {
         return Err(SeedError::Empty.into());
     }
-    let rehearsed = Rehearsed::connect(program, version, definitions, settings)?;
+    let rehearsed = DryRunProgram::connect(program, version, definitions, settings)?;
     let namespace = rehearsed.connection.client.default_namespace().to_owned();
     let seeds = documents.iter().map(|document| Seed::new(document, &rehearsed.controllers, &namespace));
     let seeds = seeds.collect::<Result<Vec<_>, _>>()?;
@@ -53,15 +53,15 @@ pub(crate) fn diff(
         }
         Ok::<_, SeedError>(())
     })?;
-    let rehearsal = rehearsed.rehearsal.clone();
-    rehearsal.begin();
+    let dry_run = rehearsed.dry_run.clone();
+    dry_run.begin();
     let results = rehearsed.pass(Some(only))?;
 
     let colored = settings.color.unwrap_or_else(|| {
         let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         std::io::stdout().is_terminal() && !refused
     });
-    let differences = rehearsal.differences();
+    let differences = dry_run.differences();
     let mut text = String::new();
     for difference in &differences {
         text += &shown::shown(difference, colored)?;
@@ -81,8 +81,8 @@ pub(crate) fn diff(
     }
     // A failed call is in the log already.
     let failed = !(results.failed.is_empty() && results.problems.is_empty());
-    let others = !rehearsal.other_writes().named.is_empty();
-    for write in &rehearsal.other_writes().named {
+    let others = !dry_run.other_writes().named.is_empty();
+    for write in &dry_run.other_writes().named {
         tracing::warn!("not shown as a difference: {write}");
     }
     Ok(ExitCode::from(match (failed, differences.is_empty() && !others) {

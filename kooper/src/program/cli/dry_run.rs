@@ -21,12 +21,12 @@ use super::run::{GRACE, operator};
 use super::signals::Signals;
 use crate::client::ClientStack;
 use crate::controller::Controller;
+use crate::dry_run::{Difference, DryRun, Pass, PassResults, changed_fields};
 use crate::error::BoxError;
 use crate::metrics::Prometheus;
 use crate::metrics::health::Health;
 use crate::object::key::ObjectKey;
 use crate::program::Program;
-use crate::rehearsal::{Difference, Pass, PassResults, Rehearsal, changed_fields};
 
 /// Why there is no result.
 #[derive(Debug, thiserror::Error)]
@@ -47,21 +47,21 @@ pub(crate) fn dry_run(
     definitions: &[fn(&mut Program)],
     settings: &Settings,
 ) -> Result<ExitCode, BoxError> {
-    let rehearsed = Rehearsed::connect(program, version, definitions, settings)?;
+    let rehearsed = DryRunProgram::connect(program, version, definitions, settings)?;
     say("dry run", format_args!("{program} {version} on {}: nothing is changed", rehearsed.connection.server));
-    let rehearsal = rehearsed.rehearsal.clone();
+    let dry_run = rehearsed.dry_run.clone();
     let results = rehearsed.pass(None)?;
     for (controller, note) in &results.notes {
         say("note", format_args!("{controller}: {note}"));
     }
-    let differences = rehearsal.differences();
+    let differences = dry_run.differences();
     let mut counts = BTreeMap::new();
     for difference in &differences {
         let (step, what) = described(difference);
         *counts.entry(step).or_insert(0) += 1;
         say(step, what);
     }
-    let others = rehearsal.other_writes();
+    let others = dry_run.other_writes();
     for write in &others.named {
         drop(writeln!(std::io::stdout(), "{write}"));
     }
@@ -106,7 +106,7 @@ fn described(difference: &Difference) -> (&'static str, String) {
 }
 
 /// A program that is about to be rehearsed.
-pub(super) struct Rehearsed<'a> {
+pub(super) struct DryRunProgram<'a> {
     program: &'a str,
     version: &'a str,
     settings: &'a Settings,
@@ -114,10 +114,10 @@ pub(super) struct Rehearsed<'a> {
     pub(super) runtime: Runtime,
     metrics: Prometheus,
     pub(super) connection: Connection,
-    pub(super) rehearsal: Arc<Rehearsal>,
+    pub(super) dry_run: Arc<DryRun>,
 }
 
-impl<'a> Rehearsed<'a> {
+impl<'a> DryRunProgram<'a> {
     /// Connects, and checks that the API server responds.
     pub(super) fn connect(
         program: &'a str,
@@ -141,20 +141,20 @@ impl<'a> Rehearsed<'a> {
             responds(&connection).await?;
             Ok::<_, BoxError>(connection)
         })?;
-        let rehearsal = Arc::default();
-        Ok(Self { program, version, settings, controllers, runtime, metrics, connection, rehearsal })
+        let dry_run = Arc::default();
+        Ok(Self { program, version, settings, controllers, runtime, metrics, connection, dry_run })
     }
 
     /// The client of the dry run.
     pub(super) fn client(&self) -> Client {
         let _context = self.runtime.enter();
-        ClientStack::new(self.connection.client.clone()).with([self.rehearsal.layer()]).client()
+        ClientStack::new(self.connection.client.clone()).with([self.dry_run.layer()]).client()
     }
 
     /// Handles each object once, or each of these.
     pub(super) fn pass(self, only: Option<BTreeMap<String, BTreeSet<ObjectKey>>>) -> Result<PassResults, BoxError> {
-        let Self { program, version, settings, controllers, runtime, metrics, connection, rehearsal } = self;
-        let pass = Arc::new(Pass::new(rehearsal, only));
+        let Self { program, version, settings, controllers, runtime, metrics, connection, dry_run } = self;
+        let pass = Arc::new(Pass::new(dry_run, only));
         let mut operator = operator(program, version, settings, &controllers, Some(&connection))
             .metrics(Arc::new(metrics))
             .health(Health::default())

@@ -67,7 +67,7 @@ type Review = Shared<BoxFuture<'static, Result<Verdict, Arc<ReviewError>>>>;
 
 /// Why a client gets no page.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Refusal {
+pub(super) struct AuthError {
     pub(super) status: StatusCode,
     pub(super) text: String,
     /// Whether a browser may ask its user for the token.
@@ -112,13 +112,13 @@ impl Guard {
         page: Page,
         headers: &HeaderMap,
         source: Source,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), AuthError> {
         let asks = page.is_for_people();
         let Some(token) = token(headers, asks) else {
             let password = if asks { ", or as the password of any user name" } else { "" };
             let text =
                 format!("write a token of the cluster into the header `Authorization: Bearer TOKEN`{password}\n");
-            return Err(Refusal { status: StatusCode::UNAUTHORIZED, text, asks });
+            return Err(AuthError { status: StatusCode::UNAUTHORIZED, text, asks });
         };
         let question = Question { token, verb: method.as_str().to_lowercase(), path: page.permission().to_owned() };
         let (verb, path) = (question.verb.clone(), question.path.clone());
@@ -136,7 +136,7 @@ impl Guard {
                         (StatusCode::SERVICE_UNAVAILABLE, text)
                     }
                 };
-                Err(Refusal { status, text, asks })
+                Err(AuthError { status, text, asks })
             }
         }
     }
@@ -249,7 +249,7 @@ impl std::fmt::Debug for Guard {
     }
 }
 
-impl Refusal {
+impl AuthError {
     pub(super) fn response(self) -> Response<Full<Bytes>> {
         let mut response = text_response(self.status, self.text);
         if self.status == StatusCode::UNAUTHORIZED {
@@ -265,10 +265,10 @@ impl Refusal {
 }
 
 impl Verdict {
-    fn answer(self, verb: &str, path: &str, asks: bool) -> Result<(), Refusal> {
+    fn answer(self, verb: &str, path: &str, asks: bool) -> Result<(), AuthError> {
         match self {
             Self::Allowed => Ok(()),
-            Self::Unknown => Err(Refusal {
+            Self::Unknown => Err(AuthError {
                 status: StatusCode::UNAUTHORIZED,
                 text: "the API server does not know this token, or it has expired\n".to_owned(),
                 asks,
@@ -278,7 +278,7 @@ impl Verdict {
                     "the user `{user}` may not {verb} {path}: bind it to a ClusterRole with `{verb}` for the \
                      nonResourceURL {path}\n"
                 );
-                Err(Refusal { status: StatusCode::FORBIDDEN, text, asks })
+                Err(AuthError { status: StatusCode::FORBIDDEN, text, asks })
             }
         }
     }

@@ -145,9 +145,9 @@ impl Choices {
         let probes = match self.probes {
             None => ProbePort::Shared,
             Some(None) => ProbePort::Off,
-            Some(Some(address)) => ProbePort::Own(port(address, "listen-probes")?),
+            Some(Some(address)) => ProbePort::UserSettings(port(address, "listen-probes")?),
         };
-        if probes == metrics.map_or(ProbePort::Off, ProbePort::Own) && metrics.is_some() {
+        if probes == metrics.map_or(ProbePort::Off, ProbePort::UserSettings) && metrics.is_some() {
             return Err(ManifestError::SamePort);
         }
         let server = format!("{name}.{}.svc", place.namespace);

@@ -27,7 +27,7 @@ pub(crate) enum ProbePort {
     /// On the port of the metrics.
     Shared,
     Off,
-    Own(u16),
+    UserSettings(u16),
 }
 
 /// How the metrics are secured.
@@ -66,7 +66,7 @@ impl Ports {
         let probe = match probes {
             ProbePort::Shared => metrics,
             ProbePort::Off => None,
-            ProbePort::Own(port) => Some((PROBES, port)),
+            ProbePort::UserSettings(port) => Some((PROBES, port)),
         };
         let own_probe = probe.filter(|_| probes != ProbePort::Shared);
         let all: Vec<_> = metrics.into_iter().chain(own_probe).collect();

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Cluster, PROGRAM};
 use crate::call::action::Action;
 use crate::call::events::EventSink;
-use crate::call::extract::{Argument, Backing, Context, State};
+use crate::call::extract::{Argument, Context, ControllerContext, State};
 use crate::call::handler::Handler;
 use crate::call::plan::Plan;
 use crate::error::Result;
@@ -94,7 +94,7 @@ impl<O: Kind, S: Send + Sync + 'static> LiveArguments<O, S> {
         let client = self.cluster.client();
         let events = EventSink::start(Some(client.clone()), PROGRAM, &controller, PROGRAM, Arc::new(NoMetrics));
         let call = call(&controller, ObjectKey::of(&self.object), self.attempt, self.cancelled.clone());
-        let backing = Backing {
+        let controller = ControllerContext {
             installation: PROGRAM.into(),
             controller,
             client: Some(client),
@@ -102,9 +102,9 @@ impl<O: Kind, S: Send + Sync + 'static> LiveArguments<O, S> {
             settings: self.cluster.settings.clone(),
             children: plan.owned().iter().map(|owned| owned.id).collect(),
             subsets: plan.subsets().clone(),
-            ..Backing::detached(kind, CacheId::of::<O>(), caches.into_iter().collect())
+            ..ControllerContext::detached(kind, CacheId::of::<O>(), caches.into_iter().collect())
         };
-        Context { object: self.object.clone(), call, state: self.state.clone(), backing: Arc::new(backing) }
+        Context { object: self.object.clone(), call, state: self.state.clone(), controller: Arc::new(controller) }
     }
 
     /// The objects of a kind as they are now.

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::error;
-use crate::error::refusal::{Needs, Refusal};
+use crate::error::refusal::{ApiStatus, Needs};
 use crate::metrics::health::Probe;
 use crate::object::MalformedObject;
 use crate::watch::retriever::RetrieveError;
@@ -278,7 +278,7 @@ impl WatchStatus {
             let rule = Rule::new(group, plural, None, &["list", "watch"]);
             let status = Status { code, message: message.clone(), ..Status::default() };
             let needs = Needs { rule: &rule, only: self.name.as_deref(), namespace: self.namespace.as_deref() };
-            Refusal::of(&status).advice(&needs)
+            ApiStatus::of(&status).advice(&needs)
         };
         match error {
             RetrieveError::Forbidden(message) => refusal(403, message),

@@ -11,7 +11,7 @@ use super::{Events, Informer, LISTS_SILENCE, Seen};
 use crate::object::older;
 use crate::watch::retriever::{Event, ListRequest, RetrieveError};
 use crate::watch::silence::Silence;
-use crate::watch::store::Listed;
+use crate::watch::store::ListSnapshot;
 
 /// The number of lists with a lower version after which such a list is accepted:
 /// the server was restored from a backup.
@@ -67,9 +67,9 @@ impl Informer {
     }
 
     /// A watch that begins with all existing objects; a bookmark ends them.
-    async fn stream(&mut self) -> Result<(Listed, String, Events), RetrieveError> {
+    async fn stream(&mut self) -> Result<(ListSnapshot, String, Events), RetrieveError> {
         let mut events = self.open(true).await?;
-        let mut listed = Listed::default();
+        let mut listed = ListSnapshot::default();
         let patience = self.silence / LISTS_SILENCE;
         let mut silence = Silence::new(patience);
         // An object that is newer than the list has to be preceded or followed by its end.
@@ -140,8 +140,8 @@ impl Informer {
         Err(broken)
     }
 
-    async fn pages(&mut self) -> Result<(Listed, String), RetrieveError> {
-        let mut listed = Listed::default();
+    async fn pages(&mut self) -> Result<(ListSnapshot, String), RetrieveError> {
+        let mut listed = ListSnapshot::default();
         let mut request = ListRequest { continue_token: None, limit: self.page };
         loop {
             let page = match self.retriever.list(request.clone()).await {
@@ -193,7 +193,7 @@ impl Informer {
 
     /// Puts a list into the store and informs the sink of the changes. It yields
     /// regularly, so that other tasks of the thread can run.
-    async fn commit(&mut self, listed: Listed, version: String) {
+    async fn commit(&mut self, listed: ListSnapshot, version: String) {
         let objects = listed.len();
         let first = !self.status.is_synced();
         let seen = if first { Seen::First } else { Seen::Listed };

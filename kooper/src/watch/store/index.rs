@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::Store;
-use super::catalogue::Catalogue;
+use super::index_shard::IndexShard;
 use super::shard::{Contents, Shard};
 use crate::error;
 use crate::metrics::held::Held;
@@ -138,11 +138,11 @@ impl Shard {
 
 impl Contents {
     /// The index; in a new one, all objects are unread.
-    fn catalogue(&mut self, by: Indexer) -> &mut Catalogue {
+    fn catalogue(&mut self, by: Indexer) -> &mut IndexShard {
         let objects = &self.objects;
-        let all = || Catalogue {
+        let all = || IndexShard {
             unread: objects.iter().map(|object| object.0.key().clone()).collect(),
-            ..Catalogue::default()
+            ..IndexShard::default()
         };
         self.catalogues.entry(by.id).or_insert_with(all)
     }

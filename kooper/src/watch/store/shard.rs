@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use super::catalogue::Catalogue;
+use super::index_shard::IndexShard;
 use crate::metrics::held::Held;
 use crate::object::Object;
 use crate::object::key::ObjectKey;
@@ -27,27 +27,27 @@ pub(super) fn shard_of(key: &ObjectKey) -> usize {
 
 /// An object that is hashed and compared by its key.
 #[derive(Debug)]
-pub(super) struct Keyed(pub(super) Arc<Object>);
+pub(super) struct ByKey(pub(super) Arc<Object>);
 
-impl Borrow<ObjectKey> for Keyed {
+impl Borrow<ObjectKey> for ByKey {
     fn borrow(&self) -> &ObjectKey {
         self.0.key()
     }
 }
 
-impl Hash for Keyed {
+impl Hash for ByKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.0.key().hash(state);
     }
 }
 
-impl PartialEq for Keyed {
+impl PartialEq for ByKey {
     fn eq(&self, other: &Self) -> bool {
         self.0.key() == other.0.key()
     }
 }
 
-impl Eq for Keyed {}
+impl Eq for ByKey {}
 
 #[derive(Debug, Default)]
 pub(super) struct Shard {
@@ -56,9 +56,9 @@ pub(super) struct Shard {
 
 #[derive(Debug, Default)]
 pub(super) struct Contents {
-    pub(super) objects: HashSet<Keyed>,
+    pub(super) objects: HashSet<ByKey>,
     /// The indexes that have been used.
-    pub(super) catalogues: HashMap<TypeId, Catalogue>,
+    pub(super) catalogues: HashMap<TypeId, IndexShard>,
 }
 
 impl Shard {
@@ -77,7 +77,7 @@ impl Shard {
 
 impl Contents {
     pub(super) fn get(&self, key: &ObjectKey) -> Option<&Arc<Object>> {
-        self.objects.get(key).map(|Keyed(object)| object)
+        self.objects.get(key).map(|ByKey(object)| object)
     }
 
     /// Gives the memory of removed objects back; a list comes with its own.

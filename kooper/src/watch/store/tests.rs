@@ -25,7 +25,7 @@ fn a_relist_reports_objects_that_were_deleted_in_the_gap() {
     store.put(object("kept", 1));
     store.put(object("changed", 2));
     store.put(object("gone", 3));
-    let mut list = Listed::default();
+    let mut list = ListSnapshot::default();
     for object in [object("kept", 1), object("changed", 4), object("new", 5)] {
         list.add(object, &store);
     }
@@ -46,7 +46,7 @@ fn a_relist_reuses_known_objects() {
     let store = Store::default();
     store.put(object("kept", 1));
     let before = store.get(&ObjectKey::cluster_scoped("kept")).unwrap();
-    let mut list = Listed::default();
+    let mut list = ListSnapshot::default();
     list.add(object("kept", 1), &store);
     store.replace(list).for_each(drop);
     assert!(Arc::ptr_eq(&before, &store.get(&ObjectKey::cluster_scoped("kept")).unwrap()));
@@ -120,7 +120,7 @@ proptest! {
                 }
                 Op::Replace(list) => {
                     model = list.iter().map(|(name, version)| (NAMES[*name].to_owned(), version.to_string())).collect();
-                    let mut listed = Listed::default();
+                    let mut listed = ListSnapshot::default();
                     for (name, version) in list {
                         listed.add(object(NAMES[name], version), &store);
                     }

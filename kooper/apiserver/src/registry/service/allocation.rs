@@ -7,7 +7,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use crate::kinds::Kind;
-use crate::status::{Cause, Refusal};
+use crate::status::{Cause, StatusError};
 use crate::{meta, random};
 
 /// The network of cluster addresses, with the length of its prefix.
@@ -30,7 +30,7 @@ pub(super) fn allocate(
     service: &mut Value,
     present: Option<&Value>,
     dry_run: bool,
-) -> Result<(), Refusal> {
+) -> Result<(), StatusError> {
     if let Some(present) = present {
         keep(service, present);
     }
@@ -54,7 +54,7 @@ pub(super) fn allocate(
     if causes.is_empty() {
         return Ok(());
     }
-    Err(Refusal::invalid_object(kind, meta::text(service, "name"), &causes))
+    Err(StatusError::invalid_object(kind, meta::text(service, "name"), &causes))
 }
 
 /// Whether a point of a load balancer has an address, but does not say how it takes traffic.
@@ -315,7 +315,7 @@ fn node_ports(
     present: Option<&Value>,
     dry_run: bool,
     causes: &mut Vec<Cause>,
-) -> Result<(), Refusal> {
+) -> Result<(), StatusError> {
     if !opens_node_ports(service) && !checks_health(service) {
         return Ok(());
     }
@@ -379,7 +379,7 @@ fn node_ports(
         let protocol = port["protocol"].as_str().unwrap_or("TCP").to_owned();
         if !updated.insert((protocol.clone(), node)) {
             let why = format!("duplicate nodePort: {{{protocol} {node}}}");
-            return Err(Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "", why));
+            return Err(StatusError::new(StatusCode::INTERNAL_SERVER_ERROR, "", why));
         }
     }
     if checks_health(service)

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::super::{Call, FieldValidation};
 use super::excerpt;
 use crate::kinds::{Kind, split_group_version};
-use crate::status::Refusal;
+use crate::status::StatusError;
 
 /// The versions in which there were Scales once.
 const OLD_SCALES: [&str; 3] = ["extensions/v1beta1", "apps/v1beta1", "apps/v1beta2"];
@@ -34,16 +34,16 @@ impl<'a> Type<'a> {
     }
 
     /// Refuses an object that names another type.
-    pub(super) fn check(self, call: &Call<'_>, object: &Value) -> Result<(), Refusal> {
+    pub(super) fn check(self, call: &Call<'_>, object: &Value) -> Result<(), StatusError> {
         let text = |key: &str| object[key].as_str().unwrap_or_default();
         let (found, version) = (text("kind"), text("apiVersion"));
         let expected = self.api_version();
         let unrecognized = |why: String| {
             if self.patched {
-                return Refusal::bad_request(why);
+                return StatusError::bad_request(why);
             }
             let excerpt = excerpt(&call.request.body);
-            Refusal::bad_request(format!(
+            StatusError::bad_request(format!(
                 "the object provided is unrecognized (must be of type {}): {why} ({excerpt})",
                 self.kind
             ))
@@ -76,12 +76,12 @@ impl<'a> Type<'a> {
             };
             if !why.is_empty() {
                 let message = format!("{name} in version {version:?} cannot be handled as a {}: {why}", self.kind);
-                return Err(Refusal::bad_request(message));
+                return Err(StatusError::bad_request(message));
             }
         }
         let counts = if self.custom { !self.patched } else { !version.is_empty() };
         if counts && version != expected {
-            return Err(Refusal::bad_request(format!(
+            return Err(StatusError::bad_request(format!(
                 "the API version in the data ({version}) does not match the expected API version ({expected})"
             )));
         }
@@ -89,7 +89,7 @@ impl<'a> Type<'a> {
     }
 
     /// Refuses unknown and duplicate fields, or turns them into warnings.
-    pub(super) fn report(self, found: Vec<String>, validation: FieldValidation) -> Result<Vec<String>, Refusal> {
+    pub(super) fn report(self, found: Vec<String>, validation: FieldValidation) -> Result<Vec<String>, StatusError> {
         match validation {
             FieldValidation::Strict if !found.is_empty() => {
                 let message = format!(
@@ -99,7 +99,7 @@ impl<'a> Type<'a> {
                     self.kind,
                     found.join(", ")
                 );
-                Err(Refusal::bad_request(message))
+                Err(StatusError::bad_request(message))
             }
             FieldValidation::Warn => Ok(found),
             _ => Ok(Vec::new()),

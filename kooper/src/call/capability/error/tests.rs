@@ -10,7 +10,7 @@ fn rule(text: &str) -> Rule {
 }
 
 fn refused(code: u16, message: &str, details: StatusDetails) -> AccessError {
-    let asked = Asked {
+    let asked = RequestInfo {
         verb: "apply",
         kind: "Deployment".to_owned(),
         object: ObjectKey::namespaced("shop", "web"),
@@ -103,7 +103,7 @@ fn an_error_that_no_retry_can_fix_is_not_retried() {
 
 #[test]
 fn an_error_without_a_response_has_that_of_the_connection_in_its_text() {
-    let asked = Asked {
+    let asked = RequestInfo {
         verb: "delete",
         kind: "Pod".to_owned(),
         object: ObjectKey::namespaced("shop", "web"),

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::*;
 
 /// A program without settings of its own.
-const ECHO: Described<'static> = Described { name: "echo", version: "1.2.3", doc: &[], own: None };
+const ECHO: ProgramInfo<'static> = ProgramInfo { name: "echo", version: "1.2.3", doc: &[], own: None };
 
 fn parsed(line: &str, environment: &[(&str, &str)]) -> Result<Settings, String> {
     task(line, environment).map(|(_, settings)| settings)

@@ -3,9 +3,9 @@
 use serde_json::Value;
 use similar::TextDiff;
 
+use crate::dry_run::Difference;
 use crate::error::BoxError;
 use crate::program::cli::print::yaml;
-use crate::rehearsal::Difference;
 
 const RED: &str = "\x1b[31m";
 const GREEN: &str = "\x1b[32m";
@@ -84,7 +84,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::rehearsal::Id;
+    use crate::dry_run::Id;
 
     fn difference(plural: &str, before: Option<Value>, after: Option<Value>) -> Difference {
         let id = Id {

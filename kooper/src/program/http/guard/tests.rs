@@ -155,7 +155,7 @@ async fn the_status_page_has_a_permission_of_its_own_and_takes_the_token_as_a_pa
         for page in [Page::Status, Page::StatusStyle, Page::StatusScript] {
             let checked = guard.check(&Method::GET, page, &headers, source(0)).await;
             assert_eq!(checked.as_ref().map_or_else(|refusal| refusal.status.as_u16(), |()| 200), expected, "{header}");
-            let response = checked.err().filter(|refusal| refusal.status == 401).map(Refusal::response);
+            let response = checked.err().filter(|refusal| refusal.status == 401).map(AuthError::response);
             let asked = |response: Response<Full<Bytes>>| response.headers().get_all(WWW_AUTHENTICATE).iter().count();
             assert!(response.is_none_or(|response| asked(response) == 2), "a browser asks for the password");
         }

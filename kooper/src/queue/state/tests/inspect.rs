@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::queue::Lane;
-use crate::queue::writes::View;
+use crate::queue::writes::CacheRef;
 
 impl TimedQueue {
     /// What a key waits for, and the reasons of its next call.
@@ -103,8 +103,9 @@ fn a_key_waits_until_the_caches_have_its_writes() {
     let mut queue = queue();
     queue.event("a");
     queue.take();
-    let write = Revision { view: View::Primary, object: key("a"), uid: "u".to_owned(), version: Some("9".to_owned()) };
-    queue.state.record_write(&key("a"), &write, Echo::Own, queue.now);
+    let write =
+        Revision { view: CacheRef::Primary, object: key("a"), uid: "u".to_owned(), version: Some("9".to_owned()) };
+    queue.state.record_write(&key("a"), &write, WriteOrigin::Own, queue.now);
     queue.event("a");
     queue.finish("a", Completion::Success(None));
     assert_eq!(queue.lanes(), [1, 0, 0]);

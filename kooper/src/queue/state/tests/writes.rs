@@ -2,28 +2,28 @@
 
 use k8s_openapi::api::core::v1::ConfigMap;
 
-use super::super::super::writes::{TIMEOUT, View};
+use super::super::super::writes::{CacheRef, TIMEOUT};
 use super::*;
 use crate::watch::cache_id::CacheId;
 
 fn child(uid: &str, version: Option<u32>) -> Revision {
     let version = version.map(|version| version.to_string());
-    let view = View::Other(CacheId::of::<ConfigMap>());
+    let view = CacheRef::Other(CacheId::of::<ConfigMap>());
     Revision { view, object: ObjectKey::cluster_scoped("child"), uid: uid.to_owned(), version }
 }
 
 /// The key's own object.
 fn own(version: Option<u32>) -> Revision {
-    Revision { view: View::Primary, object: key("a"), ..child("u", version) }
+    Revision { view: CacheRef::Primary, object: key("a"), ..child("u", version) }
 }
 
 impl TimedQueue {
     fn wrote(&mut self, write: &Revision) {
-        self.state.record_write(&key("a"), write, Echo::Own, self.now);
+        self.state.record_write(&key("a"), write, WriteOrigin::Own, self.now);
     }
 
     fn wrote_silently(&mut self, write: &Revision) {
-        self.state.record_write(&key("a"), write, Echo::Silent, self.now);
+        self.state.record_write(&key("a"), write, WriteOrigin::Silent, self.now);
     }
 
     /// An event reaches the key.
@@ -81,7 +81,7 @@ fn a_change_by_another_client_queues_the_key_although_a_write_without_effect_ret
         if before {
             queue.hears(&child("u", Some(5)));
         }
-        queue.state.record_write(&key("a"), &child("u", Some(5)), Echo::Foreign, queue.now);
+        queue.state.record_write(&key("a"), &child("u", Some(5)), WriteOrigin::Foreign, queue.now);
         queue.finish("a", Completion::FailureAfter(ms(60_000)));
         if !before {
             queue.hears(&child("u", Some(5)));
@@ -96,7 +96,7 @@ fn a_change_by_another_client_queues_the_key_although_a_write_without_effect_ret
 fn an_own_write_is_still_recognized_after_a_later_one_without_effect() {
     let mut queue = running();
     queue.wrote(&child("u", Some(5)));
-    queue.state.record_write(&key("a"), &child("u", Some(5)), Echo::Foreign, queue.now);
+    queue.state.record_write(&key("a"), &child("u", Some(5)), WriteOrigin::Foreign, queue.now);
     queue.finish("a", Completion::FailureAfter(ms(60_000)));
     queue.hears(&child("u", Some(5)));
     assert_eq!(queue.take(), None);
@@ -395,7 +395,7 @@ proptest! {
                     let at = usize::from(n);
                     server[at] += 1;
                     let write = object(n, uids[at], Some(server[at]));
-                    let echo = if silent { Echo::Silent } else { Echo::Own };
+                    let echo = if silent { WriteOrigin::Silent } else { WriteOrigin::Own };
                     queue.state.record_write(&key("a"), &write, echo, queue.now);
                     written.push((at, server[at], queue.now));
                 },

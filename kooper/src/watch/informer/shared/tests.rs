@@ -5,7 +5,7 @@ use futures_util::FutureExt;
 
 use super::*;
 use crate::object::Object;
-use crate::watch::store::Listed;
+use crate::watch::store::ListSnapshot;
 
 #[derive(Default)]
 struct RecordingSink {
@@ -46,7 +46,7 @@ fn subscribe(watched: &Watched, sink: &Arc<RecordingSink>) {
 
 /// A first list, as an informer reports it.
 fn list(watched: &Watched, names: &[&str]) {
-    let mut listed = Listed::default();
+    let mut listed = ListSnapshot::default();
     for name in names {
         let json = format!(r#"{{"metadata":{{"name":"{name}"}}}}"#);
         listed.add(Object::parse(json.as_bytes()).unwrap(), &watched.store);

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde::Deserialize;
 
 use super::*;
-use crate::watch::store::Listed;
+use crate::watch::store::ListSnapshot;
 
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 const COLOURS: [&str; 3] = ["red", "green", "blue"];
@@ -195,7 +195,7 @@ proptest! {
                     model.remove(&name);
                 }
                 Op::Replace(list) => {
-                    let mut listed = Listed::default();
+                    let mut listed = ListSnapshot::default();
                     for (name, colours) in &list {
                         listed.add(object(*name, colours), &store);
                     }

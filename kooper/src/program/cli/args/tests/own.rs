@@ -74,7 +74,7 @@ fn read_of<T: crate::program::ProgramSettings>(
 ) -> Result<(Task, Settings), String> {
     let own = own::<T>().expect("no flag is taken");
     let doc = [" Sells", " shoes.", "", " And socks."];
-    let program = Described { doc: &doc, own: Some(&own), ..ECHO };
+    let program = ProgramInfo { doc: &doc, own: Some(&own), ..ECHO };
     let environment: HashMap<_, _> = environment.iter().copied().collect();
     let line = ["echo"].iter().chain(line).map(OsString::from);
     parse(&program, line, |name| environment.get(name).map(OsString::from))

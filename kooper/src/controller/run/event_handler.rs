@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::namespaces::Namespaces;
-use crate::call::extract::{Backing, Gone};
+use crate::call::extract::{ControllerContext, Gone};
 use crate::call::finalizer::Finalizers;
 use crate::call::handler::Wants;
 use crate::call::worker::{Failing, Tombstones};
@@ -16,16 +16,16 @@ use crate::object::kind::KindInfo;
 use crate::object::sections::Changed;
 use crate::object::{DecodeError, Metadata, Object, differs};
 use crate::queue::reason::Reason;
-use crate::queue::{Admission, Lane, Revision, Urgency, View, WorkQueue};
+use crate::queue::{Admission, CacheRef, Lane, Revision, Urgency, WorkQueue};
 use crate::watch::cache_id::CacheId;
 use crate::watch::informer::{Seen, Sink};
 use crate::watch::retriever::RetrieveError;
 use crate::watch::store::{Cache, Change};
 
 /// The entrance to a controller's queue, for its watches.
-pub(super) struct Gate {
+pub(super) struct Enqueuer {
     /// The controller: its name and its queue.
-    pub(super) backing: Arc<Backing>,
+    pub(super) controller: Arc<ControllerContext>,
     pub(super) metrics: Arc<dyn MetricsRecorder>,
     /// The namespaces whose keys may be handled.
     pub(super) namespaces: Arc<Namespaces>,
@@ -36,7 +36,7 @@ pub(super) struct Gate {
 }
 
 /// Closes the gate when the controller has ended, for whatever reason.
-pub(super) struct Closing(pub(super) Arc<Gate>);
+pub(super) struct Closing(pub(super) Arc<Enqueuer>);
 
 impl Drop for Closing {
     fn drop(&mut self) {
@@ -44,12 +44,12 @@ impl Drop for Closing {
     }
 }
 
-impl Gate {
+impl Enqueuer {
     fn queue(&self) -> &WorkQueue {
-        &self.backing.queue
+        &self.controller.queue
     }
     fn count(&self, counter: Counter) {
-        self.metrics.count(&self.backing.controller, counter);
+        self.metrics.count(&self.controller.controller, counter);
     }
     /// Queues a key because of a change of an object in a cache.
     fn add(
@@ -57,7 +57,7 @@ impl Gate {
         key: &ObjectKey,
         lane: Lane,
         reason: Reason,
-        view: View,
+        view: CacheRef,
         (change, seen): (&Change, Seen),
         urgency: fn(&Change) -> Urgency,
     ) {
@@ -73,14 +73,14 @@ impl Gate {
             // An object in a list may contain changes beside the own write.
             _ => self.queue().add_urgent(key, lane, reason, urgency()),
         }
-        self.metrics.inc_event_queued(&self.backing.controller, false);
+        self.metrics.inc_event_queued(&self.controller.controller, false);
     }
 
     /// Queues a key for a reason that is not a change of an object.
     pub(super) fn wake(&self, key: &ObjectKey, lane: Lane, reason: Reason, urgency: Urgency) {
         if self.admits(key) {
             self.queue().add_urgent(key, lane, reason, urgency);
-            self.metrics.inc_event_queued(&self.backing.controller, false);
+            self.metrics.inc_event_queued(&self.controller.controller, false);
         }
     }
 
@@ -109,8 +109,8 @@ impl Gate {
 }
 
 /// Changes of the controller's own objects.
-pub(super) struct Dispatch {
-    pub(super) gate: Arc<Gate>,
+pub(super) struct EventHandler {
+    pub(super) gate: Arc<Enqueuer>,
     pub(super) wants: Wants,
     pub(super) while_deleting: bool,
     pub(super) changed: Vec<Changed>,
@@ -119,14 +119,14 @@ pub(super) struct Dispatch {
     pub(super) failing: Arc<Failing>,
 }
 
-impl Dispatch {
+impl EventHandler {
     /// Keeps the last state of a removed object if `deleted` is set.
     fn keep_removed(&self, key: &ObjectKey, last: &Arc<Object>, gone: Gone) -> bool {
         self.tombstones.as_ref().is_some_and(|tombstones| self.gate.is_open_to(key) && tombstones.add(key, last, gone))
     }
 }
 
-impl Sink for Dispatch {
+impl Sink for EventHandler {
     fn changed(&self, change: &Change, seen: Seen) {
         let Some(key) = change.key() else { return };
         let gap = if seen == Seen::Watched { Gone::Deleted } else { Gone::Unknown };
@@ -159,7 +159,7 @@ impl Sink for Dispatch {
             (None, Some(_)) => (Lane::Event, Reason::Added),
             (Some(_), Some(_)) => (Lane::Event, Reason::Modified),
         };
-        self.gate.add(key, lane, reason, View::Primary, (change, seen), urgency);
+        self.gate.add(key, lane, reason, CacheRef::Primary, (change, seen), urgency);
     }
 }
 
@@ -187,7 +187,7 @@ fn urgency(change: &Change) -> Urgency {
 
 /// Changes of children and of other related objects.
 pub(super) struct Related {
-    pub(super) gate: Arc<Gate>,
+    pub(super) gate: Arc<Enqueuer>,
     /// The cache of the related kind.
     pub(super) id: CacheId,
     pub(super) kind: KindInfo,
@@ -243,14 +243,14 @@ impl Related {
     }
 
     fn unmapped(&self, error: &DecodeError) -> Vec<ObjectKey> {
-        tracing::error!(controller = %self.gate.backing.controller, "{error}; no key is queued for it");
+        tracing::error!(controller = %self.gate.controller.controller, "{error}; no key is queued for it");
         self.gate.count(Counter::DecodeError);
         Vec::new()
     }
 
     /// The owners that could not apply this child while it belonged to another one.
     fn freed(&self, change: &Change) -> BTreeSet<ObjectKey> {
-        let contested = &self.gate.backing.contested;
+        let contested = &self.gate.controller.contested;
         match (&self.keys, &change.old) {
             (Keys::Owner(_), Some(old)) if !contested.is_empty() => {
                 let before = change.old_metadata().map(controller_uid);
@@ -279,11 +279,11 @@ impl Sink for Related {
         if change.new.is_none()
             && let Some(old) = &change.old
         {
-            self.gate.backing.kept.forget(old.uid());
+            self.gate.controller.kept.forget(old.uid());
         }
         for key in keys.iter().filter(|key| self.is_ours(key)) {
             let reason = Reason::Related(self.name.clone(), object.clone());
-            self.gate.add(key, lane, reason, View::Other(self.id), (change, seen), |_| Urgency::Soon);
+            self.gate.add(key, lane, reason, CacheRef::Other(self.id), (change, seen), |_| Urgency::Soon);
         }
     }
 }
@@ -291,7 +291,7 @@ impl Sink for Related {
 /// Changes of all objects of the kind, selected or not: the key of one that waits
 /// to be cleaned up outside of the selector, or no longer waits, is queued.
 pub(super) struct Leaving {
-    pub(super) gate: Arc<Gate>,
+    pub(super) gate: Arc<Enqueuer>,
     /// The cache of all objects of the kind.
     pub(super) id: CacheId,
     pub(super) ours: Cache,
@@ -305,7 +305,7 @@ impl Sink for Leaving {
         let concerned = [&change.old, &change.new].into_iter().flatten().any(|object| self.finalizers.concern(object));
         if concerned && self.ours.get(key).is_none() {
             let reason = if change.new.is_some() { Reason::Modified } else { Reason::Deleted };
-            self.gate.add(key, Lane::Event, reason, View::Other(self.id), (change, seen), urgency);
+            self.gate.add(key, Lane::Event, reason, CacheRef::Other(self.id), (change, seen), urgency);
         }
     }
 }
@@ -314,8 +314,8 @@ impl Sink for Leaving {
 /// controller have received it, and counts errors.
 pub(super) struct Progress {
     /// The views of the cache that the controller's calls have.
-    pub(super) views: Vec<View>,
-    pub(super) gate: Arc<Gate>,
+    pub(super) views: Vec<CacheRef>,
+    pub(super) gate: Arc<Enqueuer>,
 }
 
 impl Sink for Progress {

@@ -12,7 +12,7 @@ use tower::BoxError;
 
 use super::mirrors::{metadata_of, selects};
 use super::request::{Form, Id, Target, parameter};
-use super::{Rehearsal, lock};
+use super::{DryRun, lock};
 use crate::client::{ResponseBody, boxed};
 
 /// A response whose body was read.
@@ -95,7 +95,7 @@ pub(super) fn formed(object: &Value, form: Form) -> Value {
     if form == Form::Metadata { metadata_of(object) } else { object.clone() }
 }
 
-impl Rehearsal {
+impl DryRun {
     /// The object as it is now; `None` if the dry run has not changed it.
     pub(super) fn read_one(&self, target: &Target, form: Form, answer: Answer) -> Answer {
         let Some(name) = &target.name else { return answer };

@@ -9,7 +9,7 @@ use crate::object::key::ObjectKey;
 
 /// The keys of one shard's objects, by value.
 #[derive(Debug, Default)]
-pub(super) struct Catalogue {
+pub(super) struct IndexShard {
     pub(super) keys: HashMap<Arc<str>, HashSet<ObjectKey>>,
     pub(super) values: HashMap<ObjectKey, Box<[Arc<str>]>>,
     /// Objects whose current version was not read yet.
@@ -20,7 +20,7 @@ pub(super) struct Catalogue {
     pub(super) turn: Arc<Mutex<()>>,
 }
 
-impl Catalogue {
+impl IndexShard {
     /// Marks an object as unread, because it has a new version.
     pub(super) fn mark_changed(&mut self, key: &ObjectKey) {
         self.unread.insert(key.clone());

@@ -10,9 +10,9 @@ use tower::{BoxError, ServiceExt};
 
 use super::super::answer::{Answer, formed};
 use super::super::entry::Author;
-use super::super::graft::merge;
 use super::super::layer::UnsentError;
 use super::super::request::{Form, Target, dry, parameter};
+use super::super::three_way_merge::merge;
 use super::MERGE_PATCH;
 use crate::client::Next;
 

@@ -4,8 +4,8 @@
 use serde_json::{Value, json};
 
 use super::Difference;
-use super::graft::{essence, graft, impose, merge};
 use super::request::Id;
+use super::three_way_merge::{essence, impose, merge, three_way_merge};
 
 /// The resource version of objects that only exist in the dry run.
 pub(super) const UNSTORED: &str = "0";
@@ -131,7 +131,7 @@ impl Entry {
         let identity = self.now.as_ref().filter(|_| !self.is_stored()).map(|now| now["metadata"].clone());
         let mut now = ground.unwrap_or_else(|| json!({}));
         for layer in &self.layers {
-            graft(&layer.from, &layer.to, &mut now);
+            three_way_merge(&layer.from, &layer.to, &mut now);
             if let Some(stated) = &layer.stated {
                 impose(stated, &layer.to, &mut now);
             }

@@ -6,13 +6,13 @@
 
 mod answer;
 mod entry;
-mod graft;
 mod layer;
 mod mirrors;
 mod pass;
 mod request;
 #[cfg(all(test, feature = "apiserver"))]
 mod tests;
+mod three_way_merge;
 mod write;
 
 use parking_lot::{Mutex, MutexGuard};
@@ -30,16 +30,16 @@ use entry::Entry;
 use mirrors::Mirrors;
 
 #[cfg(feature = "cli")]
-pub(crate) use graft::changed_fields;
-pub(crate) use graft::{graft, merge_patch};
-#[cfg(feature = "cli")]
 pub(crate) use pass::PassResults;
-pub(crate) use pass::{Leaving, Pass, Turns};
+pub(crate) use pass::{DryRunTracker, Leaving, Pass};
 pub(crate) use request::Id;
+#[cfg(feature = "cli")]
+pub(crate) use three_way_merge::changed_fields;
+pub(crate) use three_way_merge::{merge_patch, three_way_merge};
 
 /// What a dry run would have written so far.
 #[derive(Debug, Default)]
-pub(crate) struct Rehearsal {
+pub(crate) struct DryRun {
     entries: Mutex<BTreeMap<Id, Arc<Entry>>>,
     /// One write of an object at a time, as each is computed from the one before.
     turns: Mutex<HashMap<Id, Arc<AsyncMutex<()>>>>,
@@ -75,7 +75,7 @@ pub(crate) struct Difference {
     pub(crate) blind: bool,
 }
 
-impl Rehearsal {
+impl DryRun {
     /// From now on the cache of a watch has the results of writes, too.
     pub(crate) fn mirror(&self, kind: &KindInfo, scope: &Scope, watched: &Arc<Watched>) {
         self.mirrors.add(kind, scope, watched);

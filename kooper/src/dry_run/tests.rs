@@ -16,15 +16,15 @@ struct Stage {
     _server: ApiServer,
     real: Client,
     client: Client,
-    rehearsal: Arc<Rehearsal>,
+    dry_run: Arc<DryRun>,
 }
 
 impl Stage {
     async fn start() -> Self {
         let server = ApiServer::start().await.expect("a server");
-        let (real, rehearsal) = (server.client(), Arc::new(Rehearsal::default()));
-        let client = ClientStack::new(real.clone()).with([rehearsal.layer()]).client();
-        Self { _server: server, real, client, rehearsal }
+        let (real, dry_run) = (server.client(), Arc::new(DryRun::default()));
+        let client = ClientStack::new(real.clone()).with([dry_run.layer()]).client();
+        Self { _server: server, real, client, dry_run }
     }
 
     fn maps(&self) -> Api<ConfigMap> {
@@ -37,7 +37,7 @@ impl Stage {
 
     /// The names of what differs.
     fn differing(&self) -> Vec<String> {
-        self.rehearsal.differences().into_iter().map(|difference| difference.id.name).collect()
+        self.dry_run.differences().into_iter().map(|difference| difference.id.name).collect()
     }
 }
 
@@ -68,7 +68,7 @@ async fn a_controller_takes_back_what_the_file_says_otherwise_than_the_cluster()
     apply(&stage.stored(), "controller", &map("a", "red")).await;
     let maps = stage.maps();
     assert_eq!(color(&apply(&maps, "kubectl", &map("a", "blue")).await), "blue");
-    stage.rehearsal.begin();
+    stage.dry_run.begin();
     assert_eq!(color(&apply(&maps, "controller", &map("a", "red")).await), "red");
     assert_eq!(color(&maps.get("a").await.expect("it exists")), "red");
     assert_eq!(stage.differing(), ["a"]);
@@ -143,7 +143,7 @@ async fn an_object_that_was_deleted_here_loses_its_finalizer_and_is_gone() {
     let released = Patch::Merge(json!({"metadata": {"finalizers": null}}));
     maps.patch("a", &PatchParams::default(), &released).await.expect("released");
     assert_eq!(maps.get_opt("a").await.expect("it was asked for"), None);
-    let difference = stage.rehearsal.differences().remove(0);
+    let difference = stage.dry_run.differences().remove(0);
     assert!(difference.before.is_some() && difference.after.is_none());
     assert_eq!(
         stage.stored().get("a").await.expect("it exists").metadata.resource_version,
@@ -234,8 +234,8 @@ async fn a_deletion_of_many_is_about_the_objects_as_they_are_here() {
 async fn two_runs_show_the_same_of_objects_that_get_a_uid() {
     let server = ApiServer::start().await.expect("a server");
     let run = async || {
-        let rehearsal = Arc::new(Rehearsal::default());
-        let client = ClientStack::new(server.client()).with([rehearsal.layer()]).client();
+        let dry_run = Arc::new(DryRun::default());
+        let client = ClientStack::new(server.client()).with([dry_run.layer()]).client();
         let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
         let owner = maps.create(&PostParams::default(), &map("owner", "red")).await.expect("an owner");
         let mut child = map("child", "blue");
@@ -254,7 +254,7 @@ async fn two_runs_show_the_same_of_objects_that_get_a_uid() {
         .expect("a Job");
         Api::namespaced(client, "default").create(&PostParams::default(), &job).await.expect("a Job");
         let uid = owner.metadata.uid.expect("a uid");
-        let shown: Vec<_> = rehearsal.differences().into_iter().map(|one| one.after.expect("created")).collect();
+        let shown: Vec<_> = dry_run.differences().into_iter().map(|one| one.after.expect("created")).collect();
         (uid, json!(shown))
     };
     let ((one, first), (other, second)) = (run().await, run().await);

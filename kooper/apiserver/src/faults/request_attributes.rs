@@ -11,7 +11,7 @@ use crate::route::{self, Route, Target};
 
 /// What is asked, or reported, about what and by whom.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Sighting {
+pub(crate) struct RequestAttributes {
     /// The verb of a request, the type of a watch event.
     pub(super) verb: String,
     /// The resource with its group and subresource: `shops.example.com/status`; otherwise the path.
@@ -48,7 +48,7 @@ struct Line {
     object: Named,
 }
 
-impl Sighting {
+impl RequestAttributes {
     /// A request; `closely` to read the name of an object that is created from the body.
     pub(crate) fn of(request: &Request, user: &User, route: &Route, closely: bool) -> Self {
         let Route::Resource(target) = route else {
@@ -132,7 +132,7 @@ impl Sighting {
 }
 
 /// `patch shops.example.com/status default/a`.
-impl fmt::Display for Sighting {
+impl fmt::Display for RequestAttributes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.verb, self.resource)?;
         match self.object() {
@@ -144,10 +144,10 @@ impl fmt::Display for Sighting {
 
 #[cfg(test)]
 mod tests {
-    use super::Sighting;
+    use super::RequestAttributes;
 
-    fn of(resource: &str) -> Sighting {
-        Sighting { resource: resource.to_owned(), ..Sighting::default() }
+    fn of(resource: &str) -> RequestAttributes {
+        RequestAttributes { resource: resource.to_owned(), ..RequestAttributes::default() }
     }
 
     #[test]
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_line_of_a_watch_names_its_object() {
-        let watch = Sighting { verb: "watch".to_owned(), ..of("pods") };
+        let watch = RequestAttributes { verb: "watch".to_owned(), ..of("pods") };
         let line = br#"{"type":"ADDED","object":{"kind":"Pod","metadata":{"name":"a","namespace":"b"},"spec":{}}}"#;
         assert_eq!(watch.event(line).to_string(), "ADDED pods b/a");
         assert_eq!(watch.event(b"{").to_string(), " pods");
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn objects_with_generated_names_are_counted_together() {
-        let watch = Sighting { verb: "watch".to_owned(), ..of("pods") };
+        let watch = RequestAttributes { verb: "watch".to_owned(), ..of("pods") };
         let line = br#"{"type":"ADDED","object":{"metadata":{"name":"a-x7k2p","generateName":"a-","namespace":"b"}}}"#;
         let event = watch.event(line);
         assert_eq!((event.object(), event.address()), ("b/a-x7k2p".to_owned(), "ADDED pods b/a-…".to_owned()));

@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use super::{Rehearsal, lock};
+use super::{DryRun, lock};
 use crate::object::key::ObjectKey;
 use crate::queue::Admission;
 
 /// One pass of all controllers of a program.
 #[derive(Debug)]
 pub(crate) struct Pass {
-    pub(crate) rehearsal: Arc<Rehearsal>,
+    pub(crate) dry_run: Arc<DryRun>,
     /// The only objects that are handled, by the controller; `None` for all.
     only: Option<BTreeMap<String, BTreeSet<ObjectKey>>>,
     counts: watch::Sender<Counts>,
@@ -45,7 +45,7 @@ pub(crate) struct PassResults {
 
 /// The part of one controller.
 #[derive(Debug)]
-pub(crate) struct Turns {
+pub(crate) struct DryRunTracker {
     pass: Arc<Pass>,
     controller: Arc<str>,
     only: Option<BTreeSet<ObjectKey>>,
@@ -63,16 +63,16 @@ struct TurnState {
 
 impl Pass {
     /// A pass over the objects of each controller that are named, or over all.
-    pub(crate) fn new(rehearsal: Arc<Rehearsal>, only: Option<BTreeMap<String, BTreeSet<ObjectKey>>>) -> Self {
-        Self { rehearsal, only, counts: watch::Sender::default(), results: Mutex::default() }
+    pub(crate) fn new(dry_run: Arc<DryRun>, only: Option<BTreeMap<String, BTreeSet<ObjectKey>>>) -> Self {
+        Self { dry_run, only, counts: watch::Sender::default(), results: Mutex::default() }
     }
 
     /// Adds a controller.
-    pub(crate) fn join(self: &Arc<Self>, controller: &Arc<str>) -> Arc<Turns> {
+    pub(crate) fn join(self: &Arc<Self>, controller: &Arc<str>) -> Arc<DryRunTracker> {
         self.counts.send_modify(|counts| counts.starting += 1);
         let only = self.only.as_ref().map(|only| only.get(&**controller).cloned().unwrap_or_default());
         let state = TurnState { starting: true, gave_up: false, seen: HashSet::new(), open: 0 };
-        Arc::new(Turns { pass: self.clone(), controller: controller.clone(), only, state: Mutex::new(state) })
+        Arc::new(DryRunTracker { pass: self.clone(), controller: controller.clone(), only, state: Mutex::new(state) })
     }
 
     /// Waits until every object was handled.
@@ -86,7 +86,7 @@ impl Pass {
     }
 }
 
-impl Admission for Turns {
+impl Admission for DryRunTracker {
     /// Once, and never again.
     fn admits(&self, key: &ObjectKey) -> bool {
         if self.only.as_ref().is_some_and(|only| !only.contains(key)) {
@@ -122,7 +122,7 @@ impl Admission for Turns {
     }
 }
 
-impl Turns {
+impl DryRunTracker {
     pub(crate) fn problem(&self, problem: String) {
         lock(&self.pass.results).problems.push((self.controller.clone(), problem));
     }
@@ -159,7 +159,7 @@ impl Turns {
 /// Ends the part of a controller with it, even if it panics: the others do not wait
 /// for it forever.
 #[derive(Debug)]
-pub(crate) struct Leaving(pub(crate) Arc<Turns>);
+pub(crate) struct Leaving(pub(crate) Arc<DryRunTracker>);
 
 impl Drop for Leaving {
     fn drop(&mut self) {

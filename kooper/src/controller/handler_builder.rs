@@ -16,7 +16,7 @@ type Finish<K, O, S, T> = Box<dyn FnOnce(fn(T) -> Result<Action, BoxError>) -> B
 
 /// A builder whose handler has the arguments `A` so far.
 #[doc(hidden)]
-pub struct Staged<K, O, S, A> {
+pub struct HandlerBuilder<K, O, S, A> {
     builder: Builder<K, O, S>,
     extract: Extract<O, S, A>,
 }
@@ -26,19 +26,19 @@ pub struct Staged<K, O, S, A> {
 /// The types of the function and its future do not appear here: errors about
 /// their bounds were reported at the call, and are not reported again.
 #[doc(hidden)]
-pub struct Called<K, O, S, T> {
+pub struct TypedHandler<K, O, S, T> {
     finish: Finish<K, O, S, T>,
 }
 
-impl<K, O, S, A> std::fmt::Debug for Staged<K, O, S, A> {
+impl<K, O, S, A> std::fmt::Debug for HandlerBuilder<K, O, S, A> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Staged").field("builder", &self.builder).finish_non_exhaustive()
+        f.debug_struct("HandlerBuilder").field("builder", &self.builder).finish_non_exhaustive()
     }
 }
 
-impl<K, O, S, T> std::fmt::Debug for Called<K, O, S, T> {
+impl<K, O, S, T> std::fmt::Debug for TypedHandler<K, O, S, T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Called").finish_non_exhaustive()
+        f.debug_struct("TypedHandler").finish_non_exhaustive()
     }
 }
 
@@ -51,12 +51,12 @@ where
     /// Begins a handler without arguments.
     #[doc(hidden)]
     #[must_use]
-    pub fn arguments(self) -> Staged<K, O, S, ()> {
-        Staged { builder: self, extract: Box::new(|_| ()) }
+    pub fn arguments(self) -> HandlerBuilder<K, O, S, ()> {
+        HandlerBuilder { builder: self, extract: Box::new(|_| ()) }
     }
 }
 
-impl<K, O, S, A> Staged<K, O, S, A>
+impl<K, O, S, A> HandlerBuilder<K, O, S, A>
 where
     K: Kind,
     O: DeserializeOwned + Send + Sync + 'static,
@@ -66,16 +66,19 @@ where
     /// One more argument.
     #[doc(hidden)]
     #[must_use]
-    pub fn argument<T: Argument<O, S, M>, M>(mut self) -> Staged<K, O, S, (A, T)> {
+    pub fn argument<T: Argument<O, S, M>, M>(mut self) -> HandlerBuilder<K, O, S, (A, T)> {
         T::plan(self.builder.plan());
         let before = self.extract;
-        Staged { builder: self.builder, extract: Box::new(move |context| (before(context), T::extract(context))) }
+        HandlerBuilder {
+            builder: self.builder,
+            extract: Box::new(move |context| (before(context), T::extract(context))),
+        }
     }
 
     /// The function, and its call with the extracted arguments.
     #[doc(hidden)]
     #[must_use]
-    pub fn call<H, F, Fut>(self, handler: H, call: F) -> Called<K, O, S, Fut::Answer>
+    pub fn call<H, F, Fut>(self, handler: H, call: F) -> TypedHandler<K, O, S, Fut::Answer>
     where
         H: Send + Sync + 'static,
         F: Fn(&H, A) -> Fut + Send + Sync + 'static,
@@ -88,11 +91,11 @@ where
                 Box::pin(async move { outcome(future.await) })
             })
         };
-        Called { finish: Box::new(finish) }
+        TypedHandler { finish: Box::new(finish) }
     }
 }
 
-impl<K, O, S, T> Called<K, O, S, T> {
+impl<K, O, S, T> TypedHandler<K, O, S, T> {
     /// The return type of the function.
     #[doc(hidden)]
     pub fn outcome(self) -> Builder<K, O, S>

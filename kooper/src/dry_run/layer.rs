@@ -7,7 +7,7 @@ use http::{Method, Request, Response};
 use kube::client::Body;
 use tower::{BoxError, ServiceExt};
 
-use super::Rehearsal;
+use super::DryRun;
 use super::answer::Answer;
 use super::request::{Form, Target, parameter};
 use crate::client::{Next, RequestLayer, ResponseBody, from_fn};
@@ -21,13 +21,13 @@ pub(super) enum UnsentError {
     Body { method: Method, path: String },
 }
 
-impl Rehearsal {
+impl DryRun {
     /// A layer through which nothing is changed.
     pub(crate) fn layer(self: &Arc<Self>) -> RequestLayer {
-        let rehearsal = self.clone();
+        let dry_run = self.clone();
         from_fn(move |request, next| {
-            let rehearsal = rehearsal.clone();
-            async move { rehearsal.answer(&next, request).await }
+            let dry_run = dry_run.clone();
+            async move { dry_run.answer(&next, request).await }
         })
     }
 

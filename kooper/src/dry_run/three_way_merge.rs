@@ -13,7 +13,7 @@ const VOLATILE: [&str; 6] = ["managedFields", "resourceVersion", "generation", "
 
 /// Applies the difference between two states to a third one. `Null` is for a state
 /// that does not exist.
-pub(crate) fn graft(from: &Value, to: &Value, onto: &mut Value) {
+pub(crate) fn three_way_merge(from: &Value, to: &Value, onto: &mut Value) {
     if from == to {
         return;
     }
@@ -38,7 +38,7 @@ fn graft_fields(from: &Map<String, Value>, to: &Map<String, Value>, onto: &mut M
     for (field, to) in to {
         let from = from.get(field);
         match onto.get_mut(field) {
-            Some(onto) => graft(from.unwrap_or(&Value::Null), to, onto),
+            Some(onto) => three_way_merge(from.unwrap_or(&Value::Null), to, onto),
             // It was removed meanwhile, and this difference does not set it.
             None if from == Some(to) => {}
             None => {
@@ -60,7 +60,7 @@ fn graft_entries(from: &[Value], to: &[Value], onto: &mut Vec<Value>) {
     for one in to {
         let before = find(from, one).map(|at| &from[at]);
         match find(onto, one) {
-            Some(at) => graft(before.unwrap_or(&Value::Null), one, &mut onto[at]),
+            Some(at) => three_way_merge(before.unwrap_or(&Value::Null), one, &mut onto[at]),
             None if before == Some(one) => {}
             None => onto.push(one.clone()),
         }
@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     fn grafted(from: &Value, to: &Value, mut onto: Value) -> Value {
-        graft(from, to, &mut onto);
+        three_way_merge(from, to, &mut onto);
         onto
     }
 

@@ -25,7 +25,7 @@ fn wait(refused: u32, own: Duration) -> Duration {
 
 /// The lines, one for each refusal.
 #[derive(Debug, Default)]
-pub(super) struct Barred {
+pub(super) struct ForbiddenBreaker {
     lines: HashMap<u64, Line>,
     probes: BTreeSet<(Instant, u64)>,
     /// The lines whose probe succeeded, and when.
@@ -42,7 +42,7 @@ struct Line {
     opened_at: Option<Instant>,
 }
 
-impl Barred {
+impl ForbiddenBreaker {
     /// Adds a key whose request was refused, and returns its place. `again` is
     /// whether the key was in this line before.
     pub(super) fn join(

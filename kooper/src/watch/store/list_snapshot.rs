@@ -4,24 +4,24 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::Store;
-use super::shard::{Keyed, SHARDS, shard_of};
+use super::shard::{ByKey, SHARDS, shard_of};
 use crate::object::Object;
 use crate::object::key::ObjectKey;
 
 /// A list that is being put into a store, split into the same shards: no set
 /// becomes so large that growing it blocks the thread.
 #[derive(Debug)]
-pub(crate) struct Listed {
-    pub(super) shards: Vec<HashSet<Keyed>>,
+pub(crate) struct ListSnapshot {
+    pub(super) shards: Vec<HashSet<ByKey>>,
 }
 
-impl Default for Listed {
+impl Default for ListSnapshot {
     fn default() -> Self {
         Self { shards: (0..SHARDS).map(|_| HashSet::new()).collect() }
     }
 }
 
-impl Listed {
+impl ListSnapshot {
     /// Adds an object. If the store has this version already, it is shared, so that
     /// a relist does not duplicate objects.
     pub(crate) fn add(&mut self, object: Object, known: &Store) {
@@ -30,7 +30,7 @@ impl Listed {
             old => Arc::new(object.packed(known.dictionaries.as_ref(), old.is_some())),
         };
         if let Some(shard) = self.shards.get_mut(shard_of(object.key())) {
-            shard.replace(Keyed(object));
+            shard.replace(ByKey(object));
         }
     }
 

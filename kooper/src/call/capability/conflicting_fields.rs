@@ -11,7 +11,7 @@ use super::error::AccessError;
 use super::foreign::{Comparison, Fault, Foreign, disown, removal};
 use super::owned::Parent;
 use super::patch::PatchBody;
-use super::request::{ApiResponse, Doing, Objects};
+use super::request::{ApiResponse, Operation, ResourceClient};
 use crate::call::events::Note;
 use crate::error::chain;
 use crate::object::Object;
@@ -20,11 +20,11 @@ use crate::object::key::ObjectKey;
 /// How often the object is read again if it changes meanwhile.
 const TRIES: usize = 3;
 
-impl Objects<'_> {
+impl ResourceClient<'_> {
     /// Applies to the child with this uid. If the server rejects that because of
     /// entries of other field managers, these are removed first. If the child is
     /// applied exclusively, all of their entries are removed afterwards.
-    pub(super) async fn heal(
+    pub(super) async fn remove_conflicting_fields(
         &self,
         parent: &Parent,
         key: &ObjectKey,
@@ -66,7 +66,7 @@ impl Objects<'_> {
                 Ok(disowned) => object = disowned.map_or(object, |(disowned, _)| disowned),
                 // The child is applied nevertheless; the next apply finds these fields again.
                 Err(error) if is_lasting(&error) => {
-                    tracing::debug!(controller = %self.backing.controller, "{}", chain(&error));
+                    tracing::debug!(controller = %self.controller.controller, "{}", chain(&error));
                 }
                 Err(error) => return Err(error),
             }
@@ -85,7 +85,7 @@ impl Objects<'_> {
         body: &Value,
         errors: Option<&[[String; 3]]>,
     ) -> Result<Option<Object>, AccessError> {
-        let (manager, kept, kind) = (self.backing.field_manager(), &self.backing.kept, &self.kind.kind);
+        let (manager, kept, kind) = (self.controller.field_manager(), &self.controller.kept, &self.kind.kind);
         let compared = comparable(body);
         let mut entries = Vec::new();
         let plan = |live: &Value| {
@@ -136,7 +136,8 @@ impl Objects<'_> {
         let mut live = self.read(key, uid).await?;
         for _ in 0..TRIES {
             let Some(operations) = plan(&live) else { return Ok(None) };
-            let rejected = match self.exchange(key, Doing::Patch(PatchBody::json(operations), self.healer())).await {
+            let rejected = match self.send_raw(key, Operation::Patch(PatchBody::json(operations), self.healer())).await
+            {
                 Err(error) if matches!(error.code(), Some(409 | 422)) => error,
                 edited => return edited.map(Some),
             };
@@ -154,7 +155,7 @@ impl Objects<'_> {
     /// nothing, which needs no permission to get objects.
     async fn read(&self, key: &ObjectKey, uid: &str) -> Result<Value, AccessError> {
         let nothing = PatchBody::merge(json!({})).of_uid(uid);
-        let (_, text) = self.exchange(key, Doing::Patch(nothing, self.backing.field_manager())).await?;
+        let (_, text) = self.send_raw(key, Operation::Patch(nothing, self.controller.field_manager())).await?;
         serde_json::from_str(&text).map_err(|error| AccessError::Unanswered {
             verb: "read",
             kind: self.kind.kind.clone(),
@@ -166,12 +167,12 @@ impl Objects<'_> {
     /// The field manager of edits. The one that applies would own the fields
     /// twice.
     fn healer(&self) -> String {
-        format!("{}/heal", self.backing.field_manager())
+        format!("{}/heal", self.controller.field_manager())
     }
 
     pub(super) fn report(&self, parent: &Parent, child: Option<&Object>, reason: &str, message: String) {
-        tracing::info!(controller = %self.backing.controller, "{message}");
-        self.backing.events.publish(Note {
+        tracing::info!(controller = %self.controller.controller, "{message}");
+        self.controller.events.publish(Note {
             regarding: parent.reference.clone(),
             related: child.map(|child| self.reference(child)),
             warning: true,

@@ -16,14 +16,14 @@ use crate::call::settings::{GivenSettings, Settings};
 use crate::object::Object;
 use crate::object::key::ObjectKey;
 use crate::object::kind::KindInfo;
-use crate::queue::{Echo, QueueOptions, Revision, View, WorkQueue};
+use crate::queue::{CacheRef, QueueOptions, Revision, WorkQueue, WriteOrigin};
 use crate::watch::cache_id::CacheId;
 use crate::watch::selected::Selected;
 use crate::watch::store::Cache;
 
 /// What the arguments of a controller's functions work on: its name, client,
 /// caches, queue and Events. All calls of the controller share it.
-pub struct Backing {
+pub struct ControllerContext {
     /// The program's name with that of its instance, as in the field manager and the mark of the Lease.
     pub(crate) installation: Arc<str>,
     /// The controller's name.
@@ -66,7 +66,7 @@ pub(crate) struct Written<'a> {
     pub(crate) now: Option<&'a Object>,
 }
 
-impl Backing {
+impl ControllerContext {
     /// The field manager, `<program>/<controller>` or `<program>.<instance>/<controller>`.
     pub(crate) fn field_manager(&self) -> String {
         format!("{}/{}", self.installation, self.controller)
@@ -123,15 +123,15 @@ impl Backing {
 
     /// Notes what a call of the key wrote. The key waits until its caches show the
     /// write; `echo` says how to treat the write's watch event.
-    pub(crate) fn wrote(&self, key: &ObjectKey, written: &Written<'_>, echo: Echo) {
+    pub(crate) fn wrote(&self, key: &ObjectKey, written: &Written<'_>, echo: WriteOrigin) {
         let Written { kind, key: object, uid, now } = *written;
         let caches = self.caches.of_kind(kind).filter(|(_, cache)| cache.covers(object.namespace()));
         let others = caches.map(|(id, cache)| {
             // A cache that does not select the object never has this version: at most it still has an old one.
             let shown = now.filter(|now| id.selected.is_none_or(|selected| selected.selects(now)));
-            (View::Other(id), cache, shown)
+            (CacheRef::Other(id), cache, shown)
         });
-        let primary = (kind.is_same(&self.kind) && object == key).then_some((View::Primary, &self.own, now));
+        let primary = (kind.is_same(&self.kind) && object == key).then_some((CacheRef::Primary, &self.own, now));
         for (view, cache, now) in others.chain(primary) {
             let write = |version| Revision { view, object: object.clone(), uid: uid.to_owned(), version };
             let version = now.map(|now| now.version().to_owned());
@@ -140,7 +140,7 @@ impl Backing {
             // object that is not selected.
             match cache.get(object) {
                 Some(now) => self.queue.cache_reached(|| Revision::event(view, &now, false)),
-                None if view == View::Primary || version.is_none() => self.queue.cache_reached(|| write(None)),
+                None if view == CacheRef::Primary || version.is_none() => self.queue.cache_reached(|| write(None)),
                 None => {}
             }
         }
@@ -163,9 +163,9 @@ impl Backing {
     }
 }
 
-impl std::fmt::Debug for Backing {
+impl std::fmt::Debug for ControllerContext {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Backing").field("controller", &self.controller).finish_non_exhaustive()
+        f.debug_struct("ControllerContext").field("controller", &self.controller).finish_non_exhaustive()
     }
 }
 
@@ -179,11 +179,11 @@ mod tests {
     use crate::queue::{Completion, Lane};
     use crate::watch::store::Store;
 
-    fn backing(reads: bool) -> (Backing, Arc<Store>) {
+    fn controller(reads: bool) -> (ControllerContext, Arc<Store>) {
         let (id, store) = (CacheId::of::<ConfigMap>(), Arc::new(Store::default()));
         let kind = KindInfo::of::<ConfigMap>();
         let caches = reads.then(|| (id, kind.clone(), Cache::new([(None, store.clone())]))).into_iter().collect();
-        (Backing::detached(kind, id, caches), store)
+        (ControllerContext::detached(kind, id, caches), store)
     }
 
     fn object(version: &str) -> Object {
@@ -192,34 +192,34 @@ mod tests {
     }
 
     /// Lets a call of `a` write `b`; whether `a` can be called again.
-    async fn writes(backing: &Backing) -> bool {
+    async fn writes(controller: &ControllerContext) -> bool {
         let (a, b) = (ObjectKey::cluster_scoped("a"), ObjectKey::cluster_scoped("b"));
-        backing.queue.add(&a, Lane::Event, Reason::Added);
-        let item = backing.queue.get().await.unwrap();
+        controller.queue.add(&a, Lane::Event, Reason::Added);
+        let item = controller.queue.get().await.unwrap();
         let now = object("5");
-        backing.wrote(&a, &Written { kind: &backing.kind, key: &b, uid: "u", now: Some(&now) }, Echo::Own);
-        backing.queue.finish(item.ticket, Completion::Success(None));
-        backing.queue.add(&a, Lane::Event, Reason::Added);
-        tokio::time::timeout(std::time::Duration::ZERO, backing.queue.get()).await.is_ok()
+        controller.wrote(&a, &Written { kind: &controller.kind, key: &b, uid: "u", now: Some(&now) }, WriteOrigin::Own);
+        controller.queue.finish(item.ticket, Completion::Success(None));
+        controller.queue.add(&a, Lane::Event, Reason::Added);
+        tokio::time::timeout(std::time::Duration::ZERO, controller.queue.get()).await.is_ok()
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_call_waits_for_its_own_write_in_the_cache_that_the_handler_reads() {
-        let (backing, _store) = backing(true);
-        assert!(!writes(&backing).await);
+        let (controller, _store) = controller(true);
+        assert!(!writes(&controller).await);
         let id = CacheId::of::<ConfigMap>();
-        backing.queue.cache_reached(|| Revision::event(View::Primary, &object("5"), false));
-        assert!(backing.queue.is_empty(), "the cache of the selected objects is another one");
-        backing.queue.cache_reached(|| Revision::event(View::Other(id), &object("5"), false));
-        assert_eq!(backing.queue.len(), 1);
+        controller.queue.cache_reached(|| Revision::event(CacheRef::Primary, &object("5"), false));
+        assert!(controller.queue.is_empty(), "the cache of the selected objects is another one");
+        controller.queue.cache_reached(|| Revision::event(CacheRef::Other(id), &object("5"), false));
+        assert_eq!(controller.queue.len(), 1);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_call_does_not_wait_for_a_write_that_is_cached_already_or_that_no_handler_reads() {
-        let (reading, store) = backing(true);
+        let (reading, store) = controller(true);
         store.put(object("6"));
         assert!(writes(&reading).await);
-        assert!(writes(&backing(false).0).await);
+        assert!(writes(&controller(false).0).await);
     }
 
     #[tokio::test(start_paused = true)]
@@ -230,7 +230,7 @@ mod tests {
             let store = Arc::new(Store::default());
             let kind = KindInfo::of::<ConfigMap>();
             let caches = [(id, kind.clone(), Cache::new([(None, store.clone())]))].into_iter().collect();
-            (Backing::detached(kind, CacheId::of::<ConfigMap>(), caches), store, id)
+            (ControllerContext::detached(kind, CacheId::of::<ConfigMap>(), caches), store, id)
         };
         assert!(writes(&select("app=shop").0).await);
         assert!(!writes(&select("!app").0).await);
@@ -238,7 +238,7 @@ mod tests {
         let (leaving, store, id) = select("app=shop");
         store.put(object("4"));
         assert!(!writes(&leaving).await);
-        leaving.queue.cache_reached(|| Revision::event(View::Other(id), &object("5"), true));
+        leaving.queue.cache_reached(|| Revision::event(CacheRef::Other(id), &object("5"), true));
         assert_eq!(leaving.queue.len(), 1);
     }
 }

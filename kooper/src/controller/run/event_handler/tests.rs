@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::call::extract::Caches;
 use crate::metrics::NoMetrics;
-use crate::queue::{AdmitAll, Completion, Echo};
+use crate::queue::{AdmitAll, Completion, WriteOrigin};
 
 fn object(edit: impl Fn(&mut Value)) -> Option<Arc<Object>> {
     let mut value = json!({
@@ -20,10 +20,10 @@ fn object(edit: impl Fn(&mut Value)) -> Option<Arc<Object>> {
 
 fn same(_: &mut Value) {}
 
-fn gate() -> Gate {
+fn gate() -> Enqueuer {
     let id = CacheId::of::<ConfigMap>();
-    Gate {
-        backing: Arc::new(Backing::detached(KindInfo::of::<ConfigMap>(), id, Caches::default())),
+    Enqueuer {
+        controller: Arc::new(ControllerContext::detached(KindInfo::of::<ConfigMap>(), id, Caches::default())),
         metrics: Arc::new(NoMetrics),
         namespaces: Arc::new(Namespaces::new("gate", false, std::iter::empty())),
         open: AtomicBool::new(true),
@@ -58,12 +58,16 @@ async fn an_own_write_is_an_echo_in_the_watch_and_a_change_in_a_list() {
     gate.queue().add(&key, Lane::Event, Reason::Added);
     let item = gate.queue().get().await.unwrap();
     let change = Change::new(object(same), object(|v| v["metadata"]["resourceVersion"] = "6".into()));
-    gate.queue().record_write(&key, &Revision::event(View::Primary, change.new.as_ref().unwrap(), false), Echo::Own);
-    gate.queue().cache_reached(|| Revision::event(View::Primary, change.new.as_ref().unwrap(), false));
+    gate.queue().record_write(
+        &key,
+        &Revision::event(CacheRef::Primary, change.new.as_ref().unwrap(), false),
+        WriteOrigin::Own,
+    );
+    gate.queue().cache_reached(|| Revision::event(CacheRef::Primary, change.new.as_ref().unwrap(), false));
     gate.queue().finish(item.ticket, Completion::FailureAfter(Duration::from_secs(3600)));
-    gate.add(&key, Lane::Event, Reason::Modified, View::Primary, (&change, Seen::Watched), urgency);
+    gate.add(&key, Lane::Event, Reason::Modified, CacheRef::Primary, (&change, Seen::Watched), urgency);
     assert_eq!(gate.queue().len(), 0);
-    gate.add(&key, Lane::Event, Reason::Modified, View::Primary, (&change, Seen::Listed), urgency);
+    gate.add(&key, Lane::Event, Reason::Modified, CacheRef::Primary, (&change, Seen::Listed), urgency);
     assert_eq!(gate.queue().len(), 1);
 }
 
@@ -84,8 +88,12 @@ async fn an_own_write_to_an_object_outside_of_the_selector_is_an_echo() {
     gate.queue().add(&key, Lane::Event, Reason::Added);
     let item = gate.queue().get().await.unwrap();
     let own = held("6");
-    gate.queue().record_write(&key, &Revision::event(View::Other(id), own.as_ref().unwrap(), false), Echo::Own);
-    gate.queue().cache_reached(|| Revision::event(View::Other(id), own.as_ref().unwrap(), false));
+    gate.queue().record_write(
+        &key,
+        &Revision::event(CacheRef::Other(id), own.as_ref().unwrap(), false),
+        WriteOrigin::Own,
+    );
+    gate.queue().cache_reached(|| Revision::event(CacheRef::Other(id), own.as_ref().unwrap(), false));
     gate.queue().finish(item.ticket, Completion::FailureAfter(Duration::from_secs(3600)));
     leaving.changed(&Change::new(held("5"), own.clone()), Seen::Watched);
     assert_eq!(gate.queue().len(), 0);

@@ -7,8 +7,8 @@ use tower::BoxError;
 
 use super::super::answer::{Answer, formed};
 use super::super::entry::{Entry, UNSTORED};
-use super::super::graft::{merge, merge_patch};
 use super::super::request::Target;
+use super::super::three_way_merge::{merge, merge_patch};
 use super::prepared::{Change, Write, unstored};
 use super::{grace, now};
 use crate::client::Next;

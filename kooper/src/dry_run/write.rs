@@ -19,7 +19,7 @@ use super::answer::{Answer, formed};
 use super::entry::{Entry, UNSTORED};
 use super::mirrors::selects;
 use super::request::{Id, Target, parameter, verb};
-use super::{Rehearsal, lock};
+use super::{DryRun, lock};
 use crate::client::{Next, ResponseBody};
 use later::{again, here, with_identity};
 use prepared::{Change, Write};
@@ -29,7 +29,7 @@ const MERGE_PATCH: &str = "application/merge-patch+json";
 /// How often a write is computed again because the object changes in the cluster.
 const TRIES: usize = 3;
 
-impl Rehearsal {
+impl DryRun {
     /// Sends a write as a dry run and keeps its result.
     pub(super) async fn write(
         &self,

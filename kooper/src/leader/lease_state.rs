@@ -36,7 +36,7 @@ enum Stage {
 
 /// A candidate for a lease, or its holder.
 #[derive(Debug)]
-pub(super) struct Claim {
+pub(super) struct LeaseState {
     me: Candidate,
     terms: Terms,
     stage: Stage,
@@ -58,7 +58,7 @@ pub(super) struct Claim {
     random: u64,
 }
 
-impl Claim {
+impl LeaseState {
     pub(super) fn new(me: Candidate, terms: Terms, now: Moment) -> Self {
         let random = me.identity.bytes().fold(0, |seed: u64, byte| seed.wrapping_mul(131).wrapping_add(byte.into()));
         Self {
@@ -403,7 +403,7 @@ impl Claim {
 }
 
 #[cfg(test)]
-impl Claim {
+impl LeaseState {
     /// Changes the time at which the last write was sent.
     pub(super) fn sent_at(&mut self, moment: Moment) {
         if let Some(sent) = self.pending.last_mut() {
