@@ -1,52 +1,70 @@
 //! Behaviour that users rely on.
 
-mod access;
-mod bad_objects;
-mod capabilities;
-mod charts;
-mod check_as;
-mod clock;
-mod cluster;
-mod compression;
-mod conflicts;
-mod control_plane;
-mod controllers;
-mod counting;
-mod crd_commands;
-mod crd_facts;
-mod crds;
-mod deletion;
-mod dev;
-mod diff;
-mod dry_run;
-mod durations;
-mod edited_children;
-mod exploration;
-mod failing_calls;
-mod finalizers;
 mod fixture;
-mod garbage;
-mod handlers;
 mod layering;
 mod leader;
 mod live;
-mod logs;
-mod manifests;
-mod namespaces;
-mod narrow;
-mod own_writes;
-mod parity;
-mod patches;
-mod rbac;
-mod readers;
-mod reliability;
-mod same_end;
-mod secrets;
-mod secured;
-mod simulation;
-mod stalls;
-mod status_page;
-mod uninstall;
-mod walk;
-mod watch_faults;
-mod wire;
+
+mod queue {
+    mod controllers;
+    mod counting;
+    mod failing_calls;
+    mod handlers;
+    mod own_writes;
+    mod parity;
+    mod stalls;
+}
+
+mod writes {
+    mod capabilities;
+    mod conflicts;
+    mod deletion;
+    mod edited_children;
+    mod finalizers;
+    mod patches;
+}
+
+mod watch {
+    mod access;
+    mod bad_objects;
+    mod compression;
+    mod encoding;
+    mod faults;
+    mod namespaces;
+    mod readers;
+    mod subset_caches;
+}
+
+mod program {
+    mod charts;
+    mod check_as;
+    mod crd_commands;
+    mod crd_facts;
+    mod crds;
+    mod dev;
+    mod diff;
+    pub(crate) mod dry_run;
+    mod durations;
+    mod logs;
+    mod manifests;
+    mod rbac;
+    mod secrets;
+    mod secured;
+    pub(crate) mod status_page;
+    mod uninstall;
+}
+
+mod cluster {
+    mod attribute;
+    mod clock;
+    mod control_plane;
+    mod exploration;
+    mod garbage;
+    mod same_end;
+    mod simulation;
+}
+
+mod end_to_end {
+    mod helm;
+    mod reliability;
+}

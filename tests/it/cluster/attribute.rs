@@ -169,7 +169,7 @@ async fn a_wait_that_fails_names_its_line_and_shows_what_is_there(cluster: Clust
     let shown = message(wait).await;
     let lines: Vec<_> = shown.lines().collect();
     let after = format!(": not within 30ms; instead the ConfigMap `{}/a` is:", cluster.namespace());
-    assert!(lines[0].contains(&format!("cluster.rs:{line}:")) && lines[0].ends_with(&after), "{shown}");
+    assert!(lines[0].contains(&format!("attribute.rs:{line}:")) && lines[0].ends_with(&after), "{shown}");
     assert!(lines[2..].contains(&"    kind: ConfigMap") && !shown.contains("managedFields"), "{shown}");
 
     let shown = message(cluster.wait("b", |_: &ConfigMap| true)).await;
@@ -196,7 +196,7 @@ async fn a_test_may_fail(cluster: Cluster) -> Result<()> {
 fn alone(name: &str, set: &[(&str, &str)]) -> (bool, String) {
     let program = std::env::current_exe().expect("a test knows its program");
     let mut command = Command::new(program);
-    command.args(["--exact", "--nocapture", &format!("cluster::{name}")]).envs(set.iter().copied());
+    command.args(["--exact", "--nocapture", &format!("cluster::attribute::{name}")]).envs(set.iter().copied());
     let output = command.output().expect("it can be run");
     let printed = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
     assert!(printed.contains("running 1 test"), "{printed}");

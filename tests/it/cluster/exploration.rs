@@ -1,8 +1,8 @@
 //! Explorations: what they find, what they do not, and how they say it.
 
 mod chance;
+mod mutants;
 mod shop;
-mod twins;
 mod verdicts;
 
 use parking_lot::Mutex;
@@ -14,8 +14,8 @@ use std::thread;
 use kooper::testing::{Cluster, Exploration, Explored, Finding, Oracle};
 use tokio::runtime::Runtime;
 
+use mutants::Mutant;
 use shop::{Scenario, shop};
-use twins::Twins;
 
 fn runtime() -> Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap()
@@ -24,8 +24,8 @@ fn runtime() -> Runtime {
 /// How many histories of each fixed twin are run; `KOOPER_HISTORIES` sets another number.
 const HISTORIES: usize = 8;
 
-fn explore(twins: &Twins, fixed: bool) -> Result<Explored, Finding> {
-    let (make, scenario) = (twins.make, twins.scenario);
+fn explore(mutant: &Mutant, fixed: bool) -> Result<Explored, Finding> {
+    let (make, scenario) = (mutant.make, mutant.scenario);
     let mut exploration = Exploration::of(move || Ok(vec![make(fixed)])).seed(1);
     if fixed {
         // Those that are wrong are explored until they are found.
@@ -38,18 +38,18 @@ fn explore(twins: &Twins, fixed: bool) -> Result<Explored, Finding> {
 }
 
 /// What is wrong with the exploration of a pair: it is not found, or not by its oracle, or the fixed one is blamed.
-fn wrong(twins: &Twins) -> Vec<String> {
-    let mistake = twins.mistake;
-    let found = match explore(twins, false) {
+fn wrong(mutant: &Mutant) -> Vec<String> {
+    let mistake = mutant.mistake;
+    let found = match explore(mutant, false) {
         Ok(explored) => Some(format!("{mistake}: not found, {explored}")),
         Err(finding) => {
             drop(finding.file().map(std::fs::remove_file));
             println!("{mistake}: {}", finding.summary());
             let (by, summary) = (finding.oracle(), finding.summary());
-            (by != twins.oracle).then(|| format!("{mistake}: found by {by:?}: {summary}"))
+            (by != mutant.oracle).then(|| format!("{mistake}: found by {by:?}: {summary}"))
         }
     };
-    let blamed = match explore(twins, true) {
+    let blamed = match explore(mutant, true) {
         Ok(explored) => {
             println!("{mistake}: the fixed one: {explored}");
             None
@@ -61,7 +61,7 @@ fn wrong(twins: &Twins) -> Vec<String> {
 
 #[test]
 fn each_of_24_mistakes_is_found_by_its_oracle_and_no_fixed_twin_is_blamed() {
-    let all = twins::all();
+    let all = mutants::all();
     assert_eq!(all.len(), 24);
     assert_each_is_found(&all);
 }
@@ -71,13 +71,13 @@ fn each_mistake_in_what_is_another_one_in_each_run_is_found_and_no_fixed_twin_is
     assert_each_is_found(&chance::all());
 }
 
-fn assert_each_is_found(all: &[Twins]) {
+fn assert_each_is_found(all: &[Mutant]) {
     let (next, all_wrong) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     thread::scope(|scope| {
         for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
             scope.spawn(|| {
-                while let Some(twins) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let wrong = wrong(twins);
+                while let Some(mutant) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let wrong = wrong(mutant);
                     all_wrong.lock().extend(wrong);
                 }
             });
@@ -88,17 +88,17 @@ fn assert_each_is_found(all: &[Twins]) {
 }
 
 /// Where this test runs itself again.
-const REPLAYED: &str = "exploration::a_finding_names_the_crash_and_the_field_and_its_file_replays_it_alone";
+const REPLAYED: &str = "cluster::exploration::a_finding_names_the_crash_and_the_field_and_its_file_replays_it_alone";
 
 #[test]
 fn a_finding_names_the_crash_and_the_field_and_its_file_replays_it_alone() {
-    let twins = twins::all().into_iter().find(|twins| twins.mistake.starts_with("a line is appended")).unwrap();
+    let mutant = mutants::all().into_iter().find(|mutant| mutant.mistake.starts_with("a line is appended")).unwrap();
     let runs = Arc::new(AtomicUsize::new(0));
-    let make = twins.make;
+    let make = mutant.make;
     let exploration = Exploration::of(move || Ok(vec![make(false)])).seed(7);
     let finding = exploration.run(runtime, |cluster: Cluster| {
         runs.fetch_add(1, Ordering::Relaxed);
-        twins.scenario.pass(cluster)
+        mutant.scenario.pass(cluster)
     });
     let finding = finding.expect_err("it has a mistake");
     assert_eq!(
@@ -124,7 +124,7 @@ fn a_finding_names_the_crash_and_the_field_and_its_file_replays_it_alone() {
 
 #[test]
 fn a_scenario_that_fails_without_faults_is_the_finding() {
-    let make = twins::all()[0].make;
+    let make = mutants::all()[0].make;
     let exploration = Exploration::of(move || Ok(vec![make(true)]));
     let finding = exploration.run(runtime, async |_: Cluster| kooper::Result::<()>::Err("the user gave up".into()));
     let finding = finding.expect_err("it fails");
@@ -135,10 +135,10 @@ fn a_scenario_that_fails_without_faults_is_the_finding() {
 
 #[test]
 fn a_limit_is_kept_and_fields_can_be_ignored() {
-    let twins = twins::all().into_iter().find(|twins| twins.mistake.starts_with("a line is appended")).unwrap();
-    let make = twins.make;
+    let mutant = mutants::all().into_iter().find(|mutant| mutant.mistake.starts_with("a line is appended")).unwrap();
+    let make = mutant.make;
     let exploration = Exploration::of(move || Ok(vec![make(false)])).ignore("data.lines").limit(5);
-    let explored = exploration.run(runtime, |cluster: Cluster| twins.scenario.pass(cluster)).expect("it is ignored");
+    let explored = exploration.run(runtime, |cluster: Cluster| mutant.scenario.pass(cluster)).expect("it is ignored");
     assert_eq!(explored.histories(), 5);
     assert!(explored.possible() > 20, "{explored}");
 }
@@ -146,7 +146,7 @@ fn a_limit_is_kept_and_fields_can_be_ignored() {
 #[test]
 #[should_panic(expected = "an exploration needs a runtime whose clock is paused")]
 fn a_clock_that_runs_is_refused() {
-    let make = twins::all()[0].make;
+    let make = mutants::all()[0].make;
     let running = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let _ = Exploration::of(move || Ok(vec![make(true)])).run(running, async |_: Cluster| ());
 }

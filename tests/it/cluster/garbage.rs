@@ -187,7 +187,7 @@ fn the_same_holds_on_the_real_server_with_and_without_its_controllers() {
     for assets in [assets, &bare] {
         let program = std::env::current_exe().expect("a test knows its program");
         let mut command = Command::new(program);
-        command.arg("--exact").args(tests.map(|name| format!("garbage::{name}")));
+        command.arg("--exact").args(tests.map(|name| format!("cluster::garbage::{name}")));
         let output = command.env("KOOPER_TEST_SERVER", "real").env("KUBEBUILDER_ASSETS", assets).output();
         let output = output.expect("it can be run");
         let printed = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();

@@ -2,7 +2,7 @@
 
 use kooper_tests::control_plane::ControlPlane;
 
-use crate::dry_run::{call, cluster};
+use crate::program::dry_run::{call, cluster};
 
 const FLAGS: [&str; 2] = ["--namespace", "trade"];
 

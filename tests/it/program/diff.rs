@@ -7,7 +7,7 @@ use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::dev::Home;
 use serde_json::json;
 
-use crate::dry_run::{PROGRAM, call, cluster, config, shop, state};
+use crate::program::dry_run::{PROGRAM, call, cluster, config, shop, state};
 
 struct Diffed {
     cluster: ControlPlane,

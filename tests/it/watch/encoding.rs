@@ -160,7 +160,7 @@ fn run<F: Future>(test: F) -> F::Output {
 #[test]
 fn objects_are_the_same_in_json_and_in_protobuf() {
     let Some(cluster) = ControlPlane::shared() else { return };
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/it/wire");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/it/watch/encoding");
     // The namespace comes first.
     for file in ["cluster.yaml", "settings.yaml", "workloads.yaml"] {
         cluster.must(&["apply", "--filename", &format!("{folder}/{file}")]);

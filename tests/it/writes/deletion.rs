@@ -12,8 +12,8 @@ use kooper::{BoxError, Controller};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::dry_run::{call, cluster, config as trade_config};
 use crate::fixture::{self, Log, eventually, run};
+use crate::program::dry_run::{call, cluster, config as trade_config};
 
 const HOUR: Duration = Duration::from_secs(3600);
 

@@ -4,7 +4,7 @@
 //! are stored for the embedded server's own tests.
 
 mod random;
-#[path = "../../kooper/apiserver/tests/patches/replay.rs"]
+#[path = "../../../kooper/apiserver/tests/patches/replay.rs"]
 mod replay;
 
 use std::fmt::Write;

@@ -7,13 +7,13 @@ use kooper::prelude::*;
 use kooper::testing::{Cluster, Exploration, Oracle};
 use serde_json::{Value, from_value, json};
 
+use super::mutants::Mutant;
 use super::runtime;
 use super::shop::{Scenario, Shop, ShopStatus, shops};
-use super::twins::Twins;
 
 macro_rules! logs {
     ($($of:literal $form:ident),*) => {
-        vec![$(Twins {
+        vec![$(Mutant {
             mistake: concat!("a line is doubled ", $of),
             oracle: Oracle::EndState,
             scenario: Scenario::Opens,
@@ -26,14 +26,14 @@ macro_rules! logs {
     };
 }
 
-pub(crate) fn all() -> Vec<Twins> {
+pub(crate) fn all() -> Vec<Mutant> {
     let mut all = logs!(
         "that has the uid" UID, "that has the time" TIME, "that has the time in seconds" SECONDS,
         "that has a random number" NUMBER, "that is random" RANDOM, "that has the uid, in a JSON document" JSON,
         "in a field that has the uid as its name" KEY, "in an object whose name has a part of the uid" NAME,
         "that has the uid, in a Secret" SECRET
     );
-    all.push(Twins {
+    all.push(Mutant {
         mistake: "a name is doubled in a list that has a random order",
         oracle: Oracle::EndState,
         scenario: Scenario::Opens,

@@ -17,26 +17,26 @@ use tokio::time::Instant;
 use super::shop::{Scenario, Shop, ShopStatus, shops};
 
 /// A mistake, and who has to find it.
-pub(crate) struct Twins {
+pub(crate) struct Mutant {
     pub(crate) mistake: &'static str,
     pub(crate) oracle: Oracle,
     pub(crate) scenario: Scenario,
     pub(crate) make: fn(fixed: bool) -> Controller,
 }
 
-macro_rules! twins {
+macro_rules! mutant {
     ($scenario:ident, $oracle:ident, $mistake:literal, $handler:ident) => {
-        twins!($scenario, $oracle, $mistake, $handler, |shops| shops)
+        mutant!($scenario, $oracle, $mistake, $handler, |shops| shops)
     };
     ($scenario:ident, $oracle:ident, $mistake:literal, $handler:ident, |$shops:ident| $edited:expr) => {
-        twins!($scenario, $oracle, $mistake, |fixed| {
+        mutant!($scenario, $oracle, $mistake, |fixed| {
             let $shops = shops();
             let $shops = $edited;
             if fixed { $shops.handler($handler::<true>) } else { $shops.handler($handler::<false>) }
         })
     };
     ($scenario:ident, $oracle:ident, $mistake:literal, |$fixed:ident| $builder:expr) => {
-        Twins {
+        Mutant {
             mistake: $mistake,
             oracle: Oracle::$oracle,
             scenario: Scenario::$scenario,
@@ -48,12 +48,12 @@ macro_rules! twins {
 /// Names that a process remembers.
 type Names = Mutex<HashSet<String>>;
 
-pub(crate) fn all() -> Vec<Twins> {
+pub(crate) fn all() -> Vec<Mutant> {
     vec![
-        twins!(Opens, Orphans, "a child with a generated name is noted after it is created", noted_late),
-        twins!(Opens, EndState, "the status is written before the child", status_first),
-        twins!(Opens, EndState, "the second child is only created with the first", both_or_none),
-        twins!(Closes, Orphans, "the children to delete are remembered in memory", |fixed| {
+        mutant!(Opens, Orphans, "a child with a generated name is noted after it is created", noted_late),
+        mutant!(Opens, EndState, "the status is written before the child", status_first),
+        mutant!(Opens, EndState, "the second child is only created with the first", both_or_none),
+        mutant!(Closes, Orphans, "the children to delete are remembered in memory", |fixed| {
             let shops = shops().state(Names::default());
             if fixed {
                 shops.cleanup("example.com/shop", forget::<true>).handler(remember)
@@ -61,43 +61,43 @@ pub(crate) fn all() -> Vec<Twins> {
                 shops.cleanup("example.com/shop", forget::<false>).handler(remember)
             }
         }),
-        twins!(Closes, Orphans, "the finalizer is removed before the child", finalizer_first, |shops| shops
+        mutant!(Closes, Orphans, "the finalizer is removed before the child", finalizer_first, |shops| shops
             .while_deleting()),
-        twins!(Opens, EndState, "an object that exists already is a permanent error", exists),
-        twins!(Opens, EndState, "an error is ignored, and the work noted as done", ignored),
-        twins!(Opens, EndState, "a line is appended before that is noted", appended),
-        twins!(Opens, Counts, "a random name is noted after it is used", random_name),
-        twins!(Opens, Rest, "the status has the time of the call", timed, |shops| shops.state(Instant::now())),
-        twins!(Opens, Scenario, "the status counts the calls", counted),
-        twins!(Opens, Rest, "the order of a list is by chance", unordered, |shops| {
+        mutant!(Opens, EndState, "an object that exists already is a permanent error", exists),
+        mutant!(Opens, EndState, "an error is ignored, and the work noted as done", ignored),
+        mutant!(Opens, EndState, "a line is appended before that is noted", appended),
+        mutant!(Opens, Counts, "a random name is noted after it is used", random_name),
+        mutant!(Opens, Rest, "the status has the time of the call", timed, |shops| shops.state(Instant::now())),
+        mutant!(Opens, Scenario, "the status counts the calls", counted),
+        mutant!(Opens, Rest, "the order of a list is by chance", unordered, |shops| {
             shops.changed([kooper::Changed::Generation]).state(AtomicUsize::new(0))
         }),
-        twins!(Opens, Orphans, "children are counted in a stale cache", stale_count),
-        twins!(OpensTwo, EndState, "an object is deleted because a stale cache lacks its owner", |fixed| {
+        mutant!(Opens, Orphans, "children are counted in a stale cache", stale_count),
+        mutant!(OpensTwo, EndState, "an object is deleted because a stale cache lacks its owner", |fixed| {
             let shops = shops().watches::<Secret, _, _>(everywhere);
             if fixed { shops.handler(stale_owner::<true>) } else { shops.handler(stale_owner::<false>) }
         }),
-        twins!(Closes, Orphans, "a child is deleted when the deletion is observed", |fixed| {
+        mutant!(Closes, Orphans, "a child is deleted when the deletion is observed", |fixed| {
             if fixed { shops().handler(with_owned) } else { shops().deleted(observed).handler(with_unowned) }
         }),
-        twins!(Changes, Orphans, "the last size is remembered in memory", last_size, |shops| {
+        mutant!(Changes, Orphans, "the last size is remembered in memory", last_size, |shops| {
             shops.state(Mutex::new(HashMap::<String, i32>::new()))
         }),
-        twins!(Changes, Orphans, "no child is removed when there are too many", never_shrinks),
-        twins!(Changes, EndState, "a label is never removed", label_kept),
-        twins!(Changes, EndState, "only the first size is applied", first_only),
-        twins!(Changes, EndState, "the status keeps the largest size", high_water),
-        twins!(Opens, EndState, "a call that fails is not retried", |fixed| {
+        mutant!(Changes, Orphans, "no child is removed when there are too many", never_shrinks),
+        mutant!(Changes, EndState, "a label is never removed", label_kept),
+        mutant!(Changes, EndState, "only the first size is applied", first_only),
+        mutant!(Changes, EndState, "the status keeps the largest size", high_water),
+        mutant!(Opens, EndState, "a call that fails is not retried", |fixed| {
             let shops = shops().resync(None);
             if fixed { shops.handler(with_owned) } else { shops.retries(0).handler(with_owned) }
         }),
-        twins!(Opens, Counts, "each start creates the child again", again_at_start, |shops| {
+        mutant!(Opens, Counts, "each start creates the child again", again_at_start, |shops| {
             shops.state(Names::default())
         }),
-        twins!(Opens, Convergence, "each start begins from zero", from_zero, |shops| {
+        mutant!(Opens, Convergence, "each start begins from zero", from_zero, |shops| {
             shops.state(AtomicBool::new(false))
         }),
-        twins!(Opens, Orphans, "a crash leaves the lock behind", locked),
+        mutant!(Opens, Orphans, "a crash leaves the lock behind", locked),
     ]
 }
 

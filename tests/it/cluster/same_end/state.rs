@@ -60,7 +60,7 @@ pub(super) async fn ends(cluster: &Cluster, name: &str) -> Result<()> {
 }
 
 fn recorded(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("it/same_end").join(format!("{name}.json"))
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("it/cluster/same_end").join(format!("{name}.json"))
 }
 
 /// The state after nothing has changed for some time.

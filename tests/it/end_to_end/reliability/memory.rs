@@ -10,9 +10,9 @@ use kooper::retriever::channel;
 
 use super::{number, paused};
 use crate::fixture::{config, eventually, run};
-use crate::status_page::Page;
+use crate::program::status_page::Page;
 
-const TEST: &str = "reliability::memory::memory_depends_on_the_objects_that_exist_and_not_on_what_happened";
+const TEST: &str = "end_to_end::reliability::memory::memory_depends_on_the_objects_that_exist_and_not_on_what_happened";
 
 /// Set in the process that is measured.
 const ALONE: &str = "KOOPER_TEST_ALONE";
