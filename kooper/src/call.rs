@@ -1,6 +1,7 @@
 //! One call of a handler: its arguments, what they allow, and the worker that makes it.
 
 pub(crate) mod action;
+pub(crate) mod attempt;
 pub mod capability;
 pub(crate) mod clock;
 pub mod events;
@@ -8,6 +9,7 @@ pub mod extract;
 pub(crate) mod finalizer;
 pub mod handler;
 pub(crate) mod lookup;
+pub(crate) mod observer;
 pub mod plan;
 pub(crate) mod settings;
 pub(crate) mod statuses;

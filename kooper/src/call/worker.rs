@@ -1,11 +1,10 @@
 //! Workers: each takes a key from the queue, calls the handler, and gives the key back.
 
 mod busy;
-mod failing;
-mod failure;
+mod finish;
 mod functions;
-mod report;
 mod tombstones;
+mod undecodable;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -18,26 +17,24 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use crate::call::action::Action;
+use crate::call::attempt::{Attempt, Failure, Part};
 use crate::call::extract::{ControllerContext, Gone};
 use crate::call::finalizer::{Left, Unselected};
 use crate::call::handler::CallError;
+use crate::call::observer::CallObserver;
 use crate::call::{Call, Tasks};
 use crate::error::panicking::caught;
 use crate::executor::{Executor, Task};
 use crate::leader::Leadership;
-use crate::metrics::{Counter, MetricsRecorder};
-use crate::object::Object;
 use crate::object::key::ObjectKey;
-use crate::queue::reason::Reason;
 use crate::queue::{Admission, Completion, Item, Returned, Ticket};
 
 pub(crate) use busy::{Busy, Running};
-pub(crate) use failing::Failing;
 pub(crate) use functions::{Cleanup, Deletions, Functions};
-pub(crate) use report::Reporter;
 pub(crate) use tombstones::Tombstones;
+pub(crate) use undecodable::Undecodable;
 
-use failure::{Ended, Failure, Part, TaskResult, ended_as};
+use finish::{Ended, TaskResult, ended_as};
 
 /// How long a cancelled call may clean up before it is aborted.
 const CANCEL_GRACE: Duration = Duration::from_secs(1);
@@ -48,7 +45,10 @@ pub(crate) struct Workers {
     pub(crate) controller: Arc<ControllerContext>,
     pub(crate) functions: Functions,
     pub(crate) limits: Limits,
-    pub(crate) reporter: Reporter,
+    /// The calls that run now, those of an earlier term included.
+    pub(crate) busy: Arc<Busy>,
+    /// Is told how calls end.
+    pub(crate) observer: Arc<dyn CallObserver>,
     /// Where the calls run.
     pub(crate) executor: Executor,
     /// Whether handlers may run.
@@ -76,6 +76,8 @@ enum Called {
     Done(Action),
     /// There was no object to call a handler with.
     Gone,
+    /// The object has left the selector with its finalizer.
+    Abandoned,
     /// The filter did not want the object.
     Unwanted,
 }
@@ -95,11 +97,8 @@ impl Workers {
     }
 
     async fn process(self: &Arc<Self>, item: Item) {
-        let (functions, metrics) = (&self.functions, &self.reporter.metrics);
-        metrics.observe_in_queue_duration(self.name(), item.waited);
-        if [Reason::Resync, Reason::Requeue].iter().any(|reason| item.reasons.contains(reason)) {
-            metrics.inc_event_queued(self.name(), false);
-        }
+        let functions = &self.functions;
+        self.observer.taken(&item);
         let started = Instant::now();
         if !self.call_deleted(&item).await {
             return;
@@ -111,7 +110,7 @@ impl Workers {
         let (call, token) = self.call(&item);
         let (part, uid, future): (_, _, BoxFuture<'static, CallResult>) = match self.controller.own.get(&item.key) {
             Some(object) if functions.ignores(&object) => {
-                self.reporter.failing.forget(&item.key);
+                self.observer.ignored(&item.key);
                 if let Some(unremoved) = &functions.unremoved {
                     self.tasks.stopping.run_until_cancelled(unremoved.examine(&object, &self.controller)).await;
                 }
@@ -134,7 +133,7 @@ impl Workers {
                 let marked =
                     functions.unselected().and_then(|unselected| Some((unselected, unselected.get(&item.key)?)));
                 let Some((unselected, object)) = marked else { return self.gone(&item.key, item.ticket, started) };
-                let finding = find(unselected.clone(), metrics.clone(), call);
+                let finding = find(unselected.clone(), call);
                 (functions.part_of_unselected(&object), object.uid().into(), Box::pin(finding))
             }
         };
@@ -195,11 +194,6 @@ impl Workers {
         }
     }
 
-    /// The object of a key, selected or not.
-    fn object(&self, key: &ObjectKey) -> Option<Arc<Object>> {
-        self.controller.own.get(key).or_else(|| self.functions.unselected()?.all.get(key))
-    }
-
     fn attempt(&self, item: &Item, part: Part, uid: Arc<str>) -> Attempt {
         // Signed, because OpenTelemetry has no other integers.
         let span = tracing::info_span!(
@@ -235,7 +229,7 @@ impl Workers {
         // Dropping the operator cancels its calls.
         let _cancel = token.clone().drop_guard();
         let mut task = self.executor.spawn(caught(future).instrument(attempt.span.clone()));
-        let running = self.reporter.busy.start(attempt.started, &attempt.key, attempt.number, task.poll_time());
+        let running = self.busy.start(attempt.started, &attempt.key, attempt.number, task.poll_time());
         let limit = async {
             match self.limits.timeout {
                 Some(limit) => sleep(limit).await,
@@ -305,27 +299,13 @@ impl Workers {
 }
 
 /// Handles a key whose object is not selected.
-async fn find(unselected: Arc<Unselected>, metrics: Arc<dyn MetricsRecorder>, call: Call) -> CallResult {
+async fn find(unselected: Arc<Unselected>, call: Call) -> CallResult {
     match unselected.find(call.key()).await.map_err(CallError::Handler)? {
         Left::Nothing => Ok(Called::Gone),
         Left::CleanUp(object, handler) => handler.call(object, call).await.map(Called::Done),
         Left::Abandoned(object) => {
-            metrics.count(call.controller(), Counter::Abandoned);
             unselected.report(&object);
-            Ok(Called::Gone)
+            Ok(Called::Abandoned)
         }
     }
-}
-
-/// One call of one key, beside its task.
-#[derive(Clone)]
-struct Attempt {
-    key: ObjectKey,
-    ticket: Ticket,
-    part: Part,
-    /// The uid of its object.
-    uid: Arc<str>,
-    number: u32,
-    started: Instant,
-    span: tracing::Span,
 }

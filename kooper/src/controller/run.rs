@@ -30,8 +30,9 @@ use crate::call::events::EventSink;
 use crate::call::extract::{Contested, ControllerContext, Creations, KeptEntries};
 use crate::call::finalizer::{Guarded, Unremoved, Unselected};
 use crate::call::handler::DynHandler;
+use crate::call::observer::{CallMetrics, CallObserver, Failing, Observers, Reporter};
 use crate::call::settings::GivenSettings;
-use crate::call::worker::{Busy, Cleanup, Deletions, Failing, Functions, Limits, Reporter, Tombstones, Workers};
+use crate::call::worker::{Busy, Cleanup, Deletions, Functions, Limits, Tombstones, Undecodable, Workers};
 use crate::client::{ClientStack, on_current_runtime};
 use crate::controller::crd::Installer;
 use crate::controller::error::ControllerError;
@@ -104,6 +105,8 @@ pub(crate) struct Runner {
     states: Arc<States>,
     busy: Arc<Busy>,
     failing: Arc<Failing>,
+    undecodable: Arc<Undecodable>,
+    observer: Arc<dyn CallObserver>,
     starting: Arc<Starting>,
     view: Arc<ControllerStatus>,
     admission: Arc<dyn Admission>,
@@ -161,17 +164,33 @@ impl Runner {
             .reporting(controller.plan().reports_failures()),
             settings: process.settings.clone(),
         });
+        let busy = Arc::new(Busy::new(name.clone(), config.workers));
+        process.health.add(busy.clone());
+        let undecodable = Arc::new(Undecodable::new(name.clone()));
+        process.health.add(undecodable.clone());
+        let failing = Arc::new(Failing::default());
+        let metrics = CallMetrics {
+            controller: name.clone(),
+            recorder: process.metrics.clone(),
+            retried_is_success: config.metrics_compat == MetricsCompat::Go,
+        };
+        let reporter = Reporter {
+            controller: context.clone(),
+            failing: failing.clone(),
+            detail: config.events,
+            finalizers: config.finalizers(),
+            unselected: watching.unselected(),
+        };
+        let observer: Arc<dyn CallObserver> =
+            Arc::new(Observers(vec![undecodable.clone(), Arc::new(metrics), Arc::new(reporter)]));
         let gate = Enqueuer {
             controller: context.clone(),
             metrics: process.metrics.clone(),
             namespaces: watching.namespaces(),
             open: AtomicBool::new(config.leader.is_none()),
             admission: admission.clone(),
+            observer: observer.clone(),
         };
-        let busy = Arc::new(Busy::new(name.clone(), config.workers));
-        process.health.add(busy.clone());
-        let failing = Arc::new(Failing::new(name.clone()));
-        process.health.add(failing.clone());
         // Added here, so that the process is not ready before the controller runs.
         let starting = Arc::new(Starting::new(&context));
         process.health.add(starting.clone());
@@ -202,6 +221,8 @@ impl Runner {
             states,
             busy,
             failing,
+            undecodable,
+            observer,
             starting,
             view,
             admission,
@@ -268,7 +289,7 @@ impl Runner {
         let mut failures = 0;
         loop {
             let opening =
-                self.watching.open(&self.controller, &self.process, &self.gate, &self.tombstones, &self.failing);
+                self.watching.open(&self.controller, &self.process, &self.gate, &self.tombstones, &self.undecodable);
             let error = match AssertUnwindSafe(opening).catch_unwind().await {
                 Ok(Ok(())) => break,
                 Ok(Err(error)) => error::chain(&*error),
@@ -385,13 +406,8 @@ impl Runner {
                 cleanup: config.finalizers().map(|finalizers| Cleanup { finalizers, unselected }),
             },
             limits: Limits { workers: config.workers, timeout: config.timeout, stuck_after: config.stuck_after },
-            reporter: Reporter {
-                metrics: self.process.metrics.clone(),
-                busy: self.busy.clone(),
-                failing: self.failing.clone(),
-                detail: config.events,
-                retried_is_success: config.metrics_compat == MetricsCompat::Go,
-            },
+            busy: self.busy.clone(),
+            observer: self.observer.clone(),
             executor: self.process.executor.clone(),
             leadership: self.leadership.clone(),
             tasks: Tasks::default(),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Tombstones;
-use super::failure::Part;
+use crate::call::attempt::Part;
 use crate::call::finalizer::{Finalizers, Unremoved, Unselected};
 use crate::call::handler::{DeletedFunction, DynHandler, Wants};
 use crate::call::lookup::Lookup;

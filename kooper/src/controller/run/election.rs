@@ -52,7 +52,7 @@ impl Runner {
             elector = holding.end().await;
             self.gate.close();
             self.tombstones.clear();
-            self.failing.clear();
+            self.observer.term_ended();
             if !ended {
                 // A call that still runs might write, so the lease is not released but expires.
                 elector.abandon();

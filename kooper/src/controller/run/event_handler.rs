@@ -8,7 +8,8 @@ use super::namespaces::Namespaces;
 use crate::call::extract::{ControllerContext, Gone};
 use crate::call::finalizer::Finalizers;
 use crate::call::handler::Wants;
-use crate::call::worker::{Failing, Tombstones};
+use crate::call::observer::CallObserver;
+use crate::call::worker::{Tombstones, Undecodable};
 use crate::controller::builder::MapKeys;
 use crate::metrics::{Counter, MetricsRecorder};
 use crate::object::key::ObjectKey;
@@ -33,6 +34,8 @@ pub(super) struct Enqueuer {
     /// key is queued when this replica acquires leadership.
     pub(super) open: AtomicBool,
     pub(super) admission: Arc<dyn Admission>,
+    /// Is told which keys nothing is called for.
+    pub(super) observer: Arc<dyn CallObserver>,
 }
 
 /// Closes the gate when the controller has ended, for whatever reason.
@@ -116,7 +119,7 @@ pub(super) struct EventHandler {
     pub(super) changed: Vec<Changed>,
     /// The removed objects for `deleted`; `None` if the controller has no such function.
     pub(super) tombstones: Option<Arc<Tombstones>>,
-    pub(super) failing: Arc<Failing>,
+    pub(super) undecodable: Arc<Undecodable>,
 }
 
 impl EventHandler {
@@ -139,15 +142,15 @@ impl Sink for EventHandler {
         let ends = !self.while_deleting && begins_to_terminate(change);
         if ends {
             // The handler is not called for it again.
-            self.failing.forget(key);
+            self.gate.observer.ignored(key);
         }
         let (lane, reason) = match (&change.old, &change.new) {
             (_, None) => (Lane::Event, Reason::Deleted),
             // Any change may correct an object that could not be decoded.
-            (Some(old), Some(new)) if !differs(old, new, &self.changed) && !self.failing.is_undecodable(key) => return,
+            (Some(old), Some(new)) if !differs(old, new, &self.changed) && !self.undecodable.contains(key) => return,
             // One that begins to terminate is queued once, so that a worker ends what was planned for it.
             (_, Some(new)) if !ends && !(self.wants)(new) => {
-                self.failing.forget(key);
+                self.gate.observer.ignored(key);
                 self.gate.remember(key);
                 if !kept {
                     return;

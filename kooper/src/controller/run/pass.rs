@@ -35,7 +35,8 @@ impl Runner {
         if !self.predict_crd(turns).await {
             return None;
         }
-        let opening = self.watching.open(&self.controller, &self.process, &self.gate, &self.tombstones, &self.failing);
+        let opening =
+            self.watching.open(&self.controller, &self.process, &self.gate, &self.tombstones, &self.undecodable);
         if let Some(problem) = problem(AssertUnwindSafe(opening).catch_unwind().await) {
             turns.problem(format!("the retriever failed: {problem}"));
             return None;

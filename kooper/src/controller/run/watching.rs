@@ -15,7 +15,7 @@ use super::event_handler::{Enqueuer, EventHandler, Keys, Leaving, Progress, Rela
 use super::namespaces::{Namespaces, Tried};
 use super::routes::Routes;
 use crate::call::extract::Caches;
-use crate::call::worker::{Failing, Tombstones};
+use crate::call::worker::{Tombstones, Undecodable};
 use crate::client::on_current_runtime;
 use crate::controller::review::may_get_namespace;
 use crate::controller::{Config, Controller};
@@ -150,7 +150,7 @@ impl Watching {
         process: &Process,
         gate: &Arc<Enqueuer>,
         tombstones: &Arc<Tombstones>,
-        failing: &Arc<Failing>,
+        undecodable: &Arc<Undecodable>,
     ) -> Result<(), BoxError> {
         let (parts, scopes) = (controller.parts.clone(), self.primary.scopes.clone());
         let own = controller.own_retriever.then_some(&process.executor);
@@ -166,7 +166,7 @@ impl Watching {
             while_deleting: controller.config.while_deleting,
             changed: controller.config.changed.clone(),
             tombstones: controller.parts.has_deleted().then(|| tombstones.clone()),
-            failing: failing.clone(),
+            undecodable: undecodable.clone(),
         });
         let once = process.pass.is_some();
         let mapped = controller.relations.iter().filter(|relation| relation.map.is_some());

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::call::extract::Caches;
+use crate::call::observer::Observers;
 use crate::metrics::NoMetrics;
 use crate::queue::{AdmitAll, Completion, WriteOrigin};
 
@@ -28,6 +29,7 @@ fn gate() -> Enqueuer {
         namespaces: Arc::new(Namespaces::new("gate", false, std::iter::empty())),
         open: AtomicBool::new(true),
         admission: Arc::new(AdmitAll),
+        observer: Arc::new(Observers(Vec::new())),
     }
 }
 

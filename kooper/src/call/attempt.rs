@@ -1,29 +1,39 @@
-//! Why a call failed, and which function of the controller it called.
+//! One call of a key: which function of the controller it calls, and why it failed.
 
 use std::error::Error as StdError;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::{CallResult, Called};
+use tokio::time::Instant;
+
 use crate::call::capability::AccessError;
 use crate::call::events::FailureEvents;
-use crate::call::handler::CallError;
 use crate::error::panicking::Panic;
 use crate::error::redaction::redact;
 use crate::error::refusal::{ApiStatus, Cause};
 use crate::error::{self, BoxError, RetryHint};
-use crate::executor::TaskError;
 use crate::object::DecodeError;
+use crate::object::key::ObjectKey;
+use crate::queue::Ticket;
 
-pub(super) type Ended = Result<Called, Failure>;
-
-/// The result of a call's task.
-pub(super) type TaskResult = Result<CallResult, Panic>;
+/// One call of one key, beside its task.
+#[derive(Debug, Clone)]
+pub(crate) struct Attempt {
+    pub(crate) key: ObjectKey,
+    pub(crate) ticket: Ticket,
+    pub(crate) part: Part,
+    /// The uid of its object.
+    pub(crate) uid: Arc<str>,
+    pub(crate) number: u32,
+    pub(crate) started: Instant,
+    pub(crate) span: tracing::Span,
+}
 
 /// Why a call failed.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(crate) enum Failure {
     Handler(BoxError),
     /// The finalizer could not be set or removed.
     Finalizer(BoxError),
@@ -36,7 +46,7 @@ pub(super) enum Failure {
 
 /// The function that is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Part {
+pub(crate) enum Part {
     Handler,
     Cleanup,
     Deleted,
@@ -44,7 +54,7 @@ pub(super) enum Part {
 
 impl Failure {
     /// When the key is retried.
-    pub(super) fn retry_hint(&self, namespace: Option<&str>) -> RetryHint {
+    pub(crate) fn retry_hint(&self, namespace: Option<&str>) -> RetryHint {
         match self {
             Self::Handler(error) | Self::Finalizer(error) => error::retry_hint(&**error, namespace),
             // The same bytes will not decode next time either.
@@ -55,7 +65,7 @@ impl Failure {
 
     /// The missing permission, if a request was forbidden because of a missing
     /// rule: the same value for all objects that lack it.
-    pub(super) fn missing_permission(&self) -> Option<u64> {
+    pub(crate) fn missing_permission(&self) -> Option<u64> {
         let (Self::Handler(error) | Self::Finalizer(error)) = self else { return None };
         let refusal = ApiStatus::behind(&**error).filter(|refusal| refusal.cause == Cause::MissingRule)?;
         let mut hasher = DefaultHasher::new();
@@ -64,14 +74,14 @@ impl Failure {
     }
 
     /// Whether a request was refused because this namespace, that of the object, is being deleted.
-    pub(super) fn is_of_terminating_namespace(&self, namespace: Option<&str>) -> bool {
+    pub(crate) fn is_of_terminating_namespace(&self, namespace: Option<&str>) -> bool {
         let (Self::Handler(error) | Self::Finalizer(error)) = self else { return false };
         let refusal = ApiStatus::behind(&**error).filter(|refusal| refusal.cause == Cause::NamespaceTerminating);
         refusal.zip(namespace).is_some_and(|(refusal, namespace)| refusal.is_about(namespace))
     }
 
     /// Whether an object had changed since it was read: the next call sees what it is now.
-    pub(super) fn is_conflict(&self) -> bool {
+    pub(crate) fn is_conflict(&self) -> bool {
         let (Self::Handler(error) | Self::Finalizer(error)) = self else { return false };
         if error::retry_hint(&**error, None) != RetryHint::Backoff {
             return false;
@@ -84,13 +94,13 @@ impl Failure {
     }
 
     /// The failure of a call of this function, for the log and the status page.
-    pub(super) fn of(&self, part: Part) -> String {
+    pub(crate) fn of(&self, part: Part) -> String {
         self.published(part, FailureEvents::Full)
     }
 
     /// The failure of a call of this function, for the Event about it: everyone who may
     /// view the object can read it.
-    pub(super) fn published(&self, part: Part, detail: FailureEvents) -> String {
+    pub(crate) fn published(&self, part: Part, detail: FailureEvents) -> String {
         match self {
             Self::Handler(error) => match published(error, detail) {
                 Some(error) => format!("{part} failed: {error}"),
@@ -135,21 +145,5 @@ impl fmt::Display for Part {
             Self::Cleanup => "`cleanup`",
             Self::Deleted => "`deleted`",
         })
-    }
-}
-
-/// The result of a call's task. A task that was aborted failed for the reason that
-/// it was aborted for. A result after the timeout is ignored, even a success.
-pub(super) fn ended_as(ended: Result<TaskResult, TaskError>, aborted: Failure) -> Ended {
-    match ended {
-        Ok(Err(panic)) => Err(Failure::Panic(panic)),
-        Ok(Ok(_)) if matches!(aborted, Failure::Timeout(_)) => Err(aborted),
-        Ok(Ok(Ok(called))) => Ok(called),
-        Ok(Ok(Err(CallError::Handler(error)))) => Err(Failure::Handler(error)),
-        Ok(Ok(Err(CallError::Finalizer(error)))) => Err(Failure::Finalizer(error)),
-        Ok(Ok(Err(CallError::Decode(error)))) => Err(Failure::Decode(error)),
-        // It panicked while it was dropped.
-        Err(TaskError::Panicked(panic)) => Err(Failure::Panic(Panic::elsewhere(&*panic))),
-        Err(TaskError::Aborted) => Err(aborted),
     }
 }

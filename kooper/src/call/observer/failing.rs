@@ -1,29 +1,24 @@
-//! The keys whose last call failed, for `/readyz` and for the log of their recovery.
+//! The keys whose last call failed, for the status page and for the log of their recovery.
 
 use parking_lot::{Mutex, MutexGuard};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::metrics::health::Probe;
 use crate::metrics::held::{Held, drop_aside};
 use crate::object::key::ObjectKey;
 
 /// The keys of one controller that have failed since their last success.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Failing {
-    controller: Arc<str>,
     state: Mutex<FailingKeys>,
 }
 
 #[derive(Debug, Default)]
 struct FailingKeys {
     keys: BTreeMap<ObjectKey, Failures>,
-    /// The keys whose object could not be decoded in the last call.
-    undecodable: BTreeSet<ObjectKey>,
     /// The last errors of the keys, as long as there is room.
     errors: Errors,
 }
@@ -72,6 +67,9 @@ pub(crate) struct Failures {
     same: SameError,
     /// When the last line was logged.
     logged: Instant,
+    /// Whether the last error is logged: it is another one than before, or the last line
+    /// is old.
+    pub(super) is_logged: bool,
     /// The last Event about them.
     reported: Option<Reported>,
     /// Whether the key is not retried.
@@ -93,14 +91,6 @@ pub(super) struct SameError {
     error: u64,
     pub(super) calls: u32,
     since: Instant,
-}
-
-/// An error that has just been noted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Noted {
-    pub(super) failures: Failures,
-    /// Whether it is logged: it is another error than before, or the last line is old.
-    pub(super) is_logged: bool,
 }
 
 /// A key that keeps failing with the same error is logged again after this time.
@@ -144,16 +134,13 @@ impl SameError {
 }
 
 impl Failing {
-    pub(crate) fn new(controller: Arc<str>) -> Self {
-        Self { controller, state: Mutex::default() }
-    }
-
     /// Notes a failed call, and the text of its error.
-    pub(super) fn note(&self, key: &ObjectKey, error: &str, undecodable: bool) -> Noted {
+    pub(super) fn note(&self, key: &ObjectKey, error: &str) {
         let (now, text, error) = (Instant::now(), error, hash(error));
         let mut state = self.lock();
         let same = SameError { error, calls: 0, since: now };
-        let first = Failures { calls: 0, since: now, same, logged: now, reported: None, gave_up: false };
+        let first =
+            Failures { calls: 0, since: now, same, logged: now, is_logged: true, reported: None, gave_up: false };
         let failures = state.keys.entry(key.clone()).or_insert(first);
         failures.calls = failures.calls.saturating_add(1);
         let is_other = failures.calls == 1 || failures.same.error != error;
@@ -161,20 +148,18 @@ impl Failing {
             failures.same = same;
         }
         failures.same.calls = failures.same.calls.saturating_add(1);
-        let is_logged = failures.same.calls == 1 || now.saturating_duration_since(failures.logged) >= REMIND;
-        if is_logged {
+        failures.is_logged = failures.same.calls == 1 || now.saturating_duration_since(failures.logged) >= REMIND;
+        if failures.is_logged {
             failures.logged = now;
         }
-        let noted = Noted { failures: *failures, is_logged };
         if is_other {
             state.errors.keep(key, text);
         }
-        if undecodable {
-            state.undecodable.insert(key.clone());
-        } else {
-            state.undecodable.remove(key);
-        }
-        noted
+    }
+
+    /// The failures of a key, unless its next call has succeeded meanwhile.
+    pub(super) fn get(&self, key: &ObjectKey) -> Option<Failures> {
+        self.lock().keys.get(key).copied()
     }
 
     /// Notes whether a key is retried. Returns whether it was until now, and is not any
@@ -196,15 +181,14 @@ impl Failing {
 
     /// Forgets a key that succeeded, or whose object was removed or is not handled.
     /// Returns its failures.
-    pub(crate) fn forget(&self, key: &ObjectKey) -> Option<Failures> {
+    pub(super) fn forget(&self, key: &ObjectKey) -> Option<Failures> {
         let mut state = self.lock();
-        state.undecodable.remove(key);
         state.errors.forget(key);
         state.keys.remove(key)
     }
 
     /// Forgets all keys, because another replica leads.
-    pub(crate) fn clear(&self) {
+    pub(super) fn clear(&self) {
         let before = std::mem::take(&mut *self.lock());
         drop_aside(before);
     }
@@ -231,12 +215,6 @@ impl Failing {
         Some((error.to_owned(), calls))
     }
 
-    /// Whether the key's object did not decode in the last call. Any change may
-    /// fix it.
-    pub(crate) fn is_undecodable(&self, key: &ObjectKey) -> bool {
-        self.lock().undecodable.contains(key)
-    }
-
     fn lock(&self) -> Held<MutexGuard<'_, FailingKeys>> {
         Held::new(self.state.lock())
     }
@@ -248,25 +226,6 @@ fn hash(text: &str) -> u64 {
     hasher.finish()
 }
 
-impl Probe for Failing {
-    fn name(&self) -> String {
-        format!("{}: objects", self.controller)
-    }
-
-    fn ready(&self) -> Result<Option<String>, String> {
-        let (name, state) = (&self.controller, self.lock());
-        let Some(key) = state.undecodable.first() else { return Ok(None) };
-        Ok(Some(match state.undecodable.len() {
-            1 => format!("{name}: the object {key} does not decode as the controller's type, and is not handled"),
-            all => {
-                format!(
-                    "{name}: {all} objects do not decode as the controller's type, and are not handled, such as {key}"
-                )
-            }
-        }))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -275,37 +234,13 @@ mod tests {
         ObjectKey::namespaced("shop", name)
     }
 
-    #[test]
-    fn objects_that_do_not_decode_are_reported_until_they_do() {
-        let failing = Failing::new("shoes".into());
-        let remark = || failing.ready().unwrap().unwrap_or_default();
-        assert_eq!((remark(), failing.keys()), (String::new(), 0));
-        failing.note(&key("a"), "unfit", true);
-        failing.note(&key("a"), "unfit", true);
-        failing.note(&key("fails"), "shut", false);
-        assert!(remark().contains("the object shop/a"), "{}", remark());
-        failing.note(&key("b"), "unfit", true);
-        assert!(remark().contains("2 objects") && remark().contains("shop/a"), "{}", remark());
-        assert!(failing.is_undecodable(&key("a")) && !failing.is_undecodable(&key("fails")));
-        assert_eq!(failing.keys(), 3, "each key counts once");
-        failing.forget(&key("a"));
-        failing.forget(&key("a"));
-        assert_eq!(failing.keys(), 2);
-        // It decodes now, and fails for another reason.
-        failing.note(&key("b"), "shut", false);
-        assert_eq!(remark(), "");
-        failing.note(&key("c"), "unfit", true);
-        failing.clear();
-        assert_eq!((remark(), failing.keys()), (String::new(), 0));
-    }
-
     #[tokio::test(start_paused = true)]
     async fn a_recovered_key_returns_the_number_and_the_duration_of_its_failures() {
-        let failing = Failing::new("shoes".into());
+        let failing = Failing::default();
         assert_eq!(failing.forget(&key("a")), None);
-        failing.note(&key("a"), "shut", false);
+        failing.note(&key("a"), "shut");
         tokio::time::advance(Duration::from_secs(90)).await;
-        failing.note(&key("a"), "unfit", true);
+        failing.note(&key("a"), "unfit");
         let failures = failing.forget(&key("a")).unwrap();
         assert_eq!((failures.calls, failures.lasted()), (2, Duration::from_secs(90)));
         assert_eq!(failing.forget(&key("a")), None, "it is reported once");
@@ -313,10 +248,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_repeated_error_is_logged_again_after_some_time_and_another_one_at_once() {
-        let failing = Failing::new("shoes".into());
+        let failing = Failing::default();
         let note = |error: &str| {
-            let Noted { failures, is_logged } = failing.note(&key("a"), error, false);
-            (is_logged, failures.same().calls, failures.same().lasted())
+            failing.note(&key("a"), error);
+            let failures = failing.get(&key("a")).unwrap();
+            (failures.is_logged, failures.same().calls, failures.same().lasted())
         };
         let second = Duration::from_secs(1);
         assert_eq!(note("shut"), (true, 1, Duration::ZERO));
@@ -335,8 +271,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_event_is_out_of_date_after_some_time_or_if_the_next_call_is_later() {
-        let (failing, second) = (Failing::new("shoes".into()), Duration::from_secs(1));
-        let note = || failing.note(&key("a"), "shut", false).failures;
+        let (failing, second) = (Failing::default(), Duration::from_secs(1));
+        let note = || {
+            failing.note(&key("a"), "shut");
+            failing.get(&key("a")).unwrap()
+        };
         assert!(note().is_outdated(None) && !note().is_reported());
         failing.reported(&key("a"), Some(2 * second));
         tokio::time::advance(2 * second).await;
@@ -348,17 +287,17 @@ mod tests {
 
     #[test]
     fn the_last_error_of_each_key_is_kept_as_long_as_there_is_room() {
-        let failing = Failing::new("shoes".into());
+        let failing = Failing::default();
         assert_eq!(failing.last_error(&key("a")), None);
-        failing.note(&key("a"), "shut", false);
-        failing.note(&key("a"), "shut", false);
+        failing.note(&key("a"), "shut");
+        failing.note(&key("a"), "shut");
         assert_eq!(failing.last_error(&key("a")), Some(("shut".to_owned(), 2)));
-        failing.note(&key("a"), &"é".repeat(LONGEST + 1), false);
+        failing.note(&key("a"), &"é".repeat(LONGEST + 1));
         assert_eq!(failing.last_error(&key("a")), Some(("é".repeat(LONGEST) + "…", 3)));
-        failing.note(&key("a"), &"é".repeat(LONGEST), false);
+        failing.note(&key("a"), &"é".repeat(LONGEST));
         assert_eq!(failing.last_error(&key("a")), Some(("é".repeat(LONGEST), 4)));
         for number in 0..5_000 {
-            failing.note(&key(&number.to_string()), &"long ".repeat(200), false);
+            failing.note(&key(&number.to_string()), &"long ".repeat(200));
         }
         let bytes = |failing: &Failing| failing.lock().errors.bytes;
         assert!((ROOM - 700..=ROOM).contains(&bytes(&failing)), "{}", bytes(&failing));
@@ -367,7 +306,7 @@ mod tests {
         assert!(
             failing.last_error(&key("4999")).is_some_and(|(error, calls)| error.starts_with("the log") && calls == 1)
         );
-        failing.note(&key("4999"), "short", false);
+        failing.note(&key("4999"), "short");
         failing.forget(&key("a"));
         assert_eq!(failing.last_error(&key("a")), None);
         for number in 0..5_000 {
@@ -378,9 +317,9 @@ mod tests {
 
     #[test]
     fn a_key_gives_up_once() {
-        let failing = Failing::new("shoes".into());
+        let failing = Failing::default();
         assert!(!failing.gives_up(&key("a"), false), "it does not fail");
-        failing.note(&key("a"), "shut", false);
+        failing.note(&key("a"), "shut");
         let gives_up = |retried| failing.gives_up(&key("a"), retried);
         assert_eq!([true, false, false, true, false].map(gives_up), [false, true, false, false, true]);
     }

@@ -1,0 +1,98 @@
+//! Observers of the calls of a controller: its metrics, its log, its Events about failures.
+//!
+//! They change nothing. What a call means for its key is decided before they are told.
+
+mod failing;
+mod metrics;
+mod reporter;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::call::attempt::{Attempt, Failure};
+use crate::error::RetryHint;
+use crate::object::key::ObjectKey;
+use crate::queue::{Item, Returned};
+
+pub(crate) use failing::Failing;
+pub(crate) use metrics::CallMetrics;
+pub(crate) use reporter::Reporter;
+
+/// Is told what becomes of the keys that workers take from the queue.
+pub(crate) trait CallObserver: Send + Sync {
+    /// A worker has taken a key.
+    fn taken(&self, _: &Item) {}
+
+    /// A call has ended. Its key is still locked: no other call of it has begun.
+    fn ended(&self, _: &EndedCall<'_>) {}
+
+    /// The key of an ended call was returned to the queue. The next call of it may have begun.
+    fn returned(&self, _: &EndedCall<'_>, _: Returned) {}
+
+    /// The object of a key is gone, which took this time to find out.
+    fn gone(&self, _: &ObjectKey, _took: Duration) {}
+
+    /// The object of a key has left the selector and keeps the finalizer.
+    fn abandoned(&self, _: &ObjectKey) {}
+
+    /// Nothing is called for the object of a key any more.
+    fn ignored(&self, _: &ObjectKey) {}
+
+    /// Another replica leads, and handles all keys.
+    fn term_ended(&self) {}
+}
+
+/// A call that has ended.
+#[derive(Debug)]
+pub(crate) struct EndedCall<'a> {
+    pub(crate) attempt: &'a Attempt,
+    pub(crate) outcome: Outcome<'a>,
+    pub(crate) took: Duration,
+}
+
+/// How a call ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Outcome<'a> {
+    /// It succeeded, and may have requested a requeue after a delay.
+    Success(Option<Duration>),
+    /// It failed, without a consequence: it was the last call for an object that is
+    /// being deleted.
+    Deleted(&'a Failure),
+    /// An object had changed since it was read; the call is repeated at once.
+    Conflict(&'a Failure),
+    /// It failed, and is retried like this.
+    Failure(&'a Failure, RetryHint),
+}
+
+/// All observers of a controller's calls, told one after the other.
+pub(crate) struct Observers(pub(crate) Vec<Arc<dyn CallObserver>>);
+
+impl CallObserver for Observers {
+    fn taken(&self, item: &Item) {
+        self.0.iter().for_each(|one| one.taken(item));
+    }
+
+    fn ended(&self, call: &EndedCall<'_>) {
+        self.0.iter().for_each(|one| one.ended(call));
+    }
+
+    fn returned(&self, call: &EndedCall<'_>, returned: Returned) {
+        self.0.iter().for_each(|one| one.returned(call, returned));
+    }
+
+    fn gone(&self, key: &ObjectKey, took: Duration) {
+        self.0.iter().for_each(|one| one.gone(key, took));
+    }
+
+    fn abandoned(&self, key: &ObjectKey) {
+        self.0.iter().for_each(|one| one.abandoned(key));
+    }
+
+    fn ignored(&self, key: &ObjectKey) {
+        self.0.iter().for_each(|one| one.ignored(key));
+    }
+
+    fn term_ended(&self) {
+        self.0.iter().for_each(|one| one.term_ended());
+    }
+}

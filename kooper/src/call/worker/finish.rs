@@ -1,0 +1,110 @@
+//! The end of a call: what it means for the key, which goes back to the queue.
+
+use tokio::time::Instant;
+
+use super::{CallResult, Called, Workers};
+use crate::call::attempt::{Attempt, Failure, Part};
+use crate::call::handler::CallError;
+use crate::call::observer::{EndedCall, Outcome};
+use crate::error::RetryHint;
+use crate::error::panicking::Panic;
+use crate::executor::TaskError;
+use crate::object::key::ObjectKey;
+use crate::queue::{Completion, Ticket};
+
+pub(super) type Ended = Result<Called, Failure>;
+
+/// The result of a call's task.
+pub(super) type TaskResult = Result<CallResult, Panic>;
+
+/// The result of a call's task. A task that was aborted failed for the reason that
+/// it was aborted for. A result after the timeout is ignored, even a success.
+pub(super) fn ended_as(ended: Result<TaskResult, TaskError>, aborted: Failure) -> Ended {
+    match ended {
+        Ok(Err(panic)) => Err(Failure::Panic(panic)),
+        Ok(Ok(_)) if matches!(aborted, Failure::Timeout(_)) => Err(aborted),
+        Ok(Ok(Ok(called))) => Ok(called),
+        Ok(Ok(Err(CallError::Handler(error)))) => Err(Failure::Handler(error)),
+        Ok(Ok(Err(CallError::Finalizer(error)))) => Err(Failure::Finalizer(error)),
+        Ok(Ok(Err(CallError::Decode(error)))) => Err(Failure::Decode(error)),
+        // It panicked while it was dropped.
+        Err(TaskError::Panicked(panic)) => Err(Failure::Panic(Panic::elsewhere(&*panic))),
+        Err(TaskError::Aborted) => Err(aborted),
+    }
+}
+
+impl Workers {
+    /// Gives the key of a call back, and tells the observers how the call ended.
+    pub(super) fn finish(&self, attempt: &Attempt, ended: &Ended) {
+        let key = &attempt.key;
+        let outcome = match ended {
+            Ok(Called::Gone) => return self.gone(key, attempt.ticket, attempt.started),
+            Ok(Called::Abandoned) => {
+                self.observer.abandoned(key);
+                return self.gone(key, attempt.ticket, attempt.started);
+            }
+            Ok(Called::Unwanted) => {
+                self.observer.ignored(key);
+                self.give_back(key, attempt.ticket, Completion::Skipped);
+                return;
+            }
+            Ok(Called::Done(action)) => Outcome::Success(action.delay()),
+            Err(failure) if self.ends_with_deletion(attempt, failure) => Outcome::Deleted(failure),
+            Err(failure) if self.is_repeated(attempt, failure) => Outcome::Conflict(failure),
+            Err(failure) => Outcome::Failure(failure, failure.retry_hint(key.namespace())),
+        };
+        match outcome {
+            Outcome::Success(_) | Outcome::Deleted(_) => self.admission.ended(key, Ok(())),
+            Outcome::Conflict(_) => {}
+            Outcome::Failure(failure, _) => self.admission.ended(key, Err(&failure.of(attempt.part))),
+        }
+        let call = EndedCall { attempt, outcome, took: attempt.started.elapsed() };
+        self.observer.ended(&call);
+        let returned = self.give_back(key, attempt.ticket, completion(outcome));
+        self.observer.returned(&call, returned);
+    }
+
+    /// Whether a failed call was the last one for its object, which is being deleted or
+    /// was deleted meanwhile. Its failure has no consequence then: a cleanup has a call
+    /// of its own, and an object of the same name, too.
+    fn ends_with_deletion(&self, attempt: &Attempt, failure: &Failure) -> bool {
+        if matches!(failure, Failure::Stopped) {
+            return false;
+        }
+        let object =
+            self.controller.own.get(&attempt.key).or_else(|| self.functions.unselected()?.all.get(&attempt.key));
+        let Some(object) = object.filter(|object| object.uid() == &*attempt.uid) else { return true };
+        let goes = || object.is_terminating() || failure.is_of_terminating_namespace(attempt.key.namespace());
+        attempt.part == Part::Handler && !self.functions.while_deleting && goes()
+    }
+
+    /// Whether a call met a conflict and is repeated at once.
+    fn is_repeated(&self, attempt: &Attempt, failure: &Failure) -> bool {
+        self.admission.repeats() && failure.is_conflict() && self.controller.queue.repeats(attempt.ticket)
+    }
+
+    /// Gives back a key without an object.
+    pub(super) fn gone(&self, key: &ObjectKey, ticket: Ticket, started: Instant) {
+        self.observer.gone(key, started.elapsed());
+        if let Some(unremoved) = &self.functions.unremoved {
+            unremoved.forget(key);
+        }
+        self.controller.forget_owner(key);
+        self.give_back(key, ticket, Completion::Gone);
+    }
+}
+
+/// What the queue does with the key of an ended call.
+fn completion(outcome: Outcome<'_>) -> Completion {
+    match outcome {
+        Outcome::Success(requeue) => Completion::Success(requeue),
+        Outcome::Deleted(_) => Completion::Success(None),
+        Outcome::Conflict(_) => Completion::Conflict,
+        Outcome::Failure(failure, RetryHint::Backoff) => {
+            failure.missing_permission().map_or(Completion::Failure, Completion::Forbidden)
+        }
+        Outcome::Failure(_, RetryHint::After(delay)) => Completion::FailureAfter(delay),
+        Outcome::Failure(_, RetryHint::Pause(delay)) => Completion::Paused(delay),
+        Outcome::Failure(_, RetryHint::Never) => Completion::FailureForGood,
+    }
+}
