@@ -123,6 +123,8 @@ pub use object::duration::{DurationError, GoDuration};
 pub use object::key::ObjectKey;
 pub use object::kind::{Kind, Namespaced};
 pub use object::sections::Changed;
+#[cfg(feature = "cli")]
+pub use program::cli::app::App;
 pub use program::http;
 pub use queue::reason::{Reason, Reasons};
 pub use tokio_util::sync::CancellationToken;

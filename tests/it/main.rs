@@ -36,6 +36,7 @@ mod watch {
 }
 
 mod program {
+    mod assembled;
     mod charts;
     mod check_as;
     mod crd_commands;

@@ -1,15 +1,16 @@
 //! The command-line program of every generated `main`.
 
+pub(crate) mod app;
 mod args;
 mod chart;
 mod check;
 mod connect;
-mod controllers;
 #[cfg(feature = "apiserver")]
 mod dev;
 mod diff;
 mod document;
 mod dry_run;
+mod invocation;
 mod listeners;
 mod logging;
 mod manifests;
@@ -28,7 +29,9 @@ use std::process::ExitCode;
 use crate::error::BoxError;
 use crate::error::chain;
 use crate::program::{Declared, Program};
+use app::App;
 use args::{OwnSettings, ProgramInfo, Task};
+use invocation::Invocation;
 
 /// The exit code if the program cannot start, or its controllers ended.
 const FAILED: u8 = 1;
@@ -36,7 +39,7 @@ const FAILED: u8 = 1;
 /// The exit code where the command cannot be run as it is written.
 const INVALID: u8 = 2;
 
-/// Reads flags and environment, runs the command and returns the exit code.
+/// Runs the program of a generated `main`.
 ///
 /// `doc` has the lines of the program's doc comment. Every entry of `settings` adds
 /// the type of its settings, and of `controllers` the controllers of one definition.
@@ -47,7 +50,16 @@ pub fn main(
     settings: &[fn(&mut Declared)],
     controllers: &[fn(&mut Program)],
 ) -> ExitCode {
-    let own = match own(settings) {
+    let mut app = App::new(program, version);
+    app.about = doc.iter().map(|line| (*line).to_owned()).collect();
+    settings.iter().for_each(|declare| declare(&mut app.declared));
+    controllers.iter().fold(app, |app, define| app.defined(*define)).run()
+}
+
+/// Reads flags and environment, runs the command and returns the exit code.
+fn run_command(app: &App) -> ExitCode {
+    let program = app.name;
+    let own = match own(&app.declared) {
         Ok(own) => own,
         Err(error) => {
             logging::print(&format!("{program} cannot start: {error}"));
@@ -56,7 +68,8 @@ pub fn main(
             return ExitCode::from(if is_diff { INVALID } else { FAILED });
         }
     };
-    let described = ProgramInfo { name: program, version, doc, own: own.as_ref() };
+    let doc: Vec<&str> = app.about.iter().map(String::as_str).collect();
+    let described = ProgramInfo { name: program, version: app.version, doc: &doc, own: own.as_ref() };
     let (task, settings) = match args::parse(&described, std::env::args_os(), |name| std::env::var_os(name)) {
         Ok(parsed) => parsed,
         Err(error) => {
@@ -74,7 +87,7 @@ pub fn main(
         return ExitCode::from(INVALID);
     }
     #[cfg(feature = "otel")]
-    let traces = match traces_of(task, program, version) {
+    let traces = match traces_of(task, program, app.version) {
         Ok(traces) => traces,
         Err(error) => {
             logging::print(&format!("error: {}", chain(&error)));
@@ -85,9 +98,11 @@ pub fn main(
     let spans = traces.as_ref().map(|traces| traces.layer(settings.log_level.clone()));
     #[cfg(not(feature = "otel"))]
     let spans = None;
-    logging::start(settings.log_format, settings.log_level.clone(), spans);
-    if let Some(problem) = &settings.rust_log {
-        tracing::warn!("RUST_LOG is not used: {problem}");
+    if !app.has_subscriber {
+        logging::start(settings.log_format, settings.log_level.clone(), spans);
+        if let Some(problem) = &settings.rust_log {
+            tracing::warn!("RUST_LOG is not used: {problem}");
+        }
     }
     panics::print_once();
     let what = match task {
@@ -101,21 +116,23 @@ pub fn main(
         Task::Dashboard => "dashboard failed",
         Task::Alerts => "alerts failed",
     };
+    let dry_run = settings.dry_run;
+    let invocation = Invocation { app, settings };
     let ended = match task {
-        Task::Run if settings.dry_run => dry_run::dry_run(program, version, controllers, &settings),
-        Task::Run => run::run(program, version, controllers, &settings),
+        Task::Run if dry_run => dry_run::dry_run(&invocation),
+        Task::Run => run::run(&invocation),
         #[cfg(feature = "apiserver")]
-        Task::Dev => dev::dev(program, version, controllers, settings),
+        Task::Dev => dev::dev(invocation),
         #[cfg(not(feature = "apiserver"))]
         Task::Dev => Ok(ExitCode::from(INVALID)),
-        Task::Crd => print::crd(program, version, controllers, &settings),
-        Task::Rbac => print::rbac(program, controllers, &settings),
-        Task::Manifests => manifests::manifests(program, version, controllers, &settings),
-        Task::Uninstall => uninstall::uninstall(program, version, controllers, settings),
-        Task::Diff => diff::diff(program, version, controllers, &settings),
-        Task::Check => check::check(program, version, controllers, &settings),
-        Task::Dashboard => monitoring::dashboard(program, controllers, &settings),
-        Task::Alerts => monitoring::alerts(program, controllers, &settings),
+        Task::Crd => print::crd(&invocation),
+        Task::Rbac => print::rbac(&invocation),
+        Task::Manifests => manifests::manifests(&invocation),
+        Task::Uninstall => uninstall::uninstall(invocation),
+        Task::Diff => diff::diff(&invocation),
+        Task::Check => check::check(&invocation),
+        Task::Dashboard => monitoring::dashboard(&invocation),
+        Task::Alerts => monitoring::alerts(&invocation),
     };
     let code = ended.unwrap_or_else(|error| {
         let error = chain(&*error);
@@ -135,11 +152,7 @@ pub fn main(
 }
 
 /// The program's own settings, if it has some.
-fn own(settings: &[fn(&mut Declared)]) -> Result<Option<OwnSettings>, BoxError> {
-    let mut declared = Declared::default();
-    for declare in settings {
-        declare(&mut declared);
-    }
+fn own(declared: &Declared) -> Result<Option<OwnSettings>, BoxError> {
     Ok(declared.only()?.map(OwnSettings::new).transpose()?)
 }
 

@@ -9,42 +9,40 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use super::args::Settings;
-use super::controllers::controllers;
+use super::invocation::Invocation;
 use super::print::place;
 use crate::controller::Controller;
 use crate::error::BoxError;
-use crate::program::Program;
 use crate::program::manifests::template::{expression, inline, render};
 use crate::program::manifests::{self, Choices, INSTALLATION, Part, Ports, Volumes, Workload};
 use crate::program::rbac;
 
 /// The files of the chart: paths and texts.
 pub(super) fn files(
-    program: &str,
-    version: &str,
-    definitions: &[fn(&mut Program)],
-    settings: &Settings,
+    invocation: &Invocation<'_>,
     choices: &Choices,
     crds: &[CustomResourceDefinition],
 ) -> Result<Vec<(String, String)>, BoxError> {
     // What the values set is not known.
+    let settings = &invocation.settings;
     let plain = Settings { own: settings.own.clone(), ..Settings::default() };
-    let builtin = controllers(definitions, &plain)?;
-    let name = settings.installation(program).program;
+    let plain = invocation.with(plain);
+    let builtin = plain.controllers()?;
+    let name = invocation.installation().program;
     let elected = manifests::unelected(&builtin).is_none();
     let workload = workload(&name, &builtin);
     let mut files = vec![
-        ("Chart.yaml", chart(&name, version)?),
+        ("Chart.yaml", chart(&name, invocation.app.version)?),
         (
             "values.yaml",
-            values::yaml(settings, choices, &choices.settings_secret(&place(program, settings)), !crds.is_empty())?,
+            values::yaml(settings, choices, &choices.settings_secret(&place(invocation)), !crds.is_empty())?,
         ),
         (
             "values.schema.json",
             serde_json::to_string_pretty(&values::schema(!crds.is_empty(), &settings.own.flags))? + "\n",
         ),
         ("templates/_settings.tpl", named(SETTINGS, &name, elected, settings)),
-        ("templates/_roles.tpl", roles::named(&name, definitions, &plain)?),
+        ("templates/_roles.tpl", roles::named(&name, &plain)?),
         ("templates/roles.yaml", roles::own(&name)),
         ("templates/program.yaml", documents(&name, &workload)?),
         ("templates/metrics-reader.yaml", metrics_reader(&name)?),

@@ -23,7 +23,7 @@ use tokio::time::timeout;
 use super::FAILED;
 use super::args::Settings;
 use super::connect::{self, Connection};
-use super::controllers::{controllers, lease_namespace};
+use super::invocation::{Invocation, lease_namespace};
 use super::preflight::{self, TIMEOUT};
 use crate::controller::Controller;
 use crate::controller::crd::{Advice, InstallError, InstallPlan, Installer, is_established, lacking, older};
@@ -31,7 +31,6 @@ use crate::controller::review::{may, own_namespace};
 use crate::error::{BoxError, chain};
 use crate::metrics::Prometheus;
 use crate::object::kind::KindInfo;
-use crate::program::Program;
 use crate::program::rbac::{self, Grant, Grants, Place};
 use unremoved::Unremoved;
 
@@ -42,20 +41,17 @@ const AT_A_TIME: usize = 8;
 const NAMED: usize = 10;
 
 /// Prints a line for each check; exits with 1 if one of them failed.
-pub(crate) fn check(
-    program: &str,
-    version: &str,
-    definitions: &[fn(&mut Program)],
-    settings: &Settings,
-) -> Result<ExitCode, BoxError> {
-    let mut settings = settings.clone();
+pub(crate) fn check(invocation: &Invocation<'_>) -> Result<ExitCode, BoxError> {
+    let (program, version) = (invocation.app.name, invocation.app.version);
+    let mut settings = invocation.settings.clone();
     if let Some(account) = &settings.impersonated {
         // The program runs in the namespace of its account.
         let namespace = account.split(':').nth(2).map(ToOwned::to_owned);
         settings.lease_namespace = settings.lease_namespace.or(namespace);
     }
-    let settings = &settings;
-    let controllers = controllers(definitions, settings)?;
+    let invocation = &invocation.with(settings);
+    let settings = &invocation.settings;
+    let controllers = invocation.controllers()?;
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let metrics = Prometheus::new(&Registry::new())?;
     let failed = runtime.block_on(async {

@@ -21,17 +21,16 @@ use serde_json::{Value, json};
 use tokio::runtime::Builder;
 use tracing::subscriber::{NoSubscriber, set_default};
 
-use super::args::{Listen, Settings};
+use super::args::Listen;
 use super::connect::{self, Connection};
-use super::controllers;
 use super::document::{self, Document};
+use super::invocation::Invocation;
 use super::listeners::Listeners;
 use super::run::{Run, Supervisor};
 use crate::cluster::Simulation;
 use crate::controller::Controller;
 use crate::controller::crd::{annotated, merged};
 use crate::error::BoxError;
-use crate::program::Program;
 use crate::program::http::{ListenError, Listener};
 use crate::program::rbac::Place;
 use folder::Folder;
@@ -46,13 +45,10 @@ const MOST_PORTS: u16 = 100;
 
 /// Runs the controllers on an embedded API server until a signal arrives. The server has their CRDs, some objects, and
 /// their service account with its permissions.
-pub(super) fn dev(
-    program: &str,
-    version: &str,
-    definitions: &[fn(&mut Program)],
-    mut settings: Settings,
-) -> Result<ExitCode, BoxError> {
-    let installation = settings.installation(program);
+pub(super) fn dev(mut invocation: Invocation<'_>) -> Result<ExitCode, BoxError> {
+    let (program, version) = (invocation.app.name, invocation.app.version);
+    let installation = invocation.installation();
+    let settings = &mut invocation.settings;
     let name = installation.to_string();
     if settings.clean {
         return clean(&name);
@@ -61,7 +57,8 @@ pub(super) fn dev(
     settings.port.map(server::check).transpose()?;
     let has_status_page = *settings.status_page.get_or_insert(settings.listen != Listen::Off);
     let lease_namespace = settings.lease_namespace.get_or_insert_with(|| NAMESPACE.to_owned()).clone();
-    let controllers = controllers::controllers(definitions, &settings)?;
+    let (invocation, settings) = (&invocation, &invocation.settings);
+    let controllers = invocation.controllers()?;
     // Report errors in files before anything starts.
     let files = document::read(&settings.files)?;
     let mut notes = Vec::new();
@@ -87,7 +84,7 @@ pub(super) fn dev(
     let reviews_tokens = settings.reviews_tokens();
     let place = Place { installation, namespace: NAMESPACE.to_owned(), lease_namespace, reviews_tokens };
     let identity = Identity::new(&controllers, &place);
-    let run = Run::new(program, version, &settings)?;
+    let run = Run::new(invocation)?;
     let prepared = run.runtime.block_on(async {
         let client = server.client();
         prepare(&client, (&place.installation.program, version), &controllers, &identity).await?;
@@ -105,7 +102,7 @@ pub(super) fn dev(
     // After the objects: a file that the server refuses is the user's own, and is reported before a port that is taken.
     let (mut of_main, mut of_probes) = (Vec::new(), Vec::new());
     let listeners = Listeners::bind_by(
-        &settings,
+        settings,
         |address| listen(address, Listener::DEFAULT.port(), "metrics", &mut of_main),
         |address| listen(address, Listener::DEFAULT_PROBES.port(), "probes", &mut of_probes),
     )?;

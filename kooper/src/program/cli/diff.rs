@@ -7,12 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
-use super::args::Settings;
 use super::document;
 use super::dry_run::DryRunProgram;
+use super::invocation::Invocation;
 use crate::error::BoxError;
 use crate::object::key::ObjectKey;
-use crate::program::Program;
 use seed::{Seed, SeedError};
 
 /// The exit code of an error: 1 is that of a difference, as with kubectl.
@@ -23,17 +22,13 @@ const DIFFERS: u8 = 1;
 
 /// Prints the differences between the objects before and after one pass. The pass
 /// begins with the objects of the files, applied to what the cluster has.
-pub(crate) fn diff(
-    program: &str,
-    version: &str,
-    definitions: &[fn(&mut Program)],
-    settings: &Settings,
-) -> Result<ExitCode, BoxError> {
+pub(crate) fn diff(invocation: &Invocation<'_>) -> Result<ExitCode, BoxError> {
+    let settings = &invocation.settings;
     let documents = document::read(&settings.files)?;
     if documents.is_empty() {
         return Err(SeedError::Empty.into());
     }
-    let rehearsed = DryRunProgram::connect(program, version, definitions, settings)?;
+    let rehearsed = DryRunProgram::connect(invocation)?;
     let namespace = rehearsed.connection.client.default_namespace().to_owned();
     let seeds = documents.iter().map(|document| Seed::new(document, &rehearsed.controllers, &namespace));
     let seeds = seeds.collect::<Result<Vec<_>, _>>()?;

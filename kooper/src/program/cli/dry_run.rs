@@ -13,9 +13,8 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::FAILED;
-use super::args::Settings;
 use super::connect::{self, Connection};
-use super::controllers::controllers;
+use super::invocation::Invocation;
 use super::preflight::{self, TIMEOUT};
 use super::run::{GRACE, operator};
 use super::signals::Signals;
@@ -26,7 +25,6 @@ use crate::error::BoxError;
 use crate::metrics::Prometheus;
 use crate::metrics::health::Health;
 use crate::object::key::ObjectKey;
-use crate::program::Program;
 
 /// Why there is no result.
 #[derive(Debug, thiserror::Error)]
@@ -41,13 +39,9 @@ enum DryRunError {
 
 /// Handles each object once and prints what would be written. Exits with 1 if a call
 /// failed, or something could not be tried.
-pub(crate) fn dry_run(
-    program: &str,
-    version: &str,
-    definitions: &[fn(&mut Program)],
-    settings: &Settings,
-) -> Result<ExitCode, BoxError> {
-    let rehearsed = DryRunProgram::connect(program, version, definitions, settings)?;
+pub(crate) fn dry_run(invocation: &Invocation<'_>) -> Result<ExitCode, BoxError> {
+    let (program, version) = (invocation.app.name, invocation.app.version);
+    let rehearsed = DryRunProgram::connect(invocation)?;
     say("dry run", format_args!("{program} {version} on {}: nothing is changed", rehearsed.connection.server));
     let dry_run = rehearsed.dry_run.clone();
     let results = rehearsed.pass(None)?;
@@ -107,9 +101,7 @@ fn described(difference: &Difference) -> (&'static str, String) {
 
 /// A program that is about to be rehearsed.
 pub(super) struct DryRunProgram<'a> {
-    program: &'a str,
-    version: &'a str,
-    settings: &'a Settings,
+    invocation: &'a Invocation<'a>,
     pub(super) controllers: Vec<Controller>,
     pub(super) runtime: Runtime,
     metrics: Prometheus,
@@ -119,13 +111,8 @@ pub(super) struct DryRunProgram<'a> {
 
 impl<'a> DryRunProgram<'a> {
     /// Connects, and checks that the API server responds.
-    pub(super) fn connect(
-        program: &'a str,
-        version: &'a str,
-        definitions: &[fn(&mut Program)],
-        settings: &'a Settings,
-    ) -> Result<Self, BoxError> {
-        let mut controllers = controllers(definitions, settings)?;
+    pub(super) fn connect(invocation: &'a Invocation<'a>) -> Result<Self, BoxError> {
+        let mut controllers = invocation.controllers()?;
         for controller in &mut controllers {
             // No Lease is acquired, and only JSON can be changed.
             controller.set_leader_election(None)?;
@@ -137,12 +124,12 @@ impl<'a> DryRunProgram<'a> {
         let runtime = Builder::new_multi_thread().enable_all().build()?;
         let metrics = Prometheus::new(&Registry::new())?;
         let connection = runtime.block_on(async {
-            let connection = connect::connect(program, settings, &metrics).await?;
+            let connection = connect::connect(invocation.app.name, &invocation.settings, &metrics).await?;
             responds(&connection).await?;
             Ok::<_, BoxError>(connection)
         })?;
         let dry_run = Arc::default();
-        Ok(Self { program, version, settings, controllers, runtime, metrics, connection, dry_run })
+        Ok(Self { invocation, controllers, runtime, metrics, connection, dry_run })
     }
 
     /// The client of the dry run.
@@ -153,9 +140,9 @@ impl<'a> DryRunProgram<'a> {
 
     /// Handles each object once, or each of these.
     pub(super) fn pass(self, only: Option<BTreeMap<String, BTreeSet<ObjectKey>>>) -> Result<PassResults, BoxError> {
-        let Self { program, version, settings, controllers, runtime, metrics, connection, dry_run } = self;
+        let Self { invocation, controllers, runtime, metrics, connection, dry_run } = self;
         let pass = Arc::new(Pass::new(dry_run, only));
-        let mut operator = operator(program, version, settings, &controllers, Some(&connection))
+        let mut operator = operator(invocation, &controllers, Some(&connection))
             .metrics(Arc::new(metrics))
             .health(Health::default())
             .rehearse(pass.clone());
@@ -179,7 +166,7 @@ impl<'a> DryRunProgram<'a> {
             stop.cancel();
             tokio::select! {
                 // The operator's own result is that of the pass.
-                ended = timeout(settings.drain_timeout.saturating_add(GRACE), running) => drop(ended),
+                ended = timeout(invocation.settings.drain_timeout.saturating_add(GRACE), running) => drop(ended),
                 _ = signals.next() => {}
             }
             match interrupted {

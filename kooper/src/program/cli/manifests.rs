@@ -6,10 +6,9 @@ use std::process::ExitCode;
 
 use super::args::{self, Addition, Format, Listen, Settings};
 use super::chart;
-use super::controllers::controllers;
+use super::invocation::Invocation;
 use super::print::{crds, place, print, warn, yaml};
 use crate::error::BoxError;
-use crate::program::Program;
 use crate::program::http::Listener;
 use crate::program::manifests::{self, Choices, Security};
 use crate::program::rbac::Place;
@@ -23,16 +22,12 @@ struct OutputError {
 }
 
 /// Prints the documents of an installation, or writes them to files.
-pub(crate) fn manifests(
-    program: &str,
-    version: &str,
-    definitions: &[fn(&mut Program)],
-    settings: &Settings,
-) -> Result<ExitCode, BoxError> {
-    let controllers = controllers(definitions, settings)?;
+pub(crate) fn manifests(invocation: &Invocation<'_>) -> Result<ExitCode, BoxError> {
+    let (program, settings) = (invocation.app.name, &invocation.settings);
+    let controllers = invocation.controllers()?;
     warn(&controllers);
-    let place = place(program, settings);
-    let crds = crds(&place.installation.program, version, &controllers);
+    let place = place(invocation);
+    let crds = crds(&place.installation.program, invocation.app.version, &controllers);
     let choices = choices(settings)?;
     announce_secret(&choices, &place);
     if settings.manifests.format == Format::Helm {
@@ -40,7 +35,7 @@ pub(crate) fn manifests(
             "a chart consists of several files: write `--output FOLDER` for the folder that they are written to",
         )?;
         choices.check_tls()?;
-        let files = chart::files(program, version, definitions, settings, &choices, &crds)?;
+        let files = chart::files(invocation, &choices, &crds)?;
         return write(folder, &files);
     }
     let documents = yaml(manifests::documents(&controllers, &place, &choices)?)?;

@@ -6,22 +6,15 @@ use std::process::ExitCode;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde::Serialize;
 
-use super::args::Settings;
-use super::controllers::controllers;
+use super::invocation::Invocation;
 use crate::controller::Controller;
 use crate::controller::crd::{annotated, merged};
 use crate::error::BoxError;
-use crate::program::Program;
 use crate::program::rbac::{self, Place};
 
 /// The CRDs of the controllers' kinds, each once.
-pub(crate) fn crd(
-    program: &str,
-    version: &str,
-    definitions: &[fn(&mut Program)],
-    settings: &Settings,
-) -> Result<ExitCode, BoxError> {
-    let crds = crds(&settings.installation(program).program, version, &controllers(definitions, settings)?);
+pub(crate) fn crd(invocation: &Invocation<'_>) -> Result<ExitCode, BoxError> {
+    let crds = crds(&invocation.installation().program, invocation.app.version, &invocation.controllers()?);
     if crds.is_empty() {
         return print("# The controllers of this program have no CRDs.\n");
     }
@@ -35,20 +28,21 @@ pub(super) fn crds(program: &str, version: &str, controllers: &[Controller]) -> 
 }
 
 /// The service account with its roles.
-pub(crate) fn rbac(program: &str, definitions: &[fn(&mut Program)], settings: &Settings) -> Result<ExitCode, BoxError> {
-    let controllers = controllers(definitions, settings)?;
-    let place = place(program, settings);
+pub(crate) fn rbac(invocation: &Invocation<'_>) -> Result<ExitCode, BoxError> {
+    let controllers = invocation.controllers()?;
+    let place = place(invocation);
     let grants = rbac::grants(&controllers, &place)?;
     warn(&controllers);
     print(&yaml(rbac::documents(&grants, &place))?)
 }
 
 /// Where the flags install the program.
-pub(super) fn place(program: &str, settings: &Settings) -> Place {
+pub(super) fn place(invocation: &Invocation<'_>) -> Place {
+    let settings = &invocation.settings;
     let namespace = settings.install_namespace.clone();
     let lease_namespace = settings.lease_namespace.clone().unwrap_or_else(|| namespace.clone());
     let reviews_tokens = settings.reviews_tokens();
-    Place { installation: settings.installation(program), namespace, lease_namespace, reviews_tokens }
+    Place { installation: invocation.installation(), namespace, lease_namespace, reviews_tokens }
 }
 
 /// Logs what is dangerous about the permissions.
@@ -83,6 +77,9 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::program::Program;
+    use crate::program::cli::app::App;
+    use crate::program::cli::args::Settings;
 
     fn unruled(program: &mut Program) {
         async fn handler(_: kube::Client) {}
@@ -91,12 +88,14 @@ mod tests {
 
     #[test]
     fn a_client_without_rules_has_no_role() {
-        let error = rbac("shop", &[unruled], &Settings::default()).expect_err("its permissions are unknown");
+        let app = App::new("shop", "1.0.0").defined(unruled);
+        let invocation = Invocation { app: &app, settings: Settings::default() };
+        let error = rbac(&invocation).expect_err("its permissions are unknown");
         assert!(
             error.to_string().starts_with("the controller `one` takes `Client`, whose permissions are unknown"),
             "{error}"
         );
-        crd("shop", "1.0.0", &[unruled], &Settings::default()).expect("it prints that there are no CRDs");
+        crd(&invocation).expect("it prints that there are no CRDs");
     }
 
     #[test]

@@ -12,9 +12,8 @@ use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 use super::FAILED;
-use super::args::Settings;
 use super::connect::{self, Connection};
-use super::controllers;
+use super::invocation::{Invocation, lease_namespace};
 use super::listeners::Listeners;
 use super::preflight::preflight;
 use super::signals::Signals;
@@ -26,7 +25,6 @@ use crate::error::chain;
 use crate::leader::Watchdog;
 use crate::metrics::Prometheus;
 use crate::metrics::health::Health;
-use crate::program::Program;
 
 /// How long after the drain timeout the operator has to end by itself.
 pub(super) const GRACE: Duration = Duration::from_secs(8);
@@ -35,17 +33,13 @@ pub(super) const GRACE: Duration = Duration::from_secs(8);
 const LAST_LINE: Duration = Duration::from_millis(50);
 
 /// Runs until a signal arrives, or until every controller has ended.
-pub(crate) fn run(
-    program: &str,
-    version: &str,
-    definitions: &[fn(&mut Program)],
-    settings: &Settings,
-) -> Result<ExitCode, BoxError> {
-    let controllers = controllers::controllers(definitions, settings)?;
+pub(crate) fn run(invocation: &Invocation<'_>) -> Result<ExitCode, BoxError> {
+    let settings = &invocation.settings;
+    let controllers = invocation.controllers()?;
     let listeners = Listeners::bind(settings)?;
-    let run = Run::new(program, version, settings)?;
+    let run = Run::new(invocation)?;
     let connection = if settings.reviews_tokens() || controllers.iter().any(Controller::needs_client) {
-        Some(run.runtime.block_on(connect::connect(program, settings, &run.metrics))?)
+        Some(run.runtime.block_on(connect::connect(invocation.app.name, settings, &run.metrics))?)
     } else {
         None
     };
@@ -54,22 +48,20 @@ pub(crate) fn run(
 
 /// A program that is about to run its controllers.
 pub(super) struct Run<'a> {
-    program: &'a str,
-    version: &'a str,
-    settings: &'a Settings,
+    invocation: &'a Invocation<'a>,
     pub(super) runtime: Runtime,
     registry: Registry,
     pub(super) metrics: Prometheus,
 }
 
 impl<'a> Run<'a> {
-    pub(super) fn new(program: &'a str, version: &'a str, settings: &'a Settings) -> Result<Self, BoxError> {
+    pub(super) fn new(invocation: &'a Invocation<'a>) -> Result<Self, BoxError> {
         let runtime = Builder::new_multi_thread().enable_all().build()?;
-        let registry = Registry::new();
+        let registry = invocation.app.registry.clone();
         let metrics = Prometheus::new(&registry)?;
         #[cfg(target_os = "linux")]
         registry.register(Box::new(crate::metrics::process::Process::new()?))?;
-        Ok(Self { program, version, settings, runtime, registry, metrics })
+        Ok(Self { invocation, runtime, registry, metrics })
     }
 
     /// Runs the controllers until a signal arrives, or until all have ended.
@@ -80,13 +72,13 @@ impl<'a> Run<'a> {
         listeners: Listeners,
         connection: Option<Connection>,
     ) -> Result<ExitCode, BoxError> {
-        let Self { program, version, settings, runtime, registry, metrics } = self;
-        announce(program, version, &controllers, settings, connection.as_ref(), &listeners);
+        let Self { invocation, runtime, registry, metrics } = self;
+        let (program, settings) = (invocation.app.name, &invocation.settings);
+        announce(invocation, &controllers, connection.as_ref(), &listeners);
 
         let health = Health::default();
-        let mut operator = operator(program, version, settings, &controllers, connection.as_ref())
-            .metrics(Arc::new(metrics))
-            .health(health.clone());
+        let mut operator =
+            operator(invocation, &controllers, connection.as_ref()).metrics(Arc::new(metrics)).health(health.clone());
         for controller in controllers {
             operator = operator.controller(controller);
         }
@@ -127,16 +119,15 @@ fn outlived(controller: &str) {
 
 /// An operator with the settings of the flags, still without controllers.
 pub(super) fn operator(
-    program: &str,
-    version: &str,
-    settings: &Settings,
+    invocation: &Invocation<'_>,
     controllers: &[Controller],
     connection: Option<&Connection>,
 ) -> OperatorBuilder {
+    let Invocation { app, settings } = invocation;
     let mut operator = Operator::builder()
-        .program(program)
-        .command(program)
-        .version(version)
+        .program(app.name)
+        .command(app.name)
+        .version(app.version)
         .drain_timeout(settings.drain_timeout)
         .given_settings(settings.own.given.clone());
     if let Some(instance) = &settings.instance {
@@ -146,7 +137,7 @@ pub(super) fn operator(
         operator = operator
             .client(connection.client.clone())
             .lease_client(connection.lease_client.clone())
-            .lease_namespace(controllers::lease_namespace(program, controllers, settings, connection));
+            .lease_namespace(lease_namespace(app.name, controllers, settings, connection));
     }
     for change in &settings.allowed_crd_changes {
         operator = operator.allow_crd_change(change);
@@ -156,21 +147,20 @@ pub(super) fn operator(
 
 /// Logs one line about the program and its cluster.
 fn announce(
-    program: &str,
-    version: &str,
+    invocation: &Invocation<'_>,
     controllers: &[Controller],
-    settings: &Settings,
     connection: Option<&Connection>,
     listeners: &Listeners,
 ) {
+    let Invocation { app, settings } = invocation;
     let controllers: Vec<_> = controllers.iter().map(|one| format!("{} ({})", one.name(), one.kind())).collect();
     let shown = |address: Option<SocketAddr>| address.map_or("off".to_owned(), |address| address.to_string());
     let (main, probes) = listeners.addresses();
     let namespaces = (!settings.namespaces.is_empty()).then(|| settings.namespaces.join(", "));
     tracing::info!(
-        program,
+        program = app.name,
         instance = settings.instance,
-        version,
+        version = app.version,
         server = connection.map_or("none", |connection| &connection.server),
         controllers = controllers.join(", "),
         namespaces,

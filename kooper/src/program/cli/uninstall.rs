@@ -21,9 +21,9 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::args::{Settings, UninstallSettings};
+use super::args::UninstallSettings;
 use super::connect::{self, Connection};
-use super::controllers::controllers;
+use super::invocation::Invocation;
 use super::run::{GRACE, operator};
 use super::signals::Signals;
 use crate::call::finalizer::Retirement;
@@ -31,7 +31,6 @@ use crate::controller::Controller;
 use crate::error::{BoxError, chain};
 use crate::metrics::Prometheus;
 use crate::metrics::health::Health;
-use crate::program::Program;
 use crate::program::rbac::Place;
 use definitions::Definitions;
 use held::{Fate, Held};
@@ -75,33 +74,27 @@ enum UninstallError {
 }
 
 /// Uninstalls the program, or prints what that would do.
-pub(crate) fn uninstall(
-    program: &str,
-    version: &str,
-    definitions: &[fn(&mut Program)],
-    mut settings: Settings,
-) -> Result<ExitCode, BoxError> {
+pub(crate) fn uninstall(mut invocation: Invocation<'_>) -> Result<ExitCode, BoxError> {
+    let settings = &mut invocation.settings;
     settings.lease_namespace.get_or_insert_with(|| settings.install_namespace.clone());
-    let controllers = controllers(definitions, &settings)?;
+    let (program, settings) = (invocation.app.name, &invocation.settings);
+    let controllers = invocation.controllers()?;
     let runtime = Builder::new_multi_thread().enable_all().build()?;
     let main = Builder::new_current_thread().enable_all().build()?;
     let registry = Registry::new();
     let metrics = Prometheus::new(&registry)?;
-    let connection = runtime.block_on(connect::connect(program, &settings, &metrics))?;
+    let connection = runtime.block_on(connect::connect(program, settings, &metrics))?;
     let lease_namespace = settings.lease_namespace.clone().unwrap_or_default();
     let uninstall = Uninstall {
         client: connection.client.clone(),
         connection: &connection,
         place: Place {
-            installation: settings.installation(program),
+            installation: invocation.installation(),
             namespace: settings.install_namespace.clone(),
             lease_namespace,
             reviews_tokens: false,
         },
-        program,
-        version,
-        definitions,
-        settings: &settings,
+        invocation: &invocation,
         chosen: &settings.uninstall,
         deadline: Instant::now() + settings.uninstall.timeout,
         runtime: &runtime,
@@ -132,10 +125,7 @@ struct Uninstall<'a> {
     client: Client,
     connection: &'a Connection,
     place: Place,
-    program: &'a str,
-    version: &'a str,
-    definitions: &'a [fn(&mut Program)],
-    settings: &'a Settings,
+    invocation: &'a Invocation<'a>,
     chosen: &'a UninstallSettings,
     deadline: Instant,
     /// The runtime of the controllers.
@@ -164,7 +154,7 @@ impl Uninstall<'_> {
                 return Err(UninstallError::Unserved { resource, version, served }.into());
             }
         }
-        if self.settings.dry_run {
+        if self.invocation.settings.dry_run {
             say("dry run", "nothing is changed");
         }
         self.stop().await?;
@@ -176,7 +166,7 @@ impl Uninstall<'_> {
         for crd in &definitions.ours {
             self.delete(crd).await?;
         }
-        if !self.settings.dry_run {
+        if !self.invocation.settings.dry_run {
             say("done", self.place.account());
         }
         Ok(())
@@ -186,11 +176,11 @@ impl Uninstall<'_> {
     async fn stop(&self) -> Result<(), BoxError> {
         if let Some(deployment) = installed::running(&self.client, &self.place).await? {
             say("stop", format_args!("Deployment {}/{deployment}", self.place.namespace));
-            if !self.settings.dry_run {
+            if !self.invocation.settings.dry_run {
                 installed::stop(&self.client, &self.place, &deployment).await?;
             }
         }
-        if self.settings.dry_run {
+        if self.invocation.settings.dry_run {
             return Ok(());
         }
         loop {
@@ -221,7 +211,7 @@ impl Uninstall<'_> {
                 Fate::Delete => say("delete", format_args!("{}: {names}", held.resource())),
                 Fate::CleanUp => say("clean up", format_args!("{}: {names}", held.resource())),
             }
-            if !self.settings.dry_run {
+            if !self.invocation.settings.dry_run {
                 cleaning.push(held);
             }
         }
@@ -240,7 +230,7 @@ impl Uninstall<'_> {
         };
         running.stop.cancel();
         // The Leases are released.
-        drop(timeout(self.settings.drain_timeout.saturating_add(GRACE), running.stopped).await);
+        drop(timeout(self.invocation.settings.drain_timeout.saturating_add(GRACE), running.stopped).await);
         ended
     }
 
@@ -273,7 +263,7 @@ impl Uninstall<'_> {
     /// Runs the controllers that have objects to clean up, for nothing else.
     fn operate(&self, cleaning: &[Held], metrics: Prometheus) -> Result<Running, BoxError> {
         let mut operated = Vec::new();
-        for mut controller in controllers(self.definitions, self.settings)? {
+        for mut controller in self.invocation.controllers()? {
             let Some(held) = cleaning.iter().find(|held| held.controller == controller.name()) else { continue };
             let retirement = match held.fate {
                 Fate::Release => continue,
@@ -287,7 +277,7 @@ impl Uninstall<'_> {
             operated.push(controller);
         }
         let (stop, none) = (CancellationToken::new(), operated.is_empty());
-        let mut operator = operator(self.program, self.version, self.settings, &operated, Some(self.connection))
+        let mut operator = operator(self.invocation, &operated, Some(self.connection))
             .metrics(Arc::new(metrics))
             .health(Health::default());
         for controller in operated {
@@ -324,13 +314,13 @@ impl Uninstall<'_> {
                 Found::None => {}
                 Found::Kept(reason) => say("keep", format_args!("{lease}: {reason}")),
                 // The Deployment that is to be stopped releases it.
-                Found::Held(holder) if self.settings.dry_run => {
+                Found::Held(holder) if self.invocation.settings.dry_run => {
                     say("delete", format_args!("{lease}, when `{holder}` has released it"));
                 }
                 Found::Held(holder) => say("keep", format_args!("{lease}: `{holder}` holds it")),
                 Found::Free(found) => {
                     say("delete", &lease);
-                    if !self.settings.dry_run
+                    if !self.invocation.settings.dry_run
                         && let Err(reason) = leases::delete(&self.client, &lease, *found).await?
                     {
                         say("keep", format_args!("{lease}: {reason}"));
@@ -345,7 +335,7 @@ impl Uninstall<'_> {
     async fn delete(&self, name: &str) -> Result<(), BoxError> {
         let objects = definitions::objects(&self.client, name).await?;
         say("delete", format_args!("CRD {name}, with {objects} objects"));
-        if self.settings.dry_run {
+        if self.invocation.settings.dry_run {
             return Ok(());
         }
         definitions::delete(&self.client, name).await?;

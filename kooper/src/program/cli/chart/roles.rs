@@ -7,9 +7,8 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::error::BoxError;
-use crate::program::Program;
 use crate::program::cli::args::Settings;
-use crate::program::cli::controllers::controllers_quietly;
+use crate::program::cli::invocation::Invocation;
 use crate::program::manifests::template::escaped;
 use crate::program::rbac::{self, Grant, Place};
 
@@ -22,7 +21,7 @@ const INSTANCE: &str = "kooper-instance";
 const ELECTIONS: [(&str, Option<bool>); 3] = [("", None), ("on", Some(true)), ("off", Some(false))];
 
 /// The named templates with the rules, and with the roles of an account.
-pub(super) fn named(name: &str, definitions: &[fn(&mut Program)], plain: &Settings) -> Result<String, BoxError> {
+pub(super) fn named(name: &str, plain: &Invocation<'_>) -> Result<String, BoxError> {
     let mut cases: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for namespaces in [false, true] {
         for instance in [false, true] {
@@ -31,7 +30,7 @@ pub(super) fn named(name: &str, definitions: &[fn(&mut Program)], plain: &Settin
                     namespaces: if namespaces { vec![WATCHED.to_owned()] } else { Vec::new() },
                     instance: instance.then(|| INSTANCE.to_owned()),
                     leader_election: flag,
-                    ..plain.clone()
+                    ..plain.settings.clone()
                 };
                 let place = Place {
                     installation: settings.installation(name),
@@ -40,7 +39,7 @@ pub(super) fn named(name: &str, definitions: &[fn(&mut Program)], plain: &Settin
                     // Added by the template.
                     reviews_tokens: false,
                 };
-                let grants = rbac::grants(&controllers_quietly(definitions, &settings)?, &place)?;
+                let grants = rbac::grants(&plain.with(settings).controllers_quietly()?, &place)?;
                 let rules = escaped(&parts(grants.keys()).to_string()).replace(INSTANCE, "{{ .Values.instance }}");
                 cases.entry(rules).or_default().push(format!("\"{namespaces} {instance} {election}\""));
             }
