@@ -1,4 +1,4 @@
-//! How many handlers run at the same time, and how slow ones affect the queue.
+//! Concurrency of handlers, and the effect of slow ones on the queue.
 //!
 //! Every call sleeps for SLEEP_MS milliseconds, 25 unless it is set. Watch
 //! `controller_runtime_active_workers` and `workqueue_depth` while you change
@@ -22,7 +22,7 @@ async fn controller_concurrency(call: Call, pause: State<Duration>) {
     tracing::info!(pod = %call.key(), "seen");
 }
 
-/// How long a call takes.
+/// Returns the duration of each call.
 async fn pause() -> Result<Duration> {
     match env::var("SLEEP_MS").as_deref().map(str::parse) {
         Ok(Ok(milliseconds)) => Ok(Duration::from_millis(milliseconds)),

@@ -134,7 +134,8 @@ async fn terminate_once(spec: &PodTerminatorSpec, client: &Client, pods: &Delete
 }
 
 impl PodTerminatorSpec {
-    /// Whether a pod may be terminated, and is counted.
+    /// Returns whether the pod can be terminated: it is in one of the selected namespaces, has not
+    /// finished and is not being deleted.
     fn counts(&self, pod: &Pod, own: &str) -> bool {
         let namespace = pod.namespace().unwrap_or_default();
         let named = match self.namespaces.is_empty() {

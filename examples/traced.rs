@@ -1,5 +1,5 @@
-//! How long each step of a call takes: custom spans within the span of each
-//! call, which has the controller, the key, the attempt and the reasons.
+//! Measures the steps of a call with custom spans. They are children of the
+//! call's span, which has the controller, the key, the attempt and the reasons.
 //!
 //! Every line of the log has the spans that contain it. With `--log-format
 //! json` they are fields, for a log collector.

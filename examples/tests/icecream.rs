@@ -228,7 +228,7 @@ pub(crate) fn calls(program: &Process) -> f64 {
     program.metric(CALLS).unwrap_or_default()
 }
 
-/// What `icecream` has written in a namespace so far.
+/// Returns the write requests that `icecream` has made in a namespace so far.
 pub(crate) fn writes(cluster: &ControlPlane, namespace: &str) -> Vec<String> {
     let written = |event: &Value| {
         let (verb, path) = (event["verb"].as_str()?, event["requestURI"].as_str()?);

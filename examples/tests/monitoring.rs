@@ -1,4 +1,4 @@
-//! What `dashboard` and `alerts` print, held against Prometheus and Grafana's types.
+//! Checks the output of `dashboard` and `alerts` with Prometheus and against Grafana's types.
 //!
 //! A test whose tool is not on the path is skipped with a message, see `kooper_tests::tools`.
 
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::support::{METRICS, cluster, pod, start, stop};
 use cases::{CASES, Case};
 
-/// What the example prints for a command.
+/// Returns the output of an example's command.
 fn printed(args: &[&str]) -> String {
     let output = Command::new(METRICS).args(args).output().expect("the example can be run");
     assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));

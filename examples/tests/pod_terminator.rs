@@ -43,7 +43,7 @@ fn running(cluster: &ControlPlane, namespace: &str) -> usize {
     text.split_whitespace().count()
 }
 
-/// How often the program has listed pods and deleted one.
+/// Returns the number of requests that list pods and the number that delete one.
 fn asked(installed: &Installed<'_>) -> (usize, usize) {
     let requests = installed.requests();
     let count = |verb: &str| {

@@ -26,7 +26,7 @@ use crate::support::{TRACED, cluster, pod, start, stop};
 
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 
-/// How often spans are exported, in milliseconds.
+/// Interval at which spans are exported, in milliseconds.
 const EACH: (&str, &str) = ("OTEL_BSP_SCHEDULE_DELAY", "100");
 
 /// A collector that accepts OTLP over HTTP, and keeps the requests.

@@ -11,7 +11,7 @@ use crate::support::errors::Errors;
 use crate::test::body::Body;
 use crate::test::{definitions, rejected};
 
-/// What the attribute and the item below it expand to.
+/// Expands the attribute and the item below it.
 pub(crate) fn expand(attribute: TokenStream, item: &TokenStream) -> TokenStream {
     let mut errors = Errors::new();
     let args = Args::parse(attribute, &mut errors);

@@ -12,7 +12,7 @@ use self::body::Body;
 use crate::support::crate_path::CratePath;
 use crate::support::errors::Errors;
 
-/// What the attribute and the item below it expand to.
+/// Expands the attribute and the item below it.
 pub(crate) fn expand(attribute: TokenStream, item: &TokenStream) -> TokenStream {
     let mut errors = Errors::new();
     let args = Args::parse(attribute, &mut errors);
@@ -35,7 +35,7 @@ pub(crate) fn rejected(
     quote!(#(#errors)* #unused #item)
 }
 
-/// What defines the program of a test: its settings and its controllers.
+/// The definitions of a test's program: its settings and its controllers.
 pub(crate) fn definitions(runtime: &CratePath, settings: Option<&Expr>, controllers: &[Path]) -> TokenStream {
     let settings = settings.iter().map(|settings| quote!(|__program| #runtime::Program::give(__program, #settings)));
     quote!(&[#(#settings,)* #(<#controllers as #runtime::Definition>::define),*])

@@ -78,7 +78,6 @@ impl TokenBucket {
         full_at.checked_sub(self.interval * self.burst).map_or(now, |at| at.max(now))
     }
 
-    /// Whether no token is missing.
     pub(crate) fn is_full(&self, now: Instant) -> bool {
         self.full_at <= now
     }

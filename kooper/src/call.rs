@@ -82,8 +82,8 @@ impl Call {
         Self { dry_run: true, ..self }
     }
 
-    /// Whether it is a dry run, as with `run --dry-run` and `diff`: the API server
-    /// stores nothing. Check it before a side effect elsewhere, such as an email.
+    /// Returns whether this is a dry run, as with `run --dry-run` and `diff`: the API server stores
+    /// nothing. Check it before a side effect elsewhere, such as an email.
     ///
     /// ```
     /// use k8s_openapi::api::core::v1::Pod;
@@ -155,8 +155,8 @@ impl Call {
         &self.reasons
     }
 
-    /// Whether the call was cancelled: the process stops, leadership was lost, or
-    /// the call has exceeded its timeout.
+    /// Returns whether the call was cancelled: the process stops, leadership was lost, or the call
+    /// has exceeded its timeout.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.is_cancelled()

@@ -31,8 +31,8 @@ pub(crate) fn wall() -> Timestamp {
     now.checked_add(ahead).and_then(|now| now.checked_sub(behind)).unwrap_or(now)
 }
 
-/// How far tokio's clock is ahead of the machine's, and how far behind it. Both are
-/// zero unless a test has paused it.
+/// The time by which tokio's clock is ahead of the machine's, and the time by which
+/// it is behind. Both are zero unless a test has paused it.
 fn offset() -> (Duration, Duration) {
     // A caller reads its own clock first, then come these two, in this order: if
     // the thread is suspended in between, the sum is still a time between the

@@ -63,7 +63,7 @@ const WORKLOADS: &[(&str, &str)] = &[
     ("policy", "poddisruptionbudgets"),
 ];
 
-/// How long pods take to start, to complete and to stop.
+/// The time that pods take to start, to complete and to stop.
 #[derive(Debug, Clone, Copy, Default)]
 struct Pace {
     /// From the binding of a pod to its readiness.
@@ -74,7 +74,7 @@ struct Pace {
     stop: Duration,
     /// The interval at which nodes renew their leases; `None` for never.
     heartbeat: Option<Duration>,
-    /// Whether pods have Kubernetes Events.
+    /// Records Kubernetes Events of pods.
     events: bool,
 }
 

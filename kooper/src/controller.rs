@@ -76,7 +76,7 @@ pub struct Controller {
     config: Config,
     kind: KindInfo,
     plan: Plan,
-    /// Whether the retriever is a custom one.
+    /// `true` if the retriever is a custom one.
     own_retriever: bool,
     primary: CacheRequest,
     /// The cache of the metadata of all objects of the kind, for a controller with a
@@ -111,7 +111,7 @@ impl Controller {
         &self.kind.kind
     }
 
-    /// Whether the kind is namespaced.
+    /// Returns `true` if the kind is namespaced.
     #[must_use]
     pub fn is_namespaced(&self) -> bool {
         self.kind.namespaced
@@ -170,7 +170,7 @@ impl Controller {
         Ok(())
     }
 
-    /// Whether its handlers run in one replica only.
+    /// Returns `true` if the handlers run in one replica only.
     #[must_use]
     pub fn has_leader_election(&self) -> bool {
         self.config.leader.is_some()
@@ -206,31 +206,31 @@ impl Controller {
         own.into_iter().chain(self.plan.caches().map(|request| &request.kind))
     }
 
-    /// Whether it is not ready until the cluster serves this kind.
+    /// Returns `true` if the controller is not ready until the cluster serves this kind.
     #[cfg(feature = "cli")]
     pub(crate) fn needs_kind(&self, kind: &KindInfo) -> bool {
         self.kinds().any(|one| one == kind) && !(self.config.optional && self.kind == *kind)
     }
 
-    /// Whether it holds only the metadata of its own objects.
+    /// Returns `true` if the controller holds only the metadata of its own objects.
     #[cfg(feature = "cli")]
     pub(crate) fn is_metadata_only(&self) -> bool {
         self.config.metadata_only
     }
 
-    /// Whether a selector limits its own objects.
+    /// Returns `true` if a selector limits the controller's own objects.
     #[cfg(feature = "cli")]
     pub(crate) fn is_selected(&self) -> bool {
         self.config.selected()
     }
 
-    /// Whether the retriever is a custom one.
+    /// Returns `true` if the retriever is a custom one.
     #[cfg(feature = "cli")]
     pub(crate) fn has_own_retriever(&self) -> bool {
         self.own_retriever
     }
 
-    /// What a dry run of it does beyond requests that change nothing.
+    /// The side effects of a dry run, apart from requests that change nothing.
     #[cfg(feature = "cli")]
     pub(crate) fn side_effects(&self) -> Vec<String> {
         let (name, plan) = (self.name(), &self.plan);
@@ -299,7 +299,7 @@ impl Controller {
         self.config.finalizers()
     }
 
-    /// Whether it calls nothing for objects that are being deleted.
+    /// Returns `true` if no function is called for objects that are being deleted.
     #[cfg(feature = "cli")]
     pub(crate) fn ignores_deletion(&self) -> bool {
         self.config.ignores_deletion()
@@ -362,7 +362,7 @@ impl Controller {
         self.config.error(field, kind, problem)
     }
 
-    /// Whether it cannot run without a connection to an API server.
+    /// Returns `true` if the controller cannot run without a connection to an API server.
     #[cfg(feature = "cli")]
     pub(crate) fn needs_client(&self) -> bool {
         self.check_client().is_err()

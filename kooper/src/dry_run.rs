@@ -37,7 +37,7 @@ pub(crate) use request::Id;
 pub(crate) use three_way_merge::changed_fields;
 pub(crate) use three_way_merge::{merge_patch, three_way_merge};
 
-/// What a dry run would have written so far.
+/// The writes of a dry run so far.
 #[derive(Debug, Default)]
 pub(crate) struct DryRun {
     entries: Mutex<BTreeMap<Id, Arc<Entry>>>,
@@ -63,7 +63,7 @@ impl OtherWrites {
     }
 }
 
-/// How an object differs from the cluster's at the end.
+/// The change of one object during the pass.
 #[derive(Debug, Clone)]
 pub(crate) struct Difference {
     pub(crate) id: Id,
@@ -71,7 +71,7 @@ pub(crate) struct Difference {
     pub(crate) before: Option<Value>,
     /// The state after; `None` if it was deleted.
     pub(crate) after: Option<Value>,
-    /// Whether the state before is unknown, because it must not be read.
+    /// `true` if the state before is unknown, because reading it is forbidden.
     pub(crate) blind: bool,
 }
 
@@ -81,7 +81,7 @@ impl DryRun {
         self.mirrors.add(kind, scope, watched);
     }
 
-    /// What was written until now does not count as a difference: the pass begins with it.
+    /// Begins the pass. Earlier writes do not count as differences.
     pub(crate) fn begin(&self) {
         let mut entries = lock(&self.entries);
         for entry in entries.values_mut() {

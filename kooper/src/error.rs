@@ -181,8 +181,8 @@ pub(crate) fn chain(error: &(dyn StdError + 'static)) -> String {
     joined(error, usize::MAX)
 }
 
-/// What everyone who views the object may know about an error: its outermost message, and
-/// its causes if the author has marked it as public.
+/// The text of an error that is safe for everyone who views the object: its outermost
+/// message, and its causes if the author has marked the error as public.
 pub(crate) fn public_chain(error: &(dyn StdError + 'static)) -> String {
     joined(error, if marks(error).any(|marked| marked.is_public) { usize::MAX } else { 1 })
 }

@@ -54,7 +54,7 @@ pub(crate) struct Task<T> {
 }
 
 impl Executor {
-    /// Whether it has threads of its own. It must be called within a runtime.
+    /// Returns `true` if the executor has its own threads. It must be called within a runtime.
     pub(crate) fn is_apart(&self) -> bool {
         self.pool().is_some()
     }
@@ -144,7 +144,7 @@ pub(crate) struct PollTime {
 static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 impl PollTime {
-    /// How long the current poll has taken; zero between two polls.
+    /// The duration of the current poll; zero between two polls.
     pub(crate) fn current(&self) -> Duration {
         match self.since.load(Ordering::Acquire) {
             0 => Duration::ZERO,
@@ -157,7 +157,7 @@ thread_local! {
     static IN_TASK: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether this thread polls a task, whose panic is caught and reported by the caller.
+/// Returns `true` if this thread polls a task. The caller catches and reports its panics.
 #[cfg(feature = "cli")]
 pub(crate) fn is_in_task() -> bool {
     IN_TASK.get()

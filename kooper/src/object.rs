@@ -55,7 +55,7 @@ pub struct Object {
     /// The uid, followed by the version.
     identity: Box<str>,
     uid_length: u32,
-    /// Whether it has a deletion timestamp.
+    /// `true` if `metadata.deletionTimestamp` is set.
     terminating: bool,
     text: Text,
     /// A digest of the last apply that did not change this version.
@@ -151,7 +151,7 @@ impl Object {
         self.text.size()
     }
 
-    /// Whether applying this is known to change nothing.
+    /// Returns `true` if the apply with this digest is known to change nothing.
     pub(crate) fn is_settled(&self, digest: u64) -> bool {
         self.settled.load(Ordering::Relaxed) == digest
     }
@@ -189,7 +189,7 @@ impl Object {
         self.identity.get(self.uid_length as usize..).unwrap_or_default()
     }
 
-    /// Whether the object is being deleted: it has a deletion timestamp.
+    /// Returns `true` if the object is being deleted: it has a deletion timestamp.
     pub(crate) fn is_terminating(&self) -> bool {
         self.terminating
     }
@@ -215,7 +215,7 @@ impl Object {
         })
     }
 
-    /// Whether both are the same version of the same object.
+    /// Returns `true` if both are the same version of the same object.
     pub(crate) fn same_version(&self, other: &Self) -> bool {
         let versioned = !self.version().is_empty() && self.version() == other.version() && self.uid() == other.uid();
         // Objects without versions, as in tests, are compared by content.
@@ -275,8 +275,8 @@ pub(crate) fn head(text: &[u8]) -> char {
     text.iter().copied().find(|byte| !byte.is_ascii_whitespace()).map_or(' ', char::from)
 }
 
-/// Whether a version is older than another. Versions are increasing numbers;
-/// others have no order.
+/// Returns `true` if a resource version is older than another. Versions are compared
+/// as integers; other strings have no order.
 pub(crate) fn older(version: &str, than: &str) -> bool {
     match (version.parse::<u128>(), than.parse::<u128>()) {
         (Ok(version), Ok(than)) => version < than,

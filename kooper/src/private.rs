@@ -242,7 +242,7 @@ pub mod v1 {
         }
     }
 
-    /// Whether a module path is that of a crate's root.
+    /// Returns `true` if the module path is that of a crate root.
     #[must_use]
     pub const fn at_crate_root(module_path: &str) -> bool {
         let bytes = module_path.as_bytes();

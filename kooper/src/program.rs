@@ -26,7 +26,7 @@ pub use settings::{Declared, ProgramSettings};
 #[cfg(feature = "cli")]
 pub(crate) use settings::{SettingsType, check};
 
-/// What a generated type implements: it adds its controllers.
+/// A type that adds its controllers to a [`Program`]. Generated code implements it.
 pub trait Definition {
     /// Adds the controllers to a program.
     fn define(program: &mut Program);

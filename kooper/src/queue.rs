@@ -158,7 +158,7 @@ impl std::fmt::Debug for OnAdd {
 #[derive(Debug)]
 struct Shared {
     state: QueueState,
-    /// Whether one of the waiting consumers is the timekeeper.
+    /// `true` if one of the waiting consumers is the timekeeper.
     timekept: bool,
 }
 
@@ -320,8 +320,9 @@ impl WorkQueue {
         self.update(|state, now| state.finish(ticket, completion, now))
     }
 
-    /// Whether a call that met a conflict is repeated at once, and not retried with
-    /// back-off: it does not fail otherwise, and met only a few conflicts in a row.
+    /// Returns `true` if a call that met a conflict is repeated at once instead of
+    /// being retried with back-off: the key is not failing, and met only a few
+    /// conflicts in a row.
     pub(crate) fn repeats(&self, ticket: Ticket) -> bool {
         self.lock().state.repeats(ticket)
     }
@@ -343,7 +344,7 @@ impl WorkQueue {
         self.lock().state.ready()
     }
 
-    /// Whether no key waits for a worker.
+    /// Returns `true` if no key waits for a worker.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -362,13 +363,13 @@ impl WorkQueue {
         self.ready.notify_one();
     }
 
-    /// How many keys there are.
+    /// The number of keys, by state.
     pub(crate) fn counts(&self) -> QueueCounts {
         self.lock().state.counts()
     }
 
-    /// What the keys wait for: first these keys, then the others in the order in which
-    /// they run.
+    /// The state of at most `most` keys: first these keys, then the others in the order
+    /// in which they run.
     pub(crate) fn describe(&self, first: &[ObjectKey], most: usize) -> KeyViews {
         let mut views = Views::default();
         for step in first.chunks(STEP) {
@@ -376,7 +377,7 @@ impl WorkQueue {
             let ids = step.iter().filter_map(|key| shared.state.id_of(key));
             views.add(&shared.state, ids.collect(), most);
         }
-        // What is described already may be among them.
+        // Some of these may be described already.
         let ids = self.lock().state.upcoming(4 * most);
         for step in ids.chunks(STEP) {
             views.add(&self.lock().state, step.to_vec(), most);
@@ -385,8 +386,8 @@ impl WorkQueue {
         KeyViews { shown: views.shown, more }
     }
 
-    /// What the keys wait for that contain `text`: first these keys, then others in no
-    /// particular order.
+    /// The state of at most `most` keys that contain `text`: first these keys, then
+    /// others in no particular order.
     pub(crate) fn search(&self, first: &[ObjectKey], text: &str, most: usize) -> KeyViews {
         let mut views = Views::default();
         let matches = |key: &ObjectKey| key.as_str().contains(text);

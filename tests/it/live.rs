@@ -48,7 +48,6 @@ impl Live {
         Self { runtime, running }
     }
 
-    /// Whether it is ready.
     pub(crate) fn is_ready(&self) -> bool {
         self.running.health.ready().is_ok()
     }
@@ -71,7 +70,7 @@ impl Live {
         until(&format!("ready: {ready}, {parts:?}"), right, || format!("{:?}", health()));
     }
 
-    /// Whether only a restart of the process helps.
+    /// Returns `false` if only a restart of the process helps.
     pub(crate) fn is_alive(&self) -> bool {
         self.running.health.alive().is_ok()
     }

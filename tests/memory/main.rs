@@ -104,7 +104,7 @@ async fn exist_and_go(events: &Sender, calls: &AtomicUsize, objects: usize) {
     for number in 0..objects {
         events.delete(&config(number)).unwrap();
     }
-    // What is left of them ends with the longest timer.
+    // Their remaining state ends with the longest timer.
     tokio::time::sleep(Duration::from_secs(3600)).await;
 }
 

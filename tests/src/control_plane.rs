@@ -22,14 +22,14 @@ pub struct ControlPlane {
     limited_kubeconfig: PathBuf,
 }
 
-/// How a command ended and what it printed.
+/// Result and output of a command.
 #[derive(Clone, Debug)]
 pub struct Output {
-    /// Whether it exited with 0.
+    /// `true` if it exited with 0.
     pub success: bool,
-    /// What it wrote to stdout.
+    /// Its output on stdout.
     pub stdout: String,
-    /// What it wrote to stderr.
+    /// Its output on stderr.
     pub stderr: String,
 }
 

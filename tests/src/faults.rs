@@ -16,7 +16,7 @@ pub struct Proxy {
     gate: Arc<Gate>,
 }
 
-/// How a request is handled.
+/// Decision about a request.
 #[derive(Debug)]
 pub enum Verdict {
     /// It is forwarded to the server, with this head.

@@ -21,7 +21,7 @@ use crate::control_plane::ControlPlane;
 /// The address of the node.
 pub const NODE_IP: &str = "192.0.2.10";
 
-/// How long containers take to stop.
+/// Maximum time that containers take to stop.
 const STOPS_WITHIN: Duration = Duration::from_secs(2);
 
 /// A node that runs the pods of one namespace: it binds them, reports them as running, and stops them within their

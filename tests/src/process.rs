@@ -19,7 +19,7 @@ pub struct Process {
     output: Arc<Output>,
 }
 
-/// What the program has written so far.
+/// Output of the program so far.
 #[derive(Debug, Default)]
 struct Output {
     written: Mutex<Written>,
@@ -29,7 +29,7 @@ struct Output {
 #[derive(Debug, Default)]
 struct Written {
     lines: Vec<String>,
-    /// How many of stdout and stderr are closed.
+    /// Number of closed streams, of stdout and stderr.
     closed: u8,
 }
 
@@ -110,7 +110,7 @@ impl Process {
         assert!(sent.is_ok_and(|status| status.success()), "SIG{name} could not be sent");
     }
 
-    /// Whether it has ended.
+    /// Returns whether the program has closed stdout and stderr, which it does when it ends.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.output.lock().closed == 2

@@ -4,7 +4,8 @@ use std::env;
 use std::io::{self, Write};
 use std::process::Command;
 
-/// Whether a tool is on the path. If it is not, the test is to be skipped, and a message is printed.
+/// Returns whether a tool is on the path. If not, a message is printed, and the caller must skip
+/// the test.
 ///
 /// # Panics
 ///

@@ -1,4 +1,4 @@
-//! What series have to look like for an alert.
+//! Series for which each alert must or must not fire.
 
 /// Series over time, in promtool's notation: a value for each minute.
 pub(super) struct Case {

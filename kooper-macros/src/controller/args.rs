@@ -20,7 +20,7 @@ pub(crate) struct Args {
     pub(crate) name: Option<Spanned<LitStr>>,
     /// The place of the status in `changed`.
     pub(crate) status: Option<Span>,
-    /// What `reads` has selections for.
+    /// The readers to which the selections of `reads` apply.
     pub(crate) reads: Vec<Read>,
     pub(crate) cleanup: Option<Spanned<Path>>,
     pub(crate) finalizer: Option<Spanned<LitStr>>,
@@ -40,7 +40,7 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// Whether the attribute has a key, with any value.
+    /// Returns `true` if the attribute has a key, with any value.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.key(name).is_some()
     }
@@ -51,12 +51,12 @@ impl Args {
         entries.find(|entry| entry.key == Some(name)).and_then(|entry| entry.word.as_ref()).map(Ident::span)
     }
 
-    /// Whether the user tried to write a key, even under another name.
+    /// Returns `true` if the user tried to write a key, even under another name.
     pub(crate) fn tries(&self, name: &str) -> bool {
         self.entries.iter().any(|entry| entry.meant == Some(name))
     }
 
-    /// Whether there is a list of kinds.
+    /// Returns `true` if `resource` is a list of kinds.
     pub(crate) fn lists_kinds(&self) -> bool {
         self.resource.as_ref().is_some_and(|resource| matches!(resource.value, Resource::Each(_)))
     }

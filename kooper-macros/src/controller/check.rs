@@ -91,8 +91,8 @@ fn check_settings(args: &Args, handler: &Handler, errors: &mut Errors) {
     }
 }
 
-/// What `reads` selects is read by an argument. Other functions, and types of other names, may
-/// read it too: then the controller's builder finds out.
+/// Checks that an argument reads the objects that `reads` selects. Other functions, and types
+/// with other names, may read them too: then the controller's builder checks it.
 fn check_reads(args: &Args, handler: &Handler, errors: &mut Errors) {
     let others = ["init", "cleanup", "deleted", "watches"].iter().any(|key| args.tries(key));
     if others || !handler.arguments.iter().all(|argument| ARGUMENTS.contains(&last_word(argument).as_str())) {

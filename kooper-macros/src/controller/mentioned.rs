@@ -56,7 +56,7 @@ struct Found {
 impl Found {
     fn scan(&mut self, tokens: Vec<TokenTree>) {
         let mut tokens = tokens.into_iter().peekable();
-        // Whether a value begins here, and whether this is the inside of a closure.
+        // `begins`: a value begins here. `closure`: this is the inside of a closure.
         let (mut begins, mut closure) = (true, false);
         while let Some(token) = tokens.next() {
             match token {

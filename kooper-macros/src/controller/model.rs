@@ -14,9 +14,9 @@ pub(crate) struct Model<'a> {
     pub(crate) handler: &'a Handler,
     pub(crate) type_name: Ident,
     pub(crate) kinds: Kinds<'a>,
-    /// Whether it watches some namespaces only, which requires a namespaced kind.
+    /// `true` if it watches some namespaces only, which requires a namespaced kind.
     pub(crate) namespaced: bool,
-    /// Whether it installs CRDs, which requires a kind with a CRD.
+    /// `true` if it installs CRDs, which requires a kind with a CRD.
     pub(crate) installs_crd: bool,
     pub(crate) cleanup: Option<Cleanup<'a>>,
     /// The type of the program's own settings.
@@ -50,7 +50,7 @@ pub(crate) struct Cleanup<'a> {
     pub(crate) finalizer: &'a LitStr,
     /// Finalizers that it had before.
     pub(crate) previous: Option<&'a Spanned<Vec<LitStr>>>,
-    /// Whether an object that no longer matches the selector is cleaned up, too.
+    /// Set if an object that no longer matches the selector is cleaned up, too.
     pub(crate) on_leave: Option<&'a Spanned<()>>,
 }
 

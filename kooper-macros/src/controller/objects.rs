@@ -123,7 +123,7 @@ impl Objects {
         Ok(Self { kind, settings, tokens })
     }
 
-    /// Whether it says which objects, or that they are secret.
+    /// Returns `true` if the settings limit the objects or mark them as secret.
     pub(crate) fn selects(&self) -> bool {
         self.settings.iter().any(|setting| setting.method != "metadata_only")
     }
@@ -134,7 +134,7 @@ impl Objects {
         Read { kind: self.kind.clone(), metadata_only }
     }
 
-    /// Whether it is all of each object of the kind.
+    /// Returns `true` if it covers every object of the kind, with all fields.
     pub(crate) fn is_all(&self) -> bool {
         self.settings.iter().all(|setting| setting.method == "secret")
     }

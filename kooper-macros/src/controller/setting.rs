@@ -205,7 +205,7 @@ impl Emit for Vec<Change> {
     }
 }
 
-/// How much Events say about failed calls: the variant of the runtime.
+/// The detail of Events about failed calls, as a variant of the runtime's type.
 pub(crate) struct FailureEvents(pub(crate) Ident);
 
 impl Emit for FailureEvents {

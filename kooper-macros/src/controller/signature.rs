@@ -30,7 +30,7 @@ pub(crate) struct Handler {
     pub(crate) arguments: Vec<Type>,
     /// Its return type, if written.
     pub(crate) output: Option<Type>,
-    /// Whether it is in an `impl`, so that no other item can be generated beside it.
+    /// `true` if it is in an `impl`, where no other item can be generated beside it.
     pub(crate) method: bool,
 }
 
@@ -129,7 +129,7 @@ fn check_head(signature: &Signature, errors: &mut Errors) {
     }
 }
 
-/// Whether the function is in an `impl`, as far as its signature shows.
+/// Returns `true`, and adds an error, if the signature shows that the function is in an `impl`.
 fn check_place(signature: &Signature, errors: &mut Errors) -> bool {
     if let Some(receiver) = signature.receiver() {
         errors.add(
@@ -163,7 +163,7 @@ fn check_argument(argument: &PatType, kind: &str, errors: &mut Errors) {
     }
 }
 
-/// What to take instead of a reference: an object in an `Arc`, all other types by value.
+/// The type to take instead of a reference: an object in an `Arc`, all other types by value.
 fn owned(lent: &Type, kind: &str) -> String {
     let (name, written) = (last_word(lent), text(plain(lent)));
     if ARGUMENTS.contains(&name.as_str()) {

@@ -1,4 +1,4 @@
-//! What is between the parentheses: the controllers that are explored, and how.
+//! The arguments of `#[kooper::explore]`.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use syn::ext::IdentExt;
@@ -148,7 +148,7 @@ fn value(key: &Ident, input: ParseStream<'_>) -> syn::Result<Entry> {
 fn list<T: syn::parse::Parse>(input: ParseStream<'_>) -> syn::Result<Vec<T>> {
     let content;
     bracketed!(content in input);
-    // What is left in brackets would be an error of its own.
+    // All tokens in the brackets are taken: `syn` reports any rest as a second error.
     let content = content.parse::<TokenStream>()?;
     let items = Punctuated::<T, Token![,]>::parse_terminated.parse2(content)?;
     if items.is_empty() { Err(input.error("it is empty")) } else { Ok(items.into_iter().collect()) }

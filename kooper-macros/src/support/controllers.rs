@@ -6,7 +6,7 @@ use syn::{Lit, Path};
 
 use super::text::text;
 
-/// Whether a controller is among these.
+/// Returns `true` if a controller is among these. Paths are compared as text.
 pub(crate) fn is_listed(controllers: &[Path], controller: &Path) -> bool {
     let name = text(controller);
     controllers.iter().any(|other| text(other) == name)

@@ -10,7 +10,7 @@ use quote::{ToTokens, quote};
 #[derive(Clone, Debug)]
 pub(crate) struct CratePath {
     runtime: TokenStream,
-    /// Whether the user wrote the path: its hygiene must be kept.
+    /// `true` if the user wrote the path: its hygiene must be kept.
     given: bool,
 }
 

@@ -29,7 +29,7 @@ pub(crate) fn read<T>(
     entries
 }
 
-/// Whether an entry ends here.
+/// Returns `true` at the end of an entry.
 pub(crate) fn ended(input: ParseStream<'_>) -> bool {
     input.is_empty() || input.peek(Token![,])
 }

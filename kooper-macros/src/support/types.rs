@@ -4,7 +4,7 @@ use syn::{GenericArgument, PathArguments, PathSegment, Type};
 
 use crate::support::text::text;
 
-/// What a `Reader` reads, as its tokens show.
+/// The objects that a `Reader` reads, according to its tokens.
 #[derive(Clone)]
 pub(crate) struct Read {
     pub(crate) kind: Type,
@@ -40,7 +40,7 @@ fn inside(segment: &PathSegment) -> Option<&Type> {
     })
 }
 
-/// What an argument reads that is a `Reader<…>` without a subset.
+/// The objects of an argument that is a `Reader<…>` without a subset; `None` for others.
 pub(crate) fn reader(argument: &Type) -> Option<Read> {
     let of = |segment: &PathSegment, name: &str| match &segment.arguments {
         PathArguments::AngleBracketed(list) if segment.ident == name && list.args.len() == 1 => {

@@ -1,4 +1,4 @@
-//! What is between the parentheses: the controllers that run, the clock, and the crate.
+//! The arguments of `#[kooper::test]`.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use syn::ext::IdentExt;

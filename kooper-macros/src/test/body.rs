@@ -19,7 +19,7 @@ pub(crate) struct Body {
     pub(crate) block: TokenStream,
     /// The type of its argument.
     pub(crate) argument: Option<Type>,
-    /// Whether it is one of an `impl`.
+    /// `true` if it has a `self` parameter.
     pub(crate) method: bool,
 }
 

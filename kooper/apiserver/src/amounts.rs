@@ -60,7 +60,8 @@ impl Amounts {
         }
     }
 
-    /// What these amounts are more than the others, without what is not more.
+    /// Returns the amounts by which these exceed the others. Amounts that do not exceed the others
+    /// are left out.
     pub(crate) fn beyond(&self, others: &Self) -> Self {
         let more = self.0.iter().filter_map(|(name, amount)| {
             let rest = others.get(name).map_or(*amount, |present| amount.minus(present));
@@ -93,9 +94,9 @@ impl PartialEq for Amounts {
     }
 }
 
-/// What the containers of a pod request, or the limits that they have together: `list` is `requests` or `limits`.
+/// Returns the total requests or limits of a pod's containers; `list` is `requests` or `limits`.
 ///
-/// Containers that start one after the other need the most that one of them needs.
+/// Init containers run one after the other, so only the largest of them counts.
 pub(crate) fn of_pod(pod: &Value, list: &str) -> Amounts {
     let spec = &pod["spec"];
     let amounts = |container: &Value| Amounts::read(&container["resources"][list]);

@@ -13,20 +13,20 @@ use crate::roles::Roles;
 use crate::store::Store;
 use crate::work::Work;
 
-/// What the requests of one server share.
+/// State shared by all requests of a server.
 #[derive(Debug)]
 pub(crate) struct Cluster {
     pub(crate) store: Store,
     kinds: RwLock<Arc<Kinds>>,
     pub(crate) tokens: Tokens,
-    /// What follows from the writes, and is not done yet.
+    /// Pending follow-up work of writes.
     pub(crate) work: Work,
     pub(crate) faults: Arc<faults::State>,
     /// The roles as they were when they were last asked for.
     pub(crate) roles: RwLock<Arc<Roles>>,
     /// The document of OpenAPI v2 in protobuf, with the kinds that it was made of when it was last requested.
     pub(crate) openapi: Mutex<Option<(Arc<Kinds>, Bytes)>>,
-    /// Whether namespaces have service accounts, and pods act as them.
+    /// `true` if namespaces get service accounts and pods run as them.
     pub(crate) accounts: bool,
     /// The certificate authority, in PEM.
     pub(crate) authority: String,

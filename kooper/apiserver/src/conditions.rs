@@ -28,7 +28,7 @@ pub(crate) fn set_of_pod(pod: &mut Value, mut condition: Value) {
     set(pod, condition);
 }
 
-/// Whether a condition of this type is true.
+/// Returns whether the status of the condition is `True`.
 pub(crate) fn is_true(object: &Value, kind: &str) -> bool {
     let mut conditions = object["status"]["conditions"].as_array().into_iter().flatten();
     conditions.any(|condition| condition["type"] == kind && condition["status"] == "True")

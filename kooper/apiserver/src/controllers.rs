@@ -1,6 +1,7 @@
-//! What follows a write: definitions are established, owners take their dependents along, namespaces empty themselves.
+//! Controllers that react to writes: they establish CRDs, garbage-collect dependents and empty
+//! terminating namespaces.
 //!
-//! The work is done before the write is answered, one piece after the other, by whichever request comes first.
+//! The work is done before the write is answered, task by task, by whichever request comes first.
 
 mod definitions;
 mod protection;

@@ -4,7 +4,7 @@ mod autoscaler;
 
 use serde_json::{Map, Value};
 
-/// How the objects of one version are stored as those of another.
+/// Conversion between a version of a kind and the version that is stored.
 #[derive(Debug)]
 pub(crate) struct Conversion {
     group_version: &'static str,
@@ -83,7 +83,7 @@ impl Conversion {
         }
     }
 
-    /// What selectors of this version call a field of the stored one.
+    /// Returns the name that selectors of this version use for a field of the stored version.
     pub(crate) fn field(&self, stored: &str) -> String {
         let renamed = self.fields.iter().find(|(_, name)| *name == stored).map(|(name, _)| *name);
         renamed.unwrap_or(stored).to_owned()

@@ -1,5 +1,5 @@
-//! What is wrong with the JSON of an object, as Go's decoder finds it: the first value of a wrong type, and fields that
-//! are unknown or come twice. All are found in the order of the document.
+//! Checks the JSON of an object like Go's decoder: reports the first value of a wrong type, and
+//! unknown and duplicate fields, in document order.
 
 mod convert;
 mod expected;
@@ -15,10 +15,10 @@ pub(crate) use self::convert::convert;
 use self::expected::{Expected, Of, properties};
 use crate::schema::published;
 
-/// How many unknown and duplicate fields are named.
+/// Maximum number of unknown and duplicate fields that are reported.
 const MOST: usize = 100;
 
-/// What was found.
+/// Errors found while decoding an object.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     /// Why it cannot be an object of the kind at all.

@@ -1,7 +1,8 @@
-//! What the types of the built-in kinds make of an object: what they always write, what they leave out, and defaults.
+//! Defaulting of built-in kinds: sets default values and omits empty fields as the Go types do.
 //!
-//! The real server decodes an object into a Go struct, fills it in, and encodes it again. [`table`] has what its
-//! types say, dumped from Kubernetes itself; [`rules`] has the defaults that depend on the value of another member.
+//! The real server decodes an object into a Go struct, sets defaults and encodes it again.
+//! [`table`] contains facts about the Go types, dumped from Kubernetes itself; [`rules`] contains
+//! the defaults that depend on the value of another member.
 
 mod rules;
 mod table;

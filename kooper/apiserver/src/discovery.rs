@@ -31,7 +31,7 @@ pub(crate) fn version() -> Value {
     })
 }
 
-/// How all groups are encoded in one document, if the client prefers that.
+/// Returns the encoding of aggregated discovery, if the client prefers it.
 fn aggregated_encoding(request: &Request) -> Option<Encoding> {
     let preferred = accept::negotiate(request.accept(), |range, encoding| match range.form() {
         _ if !accept::streams(range, encoding) => None,

@@ -67,7 +67,7 @@ fn with<T>(cluster: &Cluster, kind: &Kind, subresource: &str, then: impl FnOnce(
     })
 }
 
-/// What a write through this path cannot change.
+/// Returns the fields that a write through this subresource cannot change.
 fn reset(kind: &Kind, subresource: &str) -> Reset {
     let has_status = kind.custom.as_ref().map_or(kind.flags.status, |definition| definition.has_status);
     let paths: &[&[&str]] = match (subresource, registry::of(kind).reset(subresource)) {
@@ -187,7 +187,7 @@ pub(crate) fn applied(
     Ok(object)
 }
 
-/// What a write makes of a Scale.
+/// Write of a Scale.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ScaleWrite<'a> {
     /// This is the Scale from now on.

@@ -19,7 +19,7 @@ pub struct User {
     name: String,
     groups: Vec<String>,
     uid: String,
-    /// What else is known of the user, by key.
+    /// Additional attributes of the user, by key.
     extra: Vec<(String, String)>,
 }
 

@@ -9,7 +9,7 @@ use crate::store::{Store, Table};
 
 /// The built-in kinds and subresources, from the discovery of a real server.
 const BUILTIN: &str = include_str!("kinds/builtin.txt");
-/// How the built-in kinds are written.
+/// Strategies of the built-in kinds.
 const STRATEGIES: &str = include_str!("kinds/strategies.txt");
 
 /// One version of one resource, and where its objects are.
@@ -23,7 +23,7 @@ pub(crate) struct Kind {
     pub(crate) stored: Option<(Arc<Facts>, &'static Conversion)>,
 }
 
-/// What is known of one version of one resource.
+/// Properties of one version of a resource.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Facts {
     pub(crate) group: String,
@@ -45,7 +45,7 @@ pub(crate) struct Facts {
     pub(crate) typed: OnceLock<Typed>,
 }
 
-/// How objects of a kind are written.
+/// Strategy of a kind for creates, updates and deletions.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Flags {
     /// `metadata.generation` counts the changes.
@@ -83,7 +83,7 @@ impl std::ops::Deref for Kind {
 }
 
 impl Kind {
-    /// What the kind's schema says.
+    /// Returns the kind's schema.
     pub(crate) fn typed(&self) -> &Typed {
         match &self.custom {
             Some(definition) => definition.typed(),
@@ -91,7 +91,7 @@ impl Kind {
         }
     }
 
-    /// Whether its objects are namespaces.
+    /// Returns whether this is the built-in kind `Namespace`.
     pub(crate) fn is_namespace(&self) -> bool {
         self.kind == "Namespace" && self.custom.is_none()
     }

@@ -28,7 +28,7 @@ const KNOWN: [&str; 15] = [
     "managedFields",
 ];
 
-/// What the server alone sets.
+/// Metadata fields that only the server sets.
 pub(crate) const SYSTEM: [&str; 6] =
     ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink"];
 
@@ -282,7 +282,7 @@ pub(crate) fn validate_labels(labels: &Value, field: &str) -> Vec<Cause> {
     causes
 }
 
-/// What an update sets that only a deletion sets.
+/// Reports an update that sets `metadata.deletionTimestamp`, which only a deletion may set.
 pub(crate) fn validate_system(object: &Value, present: &Value) -> Option<Cause> {
     let wanted = &object["metadata"]["deletionTimestamp"];
     let changed = wanted.is_string() && *wanted != present["metadata"]["deletionTimestamp"];

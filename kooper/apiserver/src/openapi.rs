@@ -18,7 +18,7 @@ use crate::http::Answer;
 use crate::kinds::Kind;
 use crate::schema::published;
 
-/// What references to schemas begin with.
+/// Prefix of references to schemas.
 const SCHEMAS: &str = "#/components/schemas/";
 
 /// The index, or the document of one group and version.
@@ -56,7 +56,7 @@ fn document(kinds: &[Arc<Kind>]) -> Bytes {
         definitions.insert(format!("{name}List"), list_schema(kind, &name).to_string());
         definitions.insert(name, custom_schema(kind).to_string());
     }
-    // What a schema refers to is in the same document.
+    // Add the schemas that are referenced, directly or through others.
     let mut wanted: Vec<String> = referred(&paths).map(ToOwned::to_owned).collect();
     wanted.extend(definitions.values().flat_map(|text| referred(text)).map(ToOwned::to_owned).collect::<Vec<_>>());
     while let Some(name) = wanted.pop() {

@@ -1,12 +1,12 @@
-//! How a patch changes an object: strategic merge, JSON merge and server-side apply.
+//! Patches of objects: JSON patch, JSON merge, strategic merge and server-side apply.
 //!
 //! Every function here is pure: it takes JSON values and a description of the
 //! schema, and returns the patched value.
 //!
-//! From the leaves up: [`types`] and [`schema`] say how a kind is merged, [`path`],
-//! [`fields`] and [`fields_v1`] name its fields, [`managed`] who owns them.
-//! [`field_manager`] keeps that over writes ([`update`]) and applies ([`apply`]).
-//! [`json`], [`merge`] and [`strategic`] are the other patches.
+//! From the bottom up: [`types`] and [`schema`] define how a kind is merged.
+//! [`path`], [`fields`] and [`fields_v1`] identify its fields, and [`managed`] their
+//! owners. [`field_manager`] updates the owners on writes ([`update`]) and applies
+//! ([`apply`]). [`json`], [`merge`] and [`strategic`] are the other patches.
 
 pub mod apply;
 mod cap;

@@ -1,4 +1,4 @@
-//! What a kind does to its objects before they are stored: defaults, status, validation.
+//! Preparation of objects before they are stored: defaults, status and validation.
 
 use std::borrow::Cow;
 
@@ -74,7 +74,8 @@ pub(crate) fn invalid(kind: &Kind, sent: &Value, name: &str, causes: &[Cause]) -
     StatusError::invalid(&group, text("kind"), name, causes)
 }
 
-/// What the kind warns of: fields without effect, and finalizers of custom objects that may be those of others.
+/// Returns the kind's warnings: fields without effect, and finalizers of custom objects that are
+/// not domain-qualified.
 pub(crate) fn warnings(kind: &Kind, object: &Value, present: Option<&Value>) -> Vec<String> {
     if kind.custom.is_none() {
         return registry::of(kind).warnings(object, present);

@@ -50,7 +50,7 @@ const CREATED: &str = "CreationTimestamp is a timestamp representing the server 
                        Read-only. Null for lists. More info: \
                        https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
 
-/// What a row shows, where that differs from the object.
+/// Returns the object that a table row shows, if it differs from the given one.
 fn internal(kind: &Kind, strategy: &dyn Strategy, object: &Value) -> Option<Value> {
     if let Some((_, conversion)) = &kind.stored {
         let mut stored = object.clone();

@@ -9,7 +9,7 @@ use crate::status::StatusError;
 pub(crate) use kooper_protobuf::watch::CONTENT_TYPE as WATCH;
 pub(crate) use kooper_protobuf::{CONTENT_TYPE, Kind, List};
 
-/// What is wrong with a body.
+/// Error in the body of a request.
 #[derive(Debug)]
 pub(crate) enum Wrong {
     /// It is not an object of any kind.
@@ -83,7 +83,7 @@ impl Frames {
         frames
     }
 
-    /// What is sent of a line that is cut.
+    /// Returns the incomplete frame of a line that is cut off.
     pub(crate) fn cut(&mut self) -> Vec<u8> {
         let mut frame = Vec::new();
         write_frame(&mut frame, &self.rest);

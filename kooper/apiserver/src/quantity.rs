@@ -9,7 +9,7 @@ pub(crate) struct Quantity {
     format: Format,
 }
 
-/// How an amount is written.
+/// Notation of an amount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
     /// `Ki`, `Mi`, …
@@ -77,12 +77,12 @@ impl Quantity {
         self.nanos == 0
     }
 
-    /// Whether it is a whole number.
+    /// Returns whether the amount is a whole number.
     pub(crate) fn is_whole(self) -> bool {
         self.nanos % ONE == 0
     }
 
-    /// Whether it is the larger amount, however both are written.
+    /// Returns whether this amount is larger than the other one, regardless of notation.
     pub(crate) fn exceeds(self, other: Self) -> bool {
         self.nanos > other.nanos
     }
@@ -125,7 +125,7 @@ impl Quantity {
         if other.nanos > self.nanos { other } else { self }
     }
 
-    /// Whether two are the same amount, however they are written.
+    /// Returns whether both amounts are equal, regardless of notation.
     pub(crate) fn equals(self, other: Self) -> bool {
         self.nanos == other.nanos
     }
@@ -135,7 +135,7 @@ fn up(number: i128, unit: i128) -> i128 {
     number / unit + i128::from(number % unit != 0)
 }
 
-/// What a suffix multiplies with, as a factor and a power of ten.
+/// Returns the multiplier of a suffix, as a factor and a power of ten, and the notation.
 fn suffix_of(suffix: &str) -> Option<(i128, i32, Format)> {
     if let Some((exponent, _)) = DECIMAL.iter().find(|(_, name)| *name == suffix) {
         return Some((1, *exponent, Format::Decimal));

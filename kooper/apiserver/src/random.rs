@@ -1,4 +1,4 @@
-//! What must not be guessed or met twice: uids, tokens, suffixes of names.
+//! Random values that must be unpredictable or unique: uids, tokens and suffixes of names.
 
 use std::fmt::Write as _;
 
@@ -27,7 +27,7 @@ pub(crate) fn uid() -> String {
     text
 }
 
-/// What is put behind `generateName`.
+/// Returns a suffix for `generateName`.
 pub(crate) fn suffix() -> String {
     bytes::<5>().iter().map(|byte| char::from(LETTERS[usize::from(*byte) % LETTERS.len()])).collect()
 }

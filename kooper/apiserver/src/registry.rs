@@ -141,12 +141,12 @@ fn builtin(kind: &Facts) -> &'static dyn Strategy {
     }
 }
 
-/// What selecting needs of an object.
+/// Returns the traits of an object, which selectors are matched against.
 pub(crate) fn traits(kind: &Kind, object: &Value) -> Traits {
     traits_by(of(kind), kind, object)
 }
 
-/// What selecting needs of an object of a built-in kind.
+/// Returns the traits of an object of a built-in kind.
 pub(crate) fn builtin_traits(kind: &Facts, object: &Value) -> Traits {
     traits_by(builtin(kind), kind, object)
 }

@@ -5,7 +5,7 @@ use kooper_grammar::selector::FieldSelector;
 
 use crate::http::Request;
 
-/// What a request is about.
+/// Purpose of a request, by its path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
     /// `/healthz`, `/readyz`, `/livez`.

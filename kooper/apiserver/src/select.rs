@@ -50,7 +50,7 @@ impl Selectors {
         Ok(Self { labels: labels.transpose()?, fields: fields.transpose()? })
     }
 
-    /// What they select of a kind; with `name`, only the object of that name.
+    /// Returns the selection of a kind's objects; with `name`, only of the object with that name.
     pub(crate) fn of(self, kind: &Kind, name: Option<&str>) -> Result<Selection, StatusError> {
         let mut fields = Vec::new();
         for (path, equal, value) in self.fields.iter().flat_map(FieldSelector::terms) {
@@ -80,7 +80,7 @@ impl Selection {
         }
     }
 
-    /// Whether it selects one object by its name.
+    /// Returns whether one object is selected by its name.
     pub(crate) fn names_one(&self) -> bool {
         self.fields.iter().any(|(field, equal, _)| matches!(field, Field::Name) && *equal)
     }
@@ -89,7 +89,7 @@ impl Selection {
         self.labels.as_ref().is_none_or(Selector::is_empty) && self.fields.is_empty()
     }
 
-    /// Whether an object is selected; `key` is the name it has in the store.
+    /// Returns whether an object is selected; `key` is its name in the store.
     pub(crate) fn matches(&self, key: &str, object: &Object) -> bool {
         let traits = object.traits();
         let (namespace, name) = key.rsplit_once('/').unwrap_or(("", key));
@@ -113,7 +113,8 @@ impl Selection {
 pub(crate) struct LabelSelector<'a>(pub(crate) &'a Value);
 
 impl LabelSelector<'_> {
-    /// Whether it selects an object with these labels. An absent selector selects nothing, an empty one everything.
+    /// Returns whether the selector matches these labels. An absent selector matches nothing, an
+    /// empty one everything.
     pub(crate) fn matches(self, labels: &Value) -> bool {
         let label = |key: &str| labels.get(key).and_then(Value::as_str);
         let Value::Object(selector) = self.0 else { return false };

@@ -155,7 +155,8 @@ impl ApiServer {
         kubeconfig::url(self.address)
     }
 
-    /// What the server is verified by, and the token of the user who may do everything.
+    /// Returns the certificate authority by which clients verify the server, and the token of a
+    /// user with all permissions.
     #[must_use]
     pub fn credentials(&self) -> &Credentials {
         &self.credentials

@@ -80,7 +80,7 @@ pub(crate) struct Change {
     pub(crate) after: After,
 }
 
-/// What a change left behind.
+/// Result of a change.
 #[derive(Clone, Debug)]
 pub(crate) enum After {
     Written(Arc<Object>),
@@ -95,7 +95,7 @@ pub(crate) struct Snapshot {
     pub(crate) tree: Tree<Arc<Object>>,
 }
 
-/// What a commit found instead of the state that it was made from.
+/// Error of a commit: the state that it was made from is outdated.
 #[derive(Debug)]
 pub(crate) struct Raced;
 
@@ -106,7 +106,7 @@ pub(crate) struct TooOld {
     pub(crate) oldest: u64,
 }
 
-/// What a watcher finds in the log.
+/// Result of reading the log for a watch.
 #[derive(Debug)]
 pub(crate) enum Next {
     Changes(Vec<Change>),
@@ -269,7 +269,8 @@ impl Table {
         Ok(result)
     }
 
-    /// Whether a watch may begin at a version. One that is not `cached` reads the history of etcd, which is compacted.
+    /// Checks that a watch can begin at a version. If it is not `cached`, it reads the history of
+    /// etcd, which is compacted.
     pub(crate) fn begin(&self, version: u64, cached: bool) -> Result<(), TooOld> {
         let compacted = if cached { 0 } else { self.clock.compacted() };
         let oldest = self.read().since.max(compacted);

@@ -32,7 +32,7 @@ pub(crate) enum Task {
     Provision(String),
     /// The Service by which pods find the server may be absent.
     Publish,
-    /// What is used of the quotas of a namespace may be less, or a quota is another one.
+    /// The quota usage of a namespace may have decreased, or a quota has changed.
     Quotas(String),
     /// A claim of this namespace was marked, or a pod has ended.
     Claims(String),

@@ -22,7 +22,7 @@ pub(crate) fn clock() -> SystemTime {
     time + tokio.saturating_duration_since(machine) - machine.saturating_duration_since(tokio)
 }
 
-/// Whether it is later than some seconds since 1970, by however little.
+/// Returns whether the current time is past a Unix time, even by a fraction of a second.
 pub(crate) fn is_past(seconds: u64) -> bool {
     clock() > UNIX_EPOCH + Duration::from_secs(seconds)
 }
@@ -53,17 +53,17 @@ pub(crate) fn seconds(text: &str) -> Option<u64> {
     u64::try_from(read(text)?.as_second()).ok()
 }
 
-/// Whether it is a day of the calendar: `2026-01-02`.
+/// Returns whether the text is a day of the calendar, such as `2026-01-02`.
 pub(crate) fn is_date(text: &str) -> bool {
     text.len() == 10 && text.as_bytes()[4] == b'-' && text.parse::<Date>().is_ok()
 }
 
-/// Whether it is a time in the format of RFC 3339, in any case of letters.
+/// Returns whether the text is a time in RFC 3339 format, with uppercase or lowercase letters.
 pub(crate) fn is_date_time(text: &str) -> bool {
     read(&text.to_ascii_uppercase()).is_some()
 }
 
-/// How long ago a time was, as kubectl shows it.
+/// Returns the time since `created` as kubectl formats it.
 pub(crate) fn age(created: &str) -> String {
     let (Some(then), Some(now)) = (seconds(created), seconds(&now())) else {
         return "<unknown>".to_owned();

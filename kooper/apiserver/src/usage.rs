@@ -7,7 +7,7 @@ use crate::kinds::Kind;
 use crate::quantity::Quantity;
 use crate::registry;
 
-/// Whether quotas count objects of a kind at all.
+/// Returns whether quotas count objects of the kind.
 pub(crate) fn is_counted(kind: &Kind) -> bool {
     kind.namespaced && registry::of(kind).is_counted()
 }
@@ -25,12 +25,12 @@ fn alias_of(kind: &Kind) -> Option<&str> {
         .then_some(kind.resource.as_str())
 }
 
-/// Whether objects of a kind count for what a quota names so.
+/// Returns whether objects of a kind count toward a quota resource.
 pub(crate) fn counts_for(kind: &Kind, name: &str) -> bool {
     name == count_of(kind) || alias_of(kind) == Some(name) || registry::of(kind).counts_for(name)
 }
 
-/// What an object counts for.
+/// Returns the quota usage of an object.
 pub(crate) fn of(kind: &Kind, object: &Value) -> Amounts {
     let mut used = Amounts::default();
     let one = Quantity::whole(1);
@@ -42,7 +42,7 @@ pub(crate) fn of(kind: &Kind, object: &Value) -> Amounts {
     used
 }
 
-/// Whether an object is in all scopes of a quota.
+/// Returns whether an object is in all scopes of a quota.
 pub(crate) fn is_in_scope(kind: &Kind, object: &Value, quota: &Value) -> bool {
     let spec = &quota["spec"];
     let scopes = spec["scopes"].as_array().into_iter().flatten();

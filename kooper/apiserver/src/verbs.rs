@@ -44,7 +44,7 @@ pub(crate) struct Call<'a> {
     pub(crate) user: &'a User,
     pub(crate) kind: Arc<Kind>,
     pub(crate) target: Target,
-    /// How the client wants the answer.
+    /// Form and encoding of the response.
     pub(crate) media: Media,
 }
 
@@ -58,7 +58,7 @@ impl Call<'_> {
         }
     }
 
-    /// What this request sees of the watch cache.
+    /// Returns the request's view of the watch cache.
     pub(crate) fn view(&self) -> View {
         self.cluster.faults.view(RequestAttributes::of_resource(self.request, self.user, &self.target))
     }

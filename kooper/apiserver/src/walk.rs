@@ -130,7 +130,7 @@ async fn resource(
     let call = Call { cluster, request, user, kind: Arc::clone(kind), target, media };
     let answer = verbs::serve(call).await;
     if !matches!(request.method, Method::GET | Method::HEAD) {
-        // What follows from a write is there when its answer is.
+        // The follow-up work of a write is done before the write is answered.
         controllers::run(cluster);
     }
     if let Some(deprecated) = registry::of(kind).deprecation() {

@@ -11,7 +11,7 @@ use crate::kinds::Kind;
 use crate::task::{Place, Task};
 use crate::{meta, registry};
 
-/// What is still to be done, and which objects have owners.
+/// Pending follow-up work, and an index of the objects that have owners.
 #[derive(Debug, Default)]
 pub(crate) struct Work {
     state: Mutex<State>,
@@ -36,7 +36,7 @@ fn uid_of(owner: &Value) -> String {
 }
 
 impl Work {
-    /// What follows from a state that was written.
+    /// Queues the follow-up work of a written state.
     pub(crate) fn after_write(&self, kind: &Kind, object: &Value) {
         let mut state = self.state();
         state.queue.extend(registry::of(kind).follow_up(object, false));
@@ -54,18 +54,19 @@ impl Work {
         }
     }
 
-    /// What follows from a write that was admitted and not done: the quotas were charged for nothing.
+    /// Queues a recount of the quotas that were charged for a write that failed after its
+    /// admission.
     pub(crate) fn after_refusal(&self, kind: &Kind, object: &Value) {
         if kind.namespaced {
             self.state().queue.push_back(Task::Quotas(meta::text(object, "namespace").to_owned()));
         }
     }
 
-    /// What follows from a deletion; `object` is the last state.
+    /// Queues the follow-up work of a deletion; `object` is the last state.
     pub(crate) fn after_delete(&self, kind: &Kind, object: &Value) {
         let namespace = meta::text(object, "namespace");
         let mut state = self.state();
-        // What is made again by it is counted by the quotas below.
+        // The quota tasks below count objects that this work recreates.
         state.queue.extend(registry::of(kind).follow_up(object, true));
         if kind.custom.is_some() {
             state.queue.push_back(Task::CleanUpDefinition(format!("{}.{}", kind.resource, kind.group)));

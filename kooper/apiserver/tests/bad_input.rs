@@ -82,7 +82,8 @@ fn is_strategic_mistake(media: &str, status: StatusCode) -> bool {
     media.starts_with("application/strategic-merge-patch+json") && status == StatusCode::INTERNAL_SERVER_ERROR
 }
 
-/// Whether a refusal is the client's fault, is what the real server answers with 500 or 504, or is not served yet.
+/// Returns whether a refusal is allowed: a client error, an error that the real server answers with
+/// 500 or 504, or a feature that is not implemented.
 fn is_allowed(status: StatusCode, message: &str) -> bool {
     let known = [
         "resourceVersion should not be set",

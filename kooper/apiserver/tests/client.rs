@@ -1,4 +1,4 @@
-//! What the controllers of the server do, seen by a client without a socket.
+//! Tests of the server's controllers with a client that needs no socket.
 
 use std::pin::pin;
 use std::time::Instant;

@@ -51,7 +51,7 @@ fn code<T: std::fmt::Debug>(result: kube::Result<T>) -> u16 {
     }
 }
 
-/// Whether the connection was reset.
+/// Returns whether the connection was reset. Panics if the request was refused.
 fn was_reset<T: std::fmt::Debug>(result: kube::Result<T>) -> bool {
     match result {
         Err(kube::Error::Api(status)) => panic!("it was refused: {status:?}"),

@@ -156,7 +156,7 @@ async fn a_client_refuses_a_server_of_another_authority() {
     assert_eq!(get(&server, "/healthz", None).await.0, StatusCode::OK);
 }
 
-/// What the server answers to bytes without TLS.
+/// Returns the server's response to bytes without TLS.
 async fn plain(server: &ApiServer, sent: &str) -> String {
     let mut stream = TcpStream::connect(server.address()).await.expect("it listens");
     stream.write_all(sent.as_bytes()).await.expect("it is sent");
@@ -278,7 +278,7 @@ async fn a_slow_reader_of_a_watch_holds_its_position_only() {
         received += data.len();
         last = data;
     }
-    // What the connection had taken before it was full, and what it was behind by.
+    // The connection buffers some events until it is full. The history does not keep the rest.
     assert!(received < 20 << 20, "{received} bytes were kept for the reader");
     let lines = String::from_utf8_lossy(&last).into_owned();
     let event: Value = serde_json::from_str(lines.lines().last().unwrap_or_default()).expect("the last event is whole");

@@ -1,4 +1,4 @@
-//! What holds for patches of any objects.
+//! Properties of patches of arbitrary objects.
 
 use kooper_apiserver::patch::apply::ApplyError;
 use kooper_apiserver::patch::field_manager::FieldManager;

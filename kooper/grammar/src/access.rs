@@ -59,8 +59,7 @@ pub struct Rule {
     pub subresource: Option<String>,
     /// The verbs, as written.
     pub verbs: Vec<String>,
-    /// Whether the resource is cluster-scoped: one of Kubernetes, or one that is
-    /// marked as such.
+    /// `true` if the resource is cluster-scoped: a built-in one, or one that is marked as such.
     pub cluster: bool,
 }
 

@@ -37,12 +37,13 @@ impl FieldSelector {
         Ok(Self { terms })
     }
 
-    /// Whether an object is selected; `field` looks up its fields. A missing field is empty.
+    /// Returns `true` if an object is selected; `field` looks up its fields. A missing field
+    /// is empty.
     pub fn matches<'a>(&self, field: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.terms.iter().all(|term| (field(&term.field).unwrap_or_default() == term.value) == term.equal)
     }
 
-    /// Whether everything is selected.
+    /// Returns `true` if the selector selects everything.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.terms.is_empty()

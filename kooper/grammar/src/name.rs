@@ -195,7 +195,8 @@ fn is_word(text: &str) -> bool {
     framed(text, |b| b.is_ascii_alphanumeric(), |b| matches!(b, b'-' | b'_' | b'.'))
 }
 
-/// Whether the string begins and ends with an outer byte and has only outer and inner ones.
+/// Returns `true` if the string begins and ends with an outer byte and has only outer and
+/// inner ones.
 fn framed(text: &str, outer: impl Fn(u8) -> bool, inner: impl Fn(u8) -> bool) -> bool {
     let bytes = text.as_bytes();
     bytes.first().is_some_and(|&b| outer(b))

@@ -49,7 +49,7 @@ impl Requirement {
         &self.values
     }
 
-    /// Whether a label satisfies the requirement; `None` is a label that does not exist.
+    /// Returns `true` if a label satisfies the requirement; `None` is a missing label.
     #[must_use]
     pub fn matches(&self, label: Option<&str>) -> bool {
         let listed = |label: &str| self.values.iter().any(|value| value == label);

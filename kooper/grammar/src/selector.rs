@@ -38,12 +38,12 @@ impl Selector {
         Ok(Self { requirements })
     }
 
-    /// Whether an object is selected; `label` looks up its labels.
+    /// Returns `true` if an object is selected; `label` looks up its labels.
     pub fn matches<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.requirements.iter().all(|requirement| requirement.matches(label(requirement.key())))
     }
 
-    /// Whether an object with these labels is selected.
+    /// Returns `true` if an object with these labels is selected.
     pub fn matches_labels<'a, I>(&self, labels: I) -> bool
     where
         I: IntoIterator<Item = (&'a str, &'a str)>,
@@ -53,7 +53,7 @@ impl Selector {
         self.matches(|key| labels.clone().find(|(name, _)| *name == key).map(|(_, value)| value))
     }
 
-    /// Whether everything is selected.
+    /// Returns `true` if the selector selects everything.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()

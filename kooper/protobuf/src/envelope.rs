@@ -1,11 +1,11 @@
-//! What is around an object: its kind, and how it is encoded.
+//! The envelope of an object: its kind and its encoding.
 
 use std::borrow::Cow;
 
 use crate::error::{DecodeError, Problem};
 use crate::wire::{Reader, Span, Token, Value};
 
-/// What every encoded object begins with.
+/// The first bytes of every encoded object.
 pub(crate) const MAGIC: &[u8; 4] = b"k8s\0";
 
 /// An encoded object with its kind, which is not decoded yet.
@@ -17,7 +17,7 @@ pub struct Envelope<'a> {
 }
 
 impl<'a> Envelope<'a> {
-    /// Whether bytes are an encoded object, by how they begin.
+    /// Returns `true` if bytes begin like an encoded object.
     #[must_use]
     pub fn is(bytes: &[u8]) -> bool {
         bytes.starts_with(MAGIC)

@@ -2,7 +2,7 @@
 
 use crate::table::{Field, Message};
 
-/// How deep objects and lists may be nested, as `serde_json` limits it.
+/// The maximum depth of objects and lists, as in `serde_json`.
 pub(crate) const NESTING: usize = 127;
 
 /// Bytes that are not an encoded object.
@@ -36,7 +36,7 @@ impl DecodeError {
     }
 }
 
-/// What is wrong with the bytes.
+/// The reason why the bytes cannot be decoded.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Problem {
     #[error("the bytes do not begin with `k8s` and a zero")]

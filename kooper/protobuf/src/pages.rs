@@ -28,9 +28,9 @@ use crate::wire::{Reader, Span, Value};
 /// ```
 #[derive(Debug, Default)]
 pub struct ListReader {
-    /// What arrived and is not read yet.
+    /// The bytes that have arrived but are not read yet.
     buffer: Vec<u8>,
-    /// How many bytes of the body are read.
+    /// The number of bytes of the body that are read.
     read: usize,
     at: Position,
     /// The kind of the list, with its group and version.
@@ -49,7 +49,7 @@ pub struct ListMetadata {
     pub continue_token: String,
 }
 
-/// What follows in the body.
+/// The next part of the body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Position {
     #[default]
@@ -82,7 +82,7 @@ impl ListReader {
         Ok(())
     }
 
-    /// How many bytes have arrived of an item that is not complete.
+    /// The number of bytes that have arrived of an incomplete item.
     #[must_use]
     pub fn held(&self) -> usize {
         self.buffer.len()
@@ -258,7 +258,7 @@ mod tests {
     fn a_list_that_breaks_off_is_refused() {
         let body = body(&["a", "b"]);
         for length in 0..body.len() {
-            // What follows the list itself is not needed, but it is always sent.
+            // The bytes after the list are not needed, but they are always sent.
             if length < body.len() - 4 {
                 assert!(read(&body[..length], 7).is_err(), "{length} of {}", body.len());
             }

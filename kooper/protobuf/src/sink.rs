@@ -13,8 +13,9 @@ pub use self::value::ValueSink;
 pub trait Sink {
     /// An object begins.
     fn begin_object(&mut self);
-    /// Whether the value of a field is wanted. If not, it is not decoded, and neither it
-    /// nor its key is written. The entries of maps are always wanted.
+    /// Returns `true` if the value of a field is wanted. Otherwise it is not decoded,
+    /// and neither its key nor its value is written. The entries of maps are always
+    /// wanted.
     fn wants(&mut self, key: &str) -> bool {
         let _ = key;
         true

@@ -78,7 +78,7 @@ impl Message {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Field(&'static [u8; FIELD]);
 
-/// What the value of a field is, each item of a list, or each value of a map.
+/// The type of a field's value: of each item of a list, or of each value of a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Type {
     Bool,
@@ -141,22 +141,22 @@ impl Field {
         self.has(2)
     }
 
-    /// Whether the fields of its message are written into the object around it.
+    /// Returns `true` if the fields of its message are written into the surrounding object.
     pub(crate) fn is_inline(self) -> bool {
         self.has(4)
     }
 
-    /// Whether it may be absent; other single values are always encoded.
+    /// Returns `true` if the field may be absent. Other single values are always encoded.
     pub(crate) fn is_optional(self) -> bool {
         self.has(8)
     }
 
-    /// Whether JSON leaves it out when it is empty.
+    /// Returns `true` if JSON omits the field when it is empty.
     pub(crate) fn is_omitted(self) -> bool {
         self.has(16)
     }
 
-    /// Whether JSON leaves it out when the message does.
+    /// Returns `true` if JSON omits the field when the message does.
     pub(crate) fn is_silent(self) -> bool {
         let single = !(self.is_list() || self.is_map() || self.is_optional());
         self.is_omitted() && !self.is_inline() && !(single && self.of() == Type::Message)

@@ -32,7 +32,7 @@ pub(crate) fn read(text: &str) -> Option<(i64, i32)> {
     Some(if nanos < 0 { (seconds - 1, nanos + 1_000_000_000) } else { (seconds, nanos) })
 }
 
-/// Whether it is the time that stands for none.
+/// Returns `true` for Go's zero time, which means that no time is set.
 pub(crate) fn is_zero(seconds: i64, nanos: i32) -> bool {
     seconds == ZERO && nanos == 0
 }

@@ -10,7 +10,7 @@ use crate::wire::Span;
 /// The media type of a watch.
 pub const CONTENT_TYPE: &str = "application/vnd.kubernetes.protobuf;stream=watch";
 
-/// How many bytes of a frame are its length, with the most significant byte first.
+/// The size of a frame's length prefix, in bytes. The prefix is big-endian.
 pub const LENGTH: usize = 4;
 
 /// An event of a watch.

@@ -24,7 +24,7 @@ fn decode(bytes: &[u8]) {
             (Ok(json), Ok(value)) => {
                 let read: serde_json::Value = serde_json::from_slice(&json).unwrap();
                 assert_eq!(read, value);
-                // What was decoded has an encoding, and that decodes to the same.
+                // A value that can be encoded has the same encoding after another round trip.
                 if let Ok(again) = kind.encode(&value) {
                     let again = kind.decode_value(Envelope::open(&again).unwrap().raw()).unwrap();
                     assert_eq!(kind.encode(&again).unwrap(), kind.encode(&value).unwrap());

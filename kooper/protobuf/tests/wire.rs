@@ -1,4 +1,4 @@
-//! What the wire allows beyond what Kubernetes itself writes, and what it does not.
+//! Valid and invalid encodings that Kubernetes itself does not write.
 
 use kooper_protobuf::watch::{self, Event};
 use kooper_protobuf::{Envelope, Kind, List};

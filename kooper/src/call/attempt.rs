@@ -73,14 +73,16 @@ impl Failure {
         Some(hasher.finish())
     }
 
-    /// Whether a request was refused because this namespace, that of the object, is being deleted.
+    /// Returns whether a request was rejected because `namespace`, the object's namespace, is
+    /// being deleted.
     pub(crate) fn is_of_terminating_namespace(&self, namespace: Option<&str>) -> bool {
         let (Self::Handler(error) | Self::Finalizer(error)) = self else { return false };
         let refusal = ApiStatus::behind(&**error).filter(|refusal| refusal.cause == Cause::NamespaceTerminating);
         refusal.zip(namespace).is_some_and(|(refusal, namespace)| refusal.is_about(namespace))
     }
 
-    /// Whether an object had changed since it was read: the next call sees what it is now.
+    /// Returns whether a request failed because an object has changed since it was read. The next
+    /// call sees its current state.
     pub(crate) fn is_conflict(&self) -> bool {
         let (Self::Handler(error) | Self::Finalizer(error)) = self else { return false };
         if error::retry_hint(&**error, None) != RetryHint::Backoff {

@@ -59,7 +59,7 @@ pub struct Access<T, V> {
     pub(crate) controller: Arc<ControllerContext>,
     /// The current call; `None` in `init` and map functions.
     pub(crate) call: Option<Call>,
-    /// Whether entries that other clients add to a child are removed.
+    /// `true` if entries that other clients add to a child are removed.
     exclusive: bool,
     kind: PhantomData<fn() -> (T, V)>,
 }

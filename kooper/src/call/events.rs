@@ -33,7 +33,7 @@ pub struct EventSink {
     inner: Option<Arc<Inner>>,
     /// The recorded Events, for tests.
     recorded: Option<RecordedEvents>,
-    /// Whether those that last are not written.
+    /// `true` if Events about lasting conditions are not written.
     silent: bool,
 }
 
@@ -71,11 +71,11 @@ pub struct Note {
     pub regarding: ObjectReference,
     /// Another object that it is about.
     pub related: Option<ObjectReference>,
-    /// Whether it is a Warning, and not Normal.
+    /// `true` for the type `Warning`, `false` for `Normal`.
     pub warning: bool,
-    /// Why, in one word of CamelCase.
+    /// The reason, as one CamelCase word.
     pub reason: String,
-    /// What was done, in one word of CamelCase.
+    /// The action that was taken, as one CamelCase word.
     pub action: String,
     /// The message for people.
     pub message: String,
@@ -119,7 +119,7 @@ impl EventSink {
         Self { silent: !reports, ..self }
     }
 
-    /// Whether Events about what lasts are written.
+    /// Returns whether Events about lasting conditions are written.
     pub(crate) fn reports(&self) -> bool {
         !self.silent
     }

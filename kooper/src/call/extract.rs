@@ -97,8 +97,7 @@ pub struct Removed<O> {
     pub(crate) gone: Gone,
 }
 
-/// How an object was removed, as far as it is known: an argument of functions
-/// for `deleted`.
+/// The cause of an object's removal, if known. An argument of functions for `deleted`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Gone {

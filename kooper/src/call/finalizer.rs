@@ -26,7 +26,7 @@ pub(crate) use unremoved::Unremoved;
 #[cfg(feature = "cli")]
 pub(crate) use unremoved::set_by;
 
-/// How many conflicts a call tolerates before it fails.
+/// Maximum number of attempts to update the finalizers of an object in one call.
 const CONFLICTS: usize = 8;
 
 /// The finalizers of one controller.
@@ -36,7 +36,7 @@ pub(crate) struct Finalizers {
     pub(crate) own: String,
     /// Those of previous names, which are replaced.
     pub(crate) previous: Vec<String>,
-    /// Whether objects that leave the selector are cleaned up, too.
+    /// `true` if objects that leave the selector are cleaned up, too.
     pub(crate) on_leave: bool,
     /// Set while the program is uninstalled.
     pub(crate) retirement: Option<Retirement>,
@@ -54,24 +54,24 @@ pub(crate) enum Retirement {
 }
 
 impl Finalizers {
-    /// Whether an object waits for its cleanup.
+    /// Returns whether the object waits for its cleanup.
     pub(crate) fn hold(&self, object: &Object) -> bool {
         object.metadata().is_ok_and(|metadata| metadata.is_deleted() && self.are_on(&metadata))
     }
 
-    /// Whether an object is cleaned up while the program is uninstalled; `None`
-    /// if it is not.
+    /// Returns whether an object is cleaned up while the program is uninstalled; `None` if
+    /// the program is not being uninstalled.
     pub(crate) fn retire(&self, object: &Object) -> Option<bool> {
         let retirement = self.retirement?;
         Some(self.hold(object) || retirement == Retirement::All && self.are_on_object(object))
     }
 
-    /// Whether an object that is not selected needs a call.
+    /// Returns whether an object that is not selected needs a call.
     pub(crate) fn concern(&self, object: &Object) -> bool {
         object.metadata().is_ok_and(|metadata| self.are_on(&metadata) && (self.on_leave || metadata.is_deleted()))
     }
 
-    /// Whether one of ours is on the object.
+    /// Returns whether the object has one of our finalizers.
     pub(crate) fn are_on_object(&self, object: &Object) -> bool {
         object.metadata().is_ok_and(|metadata| self.are_on(&metadata))
     }
@@ -80,7 +80,7 @@ impl Finalizers {
         self.are_among(&metadata.finalizers)
     }
 
-    /// Whether one of ours is in a list.
+    /// Returns whether the list contains one of our finalizers.
     pub(crate) fn are_among(&self, list: &[String]) -> bool {
         list.iter().any(|one| self.is_ours(one))
     }
@@ -224,7 +224,7 @@ pub(crate) struct Unselected {
     pub(crate) all: Cache,
 }
 
-/// What an object that is not selected needs.
+/// The action for an object that is not selected.
 pub(crate) enum Left {
     /// Nothing.
     Nothing,

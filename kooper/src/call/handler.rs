@@ -134,8 +134,8 @@ pub(crate) enum CallError {
     Finalizer(BoxError),
 }
 
-/// Whether an object is handled. One that does not decode is, so that the call
-/// reports it.
+/// Decides whether an object is handled. An object that does not decode is handled,
+/// so that the call reports the error.
 pub(crate) type Wants = Arc<dyn Fn(&Object) -> bool + Send + Sync>;
 
 /// The filter of a type, for objects that are not decoded yet.

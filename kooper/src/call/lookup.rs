@@ -62,8 +62,8 @@ impl Lookup {
         }
     }
 
-    /// How an object was removed that the watch reported as deleted. A watch with
-    /// a selector also reports objects as deleted that left it.
+    /// Finds out how an object was removed that the watch reported as deleted. A watch
+    /// with a selector also reports an object as deleted when it no longer matches.
     pub(crate) async fn how_gone(&self, last: &Object) -> Gone {
         match self.get(last.key()).await {
             Ok(Some(now)) if now.uid() == last.uid() => Gone::Left,
@@ -76,7 +76,7 @@ impl Lookup {
         }
     }
 
-    /// Whether the object matches the controller's selector now.
+    /// Asks the API server whether the object matches the controller's selector.
     pub(crate) async fn selects(&self, key: &ObjectKey) -> Result<bool, LookupError> {
         let named = format!("metadata.name={}", key.name());
         let fields = self.fields.iter().fold(named, |all, fields| format!("{all},{fields}"));

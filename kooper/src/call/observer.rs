@@ -50,7 +50,6 @@ pub(crate) struct EndedCall<'a> {
     pub(crate) took: Duration,
 }
 
-/// How a call ended.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Outcome<'a> {
     /// It succeeded, and may have requested a requeue after a delay.

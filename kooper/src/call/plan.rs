@@ -1,4 +1,4 @@
-//! What a controller's signature needs, known before it runs.
+//! The requirements of a controller, derived from its signature before it runs.
 
 use std::any::TypeId;
 use std::collections::HashMap;
@@ -31,19 +31,20 @@ use crate::watch::selected::Selected;
 #[derive(Debug, Clone, Default)]
 pub struct Plan {
     client: bool,
-    /// What takes a bare client: its permissions must be listed in `rbac`.
+    /// The arguments and settings that take a bare client. Its permissions must be listed in
+    /// `rbac`.
     unruled: Vec<&'static str>,
     rbac: Option<Vec<Rule>>,
     needs: Vec<Need>,
     /// Each with what requests it.
     caches: Vec<(CacheRequest, String)>,
-    /// What `reads` selects for the readers that name no subset.
+    /// The selections of `reads`, for readers that name no subset.
     reads: Vec<Reads>,
     /// The caches of these readers, and which argument reads them.
     readers: Vec<(CacheId, String)>,
     /// The kinds that are marked as secret.
     secret: Vec<KindInfo>,
-    /// What keeps all objects of a kind in memory, whole.
+    /// The arguments and settings that keep all objects of a kind in memory, with all fields.
     whole: Vec<String>,
     /// The caches of children.
     owned: Vec<CacheRequest>,
@@ -51,11 +52,11 @@ pub struct Plan {
     applied: Vec<(CacheRequest, String)>,
     /// The kinds that are created or applied.
     written: Vec<KindInfo>,
-    /// What readers and subsets select.
+    /// The selections of subsets and of `reads`, by their types.
     subsets: HashMap<TypeId, &'static Selected>,
-    /// What records Events.
+    /// The first argument or setting that records Events.
     events: Option<&'static str>,
-    /// Whether Events report calls that keep failing.
+    /// `true` if Events report calls that keep failing.
     reports: bool,
     /// The types of the program's own settings.
     settings: Vec<SettingsNeed>,
@@ -91,7 +92,7 @@ pub struct Need {
     pub names: Vec<String>,
     /// Where it must be granted.
     pub reach: Reach,
-    /// What needs it, such as `Deleter<Pod>`.
+    /// The argument or setting that needs the permission, such as `Deleter<Pod>`.
     pub because: String,
 }
 
@@ -233,7 +234,7 @@ impl Plan {
         }
     }
 
-    /// What is selected; a mistake in it is noted.
+    /// Returns the selection. A mistake in it is noted.
     fn select<K: Kind>(&mut self, setting: &'static str, objects: All<K>) -> Option<&'static Selected> {
         if objects.is_secret() {
             self.note_secret::<K>();
@@ -385,13 +386,13 @@ impl Plan {
         }
     }
 
-    /// Whether the controller needs a client.
+    /// Returns whether the controller needs a client.
     #[must_use]
     pub fn takes_client(&self) -> bool {
         self.client
     }
 
-    /// What takes a client that no rule limits.
+    /// The arguments and settings that take a bare client. Only `rbac` can list its permissions.
     #[must_use]
     pub fn unruled_clients(&self) -> &[&'static str] {
         &self.unruled
@@ -432,17 +433,18 @@ impl Plan {
         &self.settings
     }
 
-    /// Whether Events report calls that keep failing.
+    /// Returns whether Events report calls that keep failing.
     pub(crate) fn reports_failures(&self) -> bool {
         self.reports
     }
 
-    /// What readers and subsets select.
+    /// The selections of subsets and of `reads`, by their types.
     pub(crate) fn subsets(&self) -> &HashMap<TypeId, &'static Selected> {
         &self.subsets
     }
 
-    /// Whether this keeps all objects of a kind in memory, whole.
+    /// Returns whether this argument or setting keeps all objects of a kind in memory, with all
+    /// fields.
     #[cfg(feature = "cli")]
     pub(crate) fn keeps_all(&self, because: &str) -> bool {
         self.whole.iter().any(|whole| whole == because)

@@ -79,7 +79,6 @@ impl GivenSettings {
         value.clone().downcast().ok().map(Settings)
     }
 
-    /// Whether there are settings of a type.
     pub(crate) fn has(&self, type_id: TypeId) -> bool {
         self.values.contains_key(&type_id)
     }

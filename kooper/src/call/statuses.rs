@@ -16,7 +16,7 @@ pub(crate) struct Statuses(Mutex<HashMap<StatusId, Arc<tokio::sync::Mutex<KnownS
 /// The resource, the object, and its uid.
 type StatusId = (String, ObjectKey, String);
 
-/// What is known of the status of an object.
+/// The status of an object, as far as a call knows it.
 #[derive(Debug, Default)]
 pub(crate) enum KnownStatus {
     /// Nothing was sent: it is the status that the handler received.

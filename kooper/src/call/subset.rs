@@ -201,7 +201,7 @@ impl<T> All<T> {
         self.mistake.get_or_insert_with(|| problem.to_string());
     }
 
-    /// What is selected, or why that is invalid.
+    /// Returns the selection, or the mistake in it.
     pub(crate) fn into_selected(self) -> Result<Selected, String> {
         self.mistake.map_or(Ok(self.selected), Err)
     }

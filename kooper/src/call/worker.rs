@@ -36,7 +36,7 @@ pub(crate) use undecodable::Undecodable;
 
 use finish::{Ended, TaskResult, ended_as};
 
-/// How long a cancelled call may clean up before it is aborted.
+/// Maximum time for a cancelled call to clean up before it is aborted.
 const CANCEL_GRACE: Duration = Duration::from_secs(1);
 
 /// The workers of one controller.
@@ -51,7 +51,7 @@ pub(crate) struct Workers {
     pub(crate) observer: Arc<dyn CallObserver>,
     /// Where the calls run.
     pub(crate) executor: Executor,
-    /// Whether handlers may run.
+    /// Handlers run only while leadership is held.
     pub(crate) leadership: Leadership,
     /// Cancels running calls and the tasks that they started, and aborts them.
     pub(crate) tasks: Tasks,
@@ -60,7 +60,7 @@ pub(crate) struct Workers {
     pub(crate) in_dry_run: bool,
 }
 
-/// How many calls run at once, and for how long.
+/// Limits on the number of concurrent calls and on their duration.
 pub(crate) struct Limits {
     pub(crate) workers: usize,
     pub(crate) timeout: Option<Duration>,
@@ -147,9 +147,10 @@ impl Workers {
         &self.controller.controller
     }
 
-    /// Whether a call may start. Leadership may lapse for a moment before a
-    /// late renewal counts. Once it is lost, the next leader, even if it is this
-    /// replica again, starts with every key.
+    /// Waits until leadership is held. Returns `false` if no call may start, because
+    /// the workers stop. Leadership may lapse for a moment until a late renewal
+    /// arrives. After a loss of leadership, the next leader, which may be this replica
+    /// again, starts with every key.
     async fn may_run(&self) -> bool {
         let held = self.leadership.is_held()
             || self.tasks.stopping.run_until_cancelled(self.leadership.held()).await.is_some();

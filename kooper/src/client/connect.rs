@@ -20,7 +20,7 @@ const KEEPALIVE: Duration = Duration::from_secs(10);
 const INTERVAL: Duration = Duration::from_secs(5);
 const PROBES: u32 = 3;
 
-/// How long sent data may wait to be acknowledged.
+/// Maximum time that sent data may remain unacknowledged.
 #[cfg(target_os = "linux")]
 const UNACKNOWLEDGED: Duration = Duration::from_secs(25);
 

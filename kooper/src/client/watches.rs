@@ -21,7 +21,7 @@ use tower::{Service, ServiceExt};
 
 use crate::error::BoxError;
 
-/// Whether a response may last until the server ends it.
+/// Returns `true` for a watch: its response may last until the server ends it.
 pub(super) fn is_watch(uri: &Uri) -> bool {
     uri.query().is_some_and(|query| query.split('&').any(|parameter| parameter == "watch=true"))
 }

@@ -54,7 +54,8 @@ pub(super) fn expression(selector: &LabelSelector) -> String {
     equal.chain(others).collect::<Vec<_>>().join(",")
 }
 
-/// Whether a selector of a workload or a Service matches labels. An empty one matches nothing.
+/// Returns `true` if a selector of a workload or a Service matches labels. An empty one matches
+/// nothing.
 pub(super) fn matches(expression: &str, labels: Option<&BTreeMap<String, String>>) -> bool {
     let label = |key: &str| labels?.get(key).map(String::as_str);
     !expression.is_empty() && Selector::parse(expression).is_ok_and(|selector| selector.matches(label))

@@ -166,7 +166,7 @@ async fn bind(
     Ok(())
 }
 
-/// Whether the volume is reserved for the claim.
+/// Returns `true` if the volume is reserved for the claim.
 fn is_for(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
     let reference = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref());
     reference.is_some_and(|reference| {
@@ -175,7 +175,7 @@ fn is_for(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
     })
 }
 
-/// Whether a free volume can be bound to the claim.
+/// Returns `true` if the volume is free and satisfies the claim.
 fn fits(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
     let (Some(offer), Some(wanted)) = (&volume.spec, &claim.spec) else { return false };
     let labels = volume.metadata.labels.as_ref();

@@ -99,7 +99,7 @@ fn last_due(
     due
 }
 
-/// Whether a job may begin now; those that it replaces are deleted.
+/// Returns `true` if a job may begin now. Deletes the jobs that it replaces.
 async fn allows(spec: &CronJobSpec, all: &[Arc<Job>], status: &CronJobStatus, deleter: &Deleter<Job>) -> Result<bool> {
     let is_active = status.active.as_ref().is_some_and(|active| !active.is_empty());
     match spec.concurrency_policy.as_deref() {
@@ -114,7 +114,7 @@ async fn allows(spec: &CronJobSpec, all: &[Arc<Job>], status: &CronJobStatus, de
     }
 }
 
-/// Whether the job has succeeded; `None` while it runs.
+/// Returns whether the job has succeeded, or `None` while it runs.
 fn ended(job: &Job) -> Option<bool> {
     let conditions = job.status.as_ref()?.conditions.as_ref()?;
     let holds = |kind: &str| conditions.iter().any(|one| one.type_ == kind && one.status == "True");

@@ -225,7 +225,7 @@ fn node_of(pod: &Pod) -> String {
     spec.node_name.clone().or_else(chosen).unwrap_or_default()
 }
 
-/// Whether the DaemonSet has a pod on the node.
+/// Returns `true` if the DaemonSet needs a pod on the node.
 fn runs_on(spec: &DaemonSetSpec, node: &Node) -> bool {
     let mut pod = Pod { spec: spec.template.spec.clone(), ..Pod::default() };
     pod.spec.get_or_insert_default().tolerations.get_or_insert_default().extend(tolerations());

@@ -53,7 +53,7 @@ fn of_leaving(pod: &Pod) -> Option<ObjectKey> {
     Some(ObjectKey::new(pod.metadata.namespace.as_deref(), name))
 }
 
-/// What a call writes with.
+/// The capabilities for the writes of a call.
 struct Writers {
     creator: Creator<ReplicaSet>,
     patcher: Patcher<ReplicaSet>,
@@ -140,12 +140,13 @@ async fn roll(
     Ok(written)
 }
 
-/// Whether no pod of the set is left that may still run.
+/// Returns `true` if no pod of the set can still run.
 fn has_ended(set: &Arc<ReplicaSet>, pods: &Reader<Pod>) -> bool {
     controlled(set, pods).is_ok_and(|pods| pods.iter().all(|pod| is_terminal(pod)))
 }
 
-/// Numbers the new set, and gives it the annotations of the Deployment; whether something was written.
+/// Numbers the new set, and copies the annotations of the Deployment to it. Returns `true` if
+/// something was written.
 async fn annotate(
     deployment: &Arc<Deployment>,
     new: &Arc<ReplicaSet>,

@@ -1,8 +1,8 @@
 //! Garbage collection and the end of namespaces, for a server beside which no
 //! other program does either.
 //!
-//! A pass lists the metadata of everything in a namespace and of everything that is
-//! in none. What follows from that is `graph`.
+//! A pass lists the metadata of the objects in a namespace and of all cluster-scoped objects.
+//! `graph` derives the necessary writes.
 
 mod content;
 mod graph;

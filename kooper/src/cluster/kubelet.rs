@@ -67,7 +67,7 @@ fn containers(pod: &Pod) -> impl Iterator<Item = &Container> {
     pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten().chain(&spec.containers))
 }
 
-/// What happens to a pod next.
+/// The next step of a pod.
 #[derive(Debug, PartialEq, Eq)]
 enum Next {
     Nothing,

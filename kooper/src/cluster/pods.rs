@@ -29,12 +29,13 @@ pub(super) fn phase(pod: &Pod) -> &str {
     pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default()
 }
 
-/// Whether its containers have ended for good.
+/// Returns `true` if the containers have terminated for good.
 pub(super) fn is_terminal(pod: &Pod) -> bool {
     matches!(phase(pod), "Succeeded" | "Failed")
 }
 
-/// Whether it counts as a replica: it is neither ended nor about to be deleted.
+/// Returns `true` if the pod counts as a replica: it has not terminated, and is not being
+/// deleted.
 pub(super) fn is_active(pod: &Pod) -> bool {
     !is_terminal(pod) && pod.metadata.deletion_timestamp.is_none()
 }
@@ -50,8 +51,8 @@ pub(super) fn is_ready(pod: &Pod) -> bool {
     ready_since(pod).is_some()
 }
 
-/// How long a pod has to stay ready until it is available: zero if it is already,
-/// `None` if it is not ready.
+/// Returns the time until a pod is available, which is zero if it already is, or `None`
+/// if it is not ready.
 pub(super) fn available_in(pod: &Pod, min_ready_seconds: Option<i32>, now: Timestamp) -> Option<Duration> {
     let since = ready_since(pod)?;
     let needed = i64::from(min_ready_seconds.unwrap_or_default());

@@ -19,7 +19,7 @@ use crate::error::Result;
 /// The label of the pods of a revision.
 pub(super) const LABEL: &str = "controller-revision-hash";
 
-/// What revisions are read and written with.
+/// The capabilities for reading and writing revisions.
 pub(super) struct Access {
     pub(super) reader: Reader<ControllerRevision>,
     pub(super) creator: Creator<ControllerRevision>,

@@ -38,7 +38,7 @@ pub(super) fn controller(pace: Pace) -> Result<Controller, ConfigError> {
         .build()
 }
 
-/// Whether a pod waits for a node.
+/// Returns `true` if a pod waits for this scheduler to bind it to a node.
 fn waits(pod: &Pod) -> bool {
     let Some(spec) = &pod.spec else { return false };
     spec.node_name.is_none()
@@ -166,7 +166,7 @@ pub(super) fn obstacle(pod: &Pod, node: &Node) -> Option<String> {
     taints.iter().find(repels).map(|_| "node(s) had untolerated taint(s)".to_owned())
 }
 
-/// Whether a pod with these tolerations accepts the taint.
+/// Returns `true` if one of the tolerations matches the taint.
 pub(super) fn is_tolerated(taint: &Taint, tolerations: &[Toleration]) -> bool {
     tolerations.iter().any(|one| {
         let key = one.key.as_deref().unwrap_or_default();
@@ -177,7 +177,8 @@ pub(super) fn is_tolerated(taint: &Taint, tolerations: &[Toleration]) -> bool {
     })
 }
 
-/// Whether a term of a node selector selects the node. An empty term selects none.
+/// Returns `true` if a term of a node selector selects the node. An empty term selects
+/// none.
 pub(super) fn selects(term: &NodeSelectorTerm, node: &Node) -> bool {
     let (expressions, fields) = (term.match_expressions.iter().flatten(), term.match_fields.iter().flatten());
     let labels = node.labels();

@@ -35,7 +35,7 @@ pub(super) fn controller() -> Result<Controller, ConfigError> {
         .build()
 }
 
-/// What pods and claims are written with.
+/// The capabilities for pods and claims.
 struct Writers {
     pods: Creator<Pod>,
     deleter: Deleter<Pod>,
@@ -116,7 +116,7 @@ impl Replicas {
         self.all.iter().find(|(one, _)| *one == ordinal).map(|(_, pod)| pod)
     }
 
-    /// Whether the pod runs, is ready and has been so for long enough.
+    /// Returns `true` if the pod runs, and has been ready for `minReadySeconds`.
     fn is_available(&self, pod: &Pod) -> bool {
         phase(pod) == "Running" && available_in(pod, self.min_ready, self.now).is_some_and(|left| left.is_zero())
     }
@@ -126,7 +126,7 @@ impl Replicas {
     }
 }
 
-/// The next step towards the pods that the set calls for; whether something was written.
+/// Takes the next step toward the desired pods. Returns `true` if something was written.
 async fn step(
     set: &Arc<StatefulSet>,
     spec: &StatefulSetSpec,

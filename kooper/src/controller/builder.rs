@@ -219,22 +219,22 @@ impl<K, O, S> Builder<K, O, S> {
 }
 
 impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'static> Builder<K, O, S> {
-    /// How long an object may go without a call before its handler is called
-    /// again; `None` disables resyncs. Default: 3 minutes.
+    /// The maximum time for which an object may go without a call before its handler is
+    /// called again; `None` disables resyncs. Default: 3 minutes.
     #[doc(alias = "sync period")]
     pub fn resync(mut self, every: impl Into<Option<Duration>>) -> Self {
         self.common.config.resync = every.into();
         self
     }
 
-    /// How many objects are handled at the same time. Default: 3.
+    /// The maximum number of objects that are handled at the same time. Default: 3.
     #[doc(alias = "MaxConcurrentReconciles")]
     pub fn workers(mut self, workers: usize) -> Self {
         self.common.config.workers = workers;
         self
     }
 
-    /// How often a failed key is retried; `None` sets no limit. Default: no
+    /// The maximum number of retries of a failed key; `None` sets no limit. Default: no
     /// limit.
     pub fn retries(mut self, retries: impl Into<Option<u32>>) -> Self {
         self.common.config.retries = retries.into();
@@ -359,22 +359,22 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         self.rbac(rules)
     }
 
-    /// How much Kubernetes Events on an object say when its calls keep failing. They also
-    /// report that they succeed again, and why it is not handled or not deleted. `false`
-    /// is for no such Events. Default: [`FailureEvents::Outermost`].
+    /// The detail of Kubernetes Events about an object whose calls keep failing. Events
+    /// also report when its calls succeed again, and why it is not handled or not
+    /// deleted. `false` disables these Events. Default: [`FailureEvents::Outermost`].
     pub fn events(mut self, events: impl Into<FailureEvents>) -> Self {
         self.common.config.events = events.into();
         self
     }
 
-    /// How a failed call that will be retried is counted in the metrics of
-    /// Kooper for Go. Default: [`MetricsCompat::Accurate`], as a failure.
+    /// The result under which the metrics of Kooper for Go count a failed call that will
+    /// be retried. Default: [`MetricsCompat::Accurate`], as a failure.
     pub fn metrics_compat(mut self, compat: MetricsCompat) -> Self {
         self.common.config.metrics_compat = compat;
         self
     }
 
-    /// How long a call may keep running after it was cancelled before it is
+    /// The time for which a call may keep running after it was cancelled before it is
     /// reported as stuck. Default: 30 seconds.
     pub fn stuck_after(mut self, stuck_after: Duration) -> Self {
         self.common.config.stuck_after = stuck_after;

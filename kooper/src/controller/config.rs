@@ -20,8 +20,8 @@ use crate::watch::cache_id::CacheRequest;
 use crate::watch::retriever::Scope;
 use crate::watch::selected::Selected;
 
-/// How a failed call that will be retried is counted in
-/// `kooper_controller_processed_event_duration_seconds`.
+/// The result under which `kooper_controller_processed_event_duration_seconds` counts a failed
+/// call that will be retried.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum MetricsCompat {
     /// As `success="false"`, like any other failed call. The default.
@@ -60,7 +60,7 @@ pub(crate) struct Config {
     pub(crate) labels: Option<String>,
     pub(crate) fields: Option<String>,
     pub(crate) metadata_only: bool,
-    /// Whether objects are fetched as JSON only.
+    /// `true` if objects are fetched as JSON only.
     pub(crate) json_only: bool,
     pub(crate) changed: Vec<Changed>,
     pub(crate) metrics_compat: MetricsCompat,
@@ -72,13 +72,13 @@ pub(crate) struct Config {
     pub(crate) finalizer: Option<String>,
     pub(crate) cleanup_on_leave: bool,
     pub(crate) retirement: Option<Retirement>,
-    /// Whether the handler is called for objects that are being deleted.
+    /// `true` if the handler is called for objects that are being deleted.
     pub(crate) while_deleting: bool,
     pub(crate) install_crd: bool,
     pub(crate) optional: bool,
-    /// How Events report calls that keep failing.
+    /// The detail of Events about calls that keep failing.
     pub(crate) events: FailureEvents,
-    /// Whether a function builds the state.
+    /// `true` if a function builds the state.
     pub(crate) init: bool,
 }
 
@@ -142,8 +142,8 @@ impl Config {
         own.into_iter().chain(self.previous_managers(installation)).collect()
     }
 
-    /// Whether nothing calls a function of the controller for an object that is being
-    /// deleted, so that a finalizer that its handler has set stays.
+    /// Returns `true` if no function of the controller is called for an object that is being
+    /// deleted. A finalizer that the handler has set is then not removed.
     pub(crate) fn ignores_deletion(&self) -> bool {
         !self.while_deleting && self.finalizer.is_none()
     }
@@ -156,7 +156,7 @@ impl Config {
         names().skip(1).map(|(program, name)| format!("{}/{name}", installation.of(program))).chain(unnamed).collect()
     }
 
-    /// Whether a label or field selector is set.
+    /// Returns `true` if a label or field selector is set.
     pub(crate) fn selected(&self) -> bool {
         self.labels.is_some() || self.fields.is_some()
     }

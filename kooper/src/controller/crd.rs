@@ -34,10 +34,10 @@ pub(crate) use content::{annotated, merged};
 pub(crate) use integers::bounded;
 pub(crate) use served::{lacking, older};
 
-/// How many CRDs of a process are compared and applied at a time.
+/// The number of CRDs of a process that are compared and applied at the same time.
 const AT_A_TIME: usize = 4;
 
-/// How long a CRD may take to be established before a warning is logged.
+/// Maximum time for a CRD to be established before a warning is logged.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The delay before a failed watch of a CRD is re-established.
@@ -60,7 +60,7 @@ pub(crate) struct Installer {
     turns: Semaphore,
 }
 
-/// How a CRD is installed.
+/// The action for a CRD at startup.
 #[derive(Debug)]
 pub(crate) enum InstallPlan {
     /// The cluster does not have it.
@@ -103,8 +103,8 @@ impl Installer {
         self.established(&crds, &name, current).await
     }
 
-    /// How a start would install a CRD. Nothing is changed; a dry run shows
-    /// whether the API server accepts it.
+    /// The action for a CRD at startup. Nothing is changed: a dry-run request shows
+    /// whether the API server accepts the CRD.
     pub(crate) async fn predict(
         &self,
         client: &Client,
@@ -123,7 +123,7 @@ impl Installer {
         Ok(plan)
     }
 
-    /// How a CRD is applied that the program does not install.
+    /// The command by which a user applies a CRD that the program does not install.
     pub(crate) fn by_user(&self) -> String {
         self.advice.by_user()
     }
@@ -298,7 +298,8 @@ impl Installer {
     }
 }
 
-/// Whether the API server ratchets; `false` if its version is unknown.
+/// Returns `true` if ratcheting is certain to be enabled in the API server, and
+/// `false` if its version is unknown.
 async fn ratchets(client: &Client) -> bool {
     let Ok(version) = client.apiserver_version().await else { return false };
     // Some providers write `33+`.
@@ -306,7 +307,6 @@ async fn ratchets(client: &Client) -> bool {
     version.major == "1" && minor.is_ok_and(|minor| minor >= RATCHETS_SINCE)
 }
 
-/// Whether a CRD is established.
 enum CrdState {
     Ready,
     Waiting,

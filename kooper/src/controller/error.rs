@@ -31,7 +31,7 @@ pub struct ConfigError {
     pub field: &'static str,
     /// The kind of the error.
     pub kind: ConfigErrorKind,
-    /// What is wrong with it and what to write instead, for people.
+    /// A human-readable message: the problem, and what to write instead.
     pub problem: String,
 }
 /// The kinds of a [`ConfigError`].
@@ -73,7 +73,7 @@ pub enum BuildError {
     FieldManager {
         /// The field manager.
         manager: String,
-        /// How long it may be.
+        /// The maximum length, in characters.
         most: usize,
     },
     /// The metrics recorder rejected a controller.

@@ -108,7 +108,7 @@ impl Operator {
         }
     }
 
-    /// What a watchdog has to know of the controllers with leader election.
+    /// The controllers with leader election, for a watchdog.
     #[cfg(feature = "cli")]
     pub(crate) fn elected(&self) -> Vec<Elected> {
         self.runners.iter().filter_map(Runner::elected).collect()
@@ -369,7 +369,7 @@ impl Builder {
         self
     }
 
-    /// How long running handler calls get after a stop. Default: 20 seconds.
+    /// Maximum time for running handler calls to end after a stop. Default: 20 seconds.
     #[doc(alias = "GracefulShutdownTimeout")]
     pub fn drain_timeout(mut self, drain: Duration) -> Self {
         self.drain = drain;

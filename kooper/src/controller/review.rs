@@ -6,7 +6,7 @@ use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessR
 use kube::Client;
 use kube::api::{Api, PostParams};
 
-/// Whether this identity has a permission. Every identity may create this review.
+/// Returns `true` if this identity has a permission. Every identity may create this review.
 pub(crate) async fn may(client: &Client, what: ResourceAttributes) -> Result<bool, kube::Error> {
     let reviews: Api<SelfSubjectAccessReview> = Api::all(client.clone());
     let spec = SelfSubjectAccessReviewSpec { resource_attributes: Some(what), ..Default::default() };
@@ -26,7 +26,7 @@ pub(crate) async fn own_namespace(client: &Client) -> Option<String> {
     Some(namespace.to_owned())
 }
 
-/// Whether this identity may get this namespace.
+/// Returns `true` if this identity may get this namespace, and `false` if the review fails.
 pub(crate) async fn may_get_namespace(client: &Client, namespace: &str) -> bool {
     let [resource, verb] = ["namespaces", "get"].map(|text| Some(text.to_owned()));
     let name = Some(namespace.to_owned());

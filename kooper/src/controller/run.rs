@@ -56,16 +56,16 @@ use watching::Watching;
 /// The delays between retries of an `init` that fails.
 const INIT_BACKOFF: Backoff = Backoff { initial: Duration::from_millis(500), max: Duration::from_secs(30) };
 
-/// How long a task may take to end after it was aborted.
+/// Maximum time for a task to end after it was aborted.
 const ABORT_GRACE: Duration = Duration::from_secs(2);
 
-/// How long running calls get at most when leadership is lost: another replica may lead soon.
+/// Maximum time for running calls when leadership is lost: another replica may lead soon.
 const STEP_DOWN_GRACE: Duration = Duration::from_secs(1);
 
-/// How long Kubernetes Events may take to be written at the end.
+/// Maximum time for writing the last Kubernetes Events.
 const EVENTS_GRACE: Duration = Duration::from_secs(2);
 
-/// What the controllers of a process share.
+/// The parts that all controllers of a process share.
 #[derive(Clone)]
 pub(crate) struct Process {
     /// The name in field managers and leases.
@@ -87,7 +87,7 @@ pub(crate) struct Process {
     pub(crate) drain: Duration,
     /// The program's own settings.
     pub(crate) settings: GivenSettings,
-    /// Whether a controller that lost leadership becomes a standby again.
+    /// `true` if a controller that lost leadership becomes a standby again.
     pub(crate) rejoins_election: bool,
     /// A dry run: one pass, without leader election.
     pub(crate) pass: Option<Arc<Pass>>,
@@ -237,7 +237,7 @@ impl Runner {
         self.controller.name()
     }
 
-    /// What a watchdog has to know; `None` without leader election.
+    /// The controller for a watchdog; `None` without leader election.
     #[cfg(feature = "cli")]
     pub(crate) fn elected(&self) -> Option<Elected> {
         Some(Elected {

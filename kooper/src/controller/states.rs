@@ -11,7 +11,7 @@ use tokio::sync::Mutex as AsyncMutex;
 use crate::call::extract::ControllerContext;
 use crate::error::BoxError;
 
-/// What the functions of a controller are built with.
+/// The context in which the functions of a controller are built.
 #[derive(Clone)]
 pub(crate) struct InitContext {
     pub(crate) controller: Arc<ControllerContext>,

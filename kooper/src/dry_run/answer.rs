@@ -109,7 +109,7 @@ impl DryRun {
         }
     }
 
-    /// Whether a list would have objects that the dry run has changed.
+    /// Returns `true` if the dry run has changed objects of a list.
     pub(super) fn concerns(&self, target: &Target) -> bool {
         let in_list = |namespace: &Option<String>| target.namespace.is_none() || target.namespace == *namespace;
         lock(&self.entries)
@@ -145,7 +145,8 @@ impl DryRun {
         for (id, entry) in entries {
             let at = places.get(&(id.namespace, Some(id.name))).copied();
             let now = entry.now().filter(|now| is_selected(now)).map(|now| formed(now, form));
-            // What the cluster lists, in this page or another one, is replaced there.
+            // Objects that the cluster lists are replaced on their own page; others are added to
+            // the last page.
             let listed = entry.base().is_some_and(&is_selected);
             match (at, now) {
                 (Some(at), Some(now)) => items[at] = now,

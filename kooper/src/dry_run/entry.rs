@@ -19,23 +19,23 @@ pub(super) struct Entry {
     base: Option<Value>,
     /// The state that differences are shown against.
     begin: Option<Value>,
-    /// Whether the object of the cluster was deleted: what exists now is another one.
+    /// `true` if the object of the cluster was deleted. `now` is then another object, or `None`.
     replaced: bool,
     layers: Vec<Layer>,
     now: Option<Value>,
-    /// Whether the state in the cluster is unknown.
+    /// `true` if the state in the cluster is unknown.
     blind: bool,
 }
 
-/// What one client has set.
+/// The changes of one client.
 #[derive(Debug, Clone)]
 struct Layer {
-    /// The field manager of an apply, and whether it applies the status. What it
-    /// applies replaces what it applied before.
+    /// The field manager of an apply, and whether it applies the status. Its next apply replaces
+    /// this layer.
     author: Option<Author>,
     from: Value,
     to: Value,
-    /// What an apply states: it holds although others have set it otherwise.
+    /// The fields of an apply, which override values that other clients have set.
     stated: Option<Value>,
 }
 
@@ -82,12 +82,12 @@ impl Entry {
         self.base.as_ref()?["metadata"]["name"].as_str().map(str::to_owned)
     }
 
-    /// Whether the cluster has the object exactly as it is here.
+    /// Returns `true` if the object is the same in the cluster.
     pub(super) fn is_as_stored(&self) -> bool {
         self.layers.is_empty() && !self.replaced
     }
 
-    /// Whether the object is one of the cluster.
+    /// Returns `true` if the object is in the cluster, and not one that only the dry run has.
     pub(super) fn is_stored(&self) -> bool {
         self.base.is_some() && !self.replaced
     }
@@ -102,7 +102,7 @@ impl Entry {
         *self = Self::new(&self.version, base);
     }
 
-    /// What other field managers state of the object, or of its status.
+    /// Returns the fields that other field managers have applied to the object, or to its status.
     pub(super) fn stated_by_others(&self, author: Option<&Author>) -> Option<Value> {
         let others = self.layers.iter().filter(|layer| {
             let (one, other) = (layer.author.as_ref(), author);
@@ -119,7 +119,7 @@ impl Entry {
         self.add_layer(Layer { author, from, to, stated: None });
     }
 
-    /// Adds what an apply changes, and what it states.
+    /// Adds the changes of an apply, and the fields that it states.
     pub(super) fn add_applied(&mut self, author: Option<Author>, from: Value, to: Value, stated: Value) {
         self.add_layer(Layer { author, from, to, stated: Some(stated) });
     }
@@ -179,14 +179,15 @@ impl Entry {
         self.replaced = true;
     }
 
-    /// Whether reads or the summary need it.
+    /// Returns `true` if reads or the summary need the entry.
     pub(super) fn is_needed(&self) -> bool {
         let essence = |state: &Option<Value>| state.as_ref().map(essence);
         let now = essence(&self.now);
         self.blind || self.is_another() || self.is_shared() || now != essence(&self.base) || now != essence(&self.begin)
     }
 
-    /// Whether one manager has applied it here and another one in the cluster: fields of both may be given up.
+    /// Returns `true` if one field manager has applied the object here and another one in the
+    /// cluster. A later apply may give up fields of both.
     fn is_shared(&self) -> bool {
         let authors: Vec<_> = self.layers.iter().filter_map(|layer| layer.author.as_ref()).collect();
         let managed = self.base.as_ref().and_then(|base| base["metadata"]["managedFields"].as_array());
@@ -196,7 +197,8 @@ impl Entry {
         !authors.is_empty() && managed.is_some_and(|managed| managed.iter().any(is_other))
     }
 
-    /// Whether the object of the cluster was deleted, and another one of its name created.
+    /// Returns `true` if the object of the cluster was deleted, and another one of its name
+    /// created.
     fn is_another(&self) -> bool {
         self.replaced && self.base.is_some() && self.now.is_some()
     }
@@ -207,7 +209,7 @@ impl Entry {
         now["metadata"]["uid"].as_str().filter(|uid| !uid.is_empty()).map(str::to_owned)
     }
 
-    /// How it differs, if it does.
+    /// Returns the change since the beginning of the pass, or `None` if there is none.
     pub(super) fn difference(&self, id: Id) -> Option<Difference> {
         let essence = |state: &Option<Value>| state.as_ref().map(essence);
         let (mut before, mut after) = (essence(&self.begin), essence(&self.now));

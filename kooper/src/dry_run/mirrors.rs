@@ -60,7 +60,7 @@ pub(super) fn metadata_of(object: &Value) -> Value {
     json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"]})
 }
 
-/// Whether selectors, as they are in URIs, select an object.
+/// Returns `true` if an object matches selectors in the format of query parameters.
 pub(super) fn selects(labels: Option<&str>, fields: Option<&str>, object: &Value) -> bool {
     // The API server has accepted them.
     let labels = labels.and_then(|labels| Selector::parse(labels).ok()).unwrap_or_default();

@@ -28,14 +28,13 @@ struct Counts {
     open: usize,
 }
 
-/// What happened in a pass.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PassResults {
     /// The calls that succeeded.
     pub(crate) handled: usize,
     /// The calls that failed: controller, key and why.
     pub(crate) failed: Vec<(Arc<str>, ObjectKey, String)>,
-    /// What could not be tried, each with its controller.
+    /// Problems that kept the pass from being complete, each with its controller.
     pub(crate) problems: Vec<(Arc<str>, String)>,
     /// Remarks that are not problems, each with its controller.
     pub(crate) notes: Vec<(Arc<str>, String)>,

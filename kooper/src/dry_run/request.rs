@@ -1,4 +1,4 @@
-//! What a request is for.
+//! The target of a request, and the format of its response.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ pub(crate) struct Id {
     pub(crate) name: String,
 }
 
-/// What a path names.
+/// The object, collection or subresource that a path names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Target {
     pub(super) group: String,
@@ -37,11 +37,12 @@ pub(super) enum Form {
     Other,
 }
 
-/// Subresources that act on what runs, and not on the object: they have no dry run.
+/// Subresources that act on a running container or server, and not on the object. They have no dry
+/// run.
 const ACTIONS: [&str; 4] = ["exec", "attach", "portforward", "proxy"];
 
 impl Target {
-    /// What a path names; `None` if it is not in the API of resources.
+    /// Parses a path. Returns `None` if it does not name a resource.
     pub(super) fn of(path: &str) -> Option<Self> {
         let mut parts = path.trim_matches('/').split('/');
         let (group, version) = match parts.next()? {
@@ -68,13 +69,13 @@ impl Target {
         })
     }
 
-    /// Whether it acts on what runs.
+    /// Returns `true` if the subresource is one of `ACTIONS`.
     pub(super) fn is_action(&self) -> bool {
         let first = self.subresource.as_deref().and_then(|all| all.split('/').next());
         first.is_some_and(|first| ACTIONS.contains(&first))
     }
 
-    /// Whether it is the object itself, or its status.
+    /// Returns `true` for an object itself, or its status.
     pub(super) fn is_object(&self) -> bool {
         matches!(self.subresource.as_deref(), None | Some("status"))
     }
@@ -83,17 +84,18 @@ impl Target {
         self.subresource.as_deref() == Some("status")
     }
 
-    /// Whether it is a Kubernetes Event, of either API.
+    /// Returns `true` for Kubernetes Events, of either API.
     pub(super) fn is_event(&self) -> bool {
         self.plural == "events" && ["", "events.k8s.io"].contains(&&*self.group)
     }
 
-    /// Whether it is a question, for which nothing is stored.
+    /// Returns `true` for reviews, such as a TokenReview, which the API server does not store.
     pub(super) fn is_review(&self) -> bool {
         ["authorization.k8s.io", "authentication.k8s.io"].contains(&&*self.group)
     }
 
-    /// Whether later reads need not have it: a CRD that is not installed serves no objects.
+    /// Returns `true` if later reads do not need the result of a write: reviews are not stored, and
+    /// a CRD that is not installed serves no objects.
     pub(super) fn is_opaque(&self) -> bool {
         self.is_review() || self.group == "apiextensions.k8s.io"
     }

@@ -175,7 +175,7 @@ async fn an_object_that_is_created_again_is_another_one_with_what_a_server_adds(
         let applied = secrets.patch("a", &params, &Patch::Apply(&stated)).await.expect("applied");
         assert_eq!((&applied.data, &applied.string_data, &applied.type_), (&first.data, &None, &first.type_));
     }
-    // What the server refuses is refused.
+    // A refusal of the server is returned.
     secrets.delete("a", &DeleteParams::default()).await.expect("deleted");
     let invalid: Secret = from_value(json!({"metadata": {"name": "a"}, "data": {"no key": "Yg=="}})).expect("a Secret");
     let refused = secrets.create(&PostParams::default(), &invalid).await.expect_err("the key is invalid");

@@ -67,10 +67,12 @@ fn graft_entries(from: &[Value], to: &[Value], onto: &mut Vec<Value>) {
     }
 }
 
-/// Whether two entries are the same one.
+/// A comparison of list entries: `true` if both are the same entry, even with another
+/// content.
 type IsSame = Box<dyn Fn(&Value, &Value) -> bool>;
 
-/// When two entries of these lists are the same one; `None` if that is not known.
+/// Returns a comparison that recognizes the same entry in these lists, or `None` if none
+/// is known.
 fn identity(lists: [&[Value]; 3]) -> Option<IsSame> {
     let scalar = |one: &Value| !one.is_object() && !one.is_array();
     if lists.iter().all(|list| list.iter().all(scalar)) {
@@ -94,7 +96,7 @@ pub(super) fn impose(stated: &Value, given: &Value, onto: &mut Value) {
     match (stated, given, onto) {
         (Value::Object(stated), Value::Object(given), Value::Object(onto)) => {
             for (field, stated) in stated {
-                // What is write-only, such as `stringData`, is not given back.
+                // Responses do not have write-only fields, such as `stringData`.
                 let Some(given) = given.get(field) else { continue };
                 let onto = onto.entry(field.clone()).or_insert_with(|| given.clone());
                 let is_list_of_values = || {

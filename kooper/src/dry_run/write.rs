@@ -1,9 +1,9 @@
 //! Writes: sent with `dryRun=All`, and computed from the writes before.
 //!
-//! The API server knows nothing of earlier writes of the dry run. What it answers is
-//! therefore a difference to the object of the cluster, which is added to those of
-//! earlier writes. What it cannot know at all, such as a patch of an object that only
-//! the dry run has created, is computed here.
+//! The API server does not know the earlier writes of the dry run. Each response is therefore
+//! compared with the object of the cluster, and the difference is added to those of earlier writes.
+//! Writes that the API server cannot process, such as a patch of an object that only the dry run
+//! has created, are computed here.
 
 mod later;
 mod prepared;
@@ -26,7 +26,7 @@ use prepared::{Change, Write};
 
 const MERGE_PATCH: &str = "application/merge-patch+json";
 
-/// How often a write is computed again because the object changes in the cluster.
+/// Maximum number of attempts at a write while the object changes in the cluster.
 const TRIES: usize = 3;
 
 impl DryRun {
@@ -93,7 +93,7 @@ impl DryRun {
         Ok(self.created(write, &name, object))
     }
 
-    /// Whether only the dry run has the namespace of an object.
+    /// Returns `true` if the namespace of an object exists only in the dry run.
     fn is_namespace_new(&self, target: &Target) -> bool {
         let Some(name) = target.namespace.clone() else { return false };
         let id = Id { group: String::new(), plural: "namespaces".to_owned(), namespace: None, name };
@@ -127,7 +127,7 @@ impl DryRun {
             let id = target.id(item["metadata"]["name"].as_str().unwrap_or_default());
             let turn = self.turn_of(&id);
             let _turn = turn.lock().await;
-            // What the dry run has changed is deleted already, or not selected any more.
+            // Objects that the dry run has changed are already deleted, or no longer selected.
             if self.entry(&id).is_some() {
                 continue;
             }
@@ -233,7 +233,7 @@ impl DryRun {
             }
             let object = write.object(&answer);
             if entry.is_blind() && entry.base().is_none() {
-                // What it changes is unknown; what it results in is not.
+                // The change is unknown, but its result is not.
                 let base = object.clone().unwrap_or_else(|| json!({"metadata": {"name": name}}));
                 entry.rebase(Some(base));
                 *entry = entry.clone().blind();
@@ -272,7 +272,7 @@ impl DryRun {
     }
 }
 
-/// Whether a response is about a later version than the one that was read.
+/// Returns `true` if a response is about a later version than the one that was read.
 fn is_other_version(base: &Value, object: &Value) -> bool {
     let version = |object: &Value| object["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
     let (base, object) = (version(base), version(object));

@@ -5,7 +5,7 @@ use parking_lot::RwLock;
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What is shown instead.
+/// The replacement for a secret.
 const REDACTED: &str = "[redacted]";
 
 /// Shorter values are not replaced: they are part of other words.
@@ -15,7 +15,7 @@ const SHORTEST: usize = 6;
 /// another.
 static KNOWN: RwLock<Vec<String>> = RwLock::new(Vec::new());
 
-/// Whether there are any. It saves the lock.
+/// `true` if any secret is known. It is checked first to avoid the lock.
 static ANY: AtomicBool = AtomicBool::new(false);
 
 /// Makes a secret known, for as long as the process runs. Values of settings are few.

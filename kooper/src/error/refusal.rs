@@ -70,7 +70,7 @@ impl ApiStatus {
         })
     }
 
-    /// Whether the namespace that is being deleted is this one.
+    /// Returns `true` if the request was refused because this namespace is being deleted.
     pub(crate) fn is_about(&self, namespace: &str) -> bool {
         self.words.contains(&format!(" in namespace {namespace} because it is being terminated"))
     }
@@ -89,7 +89,7 @@ impl ApiStatus {
     }
 }
 
-/// Whether the chain of the error contains a request that was forbidden because
+/// Returns `true` if the error was caused by a request that was forbidden because
 /// an RBAC rule is missing.
 pub(crate) fn is_missing_rule(error: &(dyn StdError + 'static)) -> bool {
     ApiStatus::behind(error).is_some_and(|refusal| refusal.cause == Cause::MissingRule)

@@ -34,7 +34,7 @@ struct Shared {
     runtime: Handle,
     /// Where the growth is decided: a runtime that no future blocks.
     watcher: Handle,
-    /// How many threads are started without a delay.
+    /// The number of threads that are started without a delay.
     usual: usize,
     state: Mutex<State>,
     work: Condvar,
@@ -44,13 +44,13 @@ struct Shared {
 struct State {
     ready: VecDeque<Arc<Job>>,
     threads: usize,
-    /// How many of them wait for work.
+    /// The number of threads that wait for work.
     idle: usize,
-    /// How many futures have been taken from `ready`.
+    /// The number of futures that have been taken from `ready`.
     taken: u64,
-    /// Whether a task decides if more threads are needed.
+    /// `true` while a task decides if more threads are needed.
     is_watched: bool,
-    /// Whether the system refused the last thread.
+    /// `true` if the system refused the last thread.
     is_refused: bool,
     closed: bool,
 }

@@ -83,7 +83,7 @@ pub(crate) struct Elector {
     watch: Option<BoxStream<'static, Result<Option<Value>, LeaseError>>>,
     /// A failed watch is not opened again before this.
     watch_at: Moment,
-    /// Whether the last announcement was [`Announcement::Became`].
+    /// `true` if the last announcement was [`Announcement::Became`].
     announced_leading: bool,
 }
 
@@ -236,7 +236,7 @@ impl Elector {
         }
     }
 
-    /// Whether a respected lease has a holder.
+    /// Returns `true` if a respected Lease has a holder or cannot be read.
     async fn blocked(&mut self) -> bool {
         let patience = self.terms.patience();
         for previous in &mut self.previous {
@@ -360,7 +360,7 @@ impl Elector {
         self.claim.set_watching(false);
     }
 
-    /// Whether this process is the leader, by its claim and by the token.
+    /// Returns `true` if this process is the leader according to both its claim and the token.
     fn leads(&self) -> bool {
         self.leadership.is_held() && self.claim.until().is_some()
     }

@@ -16,7 +16,7 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::sync::broadcast;
 
-/// What happens to a request.
+/// The outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     Pass,

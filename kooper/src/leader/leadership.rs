@@ -19,10 +19,10 @@ use crate::clock::{self, Clock, Moment};
 /// is checked at least this often.
 pub(super) const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Whether this process is the leader of a controller, and for how long at least.
+/// The leadership of this process for a controller.
 ///
-/// It expires by the local clock, whatever the network, the API server and the
-/// runtime do. Clones share their state.
+/// It expires by the local clock, independently of the network, the API server and the
+/// runtime. Clones share their state.
 #[derive(Clone)]
 pub(crate) struct Leadership {
     /// `None` without leader election: every process is the leader.
@@ -57,7 +57,7 @@ impl Leadership {
         Self { token: Some(Arc::new(Token { clock, until, end, term, changed: watch::Sender::new(()) })) }
     }
 
-    /// Whether this process is the leader now.
+    /// Returns `true` if this process is the leader now.
     pub(crate) fn is_held(&self) -> bool {
         self.time_left().is_none_or(|left| !left.is_zero())
     }
@@ -99,7 +99,7 @@ impl Leadership {
         self.token.as_ref().map_or(0, |token| token.term.load(Ordering::Acquire))
     }
 
-    /// Whether the term continues.
+    /// Returns `true` if the term continues.
     pub(super) fn is_term(&self, term: u64) -> bool {
         self.is_held() && self.term() == term
     }

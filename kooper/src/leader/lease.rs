@@ -51,7 +51,7 @@ pub(super) enum LeaseError {
 }
 
 impl LeaseError {
-    /// Whether a retry may succeed without any change of the configuration.
+    /// Returns `true` if a retry may succeed without a change of the configuration.
     pub(super) fn is_transient(&self) -> bool {
         matches!(self, Self::Conflict | Self::Server { .. } | Self::Silent(_))
     }
@@ -65,7 +65,7 @@ pub(super) struct Lease {
     /// The mark in our records.
     mark: Arc<str>,
     scope: WatchedNamespaces,
-    /// Whether it is the Lease of a previous name, which is only read.
+    /// `true` for the Lease of a previous name, which is only read.
     previous: bool,
     /// The object that was last read or watched; the next write is based on it.
     last: Option<Value>,
@@ -288,8 +288,8 @@ fn forbidden(verb: &'static str, namespace: Arc<str>, name: Arc<str>, previous: 
     LeaseError::Forbidden { verb, namespace, name, message: refusal.to_string(), advice }
 }
 
-/// Whether a request is invalid because of its version: a PUT without one, for an
-/// object that exists.
+/// Returns `true` if a request is invalid because of its resource version: a PUT without one,
+/// for an object that exists.
 fn is_about_version(body: &[u8]) -> bool {
     let status: Status = serde_json::from_slice(body).unwrap_or_default();
     let in_causes =

@@ -131,7 +131,7 @@ impl LeaseState {
         self.known.version()
     }
 
-    /// Whether the record has a controller's mark.
+    /// Returns `true` if the record has the mark of a controller.
     pub(super) fn is_marked(&self) -> bool {
         self.known.record().is_some_and(|record| record.program.is_some())
     }
@@ -367,8 +367,8 @@ impl LeaseState {
         pause.mul_f64(0.8 + 0.4 * fraction(self.random ^ at.as_micros() as u64))
     }
 
-    /// Whether a record was written by this claim. The identity alone is not
-    /// enough: another elector of this process has the same one.
+    /// Returns `true` if this claim wrote the record. The identity alone is not enough:
+    /// another elector of this process has the same one.
     fn owns(&self, record: &Record) -> bool {
         record.holder == self.me.identity
             && record.renewed.is_some_and(|renewed| {

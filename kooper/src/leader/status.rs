@@ -28,7 +28,7 @@ pub(crate) struct ElectionStatus {
 
 #[derive(Default)]
 struct ElectionState {
-    /// Whether the Lease was ever read.
+    /// `true` once the Lease was read.
     known: bool,
     phase: Phase,
     requests: [RequestHealth; 3],

@@ -21,12 +21,12 @@ use super::leadership::CHECK_INTERVAL;
 /// blocks its thread: it cannot be stopped.
 const BLOCKS: Duration = Duration::from_millis(50);
 
-/// How often calls are checked after the end of a term.
+/// The interval at which calls are checked after the end of a term.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// The running calls of a controller.
 pub(crate) trait RunningCalls: Send + Sync {
-    /// How many calls run.
+    /// The number of running calls.
     fn count(&self) -> usize;
 
     /// The longest time for which one of them has been running without an `.await`.

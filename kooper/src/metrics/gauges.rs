@@ -58,7 +58,7 @@ impl Gauges {
         self.depth.add(&[controller, controller], Box::new(move || same()));
     }
 
-    /// Whether the gauge is new.
+    /// Adds a gauge. Returns `false` if it exists already.
     pub(super) fn add(&self, controller: &str, gauge: &Gauge, read: ReadGauge) -> bool {
         let (one, work_queue) = ([controller], [controller, controller]);
         match gauge {
@@ -113,7 +113,7 @@ impl Family {
         Ok(Self { gauges, callbacks: RwLock::default() })
     }
 
-    /// Whether the labels are new. If not, the first callback stays.
+    /// Adds a callback for the labels. Returns `false` if there is one already, which stays.
     fn add(&self, labels: &[&str], read: ReadGauge) -> bool {
         let mut callbacks = self.callbacks.write();
         if callbacks.iter().any(|callback| callback.labels == labels) {

@@ -29,13 +29,13 @@ use super::status::Inspected;
 #[derive(Clone, Default)]
 pub struct Health {
     probes: Arc<Mutex<Vec<Arc<dyn Probe>>>>,
-    /// What the status page shows.
+    /// The controllers that the status page shows.
     inspected: Inspected,
 }
 
 /// A part of the process whose health is checked.
 pub(crate) trait Probe: Send + Sync {
-    /// What is checked, without anything that is only for the program's own people.
+    /// The name of the check. It is visible to everyone, so it contains no internal details.
     fn name(&self) -> String;
 
     /// Ready, possibly with a remark, or the reason why not.
@@ -56,8 +56,8 @@ impl Health {
         &self.inspected
     }
 
-    /// Whether every watch is synced and receives events. The string begins with
-    /// `ok` and has remarks, one per line.
+    /// Checks that every watch is synced and receives events. The returned string
+    /// begins with `ok`, followed by remarks, one per line.
     ///
     /// # Errors
     /// The reasons why the process is not ready, one per line.
@@ -80,7 +80,7 @@ impl Health {
         probes.iter().filter(|probe| fails(&***probe)).map(|probe| probe.name()).collect()
     }
 
-    /// Whether the process can continue without a restart.
+    /// Checks that the process can continue without a restart.
     ///
     /// # Errors
     /// The reasons why only a restart helps, one per line.

@@ -12,7 +12,7 @@ use crate::error::panic_text;
 /// code continues.
 pub(crate) struct PanicSafe {
     recorder: Arc<dyn MetricsRecorder>,
-    /// Whether a panic was logged already.
+    /// `true` once a panic was logged. Only the first one is.
     reported: AtomicBool,
 }
 

@@ -39,7 +39,7 @@ impl Process {
         [&self.cpu, &self.memory, &self.start, &self.files, &self.most_files]
     }
 
-    /// What cannot be read keeps its last value.
+    /// Updates the metrics. A value that cannot be read is left unchanged.
     fn read(&self) {
         let used = clock_gettime(ClockId::ProcessCPUTime);
         let used = used.tv_sec as f64 + used.tv_nsec as f64 / 1e9;

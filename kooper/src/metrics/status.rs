@@ -4,7 +4,7 @@ use parking_lot::Mutex;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// What to show, and how many rows of it at most.
+/// A filter for the keys of the status page, and the maximum number of rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Query {
     /// A part of the keys; empty for all of them.
@@ -57,7 +57,7 @@ pub(crate) struct Rows<T> {
     pub(crate) more: usize,
 }
 
-/// Whether a controller calls its handlers.
+/// The role of a controller in leader election. A standby calls no handlers.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) enum Role {
     /// It has no leader election.
@@ -91,7 +91,7 @@ pub(crate) struct CallState {
     pub(crate) age: Duration,
 }
 
-/// How many keys a queue has.
+/// The number of keys in a queue, by state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct QueueCounts {
     /// The keys that wait for a worker: events, retries, and background.

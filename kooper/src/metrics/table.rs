@@ -22,7 +22,6 @@ pub(crate) enum MetricKind {
     Histogram,
 }
 
-/// What a value counts or measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unit {
     /// Calls, keys, objects and the like.

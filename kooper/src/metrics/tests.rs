@@ -206,7 +206,7 @@ fn each_metric_is_in_the_table_once_and_named_after_its_unit() {
     }
 }
 
-/// What the registry has is what the table says, and nothing else.
+/// The registry contains exactly the metrics of the table.
 #[test]
 fn the_registry_has_the_metrics_of_the_table() {
     let registry = every_metric();

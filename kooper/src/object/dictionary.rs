@@ -1,4 +1,4 @@
-//! What the texts of one store have in common, for their compression.
+//! Compression dictionaries for the JSON texts of a store.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;

@@ -48,7 +48,7 @@ pub trait InNamespaces {}
 
 impl InNamespaces for NamespaceResourceScope {}
 
-/// Whether a type is `PartialObjectMeta`, of any kind: only metadata is fetched for it.
+/// Returns `true` if `K` is `PartialObjectMeta` of any kind, for which only metadata is fetched.
 pub(crate) fn is_metadata<K>() -> bool {
     // The kind within it is another type each time, so that only the name is the same.
     fn generic<T>() -> Option<&'static str> {
@@ -68,7 +68,6 @@ pub(crate) struct KindInfo {
     pub(crate) version: String,
     /// The resource in URLs and RBAC rules, such as `deployments`.
     pub(crate) plural: String,
-    /// Whether objects of the kind are in namespaces.
     pub(crate) namespaced: bool,
 }
 
@@ -84,12 +83,12 @@ impl KindInfo {
         }
     }
 
-    /// Whether both have the same objects, possibly in several versions of the API.
+    /// Returns `true` if both have the same objects, possibly in different API versions.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         (&self.group, &self.plural) == (&other.group, &other.plural)
     }
 
-    /// Whether every object of the kind holds secrets.
+    /// Returns `true` if the kind is `Secret`.
     pub(crate) fn is_secret(&self) -> bool {
         self.group.is_empty() && self.plural == "secrets"
     }

@@ -27,7 +27,7 @@ pub struct Metadata {
 }
 
 impl Metadata {
-    /// Whether the object is being deleted: it has a deletion timestamp.
+    /// Returns `true` if the object is being deleted: it has a deletion timestamp.
     #[must_use]
     pub fn is_deleted(&self) -> bool {
         self.deletion_timestamp
@@ -39,7 +39,7 @@ impl Metadata {
         self.owner_references.iter().find(|owner| owner.controller == Some(true))
     }
 
-    /// Whether the object has a finalizer.
+    /// Returns `true` if the object has this finalizer.
     #[must_use]
     pub fn has_finalizer(&self, finalizer: &str) -> bool {
         self.finalizers.iter().any(|one| one == finalizer)

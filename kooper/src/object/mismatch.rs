@@ -52,7 +52,7 @@ impl Mismatch {
     }
 }
 
-/// How many bytes were read when the error occurred.
+/// The number of bytes read when the error occurred at this line and column.
 fn offset(json: &[u8], line: usize, column: usize) -> usize {
     let before: usize = json.split_inclusive(|byte| *byte == b'\n').take(line.saturating_sub(1)).map(<[u8]>::len).sum();
     before + column
@@ -65,7 +65,7 @@ struct JsonPlace {
     found: &'static str,
     /// The raw value, unless it is a map or a list.
     text: String,
-    /// Whether it is the key of a field, which the path names already.
+    /// `true` if the value is the key of a field, which `path` already contains.
     is_key: bool,
 }
 

@@ -26,7 +26,7 @@ pub(crate) struct Frame {
     pub(crate) owners: Option<Range<usize>>,
     /// The value of `metadata.annotations`.
     pub(crate) annotations: Option<Range<usize>>,
-    /// Whether `metadata.deletionTimestamp` is set.
+    /// `true` if `metadata.deletionTimestamp` is set.
     pub(crate) terminating: bool,
 }
 

@@ -52,8 +52,8 @@ struct Sections<'a> {
     others: BTreeMap<&'a [u8], &'a [u8]>,
 }
 
-/// Whether one of these sections or the deletion timestamp differs, or the
-/// object is another one of the same name.
+/// Returns `true` if one of these sections or the deletion timestamp differs, or if
+/// the object was replaced by another one with the same name.
 pub(crate) fn differs(old: &Object, new: &Object, sections: &[Changed]) -> bool {
     if sections.contains(&Changed::Any) || old.uid() != new.uid() {
         return true;

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
-/// What a segment need not escape. Names of roles often have a colon.
+/// The characters to percent-encode in a segment. The colon is not one of them, because
+/// it is common in names of roles.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':');
 
 /// A name as a segment of a path. kube does not escape names.
@@ -17,8 +18,8 @@ pub(crate) fn unescape(segment: &str) -> Cow<'_, str> {
     percent_decode_str(segment).decode_utf8_lossy()
 }
 
-/// Whether an object of some kind may have this name: the rule that all kinds share. The
-/// API server checks the others.
+/// Returns `true` if the name follows the rule that all kinds share. The API server
+/// checks the stricter rules of each kind.
 pub(crate) fn is_possible(name: &str) -> bool {
     !matches!(name, "" | "." | "..") && !name.contains(['/', '%'])
 }

@@ -14,13 +14,13 @@ mod tests;
 pub(crate) struct Alert {
     pub(crate) name: &'static str,
     pub(crate) severity: Severity,
-    /// How long the condition has to hold.
+    /// The time that the condition has to hold before the alert fires.
     pub(crate) hold: &'static str,
     /// A query that has a value at any time, unless the program is down.
     pub(crate) value: String,
     pub(crate) condition: Condition,
     pub(crate) summary: &'static str,
-    /// What to do.
+    /// The likely cause, and the remedy.
     pub(crate) description: &'static str,
     /// A label that distinguishes rules of the same name.
     controller: Option<String>,
@@ -71,7 +71,7 @@ pub(crate) fn of_program(controllers: &[Controller], place: &Place) -> Vec<Alert
 
 /// The alerts for the metrics of one target, such as `namespace="shop"`.
 pub(crate) fn of_target(controllers: &[Controller], target: Vec<String>) -> Vec<Alert> {
-    // Whether there is leader election may depend on settings. Without it, there are no such series.
+    // Leader election may depend on settings. Without it, its series do not exist.
     alerts(&Scope { target, ..Scope::default() }, controllers, true)
 }
 

@@ -159,7 +159,7 @@ impl Listener {
         })
     }
 
-    /// Whether only this machine can connect to it.
+    /// Returns `true` if only this machine can connect to the listener.
     pub(crate) fn is_loopback(&self) -> bool {
         self.address.ip().to_canonical().is_loopback()
     }

@@ -58,7 +58,7 @@ pub(crate) struct Workload {
     pub(crate) pod: Vec<(&'static str, Value)>,
 }
 
-/// Whether a part of the documents exists.
+/// The condition for a part of the documents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Part {
     Always,
@@ -141,7 +141,7 @@ impl Workload {
     }
 
     /// Only the ports of metrics and probes accept connections, that of the metrics from
-    /// some clients. What handlers connect to is not limited.
+    /// some clients. Outgoing connections of handlers are not limited.
     fn network_policy(&self) -> Value {
         let ingress = self.ports.has_any.field(self.ports.ingress.clone());
         json!({

@@ -25,11 +25,11 @@ pub(crate) struct Place {
     pub(crate) namespace: String,
     /// The namespace of its Leases, unless a controller sets one.
     pub(crate) lease_namespace: String,
-    /// Whether it reviews the tokens of clients.
+    /// `true` if the program reviews the tokens of clients.
     pub(crate) reviews_tokens: bool,
 }
 
-/// What the program needs to review the tokens of clients, in the whole cluster.
+/// Resources that the program creates in the cluster to review the tokens of clients.
 pub(crate) const REVIEWS: [(&str, &str); 2] =
     [("authentication.k8s.io", "tokenreviews"), ("authorization.k8s.io", "subjectaccessreviews")];
 
@@ -66,7 +66,7 @@ pub(crate) fn grants(controllers: &[Controller], place: &Place) -> Result<Grants
     Ok(known(controllers, place))
 }
 
-/// Whether all permissions are known.
+/// Returns an error if the permissions of a controller are not known.
 pub(crate) fn ruled(controllers: &[Controller]) -> Result<(), Unruled> {
     for controller in controllers {
         let plan = controller.plan();
@@ -78,7 +78,7 @@ pub(crate) fn ruled(controllers: &[Controller]) -> Result<(), Unruled> {
     Ok(())
 }
 
-/// The permissions that are known: what a `Client` is used for is not.
+/// The known permissions. Requests that handlers send with a `Client` are not known.
 pub(crate) fn known(controllers: &[Controller], place: &Place) -> Grants {
     let mut grants = Grants::new();
     for (group, resource) in REVIEWS.into_iter().filter(|_| place.reviews_tokens) {
@@ -226,7 +226,7 @@ impl Place {
 }
 
 impl Grant {
-    /// Whether this permission includes the other one.
+    /// Returns `true` if this permission includes the other one.
     fn covers(&self, other: &Self) -> bool {
         let wide = |ours: &Option<String>, theirs: &Option<String>| ours.is_none() || ours == theirs;
         (&self.group, &self.resource, &self.subresource) == (&other.group, &other.resource, &other.subresource)

@@ -5,11 +5,12 @@ use crate::object::key::ObjectKey;
 /// Decides which keys are queued, and learns how their calls end. It is asked after the
 /// controller itself, which admits no key while another replica leads.
 pub(crate) trait Admission: Send + Sync {
-    /// Whether a key is queued because of an event. One that is admitted is returned
-    /// some time, unless the controller ends before.
+    /// Returns `true` if a key is queued because of an event. An admitted key is returned later,
+    /// unless the controller ends first.
     fn admits(&self, key: &ObjectKey) -> bool;
 
-    /// Whether a key runs again without another event: after a failure, by a requeue or a resync.
+    /// Returns `true` if keys run again without another event: after a failure, by a requeue or a
+    /// resync.
     fn repeats(&self) -> bool;
 
     /// A call of a key has ended, with this error if it failed for more than a conflict.

@@ -1,8 +1,8 @@
-//! How a call completed, and what happens to its key next.
+//! The outcome of a call, and the next run of its key.
 
 use std::time::Duration;
 
-/// How a call completed.
+/// The outcome of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Completion {
     /// It succeeded, and may have requested a requeue after a delay.
@@ -44,15 +44,15 @@ impl Completion {
     }
 }
 
-/// What happens next to a key that was returned.
+/// The next run of a key that was returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Returned {
-    /// Whether its failed call is retried.
+    /// `true` if its failed call is retried.
     pub(crate) retried: bool,
     /// The time until it runs without a new event: requeued, retried or resynced,
     /// whichever comes first.
     pub(crate) next: Option<Duration>,
-    /// Whether `next` is the time of a probe with another key that lacks the same
+    /// `true` if `next` is the time of a probe with another key that lacks the same
     /// permission. This key runs after a probe has succeeded.
     pub(crate) barred: bool,
     /// The number of other keys that are retried because the permission that they

@@ -73,8 +73,7 @@ pub(super) struct KeyEntry {
 #[derive(Debug)]
 pub(super) struct KeyRun {
     pub(super) number: u64,
-    /// Whether its only reason is the first list, or that this replica became the
-    /// leader.
+    /// `true` if its only reason is the first list or a new term of leadership.
     pub(super) initial: bool,
     /// The adds during the run, and the changes by other clients.
     pub(super) again: Option<(Lane, Urgency)>,
@@ -89,7 +88,7 @@ pub(super) struct KeyRun {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Echoes {
     lane: Lane,
-    /// Whether all of them are those of the runtime's own writes.
+    /// `true` if all of them are echoes of the runtime's own writes.
     are_silent: bool,
 }
 
@@ -114,7 +113,7 @@ pub(super) struct KeyFailures {
     pub(super) pause: Option<Instant>,
     /// The tokens for runs because of urgent changes.
     pub(super) tokens: TokenBucket,
-    /// Whether an urgent change still waits for a token.
+    /// `true` if an urgent change still waits for a token.
     pub(super) owed: bool,
     /// If a permission is missing: the refusal, and the place in its line.
     pub(super) barred: Option<(u64, u64)>,
@@ -140,7 +139,7 @@ impl KeyEntry {
         }
     }
 
-    /// Whether the entry has no state that must be kept.
+    /// Returns `true` if the entry has no state that must be kept.
     pub(super) fn is_idle(&self) -> bool {
         self.place.is_none()
             && self.parked.is_none()
@@ -151,7 +150,7 @@ impl KeyEntry {
             && self.resync_at.is_none()
     }
 
-    /// Whether the key fails and a retry is scheduled. Only a change runs it
+    /// Returns `true` if the key fails and a retry is scheduled. Only a change runs it
     /// earlier.
     pub(super) fn is_held(&self) -> bool {
         self.failing.as_ref().is_some_and(|failing| failing.barred.is_some() || self.pending.is_some())
@@ -172,7 +171,7 @@ impl KeyRun {
         changes.chain(self.again).chain(echoes).reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)))
     }
 
-    /// Whether nothing was added and no event received since it began.
+    /// Returns `true` if there was no add and no event since the run began.
     pub(super) fn is_alone(&self) -> bool {
         self.again.is_none() && self.echoes.is_none() && self.unknown.is_empty()
     }
@@ -216,8 +215,8 @@ impl KeyRun {
 }
 
 impl ObservedEvent {
-    /// Whether it is the event of a write. The end of the handled object, and the mark of
-    /// its deletion, count as changes, own writes included.
+    /// Returns `true` if this is the event of a write. The deletion of the handled object
+    /// and its deletion timestamp count as changes, even if they are own writes.
     fn is_echo_of(&self, write: &Revision) -> bool {
         let ends =
             self.urgency == Urgency::Always || (self.event.view, &self.event.version) == (CacheRef::Primary, &None);

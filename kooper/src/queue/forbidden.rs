@@ -133,7 +133,7 @@ impl ForbiddenBreaker {
         self.open.first().map(|(at, _)| *at)
     }
 
-    /// Whether a key is the next probe of its line.
+    /// Returns `true` if a key is the next probe of its line.
     pub(super) fn is_first(&self, refusal: u64, place: u64, id: EntryId) -> bool {
         self.lines.get(&refusal).is_some_and(|line| line.keys.first() == Some(&(place, id)))
     }

@@ -108,30 +108,30 @@ impl Reasons {
         }
     }
 
-    /// Whether it contains a reason.
+    /// Returns `true` if the set contains this reason.
     #[must_use]
     pub fn contains(&self, reason: &Reason) -> bool {
         self.simple & reason.bit() != 0 || self.related.contains(reason)
     }
 
-    /// Whether it contains no reason.
+    /// Returns `true` if the set contains no reason.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.simple == 0 && self.related.is_empty()
     }
 
-    /// Whether the first run of every key is the only reason about the object itself.
-    /// The first resyncs after such runs are spread. Its children may be listed after it.
+    /// Returns `true` if the first run of every key is the only reason about the object itself.
+    /// The first resyncs after such runs are spread. Reasons about children are ignored,
+    /// because children may be listed later.
     pub(crate) fn only_first(&self) -> bool {
         self.only_of(Reason::Initial.bit() | Reason::Leader.bit())
     }
 
-    /// Whether a resync is the only reason.
     pub(crate) fn only_resync(&self) -> bool {
         self.only(Reason::Resync.bit())
     }
 
-    /// Whether a requeue that the handler requested is the only reason.
+    /// Returns `true` if the only reason is a requeue that the handler requested.
     pub(crate) fn only_requeue(&self) -> bool {
         self.only(Reason::Requeue.bit())
     }
@@ -140,7 +140,7 @@ impl Reasons {
         self.only_of(bits) && self.related.is_empty()
     }
 
-    /// Whether the reasons about the object itself are some of these.
+    /// Returns `true` if there are reasons about the object itself, and all of them are in `bits`.
     fn only_of(&self, bits: u16) -> bool {
         self.simple & bits != 0 && self.simple & !bits == 0
     }

@@ -54,13 +54,13 @@ pub(super) struct QueueState {
     bucket: TokenBucket,
     arrivals: u64,
     runs: u64,
-    /// How often a key began to wait for a worker.
+    /// The number of times that a key began to wait for a worker.
     added: u64,
     spread: RandomState,
     shut_down: bool,
 }
 
-/// How much later a key of this lane is ordered than one of the first lane.
+/// The time by which a key of this lane is ordered behind one of the first lane.
 const fn head_start(lane: Lane) -> Duration {
     match lane {
         Lane::Event => Duration::ZERO,
@@ -132,7 +132,7 @@ impl QueueState {
         }
     }
 
-    /// Whether the urgency of a change matters for a key.
+    /// Returns `true` if the urgency of a change matters for a key: it is failing or running.
     pub(super) fn uses_urgency(&self, key: &ObjectKey) -> bool {
         let entry = self.entries.find(key).and_then(|id| self.entries.get(id));
         entry.is_some_and(|entry| entry.failing.is_some() || entry.run.is_some())
@@ -154,7 +154,7 @@ impl QueueState {
         self.awaited.add(id, write, now);
     }
 
-    /// Whether any key expects the event of a write.
+    /// Returns `true` if any key expects the event of a write.
     pub(super) fn is_awaiting(&self) -> bool {
         !self.awaited.is_empty()
     }
@@ -292,8 +292,8 @@ impl QueueState {
         Returned { retried, next, barred, released }
     }
 
-    /// Whether a call that met a conflict is repeated at once, and not retried with
-    /// back-off.
+    /// Returns `true` if a call that met a conflict is repeated at once instead of being
+    /// retried with back-off.
     pub(super) fn repeats(&self, ticket: Ticket) -> bool {
         let allowed = self.options.retries != Some(0);
         self.entries
@@ -344,7 +344,7 @@ impl QueueState {
         self.waiting.len()
     }
 
-    /// How often a key began to wait for a worker.
+    /// The number of times that a key began to wait for a worker.
     pub(super) fn added(&self) -> u64 {
         self.added
     }

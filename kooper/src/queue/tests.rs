@@ -157,9 +157,9 @@ struct Deadline {
     at: Instant,
     /// When the key was added or its timer was set.
     since: Instant,
-    /// How many runs had begun by then.
+    /// The number of runs that had begun by then.
     begun: usize,
-    /// Whether it is a delay, which the next delay or run of the key replaces.
+    /// `true` for a delay, which the next delay or run of the key replaces.
     delayed: bool,
 }
 

@@ -2,8 +2,7 @@
 
 use crate::queue::reason::Reason;
 
-/// How soon an add runs a failing key. A key that does not fail runs at once
-/// whatever the urgency is.
+/// The urgency with which an add runs a failing key. All other keys run at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Urgency {
     /// It does not shorten the delay: a resync, or the echo of the key's own write.

@@ -1,4 +1,4 @@
-//! What a key waits for.
+//! Descriptions of waiting keys for users.
 
 use std::fmt;
 use std::time::Duration;
@@ -24,14 +24,14 @@ pub(crate) struct KeyViews {
     pub(crate) more: usize,
 }
 
-/// What the queue knows about the next run of a key. It is a sentence in the
-/// language of users when it is displayed.
+/// The state of the queue that determines the next run of a key. Its `Display` is a
+/// sentence for users.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Waiting {
     pub(crate) run: Option<Run>,
-    /// How long it has waited for a worker, and in which lane.
+    /// The time for which it has waited for a worker, and its lane.
     pub(super) queued: Option<(Duration, Lane)>,
-    /// Whether it waits for a cache.
+    /// `true` if it waits for a cache.
     pub(super) parked: bool,
     /// The time until it is added, zero if that is due, and what adds it.
     pub(super) timer: Option<(Duration, Timer)>,
@@ -53,14 +53,14 @@ pub(crate) enum Run {
 /// A key that lacks a permission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BarredKey {
-    /// Whether it is the next one of those that lack it.
+    /// `true` if it is the next one to be tried of the keys that lack the permission.
     pub(super) is_first: bool,
     /// The time until one of them is tried; `None` if one has succeeded.
     pub(super) probe: Option<Duration>,
 }
 
 impl Waiting {
-    /// Whether it waits for a worker.
+    /// Returns `true` if the key waits for a worker.
     pub(crate) fn is_queued(&self) -> bool {
         self.queued.is_some()
     }

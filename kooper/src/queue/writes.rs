@@ -80,7 +80,7 @@ struct TrackedWrite {
     stage: Stage,
 }
 
-/// How far a write is on its way back.
+/// The progress of a write on its way into the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     /// The key waits until the cache has it.
@@ -109,7 +109,7 @@ pub(super) struct Expiry {
     pub(super) id: EntryId,
     pub(super) view: CacheRef,
     pub(super) object: ObjectKey,
-    /// Whether it is the last one of its write.
+    /// `true` for the second expiry, after which the event is no longer expected.
     is_last: bool,
 }
 
@@ -120,7 +120,7 @@ impl Revision {
         Self { view, object: object.key().clone(), uid: object.uid().to_owned(), version }
     }
 
-    /// Whether a cache that has processed the event has the write.
+    /// Returns `true` if a cache that has processed the event has the write.
     pub(super) fn is_shown_by(&self, event: &Self) -> bool {
         if (self.view, &self.object) != (event.view, &event.object) {
             return false;
@@ -184,12 +184,12 @@ impl TrackedWrites {
         self.edit(event.view, &event.object, |all| all.retain(|one| !one.write.is_shown_by(event)));
     }
 
-    /// Whether the key waits for a cache that lacks a write.
+    /// Returns `true` if the key waits for a cache that lacks a write.
     pub(super) fn is_awaiting(&self) -> bool {
         self.0.as_ref().is_some_and(|tracked| tracked.awaited > 0)
     }
 
-    /// Whether an event of this object is expected.
+    /// Returns `true` if an event of this object is expected.
     pub(super) fn tracks(&self, view: CacheRef, object: &ObjectKey) -> bool {
         self.0.as_ref().is_some_and(|tracked| tracked.objects.contains_key(&(view, object.clone())))
     }
@@ -259,7 +259,7 @@ impl Awaited {
         self.waits.push_back(Expiry { at: now + TIMEOUT, id, view, object, is_last: false });
     }
 
-    /// Whether no key expects an event; that is the usual case.
+    /// Returns `true` if no key expects an event, which is the usual case.
     pub(super) fn is_empty(&self) -> bool {
         self.objects.is_empty()
     }

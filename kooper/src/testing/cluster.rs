@@ -53,7 +53,7 @@ async fn pause(since: Instant) {
     tokio::time::sleep(PAUSE.max(since.elapsed() / 50)).await;
 }
 
-/// How long a wait takes before it fails, unless a test sets another time.
+/// Default timeout of the waits of a test.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A cluster for tests, with an API server of its own: objects are validated,
@@ -171,7 +171,7 @@ impl Cluster {
         Ok(Self { settings, ..Self::start().await? })
     }
 
-    /// Whether the environment asks for the real server.
+    /// Returns whether the environment selects the real server.
     pub(super) fn is_real() -> bool {
         Server::is_real()
     }

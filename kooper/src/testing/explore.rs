@@ -56,8 +56,8 @@ const LIMIT: usize = 500;
 /// The storms of an exploration, unless the environment sets another number.
 const STORMS: u64 = 10;
 
-/// How many of the first writes fail, at most: with more, the back-off would be longer than a cluster is quiet before
-/// it counts as at rest.
+/// Maximum number of first writes that are rejected or lose their response. With more of them, the
+/// back-off would exceed the quiet period after which a cluster counts as at rest.
 const FAILURES: usize = 12;
 
 /// So many histories without their fault are no finding.
@@ -66,11 +66,11 @@ const MOST_UNMET: usize = 4;
 /// The histories without faults that are run first.
 const FIRST: usize = 2;
 
-/// How many there are before a difference counts: what is drawn by chance may be the same in some of them, as the
-/// order of a list often is.
+/// Number of histories without faults that are compared before a difference is reported. Random
+/// values, such as the order of a list, may agree in fewer of them.
 const SURE: usize = 8;
 
-/// How many fields are shown that are not compared whole.
+/// Maximum number of partly compared fields that are displayed.
 const SHOWN: usize = 20;
 
 /// Explores what controllers make of a scenario when something goes wrong at any
@@ -139,7 +139,7 @@ pub struct Exploration {
     limit: usize,
 }
 
-/// What an exploration went through without a finding.
+/// The summary of an [`Exploration`] that found no problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explored {
     histories: usize,
@@ -348,11 +348,12 @@ impl Exploration {
     }
 }
 
-/// What histories are compared with, learned when it is first needed.
+/// The histories without faults that others are compared with, by their last desired state. They
+/// are run when they are first needed.
 struct References<'a> {
     run: &'a dyn Fn(&Trial) -> Outcome,
     exploration: &'a Exploration,
-    /// Whether only a history is run that was found before.
+    /// `true` if only the history of a file is run again.
     is_replay: bool,
     learned: HashMap<Option<usize>, Reference>,
 }
@@ -373,7 +374,8 @@ impl References<'_> {
         }
     }
 
-    /// What is wrong with a history, if anything is.
+    /// Returns the problem with a history, if any. Before it reports a difference that may be due
+    /// to chance, it learns from more histories without faults.
     fn judge(&mut self, trial: &Trial, outcome: &Outcome) -> Result<Option<Problem>, Finding> {
         let is_replay = self.is_replay;
         let reference = self.of(trial)?;
@@ -388,7 +390,7 @@ impl References<'_> {
         Ok(reference.judge(trial, outcome))
     }
 
-    /// What is not compared whole.
+    /// Returns descriptions of everything that is compared only in part, sorted.
     fn partly(&self) -> Vec<String> {
         let all: BTreeSet<_> = self.learned.values().flat_map(Reference::blind).map(|one| one.to_string()).collect();
         all.into_iter().collect()

@@ -30,7 +30,7 @@ pub struct Sent {
     pub field_manager: Option<String>,
     /// The body; `null` if there is none.
     pub body: Value,
-    /// Whether it is a JSON merge patch.
+    /// `true` if the body is a JSON merge patch.
     pub(super) merges: bool,
 }
 
@@ -68,7 +68,7 @@ impl Sent {
         }
     }
 
-    /// Whether the request is for objects of the kind `T`.
+    /// Returns whether the request is for objects of the kind `T`.
     pub(super) fn is_of<T: Kind>(&self) -> bool {
         self.group == T::group(&()) && self.resource == T::plural(&())
     }

@@ -60,7 +60,7 @@ impl CacheRequest {
         self
     }
 
-    /// Whether labels, fields or names are selected.
+    /// Returns `true` if labels, fields or names limit the objects.
     pub(crate) fn hides(&self) -> bool {
         self.id.selected.is_some_and(Selected::hides)
     }

@@ -41,7 +41,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 /// A streaming list may be silent for this part of the time for which a watch may.
 const LISTS_SILENCE: u32 = 3;
 
-/// How a change was observed.
+/// The way in which a change was observed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Seen {
     /// In the first list.
@@ -58,7 +58,7 @@ pub(crate) trait Sink: Send + Sync {
     fn changed(&self, change: &Change, seen: Seen);
     /// The objects were listed again.
     fn relisted(&self) {}
-    /// Whether it is informed of each change after all others.
+    /// Returns `true` if all other sinks are informed of each change first.
     fn is_last(&self) -> bool {
         false
     }
@@ -82,13 +82,13 @@ pub(crate) struct Informer {
     version: String,
     /// A request without a byte for this time is considered dead.
     silence: Duration,
-    /// Whether the source supports streaming lists; false once it has rejected one.
+    /// `true` if the source supports streaming lists. It becomes `false` when one is rejected.
     streaming: bool,
-    /// Whether the source leaves out the end of its streaming lists. All watches of
+    /// `true` if the source does not mark the end of its streaming lists. All watches of
     /// a server share it.
     endless: Arc<AtomicBool>,
     streams_broken: u32,
-    /// Whether the source is known to send no bookmarks.
+    /// `true` if the source is known to send no bookmarks.
     quiet: bool,
     /// The most objects in a page of a list.
     page: u32,
@@ -305,7 +305,7 @@ impl Informer {
                     self.status.record_unreadable(&malformed);
                 }
             }
-            // What is done with an event does not count as silence.
+            // The time for processing an event does not count as silence.
             liveness.reset();
         }
     }

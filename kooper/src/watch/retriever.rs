@@ -87,21 +87,23 @@ pub trait Retriever<K>: Send + Sync + 'static {
         request: WatchRequest,
     ) -> impl Future<Output = Result<impl Stream<Item = Result<Event, RetrieveError>> + Send + 'static, RetrieveError>> + Send;
 
-    /// Whether [`watch`](Self::watch) can begin with the existing objects, so that
-    /// no list is needed.
+    /// Returns `true` if [`watch`](Self::watch) can begin with the existing objects,
+    /// which makes a list unnecessary.
     fn streams_lists(&self) -> bool {
         false
     }
 
-    /// How long a watch may yield nothing, not even a bookmark, without a proof that
-    /// there is nothing. `None` if silence is normal. It does not limit
-    /// [`list`](Self::list), because a page may take long to arrive.
+    /// The maximum time for which a watch may yield nothing, not even a bookmark,
+    /// unless a probe shows that nothing has changed. `None` if silence is normal. It
+    /// does not apply to [`list`](Self::list), because a page may take long to
+    /// arrive.
     ///
-    /// After half of this time the controller [lists](Self::list) one object, for the
-    /// current version, and opens a second watch from the version that it knows
-    /// beside the first. If that is quiet for a third of this time, nothing has
-    /// changed. If it yields something, the controller goes on with it. If either
-    /// fails until the time is over, the watch is considered dead and re-established.
+    /// After half of this time the controller probes the source: it
+    /// [lists](Self::list) one object to get the current version, and opens a second
+    /// watch from its last known version. If the second watch is quiet for a third of
+    /// this time, nothing has changed. If it yields an event, it replaces the first
+    /// watch. If the probes fail until the time is over, the watch is considered dead
+    /// and is re-established.
     fn longest_silence(&self) -> Option<Duration> {
         None
     }
@@ -132,7 +134,7 @@ pub struct WatchRequest {
     /// The resource version after which the watch begins; empty for a streaming
     /// list at the newest version.
     pub version: String,
-    /// Whether the watch begins with all existing objects, followed by a bookmark
+    /// `true` if the watch begins with all existing objects, followed by a bookmark
     /// with `initial_events_end`.
     pub initial_events: bool,
 }
@@ -162,7 +164,7 @@ pub enum Event {
     Bookmark {
         /// The resource version.
         version: String,
-        /// Whether it ends the list of the objects that existed at the start.
+        /// `true` for the bookmark that ends the list of the initial objects.
         initial_events_end: bool,
     },
     /// Something that is not an object. It is logged and skipped.
@@ -275,7 +277,7 @@ impl RetrieveError {
         }
     }
 
-    /// Whether the server returned it, in a `Status`.
+    /// Returns `true` if the server returned the error in a `Status`.
     pub(crate) fn is_from_server(&self) -> bool {
         match self {
             Self::Expired(_)
@@ -297,7 +299,8 @@ impl RetrieveError {
         }
     }
 
-    /// Whether the server has just begun to serve the kind, and asks for patience.
+    /// Returns `true` if the server has only begun to serve the kind and asks the
+    /// client to retry.
     pub(crate) fn is_initializing(&self) -> bool {
         match self {
             Self::Busy { message, .. } | Self::Status { message, .. } => message.contains("initializing"),

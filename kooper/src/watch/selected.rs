@@ -51,7 +51,7 @@ impl Selected {
         Some(new)
     }
 
-    /// Whether labels, fields or names are selected.
+    /// Returns `true` if labels, fields or names limit the objects.
     pub(crate) fn hides(&self) -> bool {
         !(self.labels.is_empty() && self.fields.is_empty() && self.names.is_empty())
     }
@@ -81,7 +81,7 @@ impl Selected {
         self.names.iter().map(of_name).flat_map(|scope| scope.in_each(namespaces)).collect()
     }
 
-    /// Whether an object matches, as it is on the API server.
+    /// Returns `true` if an object matches that was read from the API server.
     pub(crate) fn selects(&self, object: &Object) -> bool {
         if !self.hides() {
             return true;
@@ -90,7 +90,7 @@ impl Selected {
         self.first_miss(&value, true).is_none()
     }
 
-    /// Whether the object of this key can be among them.
+    /// Returns `true` if the object with this key can match: its name and namespace are selected.
     pub(crate) fn admits(&self, key: &ObjectKey) -> bool {
         let namespace = key.namespace().unwrap_or_default();
         (self.names.is_empty() || self.names.contains(key.name()))

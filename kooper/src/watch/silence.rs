@@ -53,7 +53,7 @@ mod tests {
         for _ in 0..5 {
             assert!(silence.limit(sleep(9 * SECOND)).await.is_some());
         }
-        // What happens between two events does not count.
+        // Time between two calls of `limit` does not count.
         sleep(20 * SECOND).await;
         assert!(silence.limit(sleep(9 * SECOND)).await.is_some());
         let started = Instant::now();

@@ -49,7 +49,7 @@ impl Store {
         }
     }
 
-    /// Whether the size of its objects may not be published.
+    /// Returns `true` if not even the size of the objects may be published.
     pub(crate) fn is_secret(&self) -> bool {
         self.dictionaries.is_none()
     }

@@ -16,7 +16,7 @@ const VALUE: char = '\u{1}';
 /// A string literal of the code.
 struct Literal {
     text: String,
-    /// Whether it is the message of an `#[error(…)]`, or of a log line.
+    /// `true` if it is the message of an `#[error(…)]` or of a log line.
     is_message: bool,
 }
 
@@ -65,7 +65,8 @@ fn literals_in(tokens: TokenStream, may_be_message: bool, found: &mut Vec<Litera
     }
 }
 
-/// Whether tokens end with `tracing::error!` or its like. Levels below `info` are for readers of the code.
+/// Returns `true` if tokens end with `tracing::error!` or its like. Levels below `info` are
+/// for readers of the code.
 fn is_log(tokens: &[TokenTree]) -> bool {
     let [.., TokenTree::Ident(tracing), TokenTree::Punct(_), TokenTree::Punct(_), TokenTree::Ident(level), _] = tokens
     else {
@@ -154,7 +155,7 @@ fn every_listed_event_is_recorded_by_the_code() {
     }
 }
 
-/// Whether a line of the log can come from this literal.
+/// Returns `true` if a line of the log can come from this literal.
 fn fits(line: &str, literal: &str) -> bool {
     let mut parts = literal.split(VALUE);
     let Some(mut rest) = parts.next().and_then(|first| line.strip_prefix(first)) else { return false };

@@ -1,4 +1,4 @@
-//! What the work queue costs: `cargo bench -p kooper-bench --bench queue`.
+//! Benchmark of the work queue: `cargo bench -p kooper-bench --bench queue`.
 
 use std::hint::black_box;
 use std::time::Duration;

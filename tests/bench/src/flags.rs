@@ -1,4 +1,4 @@
-//! What the driver tells a program when it starts it.
+//! Flags with which the driver starts a program.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

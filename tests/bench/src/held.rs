@@ -1,4 +1,4 @@
-//! How long the library holds locks.
+//! Time for which the library holds locks.
 
 use std::time::Duration;
 

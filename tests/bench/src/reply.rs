@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 pub enum Reply {
     /// Every object was seen once.
     Synced {
-        /// How many that are.
+        /// Number of objects.
         objects: usize,
     },
     /// As many changes were seen as the last reset asked for.
     Reached {
-        /// How many that are.
+        /// Number of changes.
         changes: usize,
     },
     /// The counters are zero again.
@@ -32,7 +32,7 @@ impl Reply {
     }
 }
 
-/// What a program counted since the last reset.
+/// Counters of a program since the last reset.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
     /// Distinct objects seen since the start; a reset leaves it.

@@ -1,4 +1,4 @@
-//! What a handler reads of an object.
+//! Values that a handler reads from an object.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;

@@ -1,4 +1,4 @@
-//! What a program has seen.
+//! Counters of a program.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -80,7 +80,7 @@ impl Tally {
         *changes = Changes { latencies: Vec::with_capacity(awaited), awaited };
     }
 
-    /// What was counted since the last reset.
+    /// Returns the counters since the last reset.
     #[must_use]
     pub fn report(&self) -> Report {
         let mut latencies = self.changes().latencies.clone();

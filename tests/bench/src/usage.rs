@@ -1,4 +1,4 @@
-//! What the kernel says of a process.
+//! Resource usage of a process, as reported by the kernel.
 
 use std::fs;
 use std::time::Duration;

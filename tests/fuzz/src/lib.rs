@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 pub use self::mutation::Mutator;
 
-/// How many inputs a target gets when the environment does not say.
+/// Number of inputs for a target, unless `KOOPER_RUNS` is set.
 const RUNS: u64 = 2_000;
 
 /// The longest that a target may take for one input.

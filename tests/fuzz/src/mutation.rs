@@ -7,7 +7,7 @@ use fastrand::Rng;
 /// The longest input, unless a seed is longer.
 const LONGEST: usize = 1 << 14;
 
-/// What parsers of numbers, strings and lengths get wrong.
+/// Words that parsers of numbers, strings and lengths often get wrong.
 const WORDS: [&str; 24] = [
     "0",
     "-1",
@@ -72,7 +72,7 @@ impl Mutator {
             1 if at < input.len() => input[at] = random.u8(..),
             2 => input.insert(at, random.u8(..)),
             3 => drop(input.drain(part(input, random))),
-            // What is there is there twice, perhaps many times.
+            // Repeats a part of the input, sometimes many times.
             4 => {
                 let copied = input[part(input, random)].to_vec();
                 let times = if random.u32(..16) == 0 { random.usize(1..200) } else { 1 };

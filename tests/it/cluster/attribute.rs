@@ -155,7 +155,7 @@ async fn arguments_are_of_the_cluster_as_it_is(cluster: Cluster) -> Result<()> {
     Ok(())
 }
 
-/// What a wait panics with.
+/// Returns the message with which a wait panics.
 async fn message<T>(wait: impl Future<Output = T>) -> String {
     let panic = AssertUnwindSafe(wait).catch_unwind().await.err().expect("it is not fulfilled");
     *panic.downcast::<String>().expect("a message")

@@ -21,7 +21,7 @@ fn runtime() -> Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap()
 }
 
-/// How many histories of each fixed twin are run; `KOOPER_HISTORIES` sets another number.
+/// Number of histories that are run for each fixed twin; `KOOPER_HISTORIES` sets another number.
 const HISTORIES: usize = 8;
 
 fn explore(mutant: &Mutant, fixed: bool) -> Result<Explored, Finding> {
@@ -37,7 +37,8 @@ fn explore(mutant: &Mutant, fixed: bool) -> Result<Explored, Finding> {
     exploration.run(runtime, move |cluster: Cluster| scenario.pass(cluster))
 }
 
-/// What is wrong with the exploration of a pair: it is not found, or not by its oracle, or the fixed one is blamed.
+/// Explores a pair and returns the errors: the mistake is not found, or by another oracle, or the
+/// fixed twin is blamed.
 fn wrong(mutant: &Mutant) -> Vec<String> {
     let mistake = mutant.mistake;
     let found = match explore(mutant, false) {

@@ -62,7 +62,8 @@ fn other_image() -> Value {
     json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "web:2"}]}}}})
 }
 
-/// Whether so many pods of the present template are available, and no others are left.
+/// Returns whether this number of pods of the current template is available, and no
+/// others are left.
 fn has(deployment: &Deployment, replicas: i32) -> bool {
     let status = deployment.status.clone().unwrap_or_default();
     status.observed_generation == deployment.metadata.generation

@@ -41,7 +41,7 @@ fn is_ready(pod: &Pod) -> bool {
     conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 
-/// Whether the rollout is over, with so many pods.
+/// Returns whether the rollout to this number of pods is complete.
 fn is_rolled_out(deployment: &Deployment, replicas: i32) -> bool {
     let status = deployment.status.clone().unwrap_or_default();
     status.observed_generation == deployment.metadata.generation
@@ -194,7 +194,7 @@ async fn the_controllers_of_workloads_meet_no_faults_and_are_not_listed(cluster:
     Ok(())
 }
 
-/// What a test without pods pays for.
+/// Nodes exist only in tests with pods, so that other tests do not pay for them.
 #[kooper::test]
 async fn a_test_without_pods_has_no_node(cluster: Cluster) -> Result<()> {
     let config: ConfigMap = object(json!({"metadata": {"name": "settings"}}));

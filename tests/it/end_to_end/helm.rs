@@ -98,7 +98,7 @@ impl Walk {
         until(&format!("{version} runs twice"), complete, || format!("{:?}\n{}", look(), logs().join("\n")));
     }
 
-    /// What the operator and its hook were forbidden to do, from the audit log.
+    /// Returns the forbidden requests of the operator and its hook, from the audit log.
     fn forbidden(&self) -> Vec<Value> {
         let is_refused = |event: &Value| {
             let user = event["user"]["username"].as_str().unwrap_or_default();

@@ -50,7 +50,7 @@ fn paused(test: impl Future<Output = ()>) {
 /// The version of an object, by its namespace and name.
 type Versions = BTreeMap<String, String>;
 
-/// What a controller of ConfigMaps has seen.
+/// Observations of a controller of ConfigMaps.
 #[derive(Clone, Default)]
 struct Seen {
     handled: Arc<Mutex<Versions>>,
@@ -98,7 +98,7 @@ fn config(name: &str) -> ConfigMap {
     config
 }
 
-/// How the controller lists.
+/// List mode of the controller.
 #[derive(Clone, Copy, Debug)]
 enum Lists {
     Streaming,
@@ -280,7 +280,7 @@ fn one_object_that_does_not_fit_its_type_holds_up_no_other() {
         );
         assert_eq!((lists.times(), watches.times()), (0, 1));
 
-        // What is mended is handled like any other.
+        // An object that was repaired is handled like any other.
         let there: LoosePart = cluster.get("p7").await.unwrap().unwrap();
         cluster.patch(&there, json!({"spec": {"size": 7}})).await.unwrap();
         eventually("it is handled", || handled.lock().contains("p7")).await;

@@ -1,4 +1,4 @@
-//! What the status pages of two replicas show of their election.
+//! Status pages of two replicas with leader election.
 
 use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::process::Process;

@@ -1,7 +1,7 @@
-//! What `manifests` writes, held against Helm, kubeconform and kube-score.
+//! Checks the output of `manifests` with Helm, kubeconform and kube-score.
 //!
-//! A test whose tool is not on the path is skipped with a message. `KOOPER_REQUIRE_TOOLS=helm,kubeconform,kube-score`
-//! names tools without which it fails.
+//! A test whose tool is not on the path is skipped with a message.
+//! `KOOPER_REQUIRE_TOOLS=helm,kubeconform,kube-score` names tools without which it fails.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -63,7 +63,7 @@ impl Chart {
         documents(&stdout)
     }
 
-    /// What a command of the program prints for these flags.
+    /// Returns the output of a command of the program with these flags.
     fn printed(&self, task: &str, flags: &[String]) -> Vec<Value> {
         let mut command = Command::new(self.program);
         command.args([task, "--install-namespace", NAMESPACE]).args(flags);
@@ -89,8 +89,9 @@ fn strings(value: &Value) -> Vec<String> {
     value.as_array().into_iter().flatten().map(|one| one.as_str().unwrap().to_owned()).collect()
 }
 
-/// What roles mean, whatever their form: accounts, bindings, the roles that they add to, and each single permission that
-/// no other one includes, as place, resource, name and verb. The hook is left out.
+/// Returns the meaning of roles regardless of their form: accounts, bindings, aggregated roles, and
+/// each permission that no other one includes, as place, resource, name and verb. The hook is left
+/// out.
 fn meaning(documents: &[Value]) -> BTreeSet<[String; 4]> {
     let mut found = BTreeSet::new();
     for document in documents.iter().filter(|one| one["metadata"]["annotations"]["helm.sh/hook"].is_null()) {
@@ -474,7 +475,7 @@ fn write_schemas(cluster: &ControlPlane, folder: &Path) {
     }
 }
 
-/// What `manifests` prints with few and with many flags, in files.
+/// Writes the manifests with few and with many flags, and returns their folders.
 fn written(folder: &Path) -> Vec<PathBuf> {
     let all = "--leader-election on --with network-policy --instance blue --namespace a,b --metrics-auth none";
     let secured = "--metrics-auth token --metrics-secret a --with network-policy";

@@ -1,4 +1,4 @@
-//! How the API server treats changes of a CRD: the facts that `install_crd` relies on.
+//! Behavior of the API server on changes of a CRD: the facts that `install_crd` relies on.
 
 use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::wait::eventually;
@@ -46,7 +46,7 @@ fn replace(cluster: &ControlPlane, group: &str, old: &Value, stored: &Value, new
     eventually("the new schema takes effect", || !create("another", &["--dry-run=server"]));
 }
 
-/// Whether an object can be written, with another label and with another status.
+/// Returns whether the label and the status of an object can be written.
 fn writes(cluster: &ControlPlane, group: &str) -> [bool; 2] {
     let facts = format!("facts.{group}.example.com");
     let patch = |flags: &[&str], patch: &str| {

@@ -93,7 +93,7 @@ fn nothing_is_written_and_every_write_is_shown() {
     assert_eq!(state(&cluster), before);
 }
 
-/// Whether an audit event is a request of the program that might change something.
+/// Returns whether an audit event is a request of the program that could change something.
 fn is_write(event: &Value) -> bool {
     let agent = event["userAgent"].as_str().unwrap_or_default();
     agent.starts_with("rehearsed ") && !["get", "list", "watch"].contains(&event["verb"].as_str().unwrap_or_default())

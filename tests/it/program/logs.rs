@@ -52,7 +52,7 @@ impl LogLines {
         SAID.get_or_init(listen).clone()
     }
 
-    /// Whether a line contains all of these.
+    /// Returns whether a line contains all of these.
     fn has(&self, parts: &[&str]) -> bool {
         self.count(parts) > 0
     }

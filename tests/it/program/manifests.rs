@@ -1,4 +1,4 @@
-//! What `manifests` prints, on a real API server.
+//! Tests the output of `manifests` on a real API server.
 
 use std::process::Command;
 
@@ -110,7 +110,7 @@ fn the_program_runs_with_the_account_and_the_variables_of_its_deployment() {
             ("KOOPER_LEADER_ELECTION", "on")
         ]
     );
-    // What a pod has, and a process beside it has not.
+    // A process outside of a pod needs these settings.
     variables.extend([("KUBECONFIG", kubeconfig.to_str().unwrap()), ("KOOPER_LEASE_NAMESPACE", namespace)]);
     variables.extend([("KOOPER_LISTEN", "127.0.0.1:0"), ("KOOPER_LISTEN_PROBES", "127.0.0.1:0")]);
     let args: Vec<_> = container["args"].as_array().unwrap().iter().map(text).collect();

@@ -220,7 +220,7 @@ fn certificate() -> rcgen::CertifiedKey<rcgen::KeyPair> {
     rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap()
 }
 
-/// Whether a client that trusts only this certificate gets the metrics.
+/// Requests the metrics with a client that trusts only this certificate.
 fn serves(address: SocketAddr, trusted: &rcgen::CertifiedKey<rcgen::KeyPair>) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -296,7 +296,7 @@ fn a_real_prometheus_scrapes_as_the_service_monitor_says() {
     let flags = ["--namespace", NAMESPACE, "--metrics-auth", "token", "--kubeconfig", kubeconfig.to_str().unwrap()];
     let program = Process::start(PROGRAM, &[&flags[..], &LOOPBACK, &files].concat(), &[]);
 
-    // What the operator of Prometheus makes of the endpoint, with the files that it mounts.
+    // Scrape the endpoint as configured by the Prometheus Operator, with the files that it mounts.
     let (token_file, ca_file) = (mount.0.join("token"), mount.0.join("ca.crt"));
     assert!(endpoint["bearerTokenFile"].is_string() && endpoint["tlsConfig"]["ca"]["secret"].is_object(), "{endpoint}");
     fs::write(&token_file, token(&cluster, "reader")).unwrap();

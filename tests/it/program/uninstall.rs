@@ -79,7 +79,7 @@ impl Installed {
         success
     }
 
-    /// Whether a namespace with everything in it can be deleted without the program.
+    /// Deletes the namespace with everything in it and the CRD, without the program.
     fn nothing_hangs(&self) {
         self.0.must(&["delete", "namespace", "trade", "--timeout=60s"]);
         self.0.must(&["delete", "crd", CRD, "--ignore-not-found", "--timeout=60s"]);

@@ -226,7 +226,7 @@ impl std::error::Error for Shut {
     }
 }
 
-/// What the Event about a failed call says.
+/// Returns the message of the Event about a failed call.
 async fn reported(cluster: &Cluster, name: &str, builder: kooper::controller::Builder<ConfigMap>) -> Result<String> {
     let running = cluster.run([builder.build()?]).await?;
     let mut object = labelled(name);

@@ -36,7 +36,7 @@ fn object<K: Kind>(namespace: &str, name: &str, token: &str, owners: &Value) -> 
     serde_json::from_value(json!({"metadata": metadata})).unwrap()
 }
 
-/// What the attack got: its guess, and the sizes that it saw.
+/// Result of the attack: its guess, and the sizes that it saw.
 struct Got {
     guess: String,
     sizes: BTreeSet<u64>,

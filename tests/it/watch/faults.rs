@@ -46,7 +46,7 @@ async fn plain_connection(proxy: SocketAddr) -> Config {
     Config::new(format!("http://{proxy}").parse().unwrap())
 }
 
-/// Whether the request resumes a watch; `false` for lists, streaming or not.
+/// Returns whether the request resumes a watch; `false` for lists, streaming or not.
 fn resumes(head: &str) -> bool {
     head.contains("watch=true") && !head.contains("sendInitialEvents=true")
 }

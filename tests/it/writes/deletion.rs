@@ -145,7 +145,7 @@ where
     let controllers = [
         shops("usual").resync(None).handler(handler(&logs[0])).build(),
         shops("following").resync(None).while_deleting().handler(handler(&logs[1])).build(),
-        // What it is called for is in the cache that all of them share.
+        // Objects that it is called for are in the cache, which all of them share.
         noting("seen", &seen).while_deleting().build(),
     ];
     let running = cluster.run(controllers.into_iter().collect::<Result<Vec<_>, _>>().unwrap()).await.unwrap();

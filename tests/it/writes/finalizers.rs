@@ -19,7 +19,7 @@ const FINALIZER: &str = "tests.example.com/cleanup";
 /// A patch that removes all finalizers.
 const RELEASED: &str = r#"{"metadata":{"finalizers":null}}"#;
 
-/// What the handler and `cleanup` were called with, in this order.
+/// Calls of the handler and `cleanup`, in order.
 #[derive(Clone, Default)]
 struct Calls(Arc<Mutex<Vec<String>>>);
 

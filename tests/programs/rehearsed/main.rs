@@ -35,7 +35,7 @@ struct ShopStatus {
 
 struct Rehearsed;
 
-/// What `init` builds.
+/// Result of `init`.
 struct Opened;
 
 async fn init(secrets: Creator<Secret>) -> Result<Opened> {

@@ -41,7 +41,7 @@ impl Rule {
         found
     }
 
-    /// Whether it lets the program install a CRD.
+    /// Returns whether the rule is about CRDs, which the program needs to install one.
     #[must_use]
     pub fn is_of_crd(&self) -> bool {
         self.resource == "customresourcedefinitions"
@@ -59,7 +59,8 @@ impl Rule {
         self.name.as_ref().map_or(String::new(), |name| format!(" (resourceNames: {name})"))
     }
 
-    /// Whether a line advises to grant it: the rule in the syntax of `rbac`, with its verb, and the namespace.
+    /// Returns whether a line advises to grant the rule: it contains the rule in the syntax of
+    /// `rbac`, its verb and its namespace.
     pub(super) fn is_named_by(&self, line: &str) -> bool {
         let begin = format!(" the rule \"{}: ", self.path());
         line.match_indices(&begin).any(|(at, _)| {
@@ -71,7 +72,7 @@ impl Rule {
         })
     }
 
-    /// Whether a line has the server's message that it is missing.
+    /// Returns whether a line contains the server's message that the rule is missing.
     pub(super) fn is_forbidden_in(&self, line: &str) -> bool {
         if self.resource.ends_with("/finalizers") {
             return line.contains("cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't");

@@ -1,4 +1,4 @@
-//! What counts as forbidden.
+//! Tests of the detection of forbidden requests.
 
 use serde_json::{Value, json};
 

@@ -35,7 +35,7 @@ pub(crate) fn ident(value: &Value<'_>) -> syn::Result<Spanned<Ident>> {
     Ok(value.spanned(ident, span))
 }
 
-/// How much Events say about failed calls.
+/// The detail of Events about failed calls.
 pub(crate) fn failure_events(value: &Value<'_>) -> syn::Result<Spanned<FailureEvents>> {
     let wrong = value.wrong(value.input.span());
     for (word, variant) in [("off", "Off"), ("brief", "Brief"), ("full", "Full")] {

@@ -13,7 +13,7 @@ use crate::meta;
 use crate::quantity::Quantity;
 use crate::status::StatusError;
 
-/// What the plugin has set is noted here.
+/// Annotation that lists the defaults set by the plugin.
 const NOTE: &str = "kubernetes.io/limit-ranger";
 
 fn ranges(cluster: &Arc<Cluster>, object: &Value) -> Vec<Value> {
@@ -125,7 +125,8 @@ struct Bound {
 }
 
 impl Bound {
-    /// How a request or a limit is below the bound.
+    /// Returns the end of the error message if the request is missing, or if the request or the
+    /// limit is below the bound.
     fn at_least(self) -> Option<String> {
         match (self.request, self.limit) {
             (None, _) => Some(".  No request is specified".to_owned()),
@@ -135,7 +136,8 @@ impl Bound {
         }
     }
 
-    /// How a request or a limit is above the bound.
+    /// Returns the end of the error message if the limit is missing, or if the limit or the request
+    /// is above the bound.
     fn at_most(self) -> Option<String> {
         match (self.request, self.limit) {
             (_, None) => Some(".  No limit is specified".to_owned()),
@@ -145,7 +147,8 @@ impl Bound {
         }
     }
 
-    /// How a request is above the bound: claims have no limits.
+    /// Returns the end of the error message if the request is missing or above the bound. Claims
+    /// have no limits.
     fn requests_at_most(self) -> Option<String> {
         match self.request {
             None => Some(".  No request is specified".to_owned()),
@@ -153,7 +156,8 @@ impl Bound {
         }
     }
 
-    /// How much larger than its request a limit is, if that is more than the bound.
+    /// Returns the end of the error message if the ratio of limit to request exceeds the bound or
+    /// is undefined.
     fn ratio_at_most(self) -> Option<String> {
         let given = |amount: Option<Quantity>| amount.filter(|amount| !amount.is_zero());
         let Some(request) = given(self.request) else {

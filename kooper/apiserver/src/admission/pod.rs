@@ -10,7 +10,7 @@ use crate::kinds::Kind;
 use crate::meta;
 use crate::status::StatusError;
 
-/// How long a pod stays on a node that fails, in seconds.
+/// `tolerationSeconds` of the default tolerations for nodes that are not ready or unreachable.
 const TOLERATION_SECONDS: u64 = 300;
 
 /// `Priority`: the number that the name of a priority class stands for.

@@ -59,7 +59,7 @@ fn is_handled(kind: &Kind, object: &Value, present: Option<&Value>) -> bool {
     registry::of(kind).may_change_usage(object, present)
 }
 
-/// What a quota has used with an object, if the object changes that.
+/// Returns the usage of a quota including the object, or `None` if the object does not change it.
 fn charge_one(
     kind: &Kind,
     object: &Value,

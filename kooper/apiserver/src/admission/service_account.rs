@@ -14,7 +14,7 @@ use crate::{meta, random, route};
 const VOLUME: &str = "kube-api-access-";
 /// Where containers find the token.
 const MOUNT_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-/// How long a kubelet's token is valid, in seconds.
+/// `expirationSeconds` of the token in the volume.
 const TOKEN_SECONDS: u64 = 3607;
 /// A pod that a kubelet has from a file.
 const MIRROR: &str = "kubernetes.io/config.mirror";

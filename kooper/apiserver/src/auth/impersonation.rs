@@ -49,7 +49,8 @@ pub(crate) fn impersonated(
     }
 }
 
-/// Whether a user may make this request as one of a mode, and may act as this one.
+/// Checks that the user may make this request in a mode of constrained impersonation, and may
+/// impersonate the wanted user in that mode.
 fn check_constrained(
     cluster: &Arc<Cluster>,
     user: &User,
@@ -104,7 +105,8 @@ impl Wanted<'_> {
         }
     }
 
-    /// Whether a user may act as one with this name, uid and these groups; users and groups are in an API group.
+    /// Checks that the user may impersonate this name, uid and groups. `group` is the API group to
+    /// which the resources `users` and `groups` belong.
     fn check(&self, cluster: &Arc<Cluster>, user: &User, verb: &str, group: &str) -> Result<(), StatusError> {
         let target = |group: &str, resource: &str, name: &str| Target {
             group: group.to_owned(),

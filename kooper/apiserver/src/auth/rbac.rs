@@ -13,7 +13,7 @@ use crate::status::{StatusError, details};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// What a user requests.
+/// Attributes of a request that is authorized.
 #[derive(Clone, Debug)]
 pub(crate) struct Attributes {
     pub(crate) verb: String,
@@ -68,7 +68,7 @@ impl Attributes {
     }
 }
 
-/// Whether the roles that are bound to a user allow this.
+/// Returns whether the user's roles allow the request.
 pub(crate) fn allows(cluster: &Arc<Cluster>, user: &User, asked: &Attributes) -> bool {
     decide(cluster, user, asked).is_some()
 }
@@ -78,7 +78,7 @@ pub(crate) fn decide(cluster: &Arc<Cluster>, user: &User, asked: &Attributes) ->
     reason(cluster, user, &asked.namespace, |rule| covers(rule, asked))
 }
 
-/// Whether a user may ask for a path that is not a resource.
+/// Returns whether the user may access a non-resource path.
 pub(crate) fn allows_path(cluster: &Arc<Cluster>, user: &User, verb: &str, path: &str) -> bool {
     decide_path(cluster, user, verb, path).is_some()
 }
@@ -130,7 +130,7 @@ fn namespace_of(bound: Bound<'_>) -> &str {
 
 /// The bindings and roles, read again when one of them has changed.
 fn roles(cluster: &Cluster) -> Arc<Roles> {
-    // What is written while they are read makes the result out of date.
+    // Read the versions before the objects, so that a concurrent write makes the result outdated.
     let read_at = ["clusterroles", "clusterrolebindings", "roles", "rolebindings"]
         .map(|resource| cluster.kind(GROUP, "v1", resource).map_or(0, |kind| kind.table.changed_at()));
     let known = Arc::clone(&cluster.roles.read());
@@ -285,7 +285,7 @@ pub(crate) fn check_escalation(
     Err(StatusError::forbidden(message, details(name, GROUP, &kind.resource)))
 }
 
-/// Whether each single right of a rule is among the rules that a user has.
+/// Returns whether a user's rules (`own`) grant every permission of a rule.
 fn is_covered(rule: &Value, own: &[Value]) -> bool {
     let all = |key: &str| -> Vec<String> { texts(&rule[key]).map(ToOwned::to_owned).collect() };
     let names = all("resourceNames");

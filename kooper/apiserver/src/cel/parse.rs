@@ -36,7 +36,7 @@ const OPERATORS: [&[(&str, &str)]; 5] = [
     &[("*", "_*_"), ("/", "_/_"), ("%", "_%_")],
 ];
 
-/// Whether a word cannot name a field either, unless it is escaped.
+/// Returns whether the word must be escaped in the name of a field.
 pub(crate) fn is_keyword(word: &str) -> bool {
     matches!(word, "in" | "null") || RESERVED.contains(&word)
 }

@@ -180,7 +180,7 @@ impl Value {
         }
     }
 
-    /// Whether `optional.ofNonZeroValue` is empty for it.
+    /// Returns whether `optional.ofNonZeroValue` is empty for the value.
     pub(super) fn is_zero(&self) -> bool {
         match self {
             Self::Null => true,

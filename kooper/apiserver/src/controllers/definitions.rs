@@ -135,7 +135,7 @@ pub(super) fn clean_up(cluster: &Arc<Cluster>, kind: &Arc<Kind>, name: &str) {
     if let Some(custom) = custom {
         let snapshot = custom.table.snapshot();
         for (key, _) in snapshot.tree.range("") {
-            // What is gone already needs no deletion.
+            // Objects that are already gone need no deletion.
             drop(verbs::remove_object(cluster, &custom, key, &DeleteOptions::default()));
         }
         if custom.table.snapshot().tree.len() > 0 {

@@ -1,4 +1,4 @@
-//! What each namespace has from its beginning.
+//! Default objects of each namespace.
 
 use std::sync::Arc;
 

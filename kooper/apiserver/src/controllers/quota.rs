@@ -1,4 +1,4 @@
-//! What the objects of a namespace use of its quotas, counted again after what only makes it less.
+//! Recounts the quota usage of a namespace after changes that can only reduce it.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ pub(super) fn count(cluster: &Arc<Cluster>, namespace: &str) {
     }
 }
 
-/// What is used of the amounts that a quota limits.
+/// Returns the current usage of the resources that a quota limits.
 fn used(cluster: &Arc<Cluster>, prefix: &str, quota: &Value, hard: &Amounts) -> Amounts {
     let mut used = Amounts::default();
     for kind in cluster.kinds().stored().filter(|kind| usage::is_counted(kind)) {

@@ -327,7 +327,7 @@ fn upper(behavior: &Value) -> Value {
     json!({"ScaleUp": rules(&behavior["scaleUp"]), "ScaleDown": rules(&behavior["scaleDown"])})
 }
 
-/// What [`upper`] wrote, with the names of the API.
+/// Reverts [`upper`]: restores the field names of the API.
 fn lower(value: &Value) -> Value {
     match value {
         Value::Object(entries) => {

@@ -1,5 +1,5 @@
-//! What is wrong with a value that Go converts from maps to a type, as it does with what a strategic merge patch leads
-//! to: the messages are not those of the decoder.
+//! Conversion of untyped values to a built-in type, which Go uses for the result of a strategic
+//! merge patch. Its error messages differ from those of the decoder.
 
 use serde_json::{Value, json};
 
@@ -77,7 +77,7 @@ fn whole(of: Of, found: &mut Value, go: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// What Go calls the kind of a value that it has decoded from JSON.
+/// Returns the name of Go's `reflect.Kind` for a decoded JSON value.
 fn family(value: &Value) -> &'static str {
     match value {
         Value::Null => "invalid",

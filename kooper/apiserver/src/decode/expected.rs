@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::schema::published;
 
-/// What Go calls an operation of a JSON patch, and its definition.
+/// Name of the Go type of a JSON patch operation, and of its definition here.
 const OPERATION: &str = "handlers.jsonPatchOp";
 static OPERATIONS: LazyLock<Value> = LazyLock::new(|| {
     let text = json!({"type": "string"});
@@ -19,7 +19,7 @@ pub(super) fn properties(of: &str) -> Option<&'static Map<String, Value>> {
     definition?["properties"].as_object()
 }
 
-/// What a value is decoded into.
+/// Type that a value is decoded into.
 #[derive(Clone)]
 pub(super) enum Expected {
     /// Anything, which is kept as it is: nothing is looked for.
@@ -54,7 +54,8 @@ impl Expected {
         Self::Typed { of: Of::List(&OPERATIONS["items"]), go: format!("[]{OPERATION}") }
     }
 
-    /// What a published schema stands for; `go` is the name of the Go type where that is another one.
+    /// Returns the type that a published schema describes. `go` is the name of the Go type, if it
+    /// has another one.
     pub(super) fn of(schema: &'static Value, go: Option<String>) -> Self {
         if *schema == Value::Bool(true) {
             return Self::Free;

@@ -12,7 +12,7 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 /// The version of a DaemonSet's template, which has no field any more.
 pub(crate) const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
-/// What is filled in before the defaults of the table.
+/// Sets the fields that are filled in before the defaults of the table.
 pub(super) fn before(name: &str, entries: &mut Entries) {
     match name {
         "io.k8s.api.core.v1.Container" | "io.k8s.api.core.v1.EphemeralContainer" => {
@@ -50,7 +50,7 @@ pub(super) fn before(name: &str, entries: &mut Entries) {
     }
 }
 
-/// Whether it is an update strategy whose type does not exist: its parts have no defaults.
+/// Returns whether this is an update strategy of unknown type. Its parts have no defaults.
 pub(super) fn is_unknown_strategy(name: &str, entries: &Entries) -> bool {
     let strategies = ["DaemonSetUpdateStrategy", "DeploymentStrategy", "StatefulSetUpdateStrategy"];
     let known = ["", "OnDelete", "Recreate", "RollingUpdate"];
@@ -58,7 +58,7 @@ pub(super) fn is_unknown_strategy(name: &str, entries: &Entries) -> bool {
         && entries.get("type").and_then(Value::as_str).is_some_and(|given| !known.contains(&given))
 }
 
-/// What follows from the defaults of the table.
+/// Sets or removes the fields that depend on the defaults of the table.
 pub(super) fn after(name: &str, entries: &mut Entries) {
     if name != "io.k8s.api.core.v1.ServiceSpec" {
         return;
@@ -72,7 +72,7 @@ pub(super) fn after(name: &str, entries: &mut Entries) {
     }
 }
 
-/// What is filled in of a whole object, with its metadata.
+/// Sets the defaults that apply to a whole object with its metadata.
 pub(super) fn of_object(name: &str, entries: &mut Entries) {
     let is_balanced = entries.get("spec").is_some_and(|spec| spec["type"] == "LoadBalancer");
     if name == "io.k8s.api.core.v1.Service" && is_balanced {
@@ -183,10 +183,10 @@ fn pull_policy(entries: &mut Entries, image: &str, policy: &str) {
     entries.insert(policy.to_owned(), json!(if always { "Always" } else { "IfNotPresent" }));
 }
 
-/// Whether an image is the latest one: no digest, and no tag but `latest`.
+/// Returns whether an image has the tag `latest`, or neither a tag nor a digest.
 fn is_latest(image: &str) -> bool {
     let last = image.rsplit('/').next().unwrap_or_default();
-    // What is not the name of an image has no tag at all.
+    // An invalid image name has no tag.
     let known = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_' | b'/' | b':' | b'@');
     let path = image.split(['@']).next().unwrap_or_default();
     let name = last.split([':', '@']).next().unwrap_or_default();
@@ -226,7 +226,7 @@ fn service_account(entries: &mut Entries) {
     }
 }
 
-/// What holds for pods and not for the templates of pods.
+/// Sets the defaults that apply to pods but not to pod templates.
 fn pod(entries: &mut Entries) {
     let Some(Value::Object(spec)) = entries.get_mut("spec") else { return };
     // A template of pods keeps what is negative.
@@ -285,7 +285,7 @@ fn pod_resources(spec: &mut Entries) {
     }
 }
 
-/// What the containers of a pod request together, at its start or while it runs.
+/// Returns the total request of a pod's containers at startup or afterwards, whichever is larger.
 fn containers_request(spec: &Entries, resource: &str) -> Option<Quantity> {
     let list = |name: &str| spec.get(name).and_then(Value::as_array).into_iter().flatten();
     let request = |container: &Value| {

@@ -1,4 +1,5 @@
-//! What the types of the built-in kinds say of their members, from the tables that `tests/control-plane/tables` writes.
+//! Facts about the members of built-in types, from the tables that `tests/control-plane/tables`
+//! writes.
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, OnceLock};
@@ -47,7 +48,7 @@ pub(super) struct Member {
     pub(super) facts: Vec<Fact>,
 }
 
-/// What a member holds.
+/// Type of a member's value.
 #[derive(Debug)]
 pub(super) enum Inner {
     Object(&'static str),
@@ -74,7 +75,7 @@ pub(super) struct Fact {
 }
 
 impl Member {
-    /// Whether a value is written that is given to the member.
+    /// Returns whether the encoder writes this value of the member instead of omitting it as empty.
     pub(super) fn is_written(&self, value: &Value) -> bool {
         match (&self.inner, value) {
             (_, Value::Null) => false,
@@ -159,7 +160,7 @@ pub(super) fn defaults<'a>(
         Some((members, Some(value))) => members.iter().any(|name| entries.get(*name) == Some(value)),
     };
     let mut chosen: Vec<&Fact> = Vec::new();
-    // What depends on another member comes before what does not.
+    // Conditional defaults take precedence over unconditional ones.
     let all = || more.iter().chain(facts);
     for fact in all().filter(|fact| fact.when.is_some()).chain(all().filter(|fact| fact.when.is_none())) {
         let known = chosen.iter().any(|other| other.member == fact.member);

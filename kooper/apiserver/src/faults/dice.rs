@@ -1,6 +1,6 @@
 //! Chance that depends on a seed, and on nothing that runs at the same time.
 
-/// Whether it happens: the same for the same seed, rule, address and count.
+/// Returns whether the fault is injected. The result depends only on the arguments.
 pub(super) fn falls(seed: u64, rule: u64, address: &str, nth: u64, probability: f64) -> bool {
     // FNV-1a over everything that the decision depends on.
     let bytes = [seed, rule, nth].into_iter().flat_map(u64::to_le_bytes).chain(address.bytes());

@@ -1,4 +1,4 @@
-//! What a fault does.
+//! Effects of faults.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Reply;
 
-/// What happens to a request.
+/// Effect of a fault on a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Effect {
@@ -24,7 +24,7 @@ pub(super) enum Effect {
     CutAnswer,
 }
 
-/// What happens to a watch event.
+/// Effect of a fault on a watch event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum EventEffect {

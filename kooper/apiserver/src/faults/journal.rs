@@ -6,7 +6,7 @@ use std::fmt;
 
 use super::RequestAttributes;
 
-/// How many requests are kept.
+/// Number of requests that are kept.
 const KEPT: usize = 100;
 
 /// The last requests of a server, and how each was answered.
@@ -52,7 +52,7 @@ impl Answered {
         self.status
     }
 
-    /// Whether it met a fault.
+    /// Returns whether a fault was injected into the request.
     #[must_use]
     pub fn met_fault(&self) -> bool {
         self.fault

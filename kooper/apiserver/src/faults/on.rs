@@ -181,7 +181,8 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// How often it was injected. While faults are replayed, those like it count.
+    /// Returns the number of times that the fault was injected. When a plan is replayed, its faults
+    /// count for the rule with the same effect.
     #[must_use]
     pub fn times(&self) -> u64 {
         *self.hits.borrow()

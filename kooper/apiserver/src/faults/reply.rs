@@ -1,4 +1,4 @@
-//! How a fault refuses a request.
+//! Refusals of requests by faults.
 
 use http::{StatusCode, header};
 use serde::{Deserialize, Serialize};

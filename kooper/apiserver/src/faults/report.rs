@@ -1,4 +1,4 @@
-//! What is printed when a test fails.
+//! Report that is printed when a test fails.
 
 use std::path::PathBuf;
 use std::sync::Arc;

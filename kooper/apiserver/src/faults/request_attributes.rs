@@ -9,7 +9,7 @@ use crate::identity::User;
 use crate::protobuf;
 use crate::route::{self, Route, Target};
 
-/// What is asked, or reported, about what and by whom.
+/// Attributes of a request or a watch event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RequestAttributes {
     /// The verb of a request, the type of a watch event.
@@ -18,12 +18,12 @@ pub(crate) struct RequestAttributes {
     pub(super) resource: String,
     pub(super) namespace: String,
     pub(super) name: String,
-    /// What the name was generated from, if it was.
+    /// The `generateName` of the object, if its name was generated.
     prefix: Option<String>,
     pub(super) user: String,
 }
 
-/// What is read of an object.
+/// The fields of an object that are decoded.
 #[derive(Default, Deserialize)]
 struct Named {
     #[serde(default)]
@@ -40,7 +40,7 @@ struct Metadata {
     namespace: String,
 }
 
-/// What is read of a line of a watch.
+/// The fields of a watch event that are decoded.
 #[derive(Deserialize)]
 struct Line {
     #[serde(rename = "type")]
@@ -101,7 +101,7 @@ impl RequestAttributes {
         Self { verb: event, resource, namespace, name, prefix, user }
     }
 
-    /// Whether it is for a resource as [`Requests::of`](super::Requests::of) names it.
+    /// Returns whether the resource matches the notation of [`Requests::of`](super::Requests::of).
     pub(super) fn is_for(&self, wanted: &str) -> bool {
         if wanted.starts_with('/') {
             return self.resource == wanted;
@@ -122,7 +122,8 @@ impl RequestAttributes {
         route::key(&self.namespace, &self.name)
     }
 
-    /// What it is counted by. A name that was generated is another one in each run: its objects are counted together.
+    /// Returns the key by which requests are counted. Generated names differ between runs, so
+    /// objects with the same `generateName` share a key.
     pub(super) fn address(&self) -> String {
         match &self.prefix {
             Some(prefix) => Self { name: format!("{prefix}…"), ..self.clone() }.to_string(),

@@ -107,7 +107,7 @@ impl Requests {
             && self.matches_object(request)
     }
 
-    /// Whether it is for the object, whatever is done with it.
+    /// Returns whether everything except the verb matches.
     pub(super) fn matches_object(&self, request: &RequestAttributes) -> bool {
         let is = |wanted: &Option<String>, value: &str| wanted.as_deref().is_none_or(|wanted| wanted == value);
         is(&self.namespace, &request.namespace)

@@ -29,7 +29,7 @@ pub(super) struct Rules {
     added: u64,
     requests: Vec<Rule<Requests, Effect>>,
     events: Vec<Rule<WatchEvents, EventEffect>>,
-    /// How often each request and each watch event was met.
+    /// Number of occurrences of each request and watch event.
     counts: HashMap<String, u64>,
     injected: Vec<Entry>,
     /// Users that meet no faults.
@@ -43,7 +43,7 @@ struct Rule<M, E> {
     matcher: M,
     when: When,
     effect: E,
-    /// How often it could have been injected.
+    /// Number of requests or events that have matched.
     seen: u64,
     hits: Arc<watch::Sender<u64>>,
 }
@@ -122,7 +122,7 @@ impl Rules {
         self.replayed = Some(plan);
     }
 
-    /// Whether faults were ever asked for.
+    /// Returns whether any fault was ever added or replayed.
     pub(super) fn used(&self) -> bool {
         self.added > 0 || self.replayed.is_some()
     }
@@ -131,7 +131,7 @@ impl Rules {
         &self.injected
     }
 
-    /// What was injected, as [`Plan`]s are written.
+    /// Returns the injected faults in the format of a [`Plan`].
     pub(super) fn injected(&self) -> String {
         let lines = std::iter::once(Entry::Seed(self.seed)).chain(self.injected.iter().cloned());
         lines.map(|entry| entry.line() + "\n").collect()

@@ -1,4 +1,4 @@
-//! What a server knows of its faults.
+//! State of a server's fault injection.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::path::PathBuf;
@@ -15,9 +15,10 @@ use super::view::{View, Views};
 #[derive(Debug, Default)]
 pub(crate) struct State {
     armed: AtomicBool,
-    /// Whether the report was asked for, and need not be printed again.
+    /// `true` if a test has requested the report, so that a failure does not
+    /// print it again.
     pub(super) reported: AtomicBool,
-    /// Whether watch events are looked at.
+    /// `true` if watch events are inspected.
     watching: AtomicBool,
     rules: Mutex<Rules>,
     pub(super) journal: Journal,
@@ -49,12 +50,12 @@ impl State {
         self.armed.load(Ordering::Acquire)
     }
 
-    /// Whether the user of a request meets no faults.
+    /// Returns whether the user of a request is exempt from faults.
     pub(super) fn spares(&self, request: &RequestAttributes) -> bool {
         self.is_armed() && self.rules().spared.contains(&request.user)
     }
 
-    /// What a request sees of the watch cache.
+    /// Returns a request's view of the watch cache.
     pub(crate) fn view(&self, request: RequestAttributes) -> View {
         let spared = self.spares(&request);
         self.views.of(request, spared)

@@ -53,7 +53,7 @@ struct Watched {
     ending: Option<Ending>,
 }
 
-/// How the watch ends.
+/// End of a watch.
 enum Ending {
     Over,
     Reset,
@@ -91,7 +91,7 @@ impl Watched {
         }
     }
 
-    /// What is sent for an event, if it is anything.
+    /// Applies the faults of an event, and returns the bytes to send, if any.
     async fn pass(&mut self, line: Bytes) -> Option<Bytes> {
         let event = self.request.event(&line);
         let effect = self.state.rules().meet_event(&event);

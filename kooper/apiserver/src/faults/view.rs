@@ -48,13 +48,13 @@ impl Views {
         Frozen { views: self.clone(), number }
     }
 
-    /// What a request sees of the watch cache: of one that is spared, everything.
+    /// Returns a request's view of the watch cache. The view of a spared request is never frozen.
     pub(super) fn of(&self, request: RequestAttributes, spared: bool) -> View {
         View { request, spared, parts: self.0.subscribe() }
     }
 }
 
-/// What a request sees of the watch cache.
+/// A request's view of the watch cache.
 #[derive(Debug)]
 pub(crate) struct View {
     request: RequestAttributes,

@@ -2,7 +2,7 @@
 
 use crate::protobuf;
 
-/// How objects are encoded, in the order in which the real server prefers them.
+/// Encodings of objects, in the order in which the real server prefers them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Encoding {
     #[default]
@@ -64,7 +64,7 @@ impl<'a> Range<'a> {
         self.parameters.iter().rev().find(|(name, _)| *name == wanted).map(|(_, value)| *value)
     }
 
-    /// Whether objects in another form are asked for, and which: group, version and kind.
+    /// Returns the group, version and kind into which the client wants objects converted, if any.
     pub(crate) fn form(&self) -> Option<[&'a str; 3]> {
         let parts = ["g", "v", "as"].map(|name| self.parameter(name));
         parts.iter().any(Option::is_some).then(|| parts.map(Option::unwrap_or_default))
@@ -77,7 +77,7 @@ impl<'a> Range<'a> {
         }
     }
 
-    /// Whether this goes before another range. It is no order: Go's library has it so.
+    /// Returns whether this range precedes another one. As in Go's library, this is not an order.
     fn precedes(&self, other: &Self) -> bool {
         self.quality > other.quality || self.of != "*" && other.of == "*" || self.subtype != "*" && other.subtype == "*"
     }
@@ -103,18 +103,19 @@ pub(crate) fn negotiate<T>(header: &str, suits: impl Fn(&Range<'_>, Encoding) ->
     })
 }
 
-/// How an object is encoded that comes in one form alone, such as an error.
+/// Negotiates the encoding of objects that cannot be converted to another form, such as errors.
 pub(crate) fn encoding(header: &str) -> Option<Encoding> {
     negotiate(header, |range, encoding| (range.form().is_none() && streams(range, encoding)).then_some(encoding))
 }
 
-/// Whether any of these media types is named, as the router of the real server finds it before it negotiates.
+/// Returns whether the header names one of these media types. The router of the real server checks
+/// this before it negotiates the encoding.
 pub(crate) fn names_any(header: &str, types: &[String]) -> bool {
     let mut named = header.split(',').map(|range| range.split(';').next().unwrap_or_default().trim());
     header.is_empty() || named.any(|name| name == "*/*" || types.iter().any(|served| served == name))
 }
 
-/// Whether what the range says about streams can be had.
+/// Returns whether the range's `stream` parameter can be satisfied in this encoding.
 pub(crate) fn streams(range: &Range<'_>, encoding: Encoding) -> bool {
     match range.parameter("stream") {
         Some("watch") => encoding != Encoding::Yaml,

@@ -91,12 +91,12 @@ impl http_body::Body for Body {
     }
 }
 
-/// What a request is answered with.
+/// Response to a request.
 #[derive(Debug)]
 pub(crate) struct Answer {
     status: StatusCode,
     headers: Vec<(HeaderName, HeaderValue)>,
-    /// What the user of the client is warned of.
+    /// Texts of the `Warning` headers.
     warnings: Vec<String>,
     body: Body,
     /// The encoding that a verb has chosen. Until a fault has passed, a watch still has lines.

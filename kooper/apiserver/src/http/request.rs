@@ -12,7 +12,7 @@ use crate::status::StatusError;
 
 /// The longest body that is read, as on the real server.
 const BODY_LIMIT: usize = 3 << 20;
-/// How long a client may take to send it, as on the real server.
+/// Maximum time for a client to send the body, as on the real server.
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A request with its body.

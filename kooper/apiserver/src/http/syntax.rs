@@ -1,6 +1,6 @@
-//! What is wrong with a body that is not JSON, in the words of the real server.
+//! Syntax errors of JSON request bodies, with the real server's messages.
 
-/// What a scanner waits for.
+/// Token that the scanner expects next.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Expected {
     Value,
@@ -14,14 +14,14 @@ enum Expected {
     Next,
 }
 
-/// What is open around a value.
+/// Container that encloses a value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Open {
     Object,
     Array,
 }
 
-/// How deep the real server lets values be nested.
+/// Maximum nesting depth of values, as on the real server.
 const DEEPEST: usize = 10_000;
 
 /// The first syntax error of a body; `None` if it is JSON.

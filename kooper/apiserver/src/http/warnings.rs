@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use http::HeaderValue;
 
-/// How many characters all warnings may have before each is cut.
+/// Maximum total length of all warnings in characters. If they are longer, each of them is cut.
 const MOST: usize = 4 << 10;
 /// The length of a warning that was cut.
 const CUT: usize = 256;

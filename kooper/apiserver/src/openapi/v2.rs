@@ -14,7 +14,7 @@ use crate::http::Answer;
 use crate::kinds::Kinds;
 use crate::schema::published;
 
-/// What references to schemas begin with.
+/// Prefix of references to schemas.
 const DEFINITIONS: &str = "#/definitions/";
 
 const JSON: &str = "application/json";

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::managed::{Manager, Operation, Owners};
 use super::time::unix_seconds;
 
-/// How many managers that update an object are kept apart.
+/// Maximum number of updating managers with separate entries.
 const MAX_UPDATERS: usize = 10;
 
 /// The name of the entry into which the oldest are merged.

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::json::JsonPatch;
 
-/// What encloses the number of a value that a string stands for, in the JSON of that string.
+/// Delimiters, as encoded in JSON, around the number of a value in the string that replaces it.
 const MARK: (&str, &str) = ("\"\\u0001", "\\u0001\"");
 
 /// A JSON patch with values in which a field comes twice.
@@ -68,7 +68,7 @@ enum Doubled {
 }
 
 impl Doubled {
-    /// Whether a field comes twice in it.
+    /// Returns whether the value contains a duplicate field.
     fn is_doubled(&self) -> bool {
         match self {
             Self::Object(members) => {

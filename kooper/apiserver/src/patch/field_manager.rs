@@ -28,7 +28,7 @@ pub struct FieldManager<'k> {
     pub subresource: &'k str,
     /// The served versions of the kind.
     pub versions: &'k dyn Versions,
-    /// What writes through this path can't change.
+    /// Fields that writes through this path can't change.
     pub reset: &'k Reset,
     /// The object before it exists: what an object without any field is
     /// encoded as (see [`super::zero::zero`]).
@@ -64,11 +64,11 @@ impl FieldManager<'_> {
         known.collect()
     }
 
-    /// Takes what a write changes from all owners but the writer.
+    /// Removes the fields that a write changes from all owners except the writer.
     ///
     /// # Errors
     ///
-    /// What others own, if the write isn't forced.
+    /// The fields that others own, if the write isn't forced.
     pub(super) fn take(
         &self,
         live: &Value,
@@ -107,7 +107,8 @@ impl FieldManager<'_> {
         Ok(by_version.remove(self.api_version).unwrap_or_default())
     }
 
-    /// What a write changes, in a version; `None` if that isn't served.
+    /// Returns the fields that a write changes, in the given version; `None` if that
+    /// version isn't served.
     fn changes(&self, live: &Value, new: &Value, api_version: &str) -> Option<Comparison> {
         let (live, node) = self.versions.view(live, api_version)?;
         let (new, _) = self.versions.view(new, api_version)?;

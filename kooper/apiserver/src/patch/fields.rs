@@ -16,10 +16,10 @@ pub struct FieldSet {
     entries: BTreeMap<PathElement, Entry>,
 }
 
-/// What a set holds of one field.
+/// Membership of a field and of the fields below it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Entry {
-    /// Whether the field itself is a member.
+    /// `true` if the field itself is a member.
     pub(crate) member: bool,
     /// Which of its parts are.
     pub(crate) below: FieldSet,
@@ -42,7 +42,7 @@ impl FieldSet {
         Self::EMPTY
     }
 
-    /// Whether it has no members.
+    /// Returns `true` if the set has no members.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
@@ -76,7 +76,7 @@ impl FieldSet {
         }
     }
 
-    /// Whether the field at the path is a member.
+    /// Returns `true` if the field at the path is a member.
     #[must_use]
     pub fn contains(&self, path: &[PathElement]) -> bool {
         match path {
@@ -86,7 +86,7 @@ impl FieldSet {
         }
     }
 
-    /// Whether the field itself is a member.
+    /// Returns `true` if the field itself is a member.
     pub(crate) fn has(&self, element: &PathElement) -> bool {
         self.entries.get(element).is_some_and(|entry| entry.member)
     }

@@ -81,7 +81,7 @@ pub fn decode(encoded: &Value) -> Result<FieldSet, String> {
     Ok(decode_entry(encoded)?.below)
 }
 
-/// What is encoded below a step, and whether the step itself is a member.
+/// Decodes the fields below a path element, and whether the element itself is a member.
 fn decode_entry(encoded: &Value) -> Result<Entry, String> {
     let empty = Map::new();
     let map = match encoded {

@@ -1,4 +1,4 @@
-//! How Go prints JSON values, which the messages of the real server quote.
+//! Go's formatting of JSON values, as quoted in the real server's messages.
 
 use serde_json::{Number, Value};
 
@@ -56,9 +56,9 @@ pub(crate) fn quote(text: &str) -> String {
     })
 }
 
-/// Whether Go's `unicode.IsPrint` holds. Of the characters that aren't
-/// letters, marks, numbers, punctuation or symbols only the usual are known
-/// here: controls, the other spaces, and invisible format characters.
+/// Approximates Go's `unicode.IsPrint`. Of the characters that aren't letters,
+/// marks, numbers, punctuation or symbols, it knows only the common ones:
+/// controls, spaces other than U+0020, and invisible format characters.
 pub(crate) fn is_printable(char: char) -> bool {
     let invisible = matches!(char,
         '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'

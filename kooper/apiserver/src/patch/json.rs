@@ -46,11 +46,11 @@ impl JsonPatch {
         Ok(())
     }
 
-    /// Whether the text of a test is the one that a document has there.
+    /// Returns whether the value of a `test` and the document's value have the same JSON text.
     fn is_text_of(&self, found: &Value, index: usize, path: &str) -> bool {
         let Some(written) = self.written.get(index) else { return true };
         written.get("value").unwrap_or(&Value::Null) == &stored_text(found)
-            // What the patch itself has written has the client's text.
+            // Values that the patch itself has written keep the client's text.
             || self.operations[..index].iter().any(|earlier| overlaps(earlier, path))
     }
 
@@ -118,7 +118,7 @@ fn unread(text: &str) -> Option<Value> {
     serde_json::from_str(&kept).ok()
 }
 
-/// Whether an operation writes what a path names, or a part of it.
+/// Returns whether an operation writes to a path, or to a parent or a child of it.
 fn overlaps(operation: &Value, path: &str) -> bool {
     let written = operation["path"].as_str().unwrap_or_default();
     operation["op"] != "test" && (written.starts_with(path) || path.starts_with(written))

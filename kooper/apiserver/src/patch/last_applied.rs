@@ -18,7 +18,7 @@ pub(super) const MANAGER: &str = "kubectl";
 /// Where a client-side apply leaves what it applied.
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// How large all annotations of an object may be together.
+/// Maximum total size of an object's annotations in bytes.
 const MAX_ANNOTATIONS: usize = 256 * 1024;
 
 impl FieldManager<'_> {

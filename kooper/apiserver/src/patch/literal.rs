@@ -60,8 +60,8 @@ fn write_text(value: &Value, formatter: &mut fmt::Formatter<'_>) -> fmt::Result 
     }
 }
 
-/// Whether two values are the same for ownership: numbers by what they
-/// amount to, everything else by content.
+/// Returns whether two values are equal for field ownership. Numbers are
+/// compared by value, everything else by content.
 pub(crate) fn same(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => number(left, right).is_eq(),

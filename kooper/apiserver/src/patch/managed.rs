@@ -17,7 +17,7 @@ use super::time::unix_seconds;
 pub struct Manager {
     /// The name that the client gave, or the first part of its User-Agent.
     pub name: String,
-    /// Whether the fields were applied or written otherwise.
+    /// Operation that wrote the fields.
     pub operation: Operation,
     /// The version in which the fields were written; empty for those that were
     /// applied, of which each manager has one entry.
@@ -26,7 +26,7 @@ pub struct Manager {
     pub subresource: String,
 }
 
-/// How fields were written.
+/// Operation of a `managedFields` entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operation {
     /// By a server-side apply.

@@ -23,7 +23,7 @@ fn same_but_time(before: &Value, after: &Value) -> bool {
     same_but(before, after, &["time"])
 }
 
-/// Whether two objects are equal but for what is at the path.
+/// Returns whether two objects are equal except at the path.
 fn same_but(left: &Value, right: &Value, path: &[&str]) -> bool {
     let (Some(left), Some(right), Some((name, rest))) = (left.as_object(), right.as_object(), path.split_first())
     else {

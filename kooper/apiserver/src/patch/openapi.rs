@@ -1,9 +1,8 @@
-//! Compiles [`Type`]s from OpenAPI v3 schemas with the `x-kubernetes-*`
-//! extensions, as CRDs declare them and as the real server publishes them for
-//! built-in kinds below `/openapi/v3`.
+//! Compiles [`Type`]s from OpenAPI v3 schemas with the `x-kubernetes-*` extensions, as
+//! declared by CRDs and as published below `/openapi/v3` for built-in kinds.
 //!
-//! What a schema means for merging is defined by kube-openapi's `schemaconv`
-//! and described in "Merge strategy" of the server-side apply reference
+//! kube-openapi's `schemaconv` defines the meaning of these schemas for merging. The
+//! server-side apply reference describes it in "Merge strategy"
 //! (<https://kubernetes.io/docs/reference/using-api/server-side-apply/#merge-strategy>).
 
 use std::collections::BTreeMap;

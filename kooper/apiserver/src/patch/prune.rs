@@ -18,7 +18,7 @@ impl FieldManager<'_> {
     /// doesn't give now, and that have no owner. `before` is what it owned, `owners`
     /// has what it gives now.
     pub(super) fn prune(&self, merged: Value, owners: &Owners, before: &Owned) -> Value {
-        // What was written in a version that isn't served can't be found.
+        // Fields written in a version that isn't served can't be found.
         let Some((object, node)) = self.versions.view(&merged, &before.api_version) else { return merged };
         let gone = before.set.with_declared(Some(&node));
         let pruned = remove(&node, &object, &gone);

@@ -75,7 +75,7 @@ pub fn to_scaled(
     Ok(encode(&owners))
 }
 
-/// What is owned of a Scale.
+/// The fields of a Scale that can have an owner.
 fn replicas() -> FieldSet {
     [&Path::of_fields(&["spec", "replicas"])].into_iter().collect()
 }

@@ -133,20 +133,20 @@ impl<'t> Node<'t> {
         self.ty.list.as_ref().map_or(&ListKind::Atomic, |list| &list.kind)
     }
 
-    /// Whether objects are replaced as a whole. The place of use decides,
-    /// then the type.
+    /// Returns whether objects are replaced as a whole. The reference to the
+    /// type takes precedence over the type.
     pub(crate) fn is_atomic_map(&self) -> bool {
         self.atomic.unwrap_or_else(|| self.ty.map.as_ref().is_some_and(|map| map.atomic))
     }
 
-    /// Whether arrays are replaced as a whole.
+    /// Returns whether arrays are replaced as a whole.
     pub(crate) fn is_atomic_list(&self) -> bool {
         // The place of use speaks of the map where the type can be both.
         let overridden = if self.ty.map.is_none() { self.atomic } else { None };
         overridden.unwrap_or_else(|| *self.list_kind() == ListKind::Atomic)
     }
 
-    /// Whether the field is declared, rather than a key of an open map.
+    /// Returns whether the field is declared, rather than a key of an open map.
     pub(crate) fn declares(&self, name: &str) -> bool {
         self.field(name).is_some()
     }

@@ -22,7 +22,7 @@ use super::merge::without_nulls;
 use super::schema::{Node, Schema};
 use super::types::Strategy;
 
-/// What is done with a map or an item: `replace`, `delete` or `merge`.
+/// Directive for a map or a list item: `replace`, `delete` or `merge`.
 const DIRECTIVE: &str = "$patch";
 /// The only keys of a map that are kept.
 const RETAIN_KEYS: &str = "$retainKeys";
@@ -121,7 +121,7 @@ fn parallel_list<'n>(name: &'n str, prefix: &str) -> Option<Option<&'n str>> {
     Some(rest.strip_prefix('/').filter(|list| !list.is_empty()))
 }
 
-/// Whether Go decodes both to the same type.
+/// Returns whether Go decodes both values to the same type.
 fn same_type(left: Option<&Value>, right: &Value) -> bool {
     left.is_some_and(|left| super::format::type_name(left) == super::format::type_name(right))
 }

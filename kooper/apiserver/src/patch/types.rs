@@ -1,26 +1,26 @@
-//! What patches need to know of a kind's schema: which fields exist, which
-//! maps and lists are merged and by which keys, and which are replaced whole.
+//! Schema information for patches: the fields that exist, the maps and lists
+//! that are merged and their keys, and those that are replaced as a whole.
 //!
 //! The rules are those of structured-merge-diff's schema
 //! (<https://github.com/kubernetes-sigs/structured-merge-diff>), and for
-//! strategic merge patches those of `patchStrategy` and `patchMergeKey`
-//! in the API conventions. [`super::openapi`] compiles them from OpenAPI.
+//! strategic merge patches those of `patchStrategy` and `patchMergeKey` in the
+//! API conventions. [`super::openapi`] compiles them from OpenAPI.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
 
-/// What a value can be. A schema without a `type` allows all three forms.
+/// Allowed forms of a value. A schema without a `type` allows all three forms.
 #[derive(Debug, Default)]
 pub struct Type {
     /// The last part of its definition's name, or empty for a schema in place.
     pub name: Box<str>,
-    /// How it is merged where it is an object.
+    /// Merge rules if the value is an object.
     pub map: Option<MapType>,
-    /// How it is merged where it is an array.
+    /// Merge rules if the value is an array.
     pub list: Option<ListType>,
-    /// What it may be otherwise.
+    /// Allowed scalars if the value is neither an object nor an array.
     pub scalar: Option<Scalar>,
 }
 
@@ -44,9 +44,10 @@ pub struct MapType {
     pub fields: BTreeMap<Box<str>, Field>,
     /// The type of other keys; `None` forbids them.
     pub element: Option<Reference>,
-    /// Whether it is replaced as a whole (`x-kubernetes-map-type: atomic`).
+    /// `true` if the map is replaced as a whole
+    /// (`x-kubernetes-map-type: atomic`).
     pub atomic: bool,
-    /// Whether it is free-form: no declared fields, and any value under any key.
+    /// `true` if the map is free-form: no declared fields, and any value under any key.
     pub free: bool,
 }
 
@@ -55,11 +56,12 @@ pub struct MapType {
 pub struct ListType {
     /// The type of its items.
     pub element: Reference,
-    /// How items are distinguished.
+    /// Criterion by which items are distinguished.
     pub kind: ListKind,
 }
 
-/// How the items of a list are distinguished (`x-kubernetes-list-type`).
+/// Criterion by which the items of a list are distinguished
+/// (`x-kubernetes-list-type`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListKind {
     /// They aren't: the list is replaced as a whole.
@@ -77,13 +79,13 @@ pub struct Field {
     pub ty: Reference,
     /// Its default, which stands in for an absent key of a list map.
     pub default: Option<Value>,
-    /// Whether the schema requires it.
+    /// `true` if the schema requires the field.
     pub required: bool,
-    /// How a strategic merge patch merges it.
+    /// Rules for strategic merge patches.
     pub strategy: Strategy,
 }
 
-/// How a strategic merge patch merges a field
+/// Rules for merging a field by a strategic merge patch
 /// (`x-kubernetes-patch-strategy`, `x-kubernetes-patch-merge-key`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Strategy {
@@ -99,7 +101,7 @@ pub struct Strategy {
 #[derive(Clone, Debug)]
 pub struct Reference {
     pub(super) target: Target,
-    /// What the place of use says about `x-kubernetes-map-type`.
+    /// `x-kubernetes-map-type` at the place of use.
     pub(super) atomic: Option<bool>,
 }
 

@@ -2,7 +2,7 @@
 
 use super::format::is_printable;
 
-/// How long the name of a manager may be.
+/// Maximum length of a manager's name in bytes.
 const MAX_LENGTH: usize = 128;
 
 /// The manager that a request names, or else the first part of its

@@ -4,17 +4,17 @@ use serde_json::{Map, Value};
 
 use super::schema::{Node, Schema};
 
-/// What an object without any field is encoded as: fields that the real
-/// server's types don't omit are there, with nothing in them. What a create
-/// adds is the difference to it.
+/// Returns the encoding of an object without any field. Fields that the real
+/// server's types don't omit are present with zero values. The fields that a
+/// create adds are the difference to this object.
 ///
-/// OpenAPI publishes such a field with a default of nothing (`{}`, `""`, `0`,
-/// `false`), or as required where its nothing is `null`. Optional fields that
-/// aren't omitted are published nowhere: `rules` of roles, `endpoints` and
-/// `ports` of EndpointSlices and a few more lack their `null`. They are lists
-/// that are replaced as a whole, so that owners come out the same.
+/// OpenAPI publishes such a field with a zero value as its default (`{}`, `""`,
+/// `0`, `false`), or as required if its zero value is `null`. It doesn't show
+/// optional fields that aren't omitted: `rules` of roles, `endpoints` and
+/// `ports` of EndpointSlices and a few more lack their `null`. These are lists
+/// that are replaced as a whole, so their owners are the same.
 ///
-/// Custom resources have nothing added: for them, use [`empty`].
+/// Custom resources have no such fields: for them, use [`empty`].
 #[must_use]
 pub fn zero(schema: &Schema, api_version: &str, kind: &str) -> Value {
     let mut object = of_node(&schema.root(), 0);

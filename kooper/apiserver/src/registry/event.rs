@@ -112,7 +112,7 @@ impl Strategy for Event {
     }
 }
 
-/// What the real server calls the fields of an Event, whatever its group.
+/// Field names that depend on the API group of an Event.
 struct Names {
     regarding: &'static str,
     controller: &'static str,

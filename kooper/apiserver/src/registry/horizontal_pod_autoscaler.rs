@@ -132,7 +132,7 @@ fn resource(source: &At<'_>) {
     }
 }
 
-/// What a metric is, and what it should be.
+/// Formats the current and the desired value of a metric.
 fn metric(spec: &Value, status: Option<&Value>) -> String {
     let (key, named) = match spec["type"].as_str().unwrap_or_default() {
         "External" => ("external", false),

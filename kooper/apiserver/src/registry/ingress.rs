@@ -10,9 +10,9 @@ use crate::form;
 use crate::validate::Write;
 use crate::validate::at::At;
 
-/// What a path of an ingress never has in it.
+/// Sequences that the path of an ingress must not contain.
 const BAD_SEQUENCES: [&str; 5] = ["//", "/./", "/../", "%2f", "%2F"];
-/// How a path of an ingress never ends.
+/// Endings that the path of an ingress must not have.
 const BAD_ENDS: [&str; 2] = ["/..", "/."];
 
 pub(super) struct Ingress;

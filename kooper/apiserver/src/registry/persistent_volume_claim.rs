@@ -14,7 +14,7 @@ use crate::{form, meta};
 
 const ACCESS: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 
-/// What claims are counted by.
+/// Quota resources for claims.
 const COUNTED: [&str; 2] = ["persistentvolumeclaims", "requests.storage"];
 /// Between the name of a storage class and what is counted for it.
 const BY_CLASS: &str = ".storageclass.storage.k8s.io/";

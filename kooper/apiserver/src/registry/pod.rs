@@ -157,7 +157,8 @@ fn validate_new(object: &At<'_>) {
     validate_pods(&spec);
 }
 
-/// What holds for pods, but not for templates: images have no spaces around them, and tokens need an account.
+/// Validates rules for pods that do not apply to templates: images have no surrounding whitespace,
+/// and service account tokens need an account.
 fn validate_pods(spec: &At<'_>) {
     if spec.field("serviceAccountName").is_empty() {
         for source in spec.field("volumes").items().iter().flat_map(|volume| volume.field("projected.sources").items())

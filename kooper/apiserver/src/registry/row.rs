@@ -1,4 +1,4 @@
-//! What the cells of a row are made of.
+//! Values for the cells of a table row.
 
 use std::collections::BTreeSet;
 
@@ -37,7 +37,7 @@ impl<'a> Row<'a> {
         self.at(pointer).as_array().map_or(&[], Vec::as_slice)
     }
 
-    /// How many entries a list or map has.
+    /// Returns the number of entries of a list or map.
     pub(crate) fn count(self, pointer: &str) -> usize {
         let value = self.at(pointer);
         value.as_array().map_or(0, Vec::len) + value.as_object().map_or(0, Map::len)
@@ -47,7 +47,7 @@ impl<'a> Row<'a> {
         json!(self.text("/metadata/name"))
     }
 
-    /// How old the object is.
+    /// Returns the object's age as kubectl formats it.
     pub(crate) fn age(self) -> Value {
         json!(time::age(self.text("/metadata/creationTimestamp")))
     }
@@ -64,7 +64,7 @@ impl<'a> Row<'a> {
         })
     }
 
-    /// Whether a condition is true.
+    /// Returns whether the status of the condition is `True`.
     pub(crate) fn has_condition(self, kind: &str) -> bool {
         let found = self.items("/status/conditions").iter().find(|condition| condition["type"] == kind);
         found.is_some_and(|condition| condition["status"] == "True")

@@ -21,7 +21,7 @@ use crate::validate::container::port_or_name;
 use crate::validate::{self, Write};
 use crate::{form, meta};
 
-/// What services are counted by.
+/// Quota resources for Services.
 const COUNTED: [&str; 3] = ["services", "services.nodeports", "services.loadbalancers"];
 const TYPES: [&str; 4] = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
 /// A day: the longest affinity of a client, in seconds.

@@ -13,7 +13,7 @@ use crate::form;
 use crate::validate::at::At;
 use crate::validate::{Write, pod, replicas, selector};
 
-/// What an update of a StatefulSet may change.
+/// Fields that an update of a StatefulSet may change.
 const MUTABLE: [&str; 7] = [
     "replicas",
     "template",

@@ -73,7 +73,8 @@ pub(crate) trait Strategy: Sync {
         None
     }
 
-    /// What a write through a subresource leaves alone, where it is more or less than the spec.
+    /// Returns the fields that a write through a subresource leaves alone, if they are not exactly
+    /// the spec.
     fn reset(&self, _subresource: &str) -> Option<Reset> {
         None
     }
@@ -81,7 +82,7 @@ pub(crate) trait Strategy: Sync {
     /// Takes over what a write of the status, or through `approval`, cannot change.
     fn merge_status(&self, _object: &mut Value, _present: &Value, _subresource: &str) {}
 
-    /// What is stored, but not read.
+    /// Returns a value that is stored but not visible to clients.
     fn hidden<'a>(&self, _object: &'a Value) -> Option<&'a str> {
         None
     }
@@ -146,7 +147,7 @@ pub(crate) trait Strategy: Sync {
         true
     }
 
-    /// What a quota names so is about objects of the kind, beside their number.
+    /// Returns whether the quota resource measures objects of the kind, besides their number.
     fn counts_for(&self, _name: &str) -> bool {
         false
     }
@@ -184,7 +185,7 @@ pub(super) struct Plain;
 
 impl Strategy for Plain {}
 
-/// What becomes of the addresses and ports of nodes that a new object needs.
+/// Allocation of the cluster IPs and node ports of a new object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Allocation {
     Made,

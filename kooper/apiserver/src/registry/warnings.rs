@@ -1,4 +1,4 @@
-//! What kinds with pods warn of: what is valid, but has no effect or a surprising one.
+//! Warnings of kinds with pods: fields that are valid but have no effect or a surprising one.
 
 mod annotations;
 mod volumes;

@@ -56,7 +56,8 @@ impl Column {
     }
 }
 
-/// What a JSON path selects: names, indexes, `[*]` and `[?(@.key=="value")]`.
+/// Returns the values that a JSON path selects. A path can have names, indexes,
+/// `[*]` and `[?(@.key=="value")]`.
 fn select<'a>(object: &'a Value, path: &str) -> Vec<&'a Value> {
     let mut found = vec![object];
     for step in steps(path) {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// Whether a schema has defaults anywhere.
+/// Returns whether any part of a schema has a default.
 pub(super) fn has_any(schema: &Value) -> bool {
     let below = |key: &str| schema[key].as_object().into_iter().flatten().any(|(_, schema)| has_any(schema));
     schema.get("default").is_some()

@@ -35,7 +35,7 @@ struct Definition {
 
 static TYPES: LazyLock<Arc<Types>> = LazyLock::new(|| Types::new(|name| definition(name).cloned()));
 
-/// What a schema says of a kind.
+/// Compiled schema of a kind.
 #[derive(Clone, Debug)]
 pub(crate) struct Typed {
     pub(crate) schema: Schema,
@@ -57,14 +57,15 @@ pub(crate) fn definition_named(name: &str) -> Option<(&'static str, &'static Val
     definition(name).map(|definition| (*name, definition))
 }
 
-/// What Go calls a type: `v1.Pod`.
+/// Returns the Go name of a type, such as `v1.Pod`.
 pub(crate) fn go_name(definition: &str) -> String {
     let mut words = definition.rsplit('.');
     let (name, package) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     format!("{package}.{name}")
 }
 
-/// What Go's decoder knows of a member beyond its schema: the embedded struct that it is in, and the name of its type.
+/// Returns facts about a member that the schema does not contain: the embedded Go struct to which
+/// it belongs, and the name of its Go type.
 pub(crate) fn go_member(definition: &str, member: &str) -> (Option<&'static str>, Option<&'static str>) {
     let words = GO_TYPES.get(definition).copied().unwrap_or_default();
     let found = words.split(' ').find_map(|word| {

@@ -205,7 +205,7 @@ fn check_text(text: &str, schema: &Value, path: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Whether a string has a format; those that are not known here hold.
+/// Returns whether a string has a format. Formats that are not known here always match.
 fn has_format(text: &str, format: &str) -> bool {
     match format {
         "date-time" => time::is_date_time(text),

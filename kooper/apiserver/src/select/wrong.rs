@@ -1,4 +1,4 @@
-//! What is wrong with a label selector, in the words of the real server.
+//! Errors in label selectors, with the real server's messages.
 
 use std::collections::BTreeSet;
 

@@ -21,14 +21,15 @@ use tokio_rustls::server::TlsStream;
 use crate::cluster::Cluster;
 use crate::walk;
 
-/// How long a client may take for its part of the TLS handshake.
+/// Maximum time for a client's part of the TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// How long it may take for the head of a request, or be silent between two, as on the real server.
+/// Maximum time for the head of a request, and for silence between two requests, as on the real
+/// server.
 const HEAD: Duration = Duration::from_secs(32);
 /// HTTP/2: after this silence the client is asked whether it is there.
 const PING_AFTER: Duration = Duration::from_secs(30);
 const PING_ANSWER: Duration = Duration::from_secs(15);
-/// How long requests that are being served may take when the server stops.
+/// Maximum time for requests in progress when the server stops.
 const DRAIN: Duration = Duration::from_secs(2);
 
 /// Accepts connections until the server stops, then lets those that are there finish.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How often kube-apiserver compacts etcd.
+/// Interval in which kube-apiserver compacts etcd.
 const INTERVAL: Duration = Duration::from_secs(300);
 
 /// Which versions are compacted: every five minutes those that were five minutes old, as kube-apiserver asks of etcd.

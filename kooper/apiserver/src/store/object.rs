@@ -15,18 +15,18 @@ pub(crate) struct Object {
     bytes: Bytes,
     /// Where `"metadata"` begins.
     metadata: usize,
-    /// What [`Traits`] says of it.
     traits: Traits,
 }
 
-/// What is asked of an object without decoding it.
+/// Properties of an object that are available without decoding it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Traits {
     pub(crate) uid: Box<str>,
     pub(crate) labels: Box<[(Box<str>, Box<str>)]>,
     /// The values of the kind's selectable fields, in the kind's order.
     pub(crate) fields: Box<[Box<str>]>,
-    /// What is stored, but not read: the internal policy of a Service that has a name outside of the cluster.
+    /// Value that is stored but not visible to clients: the `internalTrafficPolicy` of a Service of
+    /// type `ExternalName`.
     pub(crate) hidden: Option<Box<str>>,
 }
 
@@ -118,7 +118,7 @@ impl Object {
     }
 
     pub(crate) fn value(&self) -> Value {
-        // What the store holds was encoded by `Draft`.
+        // The store contains only objects encoded by `Draft`.
         serde_json::from_slice(&self.bytes).unwrap_or_default()
     }
 

@@ -67,7 +67,7 @@ impl<'a> At<'a> {
         !self.value.is_null()
     }
 
-    /// Whether it is absent, `""`, `[]` or `{}`.
+    /// Returns whether the value is absent, `""`, `[]` or `{}`.
     pub(crate) fn is_empty(&self) -> bool {
         match self.value {
             Value::Null => true,
@@ -102,12 +102,12 @@ impl<'a> At<'a> {
         self.causes.borrow_mut().push(cause);
     }
 
-    /// How many violations were found so far.
+    /// Returns the number of violations found so far.
     pub(crate) fn count(&self) -> usize {
         self.causes.borrow().len()
     }
 
-    /// Whether it is set; otherwise it is reported.
+    /// Reports a value that is not set. Returns whether it is set.
     pub(crate) fn required(&self, why: &str) -> bool {
         if self.is_empty() {
             self.require(why);

@@ -273,7 +273,7 @@ fn probe(probe: &At<'_>, kind: &str) {
     }
 }
 
-/// What a probe or a hook of the lifecycle does.
+/// Validates the action of a probe or a lifecycle hook.
 fn action(handler: &At<'_>) {
     let mut given = 0;
     for key in ["exec", "httpGet", "tcpSocket", "grpc", "sleep"] {

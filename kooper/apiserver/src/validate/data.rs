@@ -27,7 +27,7 @@ pub(crate) fn too_long(field: &str) -> Cause {
     Cause::other("FieldValueTooLong", field, format!("Too long: may not be more than {MOST_BYTES} bytes"))
 }
 
-/// What an immutable object keeps.
+/// Reports changes of an immutable object.
 pub(crate) fn frozen(object: &At<'_>, present: Option<&Value>, fields: &[&str]) {
     let Some(present) = present.filter(|present| present["immutable"] == true) else { return };
     if !object.field("immutable").is_true() {

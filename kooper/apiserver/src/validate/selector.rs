@@ -38,7 +38,7 @@ pub(crate) fn not_empty(selector: &At<'_>, owner: &str) {
     }
 }
 
-/// Whether a selector can be evaluated.
+/// Returns whether a selector can be evaluated.
 pub(crate) fn is_valid(selector: &Value) -> bool {
     let causes = super::at::Causes::default();
     validate(&At::root(selector, &causes));

@@ -35,8 +35,8 @@ impl Area {
         }
     }
 
-    /// Whether a write of this part may create the object. That of a Service's status does so, without anything that
-    /// the server allocates.
+    /// Returns whether a write of this part may create the object. A write of the status can create
+    /// a Service, but nothing is allocated for it then.
     pub(super) fn creates(self, call: &Call<'_>) -> bool {
         self == Self::Whole || self == Self::Status && registry::of(&call.kind).is_created_by_status()
     }
@@ -51,7 +51,7 @@ impl Area {
         }
     }
 
-    /// Whether `metadata.generation` may count a write of this part.
+    /// Returns whether a write of this part can increment `metadata.generation`.
     pub(super) fn is_counted(self) -> bool {
         !matches!(self, Self::Status | Self::Approval | Self::Finalize)
     }

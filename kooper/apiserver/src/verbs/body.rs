@@ -213,7 +213,7 @@ fn admit(
         None => {
             normalize_data(kind, &mut object);
             let empty = empty_data(kind, &object);
-            // What is dropped was found already.
+            // The dropped fields were already reported.
             drop(crate::schema::prune_builtin(&mut object, &kind.typed().definition));
             defaults::decode(kind, &mut object);
             // The data of a Secret may have come from strings by now.
@@ -280,7 +280,7 @@ fn normalize_data(kind: &Kind, object: &mut Value) {
     }
 }
 
-/// What was base64 for a lenient decoder, as the encoder writes it: in one line, without bits that mean nothing.
+/// Re-encodes base64 that was accepted leniently: removes line breaks and clears unused bits.
 fn canonicalize(text: &mut String) {
     if let Some(bytes) = cel::bytes(text) {
         *text = STANDARD.encode(bytes);
@@ -317,7 +317,7 @@ pub(super) fn misfit(call: &Call<'_>, object: &Value, (group, version, kind): (&
     decode::check(object, crate::schema::published::name_of(group, version, kind)).error
 }
 
-/// What Go calls any object, and the part of an object that names its type.
+/// Go types of any object, and of the part of an object that names its type.
 pub(super) const MAP: &str = "map[string]interface {}";
 pub(super) const HEADER: &str =
     r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
@@ -327,7 +327,7 @@ pub(super) fn not_a(found: &Value, wanted: &str) -> String {
     format!("json: cannot unmarshal {} into Go value of type {wanted}", json_type(found))
 }
 
-/// What Go calls the type of a JSON value.
+/// Returns the name of a JSON value's type in Go's messages.
 pub(super) fn json_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

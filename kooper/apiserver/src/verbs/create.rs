@@ -12,7 +12,7 @@ use crate::status::StatusError;
 use crate::validate::Write;
 use crate::{admission, fields, meta, prepare, registry};
 
-/// How often a generated name is tried anew when it is taken.
+/// Maximum number of attempts to find a generated name that is not taken.
 const TRIES: usize = 8;
 
 pub(super) fn create(call: &Call<'_>) -> Result<Answer, StatusError> {
@@ -46,11 +46,11 @@ pub(super) fn create_object(
         object = fields::created(call.cluster, kind, subresource, object, &options.manager);
     }
     fields::drop_empty(&mut object);
-    // What the server adds from here on has no owner.
+    // Fields that the server adds from here on have no owner.
     admission::create(call.cluster, kind, &mut object)?;
     let mut unnamed = object;
     for attempt in 1.. {
-        // What a kind adds to its objects depends on their names.
+        // Each attempt needs a fresh copy, because the fields that a kind adds depend on the name.
         let mut object = if generated { unnamed.clone() } else { std::mem::take(&mut unnamed) };
         meta::generate_name(&mut object);
         let allocation = match call.target.subresource {
@@ -61,7 +61,7 @@ pub(super) fn create_object(
         prepare::create(kind, &mut object, allocation)?;
         let name = meta::text(&object, "name").to_owned();
         prepare::check_type(kind, &object, None, &[])?;
-        // What is new cannot be as it was before.
+        // A new object has no previous violations that could be tolerated with a warning.
         let causes = registry::validate(kind, &object, Write::Create, &mut Vec::new());
         if !causes.is_empty() {
             return Err(StatusError::invalid_object(kind, &name, &causes));

@@ -19,7 +19,7 @@ use crate::status::{Cause, StatusError, details, success};
 use crate::store::Object;
 use crate::{meta, registry};
 
-/// How an object is to be deleted.
+/// Options of a deletion.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DeleteOptions {
     grace: Option<i64>,
@@ -30,7 +30,7 @@ pub(crate) struct DeleteOptions {
     pub(super) dry_run: Vec<String>,
 }
 
-/// What became of an object.
+/// Result of a deletion.
 #[derive(Debug)]
 pub(crate) enum Deleted {
     /// It is marked and stays until its finalizers are gone.

@@ -62,7 +62,7 @@ fn evicted(call: &Call<'_>, options: &WriteOptions, eviction: &Value) -> Result<
     }
 }
 
-/// What the budgets say about a pod that may be deleted.
+/// Result of checking the budgets of a pod that may be deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Checked {
     /// Its deletion is accounted for, or no budget is concerned.
@@ -119,7 +119,8 @@ fn selects(budget: &Value, pod: &Value) -> bool {
     LabelSelector(&budget["spec"]["selector"]).matches(&pod["metadata"]["labels"])
 }
 
-/// Whether a budget lets go of pods that are not ready, without counting them.
+/// Returns whether a budget allows the eviction of pods that are not ready, without
+/// counting them.
 fn spares_unready(budget: &Value) -> bool {
     let count = |key: &str| budget["status"][key].as_i64().unwrap_or(0);
     budget["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow"

@@ -54,7 +54,7 @@ impl Form {
     }
 }
 
-/// What the real server calls the type of an object or a list.
+/// Returns the Go type of an object or a list on the real server.
 fn go_type(kind: &Kind, suffix: &str) -> String {
     if kind.custom.is_some() {
         return format!("*unstructured.Unstructured{suffix}");

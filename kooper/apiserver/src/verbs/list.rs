@@ -19,7 +19,7 @@ use crate::select::{Selection, Selectors};
 use crate::status::{Cause, StatusError};
 use crate::store::{Object, Snapshot};
 
-/// How long a list waits for a version that is not there yet.
+/// Maximum time that a list waits for a version that does not exist yet.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
 pub(super) async fn list(call: &Call<'_>) -> Result<Answer, StatusError> {
@@ -41,7 +41,7 @@ pub(super) async fn list(call: &Call<'_>) -> Result<Answer, StatusError> {
     let mut entries = snapshot.tree.range(&from).take_while(|(key, _)| key.starts_with(&prefix));
     let mut more = false;
     for (key, object) in entries.by_ref() {
-        // Whether what is left is selected is for the next page to find out.
+        // The next page finds out whether any of the remaining objects are selected.
         if page.limit.is_some_and(|limit| chosen.len() >= limit) {
             more = true;
             break;

@@ -1,11 +1,11 @@
-//! How a client wants objects: the form and the encoding that its Accept header prefers.
+//! Negotiation of the form and the encoding of objects by the Accept header.
 
 use super::form::Form;
 use crate::http::Request;
 use crate::http::accept::{self, Encoding};
 use crate::status::StatusError;
 
-/// How the client wants objects.
+/// Form and encoding of objects in the response.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Media {
     pub(crate) form: Form,

@@ -6,7 +6,7 @@ use crate::http::Request;
 use crate::patch::user_agent::manager_name;
 use crate::status::{Cause, StatusError};
 
-/// What becomes of fields that the schema does not know.
+/// Treatment of fields that are not in the schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FieldValidation {
     Strict,

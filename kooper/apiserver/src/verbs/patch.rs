@@ -35,7 +35,7 @@ pub(super) fn patch(call: &Call<'_>) -> Result<Answer, StatusError> {
     Patch::check_language(call)?;
     let options = WriteOptions::parse(call.request, "PatchOptions")?;
     if !Patch::creates(call) {
-        // What is not there is not found, whatever the patch says.
+        // An absent object is reported before errors in the patch.
         super::present(call)?;
     }
     let patch = Patch::parse(call, options.validation)?;
@@ -62,7 +62,7 @@ pub(super) fn patch(call: &Call<'_>) -> Result<Answer, StatusError> {
         let text = doubled.as_ref().and_then(|doubled| doubled.patched(present));
         let (object, unknown) =
             body::patched(call, patched, text, strict.clone(), options.validation).map_err(|refusal| {
-                // What a patch leads to is not what the client sent.
+                // The client did not send the patched object, so this is not a bad request.
                 let why = body::reason(&refusal, &call.kind.kind);
                 if refusal.code == StatusCode::BAD_REQUEST { misfit(why) } else { refusal }
             })?;
@@ -89,7 +89,7 @@ fn apply(call: &Call<'_>, options: &WriteOptions, config: &Value) -> Result<Answ
         let (mut object, unknown) = body::patched(call, applied, None, Vec::new(), options.validation)?;
         warnings.replace(unknown);
         update::check_names(call, &object)?;
-        // What goes with this write is never stored, and read again without these fields.
+        // This write deletes the object, so these fields are not dropped by storing and reading it.
         if kind.custom.is_some() && meta::is_deleting(&object) && meta::finalizers(&object).is_empty() {
             meta::of(&mut object).extend(emptied.into_iter().map(|key| (key, Value::Null)));
         }
@@ -128,7 +128,7 @@ fn misfit(config: &Value, why: &str) -> StatusError {
 }
 
 impl Patch {
-    /// What a message shows of a patch that leads to something that is not of the kind.
+    /// Returns the value that error messages show if the result of a patch is not of the kind.
     fn shown(&self, kind: &Kind, present: &Value, patched: &Value) -> Value {
         match self {
             Self::Strategic(patch) => display(&consumed(present, patch, &kind.typed().schema)).into(),

@@ -13,7 +13,7 @@ use crate::kinds::Kind;
 use crate::status::StatusError;
 use crate::{meta, time};
 
-/// Whether a kind is only ever asked.
+/// Returns whether objects of the kind are answered but never stored.
 pub(super) fn is_review(kind: &Kind) -> bool {
     kind.custom.is_none() && matches!(kind.group.as_str(), "authorization.k8s.io" | "authentication.k8s.io")
 }

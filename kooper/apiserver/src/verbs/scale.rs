@@ -18,7 +18,7 @@ use crate::{meta, registry};
 /// The type of a Scale.
 const SCALE: (&str, &str, &str) = ("autoscaling", "v1", "Scale");
 
-/// What stands for replicas that a custom object lacks, while a patch is applied.
+/// Placeholder for absent replicas of a custom object while a patch is applied.
 const UNSET: i64 = i32::MIN as i64;
 
 pub(super) fn get(call: &Call<'_>) -> Result<Answer, StatusError> {
@@ -53,7 +53,7 @@ pub(super) fn replace(call: &Call<'_>) -> Result<Answer, StatusError> {
 pub(super) fn patch(call: &Call<'_>) -> Result<Answer, StatusError> {
     Patch::check_language(call)?;
     let options = WriteOptions::parse(call.request, "PatchOptions")?;
-    // What is not there is not found, whatever the patch says.
+    // An absent object is reported before errors in the patch.
     super::present(call)?;
     let patch = Patch::parse(call, options.validation)?;
     write(call, &options, |present| {
@@ -138,7 +138,7 @@ fn scale_of<'a>(call: &'a Call<'_>) -> Option<&'a ScalePaths> {
     call.kind.custom.as_ref()?.scale.as_ref()
 }
 
-/// Whether a custom object has no wanted replicas, not even by default.
+/// Returns whether a custom object has no desired replicas, not even by default.
 fn lacks_replicas(call: &Call<'_>, object: &Value) -> bool {
     call.kind.custom.is_some() && at(object, specified(call)).is_none()
 }

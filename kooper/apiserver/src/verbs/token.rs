@@ -11,7 +11,7 @@ use crate::status::StatusError;
 use crate::{fields, meta, time};
 
 const TOKEN_REQUEST: (&str, &str, &str) = ("authentication.k8s.io", "v1", "TokenRequest");
-/// How long a token is valid where the request does not say, in seconds.
+/// Lifetime of a token for which the request sets none, in seconds.
 const DEFAULT_SECONDS: i64 = 3600;
 /// The shortest time that may be requested, in seconds.
 const LEAST_SECONDS: i64 = 600;

@@ -25,7 +25,7 @@ pub(super) fn replace(call: &Call<'_>) -> Result<Answer, StatusError> {
     Ok(warned(answer, &warnings))
 }
 
-/// Whether a write has still to find who owns its fields.
+/// Source of the owners of the written fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Owners {
     /// From what the write changes.
@@ -237,7 +237,7 @@ fn next_state(
     };
     let mut object = area.merge(call, &wanted, present);
     if let Some(definition) = &kind.custom {
-        // What came as another type has not been held against the schema yet.
+        // An object that was sent as another type has not been pruned and defaulted yet.
         if object["kind"] != sent["kind"] || object["apiVersion"] != sent["apiVersion"] {
             drop(definition.prune(&mut object));
             definition.fill_defaults(&mut object);
@@ -306,7 +306,7 @@ fn no_version() -> StatusError {
     refusal.with_details(json!({"causes": [{"message": why}]}))
 }
 
-/// Whether everything that the generation counts is the same.
+/// Returns whether everything that `metadata.generation` counts is unchanged.
 fn same_desire(call: &Call<'_>, object: &Value, present: &Value) -> bool {
     let with_status = call.kind.custom.as_ref().is_some_and(|definition| !definition.has_status);
     let counted = |value: &Value| {

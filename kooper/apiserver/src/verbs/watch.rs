@@ -20,11 +20,11 @@ use crate::status::StatusError;
 use crate::store::{After, Change, FRAME, Next, Object, Snapshot, TooOld};
 use crate::{defaults, print, registry};
 
-/// How often a watch that asked for bookmarks gets one while nothing happens.
+/// Interval of bookmarks on a watch that requested them, while there are no events.
 const BOOKMARK: Duration = Duration::from_secs(60);
 /// The watchers of one kind, so that clients cannot fill the memory.
 const MOST_WATCHERS: usize = 50_000;
-/// How long a watch lasts at least when the client does not say.
+/// Minimum duration of a watch for which the client sets no timeout.
 const LASTS: Duration = Duration::from_secs(1800);
 
 pub(super) async fn watch(call: &Call<'_>) -> Result<Answer, StatusError> {
@@ -105,7 +105,7 @@ struct Watcher {
     form: Form,
     position: u64,
     bookmarks: bool,
-    /// What is sent before the log is read.
+    /// Initial events, which are sent before the log is read.
     first: Option<First>,
     view: View,
     ends: Instant,

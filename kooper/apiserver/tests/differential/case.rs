@@ -123,7 +123,7 @@ impl Case {
         case
     }
 
-    /// Whether the case uses the definitions of [`FIXTURE_GROUP`].
+    /// Returns whether the case uses the definitions of [`FIXTURE_GROUP`].
     pub(crate) fn needs_fixture(&self) -> bool {
         self.steps.iter().any(|step| step.path.contains(FIXTURE_GROUP))
     }
@@ -177,12 +177,12 @@ impl Step {
         self.headers.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
     }
 
-    /// Whether its stream is read until the end of the history.
+    /// Returns whether the response is a stream that is read until the end of the history.
     pub(crate) fn is_watch(&self) -> bool {
         self.method == "WATCH"
     }
 
-    /// Whether what it reads may come from the real server's cache, which is a moment behind.
+    /// Returns whether the real server may answer from its cache, which lags behind by a moment.
     pub(crate) fn reads_cache(&self) -> bool {
         self.is_watch() || self.path.contains("watch=1") || self.path.contains("resourceVersion=")
     }

@@ -13,7 +13,7 @@ use crate::server::Answer;
 pub(crate) struct Difference {
     pub(crate) case: String,
     pub(crate) step: Step,
-    /// What differs, the same for differences of the same kind.
+    /// Description, the same for differences of the same kind.
     pub(crate) what: String,
     ours: Answer,
     theirs: Answer,
@@ -36,8 +36,9 @@ pub(crate) fn between(case: &Case, answers: impl Iterator<Item = (Answer, Answer
 }
 
 impl Difference {
-    /// How likely it follows from another one, later or earlier: a watch that was opened early shows what later requests
-    /// have done, and an event that only one server has sent shifts the ranks of all later versions.
+    /// Returns a sort key that is larger for differences that probably follow from others: a watch
+    /// that was opened early shows the effects of later requests, and an event that only one server
+    /// has sent shifts the ranks of all later versions.
     pub(crate) fn indirectness(&self) -> (bool, bool) {
         let unranked = |answer: &Answer| Answer { body: without_ranks(&answer.body), ..answer.clone() };
         (self.step.is_watch(), unranked(&self.ours) == unranked(&self.theirs))

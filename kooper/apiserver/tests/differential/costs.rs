@@ -9,7 +9,7 @@ use crate::expressions::{DEFINITIONS, causes, compare, expressions, post, record
 use crate::real::Real;
 use crate::server::Server;
 
-/// How many expressions one definition has.
+/// Number of expressions in each definition.
 const CHUNK: usize = 250;
 /// The lengths of lists whose elements have the rules, the longest first.
 const LENGTHS: [u64; 8] = [10_000_000, 1_000_000, 100_000, 10_000, 1_000, 100, 10, 1];

@@ -1,11 +1,11 @@
-//! What random histories were made of: the shares that they must reach.
+//! Composition of random histories: the shares that they must reach.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::random::{History, SUBJECTS, chosen};
 
-/// How many requests it takes until the shares mean something.
+/// Number of requests from which the shares are meaningful.
 const ENOUGH: usize = 10_000;
 
 #[derive(Debug, Default)]

@@ -13,9 +13,9 @@ use crate::case::Step;
 use crate::real::Real;
 use crate::server::{Answer, Server};
 
-/// How many expressions one definition has.
+/// Number of expressions in each definition.
 const CHUNK: usize = 120;
-/// How long a real server may take until it serves a new kind.
+/// Maximum time until a real server serves a new kind.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(crate) fn file(name: &str) -> PathBuf {
@@ -120,7 +120,8 @@ pub(crate) fn causes(answer: &Answer) -> Vec<(String, String)> {
     causes.iter().map(|cause| (text(&cause["field"]), text(&cause["message"]))).collect()
 }
 
-/// What is wrong with an expression, in one line: the sources and the names of types differ.
+/// Summarizes the error of an expression in one line, because the sources and the names of types
+/// differ.
 fn refusal(message: &str) -> String {
     // The type of `self` has a number, which is another one each time.
     let named = |part: &str| format!("selfType{}", part.trim_start_matches(|char: char| char.is_ascii_digit()));
@@ -137,7 +138,7 @@ fn refusal(message: &str) -> String {
     }
 }
 
-/// What a server makes of each expression.
+/// Returns a server's result for each expression.
 async fn answers(server: &Server, expressions: &[String]) -> Vec<String> {
     let mut all = vec![String::new(); expressions.len()];
     for (chunk, start) in (0..expressions.len()).step_by(CHUNK).enumerate() {

@@ -40,16 +40,18 @@ use self::recorded::File;
 use self::run::run;
 use self::server::{Answer, Server};
 
-/// How many requests random histories have together, unless `KOOPER_REQUESTS` is set: each pair of kinds has a history.
+/// Total number of requests in random histories, unless `KOOPER_REQUESTS` is set. Each pair of
+/// kinds has a history.
 const REQUESTS: u64 = 28 * LENGTH as u64;
-/// How many requests a random history has.
+/// Number of requests in a random history.
 const LENGTH: usize = 120;
-/// How many random histories are sent at the same time, each in a namespace of its own.
+/// Number of random histories that are sent at the same time, each in a separate namespace.
 ///
-/// A consistent list of the real server may wait 100 ms for etcd, during which others continue. With more, a history takes
-/// longer on a slow machine than the 75 seconds for which the real server surely keeps what watches begin with.
+/// A consistent list of the real server may wait 100 ms for etcd, during which others continue.
+/// With more histories at the same time, each of them takes longer on a slow machine than 75
+/// seconds. The real server keeps the versions at which watches begin for at least this time.
 const AT_ONCE: usize = 12;
-/// How often a history whose answers differ is sent again.
+/// Maximum number of times that a history with differences is sent again.
 const MOST_REPETITIONS: usize = 2;
 
 fn number(variable: &str, default: u64) -> u64 {
@@ -145,7 +147,7 @@ struct Outcome {
     theirs: Vec<Answer>,
     /// The first difference: what follows it may follow from it.
     difference: Option<Difference>,
-    /// How often it was sent again.
+    /// Number of times that the history was sent again.
     repetitions: usize,
 }
 
@@ -199,7 +201,7 @@ async fn random_histories_get_the_answers_of_a_real_server() {
     run::install_fixture(&real.server).await;
     let real = Arc::new(real);
     let seed = number("KOOPER_SEED", 1);
-    // How many kinds of differences are shown by a shortest history.
+    // Number of kinds of differences for which a shortest history is printed.
     let shortened = number("KOOPER_SHORTEN", 3) as usize;
     let mut coverage = Coverage::default();
     let mut found: BTreeMap<String, Found> = BTreeMap::new();

@@ -1,7 +1,7 @@
-//! What may differ between two servers is made the same: uids, versions and times.
+//! Normalization of values that may differ between two servers: uids, versions and times.
 //!
-//! Versions become their rank among those of the history, so that their order
-//! is compared. A list has the rank of the last version before it.
+//! A version is replaced by its rank among the versions of the history, so that their order is
+//! compared. A list has the rank of the last version before it.
 
 mod ports;
 mod shapes;
@@ -20,7 +20,7 @@ const COMPARED: [&str; 5] = ["content-type", "warning", "retry-after", "allow", 
 /// Fields whose values are not compared, only that they are there; with the reason. It may only get shorter.
 pub(crate) const MASKED: [(&str, &str); 1] = [("continue", "the token is opaque to clients")];
 
-/// What `/version` says of how the server was built, and not of how it behaves.
+/// Fields of `/version` about the build of the server, not about its behavior.
 const BUILD: [&str; 6] = ["gitCommit", "gitTreeState", "buildDate", "goVersion", "compiler", "platform"];
 
 /// The answers of a history in a form that does not depend on when and where they were given.
@@ -224,7 +224,8 @@ impl Normal {
                     }
                     if key == "cells" {
                         for cell in value.as_array_mut().into_iter().flatten() {
-                            // How old an object is depends on how fast the servers are, and on the day.
+                            // The age of an object depends on the speed of the servers and on the
+                            // date.
                             if let Value::String(text) = cell {
                                 let word = |word| if is_age(word) { "AGE" } else { word };
                                 let of_restart = text.split_once(" (").and_then(|(count, rest)| {
@@ -315,7 +316,8 @@ impl Normal {
         version.map_or_else(String::new, |version| format!("AFTER-{}", self.versions.range(..=version).count()))
     }
 
-    /// What stands for the part of a string that begins here, if anything does, and how long that part is.
+    /// Returns the placeholder for the part of a string that begins here, if there is one, and the
+    /// length of that part.
     fn stand_in(&mut self, text: &str, at: usize) -> Option<(String, usize)> {
         let bytes = &text.as_bytes()[at..];
         let is = |index: usize, byte: u8| bytes.get(index) == Some(&byte);
@@ -361,11 +363,11 @@ impl Normal {
             }
         }
         normal.push_str(&text[copied..]);
-        // What follows is about messages.
+        // The rest applies to messages only.
         if !normal.as_bytes().contains(&b' ') {
             return normal;
         }
-        // How the parts of a pod that may not change differ is shown as a difference of Go values.
+        // A refused pod update is explained by a diff of Go values, which is left out.
         if let Some((start, rest)) = normal.split_once("if it was previously negative)\n") {
             let end = rest.rfind(']').filter(|_| normal.contains("is invalid: [")).map_or("", |end| &rest[end..]);
             normal = format!("{start}if it was previously negative){end}");

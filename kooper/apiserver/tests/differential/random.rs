@@ -32,12 +32,12 @@ pub(crate) struct History {
     pub(crate) notes: Vec<Note>,
 }
 
-/// What a request was meant as.
+/// Description of a generated request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Note {
     pub(crate) verb: &'static str,
     pub(crate) kind: &'static str,
-    /// Whether there was an object that it is about.
+    /// `true` if the object of the request existed.
     pub(crate) existing: bool,
 }
 

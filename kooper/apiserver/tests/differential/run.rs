@@ -16,7 +16,7 @@ use crate::case::{Case, Step};
 use crate::server::{Answer, Server};
 use crate::wire;
 
-/// How long a real server may take until a watch has reported what happened.
+/// Maximum time until a watch of a real server has reported all events.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// After how long without an event a watch counts as read to its end.
 const QUIET: Duration = Duration::from_millis(25);
@@ -256,7 +256,7 @@ impl Watch {
         }
     }
 
-    /// What it has reported so far, and whether that is all.
+    /// Returns the events that were reported so far, and whether the watch has ended.
     fn read(&mut self) -> (String, bool) {
         self.read_available();
         match &self.source {

@@ -9,7 +9,7 @@ use tokio::sync::OnceCell;
 use crate::case::Step;
 use crate::wire;
 
-/// What a server answered: the status, headers and body that are compared.
+/// Response of a server: the status, headers and body that are compared.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -22,9 +22,9 @@ pub(crate) struct Server {
     client: kube::Client,
     /// Of a user who may do everything; the embedded server's client has its own.
     token: Option<String>,
-    /// Whether answers come without a socket and without delay.
+    /// `true` if responses come without a socket and without delay.
     pub(crate) is_embedded: bool,
-    /// Whether the definitions that random histories use are served.
+    /// Set when the definitions that random histories use are served.
     pub(crate) fixture: OnceCell<()>,
 }
 

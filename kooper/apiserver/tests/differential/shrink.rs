@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::case::Case;
 
-/// How many shorter histories are tried.
+/// Maximum number of shorter histories that are tried.
 const MOST_TRIES: usize = 150;
 
 /// The shortest history found that still differs, by removing requests and then fields of bodies.
@@ -50,7 +50,7 @@ impl<F: AsyncFn(&Case) -> bool> Shrinking<F> {
         self.attempt(case).await;
     }
 
-    /// What came after the answer that differs, unless it is a stream.
+    /// Removes the requests after the one whose answers differ. A stream may need them.
     async fn remove_later(&mut self, differing: usize) {
         let mut case = self.best.clone();
         case.steps.retain(|step| step.id <= differing);

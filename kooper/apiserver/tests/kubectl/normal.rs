@@ -1,4 +1,5 @@
-//! What differs between any two servers, by names: times, versions, uids, addresses.
+//! Normalization of values that differ between any two servers: times, versions,
+//! uids and addresses.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;

@@ -11,7 +11,7 @@ use kooper_apiserver::ApiServer;
 use crate::normal::Normal;
 use crate::script::{Script, Step};
 
-/// What every block begins with.
+/// Beginning of each block.
 const PRELUDE: &str = r#"
 exec 2>&1
 # Waits for a condition; a loaded machine is slow.
@@ -153,7 +153,7 @@ impl Session {
         script.steps.iter().map(output).collect()
     }
 
-    /// What a block prints, and whether it succeeds.
+    /// Runs a block. Returns its output, and whether it succeeded.
     fn shell(&self, block: &str) -> (String, bool) {
         let output = Command::new("bash")
             .args(["-uc", &format!("{PRELUDE}\n{block}")])

@@ -11,7 +11,7 @@ use super::Step;
 /// A status code, a message and the causes.
 pub(crate) type Failure = (u16, String, Value);
 
-/// How a refused apply is answered.
+/// Returns the response to a refused apply.
 pub(crate) fn failure(error: &ApplyError) -> Failure {
     let (code, causes) = match error {
         ApplyError::BadRequest(_) => (400, Value::Null),
@@ -24,7 +24,7 @@ pub(crate) fn failure(error: &ApplyError) -> Failure {
     (code, error.to_string(), causes)
 }
 
-/// Whether the step failed after the patch, in validation.
+/// Returns whether the step failed after the patch, in validation.
 pub(crate) fn is_later(step: &Step) -> bool {
     let message = step.answer["message"].as_str().unwrap_or_default();
     step.code == 422 || (step.code == 400 && message.ends_with("name must be provided"))
@@ -65,8 +65,8 @@ const DEFAULTED: [&str; 11] = [
     "protocol",
 ];
 
-/// What our object has and the real one hasn't, and what the real one kept
-/// that ours hasn't.
+/// Returns the fields that only our object has, and those that only the real
+/// one has kept.
 pub(crate) fn different_fields(ours: &Value, step: &Step, base: Option<&Value>, kind: &str) -> Vec<String> {
     let clean = |object: &Value| {
         let mut object = object.clone();

@@ -54,7 +54,7 @@ pub(crate) struct Step {
     /// The subresource.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) subresource: String,
-    /// Whether the apply is forced.
+    /// `true` if the apply is forced.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) force: bool,
     /// The object or the patch; for an update, how the stored object is edited.
@@ -114,7 +114,7 @@ fn reset(kind: &str, subresource: &str) -> Reset {
     Reset::Fields(paths.iter().collect::<FieldSet>())
 }
 
-/// What admission and the registry add after owners were found.
+/// Returns the fields that admission and the registry add after ownership was determined.
 fn added_later(kind: &str) -> &'static [&'static str] {
     match kind {
         "Service" => &["/spec/clusterIP", "/spec/clusterIPs", "/spec/ipFamilies", "/spec/ipFamilyPolicy", "/status"],
@@ -133,7 +133,7 @@ fn added_later(kind: &str) -> &'static [&'static str] {
     }
 }
 
-/// What an update sends: the stored object with an edit.
+/// Returns the body of an update: the stored object with an edit.
 pub(crate) fn edited(object: &Value, edit: &Value) -> Value {
     merge_patch(object.clone(), edit.clone())
 }
@@ -190,7 +190,7 @@ pub(crate) fn differences(history: &History, step: &Step, base: Option<&Value>) 
         fields.update(live, result, &manager, &now)
     };
     if step.verb == "apply" {
-        // What differs by defaults and the like alone isn't a change.
+        // Defaults and similar differences do not count as changes.
         let entries = tracked["metadata"]["managedFields"].clone();
         tracked = step.answer.clone();
         tracked["metadata"]["managedFields"] = entries;
@@ -205,7 +205,7 @@ pub(crate) fn differences(history: &History, step: &Step, base: Option<&Value>) 
     found
 }
 
-/// What the writer gives for a field that others add later.
+/// Returns the writer's value of a field that others add later, or the live value.
 fn pointer_in(ours: &Value, body: &Value, live: &Value, pointer: &str) -> Option<Value> {
     let given = body.pointer(pointer).and(ours.pointer(pointer));
     given.or_else(|| live.pointer(pointer)).cloned()

@@ -187,7 +187,7 @@ fn each<'a>(
     }
 }
 
-/// How deep objects and lists are nested in JSON, whether it is valid or not.
+/// The maximum depth of objects and lists in JSON, valid or not.
 fn nesting(json: &[u8]) -> usize {
     let (mut depth, mut deepest, mut quoted, mut escaped) = (0_usize, 0, false, false);
     for byte in json {

@@ -10,7 +10,7 @@ use crate::table::{Field, Type};
 use crate::wire::{Span, Token, Value};
 
 impl<'a, S: Sink> Decoder<'a, '_, S> {
-    /// Whether JSON would leave the value out as empty.
+    /// Returns `true` if JSON omits the value as empty.
     pub(super) fn is_empty(&self, of: Type, token: Token<'a>) -> bool {
         match token.value {
             Value::Varint(number) if of == Type::Int32 => number as i32 == 0,

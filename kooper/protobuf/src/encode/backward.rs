@@ -8,7 +8,7 @@ pub(crate) struct Backward {
 }
 
 impl Backward {
-    /// How much is written; what is written next is before it.
+    /// The number of bytes written so far. The next bytes are put before them.
     pub(crate) fn len(&self) -> usize {
         self.reversed.len()
     }

@@ -19,13 +19,13 @@ impl JsonSink {
         Self { bytes, comma: false }
     }
 
-    /// What was written so far.
+    /// The bytes written so far.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// What was written.
+    /// Returns the bytes that were written.
     #[must_use]
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
@@ -55,14 +55,14 @@ impl JsonSink {
     }
 }
 
-/// Whether a string is written as it is.
+/// Returns `true` if a string needs no escapes.
 fn is_plain(text: &[u8]) -> bool {
     let (words, rest) = text.as_chunks();
     let is_special = |&byte: &u8| byte < b' ' || byte == b'"' || byte == b'\\';
     !words.iter().any(|word| may_escape(u64::from_le_bytes(*word))) && !rest.iter().any(is_special)
 }
 
-/// Whether one of eight bytes may have to be escaped; all are compared at once.
+/// Returns `true` if one of eight bytes may have to be escaped. All are compared at once.
 fn may_escape(word: u64) -> bool {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x8080_8080_8080_8080;

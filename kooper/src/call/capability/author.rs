@@ -1,4 +1,4 @@
-//! Whether the response to a write shows a change that this write made.
+//! Determines whether a write made the version of the object in its response.
 //!
 //! The response to a write that changes nothing has the current version of the
 //! object, which may be another client's change that no cache has yet. The watch
@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::patch::{PatchBody, PatchType};
 use crate::object::Object;
 
-/// How a response shows that the request made its version.
+/// The evidence by which a response shows that the request made its version.
 #[derive(Debug)]
 pub(super) enum Author {
     /// The object did not exist before.
@@ -24,7 +24,7 @@ pub(super) enum Author {
     NoChange,
 }
 
-/// What a field manager has sent.
+/// The body that a field manager has sent.
 #[derive(Debug)]
 pub(super) enum Sent {
     Applied(Value),
@@ -51,8 +51,8 @@ struct ManagedEntry {
 }
 
 impl Author {
-    /// Whether the request made the version in its response. `before` is
-    /// the object in a cache before the request was sent.
+    /// Returns whether the request made the version in its response. `before` is the cached object
+    /// from before the request.
     pub(super) fn made(&self, answer: &Object, text: &str, before: Option<&Object>) -> bool {
         if before.is_some_and(|before| (before.uid(), before.version()) == (answer.uid(), answer.version())) {
             return false;
@@ -87,8 +87,8 @@ enum Newest {
     Both,
 }
 
-/// Whether the newest managed fields belong to this manager, or one below it, or
-/// to others.
+/// Returns the owners of the newest managed fields. A manager below `own`, such as `own/heal`,
+/// counts as `own`.
 fn newest(text: &str, own: &str) -> Newest {
     let Ok(ManagedObject { metadata }) = serde_json::from_str(text) else { return Newest::Other };
     let entries = metadata.managed_fields;
@@ -103,7 +103,7 @@ fn newest(text: &str, own: &str) -> Newest {
     }
 }
 
-/// Whether a cache has more of an object than its metadata.
+/// Returns whether a cached object has more than its metadata.
 fn is_whole(object: &Value) -> bool {
     object.as_object().is_some_and(|fields| fields.keys().any(|field| !is_head(field)))
 }
@@ -113,7 +113,7 @@ fn is_head(field: &str) -> bool {
 }
 
 impl Sent {
-    /// Whether it changes an object.
+    /// Returns whether the body would change an object.
     fn changes(&self, before: &Value) -> bool {
         match self {
             Self::Applied(applied) => lacks(before, applied),
@@ -129,7 +129,7 @@ impl Sent {
     }
 }
 
-/// Whether an object lacks some of the fields that were sent.
+/// Returns whether an object lacks some of the sent fields, or has other values in them.
 fn lacks(before: &Value, sent: &Value) -> bool {
     let Value::Object(fields) = sent else { return false };
     // Objects of a list have no type, and the version is a condition.
@@ -152,7 +152,7 @@ fn has(before: &Value, sent: &Value) -> bool {
     }
 }
 
-/// Whether a deleted object still exists for a while.
+/// Returns whether a deleted object still exists, because of its grace period or finalizers.
 pub(super) fn remains(object: &Object) -> bool {
     #[derive(Deserialize, Default)]
     #[serde(rename_all = "camelCase", default)]

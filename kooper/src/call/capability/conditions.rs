@@ -12,7 +12,7 @@ const READY: &str = "Ready";
 const RECONCILING: &str = "Reconciling";
 /// The condition of an object that cannot get there by itself.
 const STALLED: &str = "Stalled";
-/// What kstatus reads besides `Ready`: a list has them only while they hold.
+/// The conditions that kstatus reads besides `Ready`. They are removed unless a call sets them.
 const ABNORMAL: [&str; 2] = [RECONCILING, STALLED];
 
 /// The conditions that one call of a handler sets on an object.

@@ -17,7 +17,7 @@ use crate::error::chain;
 use crate::object::Object;
 use crate::object::key::ObjectKey;
 
-/// How often the object is read again if it changes meanwhile.
+/// Maximum number of attempts to edit an object that changes in the meantime.
 const TRIES: usize = 3;
 
 impl ResourceClient<'_> {
@@ -195,7 +195,7 @@ impl ResourceClient<'_> {
     }
 }
 
-/// Whether the server rejected an edit for a reason that a retry does not change.
+/// Returns whether the server rejected an edit and would also reject a retry.
 fn is_lasting(error: &AccessError) -> bool {
     matches!(error.code(), Some(403 | 409 | 422)) && !error.is_another()
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::object::kind::Kind;
 
-/// How many counted objects are remembered that exist no more: a cache may be behind, and
-/// show one of them again.
+/// Number of deleted objects that are remembered as counted. A stale cache may show one
+/// of them again.
 const REMEMBERED: usize = 20;
 
 /// Those of the finished objects that are not counted yet, in the given order. `counted`

@@ -102,7 +102,7 @@ pub(super) struct RequestInfo {
     pub(super) object: ObjectKey,
     /// The rule that it needs.
     pub(super) rule: Rule,
-    /// Whether the rule is limited to the object's name.
+    /// `true` if the rule is limited to the object's name.
     pub(super) named: bool,
     /// The rule for owner references to the controller's own kind.
     pub(super) owner: Rule,
@@ -121,48 +121,48 @@ impl AccessError {
         self.status().map(|status| status.code)
     }
 
-    /// Whether the object or its kind does not exist (404).
+    /// Returns whether the object or its kind does not exist (404).
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         self.code() == Some(404)
     }
 
-    /// Whether the object has changed, was replaced by another one of its name,
-    /// or exists already.
+    /// Returns whether the object has changed, was replaced by another one with the
+    /// same name, or already exists.
     #[must_use]
     pub fn is_conflict(&self) -> bool {
         self.code() == Some(409) || self.is_another() || matches!(self, Self::Unseen { .. })
     }
 
-    /// Whether the request was forbidden (403). Reasons are a missing rule
-    /// ([`is_missing_rule`](Self::is_missing_rule)), a quota, an admission
-    /// plugin, or a namespace that is being deleted
+    /// Returns whether the request was forbidden (403). Possible reasons are a missing
+    /// rule ([`is_missing_rule`](Self::is_missing_rule)), a quota, an admission plugin,
+    /// or a namespace that is being deleted
     /// ([`is_namespace_terminating`](Self::is_namespace_terminating)).
     #[must_use]
     pub fn is_forbidden(&self) -> bool {
         self.code() == Some(403)
     }
 
-    /// Whether the request was forbidden because no rule allows it.
+    /// Returns whether the request was forbidden because no rule allows it.
     #[must_use]
     pub fn is_missing_rule(&self) -> bool {
         is_missing_rule(self)
     }
 
-    /// Whether the request was forbidden because the namespace is being deleted:
-    /// nothing can be created in it. A `cleanup` must not depend on creating
-    /// something then, because the namespace waits for its finalizer.
+    /// Returns whether the request was forbidden because the namespace is being
+    /// deleted. Nothing can be created in it. The namespace waits for the finalizer, so
+    /// a `cleanup` must not depend on creating an object then.
     #[must_use]
     pub fn is_namespace_terminating(&self) -> bool {
         self.cause() == Some(&Cause::NamespaceTerminating)
     }
 
-    /// Whether the object has changed since the request's version of it.
+    /// Returns whether the object has changed since the version in the request.
     pub(super) fn is_stale(&self) -> bool {
         self.cause() == Some(&Cause::Conflict) && self.status().is_some_and(|status| status.reason == "Conflict")
     }
 
-    /// Whether an object of this name exists already.
+    /// Returns whether an object with this name already exists.
     pub(super) fn exists(&self) -> bool {
         self.status().is_some_and(|status| status.code == 409 && status.reason == "AlreadyExists")
     }
@@ -175,12 +175,12 @@ impl AccessError {
         self
     }
 
-    /// Whether the object does not exist, and its kind does.
+    /// Returns whether the object does not exist, although its kind does.
     pub(super) fn is_gone(&self) -> bool {
         self.cause() == Some(&Cause::Gone)
     }
 
-    /// Whether no object with the requested uid exists.
+    /// Returns whether no object with the requested uid exists.
     pub(super) fn is_another(&self) -> bool {
         self.cause() == Some(&Cause::AnotherObject)
     }

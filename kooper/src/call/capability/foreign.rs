@@ -54,8 +54,8 @@ enum PathStep {
 }
 
 impl Foreign {
-    /// Whether the object still has it, at any index of its list. A field with
-    /// another value is a default.
+    /// Returns whether the object still has the entry, at any index of its list. A field with
+    /// another value does not count: it is a default.
     pub(super) fn is_in(&self, object: &Value) -> bool {
         let found = self.path.iter().try_fold(object, |at, step| match step {
             PathStep::Field(name) => at.get(name),
@@ -68,7 +68,7 @@ impl Foreign {
     }
 }
 
-/// What identifies an element of a list in managed fields.
+/// The identity of a list element in managed fields.
 enum ElementKey {
     /// The values of its keys.
     Keys(serde_json::Map<String, Value>),
@@ -85,8 +85,8 @@ impl ElementKey {
         }
     }
 
-    /// Whether this identifies the element. `default` returns whether a key that
-    /// is not set has this value by default.
+    /// Returns whether this identifies the element. `default` returns whether an unset key has this
+    /// value by default.
     fn matches(&self, element: &Value, default: impl Fn(&str, &Value) -> bool) -> bool {
         match self {
             Self::Keys(keys) => {
@@ -128,7 +128,7 @@ pub(super) struct Fault<'a> {
 #[derive(Debug)]
 pub(super) struct Comparison<'a> {
     found: Vec<Candidate<'a>>,
-    /// Whether the kind is built into Kubernetes.
+    /// `true` if the kind is built into Kubernetes.
     builtin: bool,
 }
 
@@ -140,7 +140,7 @@ struct Candidate<'a> {
     parent: Vec<String>,
     /// Its name in that object; `None` for an element of a list.
     name: Option<String>,
-    /// Whether it is beneath a list or map.
+    /// `true` if the entry is beneath a list or map.
     beneath: bool,
     /// The elements of the list that are applied.
     applied: &'a [Value],

@@ -12,7 +12,8 @@ use crate::object::key::ObjectKey;
 use crate::watch::selected::{Miss, Selected};
 
 impl ResourceClient<'_> {
-    /// What the caches of children select, if each of them has only some objects.
+    /// Returns the selections of the children's caches; empty if one of them has
+    /// all objects.
     fn narrow(&self) -> Vec<&'static Selected> {
         let caches = self.controller.caches.of_kind(&self.kind);
         let children = caches.filter(|(id, _)| self.controller.children.contains(id));
@@ -20,7 +21,7 @@ impl ResourceClient<'_> {
         selected.unwrap_or_default()
     }
 
-    /// Whether a child may exist that no cache of children has.
+    /// Returns whether a child may exist that is in none of the children's caches.
     pub(super) fn may_be_hidden(&self) -> bool {
         !self.narrow().is_empty()
     }
@@ -100,7 +101,7 @@ impl ResourceClient<'_> {
     }
 }
 
-/// What is wrong, and what to set instead.
+/// Advice on how to change a child so that it is selected.
 fn advice(miss: &Miss<'_>) -> String {
     match miss {
         Miss::Label(label, found) => {

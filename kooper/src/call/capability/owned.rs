@@ -162,7 +162,7 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
 pub(super) struct Parent {
     name: String,
     uid: String,
-    /// Whether it was being deleted when the caller read it.
+    /// `true` if the owner was being deleted when the caller read it.
     terminating: bool,
     pub(super) reference: ObjectReference,
 }
@@ -173,7 +173,7 @@ impl Parent {
         ObjectKey::new(namespace.as_deref(), name.as_deref().unwrap_or_default())
     }
 
-    /// Whether the object that was read has another controlling owner.
+    /// Returns whether the live object has another controlling owner.
     pub(super) fn has_lost(&self, live: &Value) -> bool {
         let owners = live["metadata"]["ownerReferences"].as_array();
         owners.into_iter().flatten().any(|owner| owner["controller"] == true && owner["uid"] != *self.uid)

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 pub struct PatchBody {
     pub(super) patch_type: PatchType,
     pub(super) value: Value,
-    /// Whether it is sent to the status subresource.
+    /// `true` if the patch is sent to the status subresource.
     pub(super) status: bool,
 }
 
@@ -77,14 +77,14 @@ impl PatchBody {
         Self { status: true, ..self }
     }
 
-    /// Whether the patch changes nothing and only returns the object.
+    /// Returns whether the patch changes nothing and only returns the object.
     pub(super) fn is_empty(&self) -> bool {
         let uid = &self.value["metadata"]["uid"];
         self.patch_type != PatchType::Json
             && (self.value == json!({}) || self.value == json!({"metadata": {"uid": uid}}))
     }
 
-    /// Whether it is for one version of the object only.
+    /// Returns whether the patch applies only to one `resourceVersion` of the object.
     pub(super) fn names_version(&self) -> bool {
         match (self.patch_type, &self.value) {
             (PatchType::Json, Value::Array(operations)) => {

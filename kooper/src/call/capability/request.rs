@@ -28,7 +28,7 @@ use crate::watch::selected::Selected;
 /// Longer than the API server takes for a write with all its webhooks.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How many conflicts a request tolerates before it fails.
+/// Maximum number of retries of a request after conflicts.
 pub(super) const CONFLICTS: u32 = 5;
 
 /// Waits after the given conflict in a row, counted from 1.
@@ -43,7 +43,7 @@ pub(super) struct ResourceClient<'a> {
     pub(super) kind: KindInfo,
     /// The only objects that may be requested; `None` for all.
     pub(super) subset: Option<&'static Selected>,
-    /// Whether entries that other clients add to a child are removed.
+    /// `true` if entries that other clients add to a child are removed.
     pub(super) exclusive: bool,
     path: fn(Option<&str>) -> String,
 }
@@ -64,8 +64,8 @@ pub(super) enum Operation {
 }
 
 impl Operation {
-    /// Whether it is a write to whatever version of the object there is, so that it can
-    /// be sent again after a conflict.
+    /// Returns whether the operation is a write to any version of the object, so that it can be
+    /// sent again after a conflict.
     fn is_for_any_version(&self) -> bool {
         match self {
             Self::Apply(body, _) | Self::ApplyStatus(body, _) => body["metadata"]["resourceVersion"].is_null(),
@@ -299,7 +299,7 @@ impl ResourceClient<'_> {
         self.controller.wrote(call.key(), &Written { kind: &self.kind, key, uid, now }, echo);
     }
 
-    /// How a response shows that the request made its version.
+    /// Returns the evidence by which the response will show that the request made its version.
     fn author(&self, doing: &Operation) -> Author {
         match doing {
             Operation::Create(_) => Author::Creation,

@@ -251,7 +251,7 @@ pub(super) fn answered<T: Kind>(object: Option<impl Borrow<Object>>, key: &Objec
     Ok(received(object, &T::kind(&()), key)?.borrow().decode()?)
 }
 
-/// What the response to a write has, if it is an object.
+/// Returns the object in the response to a write, or an error if there is none.
 pub(super) fn received<O>(object: Option<O>, kind: &str, key: &ObjectKey) -> Result<O, AccessError> {
     object.ok_or_else(|| AccessError::Unanswered {
         verb: "write",

@@ -1,7 +1,7 @@
-//! How much Kubernetes Events say about failed calls.
+//! The detail of Kubernetes Events about failed calls.
 
-/// How much the Kubernetes Events about failed calls say. Everyone who can view the
-/// object's namespace can read them.
+/// The amount of detail in Kubernetes Events about failed calls. Everyone who can view
+/// the object's namespace can read them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FailureEvents {
@@ -15,7 +15,8 @@ pub enum FailureEvents {
     /// The default.
     #[default]
     Outermost,
-    /// What the log says: the error with its sources, and the message of a panic.
+    /// The same text as in the log: the error with its sources, and the message of a
+    /// panic.
     Full,
 }
 

@@ -13,8 +13,8 @@ use tokio::time::Instant;
 
 use super::Note;
 
-/// How many are written at once, and then in a second: a thousand objects that fail
-/// together do not overload the API server.
+/// Maximum number of Events that are written at once, and then per second. A thousand
+/// objects that fail together must not overload the API server.
 const BURST: f64 = 100.0;
 const PER_SECOND: f64 = 10.0;
 
@@ -29,7 +29,7 @@ pub(super) struct Lasting {
     waiting: ByObject<Waiting>,
     /// The ones that wait, and some that do not any more.
     order: VecDeque<Key>,
-    /// How often each was written, and when it was written last.
+    /// Number of times that each Event was written, and the time of the last write.
     counts: ByObject<(i32, Instant)>,
     tokens: f64,
     filled: Instant,
@@ -50,7 +50,7 @@ struct Waiting {
 pub(super) struct DueLasting {
     pub(super) note: Note,
     pub(super) at: Timestamp,
-    /// How often it was written before; `None` if this process has not written it.
+    /// Number of previous writes; `None` if this process has not written the Event.
     pub(super) before: Option<i32>,
 }
 
@@ -101,7 +101,7 @@ impl Lasting {
         None
     }
 
-    /// How long it takes until one may be written; `None` if none waits.
+    /// Returns the time until an Event may be written; `None` if none waits.
     pub(super) fn wait(&mut self, now: Instant) -> Option<Duration> {
         self.fill(now);
         let lacking = (1.0 - self.tokens).max(0.0);

@@ -30,7 +30,7 @@ use crate::metrics::{Counter, MetricsRecorder};
 /// The most notes that are aggregated at once.
 const BATCH: usize = 100;
 
-/// How often a request is tried, and its timeout.
+/// Maximum number of attempts of a request, and the timeout of each.
 const TRIES: u32 = 3;
 const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -55,7 +55,7 @@ enum WriteError {
 }
 
 impl WriteError {
-    /// Whether the server answered with this code.
+    /// Returns whether the server responded with this status code.
     fn has_code(&self, code: u16) -> bool {
         matches!(self, Self::Server(kube::Error::Api(status)) if status.code == code)
     }

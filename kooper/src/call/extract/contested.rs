@@ -28,7 +28,7 @@ impl Contested {
         waits.children.entry(child).or_default().insert(owner);
     }
 
-    /// Whether no owner waits, which is the common case.
+    /// Returns whether no owner waits, which is the common case.
     pub(crate) fn is_empty(&self) -> bool {
         self.lock().children.is_empty()
     }

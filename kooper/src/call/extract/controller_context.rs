@@ -1,4 +1,4 @@
-//! What the arguments of one controller work on.
+//! The shared state behind the arguments of one controller.
 
 use std::any::TypeId;
 use std::collections::HashMap;
@@ -21,8 +21,8 @@ use crate::watch::cache_id::CacheId;
 use crate::watch::selected::Selected;
 use crate::watch::store::Cache;
 
-/// What the arguments of a controller's functions work on: its name, client,
-/// caches, queue and Events. All calls of the controller share it.
+/// The shared state behind the arguments of a controller's functions: its name, client, caches,
+/// queue and Events. All calls of the controller share it.
 pub struct ControllerContext {
     /// The program's name with that of its instance, as in the field manager and the mark of the Lease.
     pub(crate) installation: Arc<str>,
@@ -36,7 +36,7 @@ pub struct ControllerContext {
     pub(crate) caches: Caches,
     /// Those of them that have the children.
     pub(crate) children: Vec<CacheId>,
-    /// What readers and subsets select.
+    /// The selections of subsets and of `reads`, by their types.
     pub(crate) subsets: HashMap<TypeId, &'static Selected>,
     /// The queue, which also knows what calls wrote.
     pub(crate) queue: Arc<WorkQueue>,
@@ -46,7 +46,7 @@ pub struct ControllerContext {
     pub(crate) previous: Vec<String>,
     /// Owners that wait for a child that belongs to another one.
     pub(crate) contested: Contested,
-    /// How often children were created.
+    /// Limits how often children are created.
     pub(crate) creations: Creations,
     /// Entries of other clients that are not removed again.
     pub(crate) kept: KeptEntries,
@@ -152,7 +152,7 @@ impl ControllerContext {
         self.creations.forget(key);
     }
 
-    /// What a subset selects; `None` for all objects.
+    /// Returns the selection of a subset; `None` for all objects.
     pub(crate) fn subset(&self, subset: TypeId) -> Option<&'static Selected> {
         self.subsets.get(&subset).copied()
     }

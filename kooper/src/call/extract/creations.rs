@@ -1,5 +1,5 @@
-//! How often children are created, so that one that is deleted again and again is
-//! not created without a pause.
+//! Limits how often children are created, so that one that is deleted again and
+//! again is not recreated without a pause.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use crate::backoff::TokenBucket;
 use crate::object::key::ObjectKey;
 use crate::object::kind::KindInfo;
 
-/// How often a child is created without a pause.
+/// Number of times that a child is created without a pause.
 const BURST: u32 = 5;
 
 /// The pause between two creations after that.
@@ -46,7 +46,8 @@ impl Creations {
     /// Notes that a child was created.
     pub(crate) fn note(&self, owner: &ObjectKey, kind: &KindInfo, child: &ObjectKey, now: Instant) {
         let mut state = self.lock();
-        // What is created after a minute finds only those of this minute.
+        // Forget children that are no longer limited. A bucket is full again after
+        // this interval.
         if state.sweep_at.is_none_or(|at| at <= now) {
             state.owners.retain(|_, children| {
                 children.retain(|_, bucket| !bucket.is_full(now));

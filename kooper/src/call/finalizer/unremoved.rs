@@ -90,7 +90,8 @@ pub(crate) fn set_by(managers: &[String], metadata: &ObjectMeta) -> Option<Strin
     metadata.finalizers.iter().flatten().find(sets).cloned()
 }
 
-/// Whether a finalizer is one of Kubernetes itself, which a handler does not set.
+/// Returns whether a finalizer belongs to Kubernetes itself. Handlers do not set
+/// these.
 fn is_of_kubernetes(finalizer: &str) -> bool {
     match finalizer.split_once('/') {
         Some((domain, _)) => domain == "kubernetes.io" || domain.ends_with(".kubernetes.io"),

@@ -67,12 +67,12 @@ pub(crate) struct Failures {
     same: SameError,
     /// When the last line was logged.
     logged: Instant,
-    /// Whether the last error is logged: it is another one than before, or the last line
-    /// is old.
+    /// `true` if the last error is logged: it differs from the previous one, or the last
+    /// log line is old.
     pub(super) is_logged: bool,
     /// The last Event about them.
     reported: Option<Reported>,
-    /// Whether the key is not retried.
+    /// `true` if the key is not retried.
     gave_up: bool,
 }
 
@@ -84,7 +84,7 @@ struct Reported {
     until: Instant,
 }
 
-/// How often in a row the calls of a key have failed with one error.
+/// Consecutive calls of a key that failed with the same error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SameError {
     /// The hash of its text.
@@ -100,23 +100,23 @@ const REMIND: Duration = Duration::from_secs(30);
 const REPORT: Duration = Duration::from_secs(10);
 
 impl Failures {
-    /// How long the key has been failing.
+    /// Returns the time since the first of these failures.
     pub(super) fn lasted(&self) -> Duration {
         self.since.elapsed()
     }
 
-    /// How often in a row it was the last error.
+    /// Returns the consecutive failures with the last error.
     pub(super) fn same(&self) -> SameError {
         self.same
     }
 
-    /// Whether an Event reported them.
+    /// Returns whether an Event has reported the failures.
     pub(super) fn is_reported(&self) -> bool {
         self.reported.is_some()
     }
 
-    /// Whether the last Event about them is out of date, if the next call is after
-    /// this time.
+    /// Returns whether the last Event about the failures is out of date, or there is none.
+    /// `next` is the time until the next call.
     pub(super) fn is_outdated(&self, next: Option<Duration>) -> bool {
         let now = Instant::now();
         self.reported.is_none_or(|Reported { at, until }| {
@@ -127,7 +127,7 @@ impl Failures {
 }
 
 impl SameError {
-    /// How long it has been the same error.
+    /// Returns the time since the first of these calls failed.
     pub(super) fn lasted(&self) -> Duration {
         self.since.elapsed()
     }
@@ -193,7 +193,7 @@ impl Failing {
         drop_aside(before);
     }
 
-    /// How many keys have failed since their last success.
+    /// Returns the number of keys that have failed since their last success.
     pub(crate) fn keys(&self) -> usize {
         self.lock().keys.len()
     }

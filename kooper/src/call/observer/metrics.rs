@@ -15,8 +15,8 @@ use crate::queue::{Item, Returned};
 pub(crate) struct CallMetrics {
     pub(crate) controller: Arc<str>,
     pub(crate) recorder: Arc<dyn MetricsRecorder>,
-    /// Whether a failure that is retried counts as a success in the series of
-    /// Kooper for Go, as it does there.
+    /// `true` to count a failure that is retried as a success in the metrics of
+    /// Kooper for Go, which does the same.
     pub(crate) retried_is_success: bool,
 }
 

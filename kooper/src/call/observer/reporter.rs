@@ -20,7 +20,7 @@ pub(crate) struct Reporter {
     pub(crate) controller: Arc<ControllerContext>,
     /// The keys whose last call failed.
     pub(crate) failing: Arc<Failing>,
-    /// How much Events say about failures.
+    /// The amount of detail in Events about failures.
     pub(crate) detail: FailureEvents,
     /// The finalizers that `cleanup` removes.
     pub(crate) finalizers: Option<Finalizers>,
@@ -194,13 +194,14 @@ impl Reporter {
 /// its object. Failures that a retry mends at once are not.
 const LASTS: Duration = Duration::from_secs(1);
 
-/// Whether a failure is reported on the object.
+/// Returns whether a failure is reported on the object now.
 fn is_due(failures: Failures, Returned { retried, next, barred, .. }: Returned) -> bool {
     let waits = barred || !retried || next.is_none_or(|next| next >= LASTS);
     failures.is_outdated(next) && (waits || failures.lasted() >= LASTS)
 }
 
-/// How often it was the same error, if several times.
+/// Describes repetitions of the same error, such as ` (3 times in 5s)`; empty if there are
+/// none.
 fn repeated(same: SameError) -> String {
     match same.calls {
         0 | 1 => String::new(),

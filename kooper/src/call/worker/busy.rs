@@ -87,12 +87,12 @@ impl Busy {
         self.init.lock().upgrade()
     }
 
-    /// Whether `init` runs, also after it was aborted.
+    /// Returns whether `init` still runs, even after it was aborted.
     pub(crate) fn is_initializing(&self) -> bool {
         self.init().is_some()
     }
 
-    /// How many calls run.
+    /// Returns the number of running calls.
     pub(crate) fn calls(&self) -> f64 {
         self.lock().len() as f64
     }
@@ -118,12 +118,13 @@ impl Busy {
         running.collect()
     }
 
-    /// How many block their threads, or have not ended after they were aborted.
+    /// Returns the number of calls that block their threads, or have not ended after
+    /// they were aborted.
     pub(crate) fn stuck(&self) -> usize {
         self.lock().values().filter(|call| call.is_stuck()).count()
     }
 
-    /// How many have not ended after they were aborted.
+    /// Returns the number of calls that have not ended after they were aborted.
     pub(crate) fn left_behind(&self) -> usize {
         self.lock().values().filter(|call| call.is_left_behind).count()
     }

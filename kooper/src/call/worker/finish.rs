@@ -64,9 +64,9 @@ impl Workers {
         self.observer.returned(&call, returned);
     }
 
-    /// Whether a failed call was the last one for its object, which is being deleted or
-    /// was deleted meanwhile. Its failure has no consequence then: a cleanup has a call
-    /// of its own, and an object of the same name, too.
+    /// Returns whether a failed call was the last one for its object, which is being
+    /// deleted or was deleted in the meantime. The failure then has no consequence: a
+    /// cleanup, or a new object with the same name, has a separate call.
     fn ends_with_deletion(&self, attempt: &Attempt, failure: &Failure) -> bool {
         if matches!(failure, Failure::Stopped) {
             return false;
@@ -78,7 +78,7 @@ impl Workers {
         attempt.part == Part::Handler && !self.functions.while_deleting && goes()
     }
 
-    /// Whether a call met a conflict and is repeated at once.
+    /// Returns whether a call failed with a conflict and is repeated immediately.
     fn is_repeated(&self, attempt: &Attempt, failure: &Failure) -> bool {
         self.admission.repeats() && failure.is_conflict() && self.controller.queue.repeats(attempt.ticket)
     }
@@ -94,7 +94,7 @@ impl Workers {
     }
 }
 
-/// What the queue does with the key of an ended call.
+/// Converts the outcome of a call to the completion of its key in the queue.
 fn completion(outcome: Outcome<'_>) -> Completion {
     match outcome {
         Outcome::Success(requeue) => Completion::Success(requeue),

@@ -9,13 +9,13 @@ use crate::call::handler::{DeletedFunction, DynHandler, Wants};
 use crate::call::lookup::Lookup;
 use crate::object::Object;
 
-/// What the calls of one controller run.
+/// The functions that the calls of one controller run.
 pub(crate) struct Functions {
     /// The handler, and `cleanup` before it where there is one.
     pub(crate) handler: Arc<dyn DynHandler>,
     /// The filter, evaluated before the queue and again before each call.
     pub(crate) wants: Wants,
-    /// Whether the handler is called for objects that are being deleted.
+    /// `true` if the handler is also called for objects that are being deleted.
     pub(crate) while_deleting: bool,
     /// Finds objects that nothing is called for, and whose finalizer the handler has
     /// set; `None` if something is called for objects that are being deleted.
@@ -33,7 +33,7 @@ pub(crate) struct Deletions {
     pub(crate) lookup: Option<Lookup>,
 }
 
-/// What a controller with `cleanup` needs to know about objects.
+/// The finalizers of a controller with `cleanup`, and the objects that keep them.
 pub(crate) struct Cleanup {
     pub(crate) finalizers: Finalizers,
     /// Objects with the finalizer outside of the selector; `None` without a
@@ -52,7 +52,8 @@ impl Functions {
         self.part_if(|finalizers| finalizers.concern(object))
     }
 
-    /// Whether nothing is called for an object, because it is being deleted.
+    /// Returns whether no function is called for an object because it is being
+    /// deleted.
     pub(super) fn ignores(&self, object: &Object) -> bool {
         object.is_terminating() && !self.while_deleting && self.part_of(object) == Part::Handler
     }

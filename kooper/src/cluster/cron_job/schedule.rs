@@ -12,7 +12,8 @@ pub(super) struct Schedule {
     days: u64,
     months: u64,
     weekdays: u64,
-    /// Whether both kinds of days are limited: then either is enough.
+    /// `true` if both days of the month and weekdays are limited. A day then has to match
+    /// only one of them.
     either_day: bool,
 }
 

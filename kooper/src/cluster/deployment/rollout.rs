@@ -1,4 +1,4 @@
-//! How many pods each ReplicaSet of a Deployment gets next: pure arithmetic.
+//! The next size of each ReplicaSet of a Deployment: pure arithmetic.
 
 use k8s_openapi::api::apps::v1::DeploymentSpec;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -14,7 +14,7 @@ pub(super) struct Size {
     pub(super) maximum: Option<i32>,
 }
 
-/// How far a rollout may be from the desired number of pods.
+/// The limits of a rollout around the desired number of pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Bounds {
     pub(super) surge: i32,

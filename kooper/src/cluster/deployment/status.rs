@@ -67,7 +67,7 @@ pub(super) fn status(deployment: &Deployment, sets: &Sets) -> (DeploymentStatus,
     (status, wait)
 }
 
-/// Whether all pods are those of the present template, and available.
+/// Returns `true` if all pods have the present template and are available.
 pub(super) fn is_complete(deployment: &Deployment, status: &DeploymentStatus) -> bool {
     let desired = nonzero(deployment.spec.field().and_then(|spec| spec.replicas).unwrap_or(1));
     (status.updated_replicas, status.replicas, status.available_replicas) == (desired, desired, desired)
@@ -127,7 +127,7 @@ fn progress(
     }
 }
 
-/// Whether a rollout has come nearer to its end.
+/// Returns `true` if a rollout has progressed.
 fn has_moved(before: &DeploymentStatus, now: &DeploymentStatus) -> bool {
     let old = |status: &DeploymentStatus| status.replicas.unwrap_or(0) - status.updated_replicas.unwrap_or(0);
     now.updated_replicas > before.updated_replicas
@@ -136,7 +136,6 @@ fn has_moved(before: &DeploymentStatus, now: &DeploymentStatus) -> bool {
         || now.available_replicas > before.available_replicas
 }
 
-/// Whether a field has this value.
 fn is(field: &impl Field<String>, value: &str) -> bool {
     field.field().is_some_and(|field| field == value)
 }

@@ -22,7 +22,7 @@ pub(super) struct Content {
 }
 
 impl Content {
-    /// What is in the namespace, and what is in none.
+    /// Lists the objects in the namespace and the cluster-scoped ones.
     pub(super) async fn of(client: &Client, namespace: &str) -> Result<Self> {
         let discovered = Discovery::new(client.clone()).run_aggregated().await?;
         let kinds = discovered.groups().flat_map(ApiGroup::recommended_resources);
@@ -41,12 +41,14 @@ impl Content {
         Ok(Self { client: client.clone(), nodes: nodes.into_iter().flatten().collect(), resources })
     }
 
-    /// Whether the owner of an object would have been listed: its kind was, and its namespace is that of the object.
+    /// Returns `true` if the owner of an object would have been listed: its kind was listed, and it
+    /// is cluster-scoped or in the namespace of the object.
     pub(super) fn would_list(&self, owner: &OwnerReference, node: &Node) -> bool {
         self.resource_of(owner).is_some_and(|(_, namespaced)| !namespaced || node.namespace.is_some())
     }
 
-    /// Whether the server has the owner of an object in this namespace.
+    /// Returns `true` if the owner of an object in this namespace exists, or if its kind is
+    /// unknown.
     pub(super) async fn exists(&self, owner: &OwnerReference, namespace: Option<&str>) -> Result<bool> {
         let Some((resource, namespaced)) = self.resource_of(owner) else { return Ok(true) };
         let found =

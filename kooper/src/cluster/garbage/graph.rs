@@ -1,4 +1,4 @@
-//! Owners and dependents, and what is to be done about them.
+//! Owners and dependents, and the writes that follow from them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -28,7 +28,7 @@ pub(super) enum Step<'a> {
     Delete {
         node: &'a Node,
         policy: Policy,
-        /// Whether its owners wait for it, and not: whether it has none.
+        /// `true` if its owners wait for its deletion, `false` if none of them exists.
         awaited: bool,
     },
     /// Removes the references to these owners.
@@ -43,7 +43,7 @@ impl PartialEq for Node {
     }
 }
 
-/// What happens to the dependents of an object that is deleted.
+/// The propagation policy of a deletion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Policy {
     Background,
@@ -57,7 +57,8 @@ impl Node {
     }
 }
 
-/// What is to be done; `would_list` is whether the owner of an object would be among the nodes if it existed.
+/// Returns the next writes. `would_list` returns `true` if the owner of an object would be among
+/// the nodes if it existed.
 pub(super) fn steps<'a>(nodes: &'a [Node], would_list: impl Fn(&OwnerReference, &Node) -> bool) -> Vec<Step<'a>> {
     let by_uid: HashMap<&str, &Node> = nodes.iter().map(|node| (node.uid.as_str(), node)).collect();
     let owners: HashSet<&str> = nodes.iter().flat_map(|node| &node.owners).map(|owner| owner.uid.as_str()).collect();
@@ -66,7 +67,7 @@ pub(super) fn steps<'a>(nodes: &'a [Node], would_list: impl Fn(&OwnerReference, 
         if node.waits_by(ORPHAN) || node.waits_by(FOREGROUND) {
             steps.extend(release(node, nodes));
         }
-        // What is being deleted is not deleted again.
+        // Objects that are being deleted are not deleted again.
         if !node.deleting && !node.owners.is_empty() {
             steps.extend(collect(node, &by_uid, &owners, &would_list));
         }

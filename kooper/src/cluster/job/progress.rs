@@ -1,4 +1,4 @@
-//! How far a job is, and what its pods need.
+//! The progress of a job, and the next steps for its pods.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub(super) struct Progress {
     pub(super) deadline_in: Option<Duration>,
 }
 
-/// How a job ends: whether it has succeeded, the reason and the message.
+/// The outcome of a job, with its reason and message.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Verdict {
     succeeded: bool,

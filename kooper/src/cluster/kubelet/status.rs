@@ -116,7 +116,7 @@ fn end(container: &mut ContainerStatus, succeeded: bool, now: Timestamp) {
     });
 }
 
-/// Whether the readiness gates call for another `Ready` than the pod has.
+/// Returns `true` if the readiness gates call for another `Ready` than the pod has.
 pub(super) fn gates_differ(pod: &Pod, status: &PodStatus) -> bool {
     let Some(open) = gates_open(pod.spec.as_ref(), pod.status.as_ref()) else { return false };
     let is_true = |kind: &str| {
@@ -125,7 +125,7 @@ pub(super) fn gates_differ(pod: &Pod, status: &PodStatus) -> bool {
     is_true("ContainersReady") && is_true("Ready") != open
 }
 
-/// Whether all readiness gates are met; `None` if there are none.
+/// Returns whether all readiness gates are met, or `None` if there are none.
 fn gates_open(spec: Option<&PodSpec>, status: Option<&PodStatus>) -> Option<bool> {
     let gates = spec?.readiness_gates.as_ref().filter(|gates| !gates.is_empty())?;
     let conditions = status.and_then(|status| status.conditions.as_ref());

@@ -7,7 +7,7 @@ use super::lent::{Given, Lent};
 
 /// A `fn(&O) -> bool`.
 pub trait FilterFn<O, Args>: Send + Sync + 'static {
-    /// Whether the handler is called for the object.
+    /// Returns `true` if the handler is called for the object.
     fn wants(&self, object: &O) -> bool;
 }
 

@@ -15,7 +15,7 @@ pub trait MapFn<T, K, Args>: Send + Sync + 'static {
     /// The keys.
     fn keys(&self, object: &T, reader: &Reader<K>) -> Vec<ObjectKey>;
 
-    /// Whether it reads the cache.
+    /// `true` if the function reads the cache.
     const READS: bool;
 }
 
@@ -101,7 +101,7 @@ impl<A, B> Lent for (A, B) {
 
 /// The arguments that a function from `T` to keys of `K` is called with.
 pub trait MapArguments<T, K>: Lent {
-    /// Whether the cache is one of them.
+    /// `true` if the cache is one of the arguments.
     const READS: bool;
 
     /// The arguments.

@@ -39,10 +39,10 @@ pub(crate) trait DynController: Send + Sync {
     /// The filter before the queue.
     fn wants(&self) -> handler::Wants;
 
-    /// Whether there is a filter of the user's.
+    /// Returns `true` if the user has set a filter.
     fn has_filter(&self) -> bool;
 
-    /// Whether the controller has a function for removed objects.
+    /// Returns `true` if the controller has a function for removed objects.
     fn has_deleted(&self) -> bool;
 
     /// Builds the state, and the functions with it.

@@ -36,8 +36,8 @@ pub(crate) enum InstallError {
 }
 
 impl InstallError {
-    /// Whether the controller can work with the CRD of the cluster nevertheless: it
-    /// exists and is kept, or this identity may not read it.
+    /// Returns `true` if the controller can work with the CRD of the cluster in spite of the
+    /// error: the CRD exists and is kept, or this identity may not read it.
     pub(crate) fn leaves_crd(&self) -> bool {
         match self {
             Self::Forbidden { .. } | Self::Breaking { .. } | Self::Foreign { .. } | Self::Deleted { .. } => true,
@@ -60,13 +60,12 @@ pub(crate) struct Advice {
 }
 
 impl Advice {
-    /// How a CRD is applied that the program does not install.
+    /// The command by which a user applies a CRD that the program does not install.
     pub(crate) fn by_user(&self) -> String {
         self.apply("")
     }
 
-    /// How the fields of a CRD are transferred, so that the program can update
-    /// it later.
+    /// The command that transfers the fields of a CRD, so that the program can update it later.
     fn by_hand(&self) -> String {
         self.apply(&format!(" --force-conflicts --field-manager={}", self.manager))
     }

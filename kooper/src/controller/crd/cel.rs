@@ -10,8 +10,8 @@ const OPERATORS: [&str; 6] = ["||", "&&", "==", "!=", "<=", ">="];
 /// Comparisons that hold between a value and itself.
 const REFLEXIVE: [&str; 3] = ["==", "<=", ">="];
 
-/// Whether the new rule accepts everything that the old one accepts: it is equal,
-/// or the old rule is one of its alternatives, as in `(old) || …`.
+/// Returns `true` if the new rule accepts everything that the old one accepts: both
+/// are equal, or the old rule is an alternative of the new one, as in `(old) || …`.
 pub(super) fn loosens(old: &str, new: &str) -> bool {
     let (Some(old), Some(new)) = (CelRule::parse(old), CelRule::parse(new)) else { return old == new };
     let alternatives = split(&new.0, "||");
@@ -45,22 +45,22 @@ impl<'a> CelRule<'a> {
         Some(Self(tokens))
     }
 
-    /// Whether it is a transition rule: it compares a value with the previous one,
-    /// so it does not apply to stored values.
+    /// Returns `true` for a transition rule. It compares a value with the previous
+    /// one, so it does not apply to stored values.
     pub(super) fn is_transition(&self) -> bool {
         self.olds().any(|old| old)
     }
 
-    /// Whether a transition rule accepts an unchanged value; `false` if that
-    /// cannot be determined. `present` returns whether every object has a field: a
-    /// rule that reads an absent field is an error.
+    /// Returns `true` if a transition rule accepts an unchanged value, and `false`
+    /// if that cannot be determined. `present` returns `true` for a field that
+    /// every object has: a rule that reads an absent field is an error.
     pub(super) fn accepts_no_change(&self, present: impl Fn(&str) -> bool) -> bool {
         let tokens: Vec<_> =
             self.0.iter().zip(self.olds()).map(|(token, old)| if old { "self" } else { *token }).collect();
         holds(&tokens, &present)
     }
 
-    /// Whether each token is the variable `oldSelf`, and not a field of that name.
+    /// For each token: `true` if it is the variable `oldSelf`, and not a field of that name.
     fn olds(&self) -> impl Iterator<Item = bool> {
         let before = std::iter::once("").chain(self.0.iter().copied());
         before.zip(&self.0).map(|(before, token)| *token == "oldSelf" && before != ".")
@@ -83,7 +83,7 @@ fn literal(text: &str, quote: char) -> Option<usize> {
     (end.0 > 1 || !text.get(2..)?.starts_with(quote)).then_some(end.0 + 1)
 }
 
-/// Whether the expression is always true, as far as its form shows.
+/// Returns `true` if the form of the expression shows that it is always true.
 fn holds(tokens: &[&str], present: &dyn Fn(&str) -> bool) -> bool {
     let alternatives = split(tokens, "||");
     if let [one] = &alternatives[..] {
@@ -113,8 +113,8 @@ fn is_reflexive(tokens: &[&str], present: &dyn Fn(&str) -> bool) -> bool {
     })
 }
 
-/// Whether it has a value for every object: the object itself, a field that is
-/// always present, or `has(…)`.
+/// Returns `true` if the operand has a value for every object: the object itself, a
+/// field that is always present, or `has(…)`.
 fn is_defined(tokens: &[&str], present: &dyn Fn(&str) -> bool) -> bool {
     match tokens {
         ["self"] => true,

@@ -52,14 +52,14 @@ pub(crate) fn merged(
     merged
 }
 
-/// Whether two CRDs have the same content. The hash does not prove it: an edit by
-/// hand does not change it.
+/// Returns `true` if two CRDs have the same content. The hash is not enough: an edit
+/// by hand does not change it.
 pub(crate) fn same(one: &CustomResourceDefinition, other: &CustomResourceDefinition) -> bool {
     content(one) == content(other)
 }
 
-/// Whether a version such as `1.2.3-rc.1` is newer than another one; `false` if
-/// either is not a version.
+/// Returns `true` if a version such as `1.2.3-rc.1` is newer than another one;
+/// `false` if either is not a version.
 pub(crate) fn is_newer(one: &str, than: &str) -> bool {
     match (Version::parse(one), Version::parse(than)) {
         (Some(one), Some(than)) => one.cmp(&than) == Ordering::Greater,

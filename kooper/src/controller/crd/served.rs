@@ -13,7 +13,7 @@ use super::breaking::schema_of;
 
 use crate::object::kind::KindInfo;
 
-/// How long the OpenAPI may take to include a CRD that was just applied.
+/// Maximum time until the OpenAPI includes a CRD that was just applied.
 const FOLLOWS_WITHIN: Duration = Duration::from_secs(3);
 
 /// The fields of the program's type that the API server would drop from objects
@@ -102,7 +102,7 @@ fn inside(path: &str, ours: &Value, theirs: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// Whether a schema keeps fields that it does not describe.
+/// Returns `true` if a schema preserves unknown fields.
 fn keeps_all(schema: &Value) -> bool {
     schema["x-kubernetes-preserve-unknown-fields"] == true
 }

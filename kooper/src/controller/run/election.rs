@@ -16,8 +16,8 @@ use crate::leader::{Announce, Announcement, Elector, ElectorOptions};
 use crate::queue::reason::Reason;
 use crate::queue::{Lane, Urgency};
 
-/// How long the Event about the released lease may take. A process that stops has
-/// used its time for its handlers and for the release.
+/// Maximum time for writing the Event about the released Lease. A process that stops has used
+/// its time for its handlers and for the release.
 const LAST_EVENT_GRACE: Duration = Duration::from_secs(1);
 
 impl Runner {

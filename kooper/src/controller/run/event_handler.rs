@@ -101,7 +101,7 @@ impl Enqueuer {
         self.queue().clear();
     }
 
-    /// Whether a key is queued now.
+    /// Returns `true` if a key is queued now.
     fn admits(&self, key: &ObjectKey) -> bool {
         self.is_open_to(key) && self.admission.admits(key)
     }
@@ -166,13 +166,13 @@ impl Sink for EventHandler {
     }
 }
 
-/// Whether an object is being deleted, and was not before.
+/// Returns `true` if an object is being deleted, and was not before.
 fn begins_to_terminate(change: &Change) -> bool {
     let before = change.old.as_ref().is_some_and(|old| old.is_terminating());
     change.new.as_ref().is_some_and(|new| new.is_terminating()) && !before
 }
 
-/// How urgent a change of an object is to the object's own key.
+/// The urgency of a change for the object's own key.
 fn urgency(change: &Change) -> Urgency {
     match (&change.old, &change.new) {
         (_, None) => Urgency::Always,
@@ -204,7 +204,7 @@ pub(super) struct Related {
     pub(super) keys: Keys,
 }
 
-/// How a related object is mapped to keys.
+/// The mapping of a related object to keys.
 pub(super) enum Keys {
     /// To the owner that controls it, of this kind.
     Owner(KindInfo),

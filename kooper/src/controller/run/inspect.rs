@@ -1,4 +1,4 @@
-//! What the status page shows of a controller.
+//! The state of a controller for the status page.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, Weak};
@@ -16,7 +16,7 @@ use crate::object::key::ObjectKey;
 use crate::queue::{KeyView, KeyViews};
 use crate::watch::informer::Watched;
 
-/// What holds for an object that nothing is called for.
+/// The state of an object for which no function is called.
 const IGNORED: &str = "it is being deleted: the handler is not called for it, as there is neither `cleanup` nor \
                        `while_deleting`";
 
@@ -30,7 +30,7 @@ pub(super) struct ControllerStatus {
     /// The state of the election, once it has begun.
     pub(super) election: OnceLock<Arc<dyn Probe>>,
     pub(super) workers: usize,
-    /// Whether nothing is called for an object that is being deleted.
+    /// `true` if no function is called for an object that is being deleted.
     pub(super) ignores_deletion: bool,
     pub(super) watches: Vec<Arc<Watched>>,
     pub(super) busy: Arc<Busy>,
@@ -150,7 +150,7 @@ impl ControllerStatus {
         Rows::first(all, most)
     }
 
-    /// Whether no function is called for an object, because it is being deleted.
+    /// Returns `true` if no function is called for an object, because it is being deleted.
     fn ignores(&self, key: &ObjectKey) -> bool {
         self.ignores_deletion && self.controller.own.get(key).is_some_and(|object| object.is_terminating())
     }

@@ -42,12 +42,12 @@ impl Namespaces {
         namespaces
     }
 
-    /// Whether there are several namespaces, which are handled separately.
+    /// Returns `true` if there are several namespaces, which are handled separately.
     pub(super) fn are_several(&self) -> bool {
         !self.each.is_empty()
     }
 
-    /// Whether the keys of a namespace may be handled.
+    /// Returns `true` if the keys of a namespace may be handled.
     pub(super) fn is_synced(&self, namespace: Option<&str>) -> bool {
         let watches = namespace.and_then(|namespace| self.each.get(namespace));
         watches.is_none_or(|watches| watches.iter().all(|watch| watch.is_synced()))
@@ -76,9 +76,9 @@ impl Namespaces {
     }
 }
 
-/// How the first lists of a dry run ended.
+/// The result of the first lists of a dry run.
 pub(super) struct Tried {
-    /// Whether keys may be handled.
+    /// `true` if keys may be handled.
     pub(super) complete: bool,
     /// The lists that failed.
     pub(super) problems: Vec<String>,

@@ -56,7 +56,8 @@ impl Runner {
         None
     }
 
-    /// What would happen to the CRD; `false` if there are no objects without it.
+    /// Reports the planned change of the CRD. Returns `false` if the CRD is missing, so
+    /// there are no objects.
     async fn predict_crd(&mut self, turns: &DryRunTracker) -> bool {
         let (Some(client), Some((crd, installs))) = (self.process.client.clone(), self.controller.crd()) else {
             return true;

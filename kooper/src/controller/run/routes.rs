@@ -1,11 +1,12 @@
-//! How the changes of each watch reach a controller.
+//! Delivery of the changes in each watch to a controller.
 
 use std::sync::Arc;
 
 use crate::executor::{Executor, Task};
 use crate::watch::informer::{Feed, Sink, Watched};
 
-/// Directly, or on the threads of the user's functions where one is called for each change.
+/// Delivers changes directly, or on the threads of the user's functions where one is called
+/// for each change.
 #[derive(Clone)]
 pub(super) struct Routes {
     feeds: Vec<Arc<Feed>>,

@@ -341,7 +341,7 @@ fn watched(
     watched
 }
 
-/// What distinguishes a watch from others of its kind and namespace, for metrics.
+/// A suffix that distinguishes a watch from others of its kind and namespace, for metrics.
 fn form(request: &CacheRequest, scope: &Scope, beside: bool) -> String {
     let metadata = request.id.metadata_only.then(|| "metadata".to_owned());
     let narrow = request.id.selected.is_some();

@@ -20,7 +20,8 @@ pub(super) async fn again(next: &Next, write: &Write, entry: &mut Entry) -> Resu
     };
     match write.change {
         Change::Apply => {
-            // What others have applied here is not in the cluster, which would remove it with what is given up.
+            // Fields that others have applied here are not in the cluster. They are sent, too, or
+            // the API server would remove them with the fields that are given up.
             let kept = entry.stated_by_others(write.author().as_ref()).filter(|_| write.gives_up());
             let write = &kept.map_or_else(|| write.clone(), |kept| write.stating(&kept));
             let answer = write.send(next).await?;
@@ -126,7 +127,7 @@ pub(super) async fn here(
                 Err(refusal) => return Ok(*refusal),
             };
             if !write.target.is_status() && !is_in_cluster && !is_namespace_new {
-                // Whether the API server would accept it, only a creation can show.
+                // Only a creation shows if the API server would accept the object.
                 let answer = write.as_creation(&wanted)?.send(next).await?;
                 if !answer.is_success() && answer.status() != StatusCode::FORBIDDEN {
                     return Ok(answer);
@@ -143,11 +144,13 @@ pub(super) async fn here(
         }
         Change::Other => return write.send(next).await,
     }
-    // Without its last finalizer it is gone; the answer is what it was.
+    // Without its last finalizer, the object no longer exists. The response then has its last
+    // state.
     Ok(write.answered(StatusCode::OK, entry.now().unwrap_or(&now)))
 }
 
-/// What becomes of an object that is created although the cluster still has another one of its name, or the refusal.
+/// Creates an object although the cluster still has another one of its name. Returns the object, or
+/// the refusal of the API server.
 async fn unnamed(next: &Next, write: &Write, entry: &Entry) -> Result<Result<Value, Answer>, BoxError> {
     let name = entry.name().unwrap_or_default();
     let answer = write.as_unnamed_creation(&name)?.send(next).await?;

@@ -111,21 +111,21 @@ impl Write {
         Ok(write)
     }
 
-    /// What an apply states, of the object or of its status.
+    /// Returns the fields of an apply, either those of the status or all others.
     pub(super) fn stated(&self) -> Value {
         let is_status = self.target.is_status();
         let own = self.json.as_object().into_iter().flatten().filter(|(field, _)| (*field == "status") == is_status);
         own.map(|(field, value)| (field.clone(), value.clone())).collect()
     }
 
-    /// The same apply with what is stated, too.
+    /// Returns the same apply with these fields, too.
     pub(super) fn stating(&self, stated: &Value) -> Self {
         let mut json = stated.clone();
         merge(&mut json, &self.json, true);
         self.with(json)
     }
 
-    /// Whether it is an apply that states nothing: it gives up what its field manager has applied.
+    /// Returns `true` for an apply without fields, which gives up all fields of its field manager.
     pub(super) fn gives_up(&self) -> bool {
         let identity = ["apiVersion", "kind", "metadata"];
         let own = ["name", "namespace", "uid"];

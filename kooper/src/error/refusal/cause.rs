@@ -186,9 +186,9 @@ fn rejected(message: &str) -> Option<Cause> {
     Some(Cause::Rejected(format!("the ValidatingAdmissionPolicy `{}`", quoted(policy, '\'')?)))
 }
 
-/// Whether a precondition on the uid failed. The messages are those of the
-/// storage, of a deletion with a grace period, and of an apply that would create
-/// the object. A name has no spaces, so it cannot look like one of them.
+/// Returns `true` if a precondition on the UID failed. The messages are those of the
+/// storage layer, of a deletion with a grace period, and of an apply that would create
+/// the object. A name cannot match them, because it has no spaces.
 fn is_another(message: &str) -> bool {
     [
         "Precondition failed: UID in precondition: ",
@@ -199,7 +199,7 @@ fn is_another(message: &str) -> bool {
     .any(|words| message.contains(words))
 }
 
-/// Whether the server's message is that a field cannot be changed.
+/// Returns `true` if the server's message says that a field is immutable.
 fn is_immutable(message: &str) -> bool {
     ["immutable", "may not change", "cannot change", "cannot be changed", "updates to ", "pod updates "]
         .iter()

@@ -26,15 +26,15 @@ pub(in crate::leader) struct Record {
 }
 
 impl Record {
-    /// Whether its holder released it. A released record lasts a second at most, as
-    /// in client-go. If it lasts longer, another client removed the holder, which
-    /// may still be running.
+    /// Returns `true` if the holder released the record. As in client-go, a
+    /// released record has a lease duration of at most one second. If the duration
+    /// is longer, another client removed the holder, which may still be running.
     pub(in crate::leader) fn is_released(&self) -> bool {
         self.holder.is_empty() && self.lease.is_none_or(|lease| lease <= Duration::from_secs(1))
     }
 
-    /// Whether no holder has written between the two records. A new label is not a
-    /// renewal.
+    /// Returns `true` if no holder has written between the two records. A change of
+    /// labels is not a renewal.
     pub(in crate::leader) fn is_same_term(&self, other: &Self) -> bool {
         let substance = |record: &Self| (record.lease, record.acquired, record.renewed, record.transitions);
         self.holder == other.holder && substance(self) == substance(other)

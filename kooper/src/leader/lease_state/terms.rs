@@ -14,8 +14,8 @@ pub(in crate::leader) struct Terms {
     pub(in crate::leader) lease: Duration,
     pub(in crate::leader) deadline: Duration,
     pub(in crate::leader) retry: Duration,
-    /// How long a renewal is valid; only tests set it to another value than
-    /// [`Terms::validity`] returns.
+    /// The time for which a renewal is valid. Only tests set it to another
+    /// value than [`Terms::validity`].
     pub(in crate::leader) validity: Duration,
 }
 
@@ -24,7 +24,7 @@ impl Terms {
         Self { lease, deadline, retry, validity: Self::validity(lease, deadline) }
     }
 
-    /// How long a renewal is valid from when it was sent.
+    /// The time for which a renewal is valid, from when it was sent.
     fn validity(lease: Duration, deadline: Duration) -> Duration {
         deadline.min(lease - lease / MARGIN)
     }

@@ -18,7 +18,7 @@ pub(super) struct Scenario {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Disruption {
     pub(super) who: usize,
-    /// Whether it affects the leader at that time instead of `who`.
+    /// `true` if it affects the leader at that time instead of `who`.
     pub(super) leader: bool,
     pub(super) kind: DisruptionKind,
     pub(super) lasts: Duration,

@@ -54,7 +54,7 @@ pub(crate) enum Task {
 
 #[cfg(feature = "otel")]
 impl Task {
-    /// Whether it runs the controllers.
+    /// Returns `true` if the command runs the controllers.
     pub(crate) fn runs(self) -> bool {
         matches!(self, Self::Run | Self::Dev)
     }
@@ -114,20 +114,21 @@ pub(crate) struct Settings {
     pub(crate) namespaces: Vec<String>,
     pub(crate) workers: Option<usize>,
     pub(crate) resync: Option<Resync>,
-    /// Whether objects are fetched as JSON only.
+    /// Fetches objects as JSON only, and never as protobuf.
     pub(crate) json_only: bool,
     pub(crate) listen: Listen,
     /// The address of probes, if they are not beside the metrics.
     pub(crate) listen_probes: Option<Listen>,
-    /// Whether only users of the cluster with the permission may read the metrics; `None` for the default of the command.
+    /// `true` if only users of the cluster with the permission may read the metrics; `None` for the
+    /// default of the command.
     pub(crate) metrics_auth: Option<bool>,
-    /// Whether that is the default of the command.
+    /// The default of `metrics_auth` for the command.
     pub(crate) is_secured_by_default: bool,
     /// For whom the tokens of clients have to be made; `None` for the API server.
     pub(crate) metrics_audience: Option<String>,
     pub(crate) metrics_certificate: Option<PathBuf>,
     pub(crate) metrics_key: Option<PathBuf>,
-    /// Whether there is a status page; `None` for the default of the command.
+    /// `true` for a status page; `None` for the default of the command.
     pub(crate) status_page: Option<bool>,
     pub(crate) log_format: LogFormat,
     pub(crate) log_level: Targets,
@@ -147,19 +148,19 @@ pub(crate) struct Settings {
     pub(crate) alerts: AlertFormat,
     /// The values of the flags as they are written, from the command line or the environment.
     pub(crate) given: BTreeMap<&'static str, Vec<String>>,
-    /// Whether nothing is changed.
+    /// Changes nothing in the cluster.
     pub(crate) dry_run: bool,
     /// The user that `check` acts as.
     pub(crate) impersonated: Option<String>,
-    /// Whether differences are coloured; `None` if stdout is a terminal.
+    /// `true` for differences in color; `None` for color on a terminal only.
     pub(crate) color: Option<bool>,
     /// Files and folders with objects.
     pub(crate) files: Vec<PathBuf>,
     /// The port of the API server of `dev`.
     pub(crate) port: Option<u16>,
-    /// Whether pods run in `dev`, and workloads get pods.
+    /// Runs pods in `dev`, and creates pods for workloads.
     pub(crate) workloads: bool,
-    /// Whether `dev` only removes its files.
+    /// Only removes the files of `dev`.
     pub(crate) clean: bool,
     /// The program's own settings.
     pub(crate) own: UserSettings,
@@ -323,7 +324,7 @@ pub(crate) fn parse(
         settings.own.declared = Some(own.declared());
         settings.own.flags = own.flags();
         settings.own.pod = own.for_pod(matches, &environment, settings.manifests.settings_secret.is_some());
-        // What only prints something, or removes files, needs no values.
+        // Commands that only print something, or remove files, need no values.
         let given = match task {
             Task::Crd | Task::Rbac | Task::Dashboard | Task::Alerts => Ok(GivenSettings::default()),
             Task::Manifests => own
@@ -403,12 +404,12 @@ impl Settings {
         }
     }
 
-    /// Whether only users of the cluster may read the metrics.
+    /// Returns `true` if only users of the cluster may read the metrics.
     pub(crate) fn has_metrics_auth(&self) -> bool {
         self.metrics_auth.unwrap_or(self.is_secured_by_default)
     }
 
-    /// Whether the program reviews the tokens of clients.
+    /// Returns `true` if the program serves metrics and reviews the tokens of clients.
     pub(crate) fn reviews_tokens(&self) -> bool {
         self.has_metrics_auth() && self.listen != Listen::Off
     }

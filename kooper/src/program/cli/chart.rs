@@ -23,7 +23,8 @@ pub(super) fn files(
     choices: &Choices,
     crds: &[CustomResourceDefinition],
 ) -> Result<Vec<(String, String)>, BoxError> {
-    // What the values set is not known.
+    // The values of a later installation are unknown, so only built-in settings count
+    // here.
     let settings = &invocation.settings;
     let plain = Settings { own: settings.own.clone(), ..Settings::default() };
     let plain = invocation.with(plain);

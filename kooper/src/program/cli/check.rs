@@ -34,7 +34,7 @@ use crate::object::kind::KindInfo;
 use crate::program::rbac::{self, Grant, Grants, Place};
 use unremoved::Unremoved;
 
-/// How many permissions are requested at a time.
+/// Maximum number of permissions to request at a time.
 const AT_A_TIME: usize = 8;
 
 /// The most objects that are listed as left behind.
@@ -109,7 +109,8 @@ impl Check {
         drop(writeln!(std::io::stdout(), "note     {text}"));
     }
 
-    /// Whether the server responds; otherwise no other check is useful.
+    /// Checks the connection. Returns `false` if the server does not respond, which makes other
+    /// checks useless.
     async fn connection(&mut self, connection: &Connection, user: Option<&str>) -> bool {
         let server = &connection.server;
         match timeout(TIMEOUT, self.client.apiserver_version()).await {
@@ -133,7 +134,7 @@ impl Check {
         true
     }
 
-    /// Whether the service account of `--as` exists, as far as this user may know.
+    /// Checks that the service account of `--as` exists, unless this user may not read it.
     async fn account(&mut self, client: &Client, user: &str) {
         let Some((namespace, name)) = account(user) else { return };
         let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), namespace);
@@ -235,7 +236,7 @@ impl Check {
     /// Lists objects with a finalizer that the handler has set, and that nothing removes.
     async fn unremoved(&mut self, controller: &Controller) {
         let found = unremoved::unremoved(&self.client, controller, &self.place.installation, NAMED).await;
-        // What is not served, or may not be listed, was reported already.
+        // Kinds that are not served, or may not be listed, were reported already.
         let Ok(Unremoved { named, count, terminating, finalizer }) = found else { return };
         let (name, kinds) = (controller.name(), controller.kind_info().resource());
         let more = if count > named.len() { format!(" and {} more", count - named.len()) } else { String::new() };
@@ -422,7 +423,7 @@ impl Check {
     }
 }
 
-/// Whether this identity has the permission.
+/// Returns `true` if this identity has the permission.
 async fn allowed(client: Client, grant: &Grant) -> Result<bool, String> {
     let what = ResourceAttributes {
         namespace: grant.namespace.clone(),

@@ -37,7 +37,7 @@ pub(crate) struct Connection {
     pub(crate) lease_client: Client,
     /// Makes another client with short timeouts, on the runtime that it is called on.
     pub(crate) another: MakeClient,
-    /// Whether it is the service account of the pod.
+    /// `true` if the credentials are those of the service account of the pod.
     pub(crate) in_pod: bool,
     /// The server's URL, without credentials.
     pub(crate) server: String,
@@ -249,7 +249,7 @@ async fn load(kubeconfig: Kubeconfig, context: Option<String>, file: &str) -> Re
     })
 }
 
-/// Whether the token can be sent: kube panics if it cannot.
+/// Returns `true` if the token is a valid header value: kube panics if it is not.
 fn has_good_token(config: &Config) -> bool {
     let user = serde_json::to_value(&config.auth_info).unwrap_or_default();
     user["token"].as_str().is_none_or(|token| HeaderValue::try_from(token).is_ok())

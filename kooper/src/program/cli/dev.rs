@@ -40,7 +40,7 @@ use identity::Identity;
 /// The namespace of the service account and of Leases.
 const NAMESPACE: &str = "default";
 
-/// How many ports are tried, beginning with the default.
+/// Maximum number of ports to try, beginning with the default.
 const MOST_PORTS: u16 = 100;
 
 /// Runs the controllers on an embedded API server until a signal arrives. The server has their CRDs, some objects, and
@@ -179,7 +179,7 @@ async fn prepare(
     Ok(apply::apply(client, documents.collect()).await?)
 }
 
-/// Whether a shell would find kubectl.
+/// Returns `true` if kubectl is on the `PATH`.
 fn has_kubectl() -> bool {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path).any(|folder| folder.join("kubectl").is_file() || folder.join("kubectl.exe").is_file())

@@ -90,7 +90,7 @@ fn shown(file: &Path) -> String {
     if file == Path::new("-") { "stdin".to_owned() } else { file.display().to_string() }
 }
 
-/// Whether a file is JSON. YAML can begin with a brace, too, but rarely with a quoted key.
+/// Returns `true` for JSON. YAML can begin with a brace, too, but rarely with a quoted key.
 fn is_json(file: &str, text: &str) -> bool {
     let first = text.trim_start().strip_prefix('{').map(str::trim_start);
     file.ends_with(".json") || first.is_some_and(|rest| rest.starts_with('"'))

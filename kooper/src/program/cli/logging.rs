@@ -20,7 +20,7 @@ use crate::error::redaction::redact;
 use limit::LimitedJson;
 use line::Line;
 
-/// How a line of the log is written.
+/// The format of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LogFormat {
     /// For people.
@@ -98,7 +98,7 @@ pub(crate) fn start(format: LogFormat, levels: Targets, spans: Option<Spans>) {
     }
 }
 
-/// What a line of text looks like.
+/// The appearance of a line in text format.
 #[derive(Debug, Clone, Copy)]
 struct Look {
     is_terminal: bool,

@@ -55,7 +55,7 @@ pub(crate) fn manifests(invocation: &Invocation<'_>) -> Result<ExitCode, BoxErro
     }
 }
 
-/// What the flags choose.
+/// Returns the choices of the flags, or an error if they contradict each other.
 fn choices(settings: &Settings) -> Result<Choices, BoxError> {
     let chosen = &settings.manifests;
     let variables = args::pod_flags().filter_map(|flag| match settings.given.get(flag.name) {

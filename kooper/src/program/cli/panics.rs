@@ -1,4 +1,4 @@
-//! What a panic prints.
+//! The output of panics.
 
 use parking_lot::Mutex;
 use std::collections::HashSet;

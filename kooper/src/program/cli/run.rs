@@ -26,10 +26,10 @@ use crate::leader::Watchdog;
 use crate::metrics::Prometheus;
 use crate::metrics::health::Health;
 
-/// How long after the drain timeout the operator has to end by itself.
+/// Time after the drain timeout in which the operator has to end by itself.
 pub(super) const GRACE: Duration = Duration::from_secs(8);
 
-/// How long the last line of the log may take.
+/// Maximum time to write the last line of the log.
 const LAST_LINE: Duration = Duration::from_millis(50);
 
 /// Runs until a signal arrives, or until every controller has ended.

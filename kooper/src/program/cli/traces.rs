@@ -22,7 +22,7 @@ use collector::{Collector, VariableError};
 use redacted::Redacted;
 use sender::{Sender, SenderError};
 
-/// How long the program waits at its end until the last spans are exported.
+/// Maximum time to export the last spans when the program ends.
 const FLUSH: Duration = Duration::from_secs(3);
 
 /// The exit code for an invalid flag or variable.

@@ -30,12 +30,13 @@ impl Certificate {
         Ok(Self(Origin::Files(FromFiles::load(certificate, key)?)))
     }
 
-    /// One that signs itself. A client can encrypt with it, and cannot tell who answers.
+    /// A self-signed certificate. A client can encrypt with it, but cannot verify the
+    /// server.
     pub(crate) fn self_signed() -> Result<Self, MakeError> {
         Ok(Self(Origin::Memory(SelfSigned::new()?)))
     }
 
-    /// What accepts connections, with the newest usable certificate.
+    /// Returns the TLS acceptor of the newest usable certificate.
     pub(super) fn acceptor(&self) -> TlsAcceptor {
         match &self.0 {
             Origin::Files(files) => files.acceptor(),
@@ -44,7 +45,7 @@ impl Certificate {
     }
 }
 
-/// What accepts connections with a certificate, for HTTP/1.1.
+/// Makes a TLS acceptor for HTTP/1.1.
 fn acceptor(chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Result<TlsAcceptor, rustls::Error> {
     let mut config = ServerConfig::builder_with_provider(Arc::new(provider()))
         .with_safe_default_protocol_versions()

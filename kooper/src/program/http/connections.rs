@@ -27,25 +27,24 @@ use crate::error::BoxError;
 /// slow its client is.
 pub(super) const LONGEST_CONNECTION: Duration = Duration::from_secs(10);
 
-/// How long a client may take to send the head of its request, and how long
-/// that head may be.
+/// Maximum time for the head of a request to arrive, and its maximum size in bytes.
 pub(super) const LONGEST_HEAD: (Duration, usize) = (Duration::from_secs(5), 16 * 1024);
 
 /// The most connections at the same time; a further one ends the oldest of the source
 /// that has the most.
 pub(super) const MOST_CONNECTIONS: usize = 128;
 
-/// How many TLS handshakes of a source are made at the same time. Each counts for this
-/// long at least: there are 64 a second.
+/// Maximum number of concurrent TLS handshakes of a source. Each counts for at least the pace,
+/// which allows 64 a second.
 #[cfg(all(feature = "cli", feature = "rustls-tls"))]
 pub(super) const HANDSHAKES_OF_SOURCE: usize = 16;
 #[cfg(all(feature = "cli", feature = "rustls-tls"))]
 const HANDSHAKE_PACE: Duration = Duration::from_millis(250);
 
-/// How long to wait after a connection could not be accepted.
+/// Pause after a connection could not be accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// How often that is logged.
+/// Minimum time between two log lines about connections that could not be accepted.
 const LOG_EVERY: Duration = Duration::from_secs(60);
 
 /// Answers the requests of a listener.
@@ -53,7 +52,7 @@ pub(super) trait Service: Send + Sync + 'static {
     /// The response to a request, whose body is not read.
     fn answer(&self, request: &Parts, source: Source) -> impl Future<Output = Response<Full<Bytes>>> + Send;
 
-    /// What accepts TLS connections; `None` without TLS.
+    /// Returns the TLS acceptor, or `None` without TLS.
     #[cfg(all(feature = "cli", feature = "rustls-tls"))]
     fn acceptor(&self) -> Option<tokio_rustls::TlsAcceptor>;
 }
@@ -205,7 +204,8 @@ mod tests {
             client.bind(format!("{source}:0").parse().expect("an address")).expect("an address of loopback");
             client.connect(server).await.expect("the server listens")
         };
-        // What the server says to something that is no handshake: an alert, or nothing if it refuses.
+        // Sends something that is not a handshake. The server responds with an alert, or not at all
+        // if it refuses the connection.
         let answered = async |mut stream: tokio::net::TcpStream| {
             stream.write_all(b"this is not a handshake").await.ok();
             let mut answer = Vec::new();

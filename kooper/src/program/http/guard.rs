@@ -31,18 +31,18 @@ use super::source::Source;
 use crate::error::chain;
 use verdicts::{Digest, Key, Question, Verdict, Verdicts};
 
-/// How long the API server may take to answer both reviews.
+/// Maximum time for the API server to respond to both reviews.
 const REVIEW: Duration = Duration::from_secs(5);
 
-/// How many clients are reviewed at the same time, and how many of them of one source.
+/// Maximum number of clients that are reviewed at the same time, in total and of one source.
 const REVIEWS: usize = 8;
 const REVIEWS_OF_SOURCE: usize = 4;
 
-/// How long the review of an unknown client keeps others from being reviewed, at least: there are twenty a second, and
-/// ten of one source.
+/// Minimum time that the review of an unknown client counts toward these limits, which allows
+/// twenty a second, and ten of one source.
 const PACE: Duration = Duration::from_millis(400);
 
-/// How often an error of reviews is logged.
+/// Minimum time between two log lines about failed reviews.
 const LOG_EVERY: Duration = Duration::from_secs(60);
 
 /// Reviews clients by their tokens, and remembers the verdicts for a while.
@@ -70,7 +70,7 @@ type Review = Shared<BoxFuture<'static, Result<Verdict, Arc<ReviewError>>>>;
 pub(super) struct AuthError {
     pub(super) status: StatusCode,
     pub(super) text: String,
-    /// Whether a browser may ask its user for the token.
+    /// `true` if a browser may ask its user for the token.
     pub(super) asks: bool,
 }
 
@@ -105,7 +105,7 @@ impl Guard {
         }
     }
 
-    /// Whether a client may read a page.
+    /// Returns an error unless the client may read the page.
     pub(super) async fn check(
         self: &Arc<Self>,
         method: &Method,

@@ -1,4 +1,4 @@
-//! How many things a source may have going on at the same time.
+//! A limit on the concurrent work for each source.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;

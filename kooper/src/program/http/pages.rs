@@ -37,7 +37,7 @@ pub(super) enum Page {
     StatusScript,
 }
 
-/// What there is at a path.
+/// The result of looking up a path.
 pub(super) enum Found {
     Page(Page),
     /// No page for this request; the response has the reason.
@@ -143,13 +143,14 @@ impl Pages {
 }
 
 impl Page {
-    /// Whether it is made for kubelets, which are never refused or delayed.
+    /// Returns `true` for the probes of kubelets, which an unprotected listener does not limit.
     pub(super) fn is_probe(self) -> bool {
         matches!(self, Self::Alive | Self::Ready)
     }
 
-    /// The path that the permission to read it names. That of `/readyz` and `/healthz` is every user's, by a role of
-    /// Kubernetes, and their reasons are those of the status page.
+    /// The path in the permission to read the page. `/readyz` and `/healthz` need that of the
+    /// status page, as they show the same reasons, and a role of Kubernetes gives every user access
+    /// to their own paths.
     #[cfg(feature = "cli")]
     pub(super) fn permission(self) -> &'static str {
         match self {
@@ -158,7 +159,7 @@ impl Page {
         }
     }
 
-    /// Whether people open it in a browser.
+    /// Returns `true` for the pages that users open in a browser.
     #[cfg(feature = "cli")]
     pub(super) fn is_for_people(self) -> bool {
         matches!(self, Self::Status | Self::StatusStyle | Self::StatusScript)
@@ -179,7 +180,8 @@ fn for_browsers(content_type: &'static str, body: impl Into<Bytes>) -> Response<
     response
 }
 
-/// Whether the reasons of checks are asked for, as of kube-apiserver: `?verbose`.
+/// Returns `true` if the client asks for the reasons of checks with `?verbose`, as in
+/// kube-apiserver.
 fn is_verbose(query: Option<&str>) -> bool {
     form_urlencoded::parse(query.unwrap_or_default().as_bytes()).any(|(name, _)| name == "verbose")
 }

@@ -1,4 +1,4 @@
-//! Whether the program's runtime still runs tasks.
+//! A liveness check of the program's runtime.
 
 use parking_lot::Mutex;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What a listener serves, and to whom.
+//! The pages of a listener, and access control for them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use super::source::Source;
 #[cfg(feature = "cli")]
 pub(crate) use builder::{GuardMaker, Offer, SiteBuilder};
 
-/// How many requests of a source are answered at the same time, probes aside.
+/// Maximum number of concurrent requests of a source, except for probes.
 pub(super) const MOST_OF_SOURCE: usize = 16;
 
 /// For how long the metrics that were gathered are served again.
@@ -30,7 +30,7 @@ pub(super) const KEPT: Duration = Duration::from_secs(1);
 /// The pages of a listener, and what protects them.
 pub(super) struct Site {
     pages: Arc<Pages>,
-    /// Whether only this machine can connect.
+    /// `true` if only this machine can connect.
     is_local: bool,
     requests: Arc<Limits>,
     /// The metrics that were gathered last. It is locked while they are gathered.
@@ -65,8 +65,8 @@ impl Site {
         }
     }
 
-    /// If only this machine can connect, its people see everything, and a page of another
-    /// site that a browser shows must not reach it by a name of its own.
+    /// Sets whether only this machine can connect. Its users then see everything, and requests to a
+    /// foreign host name are refused, as they may come from another site in a browser.
     pub(super) fn with_local(mut self, is_local: bool) -> Self {
         self.is_local = is_local;
         self
@@ -149,8 +149,8 @@ impl Service for Site {
     }
 }
 
-/// Whether a client on this machine called the listener by a name or an address of it. A
-/// browser that was made to resolve a foreign name to it sends that name.
+/// Returns `true` if the `Host` header is missing, or a name or an address of this machine. DNS
+/// rebinding fails: a browser sends the foreign name that was resolved to this machine.
 fn names_this_machine(headers: &HeaderMap) -> bool {
     let Some(host) = headers.get(HOST) else { return true };
     let Ok(authority) = host.as_bytes().try_into() as Result<http::uri::Authority, _> else { return false };

@@ -242,7 +242,7 @@ fn a_status_page_that_takes_long_delays_no_probe() {
     /// A controller whose state is not known until the channel is closed.
     struct Slow {
         release: Mutex<mpsc::Receiver<()>>,
-        /// How many pages are being made, and the most at a time.
+        /// The number of pages in progress, and its maximum so far.
         running: AtomicUsize,
         most: AtomicUsize,
     }

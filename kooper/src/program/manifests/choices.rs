@@ -16,7 +16,7 @@ const AFTER_DRAIN: u64 = 10;
 /// The longest name of a Service, and value of a label.
 const LONGEST_NAME: usize = 63;
 
-/// What the user chose.
+/// The choices of the user for an installation.
 #[derive(Debug, Clone)]
 pub(crate) struct Choices {
     pub(crate) image: String,
@@ -35,10 +35,10 @@ pub(crate) struct Choices {
     /// are off.
     pub(crate) probes: Option<Option<SocketAddr>>,
     pub(crate) security: Security,
-    /// Whether it was chosen who may read the metrics.
+    /// `true` if `--metrics-auth` is set, and not left to its default.
     pub(crate) has_chosen_auth: bool,
     pub(crate) has_status_page: bool,
-    /// Whether the users of a namespace get roles for custom resources.
+    /// Adds the custom resources to the roles `view`, `edit` and `admin`.
     pub(crate) aggregate_roles: bool,
     pub(crate) drain: Duration,
     pub(crate) network_policy: bool,
@@ -89,8 +89,8 @@ pub(crate) fn resources() -> Value {
     json!({"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": {"memory": "512Mi"}})
 }
 
-/// How pods are replaced: without leader election, the old and the new pod must not
-/// handle objects at the same time.
+/// The strategy of the Deployment. Without leader election, the old and the new pod must not handle
+/// objects at the same time.
 pub(crate) fn strategy(elected: bool) -> Value {
     if elected {
         json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 1}})
@@ -193,7 +193,7 @@ impl Choices {
         self.settings_secret.clone().unwrap_or_else(|| format!("{}-settings", workload_name(place)))
     }
 
-    /// Whether the pods could start, and show nothing to everyone that is not meant for all.
+    /// Returns an error if the pods could not start, or if everyone could read a protected page.
     fn check_security(&self, controllers: &[Controller], place: &Place) -> Result<(), ManifestError> {
         if !self.security.reviews_tokens {
             let is_open = self.has_status_page && self.listen.is_some();
@@ -206,7 +206,7 @@ impl Choices {
         if has_roles_alone && !self.has_chosen_auth { Err(ManifestError::RolesAlone) } else { Ok(()) }
     }
 
-    /// Whether this program can serve the metrics over HTTPS, if tokens are reviewed.
+    /// Returns an error if tokens are reviewed, but this program was built without HTTPS.
     pub(crate) fn check_tls(&self) -> Result<(), ManifestError> {
         let can_serve = cfg!(feature = "rustls-tls") || !self.security.reviews_tokens;
         if can_serve { Ok(()) } else { Err(ManifestError::NoTls) }

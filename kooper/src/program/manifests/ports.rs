@@ -12,7 +12,7 @@ pub(crate) struct Ports {
     pub(crate) probe: Value,
     /// Those of the Service.
     pub(crate) service: Value,
-    /// What the NetworkPolicy opens, and to whom.
+    /// The ingress rules of the NetworkPolicy.
     pub(crate) ingress: Value,
     /// The endpoint of the ServiceMonitor.
     pub(crate) endpoint: Value,
@@ -30,11 +30,11 @@ pub(crate) enum ProbePort {
     UserSettings(u16),
 }
 
-/// How the metrics are secured.
+/// The authentication of clients, and the certificate of the metrics.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Security {
     pub(crate) reviews_tokens: bool,
-    /// Whether there is a certificate in files.
+    /// `true` if a certificate is in files.
     pub(crate) has_certificate: bool,
     /// The Secret with the certificate.
     pub(crate) secret: Option<String>,
@@ -45,7 +45,7 @@ impl Security {
         self.has_certificate || self.reviews_tokens
     }
 
-    /// Whether the program makes its certificate.
+    /// Returns `true` if the program signs its own certificate.
     fn signs_itself(&self) -> bool {
         self.has_tls() && !self.has_certificate
     }

@@ -37,7 +37,8 @@ pub(crate) fn escaped(text: &str) -> String {
     text.replace("{{", "{{ \"{{\" }}")
 }
 
-/// What the names in a document stand for.
+/// The placeholders in a document, which are names, and the expressions that replace
+/// them.
 #[derive(Default)]
 struct Marks(Vec<Mark>);
 
@@ -45,8 +46,8 @@ struct Mark {
     name: String,
     /// The condition, if it is a field that may be absent.
     condition: Option<String>,
-    /// Whether it stands for a value, and not for a part of a string: a value has no
-    /// quotes around it.
+    /// `true` if the expression is a whole value, whose quotes are removed, and not part
+    /// of a string.
     is_value: bool,
     text: String,
 }
@@ -87,7 +88,7 @@ impl Marks {
         name
     }
 
-    /// Replaces the names by what they stand for.
+    /// Replaces the names with their expressions.
     fn inlined(&self, line: &str) -> String {
         let text = |line: String, mark: &Mark| {
             let line = match mark.is_value {

@@ -1,4 +1,4 @@
-//! What `rbac` grants that is more than it seems.
+//! Warnings about dangerous permissions in `rbac`.
 
 use kooper_grammar::access::Rule;
 

@@ -12,7 +12,7 @@ use crate::queue::entry::KeyEntry;
 use crate::queue::waiting::{BarredKey, KeyView, Run, Waiting};
 
 impl QueueState {
-    /// How many keys there are.
+    /// The number of keys, by state.
     pub(in crate::queue) fn counts(&self) -> QueueCounts {
         QueueCounts {
             lanes: self.lanes,
@@ -43,7 +43,7 @@ impl QueueState {
         Some(&self.entries.get(id)?.key)
     }
 
-    /// What the key of an entry waits for.
+    /// The key of an entry with its state, for the status page.
     pub(in crate::queue) fn view(&self, id: EntryId, now: Instant) -> Option<KeyView> {
         let entry = self.entries.get(id)?;
         let waiting = self.waiting_of(id, entry, now);

@@ -1,4 +1,4 @@
-//! What `#[kooper::test]` does around the body of a test.
+//! Runs the body of a test with `#[kooper::test]`.
 
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::process::{ExitCode, Termination};

@@ -1,9 +1,9 @@
-//! How a test names an object.
+//! Names of objects in tests.
 
 use crate::object::key::ObjectKey;
 use crate::object::kind::Kind;
 
-/// What names an object of a [`Cluster`](super::Cluster): a name in the test's
+/// Identifies an object of a [`Cluster`](super::Cluster): a name in the test's
 /// namespace, an [`ObjectKey`], or an earlier state of the object.
 pub trait Named {
     /// The key of the object.

@@ -15,7 +15,7 @@ use tokio::sync::OnceCell;
 
 use crate::error::Result;
 
-/// What is written into a folder of this machine, and run there.
+/// Scripts that are written to a temporary folder and run there.
 const SCRIPTS: [(&str, &str); 4] = [
     ("instance.bash", include_str!("real/instance.bash")),
     ("start", include_str!("real/start")),
@@ -23,14 +23,14 @@ const SCRIPTS: [(&str, &str); 4] = [
     ("watchdog", include_str!("real/watchdog")),
 ];
 
-/// What the names of the tests' namespaces begin with; a number follows.
+/// Prefix of the names of the tests' namespaces; a number follows.
 const TEST: &str = "test-";
 
 /// The real server that all tests of this process share.
 #[derive(Debug)]
 pub(super) struct RealServer {
     config: Config,
-    /// Whether kube-controller-manager runs beside it.
+    /// `true` if kube-controller-manager runs beside the API server.
     has_controllers: bool,
 }
 
@@ -65,7 +65,7 @@ impl RealServer {
         Ok(Self { config, has_controllers: assets.join("kube-controller-manager").is_file() })
     }
 
-    /// Whether kube-controller-manager runs beside it.
+    /// Returns whether kube-controller-manager runs beside the API server.
     pub(super) fn has_controllers(&self) -> bool {
         self.has_controllers
     }
@@ -88,7 +88,7 @@ impl RealServer {
         Ok(name)
     }
 
-    /// Whether a namespace is that of a test.
+    /// Returns whether this is the name of a test's namespace.
     pub(super) fn is_of_tests(name: &str) -> bool {
         name.strip_prefix(TEST).is_some_and(|number| number.parse::<u32>().is_ok())
     }

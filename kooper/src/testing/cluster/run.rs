@@ -16,7 +16,7 @@ use crate::error::Result;
 use crate::leader;
 use crate::metrics::health::Health;
 
-/// How long controllers may take to become ready.
+/// Maximum time until controllers are ready.
 const START: Duration = Duration::from_secs(30);
 
 /// Controllers that run on a [`Cluster`]. Dropping it stops them without waiting.

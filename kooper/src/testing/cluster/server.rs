@@ -22,11 +22,11 @@ pub(super) struct Server {
     namespace: String,
     client: Client,
     witness: Client,
-    /// What lets pods run, and workloads have pods.
+    /// Simulates the scheduler, the kubelet and, if needed, the controllers of workloads.
     simulation: Simulation,
-    /// What collects garbage and lets namespaces end, where the server or another program does not.
+    /// Collects garbage and finalizes namespaces, on a real server without kube-controller-manager.
     _collection: Option<Simulation>,
-    /// Whether a test that cannot run on it is skipped.
+    /// `true` if a test that the real server cannot run is skipped instead of failed.
     skips: bool,
 }
 
@@ -41,7 +41,7 @@ enum Backend {
 pub(super) struct Skipped(pub(super) &'static str);
 
 impl Server {
-    /// Whether the environment asks for the real server.
+    /// Returns whether the environment selects the real server.
     pub(super) fn is_real() -> bool {
         std::env::var(SELECTED).as_deref() == Ok("real")
     }
@@ -127,7 +127,7 @@ impl Server {
         }
     }
 
-    /// Whether other tests use it at the same time.
+    /// Returns whether other tests use the server at the same time.
     pub(super) fn is_shared(&self) -> bool {
         matches!(self.backend, Backend::Real(_))
     }
@@ -174,7 +174,8 @@ impl Server {
         }
     }
 
-    /// What helps to understand a failure: the last requests, the seed and the faults.
+    /// Returns the last requests, the seed and the injected faults, for the output of a failed
+    /// test.
     pub(super) fn report(&self) -> String {
         let Backend::Embedded(server) = &self.backend else { return String::new() };
         let faults = server.faults();

@@ -10,17 +10,19 @@ use super::Cluster;
 /// The time between two looks at the cluster.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// How long nothing has changed when a cluster is at rest: longer than the default resync interval.
+/// Time without changes after which a cluster counts as at rest: longer than the default resync
+/// interval.
 const QUIET: Duration = Duration::from_secs(200);
 
-/// How long a cluster may take to come to rest.
+/// Maximum time until a cluster is at rest.
 const LIMIT: Duration = Duration::from_secs(12 * 3600);
 
 /// Objects that changed until the end.
 #[derive(Debug)]
 pub(in crate::testing) struct Restless(pub(in crate::testing) Vec<String>);
 
-/// Whether an object is a Lease or an Event, which change while a cluster is at rest.
+/// Returns whether the objects of a resource are Leases or Events, which change even while a
+/// cluster is at rest.
 pub(in crate::testing) fn is_noise(group: &str, resource: &str) -> bool {
     matches!((group, resource), ("coordination.k8s.io", "leases") | ("" | "events.k8s.io", "events"))
 }
@@ -96,7 +98,7 @@ impl Cluster {
     }
 }
 
-/// What a change changes: a write the digest, a deletion the number.
+/// A summary of the cluster's state. A write changes the digest, and a deletion changes the number.
 #[derive(Clone, Copy)]
 pub(in crate::testing) struct State {
     number: usize,
@@ -112,7 +114,7 @@ impl State {
         Self { number: versions(objects).count(), digest: newest, newest }
     }
 
-    /// What counts of an object has this digest, if anything counts.
+    /// Summarizes objects by a digest of each. Objects without a digest are ignored.
     pub(in crate::testing) fn digested(
         objects: &[StoredObject],
         digest: impl Fn(&StoredObject) -> Option<u64>,

@@ -36,7 +36,7 @@ impl Cluster {
             loop {
                 let found = self.look::<T>(&key).await;
                 let wrong = match found.clone() {
-                    // What does not fit the type may be changed yet.
+                    // An object that does not decode may still be corrected.
                     Ok(Some(object)) => match decode::<T>(object) {
                         Ok(object) if holds(&object) => return object,
                         Ok(_) => None,
@@ -88,7 +88,7 @@ impl Cluster {
         api.get_opt(key.name()).await.map_err(|error| chain(&error))
     }
 
-    /// What there is instead of what was waited for.
+    /// Describes the current state, for the message of a failed wait.
     async fn state<T: Kind>(
         &self,
         key: &ObjectKey,

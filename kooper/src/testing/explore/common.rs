@@ -1,4 +1,4 @@
-//! What the end states of histories without faults have in common.
+//! The end state that histories without faults have in common.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -13,7 +13,7 @@ use super::text::agreed;
 /// The fields that say which object it is, and not what is in it.
 const IDENTITY: [&str; 5] = ["apiVersion", "kind", "metadata", "type", "immutable"];
 
-/// What the end states of histories without faults have in common.
+/// The common parts of the end states of histories without faults.
 pub(super) struct Common {
     drawn: Drawn,
     /// The objects of each name, which may be several where it was generated.
@@ -22,13 +22,13 @@ pub(super) struct Common {
 
 /// The objects of one name.
 struct Named {
-    /// How many there are, if there are always as many.
+    /// The number of objects, if it is the same in all histories.
     number: Option<usize>,
-    /// What each of them may be, in order; or all of them, if their number is not known.
+    /// The expected objects in order. If their number varies, a single item for all of them.
     each: Vec<Expected>,
 }
 
-/// What is compared only in part.
+/// A field that is compared only in part, or a number of objects that is not compared.
 pub(super) struct Blind {
     /// Such as `Secret default/a`.
     pub(super) object: String,
@@ -96,12 +96,13 @@ impl Common {
         found
     }
 
-    /// Whether the names of such objects are drawn by chance.
+    /// Returns whether the names of these objects are random.
     pub(super) fn is_drawn(&self, difference: &Difference) -> bool {
         self.drawn.has(&difference.object)
     }
 
-    /// What is not compared whole.
+    /// Returns the fields that are compared only in part, and the numbers of objects that are not
+    /// compared.
     pub(super) fn blind(&self) -> Vec<Blind> {
         let mut all = Vec::new();
         for (name, named) in &self.objects {

@@ -12,7 +12,7 @@ pub(super) struct Difference {
     pub(super) kind: Divergence,
 }
 
-/// How an object differs.
+/// The kind of a difference between an object and the expected one.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Divergence {
     /// There are fewer objects of this name: the numbers expected and found.

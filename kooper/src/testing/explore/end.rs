@@ -10,7 +10,7 @@ use super::normal::{Placeholders, Span};
 use crate::clock;
 use crate::testing::cluster::is_noise;
 
-/// What is compared of an object of the server's own.
+/// Field that replaces the content of an object that has not changed since the server was started.
 const UNCHANGED: &str = "unchanged since the start";
 
 /// The least length of a name drawn by chance that is replaced where other objects have it.
@@ -91,7 +91,7 @@ impl Drawn {
         self.0.is_empty()
     }
 
-    /// Whether the objects of this name have others in each history.
+    /// Returns whether this is a random name, which other histories do not have.
     pub(super) fn has(&self, name: &str) -> bool {
         self.0.get(kind_of(name)).is_some_and(|kept| !kept.contains(name))
     }
@@ -118,12 +118,14 @@ fn name(object: &Value, placeholders: &Placeholders) -> String {
     }
 }
 
-/// Whether an object has the address of the server, whose port is another one in each history.
+/// Returns whether the object contains the address of the server, whose port differs between
+/// histories.
 fn is_server(object: &StoredObject) -> bool {
     matches!(object.resource(), "endpoints" | "endpointslices") && object.key() == "default/kubernetes"
 }
 
-/// Whether an object is kept for a roll-back: a template that is not used any more, or a copy of one.
+/// Returns whether the object is kept for a rollback: a ReplicaSet that its Deployment no longer
+/// uses, or a ControllerRevision.
 fn is_history(object: &Value) -> bool {
     let owners = object["metadata"]["ownerReferences"].as_array().into_iter().flatten();
     let is_owned_by = |kinds: &[&str]| owners.clone().any(|owner| kinds.iter().any(|kind| owner["kind"] == *kind));

@@ -1,4 +1,4 @@
-//! What a value may be: what it has in common in several histories without faults.
+//! Expected values, learned from several histories without faults.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use super::difference::{Divergence, Shown, compare};
 use super::normal::embedded;
 use super::text::{Text, agreed, common_counts, counted, number, occurs};
 
-/// What a value may be.
+/// The values that a field may have.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Expected {
     /// This one.
@@ -44,7 +44,7 @@ pub(super) enum Others {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Partly {
     pub(super) path: String,
-    /// What is compared of it, if anything is.
+    /// Description of the compared part; `None` if nothing is compared.
     pub(super) compared: Option<String>,
 }
 
@@ -162,7 +162,7 @@ impl Expected {
         }
     }
 
-    /// Whether anything of it is compared.
+    /// Returns whether at least a part of the value is compared.
     pub(super) fn is_compared(&self) -> bool {
         match self {
             Self::Same(_) | Self::Unordered(_) => true,

@@ -1,4 +1,4 @@
-//! What `#[kooper::explore]` does around a scenario.
+//! Runs a scenario with `#[kooper::explore]` as a test.
 
 use std::future::Future;
 use std::process::ExitCode;

@@ -26,31 +26,33 @@ use crate::object::key::ObjectKey;
 use crate::testing::Cluster;
 use crate::testing::cluster::{CONTROLLERS, Restless, State};
 
-/// How long the waits of a scenario take before they fail.
+/// Timeout of the waits in a scenario.
 const TIMEOUT: Duration = Duration::from_secs(3600);
 
-/// How long events are late, or missed: longer than a call waits for its own writes.
+/// Duration for which watch events are delayed or missed. It is longer than a call waits for its
+/// own writes.
 const GAP: Duration = Duration::from_secs(30);
 
-/// How long a storm lasts after the scenario.
+/// Duration of a storm after the end of the scenario.
 const STORM: Duration = Duration::from_secs(60);
 
-/// How long a storm lasts at most: a scenario may wait for what cannot succeed in it.
+/// Time after which a storm ends even if the scenario has not ended. The scenario may wait for
+/// something that cannot succeed during the storm.
 const LONGEST_STORM: Duration = Duration::from_secs(900);
 
-/// How many calls for each object change nothing in the desired state.
+/// Number of calls for each object that must change nothing in the desired state.
 const QUIET_CALLS: usize = 50;
 
 /// The time between two of them.
 const QUIET: Duration = Duration::from_secs(10);
 
-/// How many requests are shown with a problem.
+/// Maximum number of requests that are shown with a problem.
 const SHOWN: usize = 30;
 
-/// What the user does in every history.
+/// The scenario of the test, which every history runs.
 pub(super) type Scenario<'a> = &'a dyn Fn(Cluster) -> LocalBoxFuture<'a, Result<(), String>>;
 
-/// What all histories of an exploration have in common.
+/// The configuration that all histories of an exploration share.
 pub(super) struct Setting<'a> {
     pub(super) make: Make,
     pub(super) settings: GivenSettings,
@@ -148,7 +150,7 @@ impl History<'_, '_> {
         std::future::pending::<()>().await;
     }
 
-    /// What the user does.
+    /// Runs the scenario, and then the steps of this history.
     async fn scenario(&self, process: &Process) -> Result<(), Problem> {
         let scenario = async {
             (self.setting.scenario)(self.cluster.clone()).await?;
@@ -171,7 +173,8 @@ impl History<'_, '_> {
         result.unwrap_or_else(|panic| Err(panic_text(&*panic))).map_err(Problem::Failed)
     }
 
-    /// What counts as a change.
+    /// Returns a function that summarizes the state of the cluster without ignored fields and
+    /// kinds.
     fn state(&self) -> impl Fn(&[StoredObject]) -> State + use<'_> {
         let (ignored, hasher) = (self.setting.ignored, RandomState::new());
         move |objects| {
@@ -204,7 +207,7 @@ impl History<'_, '_> {
         outcome.primaries = primaries(process, &keys, &outcome.events);
         let ignored = self.setting.ignored;
         let content_of = |object: &StoredObject| content(object.json(), ignored).map(|content| content.to_string());
-        // What the ignored fields leave of each object.
+        // The content of each object without the ignored fields, by uid.
         let contents: HashMap<_, _> = match ignored {
             [] => HashMap::new(),
             _ => objects.iter().map(|object| (Some(object.uid().to_owned()), content_of(object))).collect(),
@@ -250,7 +253,8 @@ impl History<'_, '_> {
     }
 }
 
-/// How many objects the controllers handle, of these and of those that were created and are gone.
+/// Returns the number of objects that the controllers handle: those that exist or, if there are
+/// more, those that were added.
 fn primaries(process: &Process, objects: &[(String, String, ObjectKey)], events: &[(String, u64)]) -> u64 {
     let there = objects.iter().filter(|(group, resource, _)| process.handles(group, resource)).count();
     let added = events.iter().filter_map(|(of, _)| of.strip_prefix("ADDED ")?.split(' ').next());

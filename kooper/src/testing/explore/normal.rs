@@ -9,7 +9,7 @@ use k8s_openapi::jiff::Timestamp;
 use k8s_openapi::jiff::tz::TimeZone;
 use serde_json::{Map, Value};
 
-/// What the server assigns, and what only counts writes.
+/// Metadata fields that the server assigns, or that count writes.
 const ASSIGNED: [&str; 5] = ["uid", "resourceVersion", "creationTimestamp", "managedFields", "generation"];
 
 /// The annotations and labels that count the changes of a Deployment or a DaemonSet begin so.
@@ -28,7 +28,7 @@ const ADDRESS: &str = "(an address)";
 const UID_LENGTH: usize = 36;
 const SHORT_UID: usize = 8;
 
-/// What stands for texts that are known to be others in each history.
+/// Placeholders for texts that differ between histories.
 pub(super) struct Placeholders {
     /// Each text with its placeholder, by the first word.
     known: HashMap<String, Vec<(String, String)>>,
@@ -63,7 +63,7 @@ impl Placeholders {
             }
             all.add_addresses(object);
         }
-        // What they begin with may have a hash.
+        // The prefix of a generated name may contain a hash.
         for (name, prefix) in objects.iter().filter_map(generated) {
             let placeholder = format!("{}…", all.text(prefix));
             all.add(name, placeholder);
@@ -168,7 +168,8 @@ impl Placeholders {
         replaced
     }
 
-    /// What begins with the word at this place and is another one in each history: its end, and what stands for it.
+    /// Finds a text that begins at this word and differs between histories. Returns its end and its
+    /// placeholder.
     fn at(&self, text: &str, at: usize) -> Option<(usize, &str)> {
         let (rest, word) = (&text[at..], &text[at..word_end(text, at)]);
         if word.starts_with(|c: char| c.is_ascii_digit())
@@ -188,7 +189,7 @@ impl Placeholders {
         is_uid.then_some((at + UID_LENGTH, UID))
     }
 
-    /// Whether the history was on this day, such as `20260102`.
+    /// Returns whether the history ran on this day, such as `20260102`.
     fn is_day(&self, day: &str) -> bool {
         (&*self.days.0..=&*self.days.1).contains(&day)
     }
@@ -234,7 +235,8 @@ impl Placeholders {
 }
 
 impl Span {
-    /// Whether a number is a time of the history, in minutes, seconds or fractions of them since 1970.
+    /// Returns whether the digits are a time during the history: a Unix time in minutes, or in
+    /// seconds, milliseconds, microseconds or nanoseconds.
     fn has(self, digits: &str) -> bool {
         let Ok(number) = digits.parse::<i64>() else { return false };
         let seconds = match digits.len() {

@@ -1,15 +1,15 @@
-//! What came of a history.
+//! The outcome of a history.
 
 use super::end::End;
 use super::problem::Problem;
 use super::tape::Written;
 
-/// What came of a history.
+/// The outcome of a history, which is compared with that of histories without faults.
 #[derive(Default)]
 pub(super) struct Outcome {
-    /// What went wrong that no comparison is needed for.
+    /// A problem that is found without a comparison.
     pub(super) problem: Option<Problem>,
-    /// What a call in the desired state has written.
+    /// A problem with the calls in the desired state, such as a write that still changes an object.
     pub(super) unrest: Option<Problem>,
     /// The first call that failed in the desired state.
     pub(super) failing: Option<usize>,
@@ -21,7 +21,7 @@ pub(super) struct Outcome {
     pub(super) calls: u64,
     /// The number of objects that the controllers handle, at the end or since the scenario began.
     pub(super) primaries: u64,
-    /// Whether what was to go wrong went wrong.
+    /// `false` if the planned fault did not occur.
     pub(super) met: bool,
     /// The last requests.
     pub(super) requests: Vec<String>,

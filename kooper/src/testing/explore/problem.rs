@@ -1,10 +1,10 @@
-//! What is wrong with a history.
+//! Problems with histories, and the oracles that find them.
 
 use std::fmt;
 
 use super::difference::{Difference, Divergence};
 
-/// What is wrong with a history.
+/// A problem with a history.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Problem {
     /// The scenario, or the start of the controllers, failed.

@@ -19,10 +19,10 @@ use crate::metrics::{Counter, MetricsError, MetricsRecorder, ReadGauge};
 use crate::object::key::ObjectKey;
 use crate::testing::Cluster;
 
-/// How long a process that was killed is down.
+/// Time between the kill of a process and its restart.
 const DOWN: Duration = Duration::from_secs(1);
 
-/// How long the controllers may take until they are ready, over all their starts.
+/// Maximum time until the controllers are ready, all restarts included.
 const START: Duration = Duration::from_secs(3600);
 
 /// Makes the controllers of a new process.
@@ -34,7 +34,7 @@ pub(super) struct Process {
     running: JoinHandle<()>,
 }
 
-/// What all lives of the process share.
+/// The state that survives restarts of the process.
 struct Shared {
     cluster: Cluster,
     make: Make,
@@ -47,7 +47,8 @@ struct Shared {
 struct State {
     /// That of the current life.
     health: Option<Health>,
-    /// What wakes the controllers: for each its group, its resource and its keys.
+    /// Senders that queue keys at the controllers, each with the group and the resource of its
+    /// kind.
     wakers: Vec<(String, String, UnboundedSender<ObjectKey>)>,
     /// Why there is no further life.
     ended: Option<String>,
@@ -103,7 +104,7 @@ impl Process {
         }
     }
 
-    /// Whether the controllers handle the objects of a resource.
+    /// Returns whether a controller handles the objects of a resource.
     pub(super) fn handles(&self, group: &str, resource: &str) -> bool {
         self.shared.lock().wakers.iter().any(|(of, name, _)| of == group && name == resource)
     }

@@ -1,4 +1,4 @@
-//! What histories without faults have in common: what the others are compared with.
+//! The reference that histories are compared with, learned from histories without faults.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,10 +10,11 @@ use super::problem::Problem;
 use super::tape::Written;
 use super::trial::Trial;
 
-/// How many calls more than without faults it may take for each object until the end state is reached.
+/// Maximum number of additional calls for each object until the end state is reached, compared with
+/// a history without faults.
 const MORE: u64 = 10;
 
-/// What histories without faults have in common.
+/// The common properties of histories without faults.
 pub(super) struct Reference {
     outcomes: Vec<Outcome>,
     common: Common,
@@ -50,7 +51,7 @@ impl Reference {
         self.outcomes.len()
     }
 
-    /// What is wrong with a history, if anything is.
+    /// Returns the problem with a history, if any.
     pub(super) fn judge(&self, trial: &Trial, outcome: &Outcome) -> Option<Problem> {
         if let Some(problem) = &outcome.problem {
             return Some(problem.clone());
@@ -67,7 +68,7 @@ impl Reference {
             Trial::Sequence(_) => None,
             // Calls are retried for as long as a cache is stale.
             Trial::Event { .. } => self.miscounted(outcome),
-            // What was stored although its answer was lost is not on tape.
+            // Writes cannot be counted: if their response is lost, the tape has no status.
             Trial::Storm { .. } => self.late(outcome),
             Trial::Undisturbed | Trial::Write { .. } | Trial::Prefix { .. } => {
                 self.miscounted(outcome).or_else(|| self.late(outcome))
@@ -81,7 +82,8 @@ impl Reference {
         other.or_else(number).or_else(|| outcome.unrest.clone()).or_else(fails)
     }
 
-    /// What is not compared whole, as it differs between the histories.
+    /// Returns everything that differs between the histories and is compared only in part, if the
+    /// test does not ignore it.
     pub(super) fn blind(&self) -> Vec<Blind> {
         let path = |blind: &Blind| blind.field.as_ref().map(|field| field.path.clone());
         let mut all = self.common.blind();
@@ -100,13 +102,14 @@ impl Reference {
         })
     }
 
-    /// Whether it took many calls until the end state was reached.
+    /// Returns a problem if it took too many calls to reach the end state.
     fn late(&self, outcome: &Outcome) -> Option<Problem> {
         let (calls, expected) = (outcome.calls, self.outcome().calls);
         (calls > expected + MORE * self.outcome().primaries.max(1)).then_some(Problem::Slow { calls, expected })
     }
 
-    /// Whether the test does not ignore an object, or a field of it.
+    /// Returns whether the test compares an object, or the field at this path: neither its kind nor
+    /// the field is ignored.
     fn matters(&self, object: &str, path: Option<&str>) -> bool {
         let begins = |ignored: &String| {
             let rest = path.and_then(|path| path.strip_prefix(ignored.as_str()));
@@ -126,7 +129,7 @@ impl Reference {
     }
 }
 
-/// How many objects of each resource were created and deleted.
+/// Numbers of objects, by their resource and by `created` or `deleted`.
 type Counts = BTreeMap<(String, &'static str), usize>;
 
 fn counts(written: &[Written], ignored: &[String]) -> Counts {

@@ -1,10 +1,11 @@
-//! What a scenario returns.
+//! The return types of scenarios.
 
 use crate::error::{BoxError, chain};
 
-/// What a scenario of an [`Exploration`](super::Exploration) returns: `()` or a `Result<(), E>`.
+/// The return type of an [`Exploration`](super::Exploration)'s scenario: `()` or a
+/// `Result<(), E>`.
 pub trait ScenarioResult {
-    /// Whether the scenario passed, or why it failed.
+    /// Returns the error of a failed scenario, with its sources, as text.
     #[doc(hidden)]
     fn checked(self) -> Result<(), String>;
 }

@@ -21,17 +21,17 @@ use crate::object::key::ObjectKey;
 use crate::testing::cluster::{KILLED, is_noise, mortal};
 use crate::testing::{Cluster, Sent};
 
-/// How many writes a step of a history may have: more are a loop that never ends.
+/// Maximum number of writes in one step of a history. More of them are an endless loop.
 const MOST: usize = 5000;
 
-/// How many calls it may have.
+/// Maximum number of calls in one step of a history.
 const MOST_CALLS: u64 = 50_000;
 
 /// The writes and calls of all processes of one history.
 pub(super) struct Tape {
-    /// What goes wrong.
+    /// The trial of the history, which defines the faults to inject.
     planned: Trial,
-    /// What the test ignores.
+    /// Paths and kinds that the test ignores.
     ignored: Vec<String>,
     calls: AtomicU64,
     failures: AtomicU64,
@@ -42,7 +42,7 @@ pub(super) struct Tape {
 #[derive(Default)]
 struct State {
     written: Vec<Written>,
-    /// How often each write was begun.
+    /// Number of writes by address, such as `apply secrets default/a`, failed ones included.
     counts: HashMap<String, u64>,
     met: bool,
     /// The calls before the last thing that went wrong.
@@ -64,31 +64,33 @@ pub(super) struct Written {
     pub(super) of_subresource: bool,
     /// The code of the answer; `None` if it was not sent.
     pub(super) status: Option<u16>,
-    /// Whether all owners of the created object were deleted before: it is collected as garbage.
+    /// `true` if all owners of the created object were deleted before. It is garbage-collected.
     pub(super) is_garbage: bool,
     /// The kind of the object, if it is known.
     pub(super) kind: Option<String>,
-    /// Whether it was a deletion of a list without objects.
+    /// `true` for a deletion of a list without objects.
     pub(super) is_empty: bool,
     /// The object in the answer: its uid and version.
     pub(super) uid: Option<String>,
     pub(super) version: Option<u64>,
-    /// What ignored fields leave of it, where a test ignores something.
+    /// The object without the ignored fields, as JSON; `None` if the test ignores nothing, or the
+    /// kind of the object.
     pub(super) content: Option<String>,
 }
 
 impl Written {
-    /// Whether it created an object that stays: a cache that is stale may have an owner that was deleted.
+    /// Returns whether the write created an object that stays. With a stale cache, an object may be
+    /// created for a deleted owner; it is garbage-collected.
     pub(super) fn creates(&self) -> bool {
         self.status == Some(201) && !self.of_subresource && !self.is_garbage
     }
 
-    /// Whether it was accepted.
+    /// Returns whether the server accepted the write. `false` if there was no response.
     pub(super) fn succeeded(&self) -> bool {
         self.status.is_some_and(|status| status < 300)
     }
 
-    /// Whether it was refused.
+    /// Returns whether the server rejected the write. `false` if there was no response.
     pub(super) fn is_refused(&self) -> bool {
         self.status.is_some_and(|status| status >= 400)
     }
@@ -119,7 +121,6 @@ impl Tape {
         self.failures.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many calls failed.
     pub(super) fn failures(&self) -> u64 {
         self.failures.load(Ordering::Relaxed)
     }
@@ -129,7 +130,6 @@ impl Tape {
         self.panics.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many calls panicked.
     pub(super) fn panics(&self) -> u64 {
         self.panics.load(Ordering::Relaxed)
     }
@@ -139,12 +139,12 @@ impl Tape {
         self.calls.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many calls there were.
+    /// Returns the number of handler calls so far, in all steps.
     pub(super) fn calls(&self) -> u64 {
         self.calls.load(Ordering::Relaxed)
     }
 
-    /// How many of them there were when the last write went wrong.
+    /// Returns the number of calls before the last injected fault.
     pub(super) fn calm(&self) -> u64 {
         self.lock().calm
     }
@@ -159,18 +159,18 @@ impl Tape {
         self.lock().written.len()
     }
 
-    /// Whether there are more writes than in any step that ends.
+    /// Returns whether the current step has reached the maximum number of writes.
     pub(super) fn has_endless_writes(&self) -> bool {
         let state = self.lock();
         state.written.len() - state.before.0 >= MOST
     }
 
-    /// Whether there are more calls than in any step that ends.
+    /// Returns whether the current step has reached the maximum number of calls.
     pub(super) fn has_endless_calls(&self) -> bool {
         self.calls() - self.lock().before.1 >= MOST_CALLS
     }
 
-    /// Whether what was planned happened.
+    /// Returns whether the planned fault was injected.
     pub(super) fn met(&self) -> bool {
         self.lock().met
     }
@@ -229,8 +229,9 @@ impl Tape {
     }
 }
 
-/// What a write is counted by, and the kind of its object if it exists. A name that was generated is another one in each
-/// history: its objects are counted together, by what their names begin with.
+/// Returns the address by which a write is counted, such as `apply secrets default/a`, and the kind
+/// of its object if the object exists. Generated names differ between histories, so they are
+/// replaced by their prefix.
 fn address(sent: &Sent, cluster: &Cluster) -> (String, Option<String>) {
     let key = sent.key.to_string();
     let object = cluster.object(&sent.group, &sent.resource, &key);
@@ -245,7 +246,7 @@ fn address(sent: &Sent, cluster: &Cluster) -> (String, Option<String>) {
     (what, object["kind"].as_str().map(str::to_owned))
 }
 
-/// Whether an object has owners, and none of them exists any more.
+/// Returns whether the object has owners and none of them exists.
 fn is_garbage(object: &Value, cluster: &Cluster) -> bool {
     let owners = object["metadata"]["ownerReferences"].as_array();
     let uids: Vec<_> = owners.into_iter().flatten().filter_map(|owner| owner["uid"].as_str()).collect();
@@ -293,7 +294,8 @@ async fn write(
     if mishap == Some(Mishap::Rejected) {
         return rejected();
     }
-    // What was sent is stored and on tape, also if its process ends before it has the response.
+    // In a separate task, so that the write is completed and recorded even if the process is killed
+    // before it has the response.
     let served = tokio::spawn(async move {
         let (parts, body) = server.oneshot(request).await?.into_parts();
         let body = body.collect().await?.to_bytes();
@@ -313,7 +315,7 @@ async fn write(
         }
         Some(Mishap::KilledAfter) => {
             let served = served.await?;
-            // What the process does until it next waits, it has done.
+            // The process still runs until its next `.await`.
             dead.cancel();
             served
         }
@@ -321,7 +323,8 @@ async fn write(
     }
 }
 
-/// Whether a request may change an object that counts.
+/// Returns whether a request may change an object. Access and token reviews, dry runs, Leases and
+/// Events are excluded.
 fn is_write(sent: &Sent, query: &str) -> bool {
     let asks_only = matches!(sent.group.as_str(), "authorization.k8s.io" | "authentication.k8s.io");
     !asks_only && sent.verb != "other" && !is_noise(&sent.group, &sent.resource) && !query.contains("dryRun=")

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Shorter texts have lengths by chance, as numbers do.
 const LONG: usize = 8;
 
-/// What the texts of several histories have in common.
+/// The common properties of the texts of several histories.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Text {
     /// The least and the largest number of characters, unless they are short.
@@ -14,9 +14,10 @@ pub(super) struct Text {
     lines: Option<usize>,
     /// The words that all of them have.
     words: BTreeSet<String>,
-    /// How often each line occurs, of which only the common words are left.
+    /// Number of occurrences of each line, with `…` for all words that are not common; `None` if
+    /// the texts still differ.
     shapes: Option<BTreeMap<String, usize>>,
-    /// How often each line occurs that all of them have.
+    /// Number of occurrences of each line that all texts have equally often.
     common: BTreeMap<String, usize>,
 }
 
@@ -37,7 +38,7 @@ impl Text {
         }
     }
 
-    /// How another text differs, such as `has 2 lines instead of 1`.
+    /// Describes the difference of another text, such as `has 2 lines instead of 1`.
     pub(super) fn difference(&self, found: &str) -> Option<String> {
         let lines = found.lines().count();
         let expected = self.lines.filter(|expected| *expected != lines);
@@ -69,7 +70,7 @@ impl Text {
             })
     }
 
-    /// What is compared of it, if anything is.
+    /// Describes the properties that are compared; `None` if there are none.
     pub(super) fn compared(&self) -> Option<String> {
         let has_words = self.shapes.is_some() && !self.words.is_empty();
         let parts = [
@@ -85,20 +86,20 @@ impl Text {
     }
 }
 
-/// What all of them are, if they are the same.
+/// Returns the value that all items have, if they are equal.
 pub(super) fn agreed<T: PartialEq>(mut all: impl Iterator<Item = T>) -> Option<T> {
     let first = all.next()?;
     all.all(|other| other == first).then_some(first)
 }
 
-/// What occurs in all of them, each time as often.
+/// Returns the items that all maps contain with the same count.
 pub(super) fn common_counts(all: &[BTreeMap<String, usize>]) -> BTreeMap<String, usize> {
     let Some((first, others)) = all.split_first() else { return BTreeMap::new() };
     let is_common = |(item, number): &(&String, &usize)| others.iter().all(|other| other.get(*item) == Some(*number));
     first.iter().filter(is_common).map(|(item, number)| (item.clone(), *number)).collect()
 }
 
-/// How often each item occurs.
+/// Returns the number of occurrences of each item.
 pub(super) fn counted(items: impl Iterator<Item = String>) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     items.for_each(|item| *counts.entry(item).or_default() += 1);
@@ -129,7 +130,7 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty())
 }
 
-/// How often each line occurs, with `…` for all words but these.
+/// Returns the number of occurrences of each line, with `…` for all words but these.
 fn shapes(text: &str, words: &BTreeSet<String>) -> BTreeMap<String, usize> {
     let shape = |line: &str| {
         let mut shape = String::new();

@@ -1,10 +1,10 @@
-//! What goes wrong in one history of an exploration.
+//! The fault, or the sequence of desired states, of one history of an exploration.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What goes wrong in one history, and where.
+/// The fault of one history and its position, or its sequence of desired states.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Trial {
@@ -26,7 +26,7 @@ pub(super) enum Trial {
     Sequence(Sequence),
 }
 
-/// What happens to a write.
+/// A fault that affects a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Mishap {
@@ -46,13 +46,13 @@ impl Mishap {
     pub(super) const ALL: [Self; 5] =
         [Self::KilledBefore, Self::KilledUnanswered, Self::KilledAfter, Self::Rejected, Self::Unanswered];
 
-    /// Whether the process lives on, and retries what failed.
+    /// Returns whether the process survives and the failed call is retried.
     pub(super) fn is_retried(self) -> bool {
         matches!(self, Self::Rejected | Self::Unanswered)
     }
 }
 
-/// What happens to a watch event.
+/// A fault that begins at a watch event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Gap {
@@ -94,7 +94,6 @@ impl Sequence {
         }
     }
 
-    /// What is done, in order.
     pub(super) fn steps(self) -> Vec<Step> {
         use Step::{Apply, Delete, Settle};
         match self {
@@ -118,7 +117,7 @@ impl Sequence {
     }
 }
 
-/// What is done to the object that has several states.
+/// A step after the scenario. The numbers are those of the desired states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Apply(usize),

@@ -17,8 +17,8 @@ use crate::watch::blocking::off_the_runtime;
 use crate::watch::retriever::RetrieveError;
 use crate::watch::store::Change;
 
-/// How many changes may wait for a function. Beyond them the watch waits, too, and with it
-/// the other controllers that share it.
+/// The maximum number of changes that may wait for a function. At this limit the watch
+/// waits too, and so do the other controllers that share it.
 const MOST: usize = 4096;
 
 /// The old and the new state of an object.
@@ -45,7 +45,7 @@ impl Feed {
         (feed, task)
     }
 
-    /// Whether it takes the changes of this watch.
+    /// Returns `true` if the feed passes the changes of this watch.
     pub(crate) fn is_of(&self, watched: &Arc<Watched>) -> bool {
         Arc::ptr_eq(&self.watched, watched)
     }

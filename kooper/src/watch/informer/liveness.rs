@@ -20,8 +20,9 @@ use crate::backoff::fraction;
 use crate::object::older;
 use crate::watch::retriever::{ErasedRetriever, Event, ListRequest, RetrieveError, WatchRequest};
 
-/// How long a second watch of an API server is observed, as a part of the longest
-/// silence: more than a minute, so that a bookmark would have been received.
+/// The time for which a second watch of an API server is observed, as a fraction of
+/// the longest silence. It is more than a minute, which is enough to receive a
+/// bookmark.
 const OBSERVED: f64 = 0.36;
 
 /// The number of second watches in a row that must be quiet, unless the source is
@@ -80,7 +81,7 @@ impl Liveness {
         self.limit = self.limit.max(Instant::now().checked_add(self.longest / 2));
     }
 
-    /// Whether the source is considered dead.
+    /// Returns `true` if the source is considered dead.
     pub(super) fn is_over(&self) -> bool {
         self.limit.is_some_and(|limit| limit <= Instant::now())
     }
@@ -111,7 +112,7 @@ pub(super) struct Probe {
     pub(super) retriever: Arc<dyn ErasedRetriever>,
     /// The version up to which all changes are known.
     pub(super) from: String,
-    /// Whether the source is known to send no bookmarks.
+    /// `true` if the source is known to send no bookmarks.
     pub(super) quiet: bool,
 }
 

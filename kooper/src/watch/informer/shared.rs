@@ -20,7 +20,7 @@ use crate::watch::cache_id::CacheId;
 use crate::watch::retriever::{ErasedRetriever, RetrieveError, Scope};
 use crate::watch::store::{Change, Store};
 
-/// How long a watch may take to stop.
+/// Maximum time for a watch to stop.
 const STOP_GRACE: Duration = Duration::from_secs(1);
 
 /// The watches of a process. All users of the same kind, scope and form share
@@ -42,7 +42,7 @@ pub(crate) struct Watched {
     pub(crate) store: Arc<Store>,
     pub(crate) status: Arc<WatchStatus>,
     fan: Arc<Fan>,
-    /// Whether its informer runs.
+    /// `true` if its informer runs.
     started: Mutex<bool>,
 }
 
@@ -52,7 +52,8 @@ impl SharedWatches {
         Self { secret, ..Self::default() }
     }
 
-    /// Whether objects of a kind are secret, to all controllers of the process.
+    /// Returns `true` for Secrets, and for kinds that a controller of the process
+    /// has marked as secret.
     pub(crate) fn is_secret(&self, kind: &KindInfo) -> bool {
         kind.is_secret() || self.secret.iter().any(|secret| secret.is_same(kind))
     }

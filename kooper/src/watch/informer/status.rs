@@ -39,10 +39,10 @@ pub(crate) struct WatchStatus {
     name: Option<String>,
     selected: bool,
     from_server: bool,
-    /// Whether a controller requires the kind. If not, it may be missing.
+    /// `true` if a controller requires the kind. Otherwise the cluster need not serve it.
     required: AtomicBool,
-    /// Whether a controller cannot handle any object without this watch, although
-    /// it is for one namespace. Then the process is not ready without it.
+    /// `true` if a controller cannot handle any object until this watch is synced. Then
+    /// the process is not ready either, even if the watch covers one namespace only.
     synced_required: AtomicBool,
     state: Mutex<WatchState>,
     first: watch::Sender<First>,
@@ -60,9 +60,9 @@ enum First {
 struct WatchState {
     heard: Instant,
     error: Option<String>,
-    /// Whether the cluster does not serve the kind.
+    /// `true` if the cluster does not serve the kind.
     missing: bool,
-    /// Whether the watch is forbidden or the kind is missing.
+    /// `true` if the watch is forbidden or the kind is missing.
     refused: bool,
     /// The error that was logged last.
     logged: Option<String>,
@@ -145,7 +145,7 @@ impl WatchStatus {
         self.first.send_replace(First::Complete);
     }
 
-    /// Whether the source is the API server of the process.
+    /// Returns `true` if the source is the API server of the process.
     pub(super) fn is_from_server(&self) -> bool {
         self.from_server
     }
@@ -223,7 +223,7 @@ impl WatchStatus {
         Some(format!("{self}: {}", state.error.as_deref().unwrap_or("it is not listed yet")))
     }
 
-    /// Whether the cluster does not serve the kind, and need not.
+    /// Returns `true` if the cluster does not serve the kind and no controller requires it.
     pub(crate) fn is_absent(&self) -> bool {
         self.lock().missing && !self.required.load(Ordering::Relaxed)
     }
@@ -260,7 +260,8 @@ impl WatchStatus {
         if matters && !absent { state.heard.elapsed() } else { Duration::ZERO }
     }
 
-    /// Whether the source reports changes at once, or can be asked whether there is one.
+    /// Returns `true` if silence is a problem: the source is the API server, which can
+    /// be probed, and the watch has not stopped.
     fn due(&self, state: &WatchState) -> bool {
         self.from_server && !state.stopped
     }

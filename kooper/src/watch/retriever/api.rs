@@ -40,10 +40,9 @@ pub struct Scope {
     pub labels: Option<String>,
     /// The field selector.
     pub fields: Option<String>,
-    /// Whether to fetch only the metadata, as `PartialObjectMetadata`.
+    /// Fetches only the metadata, as `PartialObjectMetadata`.
     pub metadata_only: bool,
-    /// Whether to fetch JSON, as is good for a packet capture, even where the API
-    /// server offers protobuf.
+    /// Fetches JSON even if the API server offers protobuf, for example for a packet capture.
     pub json_only: bool,
 }
 
@@ -75,7 +74,7 @@ pub struct ApiRetriever<K> {
     client: Client,
     path: String,
     scope: Scope,
-    /// Whether the API server may send protobuf.
+    /// `true` if requests accept protobuf.
     protobuf: bool,
     kind: PhantomData<fn() -> K>,
 }
@@ -114,9 +113,9 @@ k8s_openapi::k8s_if_ge_1_37! {
     const COMPLETE: bool = false;
 }
 
-/// Whether protobuf has all fields of the type. A type of k8s-openapi drops the
-/// fields that it does not have; others, such as a user's own type of a built-in
-/// kind, may keep more of them than the table of protobuf knows.
+/// Returns `true` if protobuf loses no field of the type. A type of k8s-openapi
+/// drops unknown fields in any encoding. Other types, such as a user's own type of a
+/// built-in kind, may have fields that the protobuf table lacks.
 fn is_known<K: Resource<DynamicType = ()>>() -> bool {
     std::any::type_name::<K>().starts_with("k8s_openapi::") && Kind::of(&K::api_version(&()), &K::kind(&())).is_some()
 }
@@ -215,7 +214,7 @@ fn events(
         body: Body,
         events: EventReader,
         ready: VecDeque<Result<Event, RetrieveError>>,
-        /// Whether objects of a list are still to come.
+        /// `true` until all objects of a streaming list have arrived.
         listing: bool,
     }
     impl Reading {
@@ -325,11 +324,11 @@ mod tests {
         let end = frame("BOOKMARK", r#"{"resourceVersion":"2","annotations":{"k8s.io/initial-events-end":"true"}}"#);
         let start = Instant::now();
 
-        // What is there is not waited for.
+        // An event that has already arrived is returned at once.
         server.send(object("a")).unwrap();
         assert!(matches!(events.next().await, Some(Ok(Event::Added(_)))));
         assert_eq!(start.elapsed(), Duration::ZERO);
-        // All that arrives while it waits is read together.
+        // Events that arrive during the delay are read together.
         let arrive = async {
             for frame in [object("b"), object("c"), end] {
                 server.send(frame).unwrap();

@@ -31,7 +31,7 @@ pub(super) struct Lines {
     start: usize,
     /// The first part of a line whose rest has not arrived.
     part: Vec<u8>,
-    /// Whether the part is a line that was returned.
+    /// `true` if `part` is a complete line that was returned.
     returned: bool,
 }
 

@@ -37,7 +37,8 @@ impl Cache {
         self.stores.iter().map(|(_, store)| store)
     }
 
-    /// Whether it contains the objects of a namespace, or of cluster-scoped kinds.
+    /// Returns `true` if the cache contains the objects of a namespace, or with
+    /// `None` those of a cluster-scoped kind.
     pub(crate) fn covers(&self, namespace: Option<&str>) -> bool {
         self.stores.iter().any(|(watched, _)| watched.is_none() || watched.as_deref() == namespace)
     }

@@ -1,4 +1,5 @@
-//! How long two replicas believe to lead at once, ours and client-go's, on a real API server.
+//! Measures how long two replicas believe that they lead at the same time, with ours and with
+//! client-go, on a real API server.
 
 use std::path::PathBuf;
 use std::thread::{self, ScopedJoinHandle};
@@ -31,7 +32,7 @@ struct Subject {
     flags: &'static [&'static str],
 }
 
-/// What happens to the leader.
+/// Fault that affects the leader.
 #[derive(Clone, Copy)]
 enum Fault {
     /// Its connection is cut, and new ones hang.

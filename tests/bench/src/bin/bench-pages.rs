@@ -29,7 +29,7 @@ struct Arguments {
     pages: usize,
 }
 
-/// What the handler does.
+/// Behavior of the handler.
 #[derive(Clone, Copy, PartialEq)]
 enum Mode {
     Hangs,

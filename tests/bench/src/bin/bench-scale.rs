@@ -1,5 +1,5 @@
-//! What does not depend on a server: a million objects from a test source, and a hundred controllers
-//! that own one kind.
+//! Benchmarks that do not depend on a server: a million objects from a test source, and a hundred
+//! controllers that own one kind.
 
 use parking_lot::Mutex;
 use std::convert::Infallible;
@@ -286,7 +286,7 @@ async fn wait(holds: impl Fn() -> bool) {
     }
 }
 
-/// What a step costs, from the end of the one before.
+/// Cost of a step, measured from the end of the previous one.
 struct Step {
     began: Instant,
     before: Process,

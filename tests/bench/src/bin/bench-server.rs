@@ -190,7 +190,7 @@ struct Server {
     pids: Vec<u32>,
 }
 
-/// What one round has measured.
+/// Measurements of one round.
 #[derive(Clone, Copy)]
 struct Round {
     /// Requests, objects or events.

@@ -57,7 +57,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 const SETTLE: Duration = Duration::from_secs(3);
 const PATH: &str = "/api/v1/namespaces/default/configmaps";
 
-/// What the watches have in common.
+/// State shared by the watches.
 #[derive(Default)]
 struct Shared {
     open: AtomicUsize,
@@ -172,7 +172,7 @@ async fn create(client: &Client, watches: usize) -> Result<()> {
         .await
 }
 
-/// How many objects the watches have.
+/// Returns the total number of objects in all watches.
 fn objects(watches: usize) -> usize {
     (watches * OBJECTS).max(FEWEST)
 }

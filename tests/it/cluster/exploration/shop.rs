@@ -83,7 +83,7 @@ pub(crate) fn shops() -> Builder<Shop> {
     Shop::controller("shops").crd()
 }
 
-/// What the user does.
+/// Actions of the user.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Scenario {
     Opens,

@@ -11,7 +11,7 @@ use kooper::testing::Cluster;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-/// How long a scenario may take. The real cluster has delays of seconds.
+/// Maximum duration of a scenario. The real cluster has delays of seconds.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// For how long nothing changes at the end.
@@ -31,7 +31,7 @@ const KINDS: [(&str, &str, &str); 10] = [
     ("policy", "PodDisruptionBudget", "poddisruptionbudgets"),
 ];
 
-/// What no two clusters have in common: addresses, identities, who wrote a field.
+/// Fields that differ between any two clusters: addresses, identities and versions.
 const MASKED: [&str; 7] = ["podIP", "hostIP", "ip", "clusterIP", "containerID", "imageID", "resourceVersion"];
 
 /// Compares the final state with the recorded one, or records it.
@@ -102,7 +102,7 @@ async fn state(cluster: &Cluster) -> Result<Value> {
     Ok(Value::Array(states))
 }
 
-/// What is replaced in strings, the longest first.
+/// Returns the replacements in strings, the longest first.
 fn names(objects: &[Value]) -> Vec<(String, String)> {
     let mut names = BTreeMap::new();
     for object in objects {

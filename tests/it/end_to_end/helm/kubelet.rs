@@ -42,7 +42,7 @@ struct Pods {
 struct State {
     /// The processes by the names of their pods.
     running: BTreeMap<String, Process>,
-    /// What processes that have ended wrote.
+    /// Output of the processes that have ended, by the names of their pods.
     ended: BTreeMap<String, String>,
 }
 
@@ -82,7 +82,7 @@ impl Kubelet {
         self.pods.with(|state| state.running.iter().map(|(name, process)| look(name, process)).collect())
     }
 
-    /// What the last process of this Job wrote, if it has ended.
+    /// Returns the output of the last process of this Job, if it has ended.
     pub(super) fn log_of(&self, job: &str) -> Option<String> {
         self.pods.with(|state| state.ended.iter().rfind(|(pod, _)| pod.starts_with(job)).map(|(_, log)| log.clone()))
     }

@@ -42,12 +42,13 @@ impl Release {
         self.file(&format!("site-{version}")).to_str().expect("UTF-8").to_owned()
     }
 
-    /// What the operator of this version prints without a cluster.
+    /// Runs the operator of this version without a cluster, and returns its output.
     pub(super) fn print(&self, version: &str, args: &[&str]) -> String {
         succeed(Command::new(self.executable(version)).args(args))
     }
 
-    /// What the operator of this version prints for the administrator of the cluster.
+    /// Runs the operator of this version as the administrator of the cluster, and returns its
+    /// output.
     pub(super) fn administer(&self, version: &str, args: &[&str]) -> String {
         succeed(Command::new(self.executable(version)).args(args).env("KUBECONFIG", self.cluster.kubeconfig()))
     }

@@ -9,7 +9,7 @@ use kooper::testing::Cluster;
 
 use super::*;
 
-/// How a call for an object ends, by the number in its name.
+/// Outcome of a call, by the number in the object's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Trouble {
     Panic,
@@ -30,7 +30,7 @@ impl Trouble {
     }
 }
 
-/// How often each object was handled without trouble, and how often with.
+/// Number of calls for each object without trouble, and with it.
 #[derive(Clone, Default)]
 struct Calls(Arc<Mutex<BTreeMap<String, (u32, u32)>>>);
 

@@ -55,7 +55,7 @@ enum Crash {
     After(u64),
 }
 
-/// What the test does to the objects.
+/// Actions of the test.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Opens,

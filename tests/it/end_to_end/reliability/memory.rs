@@ -24,7 +24,7 @@ fn resident() -> f64 {
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
-/// How many keys the queue knows, as the status page shows it.
+/// Returns the number of keys that the queue knows, as shown on the status page.
 fn known(page: &Page) -> usize {
     let html = page.get("");
     let shown = html.split("<dt>known keys</dt><dd>").nth(1).and_then(|rest| rest.split('<').next());

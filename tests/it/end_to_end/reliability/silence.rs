@@ -49,7 +49,7 @@ impl Line {
         // The only instruction: return 0, that is, drop the packet. Probes get no answer then.
         let drop_all = [SockFilter::new(0x06, 0, 0, 0)];
         let lost = std::mem::take(&mut *self.connections.lock());
-        // What is not acknowledged would be sent again, so that the peer were not silent.
+        // Data that is not acknowledged would be sent again, so the peer would not be silent.
         while lost.iter().any(|connection| !is_acknowledged(&connection.client)) {
             thread::yield_now();
         }
@@ -64,7 +64,7 @@ impl Line {
     }
 }
 
-/// Whether all that was sent is acknowledged, by the kernel's table of connections.
+/// Returns whether all sent data is acknowledged, according to the kernel's table of connections.
 fn is_acknowledged(stream: &TcpStream) -> bool {
     let port = |address: SocketAddr| format!(":{:04X}", address.port());
     let (local, peer) = (port(stream.local_addr().unwrap()), port(stream.peer_addr().unwrap()));

@@ -80,7 +80,7 @@ fn secret(name: String, value: &str) -> Secret {
     secret
 }
 
-/// What the calls of a kind without a generation write.
+/// Controllers of a kind without `metadata.generation`, by the fields that their calls write.
 const PLAIN: [(&str, Make<ConfigMap>); 14] = [
     ("nothing", |builder, calls| patching(builder, calls, |_| merge(json!({})))),
     ("annotation", |builder, calls| {
@@ -191,7 +191,7 @@ const PLAIN: [(&str, Make<ConfigMap>); 14] = [
     }),
 ];
 
-/// What the calls of a kind with a generation write.
+/// Controllers of a kind with `metadata.generation`, by the fields that their calls write.
 const GENERATIONS: [(&str, Make<Stall>); 4] = [
     ("nothing", |builder, calls| patching(builder, calls, |_| merge(json!({})))),
     ("annotation", |builder, calls| {

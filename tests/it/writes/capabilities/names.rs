@@ -21,7 +21,7 @@ fn chain(error: &dyn std::error::Error) -> String {
     )
 }
 
-/// What becomes of applying a ConfigMap of this name, and of getting it.
+/// Applies and gets a ConfigMap of this name, and returns both results.
 async fn config(applier: &Applier<ConfigMap>, getter: &Getter<ConfigMap>, namespace: &str, name: &str) -> [String; 2] {
     let mut config = ConfigMap::default();
     config.metadata.namespace = Some(namespace.to_owned());

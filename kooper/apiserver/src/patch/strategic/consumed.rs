@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::super::schema::{Node, Schema};
 use super::{DELETE_FROM, DIRECTIVE, RETAIN_KEYS, SET_ORDER, field, list_field, parallel_list, same_type};
 
-/// What is left of a patch after it was merged into an object.
+/// Returns the rest of a patch after it was merged into an object.
 pub(crate) fn consumed(original: &Value, patch: &Value, schema: &Schema) -> Value {
     let mut left = patch.clone();
     if let (Some(original), Some(patch)) = (original.as_object(), left.as_object_mut()) {
@@ -89,7 +89,7 @@ fn without_nulls(value: &mut Value) {
     }
 }
 
-/// Whether a value is not a map with a directive. Such maps are removed from it.
+/// Removes maps with a directive from the value. Returns `false` if the value itself is such a map.
 fn is_plain(value: &mut Value) -> bool {
     match value {
         Value::Object(members) if members.contains_key(DIRECTIVE) => return false,

@@ -38,7 +38,7 @@ pub(super) fn merge_list(
     in_order(from_patch, server_only, &patch, &original, merge_key)
 }
 
-/// Whether the items are maps; an error if not all are of one type.
+/// Returns whether the items are maps. It is an error if they have different types.
 pub(super) fn are_maps(original: &[Value], patch: &[Value]) -> Result<bool, StrategicError> {
     let mut items = original.iter().chain(patch);
     let Some(first) = items.next() else {

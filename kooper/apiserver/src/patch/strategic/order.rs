@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{DIRECTIVE, StrategicError};
 
-/// What is equal in Go has the same: the value with its type.
+/// Returns a key that is equal for values that are equal in Go: the value with its type.
 pub(super) fn identity(value: &Value) -> String {
     value.to_string()
 }

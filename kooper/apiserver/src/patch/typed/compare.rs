@@ -1,4 +1,4 @@
-//! How two objects differ: what a write changed.
+//! Comparison of two objects, which finds the fields that a write changed.
 
 use std::collections::BTreeMap;
 
@@ -59,7 +59,7 @@ impl Walk {
         }
     }
 
-    /// Whether the values were compared as a whole.
+    /// Compares the values in one form. Returns whether they were compared as a whole.
     fn visit_form(&mut self, form: Form, node: &Node<'_>, old: Option<&Value>, new: Option<&Value>) -> bool {
         match form {
             Form::Map => {

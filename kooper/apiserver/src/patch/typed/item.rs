@@ -1,4 +1,4 @@
-//! What identifies the items of a merged list.
+//! Identification of the items of a merged list.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Whether an object fits its schema, as far as merging depends on it.
+//! Validation of an object against its schema, as far as merging depends on it.
 
 use serde_json::Value;
 
@@ -84,7 +84,7 @@ impl Walk {
     }
 }
 
-/// What is wrong with a value where the schema has a scalar.
+/// Returns the error for a value that doesn't fit a scalar of the schema, if any.
 pub(super) fn wrong_scalar(scalar: Scalar, value: &Value) -> Option<String> {
     match (scalar, value) {
         (_, Value::Null)

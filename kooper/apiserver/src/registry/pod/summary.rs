@@ -28,7 +28,7 @@ pub(super) fn cells(pod: Row<'_>) -> Vec<Value> {
     ]
 }
 
-/// What a row says of a pod that has ended.
+/// Returns the conditions of the table row of a pod that has ended.
 pub(super) fn conditions(pod: Row<'_>) -> Option<Value> {
     let (reason, message) = match pod.text("/status/phase") {
         "Succeeded" => ("Succeeded", "The pod has completed successfully."),
@@ -76,7 +76,8 @@ impl Summary {
         summary
     }
 
-    /// Whether the pod still initializes, and the restarts of the containers that run beside the others.
+    /// Adds the init containers. Returns whether the pod is still initializing, and the restarts of
+    /// its sidecars.
     fn add_init_containers(&mut self, pod: Row<'_>) -> (bool, (i64, Option<String>)) {
         let specs = pod.items("/spec/initContainers");
         let mut sidecars = (0, None);

@@ -1,4 +1,4 @@
-//! What an update of a pod may change.
+//! Validation of pod updates.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,8 @@ use crate::form;
 use crate::validate::at::At;
 use crate::validate::pod::{self, TOO_MANY_SECONDS};
 
-/// Images, the deadline, tolerations and scheduling gates; of a pod with gates also where it may run.
+/// Validates an update of a pod, which can change images, the deadline, tolerations and scheduling
+/// gates. In a pod with scheduling gates, it can also restrict the nodes.
 pub(super) fn update(object: &At<'_>, present: &Value) {
     let spec = object.field("spec");
     pod::spec(&spec);
@@ -143,7 +144,7 @@ fn only_deleted_gates(gates: &At<'_>, present: &Value) {
     }
 }
 
-/// What `pods/ephemeralcontainers` may change.
+/// Validates an update through `pods/ephemeralcontainers`, which can only add containers.
 pub(super) fn update_ephemeral(object: &At<'_>, present: &Value) {
     let spec = object.field("spec");
     pod::spec(&spec);
@@ -160,7 +161,7 @@ pub(super) fn update_ephemeral(object: &At<'_>, present: &Value) {
     }
 }
 
-/// What `pods/resize` may change.
+/// Validates an update through `pods/resize`, which can only change the resources of containers.
 pub(super) fn resize(object: &At<'_>, present: &Value) {
     let spec = object.field("spec");
     pod::spec(&spec);
@@ -191,7 +192,7 @@ fn only_added_tolerations(tolerations: &At<'_>, present: &Value) {
     }
 }
 
-/// What a write of the status may hold.
+/// Validates a write of the status.
 pub(super) fn status(status: &At<'_>, present: &Value) {
     for condition in status.field("conditions").items() {
         condition.field("observedGeneration").not_negative();

@@ -6,7 +6,7 @@ use crate::amounts::{Amounts, of_pod};
 use crate::quantity::Quantity;
 use crate::{meta, time};
 
-/// What pods are counted by, beside their number and what has a prefix.
+/// Quota resources that pods use, besides their number and names with a prefix.
 const COUNTED: [&str; 10] = [
     "cpu",
     "memory",
@@ -39,7 +39,7 @@ pub(super) fn add(pod: &Value, used: &mut Amounts) {
     used.add(&of_resources(&requests, &limits));
 }
 
-/// What requests and limits of a pod or a container count for.
+/// Returns the quota usage of the requests and limits of a pod or a container.
 fn of_resources(requests: &Amounts, limits: &Amounts) -> Amounts {
     let mut used = Amounts::default();
     used.set("pods", Quantity::whole(1));

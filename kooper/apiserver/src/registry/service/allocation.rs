@@ -1,4 +1,4 @@
-//! What a Service gets from the server: addresses, families and ports of nodes.
+//! Allocation of cluster IPs, IP families and node ports for Services.
 
 use std::collections::{HashMap, HashSet};
 use std::net::Ipv4Addr;
@@ -57,7 +57,7 @@ pub(super) fn allocate(
     Err(StatusError::invalid_object(kind, meta::text(service, "name"), &causes))
 }
 
-/// Whether a point of a load balancer has an address, but does not say how it takes traffic.
+/// Returns whether an ingress point of a load balancer has an IP but no `ipMode`.
 pub(super) fn lacks_modes(service: &Value) -> bool {
     let points = service["status"]["loadBalancer"]["ingress"].as_array().into_iter().flatten();
     let mut points = points.filter(|point| point["ip"].as_str().is_some_and(|ip| !ip.is_empty()));

@@ -13,7 +13,7 @@ struct File<'a> {
 }
 
 impl File<'_> {
-    /// Whether both have the same path, or one is where the other one has a folder.
+    /// Returns whether the paths are equal, or one of them is a parent of the other.
     fn overlaps(&self, other: &Self) -> bool {
         let is_below = |path: &str, folder: &str| {
             path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -43,7 +43,7 @@ pub(super) fn warn(volumes: &Value, to: &mut Vec<String>) {
     }
 }
 
-/// What a volume is, as warnings show it, and its files.
+/// Returns the sources of a volume: their descriptions for warnings, and their files.
 fn sources(volume: &Value) -> Vec<(String, Vec<File<'_>>)> {
     let mut found = Vec::new();
     for (key, name) in [("configMap", "name"), ("secret", "secretName"), ("downwardAPI", "")] {

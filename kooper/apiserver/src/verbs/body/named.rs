@@ -19,7 +19,8 @@ pub(super) struct Type<'a> {
     pub(super) version: &'a str,
     pub(super) kind: &'a str,
     pub(super) custom: bool,
-    /// Whether the object is the result of a patch, which may change the version of a custom object.
+    /// `true` if the object is the result of a patch, which may change the version of a custom
+    /// object.
     pub(super) patched: bool,
 }
 

@@ -1,4 +1,4 @@
-//! How long a pod may still live after it was deleted, and the mark that states it.
+//! Grace periods of pods, and the metadata of terminating objects.
 
 use serde_json::{Value, json};
 
@@ -94,7 +94,8 @@ mod tests {
         assert_eq!(delete(&mut pod, Some(25)), (Some(20), Some(20)));
         assert_eq!(delete(&mut pod, None), (Some(20), Some(20)));
         tokio::time::advance(Duration::from_secs(5)).await;
-        // What is shortened to a time in the past ends now, but it is still the node that deletes the pod.
+        // A period that would have ended in the past ends now. It is still the node that deletes
+        // the pod.
         assert_eq!(delete(&mut pod, Some(10)), (Some(1), Some(15)));
         assert_eq!(delete(&mut pod, Some(-5)), (Some(1), Some(15)));
         tokio::time::advance(Duration::from_secs(5)).await;

@@ -16,7 +16,7 @@ pub(crate) fn one<T: Clone>(rng: &mut Rng, of: &[T]) -> T {
     of[rng.usize(..of.len())].clone()
 }
 
-/// Whether something happens that happens in so many of a thousand cases.
+/// Returns `true` with a probability of so many thousandths.
 pub(crate) fn chance(rng: &mut Rng, thousandths: u32) -> bool {
     rng.u32(..1000) < thousandths
 }

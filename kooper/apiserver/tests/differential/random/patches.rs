@@ -26,7 +26,8 @@ pub(crate) fn strategic(rng: &mut Rng, subject: &Subject) -> Value {
     let mut patch = merge(rng, subject, false);
     match rng.u32(..10) {
         0 => {
-            // What is both added and deleted is kept or not by the random order of a Go map.
+            // The random order of a Go map decides whether an item that is both added and deleted
+            // is kept.
             if let Some(metadata) = patch.get_mut("metadata").and_then(Value::as_object_mut) {
                 metadata.remove("finalizers");
             }
@@ -104,7 +105,8 @@ pub(crate) fn configuration(rng: &mut Rng, subject: &Subject, name: &str) -> Val
     let mut object = objects::object(rng, subject, name);
     if let Some(metadata) = object["metadata"].as_object_mut() {
         metadata.remove("ownerReferences");
-        // Whether the real server stores what is empty in a custom object depends on the second in which it does so.
+        // It depends on the second of the write whether the real server stores empty fields of a
+        // custom object.
         if subject.custom {
             metadata.retain(|_, value| *value != json!([]) && *value != json!({}));
         }

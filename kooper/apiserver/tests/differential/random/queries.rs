@@ -4,7 +4,7 @@ use fastrand::Rng;
 
 use super::objects::{NAMES, chance, one};
 
-/// What a query may refer to in earlier answers.
+/// Values from earlier answers that a query may refer to.
 pub(crate) struct Earlier {
     /// The version of the newest list or write.
     pub(crate) newest: Option<String>,

@@ -14,7 +14,7 @@ fn width(format: &str) -> Option<(bool, u32)> {
     Some((signed, bits))
 }
 
-/// Whether a limit is that of the integer that the schema has by its format.
+/// Returns `true` if the limit is the bound of the integer format of the schema.
 pub(super) fn is_bound(schema: &Value, limit: &str, is: f64) -> bool {
     let (least, most) = schema["format"].as_str().map(bounds).unwrap_or_default();
     match limit {
@@ -24,7 +24,7 @@ pub(super) fn is_bound(schema: &Value, limit: &str, is: f64) -> bool {
     }
 }
 
-/// Whether every value of one format of numbers is a value of the other.
+/// Returns `true` if the new number format includes every value of the old one.
 pub(super) fn widens(old: &Value, new: &Value) -> bool {
     let Some(is) = new["format"].as_str() else { return true };
     let Some(was) = old["format"].as_str() else {

@@ -45,7 +45,7 @@ pub(super) fn compare(
 
 struct SchemaComparison<'a> {
     label: &'a str,
-    /// Whether `status` is written by controllers only.
+    /// `true` if `status` is a subresource, which only controllers write.
     has_status: bool,
     found: &'a mut Vec<CrdChange>,
 }

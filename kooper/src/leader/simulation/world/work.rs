@@ -156,7 +156,7 @@ impl World {
         self.summary.overtaken += u64::from(overtaken);
     }
 
-    /// Whether the process of a term is still running.
+    /// Returns `true` if the process of a term is still running.
     fn lives(&self, who: usize, reign: usize) -> bool {
         let process = &self.processes[who];
         process.activity != Activity::Gone && *process.claim.identity() == self.reigns[reign].by

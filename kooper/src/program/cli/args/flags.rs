@@ -51,7 +51,7 @@ impl Flag {
         }
     }
 
-    /// Whether it may also precede the command.
+    /// Returns `true` if the flag may also precede the command.
     pub(super) fn is_global(&self) -> bool {
         self.of.contains(&Task::Run)
     }

@@ -9,7 +9,7 @@ use kooper_grammar::{duration, name};
 use super::Task;
 use super::flags::{Flag, not_empty, switch};
 
-/// How long `uninstall` waits for cleanups and deletions.
+/// Default time that `uninstall` waits for cleanups and deletions.
 const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// The settings of `manifests`.
@@ -23,7 +23,7 @@ pub(crate) struct ManifestSettings {
     pub(crate) metrics_secret: Option<String>,
     /// The Secret with the program's own secret settings.
     pub(crate) settings_secret: Option<String>,
-    /// Whether the users of a namespace get roles for custom resources.
+    /// Adds the custom resources to the roles `view`, `edit` and `admin`.
     pub(crate) aggregate_roles: bool,
     /// The folder to write the files to.
     pub(crate) output: Option<PathBuf>,
@@ -37,7 +37,7 @@ pub(crate) enum Addition {
     Alerts,
 }
 
-/// What `manifests` writes.
+/// The output format of `manifests`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Format {
     /// Documents for `kubectl apply`.
@@ -47,7 +47,7 @@ pub(crate) enum Format {
     Helm,
 }
 
-/// What `alerts` prints.
+/// The output format of `alerts`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum AlertFormat {
     /// A file of rules for Prometheus.
@@ -60,7 +60,7 @@ pub(crate) enum AlertFormat {
 /// The settings of `uninstall`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct UninstallSettings {
-    /// Whether finalizers are removed without a cleanup.
+    /// Removes finalizers without a cleanup.
     pub(crate) orphan: bool,
     pub(crate) keep_crds: bool,
     pub(crate) timeout: Duration,

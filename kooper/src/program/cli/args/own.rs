@@ -40,7 +40,7 @@ pub(crate) struct OwnFlag {
     /// The only values that it takes; empty for any.
     pub(crate) values: Vec<String>,
     pub(crate) takes_values: bool,
-    /// Whether it names a file with a secret.
+    /// `true` if the value is the path of a file with a secret.
     pub(crate) is_file: bool,
 }
 
@@ -202,7 +202,7 @@ impl OwnSettings {
         }
     }
 
-    /// What is wrong, with the variables of the settings that it is about.
+    /// The message of an error, with the environment variables of the affected settings.
     fn explained(&self, error: &clap::Error, matches: &ArgMatches) -> String {
         let find = |shown: &str| {
             let flag = shown.split([' ', '=']).next().unwrap_or_default();
@@ -274,7 +274,7 @@ fn id(arg: &Arg) -> String {
     format!("setting:{}", arg.get_id())
 }
 
-/// Whether a setting is on the command line.
+/// Returns `true` if a setting is on the command line.
 fn is_on_line(arg: &Arg, matches: &ArgMatches) -> bool {
     is_given(&id(arg), matches)
 }
@@ -322,7 +322,8 @@ fn shown(arg: &Arg) -> Arg {
     if !takes_values {
         return shown;
     }
-    // What is between the delimiters is read by the second reading, and secrets, which no message may quote.
+    // Delimited values are left to the second reading, and so are secrets, which no message may
+    // quote.
     let later = arg.get_value_delimiter().is_some() || secret::is_secret(arg);
     let parser = if later { ValueParser::os_string() } else { arg.get_value_parser().clone() };
     shown = shown

@@ -297,7 +297,7 @@ fn dev_takes_files_a_port_and_a_switch_and_no_cluster() {
     let settings = parsed("dev", &[("KOOPER_FILENAME", "a.yaml"), ("KOOPER_PORT", "0"), ("KOOPER_CLEAN", "true")]);
     let settings = settings.expect("good values");
     assert_eq!((settings.files, settings.port, settings.clean), (vec!["a.yaml".into()], Some(0), true));
-    // What names a cluster for `run` is not for `dev`, and no mistake there.
+    // `dev` ignores the variables of `run` that name a cluster.
     assert_eq!(parsed("dev", &[("KOOPER_KUBECONFIG", "a")]).expect("it is not read").kubeconfig, None);
     for flag in ["kubeconfig", "context"] {
         for line in [format!("dev --{flag} a"), format!("--{flag} a dev")] {

@@ -7,7 +7,7 @@ use crate::error::BoxError;
 use crate::program::manifests::Workload;
 use crate::program::manifests::template::{expression, render};
 
-/// How long the hook may take: less than Helm waits for it.
+/// Maximum duration of the hook, which is less than Helm waits for it.
 const TIMEOUT: &str = "4m";
 
 /// When Helm deletes what belongs to the hook.
@@ -16,8 +16,8 @@ const POLICY: &str = "before-hook-creation,hook-succeeded";
 /// A Job that runs `uninstall --keep-crds`, under an account of its own.
 pub(super) fn template(name: &str, workload: &Workload) -> Result<String, BoxError> {
     let account = format!("printf \"%s-uninstall\" ({})", include(name, "account"));
-    // What `uninstall` needs beside the permissions of the program, and the deletion of its Leases. A list of pods cannot
-    // be limited to names.
+    // Permissions of `uninstall` besides those of the program and the deletion of its Leases. A
+    // permission to list pods cannot be limited to names.
     let names = ["DEPLOYMENT"];
     let own = json!([
         {"apiGroups": ["apps"], "resources": ["deployments"], "resourceNames": names, "verbs": ["get"]},

@@ -20,10 +20,10 @@ pub(super) struct Overlap {
     pub(super) controller: String,
     /// Its Lease or Deployment, such as `Lease shops/shop-web.blue`.
     pub(super) with: String,
-    /// What both watch.
+    /// The namespaces that both of them watch.
     pub(super) shared: String,
-    /// Whether it has the name of this installation: it may be this one, with its
-    /// Leases in another namespace.
+    /// `true` if it has the name of this installation. It may then be this one, with its Leases in
+    /// another namespace.
     pub(super) has_same_name: bool,
 }
 

@@ -6,7 +6,7 @@ use kube::{Client, ResourceExt};
 
 use crate::controller::Controller;
 
-/// How many objects are listed at a time.
+/// Maximum number of objects in a page of a list.
 pub(super) const PAGE: u32 = 500;
 
 /// The resource of the controller's own objects.

@@ -11,7 +11,8 @@ use crate::controller::Controller;
 use crate::controller::installation::Installation;
 use crate::object::key::ObjectKey;
 
-/// How many pages are read: of more objects than that, one is among the first.
+/// Maximum number of pages to read. In a larger collection, an affected object is likely
+/// among the first.
 const PAGES: usize = 20;
 
 /// Objects with such a finalizer.
@@ -19,9 +20,10 @@ const PAGES: usize = 20;
 pub(super) struct Unremoved {
     /// The first ones: those that are being deleted, if there are any.
     pub(super) named: Vec<String>,
-    /// How many there are of these.
+    /// The number of all such objects.
     pub(super) count: usize,
-    /// Whether they are being deleted, which lasts until the finalizer is removed.
+    /// `true` if the objects are being deleted, which lasts until the finalizer is
+    /// removed.
     pub(super) terminating: bool,
     pub(super) finalizer: String,
 }

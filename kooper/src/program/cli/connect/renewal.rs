@@ -115,7 +115,8 @@ async fn renew(current: Weak<Current>, build: Arc<Build>) {
     }
 }
 
-/// Whether credentials from `built` that expire at `until` are due for renewal.
+/// Returns `true` if credentials that were created at `built` and expire at `until` are
+/// due for renewal.
 fn is_due(built: Timestamp, until: Timestamp, now: Timestamp) -> bool {
     let span = |from: Timestamp, to: Timestamp| Duration::try_from(to.duration_since(from)).unwrap_or_default();
     span(now, until) <= EARLY.min(span(built, until) / 4)

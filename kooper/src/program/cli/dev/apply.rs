@@ -20,7 +20,7 @@ const MANAGER: &str = "kooper-dev";
 /// The annotation from which `kubectl apply` learns which fields were removed from a file.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// How long a CRD may take to be established, and the interval at which it is read.
+/// Maximum time for a CRD to be established, and the polling interval.
 const TIMEOUT: (Duration, Duration) = (Duration::from_secs(10), Duration::from_millis(10));
 
 /// Why an object cannot be applied.

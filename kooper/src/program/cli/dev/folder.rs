@@ -22,7 +22,7 @@ const MOST: usize = 64;
 pub(super) struct Folder {
     path: PathBuf,
     kept: File,
-    /// Whether the first folder belongs to another process of the program.
+    /// `true` if another process of the program uses the first folder.
     pub(super) is_other: bool,
 }
 
@@ -138,7 +138,7 @@ fn unwritten(path: &Path, error: io::Error) -> FolderError {
 /// The folder for all programs.
 struct Base {
     path: PathBuf,
-    /// Whether it is among temporary files, where others may write, too.
+    /// `true` for a folder of temporary files, in which other users may write, too.
     is_temporary: bool,
 }
 
@@ -158,8 +158,8 @@ fn check(base: &Base) -> Result<(), FolderError> {
     is_protected(above).map_err(|error| FolderError::Unusable { path: base.path.display().to_string(), error })
 }
 
-/// Whether only this user and root can replace a folder, or one above it. In a sticky one, only the owner of an
-/// entry can.
+/// Returns an error unless only this user and root can replace the folder and those above it. In a
+/// sticky folder, only the owner of an entry can replace it.
 #[cfg(unix)]
 fn is_protected(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::MetadataExt;

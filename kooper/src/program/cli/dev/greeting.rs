@@ -15,11 +15,11 @@ pub(super) struct Greeting<'a> {
     /// The address of metrics and probes.
     pub(super) listen: Option<SocketAddr>,
     pub(super) has_status_page: bool,
-    /// Whether the metrics are served over HTTPS.
+    /// `true` if the metrics are served over HTTPS.
     pub(super) has_tls: bool,
     /// The service account that the program runs as.
     pub(super) account: String,
-    /// Whether the account has all permissions.
+    /// `true` if the account has all permissions.
     pub(super) unrestricted: bool,
     /// The objects that were applied.
     pub(super) objects: Vec<String>,

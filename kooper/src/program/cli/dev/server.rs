@@ -46,7 +46,7 @@ pub(super) async fn start(
     Ok(server)
 }
 
-/// Whether a port is free; the server binds it a moment later.
+/// Returns an error if the port is taken. The server binds it a moment later.
 pub(super) fn check(port: u16) -> Result<(), ServerError> {
     let address = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port);
     TcpListener::bind(address).map(drop).map_err(|error| ServerError::Bind { address, error })

@@ -1,5 +1,5 @@
-//! What a line of the log may have: no known secrets, and no more than 4 kB, so that
-//! collectors take it as it is.
+//! Limits on a line of the log: it has no known secrets, and at most 4 KiB, so that
+//! collectors accept it unchanged.
 
 use std::fmt;
 
@@ -68,7 +68,7 @@ fn limited_json(line: &str) -> String {
         }
     });
     let (mut most, mut text) = (LONGEST, object.to_string());
-    // What is escaped takes more bytes in the line than in its string.
+    // An escaped string takes more bytes in the line.
     while text.len() >= LONGEST && most > SHORT {
         most = (most * 7 / 8).max(SHORT);
         let mut cut = object.clone();

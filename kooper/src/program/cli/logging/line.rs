@@ -11,10 +11,10 @@ use tracing_subscriber::registry::LookupSpan;
 
 use super::limit::{LONGEST, limited};
 
-/// Time, level, spans, message and fields. What a line of our own has in common with
-/// its spans is there once.
+/// Time, level, spans, message and fields. In a line of kooper, a field that its spans
+/// have, too, is not repeated.
 pub(super) struct Line {
-    /// Whether the date is left out: people read the line now.
+    /// `true` for a terminal, where a line needs no date.
     pub(super) is_terminal: bool,
     /// The spans whose trace is in their lines.
     #[cfg(feature = "otel")]
@@ -104,7 +104,7 @@ fn is_ours(target: &str) -> bool {
 struct Fields<'a, 'w> {
     writer: &'a mut Writer<'w>,
     style: Style,
-    /// Whether a span has the field.
+    /// Returns `true` if a span of the line has the field.
     is_known: &'a dyn Fn(&Field) -> bool,
     is_first: bool,
     result: fmt::Result,

@@ -16,7 +16,7 @@ pub(crate) struct Collector {
     pub(crate) endpoint: Uri,
     /// The timeout of a request, including its response.
     pub(crate) timeout: Duration,
-    /// Whether requests are compressed with gzip.
+    /// Compresses requests with gzip.
     pub(crate) gzip: bool,
     /// The certificate authority of the collector, instead of those of the system.
     pub(crate) certificate: Option<PathBuf>,

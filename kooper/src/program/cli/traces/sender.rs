@@ -24,7 +24,7 @@ use crate::error::chain;
 /// Responses are a few bytes long; a longer one is not read.
 const LONGEST_RESPONSE: usize = 64 * 1024;
 
-/// How often an unavailable collector is logged.
+/// Minimum time between two log lines about an unavailable collector.
 const LOG_EVERY: Duration = Duration::from_secs(60);
 
 /// Sends requests, one at a time.

@@ -65,7 +65,8 @@ pub(super) async fn delete(client: &Client, name: &str) -> kube::Result<()> {
     }
 }
 
-/// How many objects a CRD has.
+/// Returns the number of objects of a CRD, which is zero if the CRD does not exist or is
+/// not served.
 pub(super) async fn objects(client: &Client, name: &str) -> kube::Result<i64> {
     let Some(crd) = get(client, name).await? else { return Ok(0) };
     let Some(version) = crd.spec.versions.iter().find(|version| version.served) else { return Ok(0) };

@@ -12,18 +12,18 @@ use crate::controller::Controller;
 use crate::object::kind::KindInfo;
 use crate::program::cli::args::UninstallSettings;
 
-/// How many objects are listed at a time.
+/// Maximum number of objects in a page of a list.
 const PAGE: u32 = 500;
 
-/// How many requests are sent at a time.
+/// Maximum number of concurrent requests.
 const AT_A_TIME: usize = 8;
 
-/// How many objects a message names.
+/// Maximum number of objects that a message names.
 const NAMED: usize = 10;
 
 type Metadata = PartialObjectMeta<DynamicObject>;
 
-/// What happens to objects that have a finalizer of the program.
+/// The treatment of objects with a finalizer of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     /// They only lose the finalizer.

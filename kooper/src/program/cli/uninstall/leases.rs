@@ -18,7 +18,7 @@ pub(super) struct LeaseName {
     name: String,
 }
 
-/// What there is under the name of a Lease.
+/// The result of looking up a Lease.
 pub(super) enum Found {
     None,
     /// It stays, for this reason.

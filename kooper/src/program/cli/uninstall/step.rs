@@ -1,4 +1,4 @@
-//! What `uninstall` prints.
+//! The output of `uninstall`.
 
 use std::fmt::Display;
 use std::io::Write;
@@ -9,8 +9,8 @@ pub(super) fn say(step: &str, what: impl Display) {
     drop(writeln!(std::io::stdout(), "{}", line(step, what)));
 }
 
-/// A step as a line. What comes from the cluster, such as the holder of a Lease, must
-/// not change the terminal, nor look like another step.
+/// Formats a step as a line. Text from the cluster, such as the holder of a Lease, is
+/// escaped: it must not control the terminal or look like another step.
 fn line(step: &str, what: impl Display) -> String {
     let what = what.to_string();
     let mut line = format!("{step:<9} ");
@@ -20,8 +20,8 @@ fn line(step: &str, what: impl Display) -> String {
     line
 }
 
-/// Whether a terminal does something else with a character than to show it, or shows
-/// what is around it in another order.
+/// Returns `true` for characters that control the terminal, or reorder the text around
+/// them.
 fn is_deceptive(char: char) -> bool {
     char.is_control()
         || matches!(char, '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

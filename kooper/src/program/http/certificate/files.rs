@@ -13,7 +13,7 @@ use tokio_rustls::rustls;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-/// How often the files are compared at most. A kubelet updates them once a minute.
+/// Minimum time between two comparisons of the files. A kubelet updates them once a minute.
 const COMPARE: Duration = Duration::from_secs(5);
 
 /// A certificate and its key.
@@ -29,7 +29,7 @@ struct Files {
 
 struct Loaded {
     acceptor: TlsAcceptor,
-    /// What was last tried, usable or not.
+    /// The content that was last tried, usable or not.
     content: Content,
     compared: Instant,
 }
@@ -64,7 +64,7 @@ impl FromFiles {
         Ok(Self { files, loaded: Mutex::new(loaded) })
     }
 
-    /// What accepts connections, with the newest usable certificate.
+    /// Returns the TLS acceptor of the newest usable certificate.
     pub(super) fn acceptor(&self) -> TlsAcceptor {
         let mut loaded = self.loaded.lock();
         let now = Instant::now();
@@ -92,7 +92,7 @@ impl Files {
             let Some(again) = self.attempt(&loaded.content) else { return };
             tried = again;
         }
-        // Never what the files contain by now: it would count as tried.
+        // Not the content at this moment: it would count as tried.
         loaded.content = tried.0;
         match tried.1 {
             Ok(acceptor) => {
@@ -105,8 +105,8 @@ impl Files {
         }
     }
 
-    /// What the files contain, nothing if they cannot be read, and what accepts connections with it; `None` if that
-    /// was tried before.
+    /// Reads the files, and makes an acceptor of their content, which is empty if they cannot be
+    /// read. Returns `None` if this content was tried before.
     fn attempt(&self, before: &Content) -> Option<(Content, Result<TlsAcceptor, CertificateError>)> {
         let (content, error) = match self.read() {
             Ok(content) => (content, None),

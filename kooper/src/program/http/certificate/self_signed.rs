@@ -15,11 +15,11 @@ use crate::clock;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How long a certificate is valid, and when it is replaced.
+/// The validity of a certificate, and the age at which it is replaced.
 const LASTS: Duration = Duration::from_secs(90 * DAY.as_secs());
 const RENEWED: Duration = Duration::from_secs(60 * DAY.as_secs());
 
-/// How far the clock of a client may be behind.
+/// Maximum time that the clock of a client may be behind.
 const BEFORE: Duration = DAY;
 
 /// The names in it. Clients that do not verify it do not read them.
@@ -47,7 +47,7 @@ impl SelfSigned {
         Ok(Self(Mutex::new(Made::new(clock::wall())?)))
     }
 
-    /// What accepts connections. A certificate that cannot be renewed stays in use.
+    /// Returns the TLS acceptor. A certificate that cannot be renewed stays in use.
     pub(super) fn acceptor(&self) -> TlsAcceptor {
         let mut made = self.0.lock();
         let now = clock::wall();

@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How long a client is served after its token was reviewed. A token that is revoked,
-/// or loses its permission, is served for no longer than this.
+/// Validity of a positive verdict. A token that is revoked or loses its permission is
+/// accepted for no longer than this.
 const ALLOWED: Duration = Duration::from_secs(60);
 
-/// How long a client is refused before its token is reviewed again.
+/// Validity of a negative verdict, after which the token is reviewed again.
 const REFUSED: Duration = Duration::from_secs(10);
 
 /// The most verdicts that are remembered.
 const MOST: usize = 1024;
 
-/// What the API server is asked.
+/// A question to the API server: may the owner of this token use the verb on the path?
 #[derive(Clone, PartialEq, Eq, Hash)]
 #[cfg_attr(test, derive(Debug))]
 pub(super) struct Question {
@@ -69,7 +69,7 @@ impl Verdicts {
         self.0.get(&question).filter(|(_, until)| now < *until).map(|(verdict, _)| verdict.clone())
     }
 
-    /// Whether the last verdict was that the client is allowed, even if it has expired.
+    /// Returns `true` if the last verdict allowed the client, even if it has expired.
     pub(super) fn was_allowed(&self, question: Digest) -> bool {
         self.0.get(&question).is_some_and(|(verdict, _)| *verdict == Verdict::Allowed)
     }

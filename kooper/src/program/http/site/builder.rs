@@ -25,7 +25,7 @@ pub(crate) enum Offer {
     Probes,
 }
 
-/// What a listener is to serve, and to whom.
+/// The configuration of a listener, from which its thread builds a `Site`.
 pub(crate) struct SiteBuilder {
     offer: Offer,
     status: Option<String>,

@@ -1,11 +1,11 @@
-//! What each key waits for, as the status page has it.
+//! The state of each key on the status page.
 
 use super::*;
 use crate::queue::Lane;
 use crate::queue::writes::CacheRef;
 
 impl TimedQueue {
-    /// What a key waits for, and the reasons of its next call.
+    /// The state of a key as shown, and the reasons of its next call.
     fn waiting(&self, name: &str) -> (String, String) {
         let id = self.state.id_of(&key(name)).expect("the key is known");
         let view = self.state.view(id, self.now).expect("the key is known");

@@ -14,7 +14,7 @@ impl Dice {
     }
 }
 
-/// What the queue has to know, and no more.
+/// A model of the queue with the minimum of state.
 #[derive(Default)]
 struct Model {
     /// Keys that were added since their last run began.

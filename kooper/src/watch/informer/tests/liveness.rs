@@ -21,7 +21,7 @@ struct State {
     /// The oldest version that a watch may begin at.
     oldest: u64,
     changes: Vec<(u64, &'static str)>,
-    /// Whether the next watches are open without ever yielding anything.
+    /// For each of the next watches: `true` if it is open but never yields anything.
     stalls: VecDeque<bool>,
     /// The answer to a list of one object, instead of the version.
     fails: Option<RetrieveError>,

@@ -142,7 +142,7 @@ impl Cutter {
     }
 }
 
-/// Whether the array that follows is the value of `items`.
+/// Returns `true` if the array that follows is the value of `items`.
 fn is_items(outline: &[u8]) -> bool {
     let key = outline.trim_ascii_end().strip_suffix(b":").map(<[u8]>::trim_ascii_end);
     let before = key.and_then(|key| key.strip_suffix(b"\"items\""));

@@ -1,4 +1,4 @@
-//! What the driver asks of the API server.
+//! Requests of the driver to the API server.
 
 use std::time::{Duration, Instant};
 

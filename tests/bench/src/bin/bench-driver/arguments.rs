@@ -62,12 +62,12 @@ impl Arguments {
         self.only.map_or_else(|| vec![Kind::Pods, Kind::Crs], |kind| vec![kind])
     }
 
-    /// How often each program is measured.
+    /// Returns the number of times that each program is measured.
     pub(crate) fn runs(&self) -> u32 {
         if self.quick { 1 } else { self.runs }
     }
 
-    /// Whether a scenario is wanted.
+    /// Returns whether a scenario is selected.
     pub(crate) fn wants(&self, scenario: Scenario) -> bool {
         self.scenarios.contains(&scenario) && !self.quick
     }

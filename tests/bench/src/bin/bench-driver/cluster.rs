@@ -51,7 +51,8 @@ impl Cluster {
         Etcd::new(&self.folder.join("etcd.sock"))
     }
 
-    /// What the API server's process uses; a restarted one is another process.
+    /// Returns the resource usage of the API server's process. After a restart, this is another
+    /// process.
     pub(crate) fn apiserver(&self) -> Result<Usage> {
         let pid = fs::read_to_string(self.folder.join("kube-apiserver.pid")).context("reading the API server's id")?;
         Ok(Usage::of(pid.trim().parse().context("the process ID of the API server is not a number")?))

@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 
-/// What names are made of.
+/// Words from which names are made.
 const WORDS: [&str; 32] = [
     "account", "archive", "basket", "billing", "catalog", "checkout", "customer", "delivery", "discount", "export",
     "feed", "gateway", "import", "invoice", "ledger", "loyalty", "mailer", "notice", "order", "partner", "payment",

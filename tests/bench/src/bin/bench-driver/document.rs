@@ -13,7 +13,7 @@ pub(crate) const NAMESPACES: usize = 20;
 /// The workloads they belong to: a multiple of the namespaces, so that each is in one.
 pub(crate) const WORKLOADS: usize = 400;
 
-/// What a sequence of values is for.
+/// Purposes that keep the sequences of values apart.
 const WORKLOAD: u64 = 1;
 const OBJECT: u64 = 2;
 const STATUS: u64 = 3;
@@ -77,7 +77,7 @@ pub(crate) fn status(kind: Kind, index: usize) -> Value {
     }
 }
 
-/// What all pods of a workload have in common.
+/// Values that all pods of a workload share.
 struct Workload {
     own: Dice,
     name: String,

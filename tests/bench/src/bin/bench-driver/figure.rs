@@ -11,12 +11,12 @@ const HEIGHT: f64 = 340.0;
 const TOP: f64 = 46.0;
 const BOTTOM: f64 = 270.0;
 const PANEL: f64 = 270.0;
-/// How far beside the axis its labels are.
+/// Distance of the labels from the axis.
 const GAP: f64 = 8.0;
 /// Names that are nearer to each other than this are moved apart.
 const LINE: f64 = 15.0;
 
-/// How a program is drawn: its name in the figure, and the class of its color.
+/// Returns a program's name in the figure and the class of its color.
 fn look(program: &str) -> (&str, &'static str) {
     match program {
         "go-kooper" => ("Kooper for Go", "go"),

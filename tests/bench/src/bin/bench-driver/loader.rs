@@ -25,7 +25,7 @@ use crate::etcd::Etcd;
 const CONNECTIONS: usize = 32;
 /// Touches come in steps of this prime: scattered, and no object twice before all had their turn.
 const STEP: usize = 7_919;
-/// How many objects the average size is taken of, at most.
+/// Maximum number of objects in the sample for the average size.
 const SAMPLE: usize = 97;
 /// One in so many writes of the churn replaces an object.
 const REPLACED: usize = 5;
@@ -36,13 +36,13 @@ pub(crate) struct Loader {
     shared: Arc<Shared>,
 }
 
-/// What the writes under way share.
+/// State shared by concurrent writes.
 struct Shared {
     kind: Kind,
     etcd: Etcd,
     /// The first object of each workload as the API server stores it; the others are made from it.
     templates: Vec<Value>,
-    /// How often each object was deleted and created again.
+    /// Number of times that each object was deleted and created again.
     incarnations: Box<[AtomicU32]>,
     turn: AtomicUsize,
 }
@@ -58,7 +58,7 @@ impl Loader {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// How many objects there are.
+    /// Returns the number of objects.
     pub(crate) fn objects(&self) -> usize {
         self.shared.incarnations.len()
     }
@@ -160,7 +160,7 @@ impl Loader {
     }
 }
 
-/// What was loaded.
+/// Statistics of a load.
 pub(crate) struct Loaded {
     objects: usize,
     took: Duration,

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use crate::arguments::Arguments;
 
-/// What the numbers depend on.
+/// Hardware of the machine, which the results depend on.
 pub(crate) struct Machine {
     cores: usize,
     processor: String,

@@ -72,7 +72,7 @@ async fn measure(arguments: &Arguments, kind: Kind, programs: &[Program], sample
             eprintln!("{kind}: {} ({run} of {runs})", program.name);
             let last = run == runs;
             let outcome = bench.run(program, run, last, samples).await;
-            // What was measured stays, whatever happens to the rest of it.
+            // Save the measurements even if the rest of the run fails.
             save(arguments, samples)?;
             if let Err(error) = outcome {
                 eprintln!("{kind}: {}: {error:#}", program.name);

@@ -13,7 +13,7 @@ use tokio::time::{timeout, timeout_at};
 
 use crate::arguments::Arguments;
 
-/// How many handlers each program runs at a time.
+/// Number of handlers that each program runs at a time.
 const WORKERS: &str = "4";
 /// The longest wait for an answer to a command.
 const ANSWER: Duration = Duration::from_secs(30);
@@ -23,7 +23,7 @@ const ANSWER: Duration = Duration::from_secs(30);
 pub(crate) struct Program {
     /// Its name in tables and on the command line.
     pub(crate) name: &'static str,
-    /// Whether ours is compared with it: it does the same.
+    /// `true` if ours is compared with it, because it does the same.
     pub(crate) compared: bool,
     path: PathBuf,
     further: &'static [&'static str],
@@ -89,7 +89,7 @@ pub(crate) struct Running {
     child: Child,
     input: ChildStdin,
     output: Lines<BufReader<ChildStdout>>,
-    /// What it uses.
+    /// Resource usage of the process.
     pub(crate) usage: Usage,
     /// When it was started.
     pub(crate) started: Instant,
@@ -117,7 +117,7 @@ impl Running {
         Ok(reached.map(|(_, at)| at))
     }
 
-    /// What was counted since the last reset.
+    /// Returns the counters since the last reset.
     pub(crate) async fn report(&mut self) -> Result<Report> {
         self.command("report\n").await?;
         match self.await_line(ANSWER, |reply| matches!(reply, Reply::Report(_))).await? {

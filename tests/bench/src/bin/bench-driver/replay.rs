@@ -12,7 +12,7 @@ use crate::arguments::Arguments;
 
 /// A running one; dropping it ends it.
 pub(crate) struct Replay {
-    /// What programs connect with.
+    /// The kubeconfig for programs.
     pub(crate) kubeconfig: PathBuf,
     _server: Child,
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 use kooper_bench::{Kind, Report};
 use serde::Serialize;
 
-/// What one program did in one scenario of one run. What a scenario doesn't measure is `None`.
+/// Measurements of one program in one scenario of one run. Values that a scenario doesn't
+/// measure are `None`.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Sample {
     pub(crate) kind: Kind,
@@ -29,7 +30,7 @@ pub(crate) struct Sample {
     pub(crate) rate: Option<f64>,
     /// CPU time for each change, in microseconds.
     pub(crate) cpu_each: Option<f64>,
-    /// What the program counted.
+    /// Counters of the program.
     pub(crate) report: Option<Report>,
 }
 

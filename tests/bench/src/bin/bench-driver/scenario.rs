@@ -1,4 +1,4 @@
-//! What a program goes through.
+//! Scenarios in which each program is measured.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ const DRAIN: Duration = Duration::from_secs(10);
 const QUIET: Duration = Duration::from_secs(10);
 /// Quiet time before a measurement starts, for what is left over from the one before.
 const SETTLE: Duration = Duration::from_secs(3);
-/// How long idleness is watched.
+/// Duration of the idle measurement.
 const IDLE: Duration = Duration::from_secs(30);
 /// Changes a second, and for how many seconds.
 const RATES: [(u32, usize); 2] = [(100, 20), (1_000, 10)];
@@ -31,7 +31,7 @@ const CHURN: u32 = 100;
 /// Objects that change while a program can't see it.
 const MISSED: usize = 100;
 
-/// What can be asked for.
+/// Selectable scenarios.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Scenario {
     /// From the start to the last object.
@@ -46,7 +46,7 @@ pub(crate) enum Scenario {
     Churn,
 }
 
-/// What the scenarios need.
+/// Environment of the scenarios.
 pub(crate) struct Bench<'a> {
     pub(crate) arguments: &'a Arguments,
     pub(crate) cluster: &'a Cluster,

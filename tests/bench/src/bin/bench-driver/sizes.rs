@@ -31,7 +31,7 @@ const SETTLE: Duration = Duration::from_secs(3);
 pub(crate) struct Point {
     pub(crate) program: &'static str,
     pub(crate) objects: u32,
-    /// Whether the list was replayed.
+    /// `true` if the list was replayed.
     pub(crate) replayed: bool,
     /// From the start to the last object, in seconds.
     pub(crate) wall: f64,

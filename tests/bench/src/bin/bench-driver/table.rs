@@ -12,7 +12,7 @@ struct Column {
     title: &'static str,
     value: fn(&Sample) -> Option<f64>,
     digits: usize,
-    /// Whether ours is compared with the others'.
+    /// `true` if ours is compared with the others.
     compared: bool,
 }
 

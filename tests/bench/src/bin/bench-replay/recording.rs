@@ -7,13 +7,13 @@ use anyhow::{Context as _, Result, ensure};
 use bytes::Bytes;
 use kooper_bench::Kind;
 
-/// What the bookmark that ends the list contains.
+/// Annotation of the bookmark that ends the list.
 const END: &[u8] = b"k8s.io/initial-events-end";
 /// The objects are named so, with six digits.
 const NAME: &[u8] = b"bench-";
 const DIGITS: usize = 6;
 
-/// How the events of a watch are encoded.
+/// Encoding of watch events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Encoding {
     Json,
@@ -63,7 +63,7 @@ impl Encoding {
     }
 }
 
-/// Whether an event ends the list.
+/// Returns whether an event ends the list.
 pub(crate) fn is_end(event: &[u8]) -> bool {
     // An object may contain the words only if someone put them there.
     event.len() < 1_000 && find(event, END).is_some()

@@ -23,7 +23,7 @@ use crate::recording::Recording;
 
 type Body = UnsyncBoxBody<Bytes, Infallible>;
 
-/// What comes before the object in an event of the list.
+/// Part of a list's event before the object.
 const ADDED: &[u8] = br#"{"type":"ADDED","object":"#;
 /// The version of everything that is listed in JSON.
 const VERSION: &str = "1000000";
@@ -112,7 +112,7 @@ impl Replay {
     }
 }
 
-/// What a client finds out before it lists.
+/// Returns the discovery documents that a client requests before it lists.
 fn discover(path: &str) -> Option<Value> {
     let resources = |version: &str, name: &str, kind: &str| {
         let verbs = ["get", "list", "watch"];

@@ -20,15 +20,16 @@ pub(crate) struct PodSettings {
 }
 
 impl PodSettings {
-    /// Whether a setting comes from the Secret.
+    /// Returns `true` if the pod takes the setting from the Secret.
     pub(super) fn has_secret(&self, setting: &Arg) -> bool {
         setting.get_long().is_some_and(|long| self.secrets.iter().any(|secret| secret == long))
     }
 }
 
 impl OwnSettings {
-    /// What is on the command line and in the environment, for a pod. A secret that is given as a value comes from a
-    /// Secret, and with `has_secret` one that is required and not given, too: its value is in no document.
+    /// Converts the command line and the environment to the settings of a pod. No document contains
+    /// a secret: one that is given as a value comes from a Secret instead. With `has_secret`, so
+    /// does one that is required and not given.
     pub(in super::super) fn for_pod(
         &self,
         matches: &ArgMatches,
@@ -70,7 +71,8 @@ impl OwnSettings {
         PodSettings { line, secrets, stuck: stuck.next().and_then(|arg| names(arg).into_iter().next()) }
     }
 
-    /// Whether a pod could start with them: its files are not on this machine, so any value stands for those of `pod`.
+    /// Returns an error if a pod could not start with the settings. The files in `pod` are not on
+    /// this machine, so any value stands for their content.
     pub(in super::super) fn check_for_pod(
         &self,
         command: &mut Command,
@@ -89,7 +91,7 @@ impl OwnSettings {
     }
 }
 
-/// Whether a switch is on by the value of its variable, as clap reads it.
+/// Parses the variable of a switch as clap does.
 fn is_true(value: &OsStr) -> bool {
     let off = ["n", "no", "f", "false", "off", "0"];
     !value.to_str().is_some_and(|value| off.contains(&value.to_lowercase().as_str()))

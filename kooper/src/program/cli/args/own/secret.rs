@@ -26,7 +26,7 @@ pub(super) fn any(text: &str) -> Result<SecretValue, Infallible> {
     text.parse()
 }
 
-/// Whether the value of a setting is not for other eyes.
+/// Returns `true` if the value of the setting must not be shown.
 pub(super) fn is_secret(setting: &Arg) -> bool {
     setting.get_value_parser().type_id() == TypeId::of::<SecretValue>()
 }
@@ -76,7 +76,7 @@ impl<'a> File<'a> {
             .global(true)
     }
 
-    /// How to set it, for a message.
+    /// The flag and the variable for the file, for a message.
     pub(super) fn ways(&self) -> String {
         let variable = self.variable().map(|name| format!(" or {}", name.display())).unwrap_or_default();
         format!("`--{}`{variable}", self.long())

@@ -49,7 +49,7 @@ struct ObjectSink {
     frame: Frame,
     depth: usize,
     in_metadata: bool,
-    /// Whether the next string is recorded.
+    /// The part that the next string is recorded as, if any.
     part: Option<Part>,
     /// Where the list of owners begins.
     owners: Option<usize>,
