@@ -71,64 +71,37 @@
 #[doc(hidden)]
 #[path = "private.rs"]
 pub mod __private;
-pub mod backoff;
-mod call;
-#[cfg(not(feature = "cli"))]
-mod client;
-#[cfg(feature = "cli")]
-pub mod client;
-mod clock;
-#[cfg(feature = "apiserver")]
-mod cluster;
-pub mod controller;
 #[cfg(doctest)]
 mod doctests;
-#[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "only the command line has dry runs"))]
-mod dry_run;
-pub mod error;
-mod executor;
-pub mod leader;
-pub mod metrics;
-pub mod object;
-mod program;
-pub mod queue;
-pub mod testing;
-mod watch;
 
 /// Each string of a decoded object is allocated and freed, which takes the system's allocator a third of the CPU of a list.
 #[cfg(feature = "jemalloc")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-pub use call::action::Action;
-pub use call::capability::{
-    AccessError, Applier, Conditions, Creator, Deleter, Evictor, Getter, OwnedApplier, Patcher, Reader, Recorder,
-    StatusWriter,
-};
-pub use call::clock::Clock;
-pub use call::extract::{Gone, State};
-pub use call::settings::{SecretValue, Settings};
-pub use call::{Call, capability, events, extract, handler, plan};
-pub use controller::error::{BuildError, ConfigError, ConfigErrorKind, ControllerError, RunError};
-pub use controller::operator::Operator;
-pub use controller::{Controller, KindExt};
-pub use error::{BoxError, HandlerError, Result};
 #[cfg(feature = "apiserver")]
 pub use kooper_apiserver as apiserver;
-pub use kooper_grammar::name::NameError;
 #[cfg(feature = "macros")]
 pub use kooper_macros::{controller, explore, test};
-pub use metrics::health::Health;
-pub use object::duration::{DurationError, GoDuration};
-pub use object::key::ObjectKey;
-pub use object::kind::{Kind, Namespaced};
-pub use object::sections::Changed;
 #[cfg(feature = "cli")]
-pub use program::cli::app::App;
-pub use program::http;
-pub use queue::reason::{Reason, Reasons};
+#[doc(inline)]
+pub use kooper_program::App;
+#[doc(inline)]
+pub use kooper_program::http;
+#[cfg(feature = "cli")]
+#[doc(inline)]
+pub use kooper_runtime::client;
+#[doc(inline)]
+pub use kooper_runtime::{
+    AccessError, Action, Applier, BoxError, BuildError, Call, Changed, Clock, Conditions, ConfigError, ConfigErrorKind,
+    Controller, ControllerError, Creator, Deleter, DurationError, Evictor, Getter, GoDuration, Gone, HandlerError,
+    Health, Kind, KindExt, NameError, Namespaced, ObjectKey, Operator, OwnedApplier, Patcher, Reader, Reason, Reasons,
+    Recorder, Result, Retriever, RunError, SecretValue, Settings, State, StatusWriter, backoff, capability, controller,
+    error, events, extract, handler, leader, metrics, object, plan, queue, retriever,
+};
+#[doc(inline)]
+pub use kooper_testing as testing;
 pub use tokio_util::sync::CancellationToken;
-pub use watch::retriever::{self, Retriever};
 
 #[cfg(feature = "cli")]
 pub use clap;
@@ -209,10 +182,9 @@ pub mod prelude {
     pub use kube::core::metadata::PartialObjectMeta;
     pub use kube::{Client, Resource, ResourceExt};
 
-    pub use crate::call::capability::{
-        AccessError, Applier, Conditions, Creator, Deleter, Evictor, Getter, OwnedApplier, Patcher, Reader, Recorder,
-        StatusWriter,
-    };
     pub use crate::tracing;
-    pub use crate::{Action, Call, Clock, Gone, HandlerError, Kind, KindExt, ObjectKey, Result, Settings, State};
+    pub use crate::{
+        AccessError, Action, Applier, Call, Clock, Conditions, Creator, Deleter, Evictor, Getter, Gone, HandlerError,
+        Kind, KindExt, ObjectKey, OwnedApplier, Patcher, Reader, Recorder, Result, Settings, State, StatusWriter,
+    };
 }

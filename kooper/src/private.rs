@@ -86,16 +86,16 @@ pub mod v1 {
     pub use crate::__complete as complete;
     pub use crate::__require_apiserver as require_apiserver;
     pub use crate::__require_cli as require_cli;
-    use crate::call::action::Outcome;
-    use crate::call::extract::Argument;
-    pub use crate::controller::error::ConfigError;
+    pub use crate::Changed;
+    pub use crate::ConfigError;
     pub use crate::controller::{All, Builder, Controller, CustomKind, FailureEvents};
     use crate::controller::{HandlerBuilder, TypedHandler};
     pub use crate::leader::LeaderElection;
     pub use crate::main;
-    pub use crate::object::kind::{Kind, Namespaced};
-    pub use crate::object::sections::Changed;
-    pub use crate::program::{Declared, Definition, Program, ProgramSettings};
+    pub use crate::{Kind, Namespaced};
+    pub use kooper_program::{Declared, Definition, Program, ProgramSettings};
+    use kooper_runtime::extract::Argument;
+    use kooper_runtime::internal::call::action::Outcome;
 
     /// A kind as a value: errors about it are reported where the attribute names it.
     #[must_use]
@@ -257,7 +257,7 @@ pub mod v1 {
     }
 
     #[cfg(feature = "cli")]
-    pub use crate::program::cli::main;
+    pub use kooper_program::main;
 
     /// Replaces the program in a build without the feature `cli`, for which `require_cli!` is an error.
     #[cfg(not(feature = "cli"))]
@@ -291,5 +291,5 @@ pub mod v1 {
     }
 
     #[cfg(feature = "measure")]
-    pub use crate::metrics::held::measure::longest_held;
+    pub use kooper_runtime::internal::metrics::longest_held;
 }

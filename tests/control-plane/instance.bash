@@ -1,1 +1,1 @@
-../../kooper/src/testing/cluster/real/instance.bash
+../../kooper/testing/src/cluster/real/instance.bash

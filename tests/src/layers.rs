@@ -4,7 +4,33 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// The folders of the crates in the repository that users depend on.
-pub const CRATES: [&str; 5] = ["kooper", "kooper/grammar", "kooper/protobuf", "kooper/apiserver", "kooper-macros"];
+pub const CRATES: [&str; 9] = [
+    "kooper",
+    "kooper/grammar",
+    "kooper/protobuf",
+    "kooper/runtime",
+    "kooper/program",
+    "kooper/apiserver",
+    "kooper/workloads",
+    "kooper/testing",
+    "kooper-macros",
+];
+
+/// The crates that each crate depends on, without those that only its tests need.
+pub fn dependencies() -> BTreeMap<&'static str, BTreeSet<String>> {
+    let manifest = |krate: &str| {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(krate).join("Cargo.toml");
+        std::fs::read_to_string(path).unwrap()
+    };
+    let names = |krate| {
+        let text = manifest(krate);
+        let dependencies = text.split("\n[dependencies]\n").nth(1).unwrap_or_default();
+        let dependencies = dependencies.split("\n[").next().unwrap_or_default();
+        let ours = dependencies.lines().filter(|line| line.starts_with("kooper"));
+        ours.filter_map(|line| Some(line.split(['.', ' ']).next()?.to_owned())).collect()
+    };
+    CRATES.into_iter().map(|krate| (krate, names(krate))).collect()
+}
 
 /// The path of a module from the crate's root.
 pub type Module = Vec<String>;

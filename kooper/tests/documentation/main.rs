@@ -6,6 +6,10 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// The sources of the library.
+const SOURCES: [&str; 5] =
+    ["kooper/src", "kooper/runtime/src", "kooper/program/src", "kooper/testing/src", "kooper/workloads/src"];
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
@@ -47,7 +51,7 @@ fn version(name: &str) -> String {
 #[test]
 fn every_flag_and_variable_is_in_the_reference() {
     let page = text("docs/reference/cli.md");
-    let code = text("kooper/src/program/cli/args/flags.rs") + &text("kooper/src/program/cli/args/installation.rs");
+    let code = text("kooper/program/src/cli/args/flags.rs") + &text("kooper/program/src/cli/args/installation.rs");
     let flags: Vec<_> =
         code.lines().filter_map(|line| line.trim().strip_prefix("name: \"")?.strip_suffix("\",")).collect();
     assert!(flags.len() > 5, "the flags are found in the code");
@@ -68,7 +72,7 @@ fn the_reference_has_every_series_and_no_other() {
     const FAMILIES: [&str; 6] =
         ["kooper_", "controller_runtime_", "workqueue_", "rest_client_", "leader_election_", "process_"];
     let is_series = |name: &&str| FAMILIES.iter().any(|family| name.starts_with(family));
-    let code = text("kooper/src/metrics/table.rs");
+    let code = text("kooper/runtime/src/metrics/table.rs");
     let series: BTreeSet<_> = code.split('"').skip(1).step_by(2).filter(is_series).collect();
     assert!(series.len() > 20, "the series are found in the code");
     let page = text("docs/reference/metrics.md");
@@ -175,7 +179,7 @@ fn tests(folder: &Path, found: &mut BTreeSet<String>) {
 #[test]
 fn each_row_of_the_page_for_go_users_names_an_existing_test() {
     let mut found = BTreeSet::new();
-    for folder in ["kooper/src", "kooper/grammar/tests", "tests/it", "examples/tests"] {
+    for folder in SOURCES.into_iter().chain(["kooper/grammar/tests", "tests/it", "examples/tests"]) {
         tests(&root().join(folder), &mut found);
     }
     let page = text("docs/from-go-kooper.md");
@@ -205,7 +209,8 @@ fn each_step_of_a_walk_names_an_existing_function_and_a_walk_has_at_most_eight_f
         for step in rows.map(|row| row.split('`').collect::<Vec<_>>()) {
             let [.., file, _, function, _] = step[..] else { panic!("{step:?} has a file and a function") };
             files.insert(file);
-            let code = text(&if file.starts_with("kooper") { file.to_owned() } else { format!("kooper/src/{file}") });
+            let code =
+                text(&if file.starts_with("kooper") { file.to_owned() } else { format!("kooper/runtime/src/{file}") });
             let is_there =
                 [format!("fn {function}("), format!("fn {function}<")].iter().any(|name| code.contains(name));
             assert!(

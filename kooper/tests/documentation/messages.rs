@@ -6,7 +6,7 @@ use std::path::Path;
 use proc_macro2::{TokenStream, TokenTree};
 use syn::LitStr;
 
-use super::{pages, root, text};
+use super::{SOURCES, pages, root, text};
 
 const PAGE: &str = "docs/reference/errors-and-messages.md";
 
@@ -91,7 +91,7 @@ fn literals() -> Vec<Literal> {
         }
     }
     let mut found = Vec::new();
-    collect(&root().join("kooper/src"), &mut found);
+    SOURCES.iter().for_each(|folder| collect(&root().join(folder), &mut found));
     found
 }
 
@@ -244,7 +244,7 @@ fn lines_of_probes_on_the_pages_come_from_the_code() {
 fn help_texts_on_the_pages_are_those_of_the_code() {
     let mut literals = Vec::new();
     for file in ["args", "args/flags", "args/own/secret"] {
-        literals_of(&text(&format!("kooper/src/program/cli/{file}.rs")), &mut literals);
+        literals_of(&text(&format!("kooper/program/src/cli/{file}.rs")), &mut literals);
     }
     let mut compared = 0;
     for (page, text) in pages() {

@@ -154,7 +154,7 @@ async fn an_error_that_stays_is_logged_from_time_to_time_with_a_count() {
     let running = run([controller.build().unwrap()]);
     // 1 s, 2 s, 4 s, 8 s, then every 10 s.
     for line in [
-        "attempt=1 reasons=initial}: kooper::call::observer::reporter: the handler failed: the shop is shut; it is retried in 1s",
+        "attempt=1 reasons=initial}: kooper_runtime::call::observer::reporter: the handler failed: the shop is shut; it is retried in 1s",
         "the shop is shut (7 times in 35s); it is retried in 10s",
         "the shop is shut (8 times in 45s); it waits for a change",
     ] {

@@ -196,7 +196,7 @@ fn a_namespace_that_is_being_deleted_is_reported_without_advice_about_rules() {
     // Without a controller manager they are never deleted, nor are the objects in them.
     cluster.must(&["delete", "namespace", namespaces[0], namespaces[1], "--wait=false"]);
     // A call that fails for this reason has no consequence, and is only logged for those who look for it.
-    let program = subject.start_logging(cluster.kubeconfig(), "info,kooper::call=debug");
+    let program = subject.start_logging(cluster.kubeconfig(), "info,kooper_runtime::call=debug");
     let why = "is being deleted and nothing can be created in it: no rule is missing";
     for what in [
         "cannot apply ConfigMap `leaving/lamp-",

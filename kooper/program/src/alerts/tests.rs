@@ -1,0 +1,87 @@
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+
+use super::*;
+use kooper_runtime::internal::controller::installation::Installation;
+use kooper_runtime::leader::LeaderElection;
+
+fn place() -> Place {
+    Place {
+        installation: Installation::new("shop", Some("blue".to_owned())),
+        namespace: "shops".into(),
+        lease_namespace: "shops".into(),
+        reviews_tokens: false,
+    }
+}
+
+fn controllers(elected: bool) -> [Controller; 2] {
+    let pods = Controller::builder::<Pod>("pods").handler(async || {});
+    let pods = if elected { pods.leader_election(LeaderElection::default()) } else { pods };
+    let maps = Controller::builder::<ConfigMap>("maps").handler(async || {});
+    [pods.build().expect("a controller"), maps.build().expect("a controller")]
+}
+
+fn names(alerts: &[Alert]) -> Vec<&str> {
+    alerts.iter().map(|alert| alert.name).collect()
+}
+
+#[test]
+fn alerts_are_for_the_controllers_and_leases_of_the_program() {
+    let alerts = of_program(&controllers(true), &place());
+    for alert in &alerts {
+        let expression = alert.expression();
+        let matcher = match alert.name {
+            "KooperAbsent" => r#"{controller=""#,
+            "KooperNoLeader" => r#"{name=~"shop-pods[.]blue"}"#,
+            _ => r#"{controller=~"pods|maps"}"#,
+        };
+        assert!(expression.contains(matcher), "{}: {expression}", alert.name);
+    }
+    assert_eq!(names(&alerts).iter().filter(|name| **name == "KooperAbsent").count(), 2);
+    assert_eq!(
+        alerts[0].expression(),
+        "absent(controller_runtime_max_concurrent_reconciles{controller=\"pods\"}) or on (controller) (group by \
+         (namespace, job, controller) (last_over_time(controller_runtime_max_concurrent_reconciles{controller=\"pods\"}[1h])) unless group \
+         by (namespace, job, controller) (controller_runtime_max_concurrent_reconciles{controller=\"pods\"}))"
+    );
+    let without = of_program(&controllers(false), &place());
+    assert!(!names(&without).contains(&"KooperNoLeader"));
+}
+
+#[test]
+fn alerts_of_an_installation_are_for_its_target_only() {
+    for alert in of_target(&controllers(false), vec![r#"namespace="shops""#.into(), r#"job="shop""#.into()]) {
+        let expression = alert.expression();
+        let metrics = expression.matches('{').count();
+        assert_eq!(expression.matches(r#"{namespace="shops", job="shop""#).count(), metrics, "{expression}");
+    }
+}
+
+#[test]
+fn no_two_rules_have_the_same_name_and_labels() {
+    let alerts = of_program(&controllers(true), &place());
+    let rules = rules(&"shop".into(), &alerts);
+    let rules = rules["groups"][0]["rules"].as_array().expect("a list");
+    let known: BTreeSet<_> = rules.iter().map(|rule| format!("{}{}", rule["alert"], rule["labels"])).collect();
+    assert_eq!(known.len(), rules.len());
+    let quoted = |metric: &str| table::ALL.iter().any(|known| known.name == metric);
+    assert!(alerts.iter().all(|alert| alert.description.split([' ', ',', '.']).all(|word| {
+        !["kooper_", "workqueue_", "controller_runtime_"].iter().any(|family| word.starts_with(family)) || quoted(word)
+    })));
+}
+
+#[test]
+fn the_reference_lists_every_alert_and_no_other() {
+    let page = include_str!("../../../../docs/reference/metrics.md");
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `Kooper")?.split('`').next());
+    let listed: BTreeSet<_> = rows.map(|rest| format!("Kooper{rest}")).collect();
+    let alerts = of_program(&controllers(true), &place());
+    let expected: BTreeSet<_> = alerts.iter().map(|alert| alert.name.to_owned()).collect();
+    assert_eq!(listed, expected);
+    for alert in &alerts {
+        let row = page.lines().find(|line| line.starts_with(&format!("| `{}` | ", alert.name))).unwrap_or_default();
+        let severity = format!(" | {} | ", alert.severity.label());
+        assert!(row.contains(&severity), "{}: {row}", alert.name);
+    }
+}

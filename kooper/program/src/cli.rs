@@ -1,0 +1,167 @@
+//! The command-line program of every generated `main`.
+
+pub(crate) mod app;
+mod args;
+mod chart;
+mod check;
+mod connect;
+#[cfg(feature = "apiserver")]
+mod dev;
+mod diff;
+mod document;
+mod dry_run;
+mod invocation;
+mod listeners;
+mod logging;
+mod manifests;
+mod monitoring;
+mod panics;
+mod preflight;
+mod print;
+mod run;
+mod signals;
+#[cfg(feature = "otel")]
+mod traces;
+mod uninstall;
+
+use std::process::ExitCode;
+
+use crate::{Declared, Program};
+use app::App;
+use args::{OwnSettings, ProgramInfo, Task};
+use invocation::Invocation;
+use kooper_runtime::BoxError;
+use kooper_runtime::internal::error::chain;
+
+/// The exit code if the program cannot start, or its controllers ended.
+const FAILED: u8 = 1;
+
+/// The exit code where the command cannot be run as it is written.
+const INVALID: u8 = 2;
+
+/// Runs the program of a generated `main`.
+///
+/// `doc` has the lines of the program's doc comment. Every entry of `settings` adds
+/// the type of its settings, and of `controllers` the controllers of one definition.
+pub fn main(
+    program: &'static str,
+    version: &'static str,
+    doc: &[&str],
+    settings: &[fn(&mut Declared)],
+    controllers: &[fn(&mut Program)],
+) -> ExitCode {
+    let mut app = App::new(program, version);
+    app.about = doc.iter().map(|line| (*line).to_owned()).collect();
+    settings.iter().for_each(|declare| declare(&mut app.declared));
+    controllers.iter().fold(app, |app, define| app.defined(*define)).run()
+}
+
+/// Reads flags and environment, runs the command and returns the exit code.
+fn run_command(app: &App) -> ExitCode {
+    let program = app.name;
+    let own = match own(&app.declared) {
+        Ok(own) => own,
+        Err(error) => {
+            logging::print(&format!("{program} cannot start: {error}"));
+            // For `diff`, 1 means that something differs.
+            let is_diff = std::env::args_os().nth(1).is_some_and(|task| task == "diff");
+            return ExitCode::from(if is_diff { INVALID } else { FAILED });
+        }
+    };
+    let doc: Vec<&str> = app.about.iter().map(String::as_str).collect();
+    let described = ProgramInfo { name: program, version: app.version, doc: &doc, own: own.as_ref() };
+    let (task, settings) = match args::parse(&described, std::env::args_os(), |name| std::env::var_os(name)) {
+        Ok(parsed) => parsed,
+        Err(error) => {
+            // A closed stdout or stderr changes nothing about the exit code.
+            drop(error.print());
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(FAILED));
+        }
+    };
+    #[cfg(not(feature = "apiserver"))]
+    if task == Task::Dev {
+        logging::print(
+            "error: `dev` needs the feature `apiserver` of kooper: run `cargo add kooper --features apiserver`, and build \
+             the program again",
+        );
+        return ExitCode::from(INVALID);
+    }
+    #[cfg(feature = "otel")]
+    let traces = match traces_of(task, program, app.version) {
+        Ok(traces) => traces,
+        Err(error) => {
+            logging::print(&format!("error: {}", chain(&error)));
+            return ExitCode::from(error.exit_code());
+        }
+    };
+    #[cfg(feature = "otel")]
+    let spans = traces.as_ref().map(|traces| traces.layer(settings.log_level.clone()));
+    #[cfg(not(feature = "otel"))]
+    let spans = None;
+    if !app.has_subscriber {
+        logging::start(settings.log_format, settings.log_level.clone(), spans);
+        if let Some(problem) = &settings.rust_log {
+            tracing::warn!("RUST_LOG is not used: {problem}");
+        }
+    }
+    panics::print_once();
+    let what = match task {
+        Task::Run | Task::Dev => "cannot start",
+        Task::Crd => "crd failed",
+        Task::Rbac => "rbac failed",
+        Task::Manifests => "manifests failed",
+        Task::Diff => "diff failed",
+        Task::Check => "check failed",
+        Task::Uninstall => "uninstall failed",
+        Task::Dashboard => "dashboard failed",
+        Task::Alerts => "alerts failed",
+    };
+    let dry_run = settings.dry_run;
+    let invocation = Invocation { app, settings };
+    let ended = match task {
+        Task::Run if dry_run => dry_run::dry_run(&invocation),
+        Task::Run => run::run(&invocation),
+        #[cfg(feature = "apiserver")]
+        Task::Dev => dev::dev(invocation),
+        #[cfg(not(feature = "apiserver"))]
+        Task::Dev => Ok(ExitCode::from(INVALID)),
+        Task::Crd => print::crd(&invocation),
+        Task::Rbac => print::rbac(&invocation),
+        Task::Manifests => manifests::manifests(&invocation),
+        Task::Uninstall => uninstall::uninstall(invocation),
+        Task::Diff => diff::diff(&invocation),
+        Task::Check => check::check(&invocation),
+        Task::Dashboard => monitoring::dashboard(&invocation),
+        Task::Alerts => monitoring::alerts(&invocation),
+    };
+    let code = ended.unwrap_or_else(|error| {
+        let error = chain(&*error);
+        // The error is printed even if logs are off.
+        if tracing::enabled!(tracing::Level::ERROR) {
+            tracing::error!("{program} {what}: {error}");
+        } else {
+            logging::print(&format!("{program} {what}: {error}"));
+        }
+        ExitCode::from(if task == Task::Diff { diff::FAILED } else { FAILED })
+    });
+    #[cfg(feature = "otel")]
+    if let Some(traces) = traces {
+        traces.end();
+    }
+    code
+}
+
+/// The program's own settings, if it has some.
+fn own(declared: &Declared) -> Result<Option<OwnSettings>, BoxError> {
+    Ok(declared.only()?.map(OwnSettings::new).transpose()?)
+}
+
+/// Commands that only print something have no spans.
+#[cfg(feature = "otel")]
+fn traces_of(
+    task: Task,
+    program: &'static str,
+    version: &'static str,
+) -> Result<Option<traces::Traces>, traces::TracesError> {
+    if task.runs() { traces::Traces::begin(program, version) } else { Ok(None) }
+}

@@ -1,0 +1,139 @@
+//! A program of controllers.
+
+use std::fmt;
+use std::process::ExitCode;
+
+use prometheus::Registry;
+use serde::de::DeserializeOwned;
+
+use super::run_command;
+use crate::{Declared, Definition, Program, ProgramSettings};
+use kooper_runtime::Kind;
+use kooper_runtime::controller::Builder;
+
+/// A program of controllers, with the same commands and flags as a generated `main`:
+/// `run`, `dev`, `rbac`, `manifests` and the others.
+///
+/// `main!` is a line over it. It is for programs whose controllers are
+/// built by functions, or that have logs or metrics of their own.
+///
+/// ```no_run
+/// use std::process::ExitCode;
+/// use std::sync::Arc;
+///
+/// use k8s_openapi::api::core::v1::Pod;
+/// use kooper::{App, KindExt};
+///
+/// async fn echo(pod: Arc<Pod>) {
+///     println!("{:?}", pod.metadata.name);
+/// }
+///
+/// fn main() -> ExitCode {
+///     App::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"))
+///         .about("Prints the names of pods.")
+///         .controller(|| Pod::controller("echo").handler(echo))
+///         .run()
+/// }
+/// ```
+#[must_use = "a program does nothing until `run` is called"]
+pub struct App {
+    pub(crate) name: &'static str,
+    pub(crate) version: &'static str,
+    pub(crate) about: Vec<String>,
+    pub(crate) declared: Declared,
+    definitions: Vec<Define>,
+    pub(crate) registry: Registry,
+    pub(crate) has_subscriber: bool,
+}
+
+/// Adds controllers to a program.
+type Define = Box<dyn Fn(&mut Program)>;
+
+impl App {
+    /// A program without controllers. Leases, roles and the field manager derive from its
+    /// name; the version is recorded on CRDs and in manifests.
+    pub fn new(name: &'static str, version: &'static str) -> Self {
+        Self {
+            name,
+            version,
+            about: Vec::new(),
+            declared: Declared::default(),
+            definitions: Vec::new(),
+            registry: Registry::new(),
+            has_subscriber: false,
+        }
+    }
+
+    /// The text at the top of `--help`, where a generated program has its doc comment.
+    pub fn about(mut self, text: &str) -> Self {
+        self.about = text.lines().map(ToOwned::to_owned).collect();
+        self
+    }
+
+    /// Adds the controller that this function describes. The function is called whenever a
+    /// command needs the controllers, some commands call it several times. A mistake in the
+    /// description is printed, and the program exits with 1.
+    pub fn controller<K, O, S>(self, describe: impl Fn() -> Builder<K, O, S> + 'static) -> Self
+    where
+        K: Kind,
+        O: DeserializeOwned + Send + Sync + 'static,
+        S: Send + Sync + 'static,
+    {
+        self.defined(move |program| program.add(describe()))
+    }
+
+    /// Adds the controllers of a function with the attribute `#[kooper::controller]`, by the
+    /// function's name: `.define::<echo>()`.
+    pub fn define<D: Definition + 'static>(mut self) -> Self {
+        D::declare(&mut self.declared);
+        self.defined(D::define)
+    }
+
+    /// Adds the flags of the program's own settings, which handlers take as
+    /// [`Settings<T>`](kooper_runtime::Settings). A program has one type of them.
+    pub fn settings<T: ProgramSettings>(mut self) -> Self {
+        self.declared.add::<T>();
+        self
+    }
+
+    /// Collects the metrics of `run` and `dev` in this registry, beside those that the
+    /// program has registered itself. `/metrics` serves all of them.
+    pub fn registry(mut self, registry: Registry) -> Self {
+        self.registry = registry;
+        self
+    }
+
+    /// Leaves logs to a subscriber of `tracing` that the program has set itself:
+    /// `--log-level`, `--log-format` and `RUST_LOG` have no effect then. It should write to
+    /// stderr: commands such as `rbac` print documents to stdout.
+    pub fn with_own_subscriber(mut self) -> Self {
+        self.has_subscriber = true;
+        self
+    }
+
+    /// Reads the command line and the environment, runs the command, and returns the exit
+    /// code: 0, 1 if the command failed, or 2 if it cannot be run as it is written.
+    #[must_use = "return it from `main`"]
+    pub fn run(self) -> ExitCode {
+        run_command(&self)
+    }
+
+    /// Adds what a function adds to a program.
+    pub(crate) fn defined(mut self, define: impl Fn(&mut Program) + 'static) -> Self {
+        self.definitions.push(Box::new(define));
+        self
+    }
+
+    /// All controllers, described anew.
+    pub(crate) fn program(&self) -> Program {
+        let mut program = Program::default();
+        self.definitions.iter().for_each(|define| define(&mut program));
+        program
+    }
+}
+
+impl fmt::Debug for App {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("App").field("name", &self.name).field("version", &self.version).finish_non_exhaustive()
+    }
+}

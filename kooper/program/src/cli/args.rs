@@ -1,0 +1,421 @@
+//! The command line: which command is to run, and with which settings.
+
+mod flags;
+mod installation;
+mod own;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Command;
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use tracing_subscriber::filter::Targets;
+
+use super::logging::{self, LogFormat};
+use crate::SettingsType;
+use kooper_runtime::internal::call::settings::GivenSettings;
+use kooper_runtime::internal::controller::installation::Installation;
+use kooper_runtime::internal::controller::operator::DRAIN;
+
+pub(crate) use flags::Flag;
+pub(crate) use installation::{Addition, AlertFormat, Format, ManifestSettings, UninstallSettings};
+pub(crate) use own::{OwnFlag, OwnSettings, PodSettings};
+
+/// The command to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Task {
+    /// Run the controllers.
+    Run,
+    /// Run the controllers on an API server in this process.
+    Dev,
+    /// Print the CRDs.
+    Crd,
+    /// Print the roles that the program needs.
+    Rbac,
+    /// Print the manifests of an installation.
+    Manifests,
+    /// Print what one pass over an object would write.
+    Diff,
+    /// Check that the cluster has everything that the program needs.
+    Check,
+    /// Remove finalizers and CRDs.
+    Uninstall,
+    /// Print a dashboard for the metrics.
+    Dashboard,
+    /// Print alerts for the metrics.
+    Alerts,
+}
+
+#[cfg(feature = "otel")]
+impl Task {
+    /// Returns `true` if the command runs the controllers.
+    pub(crate) fn runs(self) -> bool {
+        matches!(self, Self::Run | Self::Dev)
+    }
+}
+
+/// The commands: name and help.
+const TASKS: [(&str, Task, &str); 10] = [
+    ("run", Task::Run, "Runs the controllers until SIGINT or SIGTERM; the default"),
+    ("dev", Task::Dev, "Runs the controllers on an API server of its own, in this process: needs no cluster"),
+    ("crd", Task::Crd, "Prints the CRDs of the controllers' kinds, as YAML"),
+    ("rbac", Task::Rbac, "Prints a service account with the least roles that the controllers need, as YAML"),
+    ("manifests", Task::Manifests, "Prints everything that runs the program in a cluster, as YAML or a Helm chart"),
+    (
+        "diff",
+        Task::Diff,
+        "Prints what the controllers would write for the objects in files; exits with 1 if there is a difference",
+    ),
+    (
+        "check",
+        Task::Check,
+        "Checks the connection, the kinds, the CRDs and every permission; exits with 1 if one is missing",
+    ),
+    (
+        "uninstall",
+        Task::Uninstall,
+        "Stops the program in the cluster, cleans up, and removes its finalizers and CRDs, with all their objects",
+    ),
+    ("dashboard", Task::Dashboard, "Prints a dashboard of the metrics for Grafana, as JSON"),
+    ("alerts", Task::Alerts, "Prints alerts for the metrics, as rules of Prometheus or a PrometheusRule"),
+];
+
+/// All tasks; that with a server of its own is the first.
+const EVERY: &[Task] = &[
+    Task::Dev,
+    Task::Run,
+    Task::Crd,
+    Task::Rbac,
+    Task::Manifests,
+    Task::Diff,
+    Task::Check,
+    Task::Uninstall,
+    Task::Dashboard,
+    Task::Alerts,
+];
+
+/// The tasks for a cluster: all but that with a server of its own.
+const CLUSTER: &[Task] = match EVERY {
+    [Task::Dev, cluster @ ..] => cluster,
+    _ => panic!("the first task is `dev`"),
+};
+
+/// The values of all flags; `None` or empty for those that are built in.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    pub(crate) kubeconfig: Option<PathBuf>,
+    pub(crate) context: Option<String>,
+    pub(crate) namespaces: Vec<String>,
+    pub(crate) workers: Option<usize>,
+    pub(crate) resync: Option<Resync>,
+    /// Fetches objects as JSON only, and never as protobuf.
+    pub(crate) json_only: bool,
+    pub(crate) listen: Listen,
+    /// The address of probes, if they are not beside the metrics.
+    pub(crate) listen_probes: Option<Listen>,
+    /// `true` if only users of the cluster with the permission may read the metrics; `None` for the
+    /// default of the command.
+    pub(crate) metrics_auth: Option<bool>,
+    /// The default of `metrics_auth` for the command.
+    pub(crate) is_secured_by_default: bool,
+    /// For whom the tokens of clients have to be made; `None` for the API server.
+    pub(crate) metrics_audience: Option<String>,
+    pub(crate) metrics_certificate: Option<PathBuf>,
+    pub(crate) metrics_key: Option<PathBuf>,
+    /// `true` for a status page; `None` for the default of the command.
+    pub(crate) status_page: Option<bool>,
+    pub(crate) log_format: LogFormat,
+    pub(crate) log_level: Targets,
+    /// Why `RUST_LOG` is not used, if it is set.
+    pub(crate) rust_log: Option<String>,
+    pub(crate) drain_timeout: Duration,
+    pub(crate) lease_namespace: Option<String>,
+    pub(crate) instance: Option<String>,
+    /// Overrides the built-in setting.
+    pub(crate) leader_election: Option<bool>,
+    /// As `NAME@HASH`.
+    pub(crate) allowed_crd_changes: Vec<String>,
+    /// The namespace that the program is installed in.
+    pub(crate) install_namespace: String,
+    pub(crate) manifests: ManifestSettings,
+    pub(crate) uninstall: UninstallSettings,
+    pub(crate) alerts: AlertFormat,
+    /// The values of the flags as they are written, from the command line or the environment.
+    pub(crate) given: BTreeMap<&'static str, Vec<String>>,
+    /// Changes nothing in the cluster.
+    pub(crate) dry_run: bool,
+    /// The user that `check` acts as.
+    pub(crate) impersonated: Option<String>,
+    /// `true` for differences in color; `None` for color on a terminal only.
+    pub(crate) color: Option<bool>,
+    /// Files and folders with objects.
+    pub(crate) files: Vec<PathBuf>,
+    /// The port of the API server of `dev`.
+    pub(crate) port: Option<u16>,
+    /// Runs pods in `dev`, and creates pods for workloads.
+    pub(crate) workloads: bool,
+    /// Only removes the files of `dev`.
+    pub(crate) clean: bool,
+    /// The program's own settings.
+    pub(crate) own: UserSettings,
+}
+
+/// The program's own settings.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct UserSettings {
+    /// Their type.
+    pub(crate) declared: Option<SettingsType>,
+    /// Their values, if the command needs them.
+    pub(crate) given: GivenSettings,
+    /// Their flags, for a chart.
+    pub(crate) flags: Vec<OwnFlag>,
+    /// Those of a pod.
+    pub(crate) pod: PodSettings,
+    /// Why `run` could not start with them, for `check`.
+    pub(crate) problem: Option<String>,
+}
+
+/// The address of metrics and probes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Listen {
+    /// The default of the command.
+    Default,
+    /// They are not served.
+    Off,
+    /// This address.
+    At(SocketAddr),
+}
+
+/// A resync interval, or `off`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Resync(pub(crate) Option<Duration>);
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            kubeconfig: None,
+            context: None,
+            namespaces: Vec::new(),
+            workers: None,
+            resync: None,
+            json_only: false,
+            listen: Listen::Default,
+            listen_probes: None,
+            metrics_auth: None,
+            is_secured_by_default: false,
+            metrics_audience: None,
+            metrics_certificate: None,
+            metrics_key: None,
+            status_page: None,
+            log_format: LogFormat::Text,
+            log_level: logging::levels("").unwrap_or_default(),
+            rust_log: None,
+            drain_timeout: DRAIN,
+            lease_namespace: None,
+            instance: None,
+            leader_election: None,
+            allowed_crd_changes: Vec::new(),
+            install_namespace: "default".to_owned(),
+            manifests: ManifestSettings::default(),
+            uninstall: UninstallSettings::default(),
+            alerts: AlertFormat::default(),
+            given: BTreeMap::new(),
+            dry_run: false,
+            impersonated: None,
+            color: None,
+            files: Vec::new(),
+            port: None,
+            workloads: true,
+            clean: false,
+            own: UserSettings::default(),
+        }
+    }
+}
+
+/// The program whose command line is read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ProgramInfo<'a> {
+    pub(crate) name: &'static str,
+    pub(crate) version: &'static str,
+    /// The lines of its doc comment.
+    pub(crate) doc: &'a [&'a str],
+    pub(crate) own: Option<&'a OwnSettings>,
+}
+
+/// Reads the command line, and the environment for flags that are not on it. An
+/// empty variable counts as unset.
+pub(crate) fn parse(
+    program: &ProgramInfo<'_>,
+    line: impl IntoIterator<Item = OsString>,
+    environment: impl Fn(&str) -> Option<OsString>,
+) -> Result<(Task, Settings), clap::Error> {
+    let mut command = command(program);
+    let matches = command.try_get_matches_from_mut(line)?;
+    // Flags are global: the innermost matches know all of them.
+    let (task, matches) = match matches.subcommand() {
+        Some((name, inner)) => {
+            let task = TASKS.iter().find(|(known, ..)| *known == name);
+            (task.map_or(Task::Run, |(_, task, _)| *task), inner)
+        }
+        None => (Task::Run, &matches),
+    };
+    let mut settings = Settings::default();
+    let given = |flag: &Flag| matches.value_source(flag.name) == Some(ValueSource::CommandLine);
+    if let Some(flag) = every_flag().find(|flag| flag.is_global() && !flag.of.contains(&task) && given(flag)) {
+        let name = flag.name;
+        let message = if task == Task::Dev && CLUSTER.iter().all(|task| flag.of.contains(task)) {
+            format!("`dev` starts an API server of its own: remove `--{name}`")
+        } else {
+            let command = TASKS.iter().find(|(_, known, _)| *known == task).map_or("run", |(command, ..)| command);
+            format!("`{command}` has no `--{name}`: remove it")
+        };
+        return Err(command.error(ErrorKind::ArgumentConflict, message));
+    }
+    for flag in every_flag().filter(|flag| flag.of.contains(&task)) {
+        if given(flag) {
+            for text in matches.get_many::<String>(flag.name).into_iter().flatten() {
+                (flag.take)(&mut settings, text)
+                    .map_err(|problem| command.error(ErrorKind::ValueValidation, problem))?;
+                settings.given.entry(flag.name).or_default().push(text.clone());
+            }
+        } else if let Some(text) = environment(&flag.variable()).filter(|text| !text.is_empty()) {
+            let taken = match text.to_str() {
+                Some(text) => (flag.take)(&mut settings, text),
+                None => Err("write it in UTF-8".to_owned()),
+            };
+            taken.map_err(|problem| {
+                let (variable, name, text) = (flag.variable(), flag.name, text.display());
+                let message =
+                    format!("invalid value '{text}' for the environment variable {variable} (--{name}): {problem}");
+                command.error(ErrorKind::ValueValidation, message)
+            })?;
+            settings.given.entry(flag.name).or_default().extend(text.into_string());
+        }
+    }
+    if !settings.given.contains_key("log-level") {
+        match environment("RUST_LOG").filter(|text| !text.is_empty()) {
+            Some(text) => match logging::levels(&text.to_string_lossy()) {
+                Ok(levels) => settings.log_level = levels,
+                // It may be meant for other programs, which know more than levels.
+                Err(problem) => settings.rust_log = Some(problem),
+            },
+            // Only what concerns the differences.
+            None if task == Task::Diff => settings.log_level = logging::levels("warn").unwrap_or_default(),
+            None => {}
+        }
+    }
+    if task == Task::Manifests && settings.manifests.image.is_none() {
+        let message =
+            "the image of the program is missing: write `--image IMAGE`, such as `--image example.com/shop:1.2.0`";
+        return Err(command.error(ErrorKind::MissingRequiredArgument, message));
+    }
+    if task == Task::Diff && settings.files.is_empty() {
+        let message = "the objects are missing: write `-f FILE` for a file, a folder, or `-` for stdin";
+        return Err(command.error(ErrorKind::MissingRequiredArgument, message));
+    }
+    settings.is_secured_by_default = task == Task::Manifests;
+    if let Some(own) = program.own {
+        settings.own.declared = Some(own.declared());
+        settings.own.flags = own.flags();
+        settings.own.pod = own.for_pod(matches, &environment, settings.manifests.settings_secret.is_some());
+        // Commands that only print something, or remove files, need no values.
+        let given = match task {
+            Task::Crd | Task::Rbac | Task::Dashboard | Task::Alerts => Ok(GivenSettings::default()),
+            Task::Manifests => own
+                .check_for_pod(&mut command, matches, &environment, &settings.own.pod)
+                .map(|()| GivenSettings::default()),
+            Task::Dev if settings.clean => Ok(GivenSettings::default()),
+            Task::Run | Task::Dev | Task::Diff | Task::Check | Task::Uninstall => {
+                own.read(&mut command, matches, &environment)
+            }
+        };
+        match given {
+            Ok(given) => settings.own.given = given,
+            Err(error) if task == Task::Check => settings.own.problem = Some(own::body(&error)),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok((task, settings))
+}
+
+/// A doc comment as a description: without the period at the end of its first paragraph.
+fn described(lines: &[&str]) -> Option<String> {
+    let lines = lines.iter().flat_map(|text| text.split('\n'));
+    let lines: Vec<_> = lines.map(|line| line.strip_prefix(' ').unwrap_or(line)).collect();
+    let text = lines.join("\n");
+    let mut paragraphs = text.trim().split("\n\n");
+    let first = paragraphs.next().filter(|first| !first.is_empty())?.replace('\n', " ");
+    let first = first.strip_suffix('.').filter(|rest| !rest.ends_with('.')).unwrap_or(&first);
+    Some(std::iter::once(first).chain(paragraphs).collect::<Vec<_>>().join("\n\n"))
+}
+
+const AFTER_HELP: &str = "\
+Each flag has an environment variable: KOOPER_WORKERS for --workers, KOOPER_LOG_LEVEL for --log-level.
+The flag takes precedence over the variable, and both over RUST_LOG. Durations are written as 500ms, 30s, 5m or 1h30m.";
+
+/// The description of a program that has none of its own.
+const ABOUT: &str = "Runs Kubernetes controllers, made with Kooper";
+
+fn command(program: &ProgramInfo<'_>) -> Command {
+    let command = Command::new(program.name)
+        .version(program.version)
+        .about(described(program.doc).unwrap_or_else(|| ABOUT.to_owned()))
+        .after_help(AFTER_HELP)
+        .subcommands(TASKS.map(|(name, task, about)| {
+            let own = every_flag().filter(move |flag| !flag.is_global() && flag.of.contains(&task));
+            // They may precede any command, so the error is ours; its help does not offer them.
+            let refused = every_flag().filter(move |flag| flag.is_global() && !flag.of.contains(&task));
+            let refused = refused.map(|flag| flag.arg().hide(true));
+            Command::new(name).about(about).after_help(AFTER_HELP).args(own.map(Flag::arg)).args(refused)
+        }))
+        .args(every_flag().filter(|flag| flag.is_global()).map(Flag::arg));
+    match program.own {
+        Some(own) => own.add_to(command),
+        None => command,
+    }
+}
+
+/// All flags but those of the program's own settings.
+fn every_flag() -> impl Iterator<Item = &'static Flag> {
+    flags::COMMON.iter().chain(&installation::FLAGS)
+}
+
+/// The flags of `run` that a pod gets as variables.
+pub(crate) fn pod_flags() -> impl Iterator<Item = &'static Flag> {
+    every_flag().filter(|flag| flag.is_global() && !["kubeconfig", "context", "dry-run"].contains(&flag.name))
+}
+
+impl Settings {
+    /// Where probes are served; `None` if beside the metrics. Kubelets have no token and
+    /// no certificate authority, so probes are not secured.
+    pub(crate) fn probes(&self) -> Option<Listen> {
+        let is_secured =
+            self.has_metrics_auth() || self.metrics_certificate.is_some() || self.manifests.metrics_secret.is_some();
+        match self.listen {
+            _ if self.listen_probes.is_some() || !is_secured => self.listen_probes,
+            Listen::Off => Some(Listen::Off),
+            _ => Some(Listen::Default),
+        }
+    }
+
+    /// Returns `true` if only users of the cluster may read the metrics.
+    pub(crate) fn has_metrics_auth(&self) -> bool {
+        self.metrics_auth.unwrap_or(self.is_secured_by_default)
+    }
+
+    /// Returns `true` if the program serves metrics and reviews the tokens of clients.
+    pub(crate) fn reviews_tokens(&self) -> bool {
+        self.has_metrics_auth() && self.listen != Listen::Off
+    }
+
+    /// This installation of a program.
+    pub(crate) fn installation(&self, program: &str) -> Installation {
+        Installation::new(program, self.instance.clone())
+    }
+}

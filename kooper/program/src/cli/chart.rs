@@ -1,0 +1,203 @@
+//! The chart: the documents of `manifests`, with the program's settings as values.
+
+mod hook;
+mod roles;
+mod values;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::ResourceExt;
+use serde_json::{Value, json};
+
+use super::args::Settings;
+use super::invocation::Invocation;
+use super::print::place;
+use crate::manifests::template::{expression, inline, render};
+use crate::manifests::{self, Choices, INSTALLATION, Part, Ports, Volumes, Workload};
+use crate::rbac;
+use kooper_runtime::{BoxError, Controller};
+
+/// The files of the chart: paths and texts.
+pub(super) fn files(
+    invocation: &Invocation<'_>,
+    choices: &Choices,
+    crds: &[CustomResourceDefinition],
+) -> Result<Vec<(String, String)>, BoxError> {
+    // The values of a later installation are unknown, so only built-in settings count
+    // here.
+    let settings = &invocation.settings;
+    let plain = Settings { own: settings.own.clone(), ..Settings::default() };
+    let plain = invocation.with(plain);
+    let builtin = plain.controllers()?;
+    let name = invocation.installation().program;
+    let elected = manifests::unelected(&builtin).is_none();
+    let workload = workload(&name, &builtin);
+    let mut files = vec![
+        ("Chart.yaml", chart(&name, invocation.app.version)?),
+        (
+            "values.yaml",
+            values::yaml(settings, choices, &choices.settings_secret(&place(invocation)), !crds.is_empty())?,
+        ),
+        (
+            "values.schema.json",
+            serde_json::to_string_pretty(&values::schema(!crds.is_empty(), &settings.own.flags))? + "\n",
+        ),
+        ("templates/_settings.tpl", named(SETTINGS, &name, elected, settings)),
+        ("templates/_roles.tpl", roles::named(&name, &plain)?),
+        ("templates/roles.yaml", roles::own(&name)),
+        ("templates/program.yaml", documents(&name, &workload)?),
+        ("templates/metrics-reader.yaml", metrics_reader(&name)?),
+    ];
+    if !crds.is_empty() {
+        files.push(("templates/crds.yaml", crd_template(crds)?));
+        files.push(("templates/crd-roles.yaml", crd_roles(&name, &builtin)?));
+    }
+    if builtin.iter().any(|one| one.finalizer().is_some()) {
+        files.push(("templates/uninstall.yaml", hook::template(&name, &workload)?));
+    }
+    Ok(files.into_iter().map(|(path, text)| (path.to_owned(), text)).collect())
+}
+
+fn chart(name: &str, version: &str) -> Result<String, BoxError> {
+    Ok(serde_saphyr::to_string(&json!({
+        "apiVersion": "v2", "name": name, "version": version, "appVersion": version, "type": "application",
+        "description": format!("Runs the Kubernetes controllers of {name}"),
+    }))?)
+}
+
+/// A call of one of the chart's named templates.
+fn include(name: &str, template: &str) -> String {
+    format!("include \"{name}.{template}\" .")
+}
+
+/// The Deployment and what belongs to it, with expressions instead of values.
+fn workload(name: &str, controllers: &[Controller]) -> Workload {
+    let of = |template: &str| expression(&include(name, template));
+    let quoted = |text: &str| expression(&format!("{text} | quote"));
+    let optional = |value: &str| Part::If(format!(".Values.{value}"));
+    let field = |value: &str| optional(value).field(expression(&format!("toJson .Values.{value}")));
+    Workload {
+        name: quoted(&include(name, "name")),
+        namespace: quoted(".Release.Namespace"),
+        account: quoted(&include(name, "account")),
+        labels: of("podLabels"),
+        selector: json!({INSTALLATION: quoted(&include(name, "account"))}),
+        container: name.to_owned(),
+        image: quoted(".Values.image"),
+        args: of("args"),
+        replicas: of("replicas"),
+        strategy: of("strategy"),
+        grace: of("grace"),
+        variables: of("variables"),
+        ports: Ports {
+            container: of("containerPorts"),
+            probe: of("probePortName"),
+            service: of("servicePorts"),
+            ingress: of("ingress"),
+            endpoint: of("endpoint"),
+            has_any: Part::If(format!("or ({}) ({})", include(name, "port"), include(name, "probePort"))),
+            has_metrics: Part::If(include(name, "port")),
+            has_probes: Part::If(include(name, "probePortName")),
+        },
+        resources: of("resources"),
+        volumes: Volumes { volumes: of("volumes"), mounts: of("mounts"), any: Part::If(include(name, "volumes")) },
+        has_budget: Part::If(format!("gt (int ({})) 1", include(name, "replicas"))),
+        has_network_policy: optional("networkPolicy"),
+        has_service_monitor: optional("serviceMonitor"),
+        has_alerts: optional("alerts"),
+        alerts: manifests::installed_alerts(
+            controllers,
+            &inline(".Release.Namespace"),
+            &inline(&include(name, "name")),
+            &quoted(&include(name, "account")),
+        ),
+        pod: ["imagePullSecrets", "nodeSelector", "tolerations"]
+            .map(|value| (value, field(value)))
+            .into_iter()
+            .chain([(
+                "hostUsers",
+                Part::If("eq (toString .Values.hostUsers) \"false\"".to_owned()).field(false.into()),
+            )])
+            .collect(),
+    }
+}
+
+/// The template of documents, each under its condition.
+fn documents(name: &str, workload: &Workload) -> Result<String, BoxError> {
+    let mut text = String::new();
+    for value in ["serviceMonitor", "alerts"] {
+        text += &format!(
+            "{{{{- if and .Values.{value} (not ({})) }}}}\n{{{{- fail \"{value} needs the metrics: remove `listen: off`, or \
+             set `{value}: false`\" }}}}\n{{{{- end }}}}\n",
+            include(name, "port")
+        );
+    }
+    text += &format!(
+        "{{{{- if and (eq ({}) \"on\") ({}) (not ({})) }}}}\n{{{{- fail \"everyone in the cluster could read the status \
+         page: set `metricsAuth: token`, or `statusPage: off`\" }}}}\n{{{{- end }}}}\n",
+        format_args!("include \"{name}.setting\" (list . \"statusPage\")"),
+        include(name, "port"),
+        include(name, "reviews")
+    );
+    for (part, document) in workload.documents() {
+        let document = render(&document)?;
+        text += &match part {
+            Part::If(condition) => format!("{{{{- if {condition} }}}}\n---\n{document}{{{{- end }}}}\n"),
+            _ => format!("---\n{document}"),
+        };
+    }
+    Ok(text)
+}
+
+/// The CRDs. They outlive the release, with all objects.
+fn crd_template(crds: &[CustomResourceDefinition]) -> Result<String, BoxError> {
+    let mut text = "{{- if .Values.crds }}\n".to_owned();
+    for crd in crds {
+        let mut crd = crd.clone();
+        crd.annotations_mut().insert("helm.sh/resource-policy".to_owned(), "keep".to_owned());
+        text += &format!("---\n{}", render(&serde_json::to_value(crd)?)?);
+    }
+    Ok(text + "{{- end }}\n")
+}
+
+fn crd_roles(name: &str, controllers: &[Controller]) -> Result<String, BoxError> {
+    let metadata = json!({"labels": {"app.kubernetes.io/name": name}});
+    let documents = manifests::crd_roles(controllers, &metadata, &role(name));
+    let documents: Result<String, BoxError> =
+        documents.iter().map(|document: &Value| Ok(format!("---\n{}", render(document)?))).collect();
+    Ok(format!("{{{{- if .Values.aggregateRoles }}}}\n{}{{{{- end }}}}\n", documents?))
+}
+
+/// The role of those that may read the metrics, if tokens are reviewed.
+fn metrics_reader(name: &str) -> Result<String, BoxError> {
+    let metadata = json!({"labels": expression(&include(name, "labels"))});
+    let document = render(&rbac::metrics_reader(metadata, &role(name)))?;
+    Ok(format!("{{{{- if {} }}}}\n{document}{{{{- end }}}}\n", include(name, "reviews")))
+}
+
+/// The beginning of the names of roles in the whole cluster.
+fn role(name: &str) -> String {
+    inline(&format!("printf \"%s:%s\" .Release.Namespace ({})", include(name, "account")))
+}
+
+/// Fills the names into a file of named templates.
+fn named(text: &str, name: &str, elected: bool, settings: &Settings) -> String {
+    let certificate = Volumes::new(Some(""), "", &[]);
+    let files = Volumes::new(None, "", &[String::new()]);
+    text.replace("PROGRAM", name)
+        .replace("INSTALLATION", INSTALLATION)
+        .replace("ROLLING", &manifests::strategy(true).to_string())
+        .replace("RECREATE", &manifests::strategy(false).to_string())
+        .replace("REPLICAS_ELECTED", &manifests::usual_replicas(true).to_string())
+        .replace("REPLICAS_ALONE", &manifests::usual_replicas(false).to_string())
+        .replace("ELECTED", if elected { "true" } else { "false" })
+        .replace("TOKEN_FILE", manifests::TOKEN_FILE)
+        .replace("SETTING_FILES", &values::files(&settings.own.flags).to_string())
+        .replace("SETTING_PATH", &manifests::setting_file("%s"))
+        .replace("CERTIFICATE_MOUNT", &certificate.mounts[0].to_string())
+        .replace("SETTING_MOUNT", &files.mounts[0].to_string())
+        .replace("CERTIFICATE_VARIABLES", &values::certificate_variables())
+        .replace("VARIABLES", &values::variables())
+}
+
+/// The values that follow from the settings, as the command line computes them.
+const SETTINGS: &str = include_str!("chart/settings.tpl");

@@ -1,0 +1,87 @@
+//! The roles of the chart. They depend on values as those of `rbac` depend on flags:
+//! the rules of each combination are computed here, with names that stand for those
+//! of the values, and the chart chooses among them.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::cli::args::Settings;
+use crate::cli::invocation::Invocation;
+use crate::manifests::template::escaped;
+use crate::rbac::{self, Grant, Place};
+use kooper_runtime::BoxError;
+
+/// Names that stand for those of values.
+const WATCHED: &str = "kooper-watched-namespace";
+const LEASES: &str = "kooper-lease-namespace";
+const INSTANCE: &str = "kooper-instance";
+
+/// The choices of leader election: the value, and the flag.
+const ELECTIONS: [(&str, Option<bool>); 3] = [("", None), ("on", Some(true)), ("off", Some(false))];
+
+/// The named templates with the rules, and with the roles of an account.
+pub(super) fn named(name: &str, plain: &Invocation<'_>) -> Result<String, BoxError> {
+    let mut cases: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for namespaces in [false, true] {
+        for instance in [false, true] {
+            for (election, flag) in ELECTIONS {
+                let settings = Settings {
+                    namespaces: if namespaces { vec![WATCHED.to_owned()] } else { Vec::new() },
+                    instance: instance.then(|| INSTANCE.to_owned()),
+                    leader_election: flag,
+                    ..plain.settings.clone()
+                };
+                let place = Place {
+                    installation: settings.installation(name),
+                    namespace: String::new(),
+                    lease_namespace: LEASES.to_owned(),
+                    // Added by the template.
+                    reviews_tokens: false,
+                };
+                let grants = rbac::grants(&plain.with(settings).controllers_quietly()?, &place)?;
+                let rules = escaped(&parts(grants.keys()).to_string()).replace(INSTANCE, "{{ .Values.instance }}");
+                cases.entry(rules).or_default().push(format!("\"{namespaces} {instance} {election}\""));
+            }
+        }
+    }
+    let mut text = format!(
+        "{{{{- /* The rules: for the cluster, the watched namespaces, that of the Leases, and others. */ -}}}}\n\
+         {{{{- define \"{name}.rules\" -}}}}\n\
+         {{{{- $case := printf \"%t %t %s\" (not (empty .Values.namespaces)) (not (empty .Values.instance)) \
+         (include \"{name}.setting\" (list . \"leaderElection\")) -}}}}\n"
+    );
+    for (at, (rules, cases)) in cases.iter().enumerate() {
+        let otherwise = if at == 0 { "" } else { "else " };
+        text += &format!("{{{{- {otherwise}if has $case (list {}) -}}}}\n{rules}\n", cases.join(" "));
+    }
+    text += "{{- end -}}\n{{- end }}\n\n";
+    let reviews = rbac::REVIEWS
+        .map(|(group, resource)| json!({"apiGroups": [group], "resources": [resource], "verbs": ["create"]}));
+    Ok(text + &ROLES.replace("PROGRAM", name).replace("REVIEWS", &json!(reviews).to_string()))
+}
+
+/// The rules by the place that they are granted in.
+fn parts<'a>(grants: impl Iterator<Item = &'a Grant>) -> Value {
+    let mut places: BTreeMap<Option<&str>, Vec<&Grant>> = BTreeMap::new();
+    for grant in grants {
+        places.entry(grant.namespace.as_deref()).or_default().push(grant);
+    }
+    let [cluster, watched, leases] = [None, Some(WATCHED), Some(LEASES)]
+        .map(|place| places.remove(&place).map_or_else(Vec::new, |grants| rbac::rules(&grants)));
+    let others: serde_json::Map<_, _> = places
+        .into_iter()
+        .filter_map(|(namespace, grants)| Some((namespace?.to_owned(), rbac::rules(&grants).into())))
+        .collect();
+    json!({"cluster": cluster, "watched": watched, "leases": leases, "others": others})
+}
+
+/// The service account of the program, with its roles.
+pub(super) fn own(name: &str) -> String {
+    format!(
+        "{{{{- include \"{name}.roles\" (dict \"root\" . \"account\" (include \"{name}.account\" .) \"annotations\" (dict) \
+         \"own\" (list) \"reviews\" true) }}}}\n"
+    )
+}
+
+const ROLES: &str = include_str!("roles.tpl");

@@ -1,0 +1,229 @@
+//! Other installations of the program that handle the same objects.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use kube::api::{Api, ListParams};
+use kube::{Client, ResourceExt};
+use serde::de::DeserializeOwned;
+
+use crate::manifests::INSTALLATION;
+use crate::rbac::Place;
+use kooper_runtime::Controller;
+use kooper_runtime::internal::leader::{MARK, SCOPE};
+
+/// Another installation whose controller handles the same objects.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Overlap {
+    pub(super) controller: String,
+    /// Its Lease or Deployment, such as `Lease shops/shop-web.blue`.
+    pub(super) with: String,
+    /// The namespaces that both of them watch.
+    pub(super) shared: String,
+    /// `true` if it has the name of this installation. It may then be this one, with its Leases in
+    /// another namespace.
+    pub(super) has_same_name: bool,
+}
+
+/// The Leases that may be listed, and whether these are all.
+pub(super) async fn leases(client: &Client, place: &Place) -> (Vec<Lease>, bool) {
+    let own = Api::namespaced(client.clone(), &place.lease_namespace);
+    listed(Api::all(client.clone()), own, &ListParams::default()).await
+}
+
+/// The Deployments of the program that may be listed, and whether these are all.
+pub(super) async fn deployments(client: &Client, place: &Place) -> (Vec<Deployment>, bool) {
+    let of_program = format!("app.kubernetes.io/name={},{INSTALLATION}", place.installation.program);
+    let own = Api::namespaced(client.clone(), &place.namespace);
+    listed(Api::all(client.clone()), own, &ListParams::default().labels(&of_program)).await
+}
+
+async fn listed<K>(all: Api<K>, own: Api<K>, params: &ListParams) -> (Vec<K>, bool)
+where
+    K: Clone + std::fmt::Debug + DeserializeOwned,
+{
+    match all.list(params).await {
+        Ok(found) => (found.items, true),
+        Err(_) => (own.list(params).await.map_or_else(|_| Vec::new(), |found| found.items), false),
+    }
+}
+
+/// The other Deployments of the program that run a controller for objects of the same namespaces.
+pub(super) fn deployed(controllers: &[Controller], place: &Place, deployments: &[Deployment]) -> Vec<Overlap> {
+    let mut overlaps = Vec::new();
+    let runs = |one: &&Deployment| one.spec.as_ref().and_then(|spec| spec.replicas) != Some(0);
+    for deployment in deployments.iter().filter(runs) {
+        let (namespace, account) = (deployment.namespace().unwrap_or_default(), deployment.labels().get(INSTALLATION));
+        if (&*namespace, account) == (&*place.namespace, Some(&place.account())) {
+            continue;
+        }
+        let theirs = namespaces(deployment);
+        overlaps.extend(controllers.iter().filter_map(|controller| {
+            Some(Overlap {
+                controller: controller.name().to_owned(),
+                with: format!("Deployment {namespace}/{}", deployment.name_any()),
+                shared: shared(controller.namespaces(), theirs.unwrap_or("*"))?,
+                has_same_name: account == Some(&place.account()),
+            })
+        }));
+    }
+    overlaps
+}
+
+/// The namespaces that a Deployment as `manifests` prints it watches; `None` if it sets none.
+fn namespaces(deployment: &Deployment) -> Option<&str> {
+    let containers = &deployment.spec.as_ref()?.template.spec.as_ref()?.containers;
+    let mut variables = containers.iter().flat_map(|container| container.env.iter().flatten());
+    variables.find(|variable| variable.name == "KOOPER_NAMESPACE")?.value.as_deref()
+}
+
+/// The installations that hold a Lease for a controller of the same program and handle
+/// objects of the same namespaces.
+pub(super) fn overlaps(controllers: &[Controller], place: &Place, leases: &[Lease], now: Timestamp) -> Vec<Overlap> {
+    let mut overlaps = Vec::new();
+    for controller in controllers {
+        let Some(own) = controller.leases(&place.installation, &place.lease_namespace) else { continue };
+        for lease in leases.iter().filter(|lease| is_held(lease, now)) {
+            let (namespace, name) = (lease.namespace().unwrap_or_default(), lease.name_any());
+            if (&namespace, &name) == (&own.namespace, &own.name) {
+                continue;
+            }
+            let Some(mark) = lease.annotations().get(MARK) else { continue };
+            let Some((installation, marked)) = mark.split_once('/') else { continue };
+            let program = installation.split('.').next().unwrap_or_default();
+            if (program, marked) != (&*place.installation.program, controller.name()) {
+                continue;
+            }
+            let theirs = lease.annotations().get(SCOPE).map_or("*", String::as_str);
+            if let Some(shared) = shared(controller.namespaces(), theirs) {
+                overlaps.push(Overlap {
+                    controller: controller.name().to_owned(),
+                    with: format!("Lease {namespace}/{name}"),
+                    shared,
+                    has_same_name: *mark == own.mark,
+                });
+            }
+        }
+    }
+    overlaps
+}
+
+/// The namespaces of both; no names are all namespaces.
+fn shared(ours: &[String], theirs: &str) -> Option<String> {
+    let ours: BTreeSet<&str> = ours.iter().map(String::as_str).collect();
+    let theirs: BTreeSet<&str> = theirs.split(',').filter(|name| *name != "*" && !name.is_empty()).collect();
+    let both: Vec<&str> = match (ours.is_empty(), theirs.is_empty()) {
+        (true, true) => return Some("all namespaces".to_owned()),
+        (true, false) => theirs.into_iter().collect(),
+        (false, true) => ours.into_iter().collect(),
+        (false, false) => ours.intersection(&theirs).copied().collect(),
+    };
+    match both.len() {
+        0 => None,
+        1 => Some(format!("namespace {}", both[0])),
+        _ => Some(format!("namespaces {}", both.join(", "))),
+    }
+}
+
+fn is_held(lease: &Lease, now: Timestamp) -> bool {
+    let Some(spec) = &lease.spec else { return false };
+    let seconds = i64::from(spec.lease_duration_seconds.unwrap_or_default());
+    let renewed = spec.renew_time.as_ref().map(|time| time.0);
+    spec.holder_identity.as_ref().is_some_and(|holder| !holder.is_empty())
+        && renewed.is_some_and(|renewed| now.duration_since(renewed) < SignedDuration::from_secs(seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use serde_json::json;
+
+    use super::*;
+    use kooper_runtime::internal::controller::installation::Installation;
+    use kooper_runtime::leader::LeaderElection;
+
+    fn lease(name: &str, mark: &str, scope: &str, holder: &str) -> Lease {
+        serde_json::from_value(json!({
+            "metadata": {
+                "namespace": "default", "name": name,
+                "annotations": {"kooper.rs/controller": mark, "kooper.rs/namespaces": scope},
+            },
+            "spec": {"holderIdentity": holder, "leaseDurationSeconds": 15, "renewTime": "2026-01-01T00:00:00.000000Z"},
+        }))
+        .unwrap()
+    }
+
+    fn found(namespaces: &[&str], lease: Lease) -> Option<(String, bool)> {
+        async fn handler() {}
+        let controller = Controller::builder::<ConfigMap>("shops").leader_election(LeaderElection::default());
+        let controller = controller.namespaces(namespaces.iter().copied()).handler(handler).build().unwrap();
+        let installation = Installation::new("shop", Some("blue".to_owned()));
+        let place = Place {
+            installation,
+            namespace: "default".to_owned(),
+            lease_namespace: "default".to_owned(),
+            reviews_tokens: false,
+        };
+        let now = "2026-01-01T00:00:05Z".parse().unwrap();
+        let mut overlaps = overlaps(&[controller], &place, &[lease], now);
+        overlaps.pop().map(|overlap| (overlap.shared, overlap.has_same_name))
+    }
+
+    #[test]
+    fn another_deployment_of_the_program_is_found() {
+        let controller =
+            Controller::builder::<ConfigMap>("shops").namespaces(["a"]).handler(async || {}).build().unwrap();
+        let controllers = [controller];
+        let place = Place {
+            installation: Installation::new("shop", Some("blue".to_owned())),
+            namespace: "shops".to_owned(),
+            lease_namespace: "shops".to_owned(),
+            reviews_tokens: false,
+        };
+        let found = |namespace: &str, account: &str, replicas: u32, env: serde_json::Value| {
+            let deployment = serde_json::from_value(json!({
+                "metadata": {"namespace": namespace, "name": "shop", "labels": {"kooper.rs/installation": account}},
+                "spec": {
+                    "replicas": replicas, "selector": {},
+                    "template": {"spec": {"containers": [{"name": "shop", "env": env}]}},
+                },
+            }));
+            let mut overlaps = deployed(&controllers, &place, &[deployment.unwrap()]);
+            overlaps.pop().map(|overlap| (overlap.with, overlap.shared, overlap.has_same_name))
+        };
+        let of = |namespaces: &str| json!([{"name": "KOOPER_NAMESPACE", "value": namespaces}]);
+        let one = |with: &str, same| Some((format!("Deployment {with}"), "namespace a".to_owned(), same));
+        assert_eq!(found("shops", "shop.green", 1, of("a,b")), one("shops/shop", false));
+        assert_eq!(found("shops", "shop.green", 1, json!([])), one("shops/shop", false));
+        assert_eq!(found("other", "shop.blue", 1, of("a")), one("other/shop", true));
+        assert_eq!(found("shops", "shop.green", 1, of("b")), None);
+        assert_eq!(found("shops", "shop.green", 0, of("a")), None);
+        assert_eq!(found("shops", "shop.blue", 1, of("a")), None, "it is this installation");
+    }
+
+    #[test]
+    fn an_instance_that_watches_the_same_namespace_is_found() {
+        let green = |scope| lease("shop-shops.green", "shop.green/shops", scope, "a");
+        let one = |text: &str| Some((text.to_owned(), false));
+        assert_eq!(found(&["a"], green("a,b")), one("namespace a"));
+        assert_eq!(found(&["a", "b"], green("*")), one("namespaces a, b"));
+        assert_eq!(found(&[], green("*")), one("all namespaces"));
+        assert_eq!(found(&[], green("c")), one("namespace c"));
+        assert_eq!(found(&["a"], green("c")), None);
+        // Its own Lease, another controller, another program, and one without a holder.
+        assert_eq!(found(&["a"], lease("shop-shops.blue", "shop.blue/shops", "a", "a")), None);
+        assert_eq!(found(&["a"], lease("shop-carts.green", "shop.green/carts", "a", "a")), None);
+        assert_eq!(found(&["a"], lease("bank-shops", "bank/shops", "a", "a")), None);
+        assert_eq!(found(&["a"], lease("shop-shops.green", "shop.green/shops", "a", "")), None);
+        let elsewhere = Lease {
+            metadata: kube::api::ObjectMeta {
+                namespace: Some("other".to_owned()),
+                ..lease("shop-shops.blue", "shop.blue/shops", "a", "a").metadata
+            },
+            ..lease("", "", "", "a")
+        };
+        assert_eq!(found(&["a"], elsewhere), Some(("namespace a".to_owned(), true)));
+    }
+}

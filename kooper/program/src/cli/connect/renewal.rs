@@ -1,0 +1,221 @@
+//! A client that is rebuilt before its credentials expire.
+//!
+//! kube runs an exec plugin again for a new token, but keeps the first client
+//! certificate: a connection uses the certificate that its client was built with.
+
+use parking_lot::Mutex;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::{Request, Response, StatusCode};
+use k8s_openapi::jiff::Timestamp;
+use kube::Client;
+use kube::client::Body;
+use tokio::sync::Notify;
+use tokio::time::sleep;
+use tower::Service;
+
+use super::ConnectError;
+use kooper_runtime::BoxError;
+
+/// New credentials are requested this long before the old ones expire, or when a
+/// quarter of their lifetime is left if that is less.
+const EARLY: Duration = Duration::from_secs(60);
+
+/// The delay between two attempts, and between two reads of the clock, which may be
+/// adjusted.
+const PAUSE: Duration = Duration::from_secs(10);
+
+/// Builds a client with new credentials.
+type Build = dyn Fn() -> Result<Client, ConnectError> + Send + Sync;
+
+/// A client that can be replaced while requests are in flight: each request is sent
+/// by the client that is current when it begins.
+#[derive(Clone)]
+pub(super) struct Renewal {
+    current: Arc<Current>,
+}
+
+struct Current {
+    client: Mutex<Client>,
+    /// The server rejected the credentials.
+    rejected: Notify,
+}
+
+impl Renewal {
+    /// A client that is renewed as long as it is used.
+    pub(super) fn client(
+        build: impl Fn() -> Result<Client, ConnectError> + Send + Sync + 'static,
+    ) -> Result<Client, ConnectError> {
+        let client = build()?;
+        let namespace = client.default_namespace().to_owned();
+        let current = Arc::new(Current { client: Mutex::new(client), rejected: Notify::new() });
+        tokio::spawn(renew(Arc::downgrade(&current), Arc::new(build)));
+        Ok(Client::new(Self { current }, namespace))
+    }
+}
+
+impl Current {
+    fn client(&self) -> Client {
+        self.client.lock().clone()
+    }
+}
+
+impl Service<Request<Body>> for Renewal {
+    type Response = Response<Body>;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let current = Arc::clone(&self.current);
+        Box::pin(async move {
+            let answer = current.client().send(request).await?;
+            if answer.status() == StatusCode::UNAUTHORIZED {
+                current.rejected.notify_one();
+            }
+            Ok(answer)
+        })
+    }
+}
+
+/// Replaces the client when its credentials are about to expire or are rejected, as
+/// long as it is used.
+async fn renew(current: Weak<Current>, build: Arc<Build>) {
+    let mut built = Timestamp::now();
+    loop {
+        let Some(held) = current.upgrade() else { return };
+        let until = *held.client().valid_until();
+        let due = until.is_some_and(|until| is_due(built, until, Timestamp::now()));
+        let rejected = !due && tokio::time::timeout(PAUSE, held.rejected.notified()).await.is_ok();
+        drop(held);
+        if !due && !rejected {
+            continue;
+        }
+        let again = Arc::clone(&build);
+        // A plugin may run for a long time.
+        let renewed = tokio::task::spawn_blocking(move || again()).await;
+        match (renewed, current.upgrade()) {
+            (_, None) => return,
+            (Ok(Ok(client)), Some(held)) => {
+                *held.client.lock() = client;
+                built = Timestamp::now();
+                tracing::info!("the credentials of the exec plugin have been renewed");
+            }
+            (Ok(Err(error)), _) => tracing::warn!("the credentials of the exec plugin could not be renewed: {error}"),
+            (Err(error), _) => tracing::warn!("the credentials of the exec plugin could not be renewed: {error}"),
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+/// Returns `true` if credentials that were created at `built` and expire at `until` are
+/// due for renewal.
+fn is_due(built: Timestamp, until: Timestamp, now: Timestamp) -> bool {
+    let span = |from: Timestamp, to: Timestamp| Duration::try_from(to.duration_since(from)).unwrap_or_default();
+    span(now, until) <= EARLY.min(span(built, until) / 4)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    /// Builds clients that respond with this code, and counts them.
+    fn builder(
+        code: impl Fn(usize) -> StatusCode + Send + Sync + 'static,
+        until: impl Fn(usize) -> Option<Timestamp> + Send + Sync + 'static,
+    ) -> (Arc<AtomicUsize>, impl Fn() -> Result<Client, ConnectError> + Send + Sync + 'static) {
+        let built = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&built);
+        let build = move || {
+            let number = count.fetch_add(1, Ordering::Relaxed);
+            let code = code(number);
+            let answer = tower::service_fn(move |_: Request<Body>| async move {
+                let answer = Response::builder().status(code).body(Body::from(b"{}".to_vec()));
+                answer.map_err(BoxError::from)
+            });
+            Ok(Client::new(answer, "here").with_valid_until(until(number)))
+        };
+        (built, build)
+    }
+
+    async fn code(client: &Client) -> StatusCode {
+        let request = Request::get("http://localhost/").body(Body::from(Vec::new())).unwrap();
+        client.send(request).await.unwrap().status()
+    }
+
+    async fn eventually(what: &str, holds: impl Fn() -> bool) {
+        let wait = async {
+            while !holds() {
+                sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(3600), wait).await.expect(what);
+    }
+
+    #[test]
+    fn credentials_are_renewed_a_minute_before_they_expire_and_short_ones_after_three_quarters() {
+        for (until, now, due) in
+            [(3600, 3539, false), (3600, 3540, true), (3600, 4000, true), (80, 59, false), (80, 60, true)]
+        {
+            assert_eq!(is_due(at(0), at(until), at(now)), due, "{until} at {now}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_is_replaced_before_its_credentials_expire() {
+        let (built, build) = builder(
+            |number| if number == 0 { StatusCode::OK } else { StatusCode::ACCEPTED },
+            |number| (number == 0).then(Timestamp::now),
+        );
+        let client = Renewal::client(build).unwrap();
+        assert_eq!(client.default_namespace(), "here");
+        eventually("it is rebuilt", || built.load(Ordering::Relaxed) == 2).await;
+        sleep(PAUSE).await;
+        assert_eq!(code(&client).await, StatusCode::ACCEPTED);
+        sleep(Duration::from_secs(3600)).await;
+        assert_eq!(built.load(Ordering::Relaxed), 2, "credentials that do not expire are kept");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn credentials_that_the_server_rejects_are_renewed() {
+        let (built, build) =
+            builder(|number| if number == 0 { StatusCode::UNAUTHORIZED } else { StatusCode::OK }, |_| None);
+        let client = Renewal::client(build).unwrap();
+        assert_eq!(code(&client).await, StatusCode::UNAUTHORIZED);
+        eventually("it is rebuilt", || built.load(Ordering::Relaxed) == 2).await;
+        sleep(PAUSE).await;
+        assert_eq!(code(&client).await, StatusCode::OK);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_plugin_that_fails_is_retried_as_long_as_the_client_is_used() {
+        let tries = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&tries);
+        let (_, first) = builder(|_| StatusCode::OK, |_| Some(Timestamp::now()));
+        let build = move || match count.fetch_add(1, Ordering::Relaxed) {
+            0 => first(),
+            _ => Err(ConnectError::ContextInPod),
+        };
+        let client = Renewal::client(build).unwrap();
+        eventually("it is retried", || tries.load(Ordering::Relaxed) > 3).await;
+        assert_eq!(code(&client).await, StatusCode::OK, "the last client stays in use");
+        drop(client);
+        sleep(PAUSE * 3).await;
+        let tried = tries.load(Ordering::Relaxed);
+        sleep(PAUSE * 10).await;
+        assert_eq!(tries.load(Ordering::Relaxed), tried);
+    }
+}

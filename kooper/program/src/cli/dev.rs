@@ -1,0 +1,200 @@
+//! The command `dev`: the controllers on an API server in this process.
+
+mod apply;
+mod folder;
+mod greeting;
+mod identity;
+mod least;
+mod sample;
+mod server;
+
+use std::collections::BTreeSet;
+use std::env;
+use std::io::Write;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::process::ExitCode;
+
+use kooper_apiserver::ApiServer;
+use kube::Client;
+use kube::config::Kubeconfig;
+use serde_json::{Value, json};
+use tokio::runtime::Builder;
+use tracing::subscriber::{NoSubscriber, set_default};
+
+use super::args::Listen;
+use super::connect::{self, Connection};
+use super::document::{self, Document};
+use super::invocation::Invocation;
+use super::listeners::Listeners;
+use super::run::{Run, Supervisor};
+use crate::http::{ListenError, Listener};
+use crate::rbac::Place;
+use folder::Folder;
+use greeting::Greeting;
+use identity::Identity;
+use kooper_runtime::internal::controller::crd::{annotated, merged};
+use kooper_runtime::{BoxError, Controller};
+use kooper_workloads::Simulation;
+
+/// The namespace of the service account and of Leases.
+const NAMESPACE: &str = "default";
+
+/// Maximum number of ports to try, beginning with the default.
+const MOST_PORTS: u16 = 100;
+
+/// Runs the controllers on an embedded API server until a signal arrives. The server has their CRDs, some objects, and
+/// their service account with its permissions.
+pub(super) fn dev(mut invocation: Invocation<'_>) -> Result<ExitCode, BoxError> {
+    let (program, version) = (invocation.app.name, invocation.app.version);
+    let installation = invocation.installation();
+    let settings = &mut invocation.settings;
+    let name = installation.to_string();
+    if settings.clean {
+        return clean(&name);
+    }
+    // Before everything else: nothing that is prepared for a port that is taken is of use.
+    settings.port.map(server::check).transpose()?;
+    let has_status_page = *settings.status_page.get_or_insert(settings.listen != Listen::Off);
+    let lease_namespace = settings.lease_namespace.get_or_insert_with(|| NAMESPACE.to_owned()).clone();
+    let (invocation, settings) = (&invocation, &invocation.settings);
+    let controllers = invocation.controllers()?;
+    // Report errors in files before anything starts.
+    let files = document::read(&settings.files)?;
+    let mut notes = Vec::new();
+    let mut folder = Folder::take(&name)?;
+    if folder.is_other {
+        notes.push(format!("another `dev` of {name} is running: this one has files and ports of its own"));
+    }
+
+    // A separate runtime: handlers that block their threads do not delay the server.
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(2)
+        .thread_name("kooper-apiserver")
+        // The log is that of the operator, and not of the controllers around it.
+        .on_thread_start(|| std::mem::forget(set_default(NoSubscriber::new())))
+        .enable_all()
+        .build()?;
+    let server = runtime.block_on(server::start(&mut folder, settings.port, &mut notes))?;
+    let simulation = settings.workloads.then(|| runtime.block_on(async { Simulation::visible(&server) }));
+    if !settings.workloads {
+        notes.push("pods stay pending, and workloads get no pods: `--workloads off`".to_owned());
+    }
+
+    let reviews_tokens = settings.reviews_tokens();
+    let place = Place { installation, namespace: NAMESPACE.to_owned(), lease_namespace, reviews_tokens };
+    let identity = Identity::new(&controllers, &place);
+    let run = Run::new(invocation)?;
+    let prepared = run.runtime.block_on(async {
+        let client = server.client();
+        prepare(&client, (&place.installation.program, version), &controllers, &identity).await?;
+        let objects = if files.is_empty() {
+            sample::apply_all(&client, &controllers, &mut notes).await?
+        } else {
+            let objects = files.iter().map(Document::shown).collect();
+            apply::apply(&client, files).await?;
+            objects
+        };
+        let connection = connect_as(&identity, &server, program, &run).await?;
+        Ok::<_, BoxError>((objects, connection))
+    });
+    let (objects, connection) = prepared?;
+    // After the objects: a file that the server refuses is the user's own, and is reported before a port that is taken.
+    let (mut of_main, mut of_probes) = (Vec::new(), Vec::new());
+    let listeners = Listeners::bind_by(
+        settings,
+        |address| listen(address, Listener::DEFAULT.port(), "metrics", &mut of_main),
+        |address| listen(address, Listener::DEFAULT_PROBES.port(), "probes", &mut of_probes),
+    )?;
+    notes.extend(of_main.into_iter().chain(of_probes));
+    notes.extend(identity.unrestricted.clone());
+    if !has_kubectl() {
+        notes.push("kubectl is not on the PATH: install it for these commands".to_owned());
+    }
+    let greeting = Greeting {
+        program,
+        controllers: &controllers,
+        server: connection.server.clone(),
+        kubeconfig: &folder.kubeconfig(),
+        listen: listeners.addresses().0,
+        has_status_page,
+        has_tls: settings.metrics_certificate.is_some() || settings.reviews_tokens(),
+        account: format!("{}/{}", place.namespace, place.account()),
+        unrestricted: identity.unrestricted.is_some(),
+        objects,
+        notes,
+    };
+    // The greeting promises that Ctrl-C stops it.
+    let supervisor = Supervisor::new()?;
+    // A closed stdout is not an error.
+    drop(write!(std::io::stdout(), "{greeting}"));
+    drop(std::io::stdout().flush());
+    let ended = run.operate(supervisor, controllers, listeners, Some(connection));
+    drop(simulation);
+    runtime.block_on(server.shutdown());
+    runtime.shutdown_background();
+    ended
+}
+
+/// Removes the files that `dev` keeps.
+fn clean(name: &str) -> Result<ExitCode, BoxError> {
+    let removed: Vec<_> = folder::clean(name)?.iter().map(|path| format!("removed {}\n", path.display())).collect();
+    let text = if removed.is_empty() { format!("there are no files of {name}\n") } else { removed.concat() };
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Binds a listener: to the address of the flag, or to the first free port of loopback.
+fn listen(listen: Listen, port: u16, what: &str, notes: &mut Vec<String>) -> Result<Option<Listener>, ListenError> {
+    let first = match listen {
+        Listen::Off => return Ok(None),
+        Listen::At(address) => return Listener::bind(address).map(Some),
+        Listen::Default => SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port),
+    };
+    for port in first.port()..first.port() + MOST_PORTS {
+        let Ok(listener) = Listener::bind(SocketAddr::new(first.ip(), port)) else { continue };
+        if port != first.port() {
+            notes.push(format!("port {} is taken: {what} are on {port}", first.port()));
+        }
+        return Ok(Some(listener));
+    }
+    Listener::bind(first).map(Some)
+}
+
+/// Applies the CRDs, the namespaces and the permissions of the controllers.
+async fn prepare(
+    client: &Client,
+    (program, version): (&str, &str),
+    controllers: &[Controller],
+    identity: &Identity,
+) -> Result<(), BoxError> {
+    let crds = merged(controllers.iter().filter_map(Controller::crd).map(|(crd, _)| crd));
+    let crds = crds.into_values().map(|crd| serde_json::to_value(annotated(crd, program, version)));
+    let mut objects = crds.collect::<Result<Vec<_>, _>>()?;
+    let watched = controllers.iter().flat_map(Controller::namespaces);
+    let namespaces: BTreeSet<_> = watched.chain(&identity.namespaces).collect();
+    objects.extend(namespaces.into_iter().map(|name| namespace(name)));
+    objects.extend(identity.documents.iter().cloned());
+    let documents = objects.into_iter().map(|object| Document { object, source: None });
+    Ok(apply::apply(client, documents.collect()).await?)
+}
+
+/// Returns `true` if kubectl is on the `PATH`.
+fn has_kubectl() -> bool {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path).any(|folder| folder.join("kubectl").is_file() || folder.join("kubectl.exe").is_file())
+}
+
+fn namespace(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+}
+
+/// Connects to the server as the operator, over the network as in a cluster.
+async fn connect_as(
+    identity: &Identity,
+    server: &ApiServer,
+    program: &str,
+    run: &Run<'_>,
+) -> Result<Connection, BoxError> {
+    let kubeconfig = Kubeconfig::from_yaml(&server.kubeconfig_of(identity.user.clone()))?;
+    Ok(connect::connect_by(program, kubeconfig, &run.metrics).await?)
+}

@@ -1,0 +1,116 @@
+//! Applies objects to the server: definitions and namespaces before the objects that need them.
+
+use std::time::Duration;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::Client;
+use kube::api::{Api, DynamicObject, Patch, PatchParams, ValidationDirective};
+use kube::core::GroupVersionKind;
+use kube::discovery::{self, Scope};
+use serde_json::{Value, json};
+use tokio::time::{sleep, timeout};
+
+use crate::cli::document::{Document, DocumentError};
+use kooper_runtime::internal::controller::crd::is_established;
+use kooper_runtime::internal::error::chain;
+
+/// The field manager.
+const MANAGER: &str = "kooper-dev";
+
+/// The annotation from which `kubectl apply` learns which fields were removed from a file.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// Maximum time for a CRD to be established, and the polling interval.
+const TIMEOUT: (Duration, Duration) = (Duration::from_secs(10), Duration::from_millis(10));
+
+/// Why an object cannot be applied.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ApplyError {
+    #[error("{0}")]
+    Document(#[from] DocumentError),
+    #[error("{object}: {problem}")]
+    Rejected { object: String, problem: String },
+}
+
+/// Applies CRDs, then namespaces, then the other objects. The default namespace is that of the client.
+pub(super) async fn apply(client: &Client, mut documents: Vec<Document>) -> Result<(), ApplyError> {
+    documents.sort_by_key(|document| match document.object["kind"].as_str() {
+        Some("CustomResourceDefinition") => 0,
+        Some("Namespace") => 1,
+        _ => 2,
+    });
+    for document in &documents {
+        apply_one(client, document).await?;
+    }
+    Ok(())
+}
+
+/// Applies a single object.
+pub(super) async fn apply_one(client: &Client, document: &Document) -> Result<(), ApplyError> {
+    let rejected = |field: &str, problem: &str| match &document.source {
+        Some(source) => source.at(field, problem).into(),
+        None => ApplyError::Rejected { object: document.shown(), problem: problem.to_owned() },
+    };
+    let text = |field: &str| document.object[field].as_str().unwrap_or_default();
+    let (group, version) = text("apiVersion").rsplit_once('/').unwrap_or(("", text("apiVersion")));
+    let kind = GroupVersionKind::gvk(group, version, text("kind"));
+    let Ok((resource, capabilities)) = discovery::pinned_kind(client, &kind).await else {
+        let problem = format!(
+            "the API server has no kind `{}` of `{}`: correct `kind` and `apiVersion`, or apply its CRD too",
+            kind.kind,
+            text("apiVersion")
+        );
+        return Err(rejected("kind", &problem));
+    };
+    let namespace = document.object["metadata"]["namespace"].as_str();
+    let objects: Api<DynamicObject> = match (capabilities.scope, namespace) {
+        (Scope::Cluster, _) => Api::all_with(client.clone(), &resource),
+        (Scope::Namespaced, Some(namespace)) => Api::namespaced_with(client.clone(), namespace, &resource),
+        (Scope::Namespaced, None) => Api::default_namespaced_with(client.clone(), &resource),
+    };
+    let mut params = PatchParams::apply(MANAGER).force();
+    params.field_validation = Some(ValidationDirective::Strict);
+    let name = document.object["metadata"]["name"].as_str().unwrap_or_default();
+    match objects.patch(name, &params, &Patch::Apply(with_last_applied(document))).await {
+        Ok(_) if kind.kind == "CustomResourceDefinition" => {
+            established(client, name).await.map_err(|problem| rejected("metadata.name", &problem))
+        }
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) => {
+            let field = status.details.as_ref().and_then(|details| details.causes.first()).map(|cause| &*cause.field);
+            Err(rejected(field.unwrap_or_default(), &status.message))
+        }
+        Err(error) => Err(rejected("", &chain(&error))),
+    }
+}
+
+/// The object as kubectl applies it: a later `kubectl apply` of its file then removes fields that are no longer there.
+fn with_last_applied(document: &Document) -> Value {
+    let mut object = document.object.clone();
+    if document.source.is_some() {
+        let annotations = &mut object["metadata"]["annotations"];
+        if !annotations.is_object() {
+            *annotations = json!({});
+        }
+        annotations[LAST_APPLIED] = document.object.to_string().into();
+    }
+    object
+}
+
+/// Waits until the API server serves a CRD.
+async fn established(client: &Client, name: &str) -> Result<(), String> {
+    let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let mut missing = String::new();
+    let wait = async {
+        loop {
+            let crd = crds.get(name).await.map_err(|error| chain(&error))?;
+            match is_established(&crd) {
+                Ok(()) => return Ok(()),
+                Err(problem) => missing = problem,
+            }
+            sleep(TIMEOUT.1).await;
+        }
+    };
+    let ended = timeout(TIMEOUT.0, wait).await;
+    ended.unwrap_or_else(|_| Err(format!("the CRD is not established: {missing}")))
+}

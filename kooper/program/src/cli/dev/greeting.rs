@@ -1,0 +1,119 @@
+//! The first lines in the terminal.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use kooper_runtime::Controller;
+
+/// Describes the running program, and how to connect to its API server.
+pub(super) struct Greeting<'a> {
+    pub(super) program: &'a str,
+    pub(super) controllers: &'a [Controller],
+    pub(super) server: String,
+    pub(super) kubeconfig: &'a Path,
+    /// The address of metrics and probes.
+    pub(super) listen: Option<SocketAddr>,
+    pub(super) has_status_page: bool,
+    /// `true` if the metrics are served over HTTPS.
+    pub(super) has_tls: bool,
+    /// The service account that the program runs as.
+    pub(super) account: String,
+    /// `true` if the account has all permissions.
+    pub(super) unrestricted: bool,
+    /// The objects that were applied.
+    pub(super) objects: Vec<String>,
+    /// Anything unusual, such as another port.
+    pub(super) notes: Vec<String>,
+}
+
+impl fmt::Display for Greeting<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { program, server, account, .. } = self;
+        writeln!(f, "\n{program} runs on a Kubernetes API server of its own, in this process.\n")?;
+        for (index, controller) in self.controllers.iter().enumerate() {
+            let title = if index == 0 { "controllers" } else { "" };
+            row(f, title, &format!("{} ({}{})", controller.name(), controller.kind(), namespaces(controller)))?;
+        }
+        for (index, line) in lines(&self.objects).iter().enumerate() {
+            row(f, if index == 0 { "objects" } else { "" }, line)?;
+        }
+        let permissions = if self.unrestricted { "all" } else { "those that `rbac` prints" };
+        row(f, "runs as", &format!("the service account {account}; permissions: {permissions}"))?;
+        row(f, "API server", server)?;
+        if let Some(listen) = self.listen {
+            let scheme = if self.has_tls { "https" } else { "http" };
+            row(f, "metrics", &format!("{scheme}://{}/metrics", local(listen)))?;
+            if self.has_status_page {
+                row(f, "status page", &format!("{scheme}://{}/status", local(listen)))?;
+            }
+        }
+        for note in &self.notes {
+            writeln!(f, "\n  Note: {note}.")?;
+        }
+        writeln!(f, "\nTry it in another terminal:\n")?;
+        writeln!(f, "  export KUBECONFIG={}", quoted(self.kubeconfig))?;
+        for (command, effect) in self.commands() {
+            match effect {
+                "" => writeln!(f, "  {command}")?,
+                effect => writeln!(f, "  {command:<44}  # {effect}")?,
+            }
+        }
+        writeln!(f, "\nCtrl-C stops it; the objects are not kept. The log of the controllers:\n")
+    }
+}
+
+impl Greeting<'_> {
+    /// Commands to try, each with its effect.
+    fn commands(&self) -> Vec<(String, &'static str)> {
+        let mut commands = Vec::new();
+        let Some(controller) = self.controllers.iter().find(|controller| !controller.has_own_retriever()) else {
+            return vec![("kubectl get namespaces".to_owned(), "")];
+        };
+        let kind = controller.kind_info();
+        let place = match controller.namespaces().first() {
+            Some(namespace) if kind.namespaced => format!(" --namespace {namespace}"),
+            _ => String::new(),
+        };
+        commands.push((format!("kubectl get {}{place}", kind.plural), ""));
+        let own = format!("{}/", kind.kind.to_lowercase());
+        if let Some(object) = self.objects.iter().find(|object| object.starts_with(&own)) {
+            commands.push((format!("kubectl label {object} mood=good{place}"), "a change: the handler is called"));
+            commands.push((format!("kubectl delete {object}{place}"), ""));
+        }
+        commands
+    }
+}
+
+fn row(f: &mut fmt::Formatter<'_>, title: &str, text: &str) -> fmt::Result {
+    writeln!(f, "  {title:<13}{text}")
+}
+
+fn namespaces(controller: &Controller) -> String {
+    match controller.namespaces() {
+        [] => String::new(),
+        [one] => format!(" in namespace {one}"),
+        some => format!(" in namespaces {}", some.join(", ")),
+    }
+}
+
+/// The names of objects, six in a line.
+fn lines(objects: &[String]) -> Vec<String> {
+    objects.chunks(6).map(|line| line.join("  ")).collect()
+}
+
+/// An address for clients on this machine.
+fn local(address: SocketAddr) -> String {
+    if address.ip().is_unspecified() || address.ip().is_loopback() {
+        format!("localhost:{}", address.port())
+    } else {
+        address.to_string()
+    }
+}
+
+/// A path for a shell.
+fn quoted(path: &Path) -> String {
+    let path = path.display().to_string();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@%:,=".contains(c);
+    if path.chars().all(plain) { path } else { format!("'{}'", path.replace('\'', r"'\''")) }
+}

@@ -1,0 +1,152 @@
+//! The objects that a pass begins with.
+
+use kube::Client;
+use kube::core::Request;
+use kube::core::params::{Patch, PatchParams, ValidationDirective};
+use serde_json::Value;
+
+use crate::cli::document::{Document, DocumentError};
+use kooper_runtime::internal::error::chain;
+use kooper_runtime::internal::object::kind::KindInfo;
+use kooper_runtime::internal::object::segment::escape;
+use kooper_runtime::{Controller, ObjectKey};
+
+/// The field manager of `kubectl apply --server-side`: what it applied before and is
+/// no longer in the file is removed.
+const MANAGER: &str = "kubectl";
+
+/// An object of a file.
+pub(super) struct Seed<'a> {
+    document: &'a Document,
+    kind: KindInfo,
+    pub(super) key: ObjectKey,
+    /// The controllers that handle it; none if they only read it.
+    pub(super) controllers: Vec<String>,
+}
+
+/// Why a pass cannot begin with an object.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SeedError {
+    #[error("{0}")]
+    Document(#[from] DocumentError),
+    #[error("{object}: {problem}")]
+    Rejected { object: String, problem: String },
+    #[error("the files contain no objects")]
+    Empty,
+    #[error("the controllers of this program only read the objects of the files: add one that they handle")]
+    Unhandled,
+}
+
+impl<'a> Seed<'a> {
+    /// Finds the controllers of an object.
+    pub(super) fn new(
+        document: &'a Document,
+        controllers: &[Controller],
+        default_namespace: &str,
+    ) -> Result<Self, SeedError> {
+        let text = |field: &str| document.object[field].as_str().unwrap_or_default();
+        let (api_version, kind) = (text("apiVersion"), text("kind"));
+        let is_of = |known: &KindInfo| (&*known.api_version(), &*known.kind) == (api_version, kind);
+        let known = || controllers.iter().flat_map(Controller::kinds);
+        let Some(found) = known().find(|known| is_of(known)).cloned() else {
+            return Err(rejected(document, "kind", &unknown(api_version, kind, controllers)));
+        };
+        let namespace = document.object["metadata"]["namespace"].as_str();
+        if !found.namespaced
+            && let Some(namespace) = namespace
+        {
+            let problem = format!("{kind} is cluster-scoped: remove the namespace `{namespace}`");
+            return Err(rejected(document, "metadata.namespace", &problem));
+        }
+        let namespace = found.namespaced.then(|| namespace.unwrap_or(default_namespace));
+        let key = ObjectKey::new(namespace, document.object["metadata"]["name"].as_str().unwrap_or_default());
+        let own: Vec<_> = controllers.iter().filter(|one| !one.has_own_retriever() && is_of(one.kind_info())).collect();
+        let watches = |one: &&&Controller| {
+            let watched = one.namespaces();
+            watched.is_empty() || namespace.is_some_and(|namespace| watched.iter().any(|one| one == namespace))
+        };
+        let handling: Vec<_> = own.iter().filter(watches).map(|one| one.name().to_owned()).collect();
+        if handling.is_empty()
+            && let Some(first) = own.first()
+        {
+            let problem = format!(
+                "the controller `{}` watches other namespaces: {}; choose this one with `--namespace {}`",
+                first.name(),
+                first.namespaces().join(", "),
+                namespace.unwrap_or_default(),
+            );
+            return Err(rejected(document, "metadata.namespace", &problem));
+        }
+        Ok(Self { document, kind: found, key, controllers: handling })
+    }
+
+    /// Applies it to the object of the cluster, or creates it, in the dry run.
+    pub(super) async fn apply(&self, client: &Client) -> Result<(), SeedError> {
+        let mut object = self.document.object.clone();
+        if let Some(fields) = object.as_object_mut() {
+            fields.remove("status");
+        }
+        if let Some(metadata) = object["metadata"].as_object_mut() {
+            // Of an object that was read from a cluster.
+            let stored = ["uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "selfLink"];
+            metadata.retain(|field, _| !stored.contains(&field.as_str()));
+            metadata.retain(|field, _| !["deletionTimestamp", "deletionGracePeriodSeconds"].contains(&field.as_str()));
+            if let Some(namespace) = self.key.namespace() {
+                metadata.insert("namespace".to_owned(), namespace.into());
+            }
+        }
+        let params = PatchParams {
+            field_manager: Some(MANAGER.to_owned()),
+            force: true,
+            field_validation: Some(ValidationDirective::Strict),
+            ..PatchParams::default()
+        };
+        let request = Request::new(self.kind.path(self.key.namespace()));
+        let request = request.patch(&escape(self.key.name()), &params, &Patch::Apply(object));
+        let request = request.map_err(|error| rejected(self.document, "", &chain(&error)))?;
+        match client.request::<Value>(request).await {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(status)) if status.code == 404 && status.message.starts_with("namespaces ") => {
+                let namespace = self.key.namespace().unwrap_or_default();
+                let problem = format!(
+                    "the namespace `{namespace}` does not exist: create it with `kubectl create namespace {namespace}`"
+                );
+                Err(rejected(self.document, "metadata.namespace", &problem))
+            }
+            Err(kube::Error::Api(status)) if status.code == 404 => {
+                let problem = format!(
+                    "the API server has no kind `{}` of `{}`: apply its CRD first ({})",
+                    self.kind.kind,
+                    self.kind.api_version(),
+                    status.message.trim_end(),
+                );
+                Err(rejected(self.document, "kind", &problem))
+            }
+            Err(kube::Error::Api(status)) => {
+                let cause = status.details.as_ref().and_then(|details| details.causes.first());
+                let field = cause.map_or("", |cause| &*cause.field);
+                Err(rejected(self.document, field, &status.message))
+            }
+            Err(error) => Err(rejected(self.document, "", &chain(&error))),
+        }
+    }
+}
+
+fn rejected(document: &Document, field: &str, problem: &str) -> SeedError {
+    match &document.source {
+        Some(source) => source.at(field, problem).into(),
+        None => SeedError::Rejected { object: document.shown(), problem: problem.to_owned() },
+    }
+}
+
+/// The message for a kind that no controller handles or reads.
+fn unknown(api_version: &str, kind: &str, controllers: &[Controller]) -> String {
+    let kinds: Vec<_> = controllers.iter().map(Controller::kind_info).collect();
+    if let Some(other) = kinds.iter().find(|known| known.kind == kind) {
+        return format!("no controller of this program handles {kind} of {api_version}: write {}", other.api_version());
+    }
+    let mut known: Vec<_> = kinds.iter().map(|known| format!("{} of {}", known.kind, known.api_version())).collect();
+    known.sort_unstable();
+    known.dedup();
+    format!("no controller of this program handles {kind} of {api_version}: they handle {}", known.join(", "))
+}

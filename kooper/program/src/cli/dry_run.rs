@@ -1,0 +1,196 @@
+//! A dry run: one pass over all objects, in which nothing is changed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
+use std::io::Write;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use kube::Client;
+use prometheus::Registry;
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::FAILED;
+use super::connect::{self, Connection};
+use super::invocation::Invocation;
+use super::preflight::{self, TIMEOUT};
+use super::run::{GRACE, operator};
+use super::signals::Signals;
+use kooper_runtime::internal::client::ClientStack;
+use kooper_runtime::internal::dry_run::{Difference, DryRun, Pass, PassResults, changed_fields};
+use kooper_runtime::metrics::Prometheus;
+use kooper_runtime::{BoxError, Controller, Health, ObjectKey};
+
+/// Why there is no result.
+#[derive(Debug, thiserror::Error)]
+enum DryRunError {
+    #[error("{signal}: the dry run was interrupted")]
+    Interrupted { signal: String },
+    #[error("{advice}")]
+    Unconnected { advice: String },
+    #[error("the API server {server} did not respond within {} s: check that it runs, and the network between", TIMEOUT.as_secs())]
+    Silent { server: String },
+}
+
+/// Handles each object once and prints what would be written. Exits with 1 if a call
+/// failed, or something could not be tried.
+pub(crate) fn dry_run(invocation: &Invocation<'_>) -> Result<ExitCode, BoxError> {
+    let (program, version) = (invocation.app.name, invocation.app.version);
+    let rehearsed = DryRunProgram::connect(invocation)?;
+    say("dry run", format_args!("{program} {version} on {}: nothing is changed", rehearsed.connection.server));
+    let dry_run = rehearsed.dry_run.clone();
+    let results = rehearsed.pass(None)?;
+    for (controller, note) in &results.notes {
+        say("note", format_args!("{controller}: {note}"));
+    }
+    let differences = dry_run.differences();
+    let mut counts = BTreeMap::new();
+    for difference in &differences {
+        let (step, what) = described(difference);
+        *counts.entry(step).or_insert(0) += 1;
+        say(step, what);
+    }
+    let others = dry_run.other_writes();
+    for write in &others.named {
+        drop(writeln!(std::io::stdout(), "{write}"));
+    }
+    for (controller, problem) in &results.problems {
+        say("problem", format_args!("{controller}: {problem}"));
+    }
+    for (controller, key, why) in &results.failed {
+        say("failed", format_args!("{controller}: {key}: {why}"));
+    }
+    let count = |step: &str| counts.get(step).copied().unwrap_or(0);
+    say(
+        "done",
+        format_args!(
+            "{} objects handled, {} failed; {} would be created, {} changed, {} deleted, and {} Events recorded",
+            results.handled,
+            results.failed.len(),
+            count("create"),
+            count("change"),
+            count("delete"),
+            others.events(),
+        ),
+    );
+    let complete = results.failed.is_empty() && results.problems.is_empty();
+    Ok(if complete { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+}
+
+/// The step and its object.
+fn described(difference: &Difference) -> (&'static str, String) {
+    let id = &difference.id;
+    match (&difference.before, &difference.after) {
+        (_, None) => ("delete", id.to_string()),
+        (None, Some(_)) => ("create", id.to_string()),
+        _ if difference.blind => ("change", format!("{id}: its state before is unknown, as it must not be read")),
+        (Some(before), Some(after)) => {
+            let marked = |state: &serde_json::Value| !state["metadata"]["deletionTimestamp"].is_null();
+            if marked(after) && !marked(before) {
+                return ("delete", format!("{id}, which waits for its finalizers or its containers"));
+            }
+            ("change", format!("{id}: {}", changed_fields(before, after).join(", ")))
+        }
+    }
+}
+
+/// A program that is about to be rehearsed.
+pub(super) struct DryRunProgram<'a> {
+    invocation: &'a Invocation<'a>,
+    pub(super) controllers: Vec<Controller>,
+    pub(super) runtime: Runtime,
+    metrics: Prometheus,
+    pub(super) connection: Connection,
+    pub(super) dry_run: Arc<DryRun>,
+}
+
+impl<'a> DryRunProgram<'a> {
+    /// Connects, and checks that the API server responds.
+    pub(super) fn connect(invocation: &'a Invocation<'a>) -> Result<Self, BoxError> {
+        let mut controllers = invocation.controllers()?;
+        for controller in &mut controllers {
+            // No Lease is acquired, and only JSON can be changed.
+            controller.set_leader_election(None)?;
+            controller.set_json_only(true);
+            for effect in controller.side_effects() {
+                tracing::warn!("{effect}");
+            }
+        }
+        let runtime = Builder::new_multi_thread().enable_all().build()?;
+        let metrics = Prometheus::new(&Registry::new())?;
+        let connection = runtime.block_on(async {
+            let connection = connect::connect(invocation.app.name, &invocation.settings, &metrics).await?;
+            responds(&connection).await?;
+            Ok::<_, BoxError>(connection)
+        })?;
+        let dry_run = Arc::default();
+        Ok(Self { invocation, controllers, runtime, metrics, connection, dry_run })
+    }
+
+    /// The client of the dry run.
+    pub(super) fn client(&self) -> Client {
+        let _context = self.runtime.enter();
+        ClientStack::new(self.connection.client.clone()).with([self.dry_run.layer()]).client()
+    }
+
+    /// Handles each object once, or each of these.
+    pub(super) fn pass(self, only: Option<BTreeMap<String, BTreeSet<ObjectKey>>>) -> Result<PassResults, BoxError> {
+        let Self { invocation, controllers, runtime, metrics, connection, dry_run } = self;
+        let pass = Arc::new(Pass::new(dry_run, only));
+        let mut operator = operator(invocation, &controllers, Some(&connection))
+            .metrics(Arc::new(metrics))
+            .health(Health::default())
+            .rehearse(pass.clone());
+        for controller in controllers {
+            operator = operator.controller(controller);
+        }
+        let operator = {
+            let _context = runtime.enter();
+            operator.build()?
+        };
+        // A handler that blocks the program's threads does not delay the signals.
+        let main = Builder::new_current_thread().enable_all().build()?;
+        let ended = main.block_on(async {
+            let mut signals = Signals::listen()?;
+            let stop = CancellationToken::new();
+            let running = runtime.spawn(operator.run(stop.clone()));
+            let interrupted = tokio::select! {
+                () = pass.over() => None,
+                signal = signals.next() => Some(signal),
+            };
+            stop.cancel();
+            tokio::select! {
+                // The operator's own result is that of the pass.
+                ended = timeout(invocation.settings.drain_timeout.saturating_add(GRACE), running) => drop(ended),
+                _ = signals.next() => {}
+            }
+            match interrupted {
+                Some(signal) => Err(BoxError::from(DryRunError::Interrupted { signal: signal.to_string() })),
+                None => Ok(()),
+            }
+        });
+        runtime.shutdown_background();
+        ended.map(|()| pass.results())
+    }
+}
+
+/// An error if the API server does not respond: a dry run does not wait for it.
+async fn responds(connection: &Connection) -> Result<(), DryRunError> {
+    let server = &connection.server;
+    match timeout(TIMEOUT, connection.client.apiserver_version()).await {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(error)) => match preflight::advice(server, &error) {
+            Some(advice) => Err(DryRunError::Unconnected { advice }),
+            None => Ok(()),
+        },
+        Err(_) => Err(DryRunError::Silent { server: server.clone() }),
+    }
+}
+
+/// Prints a line.
+fn say(step: &str, what: impl Display) {
+    // A closed stdout changes nothing.
+    drop(writeln!(std::io::stdout(), "{step:<9} {what}"));
+}

@@ -1,0 +1,97 @@
+//! A program with the settings of its command line: what every command is given.
+
+use super::app::App;
+use super::args::Settings;
+use super::connect::Connection;
+use kooper_runtime::internal::controller::installation::Installation;
+use kooper_runtime::leader::LeaderElection;
+use kooper_runtime::{BoxError, Controller};
+
+/// A program that runs a command with these settings.
+pub(crate) struct Invocation<'a> {
+    pub(crate) app: &'a App,
+    pub(crate) settings: Settings,
+}
+
+impl<'a> Invocation<'a> {
+    /// The same program with other settings.
+    pub(crate) fn with(&self, settings: Settings) -> Invocation<'a> {
+        Invocation { app: self.app, settings }
+    }
+
+    /// The program's name with that of its instance.
+    pub(crate) fn installation(&self) -> Installation {
+        self.settings.installation(self.app.name)
+    }
+
+    /// The controllers of the program, with the settings of the flags.
+    pub(crate) fn controllers(&self) -> Result<Vec<Controller>, BoxError> {
+        self.configured(|controller| {
+            let (name, kind) = (controller.name(), controller.kind());
+            tracing::warn!(
+                "--namespace does not apply to the controller `{name}`: {kind} is cluster-scoped, or the controller has a custom retriever"
+            );
+        })
+    }
+
+    /// The controllers of the program, without warnings about the settings.
+    pub(crate) fn controllers_quietly(&self) -> Result<Vec<Controller>, BoxError> {
+        self.configured(|_| ())
+    }
+
+    fn configured(&self, unaffected: fn(&Controller)) -> Result<Vec<Controller>, BoxError> {
+        let settings = &self.settings;
+        let mut controllers = self.app.program().into_controllers()?;
+        for controller in &mut controllers {
+            crate::check(controller, settings.own.declared.as_ref())?;
+            if let Some(workers) = settings.workers {
+                controller.set_workers(workers)?;
+            }
+            if let Some(resync) = settings.resync {
+                controller.set_resync(resync.0)?;
+            }
+            controller.set_json_only(settings.json_only);
+            match settings.leader_election {
+                Some(false) => controller.set_leader_election(None)?,
+                Some(true) if !controller.has_leader_election() => {
+                    controller.set_leader_election(Some(LeaderElection::default()))?;
+                }
+                _ => {}
+            }
+            if settings.namespaces.is_empty() {
+                continue;
+            }
+            if !controller.set_namespaces(settings.namespaces.clone()) {
+                unaffected(controller);
+            }
+        }
+        Ok(controllers)
+    }
+}
+
+/// The namespace of Leases without one of their own. Outside of a cluster it is a
+/// guess, which is logged.
+pub(crate) fn lease_namespace(
+    program: &str,
+    controllers: &[Controller],
+    settings: &Settings,
+    connection: &Connection,
+) -> String {
+    if let Some(namespace) = &settings.lease_namespace {
+        return namespace.clone();
+    }
+    let namespace = connection.client.default_namespace();
+    let installation = settings.installation(program);
+    // A Lease with its own namespace does not depend on the default.
+    let guessed = |controller: &Controller| {
+        let of = |namespace| controller.leases(&installation, namespace).map(|leases| leases.namespace);
+        of("a").is_some() && of("a") != of("b")
+    };
+    if !connection.in_pod && controllers.iter().any(guessed) {
+        tracing::warn!(
+            "the leases are in namespace `{namespace}` of the kubeconfig's context: replicas in the cluster must use the \
+             same namespace, otherwise set `--lease-namespace NAME`"
+        );
+    }
+    namespace.to_owned()
+}

@@ -1,0 +1,176 @@
+//! The listeners of metrics and probes: one for both, or one for each.
+
+use std::net::SocketAddr;
+#[cfg(feature = "rustls-tls")]
+use std::path::PathBuf;
+
+use prometheus::Registry;
+use tokio::runtime::Handle;
+
+use super::args::{Listen, Settings};
+use super::connect::Connection;
+#[cfg(feature = "rustls-tls")]
+use crate::http::certificate::{Certificate, CertificateError, MakeError};
+use crate::http::guard::Guard;
+use crate::http::{GuardMaker, ListenError, Listener, Offer, Server, SiteBuilder};
+use kooper_runtime::{BoxError, Health};
+
+/// Bound sockets, and what secures the metrics.
+pub(super) struct Listeners {
+    main: Option<Listener>,
+    /// The listener of probes, unless they are on the main one.
+    probes: Option<Option<Listener>>,
+    #[cfg(feature = "rustls-tls")]
+    certificate: Option<Certificate>,
+}
+
+/// Why the metrics cannot be secured.
+#[derive(Debug, thiserror::Error)]
+enum SecurityError {
+    #[error("`--{one}` needs `--{other}`: set both, or none of them")]
+    Half { one: &'static str, other: &'static str },
+    #[error("metrics and probes cannot both be on {0}: choose another port with `--listen-probes`, or leave it out")]
+    SameAddress(SocketAddr),
+    #[cfg(feature = "rustls-tls")]
+    #[error("{0}; check `--metrics-cert-file` and `--metrics-key-file`")]
+    Certificate(CertificateError),
+    #[cfg(feature = "rustls-tls")]
+    #[error(transparent)]
+    SelfSigned(#[from] MakeError),
+    #[cfg(not(feature = "rustls-tls"))]
+    #[error(
+        "tokens, and metrics over HTTPS, need the feature `rustls-tls` of kooper: add it, and build the program again, or \
+         start with `--metrics-auth none` and without a certificate"
+    )]
+    NoTls,
+}
+
+impl Listeners {
+    /// Binds the addresses of the flags, or the defaults.
+    pub(super) fn bind(settings: &Settings) -> Result<Self, BoxError> {
+        let at = |default: SocketAddr, bind: fn(SocketAddr) -> Result<Listener, ListenError>| {
+            move |listen: Listen| match listen {
+                Listen::Default => bind(default).map(Some),
+                Listen::Off => Ok(None),
+                Listen::At(address) => bind(address).map(Some),
+            }
+        };
+        Self::bind_by(
+            settings,
+            at(Listener::DEFAULT, Listener::bind),
+            at(Listener::DEFAULT_PROBES, Listener::bind_probes),
+        )
+    }
+
+    /// Binds addresses with functions for the main listener and that of probes.
+    pub(super) fn bind_by(
+        settings: &Settings,
+        main: impl FnOnce(Listen) -> Result<Option<Listener>, ListenError>,
+        probes: impl FnOnce(Listen) -> Result<Option<Listener>, ListenError>,
+    ) -> Result<Self, BoxError> {
+        let pair = match (&settings.metrics_certificate, &settings.metrics_key) {
+            (Some(certificate), Some(key)) => Some((certificate.clone(), key.clone())),
+            (None, None) => None,
+            (Some(_), None) => {
+                return Err(SecurityError::Half { one: "metrics-cert-file", other: "metrics-key-file" }.into());
+            }
+            (None, Some(_)) => {
+                return Err(SecurityError::Half { one: "metrics-key-file", other: "metrics-cert-file" }.into());
+            }
+        };
+        if let Listen::At(one) = settings.listen
+            && settings.probes() == Some(Listen::At(one))
+            && one.port() != 0
+        {
+            return Err(SecurityError::SameAddress(one).into());
+        }
+        if settings.status_page == Some(true) && settings.listen == Listen::Off {
+            tracing::warn!("there is no status page: `--listen off` disables its listener");
+        }
+        #[cfg(not(feature = "rustls-tls"))]
+        if pair.is_some() || settings.reviews_tokens() {
+            return Err(SecurityError::NoTls.into());
+        }
+        let listeners = Self {
+            #[cfg(feature = "rustls-tls")]
+            certificate: certificate(pair, settings)?,
+            main: main(settings.listen)?,
+            probes: settings.probes().map(probes).transpose()?,
+        };
+        listeners.check_exposure(settings)?;
+        Ok(listeners)
+    }
+
+    /// Warns where clients besides this machine and the users of the cluster see more than probes.
+    fn check_exposure(&self, settings: &Settings) -> Result<(), ListenError> {
+        let Some(main) = self.main.as_ref().filter(|main| !main.is_loopback() && !settings.reviews_tokens()) else {
+            return Ok(());
+        };
+        let address = main.local_addr();
+        if settings.status_page == Some(true) {
+            return Err(ListenError::OpenStatusPage { address });
+        }
+        if settings.metrics_auth.is_none() {
+            tracing::warn!(
+                "everyone who reaches {address} can read /metrics: start with `--metrics-auth token`, or with `--listen \
+                 127.0.0.1:{}` for this machine only, or with `--metrics-auth none` if that is intended",
+                address.port()
+            );
+        }
+        Ok(())
+    }
+
+    /// The addresses of the main listener and of probes, for the log.
+    pub(super) fn addresses(&self) -> (Option<SocketAddr>, Option<Option<SocketAddr>>) {
+        let address = |listener: &Option<Listener>| listener.as_ref().map(Listener::local_addr);
+        (address(&self.main), self.probes.as_ref().map(address))
+    }
+
+    /// Starts to answer. The servers stop when they are dropped.
+    pub(super) fn serve(
+        self,
+        program: &str,
+        settings: &Settings,
+        connection: Option<&Connection>,
+        registry: &Registry,
+        health: &Health,
+        runtime: &Handle,
+    ) -> Result<Vec<Server>, ListenError> {
+        let serve =
+            |listener, site: SiteBuilder| site.serve(listener, registry.clone(), health.clone(), runtime.clone());
+        let mut servers = Vec::new();
+        if let Some(listener) = self.main {
+            let connection = connection.filter(|_| settings.reviews_tokens());
+            // Behind a guard, the reasons of checks can be read, too.
+            let is_open = self.probes.is_none() || connection.is_some();
+            let offer = if is_open { Offer::Everything } else { Offer::Metrics };
+            let status = (settings.status_page == Some(true)).then(|| settings.installation(program).to_string());
+            let guard = connection.map(|connection| guard(connection, settings.metrics_audience.clone()));
+            let site = SiteBuilder::new(offer).status_page(status).guard(guard);
+            #[cfg(feature = "rustls-tls")]
+            let site = site.certificate(self.certificate);
+            servers.push(serve(listener, site)?);
+        }
+        if let Some(listener) = self.probes.flatten() {
+            servers.push(serve(listener, SiteBuilder::new(Offer::Probes))?);
+        }
+        Ok(servers)
+    }
+}
+
+/// That of the files; without them, tokens are encrypted with one of our own.
+#[cfg(feature = "rustls-tls")]
+fn certificate(pair: Option<(PathBuf, PathBuf)>, settings: &Settings) -> Result<Option<Certificate>, SecurityError> {
+    match pair {
+        Some((certificate, key)) => Certificate::load(certificate, key).map(Some).map_err(SecurityError::Certificate),
+        None if settings.reviews_tokens() => Ok(Some(Certificate::self_signed()?)),
+        None => Ok(None),
+    }
+}
+
+/// The guard, with a client of its own: handlers that block the program's runtime do
+/// not delay reviews.
+fn guard(connection: &Connection, audience: Option<String>) -> GuardMaker {
+    let make = connection.another.clone();
+    Box::new(move || make().map(|client| Guard::new(client, audience)).map_err(std::io::Error::other))
+}

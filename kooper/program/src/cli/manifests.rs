@@ -1,0 +1,127 @@
+//! The command `manifests`: everything that runs the program in a cluster.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use super::args::{self, Addition, Format, Listen, Settings};
+use super::chart;
+use super::invocation::Invocation;
+use super::print::{crds, place, print, warn, yaml};
+use crate::http::Listener;
+use crate::manifests::{self, Choices, Security};
+use crate::rbac::Place;
+use kooper_runtime::BoxError;
+
+/// A file that could not be written.
+#[derive(Debug, thiserror::Error)]
+#[error("{} cannot be written: {error}; choose another folder with `--output`", path.display())]
+struct OutputError {
+    path: PathBuf,
+    error: io::Error,
+}
+
+/// Prints the documents of an installation, or writes them to files.
+pub(crate) fn manifests(invocation: &Invocation<'_>) -> Result<ExitCode, BoxError> {
+    let (program, settings) = (invocation.app.name, &invocation.settings);
+    let controllers = invocation.controllers()?;
+    warn(&controllers);
+    let place = place(invocation);
+    let crds = crds(&place.installation.program, invocation.app.version, &controllers);
+    let choices = choices(settings)?;
+    announce_secret(&choices, &place);
+    if settings.manifests.format == Format::Helm {
+        let folder = settings.manifests.output.as_deref().ok_or(
+            "a chart consists of several files: write `--output FOLDER` for the folder that they are written to",
+        )?;
+        choices.check_tls()?;
+        let files = chart::files(invocation, &choices, &crds)?;
+        return write(folder, &files);
+    }
+    let documents = yaml(manifests::documents(&controllers, &place, &choices)?)?;
+    match &settings.manifests.output {
+        None if crds.is_empty() => print(&documents),
+        None => print(&format!(
+            "# The CRDs are not included: apply them first, with\n#   {program} crd | kubectl apply --server-side -f -\n\
+             {documents}"
+        )),
+        Some(folder) => {
+            let mut files = vec![("manifests.yaml".to_owned(), documents)];
+            if !crds.is_empty() {
+                files.push(("crds.yaml".to_owned(), yaml(crds)?));
+            }
+            write(folder, &files)
+        }
+    }
+}
+
+/// Returns the choices of the flags, or an error if they contradict each other.
+fn choices(settings: &Settings) -> Result<Choices, BoxError> {
+    let chosen = &settings.manifests;
+    let variables = args::pod_flags().filter_map(|flag| match settings.given.get(flag.name) {
+        Some(texts) => Some((flag.variable(), texts.join(","))),
+        // The pod is secured by default, and `run` is not.
+        None => (flag.name == "metrics-auth").then(|| (flag.variable(), "token".to_owned())),
+    });
+    let mut variables: Vec<_> = variables.collect();
+    if chosen.metrics_secret.is_some() {
+        if settings.metrics_certificate.is_some() || settings.metrics_key.is_some() {
+            return Err("`--metrics-secret` sets the files of the certificate: remove `--metrics-cert-file` and \
+                        `--metrics-key-file`"
+                .into());
+        }
+        variables.extend(manifests::certificate_variables().map(|(name, file)| (name.to_owned(), file)));
+    }
+    let address = |listen, default| match listen {
+        Listen::Default => Some(default),
+        Listen::Off => None,
+        Listen::At(address) => Some(address),
+    };
+    Ok(Choices {
+        image: chosen.image.clone().unwrap_or_default(),
+        replicas: chosen.replicas,
+        args: settings.own.pod.line.clone(),
+        secrets: settings.own.pod.secrets.clone(),
+        settings_secret: chosen.settings_secret.clone(),
+        variables,
+        listen: address(settings.listen, Listener::DEFAULT),
+        probes: settings.probes().map(|listen| address(listen, Listener::DEFAULT_PROBES)),
+        security: Security {
+            reviews_tokens: settings.reviews_tokens(),
+            has_certificate: chosen.metrics_secret.is_some() || settings.metrics_certificate.is_some(),
+            secret: chosen.metrics_secret.clone(),
+        },
+        has_chosen_auth: settings.metrics_auth.is_some(),
+        has_status_page: settings.status_page == Some(true),
+        aggregate_roles: chosen.aggregate_roles,
+        drain: settings.drain_timeout,
+        network_policy: chosen.with.contains(&Addition::NetworkPolicy),
+        service_monitor: chosen.with.contains(&Addition::ServiceMonitor),
+        alerts: chosen.with.contains(&Addition::Alerts),
+    })
+}
+
+/// Logs which Secret the pods need: its values are in no document.
+fn announce_secret(choices: &Choices, place: &Place) {
+    if choices.secrets.is_empty() {
+        return;
+    }
+    let literals = choices.secrets.iter().map(|key| format!(" --from-file={key}=FILE")).collect::<String>();
+    tracing::warn!(
+        "the pods need a Secret that is not printed: kubectl create secret generic {} --namespace {}{literals}",
+        choices.settings_secret(place),
+        place.namespace
+    );
+}
+
+/// Writes the files and prints their paths.
+fn write(folder: &Path, files: &[(String, String)]) -> Result<ExitCode, BoxError> {
+    let mut paths = String::new();
+    for (name, text) in files {
+        let path = folder.join(name);
+        let written = path.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::write(&path, text));
+        written.map_err(|error| OutputError { path: path.clone(), error })?;
+        paths += &format!("{}\n", path.display());
+    }
+    print(&paths)
+}

@@ -1,0 +1,233 @@
+//! The command `run`, and what it shares with `dev`.
+
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use prometheus::Registry;
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::{JoinError, JoinHandle};
+use tokio_util::sync::CancellationToken;
+
+use super::FAILED;
+use super::connect::{self, Connection};
+use super::invocation::{Invocation, lease_namespace};
+use super::listeners::Listeners;
+use super::preflight::preflight;
+use super::signals::Signals;
+use kooper_runtime::controller::operator::Builder as OperatorBuilder;
+use kooper_runtime::internal::error::chain;
+use kooper_runtime::internal::leader::Watchdog;
+use kooper_runtime::metrics::Prometheus;
+use kooper_runtime::{BoxError, Controller, Health, Operator, RunError};
+
+/// Time after the drain timeout in which the operator has to end by itself.
+pub(super) const GRACE: Duration = Duration::from_secs(8);
+
+/// Maximum time to write the last line of the log.
+const LAST_LINE: Duration = Duration::from_millis(50);
+
+/// Runs until a signal arrives, or until every controller has ended.
+pub(crate) fn run(invocation: &Invocation<'_>) -> Result<ExitCode, BoxError> {
+    let settings = &invocation.settings;
+    let controllers = invocation.controllers()?;
+    let listeners = Listeners::bind(settings)?;
+    let run = Run::new(invocation)?;
+    let connection = if settings.reviews_tokens() || controllers.iter().any(Controller::needs_client) {
+        Some(run.runtime.block_on(connect::connect(invocation.app.name, settings, &run.metrics))?)
+    } else {
+        None
+    };
+    run.operate(Supervisor::new()?, controllers, listeners, connection)
+}
+
+/// A program that is about to run its controllers.
+pub(super) struct Run<'a> {
+    invocation: &'a Invocation<'a>,
+    pub(super) runtime: Runtime,
+    registry: Registry,
+    pub(super) metrics: Prometheus,
+}
+
+impl<'a> Run<'a> {
+    pub(super) fn new(invocation: &'a Invocation<'a>) -> Result<Self, BoxError> {
+        let runtime = Builder::new_multi_thread().enable_all().build()?;
+        let registry = invocation.app.registry.clone();
+        let metrics = Prometheus::new(&registry)?;
+        #[cfg(target_os = "linux")]
+        registry.register(Box::new(kooper_runtime::internal::metrics::process::Process::new()?))?;
+        Ok(Self { invocation, runtime, registry, metrics })
+    }
+
+    /// Runs the controllers until a signal arrives, or until all have ended.
+    pub(super) fn operate(
+        self,
+        supervisor: Supervisor,
+        controllers: Vec<Controller>,
+        listeners: Listeners,
+        connection: Option<Connection>,
+    ) -> Result<ExitCode, BoxError> {
+        let Self { invocation, runtime, registry, metrics } = self;
+        let (program, settings) = (invocation.app.name, &invocation.settings);
+        announce(invocation, &controllers, connection.as_ref(), &listeners);
+
+        let health = Health::default();
+        let mut operator =
+            operator(invocation, &controllers, connection.as_ref()).metrics(Arc::new(metrics)).health(health.clone());
+        for controller in controllers {
+            operator = operator.controller(controller);
+        }
+        let operator = {
+            let _context = runtime.enter();
+            operator.build()?
+        };
+        let servers = listeners.serve(program, settings, connection.as_ref(), &registry, &health, runtime.handle())?;
+
+        if let Some(connection) = connection {
+            runtime.spawn(preflight(connection));
+        }
+        let watchdog = Watchdog::start(operator.elected(), outlived)?;
+        let ended = supervisor.supervise(&runtime, operator, settings.drain_timeout);
+        drop(watchdog);
+        drop(servers);
+        // Dropping it would wait for handlers that block their threads.
+        runtime.shutdown_background();
+        Ok(ended)
+    }
+}
+
+/// Ends the process, as a call of this controller outlives its term.
+fn outlived(controller: &str) {
+    let (controller, (done, logged)) = (controller.to_owned(), mpsc::channel());
+    std::thread::spawn(move || {
+        tracing::error!(
+            controller,
+            "a handler still runs at the end of its term: it blocks its thread, or never awaits; the process ends, as \
+             another replica may lead from now on"
+        );
+        done.send(())
+    });
+    // A log without a reader must not delay the end.
+    let _ = logged.recv_timeout(LAST_LINE);
+    std::process::exit(FAILED.into())
+}
+
+/// An operator with the settings of the flags, still without controllers.
+pub(super) fn operator(
+    invocation: &Invocation<'_>,
+    controllers: &[Controller],
+    connection: Option<&Connection>,
+) -> OperatorBuilder {
+    let Invocation { app, settings } = invocation;
+    let mut operator = Operator::builder()
+        .program(app.name)
+        .command(app.name)
+        .version(app.version)
+        .drain_timeout(settings.drain_timeout)
+        .given_settings(settings.own.given.clone());
+    if let Some(instance) = &settings.instance {
+        operator = operator.instance(instance);
+    }
+    if let Some(connection) = connection {
+        operator = operator
+            .client(connection.client.clone())
+            .lease_client(connection.lease_client.clone())
+            .lease_namespace(lease_namespace(app.name, controllers, settings, connection));
+    }
+    for change in &settings.allowed_crd_changes {
+        operator = operator.allow_crd_change(change);
+    }
+    operator
+}
+
+/// Logs one line about the program and its cluster.
+fn announce(
+    invocation: &Invocation<'_>,
+    controllers: &[Controller],
+    connection: Option<&Connection>,
+    listeners: &Listeners,
+) {
+    let Invocation { app, settings } = invocation;
+    let controllers: Vec<_> = controllers.iter().map(|one| format!("{} ({})", one.name(), one.kind())).collect();
+    let shown = |address: Option<SocketAddr>| address.map_or("off".to_owned(), |address| address.to_string());
+    let (main, probes) = listeners.addresses();
+    let namespaces = (!settings.namespaces.is_empty()).then(|| settings.namespaces.join(", "));
+    tracing::info!(
+        program = app.name,
+        instance = settings.instance,
+        version = app.version,
+        server = connection.map_or("none", |connection| &connection.server),
+        controllers = controllers.join(", "),
+        namespaces,
+        listen = shown(main),
+        listen_probes = probes.map(shown),
+        "starting"
+    );
+}
+
+/// Waits for signals on the main thread, on a separate runtime, so that handlers
+/// that block every thread of the program's runtime do not delay them.
+///
+/// It is made before the program is seen to run: a signal from then on is one to stop.
+pub(super) struct Supervisor {
+    main: Runtime,
+    signals: Signals,
+}
+
+impl Supervisor {
+    pub(super) fn new() -> Result<Self, BoxError> {
+        let main = Builder::new_current_thread().enable_all().build()?;
+        let signals = main.block_on(async { Signals::listen() })?;
+        Ok(Self { main, signals })
+    }
+
+    fn supervise(self, program: &Runtime, operator: Operator, drain: Duration) -> ExitCode {
+        let Self { main, mut signals } = self;
+        let code = main.block_on(async {
+            let stop = CancellationToken::new();
+            let mut running = program.spawn(operator.run(stop.clone()));
+            tokio::select! {
+                ended = &mut running => return ended_alone(ended),
+                signal = signals.next() => {
+                    let drain = kooper_grammar::duration::format(drain);
+                    tracing::info!("{signal}: stopping; running handlers have {drain} to end, a second signal ends the program at once");
+                    stop.cancel();
+                }
+            }
+            drained(running, signals, drain).await
+        });
+        ExitCode::from(code)
+    }
+}
+
+fn ended_alone(ended: Result<Result<(), RunError>, JoinError>) -> u8 {
+    match ended {
+        Ok(Ok(())) => tracing::error!("every controller has ended"),
+        Ok(Err(error)) => tracing::error!("{}", chain(&error)),
+        Err(error) => tracing::error!("the operator panicked: {error}"),
+    }
+    FAILED
+}
+
+async fn drained(running: JoinHandle<Result<(), RunError>>, mut signals: Signals, drain: Duration) -> u8 {
+    let limit = drain.saturating_add(GRACE);
+    tokio::select! {
+        ended = running => match ended {
+            Ok(Ok(())) => {
+                tracing::info!("stopped");
+                0
+            }
+            broken => ended_alone(broken),
+        },
+        signal = signals.next() => {
+            tracing::warn!("second {signal}: ending at once");
+            std::process::exit(signal.exit_code())
+        }
+        () = tokio::time::sleep(limit) => {
+            tracing::error!("handlers block the runtime, so it cannot drain: ending; use tokio::task::spawn_blocking");
+            0
+        }
+    }
+}

@@ -1,0 +1,372 @@
+//! The command `uninstall`: removes what would keep objects, CRDs and namespaces
+//! from being deleted without the program, and then its CRDs.
+//!
+//! Each step finds out what is left to do, so that it can be interrupted at any
+//! time and run again.
+
+mod definitions;
+mod held;
+mod installed;
+mod leases;
+mod step;
+
+use std::pin::pin;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::{Client, ResourceExt};
+use prometheus::Registry;
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::args::UninstallSettings;
+use super::connect::{self, Connection};
+use super::invocation::Invocation;
+use super::run::{GRACE, operator};
+use super::signals::Signals;
+use crate::rbac::Place;
+use definitions::Definitions;
+use held::{Fate, Held};
+use kooper_runtime::internal::call::finalizer::Retirement;
+use kooper_runtime::internal::error::chain;
+use kooper_runtime::metrics::Prometheus;
+use kooper_runtime::{BoxError, Controller, Health};
+use leases::Found;
+use step::say;
+
+/// The shortest pause before the objects are counted again.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Why the program is not uninstalled.
+#[derive(Debug, thiserror::Error)]
+enum UninstallError {
+    #[error("{signal}: interrupted; run `uninstall` again to continue")]
+    Interrupted { signal: String },
+    #[error("it was interrupted")]
+    Stopped,
+    #[error(
+        "after {timeout}, {left}: the log above and the Events of these objects have the reason; correct it and run \
+         `uninstall` again, or give it more time with `--timeout`; with `--orphan` the finalizers are removed without a \
+         cleanup"
+    )]
+    NotCleanedUp { timeout: String, left: String },
+    #[error(
+        "after {timeout}, {left}: run `uninstall` again when this is resolved, or give it more time with `--timeout`"
+    )]
+    Waiting { timeout: String, left: String },
+    #[error(
+        "the installation {other} of this program needs the CRDs, too: uninstall it first, or keep the CRDs and all objects \
+         with `--keep-crds`"
+    )]
+    Shared { other: String },
+    #[error(
+        "the cluster serves {resource} in {served}, and not in {version}, which this program has: it would not find the \
+         objects that have its finalizers; run `uninstall` of the version of the program that is installed"
+    )]
+    Unserved { resource: String, version: String, served: String },
+    #[error("after {timeout}, the API server does not respond: run `uninstall` again")]
+    Silent { timeout: String },
+    #[error("the operator has ended: {error}")]
+    Ended { error: String },
+}
+
+/// Uninstalls the program, or prints what that would do.
+pub(crate) fn uninstall(mut invocation: Invocation<'_>) -> Result<ExitCode, BoxError> {
+    let settings = &mut invocation.settings;
+    settings.lease_namespace.get_or_insert_with(|| settings.install_namespace.clone());
+    let (program, settings) = (invocation.app.name, &invocation.settings);
+    let controllers = invocation.controllers()?;
+    let runtime = Builder::new_multi_thread().enable_all().build()?;
+    let main = Builder::new_current_thread().enable_all().build()?;
+    let registry = Registry::new();
+    let metrics = Prometheus::new(&registry)?;
+    let connection = runtime.block_on(connect::connect(program, settings, &metrics))?;
+    let lease_namespace = settings.lease_namespace.clone().unwrap_or_default();
+    let uninstall = Uninstall {
+        client: connection.client.clone(),
+        connection: &connection,
+        place: Place {
+            installation: invocation.installation(),
+            namespace: settings.install_namespace.clone(),
+            lease_namespace,
+            reviews_tokens: false,
+        },
+        invocation: &invocation,
+        chosen: &settings.uninstall,
+        deadline: Instant::now() + settings.uninstall.timeout,
+        runtime: &runtime,
+        interrupted: CancellationToken::new(),
+    };
+    // A handler that blocks the program's threads does not delay the signals.
+    let ended = main.block_on(async {
+        let mut signals = Signals::listen()?;
+        let mut everything = pin!(uninstall.everything(&controllers, metrics));
+        tokio::select! {
+            ended = &mut everything => ended,
+            signal = signals.next() => {
+                uninstall.interrupted.cancel();
+                // The controllers release their Leases; a second signal ends the program at once.
+                tokio::select! {
+                    ended = &mut everything => drop(ended),
+                    _ = signals.next() => {}
+                }
+                Err(UninstallError::Interrupted { signal: signal.to_string() }.into())
+            }
+        }
+    });
+    runtime.shutdown_background();
+    ended.map(|()| ExitCode::SUCCESS)
+}
+
+struct Uninstall<'a> {
+    client: Client,
+    connection: &'a Connection,
+    place: Place,
+    invocation: &'a Invocation<'a>,
+    chosen: &'a UninstallSettings,
+    deadline: Instant,
+    /// The runtime of the controllers.
+    runtime: &'a Runtime,
+    interrupted: CancellationToken,
+}
+
+impl Uninstall<'_> {
+    async fn everything(&self, controllers: &[Controller], metrics: Prometheus) -> Result<(), BoxError> {
+        let definitions = Definitions::find(&self.client, controllers, &self.place, self.chosen.keep_crds).await?;
+        if !definitions.ours.is_empty()
+            && let Some(other) = installed::other(&self.client, &self.place).await?
+        {
+            return Err(UninstallError::Shared { other }.into());
+        }
+        let held: Vec<_> =
+            controllers.iter().filter_map(|controller| Held::of(controller, &definitions, self.chosen)).collect();
+        for one in &held {
+            let served = match one.other_versions(&self.client).await {
+                // Not every cluster tells a service account what it serves.
+                Err(kube::Error::Api(status)) if status.code == 403 => continue,
+                served => served?,
+            };
+            if !served.is_empty() {
+                let (resource, version, served) = (one.resource(), one.version().to_owned(), served.join(", "));
+                return Err(UninstallError::Unserved { resource, version, served }.into());
+            }
+        }
+        if self.invocation.settings.dry_run {
+            say("dry run", "nothing is changed");
+        }
+        self.stop().await?;
+        self.release(held, metrics).await?;
+        self.remove_leases(controllers).await?;
+        for (name, reason) in &definitions.kept {
+            say("keep", format_args!("CRD {name}: {reason}"));
+        }
+        for crd in &definitions.ours {
+            self.delete(crd).await?;
+        }
+        if !self.invocation.settings.dry_run {
+            say("done", self.place.account());
+        }
+        Ok(())
+    }
+
+    /// Stops the Deployment of the installation: it would set finalizers again.
+    async fn stop(&self) -> Result<(), BoxError> {
+        if let Some(deployment) = installed::running(&self.client, &self.place).await? {
+            say("stop", format_args!("Deployment {}/{deployment}", self.place.namespace));
+            if !self.invocation.settings.dry_run {
+                installed::stop(&self.client, &self.place, &deployment).await?;
+            }
+        }
+        if self.invocation.settings.dry_run {
+            return Ok(());
+        }
+        loop {
+            let pods = installed::pods(&self.client, &self.place).await?;
+            if pods.is_empty() {
+                return Ok(());
+            }
+            let left = format!("these pods still run: {}", named(&pods, pods.len()));
+            self.pause(PAUSE, |timeout| UninstallError::Waiting { timeout, left }).await?;
+        }
+    }
+
+    /// Removes the finalizers of the program, as a rule after a cleanup.
+    async fn release(&self, all: Vec<Held>, metrics: Prometheus) -> Result<(), BoxError> {
+        let mut cleaning = Vec::new();
+        for held in all {
+            let found = held.find(&self.client).await?;
+            let names = named(&found.named, found.count);
+            match held.fate {
+                _ if found.count == 0 => continue,
+                Fate::Release => say("release", format_args!("{}: {names}", held.resource())),
+                Fate::ReleaseLive => {
+                    say(
+                        "release",
+                        format_args!("{}: {names}; those that are being deleted are cleaned up", held.resource()),
+                    );
+                }
+                Fate::Delete => say("delete", format_args!("{}: {names}", held.resource())),
+                Fate::CleanUp => say("clean up", format_args!("{}: {names}", held.resource())),
+            }
+            if !self.invocation.settings.dry_run {
+                cleaning.push(held);
+            }
+        }
+        if cleaning.is_empty() {
+            return Ok(());
+        }
+        let running = self.operate(&cleaning, metrics)?;
+        let ended = tokio::select! {
+            released = self.wait(&cleaning) => released,
+            error = running.ended => Err(UninstallError::Ended { error: error.unwrap_or_default() }.into()),
+            () = self.interrupted.cancelled() => Err(UninstallError::Stopped.into()),
+            () = sleep_until(self.deadline + GRACE) => {
+                let timeout = kooper_grammar::duration::format(self.chosen.timeout);
+                return Err(UninstallError::Silent { timeout }.into());
+            }
+        };
+        running.stop.cancel();
+        // The Leases are released.
+        drop(timeout(self.invocation.settings.drain_timeout.saturating_add(GRACE), running.stopped).await);
+        ended
+    }
+
+    /// Waits until no object has a finalizer of the program, and does meanwhile what
+    /// needs no cleanup.
+    async fn wait(&self, cleaning: &[Held]) -> Result<(), BoxError> {
+        loop {
+            let begin = Instant::now();
+            let mut left = Vec::new();
+            for held in cleaning {
+                held.prepare(&self.client).await?;
+                let found = held.find(&self.client).await?;
+                if found.count > 0 {
+                    left.push(format!(
+                        "{} still have the finalizer: {}",
+                        held.resource(),
+                        named(&found.named, found.count)
+                    ));
+                }
+            }
+            if left.is_empty() {
+                return Ok(());
+            }
+            // Long lists are requested rarely.
+            let (pause, left) = ((begin.elapsed() * 5).max(PAUSE), left.join("; "));
+            self.pause(pause, |timeout| UninstallError::NotCleanedUp { timeout, left }).await?;
+        }
+    }
+
+    /// Runs the controllers that have objects to clean up, for nothing else.
+    fn operate(&self, cleaning: &[Held], metrics: Prometheus) -> Result<Running, BoxError> {
+        let mut operated = Vec::new();
+        for mut controller in self.invocation.controllers()? {
+            let Some(held) = cleaning.iter().find(|held| held.controller == controller.name()) else { continue };
+            let retirement = match held.fate {
+                Fate::Release => continue,
+                Fate::ReleaseLive | Fate::Delete => Retirement::Deleted,
+                Fate::CleanUp => Retirement::All,
+            };
+            controller.retire(retirement);
+            if held.namespaces.is_empty() {
+                controller.set_namespaces(Vec::new());
+            }
+            operated.push(controller);
+        }
+        let (stop, none) = (CancellationToken::new(), operated.is_empty());
+        let mut operator = operator(self.invocation, &operated, Some(self.connection))
+            .metrics(Arc::new(metrics))
+            .health(Health::default());
+        for controller in operated {
+            operator = operator.controller(controller);
+        }
+        let _context = self.runtime.enter();
+        let operator = operator.build()?;
+        let (end, ended) = tokio::sync::oneshot::channel();
+        let (over, stopped) = tokio::sync::oneshot::channel();
+        let token = stop.clone();
+        self.runtime.spawn(async move {
+            // Without objects to clean up there is nothing to run.
+            let result = if none {
+                token.cancelled().await;
+                Ok(())
+            } else {
+                operator.run(token.clone()).await
+            };
+            if !token.is_cancelled() {
+                let error = result.err().map_or("every controller has ended".to_owned(), |error| chain(&error));
+                drop(end.send(error));
+                token.cancelled().await;
+            }
+            // It is not awaited after an interruption.
+            over.send(()).ok();
+        });
+        Ok(Running { stop, ended, stopped })
+    }
+
+    /// Deletes the Leases of the installation, which no program holds any more.
+    async fn remove_leases(&self, controllers: &[Controller]) -> Result<(), BoxError> {
+        for lease in leases::of(controllers, &self.place) {
+            match leases::find(&self.client, &lease).await? {
+                Found::None => {}
+                Found::Kept(reason) => say("keep", format_args!("{lease}: {reason}")),
+                // The Deployment that is to be stopped releases it.
+                Found::Held(holder) if self.invocation.settings.dry_run => {
+                    say("delete", format_args!("{lease}, when `{holder}` has released it"));
+                }
+                Found::Held(holder) => say("keep", format_args!("{lease}: `{holder}` holds it")),
+                Found::Free(found) => {
+                    say("delete", &lease);
+                    if !self.invocation.settings.dry_run
+                        && let Err(reason) = leases::delete(&self.client, &lease, *found).await?
+                    {
+                        say("keep", format_args!("{lease}: {reason}"));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes a CRD and waits until it is removed.
+    async fn delete(&self, name: &str) -> Result<(), BoxError> {
+        let objects = definitions::objects(&self.client, name).await?;
+        say("delete", format_args!("CRD {name}, with {objects} objects"));
+        if self.invocation.settings.dry_run {
+            return Ok(());
+        }
+        definitions::delete(&self.client, name).await?;
+        while let Some(crd) = definitions::get(&self.client, name).await? {
+            let left = format!("the CRD {} is still being deleted{}", crd.name_any(), definitions::terminating(&crd));
+            self.pause(PAUSE, |timeout| UninstallError::Waiting { timeout, left }).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits a moment; an error if the time is over, or after a signal.
+    async fn pause(&self, pause: Duration, over: impl FnOnce(String) -> UninstallError) -> Result<(), UninstallError> {
+        if Instant::now() + pause >= self.deadline {
+            return Err(over(kooper_grammar::duration::format(self.chosen.timeout)));
+        }
+        tokio::select! {
+            () = sleep(pause) => Ok(()),
+            () = self.interrupted.cancelled() => Err(UninstallError::Stopped),
+        }
+    }
+}
+
+/// The controllers that clean up.
+struct Running {
+    stop: CancellationToken,
+    /// The reason if they end by themselves.
+    ended: tokio::sync::oneshot::Receiver<String>,
+    stopped: tokio::sync::oneshot::Receiver<()>,
+}
+
+/// The first names of a list, and how many more there are.
+fn named(names: &[String], count: usize) -> String {
+    let more = if count > names.len() { format!(" and {} more", count - names.len()) } else { String::new() };
+    names.join(", ") + &more
+}

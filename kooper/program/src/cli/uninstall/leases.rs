@@ -1,0 +1,104 @@
+//! The Leases of an installation.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use kube::Client;
+use kube::api::{Api, DeleteParams, Preconditions};
+
+use crate::rbac::Place;
+use kooper_runtime::Controller;
+
+/// The name of a Lease.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct LeaseName {
+    namespace: String,
+    name: String,
+}
+
+/// The result of looking up a Lease.
+pub(super) enum Found {
+    None,
+    /// It stays, for this reason.
+    Kept(String),
+    /// This process holds it.
+    Held(String),
+    /// It can be deleted.
+    Free(Box<Lease>),
+}
+
+impl fmt::Display for LeaseName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Lease {}/{}", self.namespace, self.name)
+    }
+}
+
+/// The Leases of the controllers, without those of previous names.
+pub(super) fn of(controllers: &[Controller], place: &Place) -> BTreeSet<LeaseName> {
+    let leases = controllers.iter().filter_map(|one| one.leases(&place.installation, &place.lease_namespace));
+    leases.map(|leases| LeaseName { namespace: leases.namespace, name: leases.name }).collect()
+}
+
+/// Finds a Lease. One that is held belongs to a process that was not stopped.
+pub(super) async fn find(client: &Client, name: &LeaseName) -> kube::Result<Found> {
+    let api: Api<Lease> = Api::namespaced(client.clone(), &name.namespace);
+    Ok(match api.get_opt(&name.name).await {
+        Ok(None) => Found::None,
+        Ok(Some(lease)) => match holder(&lease, Timestamp::now()) {
+            Some(holder) => Found::Held(holder.to_owned()),
+            None => Found::Free(Box::new(lease)),
+        },
+        Err(kube::Error::Api(status)) if status.code == 403 => Found::Kept(status.message),
+        Err(error) => return Err(error),
+    })
+}
+
+/// Deletes a Lease unless it has changed; otherwise returns why it is kept.
+pub(super) async fn delete(client: &Client, name: &LeaseName, lease: Lease) -> kube::Result<Result<(), String>> {
+    let api: Api<Lease> = Api::namespaced(client.clone(), &name.namespace);
+    let meta = lease.metadata;
+    let preconditions = Preconditions { uid: meta.uid, resource_version: meta.resource_version };
+    match api.delete(&name.name, &DeleteParams::default().preconditions(preconditions)).await {
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(Ok(())),
+        Err(kube::Error::Api(status)) if matches!(status.code, 403 | 409) => Ok(Err(status.message)),
+        deleted => deleted.map(|_| Ok(())),
+    }
+}
+
+/// Who holds a Lease now.
+fn holder(lease: &Lease, now: Timestamp) -> Option<&str> {
+    let spec = lease.spec.as_ref()?;
+    let holder = spec.holder_identity.as_deref().filter(|holder| !holder.is_empty())?;
+    let seconds = i64::from(spec.lease_duration_seconds.unwrap_or_default());
+    let renewed = spec.renew_time.as_ref()?.0;
+    let held = now.duration_since(renewed) < SignedDuration::from_secs(seconds);
+    held.then_some(holder)
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::coordination::v1::LeaseSpec;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+
+    use super::*;
+
+    #[test]
+    fn a_lease_is_held_until_it_is_released_or_expires() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let lease = |holder: &str| Lease {
+            spec: Some(LeaseSpec {
+                holder_identity: Some(holder.to_owned()),
+                lease_duration_seconds: Some(15),
+                renew_time: Some(MicroTime(at(100))),
+                ..LeaseSpec::default()
+            }),
+            ..Lease::default()
+        };
+        assert_eq!(holder(&lease("a"), at(114)), Some("a"));
+        assert_eq!(holder(&lease("a"), at(115)), None);
+        assert_eq!(holder(&lease(""), at(100)), None);
+        assert_eq!(holder(&Lease::default(), at(100)), None);
+    }
+}

@@ -1,0 +1,138 @@
+//! A dashboard for Grafana: panels of the metrics of a program.
+
+mod panels;
+#[cfg(test)]
+mod tests;
+
+use serde_json::{Value, json};
+
+use super::query::{Scope, one_of};
+use kooper_runtime::Controller;
+use kooper_runtime::internal::metrics::table;
+use panels::{Panel, rows};
+
+/// The columns of a dashboard.
+const COLUMNS: u32 = 24;
+
+/// The width and height of a panel.
+const PANEL: (u32, u32) = (8, 7);
+
+/// The version of the format, which Grafana updates when it reads an older one.
+const SCHEMA: u32 = 39;
+
+/// The longest uid that Grafana accepts.
+const LONGEST_UID: usize = 40;
+
+/// The dashboard of a program, for every installation of it.
+pub(crate) fn dashboard(program: &str, controllers: &[Controller]) -> Value {
+    let elected = controllers.iter().any(Controller::has_leader_election);
+    let uid: String = format!("kooper-{program}").chars().take(LONGEST_UID).collect();
+    json!({
+        "uid": uid,
+        "title": format!("Controllers of {program}"),
+        "description": format!("The Kubernetes controllers of {program}: calls, queue, watches and leader election"),
+        "tags": ["kooper", "kubernetes"],
+        "schemaVersion": SCHEMA,
+        "editable": true,
+        "graphTooltip": 1,
+        "refresh": "30s",
+        "time": {"from": "now-1h", "to": "now"},
+        "timezone": "browser",
+        "templating": {"list": variables(controllers)},
+        "panels": placed(&rows(&scope(), elected)),
+    })
+}
+
+/// The series that the variables of the dashboard choose.
+fn scope() -> Scope {
+    Scope {
+        target: vec![r#"namespace=~"$namespace""#.to_owned(), r#"job=~"$job""#.to_owned()],
+        controllers: Some(r#"controller=~"$controller""#.to_owned()),
+        leases: None,
+    }
+}
+
+/// Where the series come from: each variable narrows the next one.
+fn variables(controllers: &[Controller]) -> Vec<Value> {
+    let names = one_of(controllers.iter().map(Controller::name));
+    let known = format!("controller=~\"{names}\"");
+    let of = |matchers: &[&str]| {
+        let matchers: Vec<_> = matchers.iter().copied().chain([&*known]).collect();
+        format!("{}{{{}}}", table::MAX_WORKERS.name, matchers.join(", "))
+    };
+    let target = scope().target;
+    let variable = |name: &str, label: &str, selector: String| {
+        let query = format!("label_values({selector}, {name})");
+        // All of them are those that the query finds, and not those of other programs.
+        json!({
+            "name": name, "label": label, "type": "query", "datasource": source(),
+            "query": {"query": query, "refId": name},
+            // With each change of the time range; sorted by name.
+            "refresh": 2, "sort": 1, "multi": true, "includeAll": true,
+            "current": {"selected": true, "text": ["All"], "value": ["$__all"]},
+        })
+    };
+    vec![
+        json!({"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus"}),
+        variable("namespace", "Namespace", of(&[])),
+        variable("job", "Job", of(&[&target[0]])),
+        variable("controller", "Controller", of(&[&target[0], &target[1]])),
+    ]
+}
+
+fn source() -> Value {
+    json!({"type": "prometheus", "uid": "${datasource}"})
+}
+
+/// The panels in their places, each row below a heading.
+fn placed(rows: &[(&str, Vec<Panel>)]) -> Vec<Value> {
+    let (mut placed, mut top) = (Vec::new(), 0);
+    let mut id = 0;
+    let mut next_id = || {
+        id += 1;
+        id
+    };
+    for (title, panels) in rows {
+        placed.push(json!({
+            "id": next_id(), "type": "row", "title": title, "collapsed": false, "panels": [],
+            "gridPos": {"x": 0, "y": top, "w": COLUMNS, "h": 1},
+        }));
+        top += 1;
+        let mut left = 0;
+        for panel in panels {
+            if left + PANEL.0 > COLUMNS {
+                (left, top) = (0, top + PANEL.1);
+            }
+            placed.push(shown(panel, next_id(), (left, top)));
+            left += PANEL.0;
+        }
+        top += PANEL.1;
+    }
+    placed
+}
+
+fn shown(panel: &Panel, id: u32, (left, top): (u32, u32)) -> Value {
+    let targets = panel.queries.iter().enumerate().map(|(at, (query, legend))| {
+        json!({
+            "refId": format!("Q{at}"), "datasource": source(), "expr": query, "legendFormat": legend, "range": true,
+        })
+    });
+    json!({
+        "id": id, "type": "timeseries", "title": panel.title, "description": panel.description,
+        "datasource": source(),
+        "gridPos": {"x": left, "y": top, "w": PANEL.0, "h": PANEL.1},
+        "targets": targets.collect::<Vec<_>>(),
+        "fieldConfig": {
+            "defaults": {
+                "unit": panel.unit,
+                "min": 0,
+                "custom": {"lineWidth": 1, "fillOpacity": 10, "showPoints": "never"},
+            },
+            "overrides": [],
+        },
+        "options": {
+            "legend": {"showLegend": true, "displayMode": "list", "placement": "bottom", "calcs": []},
+            "tooltip": {"mode": "multi", "sort": "desc"},
+        },
+    })
+}

@@ -1,0 +1,81 @@
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::Pod;
+
+use super::*;
+use kooper_runtime::leader::LeaderElection;
+
+fn controllers(elected: bool) -> [Controller; 1] {
+    let builder = Controller::builder::<Pod>("pods").handler(async || {});
+    let builder = if elected { builder.leader_election(LeaderElection::default()) } else { builder };
+    [builder.build().expect("a controller")]
+}
+
+fn panels(dashboard: &Value) -> &Vec<Value> {
+    dashboard["panels"].as_array().expect("a list")
+}
+
+#[test]
+fn every_metric_of_the_table_is_on_the_dashboard_or_has_a_twin_there() {
+    // Those of Kooper for Go, and one that has the same value under another name.
+    const TWINS: [&table::Metric; 11] = [
+        &table::QUEUED_EVENTS,
+        &table::IN_QUEUE,
+        &table::PROCESSED,
+        &table::QUEUE_LENGTH,
+        &table::RECONCILE_ERRORS,
+        &table::WORK_DURATION,
+        &table::UNFINISHED_WORK,
+        &table::HANDLER_TIMEOUTS,
+        &table::PROCESS_START,
+        &table::PROCESS_FILES,
+        &table::PROCESS_MOST_FILES,
+    ];
+    let text = dashboard("shop", &controllers(true)).to_string();
+    for metric in table::ALL {
+        let is_shown =
+            text.contains(&format!("{}{{", metric.name)) || text.contains(&format!("{}_bucket{{", metric.name));
+        let has_twin = TWINS.iter().any(|twin| twin.name == metric.name);
+        assert!(is_shown != has_twin, "{}: shown {is_shown}", metric.name);
+    }
+}
+
+#[test]
+fn panels_have_a_place_of_their_own_and_queries_of_the_chosen_series() {
+    let dashboard = dashboard("shop", &controllers(true));
+    let (mut ids, mut places) = (BTreeSet::new(), BTreeSet::new());
+    for panel in panels(&dashboard) {
+        assert!(ids.insert(panel["id"].as_u64()), "{panel}");
+        let place = &panel["gridPos"];
+        let of = |side: &str| place[side].as_u64().expect("a number");
+        for x in of("x")..of("x") + of("w") {
+            for y in of("y")..of("y") + of("h") {
+                assert!(x < u64::from(COLUMNS) && places.insert((x, y)), "{panel}");
+            }
+        }
+        for target in panel["targets"].as_array().into_iter().flatten() {
+            let query = target["expr"].as_str().expect("a string");
+            assert!(query.contains("namespace=~\"$namespace\", job=~\"$job\""), "{query}");
+            assert!(!target["legendFormat"].as_str().unwrap_or_default().is_empty(), "{target}");
+        }
+        assert!(panel["type"] == "row" || !panel["description"].as_str().unwrap_or_default().is_empty(), "{panel}");
+    }
+}
+
+#[test]
+fn a_program_without_leader_election_has_no_panels_for_it() {
+    let titles = |elected| {
+        let dashboard = dashboard("shop", &controllers(elected));
+        let rows = panels(&dashboard).iter().filter(|panel| panel["type"] == "row");
+        rows.map(|row| row["title"].as_str().unwrap_or_default().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(titles(false), ["Calls", "Work queue", "Watches", "Process"]);
+    assert_eq!(titles(true), ["Calls", "Work queue", "Watches", "Leader election", "Process"]);
+}
+
+#[test]
+fn the_uid_is_as_long_as_grafana_allows() {
+    let name = "a".repeat(63);
+    let dashboard = dashboard(&name, &controllers(false));
+    assert_eq!(dashboard["uid"].as_str().map(str::len), Some(LONGEST_UID));
+}

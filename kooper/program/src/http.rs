@@ -1,0 +1,261 @@
+//! The listener for `/metrics`, `/healthz` and `/readyz`, and for the status page.
+//!
+//! It runs on a separate thread and runtime, so that probes are answered while
+//! handlers block the program's runtime. A program may have two: one for the metrics,
+//! which may be secured, and one for probes.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+
+use prometheus::Registry;
+use tokio::runtime::{Builder, Handle};
+use tokio_util::sync::CancellationToken;
+
+use kooper_runtime::Health;
+use pages::Pages;
+use site::Site;
+
+#[cfg(all(feature = "cli", feature = "rustls-tls"))]
+pub(crate) mod certificate;
+mod connections;
+#[cfg(feature = "cli")]
+pub(crate) mod guard;
+mod limits;
+mod pages;
+mod pulse;
+mod site;
+mod source;
+mod status;
+#[cfg(test)]
+mod tests;
+
+#[cfg(feature = "cli")]
+pub(crate) use site::{GuardMaker, Offer, SiteBuilder};
+
+/// A socket that is bound: its port is taken.
+#[derive(Debug)]
+pub struct Listener {
+    socket: TcpListener,
+    address: SocketAddr,
+    /// The title of the status page, if there is one.
+    status: Option<String>,
+}
+
+/// Why the listener cannot listen.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ListenError {
+    /// The address cannot be bound.
+    #[error("cannot listen on {address}: {}", advice(error))]
+    Bind {
+        /// The requested address.
+        address: SocketAddr,
+        /// The error of the system.
+        error: io::Error,
+    },
+    /// The address of probes cannot be bound.
+    #[error("cannot listen on {address} for probes: {}", advice_on_probes(error))]
+    BindProbes {
+        /// The requested address.
+        address: SocketAddr,
+        /// The error of the system.
+        error: io::Error,
+    },
+    /// The status page would be open to other machines. It shows keys and errors.
+    #[error("everyone who reaches {address} could read the status page: {}", advice_on_status())]
+    OpenStatusPage {
+        /// The address in use.
+        address: SocketAddr,
+    },
+    /// The thread cannot be started.
+    #[error("cannot start the thread that serves metrics and probes")]
+    Thread(#[source] io::Error),
+}
+
+impl Listener {
+    /// The default of `--listen`: all addresses, port 8080.
+    pub const DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), 8080);
+
+    /// The default of `--listen-probes`, if probes have a port of their own: all
+    /// addresses, port 8081.
+    pub const DEFAULT_PROBES: SocketAddr = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), 8081);
+
+    /// Binds the address. `[::]` accepts IPv4 connections, too; on a machine without
+    /// IPv6, `0.0.0.0` is bound instead.
+    ///
+    /// # Errors
+    /// When the port is taken, or the address is not one of this machine's.
+    pub fn bind(address: SocketAddr) -> Result<Self, ListenError> {
+        let every_v4 = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), address.port());
+        let socket = TcpListener::bind(address).or_else(|error| {
+            let v6_is_absent = !matches!(error.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::PermissionDenied);
+            if address.ip() == Ipv6Addr::UNSPECIFIED && v6_is_absent { TcpListener::bind(every_v4) } else { Err(error) }
+        });
+        let ready = |socket: TcpListener| {
+            socket.set_nonblocking(true)?;
+            Ok(Self { address: socket.local_addr()?, socket, status: None })
+        };
+        socket.and_then(ready).map_err(|error| ListenError::Bind { address, error })
+    }
+
+    /// Binds the address of probes.
+    #[cfg(feature = "cli")]
+    pub(crate) fn bind_probes(address: SocketAddr) -> Result<Self, ListenError> {
+        Self::bind(address).map_err(|error| match error {
+            ListenError::Bind { address, error } => ListenError::BindProbes { address, error },
+            other => other,
+        })
+    }
+
+    /// The address in use: with port 0, the port that the system chose.
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Adds `/status`, a page for people: the controllers with their watches, queues
+    /// and running calls, and what each key waits for, with its last error. It is
+    /// read-only, has at most 1 000 rows and no contents of objects, which errors may
+    /// quote, though. It is for this machine only: [`serve`](Self::serve) refuses an
+    /// address that is not loopback.
+    ///
+    /// ```
+    /// use kooper::Health;
+    /// use kooper::http::Listener;
+    /// use kooper::prometheus::Registry;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> kooper::Result<()> {
+    /// let health = Health::default(); // that of the operator
+    /// let listener = Listener::bind("127.0.0.1:0".parse()?)?.status_page("shop");
+    /// let server = listener.serve(Registry::new(), health, tokio::runtime::Handle::current())?;
+    /// println!("http://{}/status", server.local_addr());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn status_page(mut self, title: impl Into<String>) -> Self {
+        self.status = Some(title.into());
+        self
+    }
+
+    /// Starts to answer. `/healthz` also fails when `program`, the runtime of
+    /// the controllers, runs no task for a minute.
+    ///
+    /// # Errors
+    /// When there is a status page and the address is not loopback, or the system has no
+    /// thread left.
+    pub fn serve(mut self, registry: Registry, health: Health, program: Handle) -> Result<Server, ListenError> {
+        let status = self.status.take();
+        if status.is_some() && !self.is_loopback() {
+            return Err(ListenError::OpenStatusPage { address: self.address });
+        }
+        let is_local = self.is_loopback();
+        self.serve_site(move || {
+            Ok(Site::new(Pages::new(registry, health, program).with_status(status)).with_local(is_local))
+        })
+    }
+
+    /// Returns `true` if only this machine can connect to the listener.
+    pub(crate) fn is_loopback(&self) -> bool {
+        self.address.ip().to_canonical().is_loopback()
+    }
+
+    /// Starts to answer with what `site` makes on the thread and the runtime of the
+    /// listener.
+    fn serve_site(self, site: impl FnOnce() -> io::Result<Site> + Send + 'static) -> Result<Server, ListenError> {
+        let stop = CancellationToken::new();
+        let stopped = stop.clone();
+        let (started, start) = mpsc::channel();
+        let thread = std::thread::Builder::new().name("kooper-http".into()).spawn(move || {
+            let runtime = match Builder::new_current_thread().enable_io().enable_time().build() {
+                Ok(runtime) => runtime,
+                Err(error) => return drop(started.send(Err(error))),
+            };
+            runtime.block_on(async move {
+                let socket = tokio::net::TcpListener::from_std(self.socket);
+                match socket.and_then(|socket| Ok((socket, site()?))) {
+                    Ok((socket, site)) => {
+                        drop(started.send(Ok(())));
+                        stopped.run_until_cancelled(connections::accept(socket, Arc::new(site))).await;
+                    }
+                    Err(error) => drop(started.send(Err(error))),
+                }
+            });
+        });
+        let thread = thread.map_err(ListenError::Thread)?;
+        match start.recv() {
+            Ok(Ok(())) => Ok(Server { address: self.address, stop, thread: Some(thread) }),
+            Ok(Err(error)) => Err(ListenError::Thread(error)),
+            Err(_) => Err(ListenError::Thread(io::Error::other("it ended at once"))),
+        }
+    }
+}
+
+/// The running listener. It stops when it is dropped.
+#[derive(Debug)]
+#[must_use = "the listener stops when its server is dropped"]
+pub struct Server {
+    address: SocketAddr,
+    stop: CancellationToken,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    /// The address in use.
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Closes the socket and every connection, and waits until that is done.
+    pub fn stop(self) {}
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop.cancel();
+        if let Some(thread) = self.thread.take() {
+            // It panicked if this fails, and the panic was reported then.
+            drop(thread.join());
+        }
+    }
+}
+
+/// The error of the system, and what to do about it.
+fn advice(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => "another program uses this port: choose another one with `--listen` or \
+             KOOPER_LISTEN, such as `--listen [::]:8081`, or `--listen off`"
+            .to_owned(),
+        io::ErrorKind::PermissionDenied => format!(
+            "{error}: ports below 1024 require a privilege; choose a higher one with `--listen` or KOOPER_LISTEN, such as \
+             `--listen [::]:8080`"
+        ),
+        io::ErrorKind::AddrNotAvailable => format!(
+            "{error}: no interface of this machine has this address; write `[::]` for all of them in `--listen` or \
+             KOOPER_LISTEN"
+        ),
+        _ => format!("{error}: choose another address with `--listen` or KOOPER_LISTEN, or `--listen off`"),
+    }
+}
+
+fn advice_on_status() -> &'static str {
+    if cfg!(feature = "cli") {
+        "write `--metrics-auth token`, or `--listen 127.0.0.1:8080` for this machine only, or `--status-page off`"
+    } else {
+        "bind the listener to `127.0.0.1:8080`, for this machine only"
+    }
+}
+
+fn advice_on_probes(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => "another program uses this port: choose another one with `--listen-probes` or \
+             KOOPER_LISTEN_PROBES, such as `--listen-probes [::]:8082`"
+            .to_owned(),
+        _ => format!("{error}: choose another address with `--listen-probes` or KOOPER_LISTEN_PROBES"),
+    }
+}

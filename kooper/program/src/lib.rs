@@ -1,0 +1,103 @@
+//! The controllers of a program, as generated code names them.
+
+#[cfg(feature = "cli")]
+pub(crate) mod alerts;
+#[cfg(feature = "cli")]
+pub(crate) mod cli;
+#[cfg(feature = "cli")]
+pub(crate) mod dashboard;
+pub mod http;
+#[cfg(feature = "cli")]
+pub(crate) mod manifests;
+#[cfg(feature = "cli")]
+pub(crate) mod query;
+#[cfg(feature = "cli")]
+pub mod rbac;
+mod settings;
+
+use serde::de::DeserializeOwned;
+
+use kooper_runtime::controller::Builder;
+use kooper_runtime::internal::call::settings::GivenSettings;
+use kooper_runtime::{ConfigError, ConfigErrorKind, Controller, Kind};
+
+#[cfg(feature = "cli")]
+pub use cli::app::App;
+#[cfg(feature = "cli")]
+#[doc(hidden)]
+pub use cli::main;
+pub use settings::{Declared, ProgramSettings};
+#[cfg(feature = "cli")]
+pub(crate) use settings::{SettingsType, check};
+
+/// A type that adds its controllers to a [`Program`]. Generated code implements it.
+pub trait Definition {
+    /// Adds the controllers to a program.
+    fn define(program: &mut Program);
+
+    /// Adds the type of the program's settings, if the attribute names it.
+    fn declare(_declared: &mut Declared) {}
+}
+
+/// The controllers of a program, in the order of their definition.
+#[derive(Debug, Default)]
+pub struct Program {
+    controllers: Vec<Result<Controller, ConfigError>>,
+    settings: GivenSettings,
+}
+
+impl Program {
+    /// Adds a controller. An error in it is returned after all were added.
+    pub fn add<K, O, S>(&mut self, builder: Builder<K, O, S>)
+    where
+        K: Kind,
+        O: DeserializeOwned + Send + Sync + 'static,
+        S: Send + Sync + 'static,
+    {
+        self.controllers.push(builder.build());
+    }
+
+    /// Sets the program's own settings, as a test does.
+    pub fn give<T: Send + Sync + 'static>(&mut self, settings: T) {
+        self.settings.give(settings);
+    }
+
+    /// The settings that were set.
+    #[cfg(feature = "apiserver")]
+    #[must_use]
+    pub fn given_settings(&self) -> GivenSettings {
+        self.settings.clone()
+    }
+
+    /// The controllers of a generated type.
+    ///
+    /// # Errors
+    /// The first error in one of them.
+    pub fn all<D: Definition>() -> Result<Vec<Controller>, ConfigError> {
+        let mut program = Self::default();
+        D::define(&mut program);
+        program.into_controllers()
+    }
+
+    /// The controller of a generated type of one kind.
+    ///
+    /// # Errors
+    /// An error in it.
+    pub fn only<D: Definition>() -> Result<Controller, ConfigError> {
+        let none = || ConfigError {
+            controller: std::any::type_name::<D>().to_owned(),
+            field: "resource",
+            kind: ConfigErrorKind::Missing,
+            problem: "it has no kind".to_owned(),
+        };
+        Self::all::<D>()?.pop().ok_or_else(none)
+    }
+
+    /// The controllers, or the first error in one of them.
+    ///
+    /// # Errors
+    /// The first error.
+    pub fn into_controllers(self) -> Result<Vec<Controller>, ConfigError> {
+        self.controllers.into_iter().collect()
+    }
+}

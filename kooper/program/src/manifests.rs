@@ -1,0 +1,179 @@
+//! Everything that runs a program in a cluster, as documents for `kubectl apply`.
+//!
+//! A [`Workload`] has the values that differ between installations. They are known,
+//! or they are expressions of a chart: the documents are the same.
+
+mod choices;
+mod crd_roles;
+mod deployment;
+mod ports;
+pub(crate) mod template;
+#[cfg(test)]
+mod tests;
+
+use serde_json::{Value, json};
+
+use crate::alerts;
+use crate::rbac::{self, Place};
+use kooper_runtime::Controller;
+
+pub(crate) use choices::{
+    Choices, ManifestError, installed_alerts, resources, strategy, unelected, usual_replicas, workload_name,
+};
+pub(crate) use crd_roles::documents as crd_roles;
+pub(crate) use deployment::{Volumes, certificate_variables, setting_file};
+pub(crate) use ports::{Ports, ProbePort, Security, TOKEN_FILE, clients};
+use template::optional;
+
+/// The label by which the pods of one installation are selected.
+pub(crate) const INSTALLATION: &str = "kooper.rs/installation";
+
+/// The values of the Deployment and of what belongs to it.
+pub(crate) struct Workload {
+    /// The name of the Deployment, the Service and the others.
+    pub(crate) name: Value,
+    pub(crate) namespace: Value,
+    pub(crate) account: Value,
+    pub(crate) labels: Value,
+    /// The labels that no other pod has.
+    pub(crate) selector: Value,
+    pub(crate) container: String,
+    pub(crate) image: Value,
+    pub(crate) args: Value,
+    pub(crate) replicas: Value,
+    pub(crate) strategy: Value,
+    /// The seconds from SIGTERM to SIGKILL.
+    pub(crate) grace: Value,
+    pub(crate) variables: Value,
+    pub(crate) ports: Ports,
+    pub(crate) resources: Value,
+    pub(crate) volumes: Volumes,
+    pub(crate) has_budget: Part,
+    pub(crate) has_network_policy: Part,
+    pub(crate) has_service_monitor: Part,
+    pub(crate) has_alerts: Part,
+    /// The rules of alerts.
+    pub(crate) alerts: Value,
+    /// Further fields of the pod.
+    pub(crate) pod: Vec<(&'static str, Value)>,
+}
+
+/// The condition for a part of the documents.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Part {
+    Always,
+    Never,
+    /// If a condition of the chart holds.
+    If(String),
+}
+
+impl Part {
+    pub(crate) fn when(is: bool) -> Self {
+        if is { Self::Always } else { Self::Never }
+    }
+
+    /// A field; `null` if it does not exist.
+    pub(crate) fn field(&self, value: Value) -> Value {
+        match self {
+            Self::Always => value,
+            Self::Never => Value::Null,
+            Self::If(condition) => optional(condition, &value),
+        }
+    }
+}
+
+/// The documents of an installation, without its CRDs.
+pub(crate) fn documents(
+    controllers: &[Controller],
+    place: &Place,
+    choices: &Choices,
+) -> Result<Vec<Value>, ManifestError> {
+    let workload = choices.workload(controllers, place)?;
+    let mut documents = rbac::documents(&rbac::grants(controllers, place)?, place);
+    if choices.aggregate_roles {
+        documents.extend(crd_roles(controllers, &place.metadata(None, ""), &place.role(None)));
+    }
+    let own = workload.documents().into_iter().filter(|(part, _)| *part != Part::Never);
+    documents.extend(own.map(|(_, document)| document));
+    Ok(documents)
+}
+
+impl Workload {
+    /// The documents, each with the condition under which it exists.
+    pub(crate) fn documents(&self) -> Vec<(Part, Value)> {
+        let documents = [
+            (Part::Always, self.deployment()),
+            (self.has_budget.clone(), self.budget()),
+            (self.ports.has_metrics.clone(), self.service()),
+            (self.has_network_policy.clone(), self.network_policy()),
+            (self.has_service_monitor.clone(), self.service_monitor()),
+            (self.has_alerts.clone(), alerts::prometheus_rule(&self.metadata(), &self.alerts)),
+        ];
+        documents.map(|(part, document)| (part, pruned(document))).into()
+    }
+
+    fn metadata(&self) -> Value {
+        json!({"name": self.name, "namespace": self.namespace, "labels": self.labels})
+    }
+
+    /// Not more than one pod is evicted at a time, so that a standby takes over.
+    /// One that is not ready may always be evicted.
+    fn budget(&self) -> Value {
+        json!({
+            "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": self.metadata(),
+            "spec": {
+                "maxUnavailable": 1,
+                "selector": {"matchLabels": self.selector},
+                "unhealthyPodEvictionPolicy": "AlwaysAllow",
+            },
+        })
+    }
+
+    /// The Service for metrics.
+    fn service(&self) -> Value {
+        json!({
+            "apiVersion": "v1", "kind": "Service", "metadata": self.metadata(),
+            "spec": {
+                "selector": self.selector,
+                "ports": self.ports.service,
+            },
+        })
+    }
+
+    /// Only the ports of metrics and probes accept connections, that of the metrics from
+    /// some clients. Outgoing connections of handlers are not limited.
+    fn network_policy(&self) -> Value {
+        let ingress = self.ports.has_any.field(self.ports.ingress.clone());
+        json!({
+            "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": self.metadata(),
+            "spec": {
+                "podSelector": {"matchLabels": self.selector},
+                "policyTypes": ["Ingress"],
+                "ingress": ingress,
+            },
+        })
+    }
+
+    fn service_monitor(&self) -> Value {
+        json!({
+            "apiVersion": "monitoring.coreos.com/v1", "kind": "ServiceMonitor", "metadata": self.metadata(),
+            "spec": {
+                "selector": {"matchLabels": self.selector},
+                "endpoints": [self.ports.endpoint],
+            },
+        })
+    }
+}
+
+/// The document without fields that are `null`.
+fn pruned(mut document: Value) -> Value {
+    match &mut document {
+        Value::Object(fields) => {
+            fields.retain(|_, value| !value.is_null());
+            fields.values_mut().for_each(|value| *value = pruned(value.take()));
+        }
+        Value::Array(items) => items.iter_mut().for_each(|value| *value = pruned(value.take())),
+        _ => {}
+    }
+    document
+}

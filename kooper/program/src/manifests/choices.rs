@@ -1,0 +1,226 @@
+//! The values of an installation, from the flags of `manifests`.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{INSTALLATION, Part, Ports, ProbePort, Security, Volumes, Workload, setting_file};
+use crate::alerts;
+use crate::rbac::{self, Place, Unruled};
+use kooper_runtime::Controller;
+
+/// The seconds after the drain timeout in which the process has to end.
+const AFTER_DRAIN: u64 = 10;
+
+/// The longest name of a Service, and value of a label.
+const LONGEST_NAME: usize = 63;
+
+/// The choices of the user for an installation.
+#[derive(Debug, Clone)]
+pub(crate) struct Choices {
+    pub(crate) image: String,
+    pub(crate) replicas: Option<u32>,
+    /// The arguments of `run`.
+    pub(crate) args: Vec<String>,
+    /// The settings of the program that come from a Secret, and its name; `None` for that of the Deployment with an
+    /// ending.
+    pub(crate) secrets: Vec<String>,
+    pub(crate) settings_secret: Option<String>,
+    /// The settings of the program: variables and their values.
+    pub(crate) variables: Vec<(String, String)>,
+    /// The address of metrics; `None` if they are off.
+    pub(crate) listen: Option<SocketAddr>,
+    /// The address of probes, if they are not beside the metrics; `None` in it if they
+    /// are off.
+    pub(crate) probes: Option<Option<SocketAddr>>,
+    pub(crate) security: Security,
+    /// `true` if `--metrics-auth` is set, and not left to its default.
+    pub(crate) has_chosen_auth: bool,
+    pub(crate) has_status_page: bool,
+    /// Adds the custom resources to the roles `view`, `edit` and `admin`.
+    pub(crate) aggregate_roles: bool,
+    pub(crate) drain: Duration,
+    pub(crate) network_policy: bool,
+    pub(crate) service_monitor: bool,
+    pub(crate) alerts: bool,
+}
+
+/// Why there are no manifests.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ManifestError {
+    #[error(
+        "{replicas} replicas would all handle every object, as the controller `{controller}` has no leader election: add \
+         `--leader-election on`, or write `--replicas 1`"
+    )]
+    Replicas { replicas: u32, controller: String },
+    #[error(
+        "probes and metrics cannot be reached on {address}: write `--{flag} [::]:8080`, or another port from 1024 up"
+    )]
+    Unreachable { address: SocketAddr, flag: &'static str },
+    #[error(
+        "the name `{name}` of the Service would have {} characters, and {LONGEST_NAME} are allowed: choose a shorter \
+         `--instance`", name.len()
+    )]
+    LongName { name: String },
+    #[error("{what} need the metrics: remove `--listen off`, or `{addition}` from `--with`")]
+    NoMetrics { what: &'static str, addition: &'static str },
+    #[error(
+        "metrics for users of the cluster need a ClusterRole, to create TokenReviews, and everything else of this \
+         installation has Roles alone: write `--metrics-auth none` for Roles alone, or `--metrics-auth token`"
+    )]
+    RolesAlone,
+    #[error("everyone in the cluster could read the status page: write `--metrics-auth token`, or `--status-page off`")]
+    OpenStatusPage,
+    #[error(
+        "metrics for users of the cluster are served over HTTPS, which needs the feature `rustls-tls` of kooper: add it, \
+         and build the program again, or write `--metrics-auth none`"
+    )]
+    NoTls,
+    #[error("metrics and probes cannot be on the same port: choose another one with `--listen-probes`")]
+    SamePort,
+    #[error(transparent)]
+    Unruled(#[from] Unruled),
+}
+
+/// The usual resources: a controller mostly waits. The limit keeps a leak from the
+/// other pods of the node.
+pub(crate) fn resources() -> Value {
+    json!({"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": {"memory": "512Mi"}})
+}
+
+/// The strategy of the Deployment. Without leader election, the old and the new pod must not handle
+/// objects at the same time.
+pub(crate) fn strategy(elected: bool) -> Value {
+    if elected {
+        json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 1}})
+    } else {
+        json!({"type": "Recreate"})
+    }
+}
+
+/// The replicas without a choice.
+pub(crate) fn usual_replicas(elected: bool) -> u32 {
+    if elected { 2 } else { 1 }
+}
+
+/// The first controller that several replicas must not have.
+pub(crate) fn unelected(controllers: &[Controller]) -> Option<&Controller> {
+    controllers.iter().find(|one| !one.has_leader_election())
+}
+
+/// A port that others in the cluster can reach, and a process that is not root can bind.
+fn port(address: SocketAddr, flag: &'static str) -> Result<u16, ManifestError> {
+    let is_reachable = !address.ip().is_loopback() && address.port() >= 1024;
+    is_reachable.then_some(address.port()).ok_or(ManifestError::Unreachable { address, flag })
+}
+
+/// The seconds that a pod gets to end.
+pub(crate) fn grace(drain: Duration) -> u64 {
+    drain.as_secs() + u64::from(drain.subsec_nanos() > 0) + AFTER_DRAIN
+}
+
+impl Choices {
+    pub(super) fn workload(&self, controllers: &[Controller], place: &Place) -> Result<Workload, ManifestError> {
+        let name = workload_name(place);
+        if name.len() > LONGEST_NAME {
+            return Err(ManifestError::LongName { name });
+        }
+        let unelected = unelected(controllers);
+        let replicas = self.replicas.unwrap_or(usual_replicas(unelected.is_none()));
+        if replicas > 1
+            && let Some(controller) = unelected
+        {
+            return Err(ManifestError::Replicas { replicas, controller: controller.name().to_owned() });
+        }
+        match self.listen {
+            None if self.service_monitor => {
+                return Err(ManifestError::NoMetrics { what: "ServiceMonitors", addition: "service-monitor" });
+            }
+            None if self.alerts => return Err(ManifestError::NoMetrics { what: "alerts", addition: "alerts" }),
+            _ => {}
+        }
+        self.check_security(controllers, place)?;
+        let metrics = self.listen.map(|address| port(address, "listen")).transpose()?;
+        let probes = match self.probes {
+            None => ProbePort::Shared,
+            Some(None) => ProbePort::Off,
+            Some(Some(address)) => ProbePort::UserSettings(port(address, "listen-probes")?),
+        };
+        if probes == metrics.map_or(ProbePort::Off, ProbePort::UserSettings) && metrics.is_some() {
+            return Err(ManifestError::SamePort);
+        }
+        let server = format!("{name}.{}.svc", place.namespace);
+        let variables = self.variables.iter().map(|(name, value)| json!({"name": name, "value": value}));
+        let selector = json!({INSTALLATION: place.account()});
+        let mut labels = place.metadata(None, "")["labels"].take();
+        labels[INSTALLATION] = selector[INSTALLATION].clone();
+        Ok(Workload {
+            name: name.into(),
+            namespace: place.namespace.clone().into(),
+            account: place.account().into(),
+            labels,
+            selector,
+            container: place.installation.program.clone(),
+            image: self.image.clone().into(),
+            args: self.args().into(),
+            replicas: replicas.into(),
+            strategy: strategy(unelected.is_none()),
+            grace: grace(self.drain).into(),
+            variables: variables.collect(),
+            ports: Ports::new(metrics, probes, &self.security, &server),
+            resources: resources(),
+            volumes: Volumes::new(self.security.secret.as_deref(), &self.settings_secret(place), &self.secrets),
+            has_budget: Part::when(unelected.is_none() && replicas > 1),
+            has_network_policy: Part::when(self.network_policy),
+            has_service_monitor: Part::when(self.service_monitor),
+            has_alerts: Part::when(self.alerts),
+            alerts: installed_alerts(controllers, &place.namespace, &workload_name(place), &place.account().into()),
+            pod: Vec::new(),
+        })
+    }
+}
+
+impl Choices {
+    /// The arguments of the container.
+    fn args(&self) -> Vec<String> {
+        let files = self.secrets.iter().map(|secret| format!("--{secret}-file={}", setting_file(secret)));
+        std::iter::once("run".to_owned()).chain(self.args.iter().cloned()).chain(files).collect()
+    }
+
+    /// The name of the Secret with secret settings.
+    pub(crate) fn settings_secret(&self, place: &Place) -> String {
+        self.settings_secret.clone().unwrap_or_else(|| format!("{}-settings", workload_name(place)))
+    }
+
+    /// Returns an error if the pods could not start, or if everyone could read a protected page.
+    fn check_security(&self, controllers: &[Controller], place: &Place) -> Result<(), ManifestError> {
+        if !self.security.reviews_tokens {
+            let is_open = self.has_status_page && self.listen.is_some();
+            return if is_open { Err(ManifestError::OpenStatusPage) } else { Ok(()) };
+        }
+        self.check_tls()?;
+        let unsecured = Place { reviews_tokens: false, ..place.clone() };
+        let mut grants = rbac::known(controllers, &unsecured).into_keys();
+        let has_roles_alone = grants.len() > 0 && grants.all(|grant| grant.namespace.is_some());
+        if has_roles_alone && !self.has_chosen_auth { Err(ManifestError::RolesAlone) } else { Ok(()) }
+    }
+
+    /// Returns an error if tokens are reviewed, but this program was built without HTTPS.
+    pub(crate) fn check_tls(&self) -> Result<(), ManifestError> {
+        let can_serve = cfg!(feature = "rustls-tls") || !self.security.reviews_tokens;
+        if can_serve { Ok(()) } else { Err(ManifestError::NoTls) }
+    }
+}
+
+/// The name of the Deployment and the Service: a Service's name has no dots. Two
+/// dashes separate the instance, as in no usual program's name.
+pub(crate) fn workload_name(place: &Place) -> String {
+    place.account().replace('.', "--")
+}
+
+/// The alerts for the metrics that the ServiceMonitor collects: its job is the Service.
+pub(crate) fn installed_alerts(controllers: &[Controller], namespace: &str, service: &str, group: &Value) -> Value {
+    let target = vec![format!("namespace=\"{namespace}\""), format!("job=\"{service}\"")];
+    alerts::rules(group, &alerts::of_target(controllers, target))
+}

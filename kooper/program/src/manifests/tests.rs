@@ -1,0 +1,156 @@
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+
+use super::*;
+use kooper_runtime::internal::controller::installation::Installation;
+use kooper_runtime::leader::LeaderElection;
+
+/// Where the expected documents are.
+const EXPECTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/manifests/tests");
+
+fn place(instance: Option<&str>) -> Place {
+    Place {
+        installation: Installation::new("shop", instance.map(str::to_owned)),
+        namespace: "shops".into(),
+        lease_namespace: "shops".into(),
+        reviews_tokens: false,
+    }
+}
+
+fn choices() -> Choices {
+    Choices {
+        image: "example.com/shop:1".into(),
+        replicas: None,
+        args: vec!["--tea=green".into()],
+        secrets: Vec::new(),
+        settings_secret: None,
+        variables: vec![("KOOPER_WORKERS".into(), "2".into())],
+        listen: "[::]:8080".parse().ok(),
+        probes: None,
+        security: Security::default(),
+        has_chosen_auth: false,
+        has_status_page: false,
+        aggregate_roles: false,
+        drain: Duration::from_millis(20_500),
+        network_policy: true,
+        service_monitor: true,
+        alerts: false,
+    }
+}
+
+fn controllers(elected: bool) -> [Controller; 1] {
+    let builder = Controller::builder::<Pod>("pods").handler(async || {});
+    let builder = if elected { builder.leader_election(LeaderElection::default()) } else { builder };
+    [builder.build().expect("a controller")]
+}
+
+fn kinds(elected: bool, place: &Place, choices: &Choices) -> Vec<String> {
+    let documents = documents(&controllers(elected), place, choices).expect("documents");
+    documents.iter().map(|document| document["kind"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+/// Compares the documents with a file; `KOOPER_BLESS=1` writes it.
+#[test]
+fn the_documents_are_those_of_the_snapshots() {
+    let without =
+        Choices { network_policy: false, service_monitor: false, variables: Vec::new(), args: Vec::new(), ..choices() };
+    let secured = Choices {
+        probes: Some("[::]:8081".parse().ok()),
+        security: Security { reviews_tokens: true, has_certificate: true, secret: Some("shop-metrics".into()) },
+        secrets: vec!["password".into()],
+        alerts: true,
+        ..choices()
+    };
+    let usual = Choices {
+        probes: Some("[::]:8081".parse().ok()),
+        security: Security { reviews_tokens: true, ..Security::default() },
+        ..choices()
+    };
+    for (file, elected, instance, choices) in [
+        ("elected", true, Some("blue"), choices()),
+        ("alone", false, None, without),
+        ("secured", true, Some("blue"), secured),
+        ("usual", true, None, usual),
+    ] {
+        let place = Place { reviews_tokens: choices.security.reviews_tokens, ..place(instance) };
+        let documents = documents(&controllers(elected), &place, &choices).expect("documents");
+        let text: Vec<_> = documents.iter().map(|one| serde_saphyr::to_string(one).expect("YAML")).collect();
+        let (text, path) = (text.join("---\n"), format!("{EXPECTED}/{file}.yaml"));
+        if std::env::var_os("KOOPER_BLESS").is_some() {
+            std::fs::write(&path, &text).expect("the file can be written");
+        }
+        assert_eq!(std::fs::read_to_string(&path).expect("the file exists"), text, "{path}");
+    }
+}
+
+#[test]
+fn replicas_strategy_budget_and_grace_follow_from_leader_election_and_drain() {
+    let deployment = |elected: bool, choices: &Choices| {
+        let documents = documents(&controllers(elected), &place(None), choices).expect("documents");
+        documents.into_iter().find(|document| document["kind"] == "Deployment").expect("a Deployment")["spec"].take()
+    };
+    let (one, two) = (deployment(false, &choices()), deployment(true, &choices()));
+    assert_eq!((&one["replicas"], &one["strategy"]["type"]), (&1.into(), &"Recreate".into()));
+    assert_eq!((&two["replicas"], &two["strategy"]["type"]), (&2.into(), &"RollingUpdate".into()));
+    assert_eq!(one["template"]["spec"]["terminationGracePeriodSeconds"], 31);
+    let budget = "PodDisruptionBudget".to_owned();
+    assert!(!kinds(false, &place(None), &choices()).contains(&budget));
+    assert!(kinds(true, &place(None), &choices()).contains(&budget));
+    let single = Choices { replicas: Some(1), ..choices() };
+    assert!(!kinds(true, &place(None), &single).contains(&budget), "it would protect nothing");
+}
+
+#[test]
+fn without_a_listener_there_are_no_probes_and_no_service() {
+    let off = Choices { listen: None, service_monitor: false, ..choices() };
+    let kinds = kinds(false, &place(None), &off);
+    assert!(!kinds.contains(&"Service".to_owned()) && kinds.contains(&"NetworkPolicy".to_owned()), "{kinds:?}");
+    let documents = documents(&controllers(false), &place(None), &off).expect("documents");
+    let text = documents.iter().map(Value::to_string).collect::<String>();
+    assert!(!text.contains("readyz") && !text.contains("null"), "{text}");
+}
+
+#[test]
+fn an_installation_with_roles_alone_says_who_may_read_the_metrics() {
+    let builder = Controller::builder::<Pod>("pods").handler(async || {});
+    let mut controller = builder.build().expect("a controller");
+    assert!(controller.set_namespaces(vec!["shops".into()]));
+    let controllers = [controller];
+    let of = |reviews_tokens, has_chosen_auth| {
+        let place = Place { reviews_tokens, ..place(None) };
+        let probes = Some("[::]:8081".parse().ok());
+        let security = Security { reviews_tokens, ..Security::default() };
+        let choices = Choices { probes, security, has_chosen_auth, ..choices() };
+        documents(&controllers, &place, &choices).map(|documents| {
+            documents
+                .iter()
+                .any(|document| document["kind"] == "ClusterRole" && !document["rules"][0]["resources"].is_null())
+        })
+    };
+    let refused = of(true, false).expect_err("nobody asked for a ClusterRole").to_string();
+    assert!(refused.contains("write `--metrics-auth none` for Roles alone"), "{refused}");
+    assert!(of(true, true).expect("it was asked for"), "it has a ClusterRole");
+    assert!(!of(false, true).expect("without tokens"), "it has none");
+}
+
+#[test]
+fn a_status_page_is_printed_for_those_with_a_token_only() {
+    let open = Choices { has_status_page: true, ..choices() };
+    let refused = documents(&controllers(false), &place(None), &open).expect_err("everyone could read it");
+    assert!(refused.to_string().contains("write `--metrics-auth token`"), "{refused}");
+}
+
+#[test]
+fn no_label_of_one_installation_selects_pods_of_another() {
+    let selector = |instance: Option<&str>| {
+        let documents = documents(&controllers(false), &place(instance), &choices()).expect("documents");
+        let deployment = documents.into_iter().find(|one| one["kind"] == "Deployment").expect("a Deployment");
+        let (selector, labels) =
+            (&deployment["spec"]["selector"], &deployment["spec"]["template"]["metadata"]["labels"]);
+        assert_eq!(selector["matchLabels"][INSTALLATION], labels[INSTALLATION]);
+        selector.clone()
+    };
+    assert_ne!(selector(None), selector(Some("blue")));
+    assert_ne!(selector(None), selector(Some("shop")));
+}

@@ -1,0 +1,216 @@
+//! One call of a handler: its arguments, what they allow, and the worker that makes it.
+
+pub(crate) mod action;
+pub(crate) mod attempt;
+pub mod capability;
+pub(crate) mod clock;
+pub mod events;
+pub mod extract;
+pub(crate) mod finalizer;
+pub mod handler;
+pub(crate) mod lookup;
+pub(crate) mod observer;
+pub mod plan;
+pub(crate) mod settings;
+pub(crate) mod statuses;
+pub(crate) mod subset;
+pub(crate) mod worker;
+
+use std::future::Future;
+use std::sync::Arc;
+
+use k8s_openapi::jiff::Timestamp;
+use tokio::task::AbortHandle;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
+use tokio_util::task::TaskTracker;
+use tracing::Instrument;
+
+use self::statuses::Statuses;
+use crate::object::key::ObjectKey;
+use crate::queue::reason::Reasons;
+
+/// The current call of a handler: its key, attempt and reasons. An argument of
+/// handlers.
+///
+/// ```
+/// use k8s_openapi::api::core::v1::Pod;
+/// use kooper::prelude::*;
+///
+/// #[kooper::controller(resource = Pod, main = false)]
+/// async fn trace(call: Call) {
+///     tracing::info!(key = %call.key(), attempt = call.attempt(), reasons = %call.reasons(), "called");
+/// }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Call {
+    controller: Arc<str>,
+    key: ObjectKey,
+    attempt: u32,
+    reasons: Reasons,
+    cancelled: CancellationToken,
+    tasks: Tasks,
+    dry_run: bool,
+    /// The statuses that the call has applied.
+    pub(crate) statuses: Arc<Statuses>,
+}
+
+/// The tasks that calls started. They are awaited, and then aborted, when the
+/// controller stops or loses its leadership.
+#[derive(Debug, Clone, Default)]
+pub struct Tasks {
+    tracker: TaskTracker,
+    /// Cancels them.
+    pub(crate) stopping: CancellationToken,
+    /// Aborts them.
+    pub(crate) abort: CancellationToken,
+}
+
+impl Call {
+    #[doc(hidden)]
+    #[must_use]
+    pub fn new(
+        controller: Arc<str>,
+        key: ObjectKey,
+        attempt: u32,
+        reasons: Reasons,
+        cancelled: CancellationToken,
+        tasks: Tasks,
+    ) -> Self {
+        Self { controller, key, attempt, reasons, cancelled, tasks, dry_run: false, statuses: Arc::default() }
+    }
+
+    /// The same call in a dry run.
+    pub(crate) fn in_dry_run(self) -> Self {
+        Self { dry_run: true, ..self }
+    }
+
+    /// Returns whether this is a dry run, as with `run --dry-run` and `diff`: the API server stores
+    /// nothing. Check it before a side effect elsewhere, such as an email.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::Pod;
+    /// use kooper::prelude::*;
+    ///
+    /// # async fn send_email(_: &str) -> Result<()> { Ok(()) }
+    /// #[kooper::controller(resource = Pod, main = false)]
+    /// async fn report(pod: Arc<Pod>, call: Call) -> Result<()> {
+    ///     if call.is_dry_run() {
+    ///         tracing::info!("an email would be sent");
+    ///     } else {
+    ///         send_email(&pod.name_any()).await?;
+    ///     }
+    ///     Ok(())
+    /// }
+    /// ```
+    #[must_use]
+    pub fn is_dry_run(&self) -> bool {
+        self.dry_run
+    }
+
+    /// The controller's name.
+    #[must_use]
+    pub fn controller(&self) -> &str {
+        &self.controller
+    }
+
+    /// The object's key: its namespace and name.
+    #[must_use]
+    pub fn key(&self) -> &ObjectKey {
+        &self.key
+    }
+
+    /// The number of this attempt, from 1. It counts from the last success, or
+    /// from the last change of the desired state, which resets the back-off.
+    #[must_use]
+    pub fn attempt(&self) -> u32 {
+        self.attempt
+    }
+
+    /// The time now. In a test whose clock is paused it is that clock's, see
+    /// [`Clock`](crate::Clock).
+    ///
+    /// ```
+    /// use k8s_openapi::api::batch::v1::Job;
+    /// use k8s_openapi::jiff::ToSpan as _;
+    /// use kooper::prelude::*;
+    ///
+    /// /// Deletes each Job an hour after it was created.
+    /// #[kooper::controller(resource = Job, main = false)]
+    /// async fn expire(job: Arc<Job>, call: Call, jobs: Deleter<Job>) -> Result<Action> {
+    ///     let created = job.creation_timestamp().ok_or("the object has no creation timestamp")?.0;
+    ///     let left = call.now().duration_until(created + 1.hour());
+    ///     if left.is_positive() {
+    ///         return Ok(Action::requeue_after(left.unsigned_abs()));
+    ///     }
+    ///     jobs.delete_object(&job).await?;
+    ///     Ok(Action::done())
+    /// }
+    /// ```
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        crate::clock::wall()
+    }
+
+    /// Why the handler is called.
+    #[must_use]
+    pub fn reasons(&self) -> &Reasons {
+        &self.reasons
+    }
+
+    /// Returns whether the call was cancelled: the process stops, leadership was lost, or the call
+    /// has exceeded its timeout.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled.is_cancelled()
+    }
+
+    /// Waits until the call is cancelled. A handler that waits for a long time
+    /// should select on this.
+    ///
+    /// ```
+    /// use kooper::prelude::*;
+    ///
+    /// async fn wait(call: Call) -> Action {
+    ///     tokio::select! {
+    ///         () = call.cancelled() => Action::done(),
+    ///         () = tokio::time::sleep(Duration::from_secs(60)) => Action::requeue_after(Duration::from_secs(600)),
+    ///     }
+    /// }
+    /// ```
+    pub fn cancelled(&self) -> WaitForCancellationFuture<'_> {
+        self.cancelled.cancelled()
+    }
+
+    /// Spawns a task that outlives this call. Use it instead of
+    /// `tokio::spawn`, so that no task writes while another replica leads.
+    ///
+    /// The task's token is cancelled when the controller stops or loses its
+    /// leadership. Then the task is awaited like a running call, and aborted
+    /// when the drain time is over. Its log lines have the controller and key of
+    /// this call.
+    pub fn spawn<F, Fut>(&self, task: F) -> AbortHandle
+    where
+        F: FnOnce(CancellationToken) -> Fut,
+        Fut: Future<Output = ()> + Send + 'static,
+    {
+        let task = task(self.tasks.stopping.clone());
+        let abort = self.tasks.abort.clone();
+        self.tasks
+            .tracker
+            .spawn(
+                async move {
+                    abort.run_until_cancelled(task).await;
+                }
+                .in_current_span(),
+            )
+            .abort_handle()
+    }
+}
+
+impl Tasks {
+    /// Waits until every task has ended. No task may be spawned any more.
+    pub(crate) async fn ended(&self) {
+        self.tracker.close();
+        self.tracker.wait().await;
+    }
+}

@@ -1,0 +1,311 @@
+//! Cleaning up before an object is removed, guaranteed by a finalizer.
+//!
+//! The finalizer is set before the handler is called for the object, and removed
+//! when `cleanup` is done. The list of finalizers is only changed in the version
+//! that it was read from, so that those of others are not lost.
+
+mod unremoved;
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+
+use crate::call::Call;
+use crate::call::action::Action;
+use crate::call::events::Note;
+use crate::call::extract::{ControllerContext, Written};
+use crate::call::handler::{CallError, DynHandler};
+use crate::call::lookup::{Lookup, UpdateResult};
+use crate::error::BoxError;
+use crate::object::key::ObjectKey;
+use crate::object::{DecodeError, Metadata, Object};
+use crate::queue::WriteOrigin;
+use crate::watch::store::Cache;
+
+pub(crate) use unremoved::Unremoved;
+pub use unremoved::set_by;
+
+/// Maximum number of attempts to update the finalizers of an object in one call.
+const CONFLICTS: usize = 8;
+
+/// The finalizers of one controller.
+#[derive(Debug, Clone)]
+pub struct Finalizers {
+    /// The finalizer that is set.
+    pub(crate) own: String,
+    /// Those of previous names, which are replaced.
+    pub(crate) previous: Vec<String>,
+    /// `true` if objects that leave the selector are cleaned up, too.
+    pub(crate) on_leave: bool,
+    /// Set while the program is uninstalled.
+    pub(crate) retirement: Option<Retirement>,
+}
+
+/// Which objects are cleaned up while the program is uninstalled. No handler is
+/// called, and no finalizer is set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Retirement {
+    /// Those that are being deleted.
+    Deleted,
+    /// All that have a finalizer.
+    All,
+}
+
+impl Finalizers {
+    /// Returns whether the object waits for its cleanup.
+    pub(crate) fn hold(&self, object: &Object) -> bool {
+        object.metadata().is_ok_and(|metadata| metadata.is_deleted() && self.are_on(&metadata))
+    }
+
+    /// Returns whether an object is cleaned up while the program is uninstalled; `None` if
+    /// the program is not being uninstalled.
+    pub(crate) fn retire(&self, object: &Object) -> Option<bool> {
+        let retirement = self.retirement?;
+        Some(self.hold(object) || retirement == Retirement::All && self.are_on_object(object))
+    }
+
+    /// Returns whether an object that is not selected needs a call.
+    pub(crate) fn concern(&self, object: &Object) -> bool {
+        object.metadata().is_ok_and(|metadata| self.are_on(&metadata) && (self.on_leave || metadata.is_deleted()))
+    }
+
+    /// Returns whether the object has one of our finalizers.
+    pub(crate) fn are_on_object(&self, object: &Object) -> bool {
+        object.metadata().is_ok_and(|metadata| self.are_on(&metadata))
+    }
+
+    fn are_on(&self, metadata: &Metadata) -> bool {
+        self.are_among(&metadata.finalizers)
+    }
+
+    /// Returns whether the list contains one of our finalizers.
+    #[must_use]
+    pub fn are_among(&self, list: &[String]) -> bool {
+        list.iter().any(|one| self.is_ours(one))
+    }
+
+    fn is_ours(&self, finalizer: &str) -> bool {
+        self.own == finalizer || self.previous.iter().any(|previous| previous == finalizer)
+    }
+
+    /// The list with ours in it, and no previous one.
+    fn added(&self, present: &[String]) -> Vec<String> {
+        let mut list: Vec<String> =
+            present.iter().filter(|one| **one == self.own || !self.is_ours(one)).cloned().collect();
+        if !list.contains(&self.own) {
+            list.push(self.own.clone());
+        }
+        list
+    }
+
+    /// The list with none of ours in it.
+    #[must_use]
+    pub fn removed(&self, present: &[String]) -> Vec<String> {
+        present.iter().filter(|one| !self.is_ours(one)).cloned().collect()
+    }
+}
+
+/// A handler whose objects are cleaned up before they are removed.
+pub(crate) struct Finalizing {
+    pub(crate) finalizers: Finalizers,
+    pub(crate) handler: Arc<dyn DynHandler>,
+    pub(crate) cleanup: Arc<dyn DynHandler>,
+    pub(crate) lookup: Lookup,
+    pub(crate) controller: Arc<ControllerContext>,
+}
+
+impl Finalizing {
+    async fn handle(&self, mut object: Arc<Object>, call: Call) -> Result<Action, CallError> {
+        if let Some(retires) = self.finalizers.retire(&object) {
+            return if retires { self.clean_up(object, call).await } else { Ok(Action::done()) };
+        }
+        for _ in 0..CONFLICTS {
+            let metadata = object.metadata().map_err(CallError::Decode)?;
+            if metadata.is_deleted() {
+                return if self.finalizers.are_on(&metadata) {
+                    self.clean_up(object, call).await
+                } else {
+                    Ok(Action::done())
+                };
+            }
+            let wanted = self.finalizers.added(&metadata.finalizers);
+            if wanted == metadata.finalizers {
+                return self.handler.call(object, call).await;
+            }
+            // An object that neither the handler nor `cleanup` can decode gets no finalizer.
+            self.handler.fits(&object).map_err(CallError::Decode)?;
+            match self.set(&object, &wanted).await? {
+                // Another object has the name by now. Its own watch event queues it.
+                Some(now) if now.uid() != object.uid() => return Ok(Action::done()),
+                Some(now) => object = now,
+                None => return Ok(Action::done()),
+            }
+        }
+        Err(self.contended(object.key()))
+    }
+
+    /// Calls `cleanup`, and removes the finalizer if it is done.
+    async fn clean_up(&self, mut object: Arc<Object>, call: Call) -> Result<Action, CallError> {
+        let action = self.cleanup.call(object.clone(), call).await?;
+        if action.delay().is_some() {
+            return Ok(action);
+        }
+        let uid = object.uid().to_owned();
+        for _ in 0..CONFLICTS {
+            let metadata = object.metadata().map_err(CallError::Decode)?;
+            let wanted = self.finalizers.removed(&metadata.finalizers);
+            if wanted == metadata.finalizers || object.uid() != uid {
+                return Ok(Action::done());
+            }
+            match self.set(&object, &wanted).await? {
+                Some(now) => object = now,
+                None => return Ok(Action::done()),
+            }
+        }
+        Err(self.contended(object.key()))
+    }
+
+    fn contended(&self, key: &ObjectKey) -> CallError {
+        let resource = self.lookup.kind.resource();
+        boxed(format!("{resource} {key} changes faster than its finalizers can be set ({CONFLICTS} attempts)"))
+    }
+
+    /// Sets the finalizers. Returns the object as it is then, also after a
+    /// conflict.
+    async fn set(&self, object: &Object, finalizers: &[String]) -> Result<Option<Arc<Object>>, CallError> {
+        let key = object.key();
+        match self.lookup.set_finalizers(object, finalizers).await.map_err(boxed)? {
+            UpdateResult::Done(now) => {
+                // After the last one the response is the object as it was before its removal.
+                let removed = finalizers.is_empty() && now.metadata().is_ok_and(|metadata| metadata.is_deleted());
+                let shown = (!removed).then_some(&*now);
+                let written = Written { kind: &self.controller.kind, key, uid: now.uid(), now: shown };
+                self.controller.wrote(key, &written, WriteOrigin::Silent);
+                Ok(Some(now))
+            }
+            UpdateResult::Conflict => self.lookup.get(key).await.map_err(boxed),
+            UpdateResult::Gone => Ok(None),
+        }
+    }
+}
+
+/// Only the cleanup, for an object that left the selector.
+pub(crate) struct Departing(pub(crate) Arc<Finalizing>);
+
+impl DynHandler for Departing {
+    fn call(&self, object: Arc<Object>, call: Call) -> BoxFuture<'static, Result<Action, CallError>> {
+        let this = self.0.clone();
+        Box::pin(async move { this.clean_up(object, call).await })
+    }
+
+    fn fits(&self, object: &Object) -> Result<(), DecodeError> {
+        self.0.handler.fits(object)
+    }
+}
+
+/// The handler and its cleanup, as a worker calls them.
+pub(crate) struct Guarded(pub(crate) Arc<Finalizing>);
+
+impl DynHandler for Guarded {
+    fn call(&self, object: Arc<Object>, call: Call) -> BoxFuture<'static, Result<Action, CallError>> {
+        let this = self.0.clone();
+        Box::pin(async move { this.handle(object, call).await })
+    }
+
+    fn fits(&self, object: &Object) -> Result<(), DecodeError> {
+        self.0.handler.fits(object)
+    }
+}
+
+/// The objects with our finalizer that the selector does not select.
+pub(crate) struct Unselected {
+    pub(crate) finalizing: Arc<Finalizing>,
+    /// The metadata of all objects, selected or not.
+    pub(crate) all: Cache,
+}
+
+/// The action for an object that is not selected.
+pub(crate) enum Left {
+    /// Nothing.
+    Nothing,
+    /// To be cleaned up.
+    CleanUp(Arc<Object>, Arc<dyn DynHandler>),
+    /// To be reported: it keeps our finalizer, and no handler is called for it.
+    Abandoned(Arc<Object>),
+}
+
+impl Unselected {
+    /// Reports that an object still has our finalizer, and that no handler is
+    /// called for it.
+    pub(crate) fn report(&self, object: &Object) {
+        let (controller, own) = (&self.finalizing.controller, &self.finalizing.finalizers.own);
+        tracing::warn!(
+            controller = %controller.controller, key = %object.key(),
+            "the object no longer matches the selector and keeps the finalizer {own}: it is not cleaned up until it matches again or is deleted. With `on_leave = cleanup` it would be cleaned up now"
+        );
+        controller.events.report(Note {
+            regarding: controller.reference(object),
+            related: None,
+            warning: true,
+            reason: "LeftSelector".to_owned(),
+            action: "Skip".to_owned(),
+            message: format!(
+                "The object no longer matches the selector of the controller {}. It keeps the finalizer {own} and is not handled.",
+                controller.controller
+            ),
+        });
+    }
+
+    /// The object of the key, if it has our finalizer as far as the cache knows.
+    pub(crate) fn get(&self, key: &ObjectKey) -> Option<Arc<Object>> {
+        self.all.get(key).filter(|object| self.is_marked(object))
+    }
+
+    fn is_marked(&self, object: &Object) -> bool {
+        self.finalizing.finalizers.are_on_object(object)
+    }
+
+    /// Looks up a key that the controller's own cache does not have.
+    pub(crate) async fn find(&self, key: &ObjectKey) -> Result<Left, BoxError> {
+        // The caches may lag behind each other, so the object is read from the API server.
+        let Some(object) = self.finalizing.lookup.get(key).await?.filter(|object| self.is_marked(object)) else {
+            return Ok(Left::Nothing);
+        };
+        if object.metadata()?.is_deleted() {
+            return Ok(Left::CleanUp(object, Arc::new(Guarded(self.finalizing.clone()))));
+        }
+        if self.finalizing.lookup.selects(key).await? {
+            return Ok(Left::Nothing);
+        }
+        if self.finalizing.finalizers.on_leave {
+            return Ok(Left::CleanUp(object, Arc::new(Departing(self.finalizing.clone()))));
+        }
+        Ok(Left::Abandoned(object))
+    }
+}
+
+fn boxed(error: impl Into<BoxError>) -> CallError {
+    CallError::Finalizer(error.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(all: &[&str]) -> Vec<String> {
+        all.iter().map(|one| (*one).to_owned()).collect()
+    }
+
+    #[test]
+    fn other_finalizers_keep_their_order() {
+        let finalizers = Finalizers {
+            own: "shop.io/a".to_owned(),
+            previous: list(&["shop.io/old"]),
+            on_leave: false,
+            retirement: None,
+        };
+        assert_eq!(finalizers.added(&list(&["x/1", "shop.io/old", "y/2"])), list(&["x/1", "y/2", "shop.io/a"]));
+        assert_eq!(finalizers.added(&list(&["shop.io/a", "y/2"])), list(&["shop.io/a", "y/2"]));
+        assert_eq!(finalizers.removed(&list(&["x/1", "shop.io/old", "shop.io/a", "y/2"])), list(&["x/1", "y/2"]));
+    }
+}

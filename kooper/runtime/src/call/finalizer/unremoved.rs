@@ -1,0 +1,137 @@
+//! Finalizers that a handler has set itself, and that nothing removes: the controller
+//! is not called for objects that are being deleted.
+
+use parking_lot::{Mutex, MutexGuard};
+use std::collections::HashMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::Value;
+
+use crate::call::events::Note;
+use crate::call::extract::ControllerContext;
+use crate::call::lookup::Lookup;
+use crate::error::chain;
+use crate::object::Object;
+use crate::object::key::ObjectKey;
+
+/// Finds objects that are being deleted and keep such a finalizer.
+pub(crate) struct Unremoved {
+    lookup: Lookup,
+    /// The field managers of the controller.
+    managers: Vec<String>,
+    /// The uids of the objects that are known, each as long as it exists.
+    examined: Mutex<HashMap<ObjectKey, Box<str>>>,
+}
+
+impl Unremoved {
+    pub(crate) fn new(lookup: Lookup, managers: Vec<String>) -> Self {
+        Self { lookup, managers, examined: Mutex::default() }
+    }
+
+    /// Reports an object once, if it keeps such a finalizer. Caches have no managed
+    /// fields, so its metadata is read from the API server.
+    pub(crate) async fn examine(&self, object: &Object, controller: &ControllerContext) {
+        let (key, uid) = (object.key(), object.uid());
+        if !object.is_terminating() || self.lock().get(key).is_some_and(|known| **known == *uid) {
+            return;
+        }
+        let finalizers = object.metadata().map(|metadata| metadata.finalizers).unwrap_or_default();
+        if finalizers.iter().all(|finalizer| is_of_kubernetes(finalizer)) {
+            return;
+        }
+        let metadata = match self.lookup.metadata(key).await {
+            Ok(metadata) => metadata.filter(|metadata| metadata.uid.as_deref() == Some(uid)),
+            Err(error) => {
+                tracing::debug!(%key, "who set its finalizers is unknown: {}", chain(&error));
+                return;
+            }
+        };
+        self.lock().insert(key.clone(), uid.into());
+        let Some(finalizer) = metadata.and_then(|metadata| set_by(&self.managers, &metadata)) else { return };
+        tracing::warn!(
+            controller = %controller.controller, %key,
+            "the object is being deleted and keeps the finalizer {finalizer}, which this program has set: write `cleanup = path, finalizer = \"{finalizer}\"`, or `while_deleting` so that the handler is called and can remove it"
+        );
+        controller.events.report(Note {
+            regarding: controller.reference(object),
+            related: None,
+            warning: true,
+            reason: "FinalizerNotRemoved".to_owned(),
+            action: "Skip".to_owned(),
+            message: format!(
+                "The object is being deleted and keeps the finalizer {finalizer}, which the controller {} has set. \
+                 It is not called for such objects, as it has neither `cleanup` nor `while_deleting`.",
+                controller.controller
+            ),
+        });
+    }
+
+    /// Forgets an object that no longer exists.
+    pub(crate) fn forget(&self, key: &ObjectKey) {
+        self.lock().remove(key);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectKey, Box<str>>> {
+        self.examined.lock()
+    }
+}
+
+/// The first finalizer of an object that one of these field managers has set.
+#[must_use]
+pub fn set_by(managers: &[String], metadata: &ObjectMeta) -> Option<String> {
+    let entries = || metadata.managed_fields.iter().flatten();
+    let sets = |finalizer: &&String| {
+        let item = format!("v:{}", Value::from(finalizer.as_str()));
+        entries().any(|entry| {
+            let fields = entry.fields_v1.as_ref().map(|fields| &fields.0["f:metadata"]["f:finalizers"][&item]);
+            let own = entry.manager.as_ref().is_some_and(|manager| managers.contains(manager));
+            own && fields.is_some_and(|item| !item.is_null())
+        })
+    };
+    metadata.finalizers.iter().flatten().find(sets).cloned()
+}
+
+/// Returns whether a finalizer belongs to Kubernetes itself. Handlers do not set
+/// these.
+fn is_of_kubernetes(finalizer: &str) -> bool {
+    match finalizer.split_once('/') {
+        Some((domain, _)) => domain == "kubernetes.io" || domain.ends_with(".kubernetes.io"),
+        None => ["foregroundDeletion", "orphan", "kubernetes"].contains(&finalizer),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_finalizer_belongs_to_the_manager_of_its_entry() {
+        let metadata: ObjectMeta = serde_json::from_value(json!({
+            "finalizers": ["example.com/other", "example.com/own"],
+            "managedFields": [
+                {"manager": "kubectl", "fieldsV1": {"f:metadata": {"f:finalizers": {".": {}, "v:\"example.com/other\"": {}}}}},
+                {"manager": "shop/web", "fieldsV1": {"f:metadata": {"f:finalizers": {"v:\"example.com/own\"": {}}}}},
+                {"manager": "shop/web", "fieldsV1": {"f:metadata": {"f:finalizers": {"v:\"example.com/gone\"": {}}}}},
+                {"manager": "bare"},
+            ],
+        }))
+        .unwrap();
+        let of = |manager: &str| set_by(&[manager.to_owned()], &metadata);
+        assert_eq!(of("shop/web").as_deref(), Some("example.com/own"));
+        assert_eq!(of("kubectl").as_deref(), Some("example.com/other"));
+        assert_eq!([of("shop"), of("bare")], [None, None]);
+        let removed = ObjectMeta { finalizers: None, ..metadata };
+        assert_eq!(set_by(&["shop/web".to_owned()], &removed), None, "it was removed meanwhile");
+    }
+
+    #[test]
+    fn the_finalizers_of_kubernetes_need_no_request() {
+        assert!(
+            ["orphan", "kubernetes.io/pvc-protection", "batch.kubernetes.io/job-tracking"].map(is_of_kubernetes)
+                == [true; 3]
+        );
+        assert!(["example.com/a", "mykubernetes.io/a", "old"].map(is_of_kubernetes) == [false; 3]);
+    }
+}

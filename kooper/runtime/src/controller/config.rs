@@ -1,0 +1,336 @@
+//! The settings of a controller, and their validation.
+
+use std::time::Duration;
+
+use kooper_grammar::access::Rule;
+use kooper_grammar::name;
+use kooper_grammar::selector::{FieldSelector, Selector};
+use kube::core::metadata::PartialObjectMeta;
+
+use crate::backoff::Backoff;
+use crate::call::events::FailureEvents;
+use crate::call::finalizer::{Finalizers, Retirement};
+use crate::call::plan::{Need, Plan, Reach};
+use crate::controller::error::{ConfigError, ConfigErrorKind};
+use crate::controller::installation::Installation;
+use crate::leader::{LeaderElection, LeaseOwner, PreviousLease};
+use crate::object::kind::{Kind, KindInfo};
+use crate::object::sections::Changed;
+use crate::watch::cache_id::CacheRequest;
+use crate::watch::retriever::Scope;
+use crate::watch::selected::Selected;
+
+/// The result under which `kooper_controller_processed_event_duration_seconds` counts a failed
+/// call that will be retried.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum MetricsCompat {
+    /// As `success="false"`, like any other failed call. The default.
+    #[default]
+    Accurate,
+    /// As `success="true"`, as Kooper for Go does, for alerts and dashboards
+    /// that were written for it.
+    Go,
+}
+
+/// The Leases of a controller: its own, and previous ones that it respects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leases {
+    pub name: String,
+    pub namespace: String,
+    /// The mark in its annotation.
+    pub mark: String,
+    /// The marks of previous names.
+    pub(crate) previous_marks: Vec<String>,
+    /// The Leases of previous names, and of the installation without an instance
+    /// name: they are respected, and never written.
+    pub previous: Vec<PreviousLease>,
+}
+
+/// The settings of a controller.
+#[derive(Debug, Clone)]
+pub(crate) struct Config {
+    pub(crate) name: String,
+    pub(crate) resync: Option<Duration>,
+    pub(crate) workers: usize,
+    pub(crate) retries: Option<u32>,
+    pub(crate) backoff: Backoff,
+    pub(crate) retry_rate: (u32, u32),
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) namespaces: Vec<String>,
+    pub(crate) labels: Option<String>,
+    pub(crate) fields: Option<String>,
+    pub(crate) metadata_only: bool,
+    /// `true` if objects are fetched as JSON only.
+    pub(crate) json_only: bool,
+    pub(crate) changed: Vec<Changed>,
+    pub(crate) metrics_compat: MetricsCompat,
+    pub(crate) stuck_after: Duration,
+    pub(crate) leader: Option<LeaderElection>,
+    pub(crate) previous_names: Vec<String>,
+    pub(crate) previous_finalizers: Vec<String>,
+    pub(crate) previous_program: Option<String>,
+    pub(crate) finalizer: Option<String>,
+    pub(crate) cleanup_on_leave: bool,
+    pub(crate) retirement: Option<Retirement>,
+    /// `true` if the handler is called for objects that are being deleted.
+    pub(crate) while_deleting: bool,
+    pub(crate) install_crd: bool,
+    pub(crate) optional: bool,
+    /// The detail of Events about calls that keep failing.
+    pub(crate) events: FailureEvents,
+    /// `true` if a function builds the state.
+    pub(crate) init: bool,
+}
+
+impl Config {
+    pub(crate) fn new(name: String) -> Self {
+        Self {
+            name,
+            resync: Some(Duration::from_secs(180)),
+            workers: 3,
+            retries: None,
+            backoff: Backoff::default(),
+            retry_rate: (10, 100),
+            timeout: Some(Duration::from_secs(300)),
+            namespaces: Vec::new(),
+            labels: None,
+            fields: None,
+            metadata_only: false,
+            json_only: false,
+            changed: vec![Changed::Any],
+            metrics_compat: MetricsCompat::default(),
+            stuck_after: Duration::from_secs(30),
+            leader: None,
+            previous_names: Vec::new(),
+            previous_finalizers: Vec::new(),
+            previous_program: None,
+            finalizer: None,
+            cleanup_on_leave: false,
+            retirement: None,
+            while_deleting: false,
+            install_crd: false,
+            optional: false,
+            events: FailureEvents::default(),
+            init: false,
+        }
+    }
+
+    /// The current finalizer, and the previous ones.
+    pub(crate) fn finalizers(&self) -> Option<Finalizers> {
+        let own = self.finalizer.clone()?;
+        let (previous, on_leave) = (self.previous_finalizers.clone(), self.cleanup_on_leave);
+        Some(Finalizers { own, previous, on_leave, retirement: self.retirement })
+    }
+
+    /// The current and previous names of program and controller, the latest first.
+    fn names<'a>(&'a self, program: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
+        let programs = [Some(program), self.previous_program.as_deref()].into_iter().flatten();
+        programs.flat_map(|program| {
+            std::iter::once(&self.name).chain(&self.previous_names).map(move |name| (program, name.as_str()))
+        })
+    }
+
+    /// The field manager, `<program>/<controller>` or `<program>.<instance>/<controller>`.
+    pub(crate) fn field_manager(&self, installation: &Installation) -> String {
+        format!("{installation}/{}", self.name)
+    }
+
+    /// All field managers whose fields are the controller's own. Requests of a `Client`
+    /// without a field manager have that of the user agent, which begins with the program.
+    pub(crate) fn managers(&self, installation: &Installation) -> Vec<String> {
+        let own = [self.field_manager(installation), installation.program.clone()];
+        own.into_iter().chain(self.previous_managers(installation)).collect()
+    }
+
+    /// Returns `true` if no function of the controller is called for an object that is being
+    /// deleted. A finalizer that the handler has set is then not removed.
+    pub(crate) fn ignores_deletion(&self) -> bool {
+        !self.while_deleting && self.finalizer.is_none()
+    }
+
+    /// The field managers of previous names, and of an installation that had no instance name.
+    pub(crate) fn previous_managers(&self, installation: &Installation) -> Vec<String> {
+        let names = || self.names(&installation.program);
+        let unnamed = names().filter(|_| installation.instance.is_some());
+        let unnamed = unnamed.map(|(program, name)| format!("{program}/{name}"));
+        names().skip(1).map(|(program, name)| format!("{}/{name}", installation.of(program))).chain(unnamed).collect()
+    }
+
+    /// Returns `true` if a label or field selector is set.
+    pub(crate) fn selected(&self) -> bool {
+        self.labels.is_some() || self.fields.is_some()
+    }
+
+    /// Adds the permissions and caches that the settings need to those of the arguments.
+    pub(crate) fn plan<K: Kind>(&self, plan: &mut Plan, own_retriever: bool, deleted: bool) {
+        let kind = KindInfo::of::<K>();
+        if !own_retriever && self.events != FailureEvents::Off {
+            plan.report_failures();
+        }
+        if !own_retriever {
+            // The finalizers of objects that are not selected are watched, too.
+            let fields = self.fields.as_deref().filter(|_| self.finalizer.is_none());
+            let fields = fields.and_then(|fields| FieldSelector::parse(fields).ok()).unwrap_or_default();
+            let selected = Selected { fields, ..Selected::default() };
+            let because = format!("resource = {}", kind.kind);
+            plan.require_selected(&kind, Some(&selected), &["list", "watch"], &because);
+        }
+        if self.finalizer.is_some() {
+            plan.require::<K>(None, &["get", "patch"], "cleanup");
+            if self.selected() {
+                plan.request_cache(CacheRequest::of::<PartialObjectMeta<K>>(), "cleanup");
+            }
+        }
+        if deleted && self.selected() {
+            plan.require::<K>(None, &["get"], "deleted");
+        }
+        if self.install_crd {
+            // The create is an apply, which is authorised with the name.
+            plan.require_permission(Need {
+                rule: Rule::new(
+                    "apiextensions.k8s.io",
+                    "customresourcedefinitions",
+                    None,
+                    &["create", "get", "patch", "watch"],
+                ),
+                names: vec![kind.resource()],
+                reach: Reach::Cluster,
+                because: "install_crd".to_owned(),
+            });
+        }
+        plan.settle::<K>();
+    }
+
+    /// The leases of the controller in an installation; `None` without leader
+    /// election. They are in `namespace` unless the settings name another one.
+    pub(crate) fn leases(&self, installation: &Installation, namespace: &str) -> Option<Leases> {
+        let election = self.leader.as_ref()?;
+        let shared = |(program, name): (&str, &str)| format!("{program}-{name}");
+        let own = election.lease.clone().unwrap_or_else(|| shared((&installation.program, &self.name)));
+        let name = installation.name(&own);
+        let previous = |lease: String, whose| PreviousLease { name: lease, whose };
+        let mut all: Vec<_> =
+            installation.instance.iter().map(|_| previous(own.clone(), LeaseOwner::NoInstance)).collect();
+        for names in self.names(&installation.program).skip(1) {
+            let whose = if names.0 == installation.program { LeaseOwner::Controller } else { LeaseOwner::Program };
+            all.push(previous(installation.name(&shared(names)), whose));
+            all.extend(installation.instance.iter().map(|_| previous(shared(names), whose)));
+        }
+        let marks = self.names(&installation.program);
+        let mut marks = marks.map(|(program, name)| format!("{}/{name}", installation.of(program)));
+        Some(Leases {
+            name,
+            namespace: election.namespace.clone().unwrap_or_else(|| namespace.to_owned()),
+            mark: marks.next().unwrap_or_default(),
+            previous_marks: marks.collect(),
+            previous: all,
+        })
+    }
+
+    /// The scopes of the lists and watches.
+    pub(crate) fn scopes(&self) -> Vec<Scope> {
+        // In their normal form, so that equal ones share a watch.
+        let labels = self.labels.as_ref().map(|text| Selector::parse(text).map_or(text.clone(), |one| one.to_string()));
+        let fields = self.fields.as_ref();
+        let fields = fields.map(|text| FieldSelector::parse(text).map_or(text.clone(), |one| one.to_string()));
+        let (metadata_only, json_only) = (self.metadata_only, self.json_only);
+        Scope { namespace: None, labels, fields, metadata_only, json_only }.in_each(&self.namespaces)
+    }
+
+    pub(crate) fn error(
+        &self,
+        field: &'static str,
+        kind: ConfigErrorKind,
+        problem: impl std::fmt::Display,
+    ) -> ConfigError {
+        ConfigError { controller: self.name.clone(), field, kind, problem: problem.to_string() }
+    }
+    fn malformed<E: std::fmt::Display>(&self, field: &'static str) -> impl Fn(E) -> ConfigError {
+        move |error| self.error(field, ConfigErrorKind::Malformed, error)
+    }
+    fn out_of_range(&self, field: &'static str, problem: impl std::fmt::Display) -> ConfigError {
+        self.error(field, ConfigErrorKind::OutOfRange, problem)
+    }
+
+    /// Returns an error for the first invalid setting; the name is checked first.
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
+        if self.name.is_empty() {
+            return Err(self.error(
+                "name",
+                ConfigErrorKind::Missing,
+                "it is missing: give the controller a name, such as `echo`",
+            ));
+        }
+        name::label(&self.name).map_err(self.malformed("name"))?;
+        if self.workers == 0 {
+            return Err(self.out_of_range("workers", "a controller needs workers: set 1 or more"));
+        }
+        for (field, value) in [("resync", self.resync), ("timeout", self.timeout)] {
+            if value.is_some_and(|value| value.is_zero()) {
+                return Err(
+                    self.out_of_range(field, "the duration must be longer than 0: set a longer one, or `None` for off")
+                );
+            }
+        }
+        if self.backoff.initial.is_zero() || self.backoff.max < self.backoff.initial {
+            return Err(self.out_of_range("backoff", "the initial delay must be above 0 and not above the maximum"));
+        }
+        if self.retry_rate.0 == 0 || self.retry_rate.1 == 0 {
+            return Err(self.out_of_range("retry_rate", "the rate and the burst must be 1 or more"));
+        }
+        for namespace in &self.namespaces {
+            name::label(namespace).map_err(self.malformed("namespaces"))?;
+        }
+        if let Some(labels) = &self.labels {
+            Selector::parse(labels).map_err(self.malformed("labels"))?;
+        }
+        if let Some(fields) = &self.fields {
+            FieldSelector::parse(fields).map_err(self.malformed("fields"))?;
+        }
+        if self.changed.is_empty() {
+            return Err(self.out_of_range(
+                "changed",
+                "the list is empty, so no change would call the handler: add one, or `Changed::Any`",
+            ));
+        }
+        if self.metadata_only && self.changed.contains(&Changed::Status) {
+            let problem = "with `metadata_only` the status is not fetched: remove `Changed::Status`";
+            return Err(self.error("changed", ConfigErrorKind::Conflict, problem));
+        }
+        if let Some(election) = &self.leader {
+            election.check().map_err(|problem| self.out_of_range("leader_election", problem))?;
+        }
+        if let Some(finalizer) = &self.finalizer {
+            name::finalizer(finalizer).map_err(self.malformed("cleanup"))?;
+            if self.while_deleting {
+                let problem = "`cleanup` is called for an object that is being deleted: remove one of the two";
+                return Err(self.error("while_deleting", ConfigErrorKind::Conflict, problem));
+            }
+        }
+        for previous in &self.previous_names {
+            name::label(previous).map_err(self.malformed("previous_names"))?;
+            if *previous == self.name {
+                let problem = format!("\"{previous}\" is the current name: list only earlier ones");
+                return Err(self.error("previous_names", ConfigErrorKind::Conflict, problem));
+            }
+        }
+        for previous in &self.previous_finalizers {
+            name::finalizer(previous).map_err(self.malformed("previous_finalizers"))?;
+            if self.finalizer.as_ref() == Some(previous) {
+                let problem = format!("\"{previous}\" is the current finalizer: list only earlier ones");
+                return Err(self.error("previous_finalizers", ConfigErrorKind::Conflict, problem));
+            }
+            if self.finalizer.is_none() {
+                let problem = format!(
+                    "the previous finalizer \"{previous}\" is removed by `cleanup`: set `cleanup` with the current finalizer, \
+                     or leave the previous one out"
+                );
+                return Err(self.error("previous_finalizers", ConfigErrorKind::Conflict, problem));
+            }
+        }
+        if let Some(program) = &self.previous_program {
+            name::label(program).map_err(self.malformed("previous_program"))?;
+        }
+        Ok(())
+    }
+}

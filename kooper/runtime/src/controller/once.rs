@@ -1,0 +1,89 @@
+//! One call of a controller, with everything around its handler.
+
+use std::sync::Arc;
+
+use super::Controller;
+use super::builder::Handlers;
+use super::states::{InitContext, States};
+use crate::call::Call;
+use crate::call::action::Action;
+use crate::call::extract::ControllerContext;
+use crate::call::finalizer::{Finalizing, Guarded};
+use crate::call::handler::{CallError, DynHandler, Wants};
+use crate::call::lookup::Lookup;
+use crate::error::Result;
+use crate::object::Object;
+use crate::watch::cache_id::CacheId;
+
+impl Controller {
+    /// Calls the handler for an object once, as a worker does, and returns the
+    /// result to the caller.
+    #[doc(hidden)]
+    pub async fn call_once(
+        &self,
+        controller: Arc<ControllerContext>,
+        states: Arc<States>,
+        object: Arc<Object>,
+        call: Call,
+    ) -> Result<Action> {
+        if !(self.wants())(&object) {
+            return Ok(Action::done());
+        }
+        let handlers = self.parts.handlers(InitContext { controller: controller.clone(), states }).await?;
+        let handler: Arc<dyn DynHandler> = match self.finalizing(&handlers, &controller) {
+            Some(finalizing) => Arc::new(Guarded(finalizing)),
+            None => handlers.handler,
+        };
+        handler.call(object, call).await.map_err(|error| match error {
+            CallError::Decode(error) => error.into(),
+            CallError::Handler(error) | CallError::Finalizer(error) => error,
+        })
+    }
+
+    /// The filter before the queue, and again before each call. One that waits to be
+    /// cleaned up passes it, whatever `when` decides; another one that is being deleted
+    /// does not, unless the controller says so.
+    pub(super) fn wants(&self) -> Wants {
+        let (wants, finalizers) = (self.parts.wants(), self.config.finalizers());
+        let while_deleting = self.config.while_deleting;
+        Arc::new(move |object| match &finalizers {
+            Some(finalizers) => finalizers
+                .retire(object)
+                .unwrap_or_else(|| if object.is_terminating() { finalizers.hold(object) } else { wants(object) }),
+            None => (while_deleting || !object.is_terminating()) && wants(object),
+        })
+    }
+
+    /// The handler combined with `cleanup`, if that is set.
+    pub(super) fn finalizing(
+        &self,
+        handlers: &Handlers,
+        controller: &Arc<ControllerContext>,
+    ) -> Option<Arc<Finalizing>> {
+        Some(Arc::new(Finalizing {
+            finalizers: self.config.finalizers()?,
+            handler: handlers.handler.clone(),
+            cleanup: handlers.cleanup.clone()?,
+            lookup: self.lookup(controller)?,
+            controller: controller.clone(),
+        }))
+    }
+
+    /// Reads single objects of the kind from the API server.
+    pub(super) fn lookup(&self, controller: &ControllerContext) -> Option<Lookup> {
+        Some(Lookup {
+            client: controller.client.clone().filter(|_| !self.own_retriever)?,
+            kind: self.kind.clone(),
+            labels: self.config.labels.clone(),
+            fields: self.config.fields.clone(),
+            field_manager: controller.field_manager(),
+        })
+    }
+
+    /// The cache of its own objects.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn primary(&self) -> CacheId {
+        self.primary.id
+    }
+}

@@ -1,0 +1,525 @@
+//! A running controller, from its first list to its drain.
+
+mod crd;
+mod election;
+mod event_handler;
+mod inspect;
+mod namespaces;
+mod pass;
+mod routes;
+mod watching;
+
+use parking_lot::Mutex;
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use futures_util::{FutureExt, StreamExt};
+use kube::Client;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::builder::Handlers;
+use super::states::{InitContext, States};
+use super::{Controller, MetricsCompat};
+use crate::backoff::Backoff;
+use crate::call::Tasks;
+use crate::call::events::EventSink;
+use crate::call::extract::{Contested, ControllerContext, Creations, KeptEntries};
+use crate::call::finalizer::{Guarded, Unremoved, Unselected};
+use crate::call::handler::DynHandler;
+use crate::call::observer::{CallMetrics, CallObserver, Failing, Observers, Reporter};
+use crate::call::settings::GivenSettings;
+use crate::call::worker::{Busy, Cleanup, Deletions, Functions, Limits, Tombstones, Undecodable, Workers};
+use crate::client::{ClientStack, on_current_runtime};
+use crate::controller::crd::Installer;
+use crate::controller::error::ControllerError;
+use crate::controller::installation::Installation;
+use crate::dry_run::{DryRunTracker, Pass};
+use crate::error::{self, BoxError};
+use crate::executor::{Executor, Task};
+use crate::leader::Elected;
+use crate::leader::Leadership;
+use crate::metrics::health::{Health, Probe};
+use crate::metrics::{Counter, Gauge, MetricsError, MetricsRecorder};
+use crate::queue::reason::Reason;
+use crate::queue::{Admission, AdmitAll, Lane, QueueOptions, Urgency, WorkQueue};
+use crate::watch::informer::SharedWatches;
+
+use event_handler::{Closing, Enqueuer};
+use inspect::ControllerStatus;
+use watching::Watching;
+
+/// The delays between retries of an `init` that fails.
+const INIT_BACKOFF: Backoff = Backoff { initial: Duration::from_millis(500), max: Duration::from_secs(30) };
+
+/// Maximum time for a task to end after it was aborted.
+const ABORT_GRACE: Duration = Duration::from_secs(2);
+
+/// Maximum time for running calls when leadership is lost: another replica may lead soon.
+const STEP_DOWN_GRACE: Duration = Duration::from_secs(1);
+
+/// Maximum time for writing the last Kubernetes Events.
+const EVENTS_GRACE: Duration = Duration::from_secs(2);
+
+/// The parts that all controllers of a process share.
+#[derive(Clone)]
+pub(crate) struct Process {
+    /// The name in field managers and leases.
+    pub(crate) installation: Installation,
+    /// The client of all controllers, and the layers in it.
+    pub(crate) client: Option<Client>,
+    pub(crate) stack: Option<ClientStack>,
+    /// The client for Leases, which does not wait for other requests.
+    pub(crate) lease_client: Option<Client>,
+    pub(crate) lease_namespace: String,
+    pub(crate) identity: String,
+    pub(crate) states: Arc<States>,
+    pub(crate) watches: Arc<SharedWatches>,
+    pub(crate) crds: Arc<Installer>,
+    pub(crate) metrics: Arc<dyn MetricsRecorder>,
+    pub(crate) health: Health,
+    /// Where the functions of controllers run.
+    pub(crate) executor: Executor,
+    pub(crate) drain: Duration,
+    /// The program's own settings.
+    pub(crate) settings: GivenSettings,
+    /// `true` if a controller that lost leadership becomes a standby again.
+    pub(crate) rejoins_election: bool,
+    /// A dry run: one pass, without leader election.
+    pub(crate) pass: Option<Arc<Pass>>,
+}
+
+/// A controller that is about to run: its queue is known to the metrics.
+pub(crate) struct Runner {
+    controller: Controller,
+    process: Process,
+    context: Arc<ControllerContext>,
+    gate: Arc<Enqueuer>,
+    leadership: Leadership,
+    watching: Watching,
+    tombstones: Arc<Tombstones>,
+    states: Arc<States>,
+    busy: Arc<Busy>,
+    failing: Arc<Failing>,
+    undecodable: Arc<Undecodable>,
+    observer: Arc<dyn CallObserver>,
+    starting: Arc<Starting>,
+    view: Arc<ControllerStatus>,
+    admission: Arc<dyn Admission>,
+    /// Its part of a dry run.
+    turns: Option<Arc<DryRunTracker>>,
+    /// Background tasks, until the controller ends.
+    background: JoinSet<()>,
+}
+
+impl Runner {
+    pub(crate) fn new(controller: Controller, process: &Process) -> Result<Self, MetricsError> {
+        let config = &controller.config;
+        let name: Arc<str> = config.name.as_str().into();
+        let turns = process.pass.as_ref().map(|pass| pass.join(&name));
+        let admission: Arc<dyn Admission> = match &turns {
+            Some(turns) => turns.clone(),
+            None => Arc::new(AdmitAll),
+        };
+        let queue = Arc::new(WorkQueue::new(QueueOptions {
+            backoff: config.backoff,
+            retries: config.retries,
+            retry_rate: config.retry_rate,
+            resync: config.resync.filter(|_| admission.repeats()),
+        }));
+        let read = queue.clone();
+        process.metrics.register_queue_length(&config.name, Box::new(move || read.len() as f64))?;
+        let leadership = if config.leader.is_some() { Leadership::none() } else { Leadership::always() };
+        let watching = Watching::new(&controller, process);
+        let (metrics, controller_name) = (process.metrics.clone(), name.clone());
+        queue.on_add(move || metrics.count(&controller_name, Counter::Add));
+        // The fence, too, belongs to the runtime that no handler blocks.
+        let client = process.stack.clone();
+        let client = client.map(|stack| stack.with(leadership.fence()).with(on_current_runtime()).client());
+        let context = Arc::new(ControllerContext {
+            installation: process.installation.to_string().into(),
+            controller: name.clone(),
+            kind: controller.kind.clone(),
+            client: client.clone(),
+            caches: watching.caches(),
+            children: controller.plan.owned().iter().map(|owned| owned.id).collect(),
+            subsets: controller.plan.subsets().clone(),
+            queue,
+            own: watching.primary(),
+            previous: config.previous_managers(&process.installation),
+            contested: Contested::default(),
+            creations: Creations::default(),
+            kept: KeptEntries::default(),
+            events: EventSink::start(
+                client,
+                &process.installation.program,
+                &name,
+                &process.identity,
+                process.metrics.clone(),
+            )
+            .reporting(controller.plan().reports_failures()),
+            settings: process.settings.clone(),
+        });
+        let busy = Arc::new(Busy::new(name.clone(), config.workers));
+        process.health.add(busy.clone());
+        let undecodable = Arc::new(Undecodable::new(name.clone()));
+        process.health.add(undecodable.clone());
+        let failing = Arc::new(Failing::default());
+        let metrics = CallMetrics {
+            controller: name.clone(),
+            recorder: process.metrics.clone(),
+            retried_is_success: config.metrics_compat == MetricsCompat::Go,
+        };
+        let reporter = Reporter {
+            controller: context.clone(),
+            failing: failing.clone(),
+            detail: config.events,
+            finalizers: config.finalizers(),
+            unselected: watching.unselected(),
+        };
+        let observer: Arc<dyn CallObserver> =
+            Arc::new(Observers(vec![undecodable.clone(), Arc::new(metrics), Arc::new(reporter)]));
+        let gate = Enqueuer {
+            controller: context.clone(),
+            metrics: process.metrics.clone(),
+            namespaces: watching.namespaces(),
+            open: AtomicBool::new(config.leader.is_none()),
+            admission: admission.clone(),
+            observer: observer.clone(),
+        };
+        // Added here, so that the process is not ready before the controller runs.
+        let starting = Arc::new(Starting::new(&context));
+        process.health.add(starting.clone());
+        // A state whose client is fenced by one Lease is not shared.
+        let states = if config.leader.is_some() { Arc::default() } else { process.states.clone() };
+        let view = Arc::new(ControllerStatus {
+            controller: context.clone(),
+            namespaces: watching.namespaces(),
+            leadership: leadership.clone(),
+            identity: config.leader.is_some().then(|| process.identity.clone()),
+            election: OnceLock::new(),
+            workers: config.workers,
+            ignores_deletion: config.ignores_deletion(),
+            watches: watching.all(),
+            busy: busy.clone(),
+            failing: failing.clone(),
+            starting: starting.clone(),
+        });
+        process.health.inspected().add(&name, controller.kind.resource(), view.weak());
+        let runner = Self {
+            gate: gate.into(),
+            process: process.clone(),
+            context,
+            leadership,
+            watching,
+            controller,
+            tombstones: Arc::default(),
+            states,
+            busy,
+            failing,
+            undecodable,
+            observer,
+            starting,
+            view,
+            admission,
+            turns,
+            background: JoinSet::new(),
+        };
+        runner.worker_gauges();
+        Ok(runner)
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        self.controller.name()
+    }
+
+    /// The controller for a watchdog; `None` without leader election.
+    pub(crate) fn elected(&self) -> Option<Elected> {
+        Some(Elected {
+            controller: self.context.controller.clone(),
+            leadership: self.leadership.clone(),
+            calls: self.busy.clone(),
+            margin: self.controller.config.leader.as_ref()?.margin(),
+        })
+    }
+
+    /// Until `shutdown` is cancelled and everything has ended.
+    pub(crate) async fn run(mut self, shutdown: CancellationToken) -> Result<(), ControllerError> {
+        self.context.events.run_here();
+        let starting = self.starting.clone();
+        let _closing = Closing(self.gate.clone());
+        if !self.controller.namespaces().is_empty()
+            && let Some(finalizer) = self.controller.finalizer()
+        {
+            let (controller, namespaces) = (self.controller.name(), self.controller.namespaces().join(", "));
+            tracing::info!(
+                controller,
+                namespaces,
+                "objects in other namespaces that still have the finalizer {finalizer} are not cleaned up"
+            );
+        }
+        if let Some(turns) = self.turns.clone() {
+            self.rehearse(turns, &shutdown).await;
+            return Ok(());
+        }
+        let started = shutdown.run_until_cancelled(self.start(&starting)).await;
+        if started.is_none() {
+            return Ok(());
+        }
+        let sources = self.listen(&shutdown);
+        let result = match &self.controller.config.leader {
+            None => {
+                self.run_term(&starting, &shutdown, &CancellationToken::new()).await;
+                Ok(())
+            }
+            Some(_) => self.run_elected(&starting, &shutdown).await,
+        };
+        drop(sources);
+        result
+    }
+
+    /// Starts the watches, and waits for the first lists.
+    async fn start(&mut self, starting: &Starting) {
+        self.crd(starting).await;
+        let mut failures = 0;
+        loop {
+            let opening =
+                self.watching.open(&self.controller, &self.process, &self.gate, &self.tombstones, &self.undecodable);
+            let error = match AssertUnwindSafe(opening).catch_unwind().await {
+                Ok(Ok(())) => break,
+                Ok(Err(error)) => error::chain(&*error),
+                Err(panic) => format!("it panicked: {}", error::panic_text(&*panic)),
+            };
+            self.pause(starting, "retriever", &error, &mut failures).await;
+        }
+        starting.over();
+        self.watching.synced(self.process.client.clone()).await;
+    }
+
+    /// Enqueues external keys, for as long as the controller runs.
+    fn listen(&self, shutdown: &CancellationToken) -> Vec<Task<()>> {
+        let mut tasks = Vec::new();
+        for source in self.controller.sources.iter() {
+            let Some(mut keys) = source.lock().take() else { continue };
+            let (gate, shutdown) = (self.gate.clone(), shutdown.clone());
+            let name = self.context.controller.clone();
+            let taking = async move {
+                while let Some(Some(key)) = shutdown.run_until_cancelled(keys.next()).await {
+                    gate.wake(&key, Lane::Event, Reason::External, Urgency::Now);
+                }
+            };
+            let taking = AssertUnwindSafe(taking).catch_unwind().map(move |ended| {
+                if let Err(panic) = ended {
+                    let text = error::panic_text(&*panic);
+                    tracing::error!(controller = %name, "a source of keys panicked: {text}; it produces no more keys");
+                }
+            });
+            tasks.push(self.process.executor.spawn(taking));
+        }
+        tasks
+    }
+
+    /// Runs the workers until `stop` is cancelled and all calls have ended, with a
+    /// shorter drain time if `lost` is cancelled. Returns `false` if a call or task
+    /// is still running after its abort.
+    async fn run_term(&self, starting: &Starting, stop: &CancellationToken, lost: &CancellationToken) -> bool {
+        let Some(handlers) = stop.run_until_cancelled(self.handlers(starting)).await else {
+            // A standby does not build a state.
+            starting.over();
+            return self.init_ended().await;
+        };
+        self.run_workers(handlers, stop, lost).await
+    }
+
+    /// Runs the workers with these functions, see [`term`](Self::term).
+    async fn run_workers(&self, handlers: Handlers, stop: &CancellationToken, lost: &CancellationToken) -> bool {
+        let workers = self.workers(handlers);
+        let mut running: JoinSet<()> = (0..workers.limits.workers).map(|_| workers.clone().work()).collect();
+        stop.cancelled().await;
+        let tasks = workers.tasks.clone();
+        tasks.stopping.cancel();
+        let step_down = self.before_the_next_term(STEP_DOWN_GRACE);
+        let drain = async {
+            let limit = sleep(self.process.drain);
+            let hurry = async {
+                lost.cancelled().await;
+                sleep(step_down).await;
+            };
+            tokio::select! {
+                () = limit => self.process.drain,
+                () = hurry => step_down,
+            }
+        };
+        let drained = tokio::select! {
+            () = ended(&mut running, &tasks) => None,
+            limit = drain => Some(limit),
+        };
+        if !lost.is_cancelled() {
+            self.context.events.drain(EVENTS_GRACE).await;
+        }
+        // A call that was stuck before the stop may still run without its worker.
+        let Some(limit) = drained else { return self.busy.left_behind() == 0 };
+        tracing::warn!(controller = %workers.controller.controller, calls = self.busy.calls(), "the drain time of {limit:?} is over: the running handler calls are aborted");
+        tasks.abort.cancel();
+        let grace = if lost.is_cancelled() { self.before_the_next_term(ABORT_GRACE) } else { ABORT_GRACE };
+        timeout(grace, ended(&mut running, &tasks)).await.is_ok() && self.busy.left_behind() == 0
+    }
+
+    /// A grace after a lost term, so short that two of them end before another replica
+    /// may begin.
+    fn before_the_next_term(&self, grace: Duration) -> Duration {
+        self.controller.config.leader.as_ref().map_or(grace, |election| grace.min(election.margin() / 3))
+    }
+
+    fn workers(&self, handlers: Handlers) -> Arc<Workers> {
+        let config = &self.controller.config;
+        let lookup = self.controller.lookup(&self.context);
+        let (handler, unselected) = match self.controller.finalizing(&handlers, &self.context) {
+            Some(finalizing) => {
+                let unselected = self.watching.unselected();
+                let unselected = unselected.map(|all| Arc::new(Unselected { finalizing: finalizing.clone(), all }));
+                (Arc::new(Guarded(finalizing)) as Arc<dyn DynHandler>, unselected)
+            }
+            None => (handlers.handler, None),
+        };
+        let unremoved = lookup.clone().filter(|_| config.ignores_deletion());
+        let unremoved = unremoved.map(|lookup| Unremoved::new(lookup, config.managers(&self.process.installation)));
+        let tombstones = &self.tombstones;
+        let deletions = |function| Deletions {
+            tombstones: tombstones.clone(),
+            function,
+            lookup: lookup.filter(|_| config.selected()),
+        };
+        Arc::new(Workers {
+            controller: self.context.clone(),
+            functions: Functions {
+                handler,
+                wants: self.controller.wants(),
+                while_deleting: config.while_deleting,
+                unremoved,
+                deleted: handlers.deleted.map(deletions),
+                cleanup: config.finalizers().map(|finalizers| Cleanup { finalizers, unselected }),
+            },
+            limits: Limits { workers: config.workers, timeout: config.timeout, stuck_after: config.stuck_after },
+            busy: self.busy.clone(),
+            observer: self.observer.clone(),
+            executor: self.process.executor.clone(),
+            leadership: self.leadership.clone(),
+            tasks: Tasks::default(),
+            admission: self.admission.clone(),
+            in_dry_run: self.turns.is_some(),
+        })
+    }
+
+    /// Builds the state and the handler, and retries as long as `init` fails.
+    async fn handlers(&self, starting: &Starting) -> Handlers {
+        let context = InitContext { controller: self.context.clone(), states: self.states.clone() };
+        starting.begins();
+        let mut failures = 0;
+        loop {
+            let error = match self.build(context.clone()).await {
+                Ok(Ok(handlers)) => {
+                    starting.over();
+                    return handlers;
+                }
+                Ok(Err(error)) => error::chain(&*error),
+                Err(error) => error.text(),
+            };
+            self.pause(starting, "init", &error, &mut failures).await;
+        }
+    }
+
+    /// Calls `init`, and builds the functions.
+    fn build(&self, context: InitContext) -> Task<Result<Handlers, BoxError>> {
+        let parts = self.controller.parts.clone();
+        let building = self.process.executor.spawn(async move { parts.handlers(context).await });
+        self.busy.initializes(&building.poll_time());
+        building
+    }
+
+    /// Waits for the end of an `init` that was aborted; `false` if it blocks its thread.
+    async fn init_ended(&self) -> bool {
+        let ended = async {
+            while self.busy.is_initializing() {
+                sleep(Duration::from_millis(10)).await;
+            }
+        };
+        timeout(self.before_the_next_term(ABORT_GRACE), ended).await.is_ok()
+    }
+
+    async fn pause(&self, starting: &Starting, what: &str, error: &str, failures: &mut u32) {
+        *failures += 1;
+        let wait = INIT_BACKOFF.delay(*failures);
+        tracing::error!(controller = self.controller.name(), retry_in = ?wait, "`{what}` failed: {error}");
+        starting.failed(what, error);
+        sleep(wait).await;
+    }
+
+    fn worker_gauges(&self) {
+        let max = self.controller.config.workers as f64;
+        self.gauge(Gauge::MaxWorkers, move || max);
+        let busy = || self.busy.clone();
+        let (active, unfinished, longest, stuck) = (busy(), busy(), busy(), busy());
+        self.gauge(Gauge::ActiveWorkers, move || active.calls());
+        self.gauge(Gauge::UnfinishedWork, move || unfinished.unfinished());
+        self.gauge(Gauge::LongestRunning, move || longest.longest());
+        self.gauge(Gauge::StuckCalls, move || stuck.stuck() as f64);
+        let failing = self.failing.clone();
+        self.gauge(Gauge::FailingKeys, move || failing.keys() as f64);
+    }
+
+    fn gauge(&self, gauge: Gauge, read: impl Fn() -> f64 + Send + Sync + 'static) {
+        watching::gauge(&*self.process.metrics, self.controller.name(), gauge, read);
+    }
+}
+
+/// Waits until workers and the tasks of calls have ended.
+async fn ended(workers: &mut JoinSet<()>, tasks: &Tasks) {
+    while workers.join_next().await.is_some() {}
+    tasks.ended().await;
+}
+
+/// Why a controller is not ready: it is starting, or its CRD is not installed.
+struct Starting {
+    /// The controller: its name.
+    context: Arc<ControllerContext>,
+    /// The reason; `None` when it is ready.
+    state: Mutex<Option<String>>,
+}
+
+impl Starting {
+    fn new(context: &Arc<ControllerContext>) -> Self {
+        let starting = Self { context: context.clone(), state: Mutex::default() };
+        starting.begins();
+        starting
+    }
+
+    fn begins(&self) {
+        *self.lock() = Some("it is starting".to_owned());
+    }
+
+    fn failed(&self, what: &str, error: &str) {
+        *self.lock() = Some(format!("`{what}` failed: {error}"));
+    }
+
+    fn over(&self) {
+        *self.lock() = None;
+    }
+
+    fn lock(&self) -> parking_lot::MutexGuard<'_, Option<String>> {
+        self.state.lock()
+    }
+}
+
+impl Probe for Starting {
+    fn name(&self) -> String {
+        format!("{}: start", self.context.controller)
+    }
+
+    fn ready(&self) -> Result<Option<String>, String> {
+        self.lock().as_ref().map_or(Ok(None), |reason| Err(format!("{}: {reason}", self.context.controller)))
+    }
+}

@@ -1,0 +1,146 @@
+//! A dry run: no write changes the cluster, and later reads have its result.
+//!
+//! The layer of its client is the one place through which all requests pass, also
+//! those of a handler's own `Client`. It sends every write with `dryRun=All`, keeps the resulting objects,
+//! and puts them into the responses of later reads and into the caches.
+
+mod answer;
+mod entry;
+mod layer;
+mod mirrors;
+mod pass;
+mod request;
+#[cfg(test)]
+mod tests;
+mod three_way_merge;
+mod write;
+
+use parking_lot::{Mutex, MutexGuard};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio::sync::Mutex as AsyncMutex;
+
+use crate::object::kind::KindInfo;
+use crate::watch::informer::Watched;
+use crate::watch::retriever::Scope;
+
+use entry::Entry;
+use mirrors::Mirrors;
+
+pub(crate) use pass::{DryRunTracker, Leaving};
+pub use pass::{Pass, PassResults};
+pub use request::Id;
+pub use three_way_merge::changed_fields;
+pub(crate) use three_way_merge::{merge_patch, three_way_merge};
+
+/// The writes of a dry run so far.
+#[derive(Debug, Default)]
+pub struct DryRun {
+    entries: Mutex<BTreeMap<Id, Arc<Entry>>>,
+    /// One write of an object at a time, as each is computed from the one before.
+    turns: Mutex<HashMap<Id, Arc<AsyncMutex<()>>>>,
+    mirrors: Mirrors,
+    other: Mutex<OtherWrites>,
+}
+
+/// Writes whose objects are not kept.
+#[derive(Debug, Clone, Default)]
+pub struct OtherWrites {
+    /// The Kubernetes Events that were created, by namespace and name.
+    events: BTreeSet<(Option<String>, String)>,
+    /// Others, such as `patch deployments.apps shop/web, scale`.
+    pub named: BTreeSet<String>,
+}
+
+impl OtherWrites {
+    /// The number of Kubernetes Events.
+    pub fn events(&self) -> usize {
+        self.events.len()
+    }
+}
+
+/// The change of one object during the pass.
+#[derive(Debug, Clone)]
+pub struct Difference {
+    /// The object that changed.
+    pub id: Id,
+    /// The state before; `None` if the object did not exist.
+    pub before: Option<Value>,
+    /// The state after; `None` if it was deleted.
+    pub after: Option<Value>,
+    /// `true` if the state before is unknown, because reading it is forbidden.
+    pub blind: bool,
+}
+
+impl DryRun {
+    /// From now on the cache of a watch has the results of writes, too.
+    pub(crate) fn mirror(&self, kind: &KindInfo, scope: &Scope, watched: &Arc<Watched>) {
+        self.mirrors.add(kind, scope, watched);
+    }
+
+    /// Begins the pass. Earlier writes do not count as differences.
+    pub fn begin(&self) {
+        let mut entries = lock(&self.entries);
+        for entry in entries.values_mut() {
+            *entry = Arc::new(entry.begin());
+        }
+    }
+
+    /// The objects that differ, in the order of their kinds and names. Each dry run gives
+    /// other uids to what it creates: they are replaced, also in labels, selectors and
+    /// owner references, so that two runs show the same.
+    pub fn differences(&self) -> Vec<Difference> {
+        let entries = lock(&self.entries).clone();
+        let made: Vec<_> = entries.iter().filter_map(|(id, entry)| Some((entry.made_uid()?, id))).collect();
+        let made: BTreeMap<_, _> = made.iter().map(|(uid, id)| (&**uid, format!("(uid of {})", id.name))).collect();
+        let mut differences: Vec<_> = entries.iter().filter_map(|(id, entry)| entry.difference(id.clone())).collect();
+        for state in differences.iter_mut().flat_map(|one| [&mut one.before, &mut one.after]).flatten() {
+            replace_uids(state, &made);
+        }
+        differences
+    }
+
+    /// The other writes.
+    pub fn other_writes(&self) -> OtherWrites {
+        lock(&self.other).clone()
+    }
+
+    fn entry(&self, id: &Id) -> Option<Arc<Entry>> {
+        lock(&self.entries).get(id).cloned()
+    }
+
+    fn turn_of(&self, id: &Id) -> Arc<AsyncMutex<()>> {
+        lock(&self.turns).entry(id.clone()).or_default().clone()
+    }
+
+    /// Keeps the result of a write, and shows it to the caches.
+    fn commit(&self, id: Id, entry: Entry) {
+        self.mirrors.show(&id, entry.version(), entry.now());
+        let mut entries = lock(&self.entries);
+        if entry.is_needed() {
+            entries.insert(id, Arc::new(entry));
+        } else {
+            entries.remove(&id);
+        }
+    }
+}
+
+/// Replaces each string that is one of these uids.
+fn replace_uids(value: &mut Value, uids: &BTreeMap<&str, String>) {
+    match value {
+        Value::String(text) => {
+            if let Some(words) = uids.get(text.as_str()) {
+                text.clone_from(words);
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(|one| replace_uids(one, uids)),
+        Value::Object(fields) => fields.values_mut().for_each(|one| replace_uids(one, uids)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock()
+}

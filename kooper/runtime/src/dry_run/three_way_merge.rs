@@ -1,0 +1,264 @@
+//! Differences between states of an object.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+/// The fields that distinguish the entries of a list, as far as the lists of Kubernetes
+/// are maps.
+const KEYS: [&str; 8] = ["name", "type", "uid", "key", "ip", "mountPath", "containerPort", "port"];
+
+/// Fields of the metadata that every write may change.
+const VOLATILE: [&str; 6] = ["managedFields", "resourceVersion", "generation", "uid", "creationTimestamp", "selfLink"];
+
+/// Applies the difference between two states to a third one. `Null` is for a state
+/// that does not exist.
+pub(crate) fn three_way_merge(from: &Value, to: &Value, onto: &mut Value) {
+    if from == to {
+        return;
+    }
+    if *from == *onto {
+        onto.clone_from(to);
+        return;
+    }
+    match (from, to, onto) {
+        (Value::Object(_) | Value::Null, Value::Object(to), Value::Object(onto)) => {
+            let nothing = Map::new();
+            graft_fields(from.as_object().unwrap_or(&nothing), to, onto);
+        }
+        (Value::Array(_) | Value::Null, Value::Array(to), Value::Array(onto)) => {
+            graft_entries(from.as_array().map_or(&[], Vec::as_slice), to, onto);
+        }
+        (_, to, onto) => onto.clone_from(to),
+    }
+}
+
+fn graft_fields(from: &Map<String, Value>, to: &Map<String, Value>, onto: &mut Map<String, Value>) {
+    onto.retain(|field, _| to.contains_key(field) || !from.contains_key(field));
+    for (field, to) in to {
+        let from = from.get(field);
+        match onto.get_mut(field) {
+            Some(onto) => three_way_merge(from.unwrap_or(&Value::Null), to, onto),
+            // It was removed meanwhile, and this difference does not set it.
+            None if from == Some(to) => {}
+            None => {
+                onto.insert(field.clone(), to.clone());
+            }
+        }
+    }
+}
+
+/// Lists with distinguishable entries are changed entry by entry, others as a whole.
+fn graft_entries(from: &[Value], to: &[Value], onto: &mut Vec<Value>) {
+    let Some(same) = identity([from, to, onto.as_slice()]) else {
+        onto.clear();
+        onto.extend_from_slice(to);
+        return;
+    };
+    let find = |list: &[Value], one: &Value| list.iter().position(|other| same(one, other));
+    onto.retain(|one| find(to, one).is_some() || find(from, one).is_none());
+    for one in to {
+        let before = find(from, one).map(|at| &from[at]);
+        match find(onto, one) {
+            Some(at) => three_way_merge(before.unwrap_or(&Value::Null), one, &mut onto[at]),
+            None if before == Some(one) => {}
+            None => onto.push(one.clone()),
+        }
+    }
+}
+
+/// A comparison of list entries: `true` if both are the same entry, even with another
+/// content.
+type IsSame = Box<dyn Fn(&Value, &Value) -> bool>;
+
+/// Returns a comparison that recognizes the same entry in these lists, or `None` if none
+/// is known.
+fn identity(lists: [&[Value]; 3]) -> Option<IsSame> {
+    let scalar = |one: &Value| !one.is_object() && !one.is_array();
+    if lists.iter().all(|list| list.iter().all(scalar)) {
+        return Some(Box::new(|one: &Value, other: &Value| one == other));
+    }
+    let key = KEYS.into_iter().find(|key| {
+        lists.iter().all(|list| {
+            let values: Vec<_> = list.iter().map(|one| one.get(key).filter(|value| scalar(value))).collect();
+            let distinct: BTreeSet<_> = values.iter().flatten().map(ToString::to_string).collect();
+            distinct.len() == list.len()
+        })
+    })?;
+    Some(Box::new(move |one: &Value, other: &Value| one.get(key) == other.get(key)))
+}
+
+/// Maps that are set as a whole.
+const ATOMIC: [&str; 3] = ["matchLabels", "nodeSelector", "selector"];
+
+/// Sets the fields that an apply states to the values that the server gives them.
+pub(super) fn impose(stated: &Value, given: &Value, onto: &mut Value) {
+    match (stated, given, onto) {
+        (Value::Object(stated), Value::Object(given), Value::Object(onto)) => {
+            for (field, stated) in stated {
+                // Responses do not have write-only fields, such as `stringData`.
+                let Some(given) = given.get(field) else { continue };
+                let onto = onto.entry(field.clone()).or_insert_with(|| given.clone());
+                let is_list_of_values = || {
+                    stated.as_array().is_some_and(|list| !list.iter().any(Value::is_object)) && field != "finalizers"
+                };
+                if ATOMIC.contains(&field.as_str()) || is_list_of_values() {
+                    onto.clone_from(given);
+                } else {
+                    impose(stated, given, onto);
+                }
+            }
+        }
+        (Value::Array(stated), Value::Array(given), Value::Array(onto)) => {
+            let Some(same) = identity([stated, given, onto.as_slice()]) else {
+                onto.clone_from(given);
+                return;
+            };
+            for stated in stated {
+                let Some(given) = given.iter().find(|one| same(one, stated)) else { continue };
+                match onto.iter_mut().find(|one| same(one, stated)) {
+                    Some(onto) => impose(stated, given, onto),
+                    None => onto.push(given.clone()),
+                }
+            }
+        }
+        (_, given, onto) => onto.clone_from(given),
+    }
+}
+
+/// The JSON merge patch that makes one state into another.
+pub(crate) fn merge_patch(from: &Value, to: &Value) -> Value {
+    let (Value::Object(from), Value::Object(to)) = (from, to) else { return to.clone() };
+    let mut patch = Map::new();
+    for field in from.keys().filter(|field| !to.contains_key(*field)) {
+        patch.insert(field.clone(), Value::Null);
+    }
+    for (field, to) in to {
+        match from.get(field) {
+            Some(from) if from == to => {}
+            Some(from) => {
+                patch.insert(field.clone(), merge_patch(from, to));
+            }
+            None => {
+                patch.insert(field.clone(), to.clone());
+            }
+        }
+    }
+    Value::Object(patch)
+}
+
+/// Applies a JSON merge patch. With `keyed`, lists are merged by the entries, as a
+/// strategic merge patch does.
+pub(super) fn merge(onto: &mut Value, patch: &Value, keyed: bool) {
+    match (onto, patch) {
+        (onto, Value::Object(patch)) => {
+            if !onto.is_object() {
+                *onto = Value::Object(Map::new());
+            }
+            let Value::Object(onto) = onto else { return };
+            for (field, patch) in patch {
+                if patch.is_null() {
+                    onto.remove(field);
+                } else {
+                    merge(onto.entry(field.clone()).or_insert(Value::Null), patch, keyed);
+                }
+            }
+        }
+        (Value::Array(onto), Value::Array(patch)) if keyed => graft_entries(&[], patch, onto),
+        (onto, patch) => onto.clone_from(patch),
+    }
+}
+
+/// An object without the fields that any write may change.
+pub(crate) fn essence(object: &Value) -> Value {
+    let mut object = object.clone();
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.retain(|field, _| !VOLATILE.contains(&field.as_str()));
+    }
+    object
+}
+
+/// The fields that differ: `spec.replicas`, `metadata.labels`, `status`.
+#[must_use]
+pub fn changed_fields(before: &Value, after: &Value) -> Vec<String> {
+    let nothing = Map::new();
+    let fields = |object: &'_ Value| object.as_object().cloned().unwrap_or_default();
+    let (before, after) = (fields(&essence(before)), fields(&essence(after)));
+    let mut changed = BTreeSet::new();
+    for field in before.keys().chain(after.keys()) {
+        let (one, other) = (before.get(field), after.get(field));
+        if one == other {
+            continue;
+        }
+        if !["metadata", "spec"].contains(&field.as_str()) {
+            changed.insert(field.clone());
+            continue;
+        }
+        let [one, other] = [one, other].map(|value| value.and_then(Value::as_object).unwrap_or(&nothing));
+        for inner in one.keys().chain(other.keys()).filter(|inner| one.get(*inner) != other.get(*inner)) {
+            changed.insert(format!("{field}.{inner}"));
+        }
+    }
+    changed.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn grafted(from: &Value, to: &Value, mut onto: Value) -> Value {
+        three_way_merge(from, to, &mut onto);
+        onto
+    }
+
+    #[test]
+    fn a_difference_leaves_what_it_does_not_change() {
+        let from = json!({"a": 1, "b": {"c": 1, "d": 1}, "gone": 1});
+        let to = json!({"a": 1, "b": {"c": 2, "d": 1}, "new": 1});
+        let onto = json!({"a": 5, "b": {"c": 1, "d": 7}, "gone": 1, "own": 1});
+        assert_eq!(grafted(&from, &to, onto), json!({"a": 5, "b": {"c": 2, "d": 7}, "own": 1, "new": 1}));
+    }
+
+    #[test]
+    fn entries_of_a_list_are_changed_one_by_one() {
+        let condition = |kind: &str, status: &str| json!({"type": kind, "status": status});
+        let onto = json!([condition("A", "True"), condition("B", "True")]);
+        let to = json!([condition("A", "False")]);
+        assert_eq!(
+            grafted(&json!([condition("A", "True")]), &to, onto),
+            json!([condition("A", "False"), condition("B", "True")])
+        );
+        assert_eq!(grafted(&json!(["x"]), &json!(["x", "y"]), json!(["z", "x"])), json!(["z", "x", "y"]));
+        assert_eq!(grafted(&json!(["x"]), &json!([]), json!(["z", "x"])), json!(["z"]));
+        // Nothing distinguishes them.
+        assert_eq!(grafted(&json!([[1]]), &json!([[2]]), json!([[3]])), json!([[2]]));
+        assert_eq!(grafted(&Value::Null, &json!({"a": [1]}), json!({"b": 1})), json!({"a": [1], "b": 1}));
+    }
+
+    #[test]
+    fn a_merge_patch_makes_one_state_into_the_other() {
+        let from = json!({"a": {"b": 1, "c": [1]}, "d": 1});
+        let to = json!({"a": {"b": 2, "c": [1, 2]}, "e": {"f": 1}});
+        let patch = merge_patch(&from, &to);
+        assert_eq!(patch, json!({"a": {"b": 2, "c": [1, 2]}, "d": null, "e": {"f": 1}}));
+        let mut merged = from;
+        merge(&mut merged, &patch, false);
+        assert_eq!(merged, to);
+        let mut list = json!({"ports": [{"name": "a", "port": 1}]});
+        merge(&mut list, &json!({"ports": [{"name": "b", "port": 2}]}), true);
+        assert_eq!(list["ports"].as_array().map(Vec::len), Some(2));
+    }
+
+    #[test]
+    fn changed_fields_are_named_without_those_that_every_write_changes() {
+        let before = json!({"metadata": {"name": "a", "resourceVersion": "1"}, "spec": {"replicas": 1}});
+        let after = json!({
+            "metadata": {"name": "a", "resourceVersion": "2", "finalizers": ["x"]}, "spec": {"replicas": 2},
+            "status": {"ready": true},
+        });
+        assert_eq!(changed_fields(&before, &after), ["metadata.finalizers", "spec.replicas", "status"]);
+        assert_eq!(changed_fields(&before, &before), [""; 0]);
+    }
+}

@@ -1,0 +1,51 @@
+//! The runtime of [Kooper](https://github.com/kooper-rs/kooper): how a change of an
+//! object becomes a call of a handler. Depend on the crate `kooper`, which re-exports
+//! the public items.
+//!
+//! The modules are listed in the order in which an object passes them: [`object`] is its
+//! bytes, [`watch`] brings it from the API server into a store, [`leader`] decides whether
+//! this process handles it, [`queue`] which key is next, [`call`] calls the handler, and
+//! [`controller`] joins them.
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
+#![allow(rustdoc::private_intra_doc_links, reason = "the order is for those who read the source")]
+
+pub mod backoff;
+mod call;
+pub mod client;
+mod clock;
+pub mod controller;
+mod dry_run;
+pub mod error;
+mod executor;
+pub mod leader;
+pub mod metrics;
+pub mod object;
+pub mod queue;
+mod watch;
+
+pub use call::action::Action;
+pub use call::capability::{
+    AccessError, Applier, Conditions, Creator, Deleter, Evictor, Getter, OwnedApplier, Patcher, Reader, Recorder,
+    StatusWriter,
+};
+pub use call::clock::Clock;
+pub use call::extract::{Gone, State};
+pub use call::settings::{SecretValue, Settings};
+pub use call::{Call, capability, events, extract, handler, plan};
+pub use controller::error::{BuildError, ConfigError, ConfigErrorKind, ControllerError, RunError};
+pub use controller::operator::Operator;
+pub use controller::{Controller, KindExt};
+pub use error::{BoxError, HandlerError, Result};
+pub use kooper_grammar::name::NameError;
+pub use metrics::health::Health;
+pub use object::duration::{DurationError, GoDuration};
+pub use object::key::ObjectKey;
+pub use object::kind::{Kind, Namespaced};
+pub use object::sections::Changed;
+pub use queue::reason::{Reason, Reasons};
+pub use watch::retriever::{self, Retriever};
+
+/// The modules for the other crates of Kooper. No part of it is stable.
+#[doc(hidden)]
+pub mod internal;

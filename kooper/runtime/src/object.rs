@@ -1,0 +1,298 @@
+//! Kubernetes objects as the API server sent them: raw JSON that is decoded on
+//! demand.
+
+pub(crate) mod as_object;
+mod dictionary;
+pub(crate) mod duration;
+pub(crate) mod key;
+pub(crate) mod kind;
+mod metadata;
+mod mismatch;
+pub(crate) mod named;
+pub(crate) mod scan;
+pub(crate) mod sections;
+pub(crate) mod segment;
+mod text;
+
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::object::key::ObjectKey;
+pub use metadata::Metadata;
+pub(crate) use sections::differs;
+
+pub(crate) use dictionary::Dictionaries;
+use dictionary::Owners;
+use mismatch::Mismatch;
+use scan::{Frame, ScanError};
+use text::Text;
+
+/// One version of a Kubernetes object: its JSON without
+/// `metadata.managedFields`.
+///
+/// The key, uid and resource version are read at once; everything else is
+/// decoded on demand. The store keeps objects in this form, compressed, because
+/// the typed structs of a pod take about twenty times the memory of its JSON.
+///
+/// ```
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use kooper::object::Object;
+///
+/// let json = br#"{"metadata": {"name": "settings", "namespace": "shop"}, "data": {"size": "3"}}"#;
+/// let object = Object::parse(json)?;
+/// assert_eq!(object.key().to_string(), "shop/settings");
+///
+/// let config: ConfigMap = object.decode()?;
+/// assert_eq!(config.data.unwrap()["size"], "3");
+/// # Ok::<_, kooper::BoxError>(())
+/// ```
+pub struct Object {
+    key: ObjectKey,
+    /// The uid, followed by the version.
+    identity: Box<str>,
+    uid_length: u32,
+    /// `true` if `metadata.deletionTimestamp` is set.
+    terminating: bool,
+    text: Text,
+    /// A digest of the last apply that did not change this version.
+    settled: AtomicU64,
+}
+
+/// Bytes that are not a Kubernetes object: invalid JSON, or an object without a name.
+///
+/// It holds only the length and the first character, because the bytes may be a
+/// secret.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("not a Kubernetes object: {why}; it has {bytes} bytes and begins with {head:?}")]
+pub struct MalformedObject {
+    why: Cow<'static, str>,
+    bytes: usize,
+    head: char,
+}
+
+/// An object whose JSON does not match the requested type. It does not hold
+/// values of the object, because they may be secret.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "object {key} is not a valid {kind}: {path}{}{problem}{}",
+    if path.is_empty() { "" } else { ": " },
+    if *line > 0 { format!(" (line {line}, column {column})") } else { String::new() },
+)]
+#[non_exhaustive]
+pub struct DecodeError {
+    /// The key of the object.
+    pub key: ObjectKey,
+    /// The name of the requested Rust type.
+    pub kind: &'static str,
+    /// The path of the field that does not match, such as `spec.ports[0].name`;
+    /// empty for the object as a whole.
+    pub path: String,
+    /// The expected and the actual type.
+    pub problem: String,
+    /// The line in the object's JSON, counted from 1; 0 if the object was not
+    /// decoded.
+    pub line: usize,
+    /// The column in that line.
+    pub column: usize,
+}
+
+impl Object {
+    /// Parses the JSON of an object, without `metadata.managedFields`.
+    ///
+    /// # Errors
+    /// If the bytes are not a JSON object, or `metadata.name` is missing. Whether
+    /// they match a type is checked by [`decode`](Self::decode).
+    pub fn parse(json: &[u8]) -> Result<Self, MalformedObject> {
+        let frame = Frame::scan(json, 0).map_err(|broken| MalformedObject::new(broken, json))?;
+        Self::from_frame(json, &frame)
+    }
+
+    /// Creates an object from its frame in a longer text.
+    pub(crate) fn from_frame(text: &[u8], frame: &Frame) -> Result<Self, MalformedObject> {
+        let whole = text.get(frame.whole.clone()).unwrap_or_default();
+        let malformed = |why| MalformedObject::new(ScanError(why), whole);
+        let name =
+            frame.name.as_ref().and_then(|range| word(text, range)).ok_or_else(|| malformed("it has no name"))?;
+        let namespace = frame.namespace.as_ref().and_then(|range| word(text, range));
+        let json = match &frame.managed {
+            Some(managed) => {
+                let (before, after) =
+                    (text.get(frame.whole.start..managed.start), text.get(managed.end..frame.whole.end));
+                [before.unwrap_or_default(), after.unwrap_or_default()].concat().into_boxed_slice()
+            }
+            None => Box::from(whole),
+        };
+        let owners = frame.owners.as_ref().and_then(|range| text.get(range.clone())).map(Owners::of);
+        let uid = frame.uid.as_ref().and_then(|range| word(text, range)).unwrap_or_default();
+        let version = frame.version.as_ref().and_then(|range| word(text, range)).unwrap_or_default();
+        Ok(Self {
+            key: ObjectKey::new(namespace, name),
+            identity: [uid, version].concat().into_boxed_str(),
+            uid_length: u32::try_from(uid.len()).map_err(|_| malformed("its uid is too long"))?,
+            terminating: frame.terminating,
+            text: Text::Plain { json, owners },
+            settled: AtomicU64::new(0),
+        })
+    }
+
+    /// The same object, its JSON compressed for a store that may know it in another
+    /// version. Without dictionaries it shares nothing with other objects.
+    pub(crate) fn packed(mut self, dictionaries: Option<&Dictionaries>, known: bool) -> Self {
+        self.text = self.text.packed(|text, owners| Some(dictionaries?.choose(text, owners, known)));
+        self
+    }
+
+    /// The size of its JSON in memory, in bytes.
+    pub(crate) fn size(&self) -> usize {
+        self.text.size()
+    }
+
+    /// Returns `true` if the apply with this digest is known to change nothing.
+    pub(crate) fn is_settled(&self, digest: u64) -> bool {
+        self.settled.load(Ordering::Relaxed) == digest
+    }
+
+    /// Records that applying this changed nothing.
+    pub(crate) fn settle(&self, digest: u64) {
+        self.settled.store(digest, Ordering::Relaxed);
+    }
+
+    /// Serializes a typed object.
+    ///
+    /// # Errors
+    /// If it cannot be serialized as JSON, or has no name.
+    pub fn from_typed<K: Serialize>(object: &K) -> Result<Self, MalformedObject> {
+        let json = serde_json::to_vec(object)
+            .map_err(|_| MalformedObject::new(ScanError("it cannot be serialized as JSON"), b""))?;
+        Self::parse(&json)
+    }
+
+    /// The namespace and name.
+    #[must_use]
+    pub fn key(&self) -> &ObjectKey {
+        &self.key
+    }
+
+    /// The uid; empty if the object has none.
+    #[must_use]
+    pub fn uid(&self) -> &str {
+        self.identity.get(..self.uid_length as usize).unwrap_or_default()
+    }
+
+    /// The resource version; empty if the object has none.
+    #[must_use]
+    pub fn version(&self) -> &str {
+        self.identity.get(self.uid_length as usize..).unwrap_or_default()
+    }
+
+    /// Returns `true` if the object is being deleted: it has a deletion timestamp.
+    pub(crate) fn is_terminating(&self) -> bool {
+        self.terminating
+    }
+
+    /// The JSON.
+    #[must_use]
+    pub fn json(&self) -> Cow<'_, [u8]> {
+        self.text.plain()
+    }
+
+    /// Decodes the object.
+    ///
+    /// # Errors
+    /// If the JSON does not match the type; the error names the object.
+    pub fn decode<K: DeserializeOwned>(&self) -> Result<K, DecodeError> {
+        let kind = std::any::type_name::<K>().rsplit("::").next().unwrap_or_default();
+        self.text.read(|json| {
+            // Checking the whole text takes less time than checking each of its strings. Bytes that are no text could
+            // be read as well, by code that every type would then be compiled a second time for.
+            let text = std::str::from_utf8(json)
+                .map_err(|error| DecodeError::not_text(self.key.clone(), kind, json, error.valid_up_to()))?;
+            serde_json::from_str(text).map_err(|error| DecodeError::new(self.key.clone(), kind, json, &error))
+        })
+    }
+
+    /// Returns `true` if both are the same version of the same object.
+    pub(crate) fn same_version(&self, other: &Self) -> bool {
+        let versioned = !self.version().is_empty() && self.version() == other.version() && self.uid() == other.uid();
+        // Objects without versions, as in tests, are compared by content.
+        versioned || (self.version().is_empty() && other.version().is_empty() && self.json() == other.json())
+    }
+}
+
+impl fmt::Debug for Object {
+    /// Only the identity, because an object may hold secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Object")
+            .field("key", &self.key)
+            .field("uid", &self.uid())
+            .field("version", &self.version())
+            .field("bytes", &self.size())
+            .finish()
+    }
+}
+
+impl MalformedObject {
+    fn new(broken: ScanError, json: &[u8]) -> Self {
+        Self { why: broken.0.into(), bytes: json.len(), head: head(json) }
+    }
+
+    /// Bytes of another encoding than JSON.
+    pub(crate) fn undecodable(why: &impl fmt::Display, bytes: &[u8]) -> Self {
+        Self { why: why.to_string().into(), bytes: bytes.len(), head: head(bytes) }
+    }
+}
+
+impl DecodeError {
+    fn new(key: ObjectKey, kind: &'static str, json: &[u8], error: &serde_json::Error) -> Self {
+        let Mismatch { path, problem } = Mismatch::of(json, error);
+        Self { key, kind, path, problem, line: error.line(), column: error.column() }
+    }
+
+    /// An error for an object whose bytes are no UTF-8 from an offset on.
+    fn not_text(key: ObjectKey, kind: &'static str, json: &[u8], offset: usize) -> Self {
+        let before = json.get(..offset).unwrap_or_default();
+        let line = before.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
+        Self {
+            line: 1 + before.iter().filter(|byte| **byte == b'\n').count(),
+            column: 1 + line.len(),
+            ..Self::unread(key, kind, "its JSON is not UTF-8")
+        }
+    }
+
+    /// An error for an object that cannot be read for another reason than its JSON.
+    pub(crate) fn unread(key: ObjectKey, kind: &'static str, problem: &str) -> Self {
+        Self { key, kind, path: String::new(), problem: problem.to_owned(), line: 0, column: 0 }
+    }
+}
+
+/// The first character of a text: enough to distinguish JSON from an error page,
+/// too little to reveal a secret.
+pub(crate) fn head(text: &[u8]) -> char {
+    text.iter().copied().find(|byte| !byte.is_ascii_whitespace()).map_or(' ', char::from)
+}
+
+/// Returns `true` if a resource version is older than another. Versions are compared
+/// as integers; other strings have no order.
+pub(crate) fn older(version: &str, than: &str) -> bool {
+    match (version.parse::<u128>(), than.parse::<u128>()) {
+        (Ok(version), Ok(than)) => version < than,
+        _ => false,
+    }
+}
+
+/// A non-empty string without escapes, as names, uids and versions are.
+fn word<'a>(text: &'a [u8], range: &Range<usize>) -> Option<&'a str> {
+    let bytes = text.get(range.clone())?;
+    if bytes.is_empty() || bytes.contains(&b'\\') || bytes.contains(&b'/') {
+        return None;
+    }
+    std::str::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,54 @@
+//! Names in paths of the API.
+
+use std::borrow::Cow;
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+
+/// The characters to percent-encode in a segment. The colon is not one of them, because
+/// it is common in names of roles.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':');
+
+/// A name as a segment of a path. kube does not escape names.
+#[must_use]
+pub fn escape(name: &str) -> Cow<'_, str> {
+    utf8_percent_encode(name, ESCAPED).into()
+}
+
+/// The name that a segment stands for.
+pub(crate) fn unescape(segment: &str) -> Cow<'_, str> {
+    percent_decode_str(segment).decode_utf8_lossy()
+}
+
+/// Returns `true` if the name follows the rule that all kinds share. The API server
+/// checks the stricter rules of each kind.
+pub(crate) fn is_possible(name: &str) -> bool {
+    !matches!(name, "" | "." | "..") && !name.contains(['/', '%'])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_one_segment_and_comes_back() {
+        for (name, segment) in [
+            ("web-0.shop", "web-0.shop"),
+            ("system:node", "system:node"),
+            ("a role", "a%20role"),
+            ("a?dryRun=All#b", "a%3FdryRun%3DAll%23b"),
+            ("50%", "50%25"),
+            ("é", "%C3%A9"),
+            ("a/b", "a%2Fb"),
+        ] {
+            assert_eq!((&*escape(name), &*unescape(segment)), (segment, name));
+        }
+    }
+
+    #[test]
+    fn a_name_that_no_path_can_have_is_impossible() {
+        for name in ["", ".", "..", "a/b", "/", "50%"] {
+            assert!(!is_possible(name), "{name}");
+        }
+        assert!(["...", "a.b", "a?b", "a role"].into_iter().all(is_possible));
+    }
+}

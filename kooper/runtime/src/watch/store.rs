@@ -1,0 +1,149 @@
+//! The last known objects of a watch, as raw bytes.
+
+mod cache;
+mod change;
+mod index;
+mod index_shard;
+mod list_snapshot;
+mod shard;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::object::key::ObjectKey;
+use crate::object::{Dictionaries, Object};
+pub use cache::Cache;
+pub(crate) use change::Change;
+pub(crate) use index::{IndexHit, Indexer};
+pub(crate) use list_snapshot::ListSnapshot;
+use shard::{ByKey, SHARDS, Shard, shard_of};
+
+/// The objects of one watch. Only its informer writes to it.
+///
+/// It is split into shards, each with its own lock. Operations whose time is
+/// proportional to the number of objects hold one lock at a time.
+#[derive(Debug)]
+pub struct Store {
+    shards: Box<[Shard]>,
+    objects: AtomicUsize,
+    bytes: AtomicUsize,
+    /// `None` for secret objects. What a text has in common with a dictionary makes it
+    /// shorter, so a client that writes one object and knows its size could guess the others.
+    dictionaries: Option<Dictionaries>,
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        Self::new(false)
+    }
+}
+
+impl Store {
+    /// A store of objects that may be `secret`.
+    pub(crate) fn new(secret: bool) -> Self {
+        Self {
+            shards: (0..SHARDS).map(|_| Shard::default()).collect(),
+            objects: AtomicUsize::new(0),
+            bytes: AtomicUsize::new(0),
+            dictionaries: (!secret).then(Dictionaries::default),
+        }
+    }
+
+    /// Returns `true` if not even the size of the objects may be published.
+    pub(crate) fn is_secret(&self) -> bool {
+        self.dictionaries.is_none()
+    }
+
+    /// The object with this key; `None` if the store does not contain it.
+    pub fn get(&self, key: &ObjectKey) -> Option<Arc<Object>> {
+        self.shard(key).get(key)
+    }
+
+    /// All objects, in no particular order.
+    pub(crate) fn all(&self) -> Vec<Arc<Object>> {
+        self.parts().flatten().collect()
+    }
+
+    /// All objects, in no particular order, shard by shard.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = Vec<Arc<Object>>> {
+        self.shards.iter().map(|shard| shard.read().objects.iter().map(|ByKey(object)| object.clone()).collect())
+    }
+
+    /// The number of objects, and their size in bytes.
+    pub(crate) fn size(&self) -> (usize, usize) {
+        (self.objects.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))
+    }
+
+    /// Adds an object, or replaces its older version.
+    pub fn put(&self, object: Object) -> Change {
+        let known = self.get(object.key()).is_some();
+        let new = Arc::new(object.packed(self.dictionaries.as_ref(), known));
+        let old = {
+            let mut contents = self.shard(new.key()).write();
+            contents.reindex([new.key()], true);
+            contents.objects.replace(ByKey(new.clone())).map(|ByKey(old)| old)
+        };
+        let change = Change::new(old, Some(new));
+        self.measure(&change);
+        change
+    }
+
+    /// Removes an object. The change has its last state as the source sent it.
+    pub fn remove(&self, object: Object) -> Change {
+        let known = {
+            let mut contents = self.shard(object.key()).write();
+            contents.reindex([object.key()], false);
+            let known = contents.objects.take(object.key()).map(|ByKey(known)| known);
+            contents.shrink();
+            known
+        };
+        self.measure(&Change::new(known, None));
+        Change::new(Some(Arc::new(object)), None)
+    }
+
+    /// Replaces everything by a list, one shard in each step of the iterator. A step
+    /// yields its changes, deletions included; it holds the lock only while it
+    /// swaps the objects.
+    pub(crate) fn replace(&self, list: ListSnapshot) -> impl Iterator<Item = Vec<Change>> {
+        self.shards.iter().zip(list.shards).map(|(shard, objects)| {
+            // There is no other writer: what is compared here is unchanged until the
+            // swap.
+            let mut changes: Vec<Change> = objects
+                .iter()
+                .map(|ByKey(new)| (shard.get(new.key()), new))
+                .filter(|(old, new)| old.as_ref().is_none_or(|old| !Arc::ptr_eq(old, new)))
+                .map(|(old, new)| Change::new(old, Some(new.clone())))
+                .collect();
+            let before = {
+                let mut contents = shard.write();
+                contents.reindex(changes.iter().filter_map(Change::key), true);
+                std::mem::replace(&mut contents.objects, objects)
+            };
+            let gone: Vec<_> =
+                before.into_iter().filter(|ByKey(old)| shard.get(old.key()).is_none()).map(|ByKey(old)| old).collect();
+            shard.write().reindex(gone.iter().map(|old| old.key()), false);
+            changes.extend(gone.into_iter().map(|old| Change::new(Some(old), None)));
+            changes.iter().for_each(|change| self.measure(change));
+            changes
+        })
+    }
+
+    /// Updates the number and size of objects.
+    fn measure(&self, change: &Change) {
+        if let Some(new) = &change.new {
+            self.objects.fetch_add(1, Ordering::Relaxed);
+            self.bytes.fetch_add(new.size(), Ordering::Relaxed);
+        }
+        if let Some(old) = &change.old {
+            self.objects.fetch_sub(1, Ordering::Relaxed);
+            self.bytes.fetch_sub(old.size(), Ordering::Relaxed);
+        }
+    }
+
+    fn shard(&self, key: &ObjectKey) -> &Shard {
+        &self.shards[shard_of(key)]
+    }
+}
+
+#[cfg(test)]
+mod tests;

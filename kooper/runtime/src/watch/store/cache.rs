@@ -1,0 +1,89 @@
+//! The stores of one kind.
+
+use std::sync::Arc;
+
+use super::{IndexHit, Indexer, Store};
+use crate::object::Object;
+use crate::object::key::ObjectKey;
+use crate::watch::selected::Selected;
+
+/// The stores of one kind: one for all namespaces, or one for each watched
+/// namespace.
+#[derive(Debug, Clone, Default)]
+pub struct Cache {
+    stores: Vec<(Option<String>, Arc<Store>)>,
+}
+
+impl Cache {
+    /// A cache of these stores, each with its namespace; `None` for all namespaces.
+    pub fn new(stores: impl IntoIterator<Item = (Option<String>, Arc<Store>)>) -> Self {
+        Self { stores: stores.into_iter().collect() }
+    }
+
+    /// Those of the objects that are selected now, for a test.
+    #[must_use]
+    pub fn selecting(&self, only: &Selected) -> Self {
+        let store = Store::default();
+        let selected = self.all(None).into_iter().filter(|object| only.admits(object.key()) && only.selects(object));
+        for object in selected {
+            if let Ok(object) = Object::parse(&object.json()) {
+                store.put(object);
+            }
+        }
+        Self::new([(None, Arc::new(store))])
+    }
+
+    /// The stores.
+    #[cfg(test)]
+    pub(crate) fn stores(&self) -> impl Iterator<Item = &Arc<Store>> {
+        self.stores.iter().map(|(_, store)| store)
+    }
+
+    /// Returns `true` if the cache contains the objects of a namespace, or with
+    /// `None` those of a cluster-scoped kind.
+    pub(crate) fn covers(&self, namespace: Option<&str>) -> bool {
+        self.stores.iter().any(|(watched, _)| watched.is_none() || watched.as_deref() == namespace)
+    }
+
+    /// The object with this key; `None` if no store contains it.
+    #[must_use]
+    pub fn get(&self, key: &ObjectKey) -> Option<Arc<Object>> {
+        self.stores
+            .iter()
+            .filter(|(namespace, _)| namespace.is_none() || namespace.as_deref() == key.namespace())
+            .find_map(|(_, store)| store.get(key))
+    }
+
+    /// All objects of a namespace, or of all, in no particular order.
+    pub(crate) fn all(&self, namespace: Option<&str>) -> Vec<Arc<Object>> {
+        self.of(namespace).flat_map(|store| store.all()).filter(|object| is_in(object, namespace)).collect()
+    }
+
+    /// All objects, in no particular order, shard by shard.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = Vec<Arc<Object>>> {
+        self.stores.iter().flat_map(|(_, store)| store.parts())
+    }
+
+    /// The objects of a namespace, or of all, that have one of the values, and those
+    /// that cannot be read, in no particular order.
+    pub(crate) fn find(&self, by: Indexer, values: &[String], namespace: Option<&str>) -> Vec<IndexHit> {
+        let found = self.of(namespace).flat_map(|store| store.find(by, values));
+        found.filter(|found| is_in(&found.object, namespace)).collect()
+    }
+
+    /// The stores that may contain objects of a namespace, or of all.
+    fn of(&self, namespace: Option<&str>) -> impl Iterator<Item = &Arc<Store>> {
+        let may_hold = move |watched: Option<&str>| namespace.is_none() || watched.is_none() || watched == namespace;
+        self.stores.iter().filter(move |(watched, _)| may_hold(watched.as_deref())).map(|(_, store)| store)
+    }
+
+    /// The number of objects in all stores, and their size in bytes.
+    #[cfg(test)]
+    pub(crate) fn size(&self) -> (usize, usize) {
+        self.stores.iter().map(|(_, store)| store.size()).fold((0, 0), |sum, size| (sum.0 + size.0, sum.1 + size.1))
+    }
+}
+
+fn is_in(object: &Object, namespace: Option<&str>) -> bool {
+    namespace.is_none() || object.key().namespace() == namespace
+}

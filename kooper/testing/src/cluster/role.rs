@@ -1,0 +1,63 @@
+//! The role of controllers that run on a cluster, as the program would print it.
+
+use kube::Client;
+use serde_json::{Value, json};
+
+use super::PROGRAM;
+use kooper_program::rbac::{self, Place};
+use kooper_runtime::internal::controller::installation::Installation;
+use kooper_runtime::{Controller, Result};
+
+/// Applies the ServiceAccount of the controllers with their generated role. Where a
+/// controller takes a `Client` and lists nothing with `rbac`, they may do everything.
+pub(super) async fn apply(client: &Client, namespace: &str, controllers: &[Controller]) -> Result<()> {
+    let installation = Installation::new(PROGRAM, None);
+    let place = Place {
+        installation,
+        namespace: namespace.to_owned(),
+        lease_namespace: namespace.to_owned(),
+        reviews_tokens: false,
+    };
+    let documents = match rbac::grants(controllers, &place) {
+        Ok(grants) => rbac::documents(&grants, &place),
+        Err(unruled) => {
+            tracing::warn!("{unruled}; in this test the controllers may do everything");
+            everything(&place)
+        }
+    };
+    for document in documents {
+        put(client, &document).await?;
+    }
+    Ok(())
+}
+
+fn everything(place: &Place) -> Vec<Value> {
+    let account = place.account();
+    let metadata = json!({"name": account, "namespace": place.namespace});
+    let subject = json!({"kind": "ServiceAccount", "name": account, "namespace": place.namespace});
+    vec![
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}),
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+            "metadata": {"name": format!("{}:{account}", place.namespace)},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+            "subjects": [subject],
+        }),
+    ]
+}
+
+/// Applies a document of the kinds that a role consists of.
+async fn put(client: &Client, document: &Value) -> Result<()> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (version, kind) = (text(&document["apiVersion"]), text(&document["kind"]));
+    let root = if version.contains('/') { "/apis" } else { "/api" };
+    let namespace = match &document["metadata"]["namespace"] {
+        Value::String(namespace) => format!("namespaces/{namespace}/"),
+        _ => String::new(),
+    };
+    let name = text(&document["metadata"]["name"]);
+    let path = format!("{root}/{version}/{namespace}{}s/{name}?fieldManager={PROGRAM}&force=true", kind.to_lowercase());
+    let request = http::Request::patch(path).header(http::header::CONTENT_TYPE, "application/apply-patch+yaml");
+    client.request::<Value>(request.body(document.to_string().into_bytes())?).await?;
+    Ok(())
+}

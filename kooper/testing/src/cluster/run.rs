@@ -1,0 +1,169 @@
+//! Controllers that run on a cluster.
+
+use std::time::Duration;
+
+use kube::Client;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::{Cluster, PROGRAM, mortal, pause, role};
+use kooper_runtime::controller::operator::Builder;
+use kooper_runtime::internal::controller::crd::{annotated, merged};
+use kooper_runtime::internal::leader;
+use kooper_runtime::{Controller, Health, Operator, Result, RunError};
+
+/// Maximum time until controllers are ready.
+const START: Duration = Duration::from_secs(30);
+
+/// Controllers that run on a [`Cluster`]. Dropping it stops them without waiting.
+#[derive(Debug)]
+#[must_use = "dropping it stops the controllers"]
+pub struct Running {
+    health: Health,
+    stop: CancellationToken,
+    /// Cuts the client off.
+    dead: CancellationToken,
+    ended: Option<JoinHandle<Result<(), RunError>>>,
+}
+
+impl Cluster {
+    /// Runs controllers as a program does: under a ServiceAccount with their
+    /// generated role, and with their CRDs installed. Returns when they are ready,
+    /// that is, when their caches are synced.
+    ///
+    /// ```no_run
+    /// # use k8s_openapi::api::core::v1::Pod;
+    /// # async fn echo(_: std::sync::Arc<Pod>) {}
+    /// # async fn run(cluster: kooper::testing::Cluster) -> kooper::Result<()> {
+    /// let echo = kooper::Controller::builder::<Pod>("echo").handler(echo).build()?;
+    /// let running = cluster.run([echo]).await?;
+    /// // …
+    /// running.stop().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// On the real server, controllers of namespaced kinds watch the test's namespace only.
+    ///
+    /// # Errors
+    /// When they cannot be built, their CRDs or roles are rejected, or they are not ready within 30 seconds.
+    pub async fn run(&self, controllers: impl IntoIterator<Item = Controller>) -> Result<Running> {
+        let mut controllers: Vec<_> = controllers.into_iter().collect();
+        if controllers.is_empty() {
+            return Err(RunError::NoControllers.into());
+        }
+        self.prepare(&mut controllers).await?;
+        let (health, dead) = (Health::default(), CancellationToken::new());
+        let operator = self.operator(self.controllers_client()?, controllers);
+        let operator = operator.client_layer(mortal(dead.clone())).health(health.clone()).build()?;
+        let stop = CancellationToken::new();
+        let ended = tokio::spawn(operator.run(stop.clone()));
+        let mut running = Running { health, stop, dead, ended: Some(ended) };
+        running.ready().await?;
+        Ok(running)
+    }
+
+    /// Installs what controllers need to run: their CRDs and their role.
+    pub(crate) async fn prepare(&self, controllers: &mut [Controller]) -> Result<()> {
+        let namespace = self.namespace();
+        if self.server.is_shared() {
+            for controller in controllers.iter_mut() {
+                controller.set_namespaces(vec![namespace.to_owned()]);
+            }
+        }
+        for crd in merged(controllers.iter().filter_map(Controller::crd).map(|(crd, _)| crd)).into_values() {
+            self.install_crd(&annotated(crd, "test", "0.0.0")).await?;
+        }
+        role::apply(&self.server.witness(), namespace, controllers).await
+    }
+
+    /// The operator of a new process.
+    pub(crate) fn operator(&self, client: Client, controllers: Vec<Controller>) -> Builder {
+        let operator = Operator::builder()
+            .program(PROGRAM)
+            .client(client)
+            .lease_namespace(self.namespace())
+            // Each run is a process of its own, for elections too.
+            .identity(leader::new_identity())
+            .given_settings(self.settings.clone());
+        controllers.into_iter().fold(operator, Builder::controller)
+    }
+}
+
+impl Running {
+    /// Waits until the controllers are ready.
+    async fn ready(&mut self) -> Result<()> {
+        let since = Instant::now();
+        let deadline = since + START;
+        loop {
+            if self.ended.as_ref().is_none_or(JoinHandle::is_finished) {
+                self.join().await?;
+                return Err("the controllers ended at once".into());
+            }
+            let Err(problem) = self.health.ready() else { return Ok(()) };
+            if Instant::now() >= deadline {
+                return Err(format!("the controllers are not ready within {START:?}: {}", problem.trim_end()).into());
+            }
+            pause(since).await;
+        }
+    }
+
+    /// Why the controllers are not ready; `None` if they are.
+    #[must_use]
+    pub fn problem(&self) -> Option<String> {
+        self.health.ready().err()
+    }
+
+    /// Stops the controllers as SIGTERM does, and returns when they have drained.
+    ///
+    /// # Errors
+    /// When they had ended before.
+    pub async fn stop(mut self) -> Result<()> {
+        let early = self.ended.as_ref().is_none_or(JoinHandle::is_finished);
+        self.stop.cancel();
+        self.join().await?;
+        if early { Err("the controllers had ended before they were stopped".into()) } else { Ok(()) }
+    }
+
+    /// Ends the controllers as SIGKILL does: nothing is drained, no Lease is released,
+    /// requests that the server has not served never reach it, and answers get lost.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// # use k8s_openapi::api::core::v1::ConfigMap;
+    /// # use kooper::Controller;
+    /// # async fn echo() {}
+    /// # let controller = || Controller::builder::<ConfigMap>("echo").handler(echo).build();
+    /// # let cluster = kooper::testing::Cluster::start().await?;
+    ///
+    /// let running = cluster.run([controller()?]).await?;
+    /// running.kill().await;
+    /// // The next process finds what the first one has left.
+    /// let running = cluster.run([controller()?]).await?;
+    /// # running.stop().await?;
+    /// # Ok::<_, kooper::BoxError>(())
+    /// # })?;
+    /// # Ok::<_, kooper::BoxError>(())
+    /// ```
+    pub async fn kill(mut self) {
+        self.dead.cancel();
+        if let Some(ended) = self.ended.take() {
+            ended.abort();
+            drop(ended.await);
+        }
+    }
+
+    async fn join(&mut self) -> Result<()> {
+        match self.ended.take() {
+            Some(ended) => Ok(ended.await??),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}

@@ -1,0 +1,241 @@
+//! The controllers of a history, as a process that is killed and started again.
+
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::{StreamExt as _, stream};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+use super::tape::{self, Tape};
+use crate::Cluster;
+use kooper_runtime::internal::error::chain;
+use kooper_runtime::metrics::{Counter, MetricsError, MetricsRecorder, ReadGauge};
+use kooper_runtime::{ConfigError, Controller, Health, ObjectKey, Result, RunError};
+
+/// Time between the kill of a process and its restart.
+const DOWN: Duration = Duration::from_secs(1);
+
+/// Maximum time until the controllers are ready, all restarts included.
+const START: Duration = Duration::from_secs(3600);
+
+/// Makes the controllers of a new process.
+pub(super) type Make = Arc<dyn Fn() -> Result<Vec<Controller>, ConfigError> + Send + Sync>;
+
+/// The controllers of a history. Dropping it ends them.
+pub(super) struct Process {
+    shared: Arc<Shared>,
+    running: JoinHandle<()>,
+}
+
+/// The state that survives restarts of the process.
+struct Shared {
+    cluster: Cluster,
+    make: Make,
+    tape: Arc<Tape>,
+    calls: Arc<Calls>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// That of the current life.
+    health: Option<Health>,
+    /// Senders that queue keys at the controllers, each with the group and the resource of its
+    /// kind.
+    wakers: Vec<(String, String, UnboundedSender<ObjectKey>)>,
+    /// Why there is no further life.
+    ended: Option<String>,
+}
+
+/// One life of the process.
+struct Life {
+    dead: CancellationToken,
+    running: JoinHandle<Result<(), RunError>>,
+}
+
+impl Process {
+    /// Starts the controllers, and starts them again whenever a crash has ended them. Returns when they are ready.
+    pub(super) async fn start(cluster: Cluster, make: Make, tape: Arc<Tape>) -> Result<Self> {
+        let mut controllers = make()?;
+        if controllers.is_empty() {
+            return Err(RunError::NoControllers.into());
+        }
+        cluster.prepare(&mut controllers).await?;
+        let calls = Arc::new(Calls { tape: tape.clone(), dead: Mutex::default() });
+        let shared = Arc::new(Shared { cluster, make, tape, calls, state: Mutex::default() });
+        let first = shared.begin(controllers)?;
+        let running = tokio::spawn(shared.clone().live(first));
+        let process = Self { shared, running };
+        process.ready().await?;
+        Ok(process)
+    }
+
+    async fn ready(&self) -> Result<()> {
+        let since = Instant::now();
+        loop {
+            if let Some(why) = self.ended() {
+                return Err(format!("the controllers ended: {why}").into());
+            }
+            let health = self.shared.lock().health.clone();
+            let ready = health.map_or_else(|| Err("they were killed".to_owned()), |health| health.ready());
+            let Err(problem) = ready else { return Ok(()) };
+            if since.elapsed() >= START {
+                return Err(format!("the controllers are not ready within {START:?}: {}", problem.trim_end()).into());
+            }
+            sleep(Duration::from_millis(10).max(since.elapsed() / 50)).await;
+        }
+    }
+
+    /// Queues these objects, by group, resource and key, at the controllers that handle them.
+    pub(super) fn wake(&self, objects: &[(String, String, ObjectKey)]) {
+        for (group, resource, waker) in &self.shared.lock().wakers {
+            let own = objects.iter().filter(|(of, name, _)| of == group && name == resource);
+            for (_, _, key) in own {
+                // A process that was killed receives nothing.
+                let _ = waker.send(key.clone());
+            }
+        }
+    }
+
+    /// Returns whether a controller handles the objects of a resource.
+    pub(super) fn handles(&self, group: &str, resource: &str) -> bool {
+        self.shared.lock().wakers.iter().any(|(of, name, _)| of == group && name == resource)
+    }
+
+    /// Why the controllers run no more, if so.
+    pub(super) fn ended(&self) -> Option<String> {
+        self.shared.lock().ended.clone()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.running.abort();
+    }
+}
+
+impl Shared {
+    /// Begins another life of the process, with nothing that the last one knew.
+    fn begin(&self, mut controllers: Vec<Controller>) -> Result<Life> {
+        let (health, dead) = (Health::default(), CancellationToken::new());
+        let mut wakers = Vec::new();
+        for controller in &mut controllers {
+            // There is one process, and the next one does not have to wait for the Lease of the last one. The
+            // renewals of so many minutes would take most of a history's time.
+            controller.set_leader_election(None)?;
+            // In one process, protobuf is only a detour from JSON to JSON.
+            controller.set_json_only(true);
+            let (waker, mut keys) = unbounded_channel();
+            let kind = controller.kind_info();
+            wakers.push((kind.group.clone(), kind.plural.clone(), waker));
+            controller.add_source(stream::poll_fn(move |context| keys.poll_recv(context)).boxed());
+        }
+        self.calls.begin(&dead);
+        let (cluster, tape) = (self.cluster.clone(), self.tape.clone());
+        let operator = cluster.operator(cluster.controllers_client()?, controllers).health(health.clone());
+        let operator = operator.client_layer(tape::layer(cluster, dead.clone(), tape));
+        let operator = operator.metrics(self.calls.clone()).build()?;
+        let mut state = self.lock();
+        (state.health, state.wakers) = (Some(health), wakers);
+        Ok(Life { dead, running: tokio::spawn(operator.run(CancellationToken::new())) })
+    }
+
+    /// Lives until a life ends by itself, or never should have been so long.
+    async fn live(self: Arc<Self>, mut life: Life) {
+        loop {
+            tokio::select! {
+                biased;
+                () = life.dead.cancelled() => {
+                    life.running.abort();
+                    drop((&mut life.running).await);
+                }
+                ended = &mut life.running => {
+                    let why = match ended {
+                        Ok(Ok(())) => "none of them runs".to_owned(),
+                        Ok(Err(error)) => chain(&error),
+                        Err(error) => error.to_string(),
+                    };
+                    self.lock().ended = Some(why);
+                    return;
+                }
+            }
+            if self.tape.has_endless_writes() {
+                self.lock().ended = Some("they write without an end".to_owned());
+                return;
+            }
+            if self.tape.has_endless_calls() {
+                self.lock().ended = Some("calls follow each other without an end".to_owned());
+                return;
+            }
+            {
+                let mut state = self.lock();
+                state.health = None;
+                state.wakers.clear();
+            }
+            sleep(DOWN).await;
+            let next = (self.make)().map_err(Into::into).and_then(|controllers| self.begin(controllers));
+            match next {
+                Ok(next) => life = next,
+                Err(error) => {
+                    self.lock().ended = Some(chain(&*error));
+                    return;
+                }
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock()
+    }
+}
+
+impl Drop for Life {
+    fn drop(&mut self) {
+        self.running.abort();
+    }
+}
+
+/// Counts the calls of all controllers, and ends a life that has too many.
+struct Calls {
+    tape: Arc<Tape>,
+    dead: Mutex<CancellationToken>,
+}
+
+impl Calls {
+    fn begin(&self, dead: &CancellationToken) {
+        *self.dead.lock() = dead.clone();
+    }
+}
+
+impl MetricsRecorder for Calls {
+    fn inc_event_queued(&self, _: &str, _: bool) {}
+
+    fn observe_in_queue_duration(&self, _: &str, _: Duration) {}
+
+    fn observe_processing_duration(&self, _: &str, success: bool, _: Duration) {
+        if !success {
+            self.tape.failed();
+        }
+    }
+
+    fn count(&self, _: &str, counter: Counter) {
+        if counter == Counter::Panic {
+            self.tape.panicked();
+        }
+    }
+
+    fn register_queue_length(&self, _: &str, _: ReadGauge) -> Result<(), MetricsError> {
+        Ok(())
+    }
+
+    fn observe_work_duration(&self, _: &str, _: Duration) {
+        self.tape.called();
+        if self.tape.has_endless_calls() {
+            self.dead.lock().cancel();
+        }
+    }
+}

@@ -1,0 +1,339 @@
+//! The writes of controllers, as their client sends them, and what goes wrong with them.
+
+use parking_lot::{Mutex, MutexGuard};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use http::{Method, Request, Response};
+use http_body_util::BodyExt;
+use kooper_apiserver::StoredObject;
+use kube::client::Body;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+use tower::{Layer, ServiceExt};
+
+use super::end::content;
+use super::trial::{Mishap, Trial};
+use crate::cluster::{KILLED, is_noise, mortal};
+use crate::{Cluster, Sent};
+use kooper_runtime::internal::client::{Next, RequestLayer, ResponseBody, boxed, from_fn};
+use kooper_runtime::{BoxError, ObjectKey};
+
+/// Maximum number of writes in one step of a history. More of them are an endless loop.
+const MOST: usize = 5000;
+
+/// Maximum number of calls in one step of a history.
+const MOST_CALLS: u64 = 50_000;
+
+/// The writes and calls of all processes of one history.
+pub(super) struct Tape {
+    /// The trial of the history, which defines the faults to inject.
+    planned: Trial,
+    /// Paths and kinds that the test ignores.
+    ignored: Vec<String>,
+    calls: AtomicU64,
+    failures: AtomicU64,
+    panics: AtomicU64,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    written: Vec<Written>,
+    /// Number of writes by address, such as `apply secrets default/a`, failed ones included.
+    counts: HashMap<String, u64>,
+    met: bool,
+    /// The calls before the last thing that went wrong.
+    calm: u64,
+    /// The writes and the calls before the current step, which ends some time.
+    before: (usize, u64),
+}
+
+/// A write, and what the server answered, whether or not the answer arrived.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Written {
+    /// Such as `apply secrets default/a`.
+    pub(super) what: String,
+    /// Which one of these it is, from 1.
+    pub(super) nth: u64,
+    pub(super) verb: &'static str,
+    /// Its resource with its group.
+    pub(super) resource: String,
+    pub(super) of_subresource: bool,
+    /// The code of the answer; `None` if it was not sent.
+    pub(super) status: Option<u16>,
+    /// `true` if all owners of the created object were deleted before. It is garbage-collected.
+    pub(super) is_garbage: bool,
+    /// The kind of the object, if it is known.
+    pub(super) kind: Option<String>,
+    /// `true` for a deletion of a list without objects.
+    pub(super) is_empty: bool,
+    /// The object in the answer: its uid and version.
+    pub(super) uid: Option<String>,
+    pub(super) version: Option<u64>,
+    /// The object without the ignored fields, as JSON; `None` if the test ignores nothing, or the
+    /// kind of the object.
+    pub(super) content: Option<String>,
+}
+
+impl Written {
+    /// Returns whether the write created an object that stays. With a stale cache, an object may be
+    /// created for a deleted owner; it is garbage-collected.
+    pub(super) fn creates(&self) -> bool {
+        self.status == Some(201) && !self.of_subresource && !self.is_garbage
+    }
+
+    /// Returns whether the server accepted the write. `false` if there was no response.
+    pub(super) fn succeeded(&self) -> bool {
+        self.status.is_some_and(|status| status < 300)
+    }
+
+    /// Returns whether the server rejected the write. `false` if there was no response.
+    pub(super) fn is_refused(&self) -> bool {
+        self.status.is_some_and(|status| status >= 400)
+    }
+}
+
+impl Tape {
+    /// A tape with something that goes wrong.
+    pub(super) fn new(trial: &Trial, ignored: &[String]) -> Self {
+        let number = AtomicU64::default;
+        Self {
+            planned: trial.clone(),
+            ignored: ignored.to_vec(),
+            calls: number(),
+            failures: number(),
+            panics: number(),
+            state: Mutex::default(),
+        }
+    }
+
+    /// Begins another step, whose writes and calls are counted anew.
+    pub(super) fn begin_step(&self) {
+        let mut state = self.lock();
+        state.before = (state.written.len(), self.calls());
+    }
+
+    /// Counts a call that failed.
+    pub(super) fn failed(&self) {
+        self.failures.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn failures(&self) -> u64 {
+        self.failures.load(Ordering::Relaxed)
+    }
+
+    /// Counts a call that panicked.
+    pub(super) fn panicked(&self) {
+        self.panics.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn panics(&self) -> u64 {
+        self.panics.load(Ordering::Relaxed)
+    }
+
+    /// Counts a call of a handler.
+    pub(super) fn called(&self) {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns the number of handler calls so far, in all steps.
+    pub(super) fn calls(&self) -> u64 {
+        self.calls.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of calls before the last injected fault.
+    pub(super) fn calm(&self) -> u64 {
+        self.lock().calm
+    }
+
+    /// The writes so far.
+    pub(super) fn written(&self) -> Vec<Written> {
+        self.lock().written.clone()
+    }
+
+    /// The number of writes so far.
+    pub(super) fn len(&self) -> usize {
+        self.lock().written.len()
+    }
+
+    /// Returns whether the current step has reached the maximum number of writes.
+    pub(super) fn has_endless_writes(&self) -> bool {
+        let state = self.lock();
+        state.written.len() - state.before.0 >= MOST
+    }
+
+    /// Returns whether the current step has reached the maximum number of calls.
+    pub(super) fn has_endless_calls(&self) -> bool {
+        self.calls() - self.lock().before.1 >= MOST_CALLS
+    }
+
+    /// Returns whether the planned fault was injected.
+    pub(super) fn met(&self) -> bool {
+        self.lock().met
+    }
+
+    /// Counts a write that is about to be sent.
+    fn begin(&self, sent: &Sent, cluster: &Cluster) -> (usize, Option<Mishap>) {
+        let (what, kind) = address(sent, cluster);
+        let mut state = self.lock();
+        let count = state.counts.entry(what.clone()).or_default();
+        *count += 1;
+        let nth = *count;
+        let mishap = match &self.planned {
+            Trial::Write { of, nth: at, mishap } if *of == what && *at == nth => Some(*mishap),
+            Trial::Prefix { writes, mishap } if state.written.len() < *writes => Some(*mishap),
+            _ => None,
+        };
+        if mishap.is_some() {
+            (state.met, state.calm) = (true, self.calls());
+        }
+        let group = if sent.group.is_empty() { String::new() } else { format!(".{}", sent.group) };
+        state.written.push(Written {
+            what,
+            nth,
+            verb: sent.verb,
+            resource: format!("{}{group}", sent.resource),
+            of_subresource: sent.subresource.is_some(),
+            kind,
+            ..Written::default()
+        });
+        (state.written.len() - 1, mishap)
+    }
+
+    /// Notes the server's answer.
+    fn end(&self, index: usize, status: u16, answer: &[u8], cluster: &Cluster) {
+        let answer: Value = serde_json::from_slice(answer).unwrap_or_default();
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let metadata = &answer["metadata"];
+        if let Some(written) = self.lock().written.get_mut(index) {
+            written.status = Some(status);
+            written.is_garbage = status == 201 && is_garbage(&answer, cluster);
+            written.is_empty = answer["items"].as_array().is_some_and(Vec::is_empty);
+            if status == 201 {
+                written.kind = text(&answer["kind"]);
+            }
+            // A deletion is answered with a Status that names the object.
+            written.uid = text(&metadata["uid"]).or_else(|| text(&answer["details"]["uid"]));
+            written.version = metadata["resourceVersion"].as_str().and_then(|version| version.parse().ok());
+            if !self.ignored.is_empty() {
+                written.content = content(answer, &self.ignored).map(|content| content.to_string());
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock()
+    }
+}
+
+/// Returns the address by which a write is counted, such as `apply secrets default/a`, and the kind
+/// of its object if the object exists. Generated names differ between histories, so they are
+/// replaced by their prefix.
+fn address(sent: &Sent, cluster: &Cluster) -> (String, Option<String>) {
+    let key = sent.key.to_string();
+    let object = cluster.object(&sent.group, &sent.resource, &key);
+    let object = object.as_ref().map(StoredObject::json).unwrap_or_default();
+    let prefix = object["metadata"]["generateName"].as_str().filter(|prefix| sent.key.name().starts_with(prefix));
+    let what = match prefix {
+        Some(prefix) => {
+            Sent { key: ObjectKey::new(sent.key.namespace(), &format!("{prefix}…")), ..sent.clone() }.to_string()
+        }
+        None => sent.to_string(),
+    };
+    (what, object["kind"].as_str().map(str::to_owned))
+}
+
+/// Returns whether the object has owners and none of them exists.
+fn is_garbage(object: &Value, cluster: &Cluster) -> bool {
+    let owners = object["metadata"]["ownerReferences"].as_array();
+    let uids: Vec<_> = owners.into_iter().flatten().filter_map(|owner| owner["uid"].as_str()).collect();
+    !uids.is_empty() && !cluster.objects().iter().any(|object| uids.contains(&object.uid()))
+}
+
+/// Puts the writes of a client on tape. Once `dead` is cancelled, nothing more passes; a crash cancels it.
+pub(super) fn layer(cluster: Cluster, dead: CancellationToken, tape: Arc<Tape>) -> RequestLayer {
+    let mortal = mortal(dead.clone());
+    from_fn(move |request, server| {
+        let (cluster, dead, tape) = (cluster.clone(), dead.clone(), tape.clone());
+        let mortal = mortal.layer(server.clone());
+        async move {
+            if request.method() == Method::GET {
+                return mortal.oneshot(request).await;
+            }
+            let (parts, body) = request.into_parts();
+            let body = body.collect_bytes().await?;
+            let sent = Sent::read(&parts, &body);
+            let request = Request::from_parts(parts, Body::from(body));
+            if is_write(&sent, request.uri().query().unwrap_or_default()) {
+                write(server, &dead, (tape, cluster), &sent, request).await
+            } else {
+                mortal.oneshot(request).await
+            }
+        }
+    })
+}
+
+async fn write(
+    server: Next,
+    dead: &CancellationToken,
+    (tape, cluster): (Arc<Tape>, Cluster),
+    sent: &Sent,
+    request: Request<Body>,
+) -> Result<Response<ResponseBody>, BoxError> {
+    if dead.is_cancelled() {
+        return Err(KILLED.into());
+    }
+    let (index, mishap) = tape.begin(sent, &cluster);
+    if tape.has_endless_writes() || mishap == Some(Mishap::KilledBefore) {
+        dead.cancel();
+        return Err(KILLED.into());
+    }
+    if mishap == Some(Mishap::Rejected) {
+        return rejected();
+    }
+    // In a separate task, so that the write is completed and recorded even if the process is killed
+    // before it has the response.
+    let served = tokio::spawn(async move {
+        let (parts, body) = server.oneshot(request).await?.into_parts();
+        let body = body.collect().await?.to_bytes();
+        tape.end(index, parts.status.as_u16(), &body, &cluster);
+        Ok(Response::from_parts(parts, boxed(body.into())))
+    });
+    match mishap {
+        Some(Mishap::KilledUnanswered) => {
+            drop(served.await?);
+            dead.cancel();
+            Err(KILLED.into())
+        }
+        Some(Mishap::Unanswered) => {
+            drop(served.await?);
+            Err(std::io::Error::new(std::io::ErrorKind::ConnectionReset, "connection reset by an injected fault")
+                .into())
+        }
+        Some(Mishap::KilledAfter) => {
+            let served = served.await?;
+            // The process still runs until its next `.await`.
+            dead.cancel();
+            served
+        }
+        _ => dead.run_until_cancelled(served).await.ok_or(KILLED)??,
+    }
+}
+
+/// Returns whether a request may change an object. Access and token reviews, dry runs, Leases and
+/// Events are excluded.
+fn is_write(sent: &Sent, query: &str) -> bool {
+    let asks_only = matches!(sent.group.as_str(), "authorization.k8s.io" | "authentication.k8s.io");
+    !asks_only && sent.verb != "other" && !is_noise(&sent.group, &sent.resource) && !query.contains("dryRun=")
+}
+
+fn rejected() -> Result<Response<ResponseBody>, BoxError> {
+    let status = serde_json::json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": 500,
+        "reason": "InternalError", "message": "Internal error occurred: rejected by an injected fault",
+    });
+    let response = Response::builder().status(500).header(http::header::CONTENT_TYPE, "application/json");
+    Ok(response.body(boxed(status.to_string().into_bytes().into()))?)
+}

@@ -1,0 +1,127 @@
+//! Garbage collection and the end of namespaces, for a server beside which no
+//! other program does either.
+//!
+//! A pass lists the metadata of the objects in a namespace and of all cluster-scoped objects.
+//! `graph` derives the necessary writes.
+
+mod content;
+mod graph;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{DeleteParams, Patch, PatchParams, Preconditions, PropagationPolicy};
+use kube::{Client, ResourceExt as _};
+use serde_json::{Value, json};
+
+use self::content::Content;
+use self::graph::{Policy, Step};
+use kooper_runtime::{Action, ConfigError, Controller, KindExt as _, Result};
+
+/// The time between two passes, if the first one has found nothing to do, and if it has.
+const IDLE: Duration = Duration::from_secs(1);
+const BUSY: Duration = Duration::from_millis(100);
+
+/// The controller of the namespace of a test and of those that the test creates. `is_of_tests` is whether a
+/// namespace is that of some test: the others have controllers of their own.
+pub(super) fn controller(own: &str, is_of_tests: fn(&str) -> bool) -> Result<Controller, ConfigError> {
+    let own = own.to_owned();
+    let is_ours = move |namespace: &Namespace| {
+        let name = namespace.name_any();
+        name == own || !(name == "default" || name.starts_with("kube-") || is_of_tests(&name))
+    };
+    Namespace::controller("garbage").resync(None).while_deleting().when(is_ours).handler(reconcile).build()
+}
+
+async fn reconcile(namespace: Arc<Namespace>, client: Client) -> Result<Action> {
+    let name = namespace.name_any();
+    let content = Content::of(&client, &name).await?;
+    if namespace.metadata.deletion_timestamp.is_some() {
+        return end(&namespace, &client, &content).await;
+    }
+    let steps = graph::steps(&content.nodes, |owner, node| content.would_list(owner, node));
+    for step in &steps {
+        take(step, &content).await?;
+    }
+    Ok(Action::requeue_after(if steps.is_empty() { IDLE } else { BUSY }))
+}
+
+/// Empties a namespace that is being deleted, and releases it when it is empty.
+async fn end(namespace: &Namespace, client: &Client, content: &Content) -> Result<Action> {
+    // Dependents are deleted because of the namespace, but owners may still wait for them.
+    for step in graph::steps(&content.nodes, |owner, node| content.would_list(owner, node)) {
+        take(&step, content).await?;
+    }
+    let mut left = false;
+    for node in content.nodes.iter().filter(|node| node.namespace.is_some()) {
+        left = true;
+        if !node.deleting {
+            expected(content.api(node).delete(&node.name, &DeleteParams::background()).await.map(drop))?;
+        }
+    }
+    if left {
+        return Ok(Action::requeue_after(BUSY));
+    }
+    let mut released = serde_json::to_value(namespace)?;
+    released["apiVersion"] = "v1".into();
+    released["kind"] = "Namespace".into();
+    released["spec"]["finalizers"] = json!([]);
+    let request = http::Request::put(format!("/api/v1/namespaces/{}/finalize", namespace.name_any()))
+        .header(http::header::CONTENT_TYPE, "application/json")
+        .body(serde_json::to_vec(&released)?)?;
+    expected(client.request::<Value>(request).await.map(drop))?;
+    Ok(Action::requeue_after(BUSY))
+}
+
+/// Does one step. If the object has changed since it was listed, the next pass decides again.
+async fn take(step: &Step<'_>, content: &Content) -> Result<()> {
+    match step {
+        Step::Delete { node, policy, awaited } => {
+            // The kinds are listed one after the other: an owner may be younger than the list of its kind.
+            for owner in &node.owners {
+                if !awaited && content.exists(owner, node.namespace.as_deref()).await? {
+                    return Ok(());
+                }
+            }
+            let params = DeleteParams {
+                propagation_policy: Some(match policy {
+                    Policy::Orphan => PropagationPolicy::Orphan,
+                    Policy::Foreground => PropagationPolicy::Foreground,
+                    Policy::Background => PropagationPolicy::Background,
+                }),
+                preconditions: Some(Preconditions {
+                    uid: Some(node.uid.clone()),
+                    resource_version: Some(node.version.clone()),
+                }),
+                ..DeleteParams::default()
+            };
+            expected(content.api(node).delete(&node.name, &params).await.map(drop))
+        }
+        Step::Disown { node, owners } => {
+            let rest: Vec<_> = node.owners.iter().filter(|owner| !owners.contains(&owner.uid.as_str())).collect();
+            change(node, content, &json!({"ownerReferences": rest})).await
+        }
+        Step::Release { node, finalizer } => {
+            let rest: Vec<_> = node.finalizers.iter().filter(|one| *one != finalizer).collect();
+            change(node, content, &json!({"finalizers": rest})).await
+        }
+    }
+}
+
+/// Changes the metadata of an object, if it is as it was listed.
+async fn change(node: &graph::Node, content: &Content, metadata: &Value) -> Result<()> {
+    let mut metadata = metadata.clone();
+    metadata["uid"] = node.uid.as_str().into();
+    metadata["resourceVersion"] = node.version.as_str().into();
+    let patch = Patch::Merge(json!({"metadata": metadata}));
+    expected(content.api(node).patch_metadata(&node.name, &PatchParams::default(), &patch).await.map(drop))
+}
+
+/// Another write came first, or the object does not exist any more: the next pass sees that.
+fn expected(written: kube::Result<()>) -> Result<()> {
+    match written {
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409 | 422) => Ok(()),
+        written => Ok(written?),
+    }
+}

@@ -1,0 +1,118 @@
+//! Jobs: pods until enough of them have succeeded.
+
+mod pod;
+mod progress;
+mod tracking;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::batch::v1::{Job, JobSpec, JobStatus};
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
+use kube::ResourceExt as _;
+use kube::api::{DeleteParams, Preconditions, PropagationPolicy};
+use serde_json::json;
+
+use self::progress::Progress;
+use super::children::{self, adopters, claim, key_of};
+use super::pods::is_active;
+use kooper_runtime::capability::PatchBody;
+use kooper_runtime::internal::clock;
+use kooper_runtime::{
+    Action, ConfigError, Controller, Creator, Deleter, KindExt as _, Patcher, Reader, Result, StatusWriter,
+};
+
+pub(super) use self::tracking::controller as tracking;
+
+/// The finalizer of pods that are not counted yet.
+const TRACKED: &str = "batch.kubernetes.io/job-tracking";
+
+pub(super) fn controller() -> Result<Controller, ConfigError> {
+    Job::controller("jobs")
+        .resync(None)
+        .owns(Pod::all())
+        .watches::<Pod, _, _>(adopters::<Job, Pod>)
+        .when(|job| {
+            job.spec.as_ref().is_some_and(|spec| {
+                spec.managed_by.is_none() || spec.managed_by.as_deref() == Some("kubernetes.io/job-controller")
+            })
+        })
+        .handler(reconcile)
+        .build()
+}
+
+async fn reconcile(
+    job: Arc<Job>,
+    reader: Reader<Pod>,
+    patcher: Patcher<Pod>,
+    creator: Creator<Pod>,
+    deleter: Deleter<Pod>,
+    jobs: Deleter<Job>,
+    statuses: StatusWriter<Job>,
+) -> Result<Action> {
+    let Some(spec) = &job.spec else { return Ok(Action::done()) };
+    let now = clock::wall();
+    if progress::finished(job.status.as_ref()).is_some() {
+        return expire(&job, spec, now, &jobs).await;
+    }
+    let pods = claim(&job, &reader, &patcher).await?;
+    let progress = Progress::of(&job, spec, &pods, now);
+    for pod in &progress.release {
+        untrack(pod, &patcher).await?;
+    }
+    let status = progress.status(&job, spec, now);
+    let is_over = progress::finished(Some(&status)).is_some() || progress.verdict.is_some();
+    children::unless_gone(statuses.apply_status(&job, &status).await)?;
+    for pod in &progress.delete {
+        deleter.delete_object(pod).await?;
+    }
+    if !is_over {
+        for index in progress.create.iter().copied() {
+            match creator.create(&pod::of_job(&job, spec, index)?).await {
+                Err(error) if error.is_namespace_terminating() => break,
+                created => drop(created?),
+            }
+        }
+    }
+    Ok(progress.deadline_in.map_or(Action::done(), Action::requeue_after))
+}
+
+/// Deletes a finished job when its time is over.
+async fn expire(job: &Arc<Job>, spec: &JobSpec, now: Timestamp, jobs: &Deleter<Job>) -> Result<Action> {
+    let Some(ttl) = spec.ttl_seconds_after_finished else { return Ok(Action::done()) };
+    let finished = progress::finished(job.status.as_ref()).unwrap_or(now);
+    let left = i64::from(ttl) - now.duration_since(finished).as_secs();
+    if left > 0 {
+        return Ok(Action::requeue_after(Duration::from_secs(left.unsigned_abs())));
+    }
+    let params = DeleteParams {
+        propagation_policy: Some(PropagationPolicy::Foreground),
+        preconditions: Some(Preconditions { uid: job.uid(), resource_version: None }),
+        ..DeleteParams::default()
+    };
+    jobs.delete_with(&key_of(&job.metadata), params).await?;
+    Ok(Action::done())
+}
+
+fn is_tracked(pod: &Pod) -> bool {
+    pod.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == TRACKED)
+}
+
+/// Lets go of a pod that was counted.
+async fn untrack(pod: &Arc<Pod>, patcher: &Patcher<Pod>) -> Result<()> {
+    let rest: Vec<_> = pod.metadata.finalizers.iter().flatten().filter(|one| *one != TRACKED).collect();
+    let patch = json!({"metadata": {"finalizers": rest}});
+    children::unless_gone(patcher.patch_object(pod, PatchBody::merge(patch)).await)?;
+    Ok(())
+}
+
+/// The number of pods that may still run.
+fn active(pods: &[Arc<Pod>]) -> usize {
+    pods.iter().filter(|pod| is_active(pod)).count()
+}
+
+fn started(status: &JobStatus) -> Option<&Time> {
+    status.start_time.as_ref()
+}

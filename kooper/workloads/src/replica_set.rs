@@ -1,0 +1,119 @@
+//! ReplicaSets: keeps the number of pods.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetCondition, ReplicaSetStatus};
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::children::{self, adopters, claim};
+use super::pods::{self, available_in, count, is_active, is_ready, is_terminal};
+use super::versions::{Field as _, given};
+use kooper_runtime::capability::owned_by;
+use kooper_runtime::internal::clock;
+use kooper_runtime::{
+    AccessError, Action, ConfigError, Controller, Creator, Deleter, KindExt as _, Patcher, Reader, Result, StatusWriter,
+};
+
+/// The most pods that one call creates or deletes.
+const BURST: usize = 500;
+
+pub(super) fn controller() -> Result<Controller, ConfigError> {
+    ReplicaSet::controller("replica-sets")
+        .resync(None)
+        .owns(Pod::all())
+        .watches::<Pod, _, _>(adopters::<ReplicaSet, Pod>)
+        .while_deleting()
+        .handler(reconcile)
+        .build()
+}
+
+async fn reconcile(
+    set: Arc<ReplicaSet>,
+    reader: Reader<Pod>,
+    creator: Creator<Pod>,
+    patcher: Patcher<Pod>,
+    deleter: Deleter<Pod>,
+    statuses: StatusWriter<ReplicaSet>,
+) -> Result<Action> {
+    let Some(spec) = set.spec.field() else { return Ok(Action::done()) };
+    let all = claim(&set, &reader, &patcher).await?;
+    let terminating = all.iter().filter(|pod| pod.metadata.deletion_timestamp.is_some() && !is_terminal(pod)).count();
+    let mut active: Vec<_> = all.into_iter().filter(|pod| is_active(pod)).collect();
+    let wanted = usize::try_from(spec.replicas.unwrap_or(1)).unwrap_or_default();
+    let mut failure = None;
+    if set.metadata.deletion_timestamp.is_none() && active.len() != wanted {
+        let scaled = match active.len() < wanted {
+            true => create(&set, wanted - active.len(), &creator).await.map_err(|error| ("FailedCreate", error)),
+            false => {
+                pods::sort_for_deletion(&mut active);
+                delete(&active[..active.len() - wanted], &deleter).await.map_err(|error| ("FailedDelete", error))
+            }
+        };
+        match scaled {
+            // The events of these writes call the handler again, with the new pods.
+            Ok(()) => return Ok(Action::done()),
+            Err(failed) => failure = Some(failed),
+        }
+    }
+    let (status, wait) = status(&set, &active, terminating, failure.as_ref());
+    children::unless_gone(statuses.apply_status(&set, &status).await)?;
+    match (failure, wait) {
+        (Some((_, error)), _) if error.is_namespace_terminating() => Ok(Action::done()),
+        (Some((_, error)), _) => Err(error.into()),
+        (None, Some(wait)) => Ok(Action::requeue_after(wait)),
+        (None, None) => Ok(Action::done()),
+    }
+}
+
+async fn create(set: &Arc<ReplicaSet>, missing: usize, creator: &Creator<Pod>) -> Result<(), AccessError> {
+    let template = set.spec.field().and_then(|spec| spec.template.clone()).unwrap_or_default();
+    let pod = owned_by(set, pods::of_template(&template, &set.metadata))?;
+    for _ in 0..missing.min(BURST) {
+        creator.create(&pod).await?;
+    }
+    Ok(())
+}
+
+async fn delete(pods: &[Arc<Pod>], deleter: &Deleter<Pod>) -> Result<(), AccessError> {
+    for pod in pods.iter().take(BURST) {
+        deleter.delete_object(pod).await?;
+    }
+    Ok(())
+}
+
+/// The status, and when it has to be computed again because pods become available.
+fn status(
+    set: &ReplicaSet,
+    active: &[Arc<Pod>],
+    terminating: usize,
+    failure: Option<&(&str, AccessError)>,
+) -> (ReplicaSetStatus, Option<Duration>) {
+    let spec = set.spec.field().cloned().unwrap_or_default();
+    let now = clock::wall();
+    let labels = spec.template.and_then(|template| template.metadata?.labels).unwrap_or_default();
+    let labelled = active.iter().filter(|pod| {
+        let own = pod.metadata.labels.as_ref();
+        labels.iter().all(|(key, value)| own.and_then(|own| own.get(key)) == Some(value))
+    });
+    let left: Vec<_> = active.iter().filter_map(|pod| available_in(pod, spec.min_ready_seconds, now)).collect();
+    let wait = left.iter().filter(|left| !left.is_zero()).min().copied();
+    let condition = failure.map(|(reason, error)| ReplicaSetCondition {
+        type_: given("ReplicaFailure".to_owned()),
+        status: given("True".to_owned()),
+        reason: Some((*reason).to_owned()),
+        message: error.status().map(|status| status.message.clone()),
+        last_transition_time: Some(Time(now)),
+    });
+    let status = ReplicaSetStatus {
+        replicas: count(active.len()).unwrap_or_default(),
+        fully_labeled_replicas: count(labelled.count()),
+        ready_replicas: count(active.iter().filter(|pod| is_ready(pod)).count()),
+        available_replicas: count(left.iter().filter(|left| left.is_zero()).count()),
+        terminating_replicas: Some(count(terminating).unwrap_or_default()),
+        observed_generation: set.metadata.generation,
+        conditions: condition.map(|condition| vec![condition]),
+    };
+    (status, wait)
+}
