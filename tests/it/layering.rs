@@ -6,7 +6,7 @@
 use kooper_tests::layers::{CRATES, circles, imports};
 
 /// The folders of `kooper/runtime/src` in order, as in `docs/contributing/architecture.md`.
-const FOLDERS: [&str; 13] = [
+const FOLDERS: [&str; 12] = [
     "error",
     "clock",
     "backoff",
@@ -17,7 +17,6 @@ const FOLDERS: [&str; 13] = [
     "watch",
     "leader",
     "queue",
-    "dry_run",
     "call",
     "controller",
 ];

@@ -6,6 +6,8 @@ pub(crate) mod alerts;
 pub(crate) mod cli;
 #[cfg(feature = "cli")]
 pub(crate) mod dashboard;
+#[cfg(feature = "cli")]
+mod dry_run;
 pub mod http;
 #[cfg(feature = "cli")]
 pub(crate) mod manifests;

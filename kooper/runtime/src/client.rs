@@ -10,4 +10,4 @@ mod watches;
 pub(crate) use abort::abort;
 pub use connect::connect;
 pub(crate) use runtime::on_current_runtime;
-pub(crate) use stack::{ClientStack, Next, RequestLayer, ResponseBody, boxed, from_fn};
+pub(crate) use stack::{ClientStack, RequestLayer, ResponseBody, from_fn};

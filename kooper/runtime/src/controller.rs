@@ -8,6 +8,7 @@ mod handler_builder;
 pub(crate) mod installation;
 mod once;
 pub mod operator;
+pub(crate) mod pass;
 pub(crate) mod review;
 mod run;
 pub(crate) mod states;
@@ -229,36 +230,18 @@ impl Controller {
         self.own_retriever
     }
 
-    /// The side effects of a dry run, apart from requests that change nothing.
+    /// Returns `true` if a function builds its state.
     #[doc(hidden)]
     #[must_use]
-    pub fn side_effects(&self) -> Vec<String> {
-        let (name, plan) = (self.name(), &self.plan);
-        let takes_client = !plan.unruled_clients().is_empty();
-        let all = [
-            (
-                self.config.init,
-                format!(
-                    "dry run: `init` of the controller `{name}` is called: only its requests to the API server are dry runs"
-                ),
-            ),
-            (
-                takes_client,
-                format!(
-                    "dry run: the controller `{name}` takes `Client`: its writes are dry runs, and requests that cannot be, \
-                 such as `exec`, fail"
-                ),
-            ),
-            (
-                self.own_retriever,
-                format!("dry run: the controller `{name}` has a custom retriever: its objects are listed once"),
-            ),
-            (
-                !self.sources.is_empty(),
-                format!("dry run: the keys from `sources` of the controller `{name}` are not handled"),
-            ),
-        ];
-        all.into_iter().filter(|(applies, _)| *applies).map(|(_, text)| text).collect()
+    pub fn has_init(&self) -> bool {
+        self.config.init
+    }
+
+    /// Returns `true` if keys come from outside.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn has_sources(&self) -> bool {
+        !self.sources.is_empty()
     }
 
     /// The objects that `dev` applies.

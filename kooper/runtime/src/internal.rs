@@ -33,12 +33,12 @@ pub mod controller {
     pub mod operator {
         pub use crate::controller::operator::DRAIN;
     }
+    pub mod pass {
+        pub use crate::controller::pass::{ControllerPass, Pass};
+    }
     pub mod review {
         pub use crate::controller::review::{may, own_namespace};
     }
-}
-pub mod dry_run {
-    pub use crate::dry_run::{Difference, DryRun, Id, Pass, PassResults, changed_fields};
 }
 pub mod error {
     pub use crate::error::{chain, panic_text};
@@ -80,12 +80,26 @@ pub mod object {
         pub use crate::object::named::Named;
     }
     pub mod segment {
-        pub use crate::object::segment::escape;
+        pub use crate::object::segment::{escape, unescape};
     }
+    pub mod three_way_merge {
+        pub use crate::object::three_way_merge::{
+            changed_fields, essence, impose, merge, merge_patch, three_way_merge,
+        };
+    }
+}
+pub mod queue {
+    pub use crate::queue::admission::Admission;
 }
 pub mod watch {
     pub mod cache_id {
         pub use crate::watch::cache_id::CacheId;
+    }
+    pub mod informer {
+        pub use crate::watch::informer::Watched;
+    }
+    pub mod selected {
+        pub use crate::watch::selected::selects;
     }
     pub mod store {
         pub use crate::watch::store::{Cache, Store};

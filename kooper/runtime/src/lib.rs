@@ -15,7 +15,6 @@ mod call;
 pub mod client;
 mod clock;
 pub mod controller;
-mod dry_run;
 pub mod error;
 mod executor;
 pub mod leader;

@@ -13,6 +13,7 @@ pub(crate) mod scan;
 pub(crate) mod sections;
 pub(crate) mod segment;
 mod text;
+pub(crate) mod three_way_merge;
 
 use std::borrow::Cow;
 use std::fmt;

@@ -6,7 +6,7 @@
 //! and retries before resyncs and the first list. Each lane has a head start over
 //! the next one, so that no key starves.
 
-mod admission;
+pub(crate) mod admission;
 mod completion;
 mod entries;
 mod entry;

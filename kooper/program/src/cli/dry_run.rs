@@ -18,8 +18,9 @@ use super::invocation::Invocation;
 use super::preflight::{self, TIMEOUT};
 use super::run::{GRACE, operator};
 use super::signals::Signals;
+use crate::dry_run::{Difference, DryRun, DryRunPass, PassResults};
 use kooper_runtime::internal::client::ClientStack;
-use kooper_runtime::internal::dry_run::{Difference, DryRun, Pass, PassResults, changed_fields};
+use kooper_runtime::internal::object::three_way_merge::changed_fields;
 use kooper_runtime::metrics::Prometheus;
 use kooper_runtime::{BoxError, Controller, Health, ObjectKey};
 
@@ -96,6 +97,35 @@ fn described(difference: &Difference) -> (&'static str, String) {
     }
 }
 
+/// The side effects of a dry run of a controller, apart from requests that change nothing.
+fn side_effects(controller: &Controller) -> impl Iterator<Item = String> {
+    let name = controller.name();
+    let effects = [
+        (
+            controller.has_init(),
+            format!(
+                "dry run: `init` of the controller `{name}` is called: only its requests to the API server are dry runs"
+            ),
+        ),
+        (
+            !controller.plan().unruled_clients().is_empty(),
+            format!(
+                "dry run: the controller `{name}` takes `Client`: its writes are dry runs, and requests that cannot be, \
+                 such as `exec`, fail"
+            ),
+        ),
+        (
+            controller.has_own_retriever(),
+            format!("dry run: the controller `{name}` has a custom retriever: its objects are listed once"),
+        ),
+        (
+            controller.has_sources(),
+            format!("dry run: the keys from `sources` of the controller `{name}` are not handled"),
+        ),
+    ];
+    effects.into_iter().filter(|(applies, _)| *applies).map(|(_, text)| text)
+}
+
 /// A program that is about to be rehearsed.
 pub(super) struct DryRunProgram<'a> {
     invocation: &'a Invocation<'a>,
@@ -114,7 +144,7 @@ impl<'a> DryRunProgram<'a> {
             // No Lease is acquired, and only JSON can be changed.
             controller.set_leader_election(None)?;
             controller.set_json_only(true);
-            for effect in controller.side_effects() {
+            for effect in side_effects(controller) {
                 tracing::warn!("{effect}");
             }
         }
@@ -138,11 +168,13 @@ impl<'a> DryRunProgram<'a> {
     /// Handles each object once, or each of these.
     pub(super) fn pass(self, only: Option<BTreeMap<String, BTreeSet<ObjectKey>>>) -> Result<PassResults, BoxError> {
         let Self { invocation, controllers, runtime, metrics, connection, dry_run } = self;
-        let pass = Arc::new(Pass::new(dry_run, only));
+        let layer = dry_run.layer();
+        let pass = Arc::new(DryRunPass::new(dry_run, only));
         let mut operator = operator(invocation, &controllers, Some(&connection))
             .metrics(Arc::new(metrics))
             .health(Health::default())
-            .rehearse(pass.clone());
+            .client_layer(layer)
+            .pass(pass.clone());
         for controller in controllers {
             operator = operator.controller(controller);
         }

@@ -95,7 +95,7 @@ impl Failure {
         refused || all.any(|error| matches!(error.downcast_ref(), Some(AccessError::Unseen { .. })))
     }
 
-    /// The failure of a call of this function, for the log and the status page.
+    /// The failure of a call of this function, for the log and for people.
     pub(crate) fn of(&self, part: Part) -> String {
         self.published(part, FailureEvents::Full)
     }

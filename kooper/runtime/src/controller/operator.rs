@@ -17,8 +17,8 @@ use crate::client::{ClientStack, RequestLayer};
 use crate::controller::crd::{Advice, Installer};
 use crate::controller::error::{BuildError, ConfigError, ConfigErrorKind, ControllerError, RunError};
 use crate::controller::installation::Installation;
+use crate::controller::pass::Pass;
 use crate::controller::{Controller, Process, Runner};
-use crate::dry_run::Pass;
 use crate::error;
 use crate::executor::Executor;
 use crate::leader;
@@ -80,7 +80,7 @@ pub struct Builder {
     health: Health,
     drain: Duration,
     settings: GivenSettings,
-    pass: Option<Arc<Pass>>,
+    pass: Option<Arc<dyn Pass>>,
 }
 
 impl Operator {
@@ -317,11 +317,9 @@ impl Builder {
         self
     }
 
-    /// Makes it a dry run: one pass, in which nothing is changed. The controllers must
-    /// have no leader election.
+    /// Runs each controller once over its objects. The controllers must have no leader election.
     #[doc(hidden)]
-    pub fn rehearse(mut self, pass: Arc<Pass>) -> Self {
-        self = self.client_layer(pass.dry_run.layer());
+    pub fn pass(mut self, pass: Arc<dyn Pass>) -> Self {
         self.pass = Some(pass);
         self
     }

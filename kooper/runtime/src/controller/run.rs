@@ -37,7 +37,7 @@ use crate::client::{ClientStack, on_current_runtime};
 use crate::controller::crd::Installer;
 use crate::controller::error::ControllerError;
 use crate::controller::installation::Installation;
-use crate::dry_run::{DryRunTracker, Pass};
+use crate::controller::pass::{ControllerPass, Pass};
 use crate::error::{self, BoxError};
 use crate::executor::{Executor, Task};
 use crate::leader::Elected;
@@ -88,8 +88,8 @@ pub(crate) struct Process {
     pub(crate) settings: GivenSettings,
     /// `true` if a controller that lost leadership becomes a standby again.
     pub(crate) rejoins_election: bool,
-    /// A dry run: one pass, without leader election.
-    pub(crate) pass: Option<Arc<Pass>>,
+    /// One pass over all objects, instead of a run for as long as the process runs.
+    pub(crate) pass: Option<Arc<dyn Pass>>,
 }
 
 /// A controller that is about to run: its queue is known to the metrics.
@@ -109,8 +109,8 @@ pub(crate) struct Runner {
     starting: Arc<Starting>,
     view: Arc<ControllerStatus>,
     admission: Arc<dyn Admission>,
-    /// Its part of a dry run.
-    turns: Option<Arc<DryRunTracker>>,
+    /// Its part of a pass.
+    pass: Option<Arc<dyn ControllerPass>>,
     /// Background tasks, until the controller ends.
     background: JoinSet<()>,
 }
@@ -119,9 +119,9 @@ impl Runner {
     pub(crate) fn new(controller: Controller, process: &Process) -> Result<Self, MetricsError> {
         let config = &controller.config;
         let name: Arc<str> = config.name.as_str().into();
-        let turns = process.pass.as_ref().map(|pass| pass.join(&name));
-        let admission: Arc<dyn Admission> = match &turns {
-            Some(turns) => turns.clone(),
+        let pass = process.pass.as_ref().map(|pass| pass.clone().join(&name));
+        let admission: Arc<dyn Admission> = match &pass {
+            Some(pass) => pass.clone(),
             None => Arc::new(AdmitAll),
         };
         let queue = Arc::new(WorkQueue::new(QueueOptions {
@@ -225,7 +225,7 @@ impl Runner {
             starting,
             view,
             admission,
-            turns,
+            pass,
             background: JoinSet::new(),
         };
         runner.worker_gauges();
@@ -261,8 +261,8 @@ impl Runner {
                 "objects in other namespaces that still have the finalizer {finalizer} are not cleaned up"
             );
         }
-        if let Some(turns) = self.turns.clone() {
-            self.rehearse(turns, &shutdown).await;
+        if let Some(pass) = self.pass.clone() {
+            self.run_once(pass, &shutdown).await;
             return Ok(());
         }
         let started = shutdown.run_until_cancelled(self.start(&starting)).await;
@@ -410,7 +410,7 @@ impl Runner {
             leadership: self.leadership.clone(),
             tasks: Tasks::default(),
             admission: self.admission.clone(),
-            in_dry_run: self.turns.is_some(),
+            in_dry_run: self.pass.is_some(),
         })
     }
 

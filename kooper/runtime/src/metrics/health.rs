@@ -29,7 +29,7 @@ use super::status::Inspected;
 #[derive(Clone, Default)]
 pub struct Health {
     probes: Arc<Mutex<Vec<Arc<dyn Probe>>>>,
-    /// The controllers that the status page shows.
+    /// The controllers whose state is shown to people.
     inspected: Inspected,
 }
 

@@ -1,10 +1,10 @@
-//! The state of the controllers, for the status page.
+//! The state of the controllers, for people.
 
 use parking_lot::Mutex;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// A filter for the keys of the status page, and the maximum number of rows.
+/// A filter for the keys that are shown, and the maximum number of rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Query {
     /// A part of the keys; empty for all of them.

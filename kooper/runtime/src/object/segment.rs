@@ -15,7 +15,8 @@ pub fn escape(name: &str) -> Cow<'_, str> {
 }
 
 /// The name that a segment stands for.
-pub(crate) fn unescape(segment: &str) -> Cow<'_, str> {
+#[must_use]
+pub fn unescape(segment: &str) -> Cow<'_, str> {
     percent_decode_str(segment).decode_utf8_lossy()
 }
 

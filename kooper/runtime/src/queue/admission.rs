@@ -4,7 +4,7 @@ use crate::object::key::ObjectKey;
 
 /// Decides which keys are queued, and learns how their calls end. It is asked after the
 /// controller itself, which admits no key while another replica leads.
-pub(crate) trait Admission: Send + Sync {
+pub trait Admission: Send + Sync {
     /// Returns `true` if a key is queued because of an event. An admitted key is returned later,
     /// unless the controller ends first.
     fn admits(&self, key: &ObjectKey) -> bool;

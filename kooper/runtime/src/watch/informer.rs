@@ -24,7 +24,8 @@ use crate::watch::store::{Change, Store};
 
 pub(crate) use feed::Feed;
 use liveness::{Liveness, Probe, Verdict};
-pub(crate) use shared::{SharedWatches, Watched};
+pub(crate) use shared::SharedWatches;
+pub use shared::Watched;
 pub(crate) use status::WatchStatus;
 
 type Events = BoxStream<'static, Result<Event, RetrieveError>>;

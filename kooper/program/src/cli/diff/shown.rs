@@ -4,8 +4,8 @@ use serde_json::Value;
 use similar::TextDiff;
 
 use crate::cli::print::yaml;
+use crate::dry_run::Difference;
 use kooper_runtime::BoxError;
-use kooper_runtime::internal::dry_run::Difference;
 
 const RED: &str = "\x1b[31m";
 const GREEN: &str = "\x1b[32m";
@@ -84,7 +84,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use kooper_runtime::internal::dry_run::Id;
+    use crate::dry_run::Id;
 
     fn difference(plural: &str, before: Option<Value>, after: Option<Value>) -> Difference {
         let id = Id {

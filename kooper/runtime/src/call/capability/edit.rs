@@ -9,9 +9,9 @@ use super::patch::PatchBody;
 use super::request::{CONFLICTS, Operation, ResourceClient, pause_after};
 use super::write::{answered, received};
 use super::{Access, Request};
-use crate::dry_run::{merge_patch, three_way_merge};
 use crate::object::key::ObjectKey;
 use crate::object::kind::Kind;
+use crate::object::three_way_merge::{merge_patch, three_way_merge};
 
 impl<T: Kind, V> Access<T, V> {
     /// Reads the object from the API server, lets `edit` change it, and writes the

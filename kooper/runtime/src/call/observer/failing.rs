@@ -1,4 +1,4 @@
-//! The keys whose last call failed, for the status page and for the log of their recovery.
+//! The keys whose last call failed, for people and for the log of their recovery.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ struct FailingKeys {
     errors: Errors,
 }
 
-/// The last errors of some keys, for the status page.
+/// The last errors of some keys, for people.
 #[derive(Debug, Default)]
 struct Errors {
     texts: BTreeMap<ObjectKey, Box<str>>,

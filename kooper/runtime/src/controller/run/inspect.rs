@@ -1,4 +1,4 @@
-//! The state of a controller for the status page.
+//! The state of a controller, for people.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, Weak};

@@ -76,7 +76,7 @@ impl Namespaces {
     }
 }
 
-/// The result of the first lists of a dry run.
+/// The result of the first lists of a pass.
 pub(super) struct Tried {
     /// `true` if keys may be handled.
     pub(super) complete: bool,

@@ -1,4 +1,4 @@
-//! One pass of a dry run.
+//! The run of a controller that handles each object once.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -10,39 +10,39 @@ use tokio_util::sync::CancellationToken;
 use super::{InitContext, Runner};
 use crate::controller::builder::Handlers;
 use crate::controller::crd::{InstallError, InstallPlan};
-use crate::dry_run::{DryRunTracker, Leaving};
+use crate::controller::pass::{ControllerPass, Leaving};
 use crate::error;
 
 impl Runner {
     /// Handles each object once, after the caches of all controllers are complete. Ends
     /// with `shutdown`, which follows the last call of the last controller.
-    pub(super) async fn rehearse(mut self, turns: Arc<DryRunTracker>, shutdown: &CancellationToken) {
-        let _leaving = Leaving(turns.clone());
-        let Some(handlers) = shutdown.run_until_cancelled(self.prepare(&turns)).await else { return };
+    pub(super) async fn run_once(mut self, pass: Arc<dyn ControllerPass>, shutdown: &CancellationToken) {
+        let _leaving = Leaving(pass.clone());
+        let Some(handlers) = shutdown.run_until_cancelled(self.prepare(&*pass)).await else { return };
         self.starting.over();
         if handlers.is_none() {
-            turns.give_up();
+            pass.give_up();
         }
-        turns.started();
+        pass.started();
         let Some(handlers) = handlers else { return };
-        if shutdown.run_until_cancelled(turns.all_started()).await.is_some() {
+        if shutdown.run_until_cancelled(pass.all_started()).await.is_some() {
             self.run_workers(handlers, shutdown, &CancellationToken::new()).await;
         }
     }
 
     /// Fills the caches and builds the state; `None` if no object can be handled.
-    async fn prepare(&mut self, turns: &DryRunTracker) -> Option<Handlers> {
-        if !self.predict_crd(turns).await {
+    async fn prepare(&mut self, pass: &dyn ControllerPass) -> Option<Handlers> {
+        if !self.predict_crd(pass).await {
             return None;
         }
         let opening =
             self.watching.open(&self.controller, &self.process, &self.gate, &self.tombstones, &self.undecodable);
         if let Some(problem) = problem(AssertUnwindSafe(opening).catch_unwind().await) {
-            turns.problem(format!("the retriever failed: {problem}"));
+            pass.problem(format!("the retriever failed: {problem}"));
             return None;
         }
         let tried = self.watching.tried().await;
-        tried.problems.into_iter().for_each(|problem| turns.problem(problem));
+        tried.problems.into_iter().for_each(|problem| pass.problem(problem));
         if !tried.complete {
             return None;
         }
@@ -52,13 +52,13 @@ impl Runner {
             Ok(Err(error)) => error::chain(&*error),
             Err(error) => error.text(),
         };
-        turns.problem(format!("`init` failed: {problem}"));
+        pass.problem(format!("`init` failed: {problem}"));
         None
     }
 
-    /// Reports the planned change of the CRD. Returns `false` if the CRD is missing, so
+    /// Reports the planned change of the CRD. Repass `false` if the CRD is missing, so
     /// there are no objects.
-    async fn predict_crd(&mut self, turns: &DryRunTracker) -> bool {
+    async fn predict_crd(&mut self, pass: &dyn ControllerPass) -> bool {
         let (Some(client), Some((crd, installs))) = (self.process.client.clone(), self.controller.crd()) else {
             return true;
         };
@@ -69,13 +69,13 @@ impl Runner {
         let name = crd.name_any();
         match self.process.crds.predict(&client, crd).await {
             Ok(InstallPlan::Install) => {
-                turns.note(format!("the CRD {name} does not exist yet: `run` installs it, and there are no objects"));
+                pass.note(format!("the CRD {name} does not exist yet: `run` installs it, and there are no objects"));
                 return false;
             }
-            Ok(InstallPlan::Replace) => turns.note(format!("`run` replaces the CRD {name}")),
+            Ok(InstallPlan::Replace) => pass.note(format!("`run` replaces the CRD {name}")),
             Ok(InstallPlan::Keep { .. } | InstallPlan::Newer(..)) => {}
-            Err(error @ InstallError::Forbidden { .. }) => turns.problem(format!("the CRD {name}: {error}")),
-            Err(error) => turns.problem(format!("the CRD {name} would be kept, and the program not ready: {error}")),
+            Err(error @ InstallError::Forbidden { .. }) => pass.problem(format!("the CRD {name}: {error}")),
+            Err(error) => pass.problem(format!("the CRD {name} would be kept, and the program not ready: {error}")),
         }
         true
     }

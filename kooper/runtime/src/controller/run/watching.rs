@@ -17,9 +17,9 @@ use super::routes::Routes;
 use crate::call::extract::Caches;
 use crate::call::worker::{Tombstones, Undecodable};
 use crate::client::on_current_runtime;
+use crate::controller::pass::Pass;
 use crate::controller::review::may_get_namespace;
 use crate::controller::{Config, Controller};
-use crate::dry_run::DryRun;
 use crate::error::BoxError;
 use crate::executor::Task;
 use crate::metrics::{Gauge, MetricsRecorder};
@@ -172,7 +172,7 @@ impl Watching {
         let mapped = controller.relations.iter().filter(|relation| relation.map.is_some());
         let mapped = mapped.filter_map(|relation| self.others.get(&relation.cache));
         let filtered = controller.parts.has_filter().then_some(&self.primary);
-        // A dry run waits until all keys are queued.
+        // A pass waits until all keys are queued.
         let with_functions = mapped.chain(filtered).filter(|_| !once).flat_map(|watches| &watches.watched);
         let (routes, feeds) = Routes::new(with_functions, &process.executor);
         self.feeds = feeds;
@@ -209,7 +209,7 @@ impl Watching {
             watches.subscribe(&sink, &routes).await;
         }
         if let Some(pass) = &process.pass {
-            self.mirror(controller, &pass.dry_run);
+            self.opened(controller, &**pass);
         }
         let opened = |retriever: Arc<dyn ErasedRetriever>| -> Arc<dyn ErasedRetriever> {
             if once { Arc::new(Snapshot(retriever)) } else { retriever }
@@ -226,12 +226,12 @@ impl Watching {
         Ok(())
     }
 
-    /// Makes the caches have the results of a dry run.
-    fn mirror(&self, controller: &Controller, dry_run: &DryRun) {
+    /// Tells a pass of the caches.
+    fn opened(&self, controller: &Controller, pass: &dyn Pass) {
         let own = (!controller.own_retriever).then_some(&self.primary);
         for watches in self.others.values().chain(own) {
             for (scope, watched) in watches.scopes.iter().zip(&watches.watched) {
-                dry_run.mirror(&watches.request.kind, scope, watched);
+                pass.opened(&watches.request.kind, scope, watched);
             }
         }
     }

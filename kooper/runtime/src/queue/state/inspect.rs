@@ -43,7 +43,7 @@ impl QueueState {
         Some(&self.entries.get(id)?.key)
     }
 
-    /// The key of an entry with its state, for the status page.
+    /// The key of an entry with its state, for people.
     pub(in crate::queue) fn view(&self, id: EntryId, now: Instant) -> Option<KeyView> {
         let entry = self.entries.get(id)?;
         let waiting = self.waiting_of(id, entry, now);

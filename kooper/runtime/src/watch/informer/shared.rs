@@ -38,7 +38,7 @@ pub(crate) struct SharedWatches {
 
 /// A store that an informer keeps up to date, and the sinks of its changes.
 #[derive(Debug)]
-pub(crate) struct Watched {
+pub struct Watched {
     pub(crate) store: Arc<Store>,
     pub(crate) status: Arc<WatchStatus>,
     fan: Arc<Fan>,
@@ -146,14 +146,13 @@ impl Watched {
 }
 
 impl Watched {
-    /// Adds or replaces an object as if the watch had reported it. In a dry run the
-    /// watch itself reports nothing.
-    pub(crate) fn show(&self, object: Object) {
+    /// Adds or replaces an object as if the watch had reported it.
+    pub fn show(&self, object: Object) {
         self.fan.changed(&self.store.put(object), Seen::Watched);
     }
 
     /// Removes an object as if the watch had reported its deletion.
-    pub(crate) fn hide(&self, key: &ObjectKey) {
+    pub fn hide(&self, key: &ObjectKey) {
         let last = self.store.get(key).and_then(|last| Object::parse(&last.json()).ok());
         if let Some(last) = last {
             self.fan.changed(&self.store.remove(last), Seen::Watched);

@@ -10,7 +10,7 @@ use tower::{BoxError, ServiceExt};
 use super::DryRun;
 use super::answer::Answer;
 use super::request::{Form, Target, parameter};
-use crate::client::{Next, RequestLayer, ResponseBody, from_fn};
+use kooper_runtime::internal::client::{Next, RequestLayer, ResponseBody, from_fn};
 
 /// Why a request was not sent.
 #[derive(Debug, thiserror::Error)]
@@ -23,7 +23,7 @@ pub(super) enum UnsentError {
 
 impl DryRun {
     /// A layer through which nothing is changed.
-    pub fn layer(self: &Arc<Self>) -> RequestLayer {
+    pub(crate) fn layer(self: &Arc<Self>) -> RequestLayer {
         let dry_run = self.clone();
         from_fn(move |request, next| {
             let dry_run = dry_run.clone();

@@ -17,10 +17,10 @@ use tower::{BoxError, ServiceExt};
 
 use super::answer::{Answer, formed};
 use super::entry::{Entry, UNSTORED};
-use super::mirrors::selects;
 use super::request::{Id, Target, parameter, verb};
 use super::{DryRun, lock};
-use crate::client::{Next, ResponseBody};
+use kooper_runtime::internal::client::{Next, ResponseBody};
+use kooper_runtime::internal::watch::selected::selects;
 use later::{again, here, with_identity};
 use prepared::{Change, Write};
 

@@ -9,7 +9,7 @@ use kube::{Client, Error, ResourceExt};
 use serde_json::{from_value, json};
 
 use super::*;
-use crate::client::ClientStack;
+use kooper_runtime::internal::client::ClientStack;
 
 /// A server, and clients that write to it, and that rehearse.
 struct Stage {

@@ -5,19 +5,19 @@ use std::fmt;
 use http::header::{ACCEPT, HeaderMap, HeaderValue};
 use http::{Method, Uri};
 
-use crate::object::segment::{escape, unescape};
+use kooper_runtime::internal::object::segment::{escape, unescape};
 
 /// An object, in all versions of its API.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Id {
+pub(crate) struct Id {
     /// The API group; the core group is empty.
-    pub group: String,
+    pub(crate) group: String,
     /// The resource in URLs, such as `deployments`.
-    pub plural: String,
+    pub(crate) plural: String,
     /// The namespace; `None` for a cluster-scoped object.
-    pub namespace: Option<String>,
+    pub(crate) namespace: Option<String>,
     /// `metadata.name` of the object.
-    pub name: String,
+    pub(crate) name: String,
 }
 
 /// The object, collection or subresource that a path names.
@@ -121,7 +121,7 @@ impl Target {
 impl Id {
     /// `plural` or `plural.group`, as kubectl takes it.
     #[must_use]
-    pub fn resource(&self) -> String {
+    pub(crate) fn resource(&self) -> String {
         if self.group.is_empty() { self.plural.clone() } else { format!("{}.{}", self.plural, self.group) }
     }
 }

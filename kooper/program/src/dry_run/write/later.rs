@@ -8,10 +8,10 @@ use tower::BoxError;
 use super::super::answer::{Answer, formed};
 use super::super::entry::{Entry, UNSTORED};
 use super::super::request::Target;
-use super::super::three_way_merge::{merge, merge_patch};
 use super::prepared::{Change, Write, unstored};
 use super::{grace, now};
-use crate::client::Next;
+use kooper_runtime::internal::client::Next;
+use kooper_runtime::internal::object::three_way_merge::{merge, merge_patch};
 
 /// A write of an object of the cluster that the dry run has changed before.
 pub(super) async fn again(next: &Next, write: &Write, entry: &mut Entry) -> Result<Answer, BoxError> {

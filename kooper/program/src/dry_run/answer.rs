@@ -10,10 +10,11 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tower::BoxError;
 
-use super::mirrors::{metadata_of, selects};
+use super::mirrors::metadata_of;
 use super::request::{Form, Id, Target, parameter};
 use super::{DryRun, lock};
-use crate::client::{ResponseBody, boxed};
+use kooper_runtime::internal::client::{ResponseBody, boxed};
+use kooper_runtime::internal::watch::selected::selects;
 
 /// A response whose body was read.
 #[derive(Debug)]

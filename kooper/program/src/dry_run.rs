@@ -10,9 +10,8 @@ mod layer;
 mod mirrors;
 mod pass;
 mod request;
-#[cfg(test)]
+#[cfg(all(test, feature = "apiserver"))]
 mod tests;
-mod three_way_merge;
 mod write;
 
 use parking_lot::{Mutex, MutexGuard};
@@ -22,22 +21,19 @@ use std::sync::Arc;
 use serde_json::Value;
 use tokio::sync::Mutex as AsyncMutex;
 
-use crate::object::kind::KindInfo;
-use crate::watch::informer::Watched;
-use crate::watch::retriever::Scope;
+use kooper_runtime::internal::object::kind::KindInfo;
+use kooper_runtime::internal::watch::informer::Watched;
+use kooper_runtime::retriever::Scope;
 
 use entry::Entry;
 use mirrors::Mirrors;
 
-pub(crate) use pass::{DryRunTracker, Leaving};
-pub use pass::{Pass, PassResults};
-pub use request::Id;
-pub use three_way_merge::changed_fields;
-pub(crate) use three_way_merge::{merge_patch, three_way_merge};
+pub(crate) use pass::{DryRunPass, PassResults};
+pub(crate) use request::Id;
 
 /// The writes of a dry run so far.
 #[derive(Debug, Default)]
-pub struct DryRun {
+pub(crate) struct DryRun {
     entries: Mutex<BTreeMap<Id, Arc<Entry>>>,
     /// One write of an object at a time, as each is computed from the one before.
     turns: Mutex<HashMap<Id, Arc<AsyncMutex<()>>>>,
@@ -47,31 +43,31 @@ pub struct DryRun {
 
 /// Writes whose objects are not kept.
 #[derive(Debug, Clone, Default)]
-pub struct OtherWrites {
+pub(crate) struct OtherWrites {
     /// The Kubernetes Events that were created, by namespace and name.
     events: BTreeSet<(Option<String>, String)>,
     /// Others, such as `patch deployments.apps shop/web, scale`.
-    pub named: BTreeSet<String>,
+    pub(crate) named: BTreeSet<String>,
 }
 
 impl OtherWrites {
     /// The number of Kubernetes Events.
-    pub fn events(&self) -> usize {
+    pub(crate) fn events(&self) -> usize {
         self.events.len()
     }
 }
 
 /// The change of one object during the pass.
 #[derive(Debug, Clone)]
-pub struct Difference {
+pub(crate) struct Difference {
     /// The object that changed.
-    pub id: Id,
+    pub(crate) id: Id,
     /// The state before; `None` if the object did not exist.
-    pub before: Option<Value>,
+    pub(crate) before: Option<Value>,
     /// The state after; `None` if it was deleted.
-    pub after: Option<Value>,
+    pub(crate) after: Option<Value>,
     /// `true` if the state before is unknown, because reading it is forbidden.
-    pub blind: bool,
+    pub(crate) blind: bool,
 }
 
 impl DryRun {
@@ -81,7 +77,7 @@ impl DryRun {
     }
 
     /// Begins the pass. Earlier writes do not count as differences.
-    pub fn begin(&self) {
+    pub(crate) fn begin(&self) {
         let mut entries = lock(&self.entries);
         for entry in entries.values_mut() {
             *entry = Arc::new(entry.begin());
@@ -91,7 +87,7 @@ impl DryRun {
     /// The objects that differ, in the order of their kinds and names. Each dry run gives
     /// other uids to what it creates: they are replaced, also in labels, selectors and
     /// owner references, so that two runs show the same.
-    pub fn differences(&self) -> Vec<Difference> {
+    pub(crate) fn differences(&self) -> Vec<Difference> {
         let entries = lock(&self.entries).clone();
         let made: Vec<_> = entries.iter().filter_map(|(id, entry)| Some((entry.made_uid()?, id))).collect();
         let made: BTreeMap<_, _> = made.iter().map(|(uid, id)| (&**uid, format!("(uid of {})", id.name))).collect();
@@ -103,7 +99,7 @@ impl DryRun {
     }
 
     /// The other writes.
-    pub fn other_writes(&self) -> OtherWrites {
+    pub(crate) fn other_writes(&self) -> OtherWrites {
         lock(&self.other).clone()
     }
 

@@ -3,17 +3,16 @@
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-use kooper_grammar::selector::{FieldSelector, Selector};
 use serde_json::{Value, json};
 
 use super::lock;
 use super::request::Id;
-use crate::object::Object;
-use crate::object::key::ObjectKey;
-use crate::object::kind::KindInfo;
-use crate::watch::informer::Watched;
-use crate::watch::retriever::Scope;
-use crate::watch::selected::Selected;
+use kooper_runtime::ObjectKey;
+use kooper_runtime::internal::object::kind::KindInfo;
+use kooper_runtime::internal::watch::informer::Watched;
+use kooper_runtime::internal::watch::selected::selects;
+use kooper_runtime::object::Object;
+use kooper_runtime::retriever::Scope;
 
 /// The caches of the controllers.
 #[derive(Debug, Default)]
@@ -58,12 +57,4 @@ impl Mirrors {
 /// Only the metadata of an object.
 pub(super) fn metadata_of(object: &Value) -> Value {
     json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"]})
-}
-
-/// Returns `true` if an object matches selectors in the format of query parameters.
-pub(super) fn selects(labels: Option<&str>, fields: Option<&str>, object: &Value) -> bool {
-    // The API server has accepted them.
-    let labels = labels.and_then(|labels| Selector::parse(labels).ok()).unwrap_or_default();
-    let fields = fields.and_then(|fields| FieldSelector::parse(fields).ok()).unwrap_or_default();
-    Selected { labels, fields, ..Selected::default() }.first_miss(object, true).is_none()
 }

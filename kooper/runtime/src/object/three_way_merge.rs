@@ -13,7 +13,7 @@ const VOLATILE: [&str; 6] = ["managedFields", "resourceVersion", "generation", "
 
 /// Applies the difference between two states to a third one. `Null` is for a state
 /// that does not exist.
-pub(crate) fn three_way_merge(from: &Value, to: &Value, onto: &mut Value) {
+pub fn three_way_merge(from: &Value, to: &Value, onto: &mut Value) {
     if from == to {
         return;
     }
@@ -92,7 +92,7 @@ fn identity(lists: [&[Value]; 3]) -> Option<IsSame> {
 const ATOMIC: [&str; 3] = ["matchLabels", "nodeSelector", "selector"];
 
 /// Sets the fields that an apply states to the values that the server gives them.
-pub(super) fn impose(stated: &Value, given: &Value, onto: &mut Value) {
+pub fn impose(stated: &Value, given: &Value, onto: &mut Value) {
     match (stated, given, onto) {
         (Value::Object(stated), Value::Object(given), Value::Object(onto)) => {
             for (field, stated) in stated {
@@ -127,7 +127,8 @@ pub(super) fn impose(stated: &Value, given: &Value, onto: &mut Value) {
 }
 
 /// The JSON merge patch that makes one state into another.
-pub(crate) fn merge_patch(from: &Value, to: &Value) -> Value {
+#[must_use]
+pub fn merge_patch(from: &Value, to: &Value) -> Value {
     let (Value::Object(from), Value::Object(to)) = (from, to) else { return to.clone() };
     let mut patch = Map::new();
     for field in from.keys().filter(|field| !to.contains_key(*field)) {
@@ -149,7 +150,7 @@ pub(crate) fn merge_patch(from: &Value, to: &Value) -> Value {
 
 /// Applies a JSON merge patch. With `keyed`, lists are merged by the entries, as a
 /// strategic merge patch does.
-pub(super) fn merge(onto: &mut Value, patch: &Value, keyed: bool) {
+pub fn merge(onto: &mut Value, patch: &Value, keyed: bool) {
     match (onto, patch) {
         (onto, Value::Object(patch)) => {
             if !onto.is_object() {
@@ -170,7 +171,8 @@ pub(super) fn merge(onto: &mut Value, patch: &Value, keyed: bool) {
 }
 
 /// An object without the fields that any write may change.
-pub(crate) fn essence(object: &Value) -> Value {
+#[must_use]
+pub fn essence(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.retain(|field, _| !VOLATILE.contains(&field.as_str()));

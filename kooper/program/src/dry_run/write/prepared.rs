@@ -12,9 +12,9 @@ use super::super::answer::{Answer, formed};
 use super::super::entry::Author;
 use super::super::layer::UnsentError;
 use super::super::request::{Form, Target, dry, parameter};
-use super::super::three_way_merge::merge;
 use super::MERGE_PATCH;
-use crate::client::Next;
+use kooper_runtime::internal::client::Next;
+use kooper_runtime::internal::object::three_way_merge::merge;
 
 /// A write that is ready to be sent.
 #[derive(Clone)]
