@@ -27,9 +27,9 @@ pub(crate) fn diff(invocation: &Invocation<'_>) -> Result<ExitCode, BoxError> {
     if documents.is_empty() {
         return Err(SeedError::Empty.into());
     }
-    let rehearsed = DryRunProgram::connect(invocation)?;
-    let namespace = rehearsed.connection.client.default_namespace().to_owned();
-    let seeds = documents.iter().map(|document| Seed::new(document, &rehearsed.controllers, &namespace));
+    let connected = DryRunProgram::connect(invocation)?;
+    let namespace = connected.connection.client.default_namespace().to_owned();
+    let seeds = documents.iter().map(|document| Seed::new(document, &connected.controllers, &namespace));
     let seeds = seeds.collect::<Result<Vec<_>, _>>()?;
     let mut only: BTreeMap<String, BTreeSet<ObjectKey>> = BTreeMap::new();
     for seed in &seeds {
@@ -40,16 +40,16 @@ pub(crate) fn diff(invocation: &Invocation<'_>) -> Result<ExitCode, BoxError> {
     if only.is_empty() {
         return Err(SeedError::Unhandled.into());
     }
-    let client = rehearsed.client();
-    rehearsed.runtime.block_on(async {
+    let client = connected.client();
+    connected.runtime.block_on(async {
         for seed in &seeds {
             seed.apply(&client).await?;
         }
         Ok::<_, SeedError>(())
     })?;
-    let dry_run = rehearsed.dry_run.clone();
+    let dry_run = connected.dry_run.clone();
     dry_run.begin();
-    let results = rehearsed.pass(Some(only))?;
+    let results = connected.pass(Some(only))?;
 
     let colored = settings.color.unwrap_or_else(|| {
         let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());

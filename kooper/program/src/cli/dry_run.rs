@@ -39,10 +39,10 @@ enum DryRunError {
 /// failed, or something could not be tried.
 pub(crate) fn dry_run(invocation: &Invocation<'_>) -> Result<ExitCode, BoxError> {
     let (program, version) = (invocation.app.name, invocation.app.version);
-    let rehearsed = DryRunProgram::connect(invocation)?;
-    say("dry run", format_args!("{program} {version} on {}: nothing is changed", rehearsed.connection.server));
-    let dry_run = rehearsed.dry_run.clone();
-    let results = rehearsed.pass(None)?;
+    let connected = DryRunProgram::connect(invocation)?;
+    say("dry run", format_args!("{program} {version} on {}: nothing is changed", connected.connection.server));
+    let dry_run = connected.dry_run.clone();
+    let results = connected.pass(None)?;
     for (controller, note) in &results.notes {
         say("note", format_args!("{controller}: {note}"));
     }
@@ -126,7 +126,7 @@ fn side_effects(controller: &Controller) -> impl Iterator<Item = String> {
     effects.into_iter().filter(|(applies, _)| *applies).map(|(_, text)| text)
 }
 
-/// A program that is about to be rehearsed.
+/// A program that is about to make a dry run.
 pub(super) struct DryRunProgram<'a> {
     invocation: &'a Invocation<'a>,
     pub(super) controllers: Vec<Controller>,

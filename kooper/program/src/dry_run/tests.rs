@@ -11,7 +11,7 @@ use serde_json::{from_value, json};
 use super::*;
 use kooper_runtime::internal::client::ClientStack;
 
-/// A server, and clients that write to it, and that rehearse.
+/// A server, and clients that write to it, and that make dry runs.
 struct Stage {
     _server: ApiServer,
     real: Client,

@@ -1,7 +1,7 @@
 //! The builder of controllers. The attribute generates calls of it.
 
+mod by_reference;
 mod filter;
-mod lent;
 mod map;
 mod parts;
 mod related;

@@ -97,7 +97,7 @@ pub(crate) struct Runner {
     controller: Controller,
     process: Process,
     context: Arc<ControllerContext>,
-    gate: Arc<Enqueuer>,
+    enqueuer: Arc<Enqueuer>,
     leadership: Leadership,
     watching: Watching,
     tombstones: Arc<Tombstones>,
@@ -182,7 +182,7 @@ impl Runner {
         };
         let observer: Arc<dyn CallObserver> =
             Arc::new(Observers(vec![undecodable.clone(), Arc::new(metrics), Arc::new(reporter)]));
-        let gate = Enqueuer {
+        let enqueuer = Enqueuer {
             controller: context.clone(),
             metrics: process.metrics.clone(),
             namespaces: watching.namespaces(),
@@ -210,7 +210,7 @@ impl Runner {
         });
         process.health.inspected().add(&name, controller.kind.resource(), view.weak());
         let runner = Self {
-            gate: gate.into(),
+            enqueuer: enqueuer.into(),
             process: process.clone(),
             context,
             leadership,
@@ -250,7 +250,7 @@ impl Runner {
     pub(crate) async fn run(mut self, shutdown: CancellationToken) -> Result<(), ControllerError> {
         self.context.events.run_here();
         let starting = self.starting.clone();
-        let _closing = Closing(self.gate.clone());
+        let _closing = Closing(self.enqueuer.clone());
         if !self.controller.namespaces().is_empty()
             && let Some(finalizer) = self.controller.finalizer()
         {
@@ -286,8 +286,13 @@ impl Runner {
         self.crd(starting).await;
         let mut failures = 0;
         loop {
-            let opening =
-                self.watching.open(&self.controller, &self.process, &self.gate, &self.tombstones, &self.undecodable);
+            let opening = self.watching.open(
+                &self.controller,
+                &self.process,
+                &self.enqueuer,
+                &self.tombstones,
+                &self.undecodable,
+            );
             let error = match AssertUnwindSafe(opening).catch_unwind().await {
                 Ok(Ok(())) => break,
                 Ok(Err(error)) => error::chain(&*error),
@@ -304,11 +309,11 @@ impl Runner {
         let mut tasks = Vec::new();
         for source in self.controller.sources.iter() {
             let Some(mut keys) = source.lock().take() else { continue };
-            let (gate, shutdown) = (self.gate.clone(), shutdown.clone());
+            let (enqueuer, shutdown) = (self.enqueuer.clone(), shutdown.clone());
             let name = self.context.controller.clone();
             let taking = async move {
                 while let Some(Some(key)) = shutdown.run_until_cancelled(keys.next()).await {
-                    gate.wake(&key, Lane::Event, Reason::External, Urgency::Now);
+                    enqueuer.wake(&key, Lane::Event, Reason::External, Urgency::Now);
                 }
             };
             let taking = AssertUnwindSafe(taking).catch_unwind().map(move |ended| {

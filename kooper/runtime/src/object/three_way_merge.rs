@@ -24,16 +24,16 @@ pub fn three_way_merge(from: &Value, to: &Value, onto: &mut Value) {
     match (from, to, onto) {
         (Value::Object(_) | Value::Null, Value::Object(to), Value::Object(onto)) => {
             let nothing = Map::new();
-            graft_fields(from.as_object().unwrap_or(&nothing), to, onto);
+            merge_fields(from.as_object().unwrap_or(&nothing), to, onto);
         }
         (Value::Array(_) | Value::Null, Value::Array(to), Value::Array(onto)) => {
-            graft_entries(from.as_array().map_or(&[], Vec::as_slice), to, onto);
+            merge_entries(from.as_array().map_or(&[], Vec::as_slice), to, onto);
         }
         (_, to, onto) => onto.clone_from(to),
     }
 }
 
-fn graft_fields(from: &Map<String, Value>, to: &Map<String, Value>, onto: &mut Map<String, Value>) {
+fn merge_fields(from: &Map<String, Value>, to: &Map<String, Value>, onto: &mut Map<String, Value>) {
     onto.retain(|field, _| to.contains_key(field) || !from.contains_key(field));
     for (field, to) in to {
         let from = from.get(field);
@@ -49,7 +49,7 @@ fn graft_fields(from: &Map<String, Value>, to: &Map<String, Value>, onto: &mut M
 }
 
 /// Lists with distinguishable entries are changed entry by entry, others as a whole.
-fn graft_entries(from: &[Value], to: &[Value], onto: &mut Vec<Value>) {
+fn merge_entries(from: &[Value], to: &[Value], onto: &mut Vec<Value>) {
     let Some(same) = identity([from, to, onto.as_slice()]) else {
         onto.clear();
         onto.extend_from_slice(to);
@@ -165,7 +165,7 @@ pub fn merge(onto: &mut Value, patch: &Value, keyed: bool) {
                 }
             }
         }
-        (Value::Array(onto), Value::Array(patch)) if keyed => graft_entries(&[], patch, onto),
+        (Value::Array(onto), Value::Array(patch)) if keyed => merge_entries(&[], patch, onto),
         (onto, patch) => onto.clone_from(patch),
     }
 }

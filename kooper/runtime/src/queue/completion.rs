@@ -54,7 +54,7 @@ pub(crate) struct Returned {
     pub(crate) next: Option<Duration>,
     /// `true` if `next` is the time of a probe with another key that lacks the same
     /// permission. This key runs after a probe has succeeded.
-    pub(crate) barred: bool,
+    pub(crate) forbidden: bool,
     /// The number of other keys that are retried because the permission that they
     /// lacked was granted.
     pub(crate) released: usize,

@@ -116,7 +116,7 @@ pub(super) struct KeyFailures {
     /// `true` if an urgent change still waits for a token.
     pub(super) owed: bool,
     /// If a permission is missing: the refusal, and the place in its line.
-    pub(super) barred: Option<(u64, u64)>,
+    pub(super) forbidden: Option<(u64, u64)>,
 }
 
 impl KeyEntry {
@@ -153,7 +153,7 @@ impl KeyEntry {
     /// Returns `true` if the key fails and a retry is scheduled. Only a change runs it
     /// earlier.
     pub(super) fn is_held(&self) -> bool {
-        self.failing.as_ref().is_some_and(|failing| failing.barred.is_some() || self.pending.is_some())
+        self.failing.as_ref().is_some_and(|failing| failing.forbidden.is_some() || self.pending.is_some())
     }
 }
 
@@ -235,7 +235,7 @@ impl KeyFailures {
             pause: None,
             tokens: TokenBucket::every(interval, burst, now),
             owed: false,
-            barred: None,
+            forbidden: None,
         }
     }
 

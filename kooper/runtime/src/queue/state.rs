@@ -48,7 +48,7 @@ pub(super) struct QueueState {
     retries: BTreeSet<(Instant, EntryId)>,
     resyncs: BTreeSet<(Instant, EntryId)>,
     /// Failed keys that lack a permission.
-    barred: ForbiddenBreaker,
+    forbidden: ForbiddenBreaker,
     /// The keys that wait for a cache.
     awaited: Awaited,
     bucket: TokenBucket,
@@ -81,7 +81,7 @@ impl QueueState {
             delayed: BTreeSet::new(),
             retries: BTreeSet::new(),
             resyncs: BTreeSet::new(),
-            barred: ForbiddenBreaker::default(),
+            forbidden: ForbiddenBreaker::default(),
             awaited: Awaited::default(),
             arrivals: 0,
             runs: 0,
@@ -224,8 +224,8 @@ impl QueueState {
                     failing.reset();
                 }
                 attempt = failing.failures.saturating_add(1);
-                if let Some((refusal, place)) = failing.barred {
-                    self.barred.leave(refusal, place, id);
+                if let Some((refusal, place)) = failing.forbidden {
+                    self.forbidden.leave(refusal, place, id);
                 }
             }
             self.runs += 1;
@@ -287,9 +287,9 @@ impl QueueState {
         if let Some((lane, urgency)) = again {
             self.admit(id, lane, urgency, now);
         }
-        let (next, barred) = self.next_run(id, now);
+        let (next, forbidden) = self.next_run(id, now);
         self.drop_if_idle(id);
-        Returned { retried, next, barred, released }
+        Returned { retried, next, forbidden, released }
     }
 
     /// Returns `true` if a call that met a conflict is repeated at once instead of being
@@ -306,13 +306,13 @@ impl QueueState {
     fn next_run(&self, id: EntryId, now: Instant) -> (Option<Duration>, bool) {
         let Some(entry) = self.entries.get(id) else { return (None, false) };
         let queued = entry.place.map(|_| now);
-        let barred = entry.failing.as_ref().and_then(|failing| failing.barred);
-        let probe = barred.and_then(|(refusal, _)| self.barred.next_of(refusal));
+        let forbidden = entry.failing.as_ref().and_then(|failing| failing.forbidden);
+        let probe = forbidden.and_then(|(refusal, _)| self.forbidden.next_of(refusal));
         let resync = entry.resync_at.filter(|_| !entry.is_held());
         let pending = entry.pending.map(|(at, _)| at);
         let own = [queued, pending, resync].into_iter().flatten().min();
         let at = own.into_iter().chain(probe).min();
-        let behind = barred.is_some_and(|(refusal, place)| !self.barred.is_first(refusal, place, id));
+        let behind = forbidden.is_some_and(|(refusal, place)| !self.forbidden.is_first(refusal, place, id));
         (at.map(|at| at.saturating_duration_since(now)), behind && at != own)
     }
 
@@ -366,8 +366,8 @@ impl QueueState {
     fn clear_failures(&mut self, id: EntryId, now: Instant) -> usize {
         let failing = self.entries.get_mut(id).and_then(|entry| entry.failing.take());
         failing
-            .and_then(|failing| failing.barred)
-            .map_or(0, |(refusal, _)| self.barred.open_after_success(refusal, now))
+            .and_then(|failing| failing.forbidden)
+            .map_or(0, |(refusal, _)| self.forbidden.open_after_success(refusal, now))
     }
 
     /// Forgets the failures and writes of a key whose object was deleted.
@@ -381,9 +381,9 @@ impl QueueState {
     /// it lacked may still be missing, so the next key of its line is the probe.
     fn drop_failures(&mut self, id: EntryId, now: Instant) {
         let failing = self.entries.get_mut(id).and_then(|entry| entry.failing.take());
-        if let Some((refusal, place)) = failing.and_then(|failing| failing.barred) {
-            self.barred.leave(refusal, place, id);
-            self.barred.probe_now(refusal, now);
+        if let Some((refusal, place)) = failing.and_then(|failing| failing.forbidden) {
+            self.forbidden.leave(refusal, place, id);
+            self.forbidden.probe_now(refusal, now);
         }
     }
 
@@ -417,23 +417,23 @@ impl QueueState {
         let retried = !spent && completion != Completion::FailureForGood;
         failing.owed &= retried;
         let urgent = failing.owed.then(|| failing.tokens.next(now));
-        let before = failing.barred.take().map(|(refusal, _)| refusal);
+        let before = failing.forbidden.take().map(|(refusal, _)| refusal);
         let refusal = match completion {
             Completion::Forbidden(refusal) => Some(refusal),
             _ => None,
         };
         if let Some(refusal) = refusal.filter(|_| retried) {
             let again = before == Some(refusal);
-            let place = self.barred.join(refusal, id, again, |refused| backoff.delay(refused), now);
-            failing.barred = Some((refusal, place));
+            let place = self.forbidden.join(refusal, id, again, |refused| backoff.delay(refused), now);
+            failing.forbidden = Some((refusal, place));
             self.set_pending(id, urgent.map(|at| (at, Timer::Held)));
         } else {
             let at = urgent.map_or(now + delay, |urgent| urgent.min(now + delay));
             self.set_pending(id, retried.then_some((at, Timer::Retry)));
         }
         match before {
-            Some(before) if refusal != Some(before) => self.barred.probe_now(before, now),
-            Some(before) if !retried => self.barred.refuse(before, |refused| backoff.delay(refused), now),
+            Some(before) if refusal != Some(before) => self.forbidden.probe_now(before, now),
+            Some(before) if !retried => self.forbidden.refuse(before, |refused| backoff.delay(refused), now),
             _ => {}
         }
         retried
@@ -451,7 +451,7 @@ impl QueueState {
                 Urgency::Now => failing.owed = true,
                 Urgency::Soon | Urgency::Idle => {}
             }
-            let change = failing.barred.is_none().then(|| failing.next_change(now));
+            let change = failing.forbidden.is_none().then(|| failing.next_change(now));
             let urgent = (urgency == Urgency::Now).then(|| failing.tokens.next(now));
             let at = match urgency {
                 Urgency::Always => Some(now),

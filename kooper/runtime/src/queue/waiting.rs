@@ -37,7 +37,7 @@ pub(crate) struct Waiting {
     pub(super) timer: Option<(Duration, Timer)>,
     /// The failures in a row, if it has failed.
     pub(super) failures: Option<u32>,
-    pub(super) barred: Option<BarredKey>,
+    pub(super) forbidden: Option<ForbiddenKey>,
     /// The time until its resync.
     pub(super) resync: Option<Duration>,
 }
@@ -52,7 +52,7 @@ pub(crate) enum Run {
 
 /// A key that lacks a permission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct BarredKey {
+pub(super) struct ForbiddenKey {
     /// `true` if it is the next one to be tried of the keys that lack the permission.
     pub(super) is_first: bool,
     /// The time until one of them is tried; `None` if one has succeeded.
@@ -81,9 +81,9 @@ impl fmt::Display for Waiting {
         if self.parked {
             return write!(f, "it waits until the caches contain what its last call wrote, {} at most", Time(TIMEOUT));
         }
-        if let Some(barred) = self.barred {
+        if let Some(forbidden) = self.forbidden {
             write!(f, "it lacks a permission: ")?;
-            match (barred.probe, barred.is_first) {
+            match (forbidden.probe, forbidden.is_first) {
                 (None, _) => write!(f, "another object has it now, so it is retried, at the common rate of retries")?,
                 (Some(time), true) => write!(f, "it is retried in {}", Time(time))?,
                 (Some(time), false) => {
@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn what_a_key_waits_for_is_a_sentence() {
         let none = Waiting::default;
-        let barred = |is_first, probe| Some(BarredKey { is_first, probe });
+        let forbidden = |is_first, probe| Some(ForbiddenKey { is_first, probe });
         for (waiting, expected) in [
             (none(), "it waits for a change"),
             (Waiting { resync: Some(90 * SECOND), ..none() }, "it waits for a change, or for its resync in 1m30s"),
@@ -192,16 +192,16 @@ mod tests {
                 "it is not retried: it waits for a change, or for its resync in 1m",
             ),
             (
-                Waiting { barred: barred(true, Some(SECOND)), failures: Some(1), ..none() },
+                Waiting { forbidden: forbidden(true, Some(SECOND)), failures: Some(1), ..none() },
                 "it lacks a permission: it is retried in 1.0s",
             ),
             (
-                Waiting { barred: barred(false, Some(SECOND)), timer: Some((SECOND, Timer::Held)), ..none() },
+                Waiting { forbidden: forbidden(false, Some(SECOND)), timer: Some((SECOND, Timer::Held)), ..none() },
                 "it lacks a permission: one of the objects that lack it is retried in 1.0s, and this one after that \
                  succeeds; a change runs it in 1.0s",
             ),
             (
-                Waiting { barred: barred(false, None), ..none() },
+                Waiting { forbidden: forbidden(false, None), ..none() },
                 "it lacks a permission: another object has it now, so it is retried, at the common rate of retries",
             ),
         ] {

@@ -195,8 +195,8 @@ impl Reporter {
 const LASTS: Duration = Duration::from_secs(1);
 
 /// Returns whether a failure is reported on the object now.
-fn is_due(failures: Failures, Returned { retried, next, barred, .. }: Returned) -> bool {
-    let waits = barred || !retried || next.is_none_or(|next| next >= LASTS);
+fn is_due(failures: Failures, Returned { retried, next, forbidden, .. }: Returned) -> bool {
+    let waits = forbidden || !retried || next.is_none_or(|next| next >= LASTS);
     failures.is_outdated(next) && (waits || failures.lasted() >= LASTS)
 }
 
@@ -214,9 +214,9 @@ fn failed_calls(calls: u32) -> String {
 }
 
 /// When a failed key is retried.
-fn next_run(Returned { retried, next, barred, .. }: Returned) -> String {
+fn next_run(Returned { retried, next, forbidden, .. }: Returned) -> String {
     match next {
-        Some(next) if barred => format!("it waits for the permission; the next try is in {}", rounded(next)),
+        Some(next) if forbidden => format!("it waits for the permission; the next try is in {}", rounded(next)),
         Some(Duration::ZERO) => "it is called again at once".to_owned(),
         Some(next) if retried => format!("it is retried in {}", rounded(next)),
         Some(next) => format!("it waits for a change or its resync in {}", rounded(next)),
@@ -240,7 +240,7 @@ mod tests {
         let next = Some(Duration::from_secs(30));
         let returned = Returned { retried: true, next, ..Returned::default() };
         assert_eq!(next_run(returned), "it is retried in 30s");
-        let behind = next_run(Returned { barred: true, ..returned });
+        let behind = next_run(Returned { forbidden: true, ..returned });
         assert_eq!(behind, "it waits for the permission; the next try is in 30s");
     }
 }

@@ -3,7 +3,7 @@
 //! `Builder::when` takes closures, whose argument the compiler infers from its bound. The argument
 //! of a named function is known, so that the compiler can report a wrong one.
 
-use super::lent::{Given, Lent};
+use super::by_reference::{AsArgument, ByReference};
 
 /// A `fn(&O) -> bool`.
 pub trait FilterFn<O, Args>: Send + Sync + 'static {
@@ -18,12 +18,12 @@ where
     F::Output: Truth,
 {
     fn wants(&self, object: &O) -> bool {
-        self.call_with(Args::lend(object)).truth()
+        self.call_with(Args::arguments(object)).truth()
     }
 }
 
 /// A function of one reference, with any return type.
-pub trait FilterSignature<Args: Lent> {
+pub trait FilterSignature<Args: ByReference> {
     /// Its return type.
     type Output;
 
@@ -40,14 +40,14 @@ impl<F: Fn(&A) -> R, A: 'static, R> FilterSignature<(A,)> for F {
 }
 
 /// The argument that a filter of `O` is called with.
-pub trait FilterArguments<O>: Lent {
+pub trait FilterArguments<O>: ByReference {
     /// The argument.
-    fn lend(object: &O) -> Self::References<'_>;
+    fn arguments(object: &O) -> Self::References<'_>;
 }
 
-impl<O: Given<A>, A: 'static> FilterArguments<O> for (A,) {
-    fn lend(object: &O) -> (&A,) {
-        (object.given(),)
+impl<O: AsArgument<A>, A: 'static> FilterArguments<O> for (A,) {
+    fn arguments(object: &O) -> (&A,) {
+        (object.as_argument(),)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Maps objects of another kind to keys of the controller's own.
 
-use super::lent::{Lent, Taken};
+use super::by_reference::{ByReference, FromObject};
 use crate::call::capability::Reader;
 use crate::object::key::ObjectKey;
 
@@ -62,12 +62,12 @@ where
     const READS: bool = Args::READS;
 
     fn keys(&self, object: &T, reader: &Reader<K>) -> Vec<ObjectKey> {
-        self.call_with(Args::lend(object, reader))
+        self.call_with(Args::arguments(object, reader))
     }
 }
 
 /// A function that returns keys, with any arguments.
-pub trait MapSignature<Args: Lent> {
+pub trait MapSignature<Args: ByReference> {
     /// Calls it.
     fn call_with(&self, arguments: Args::References<'_>) -> Vec<ObjectKey>;
 }
@@ -92,7 +92,7 @@ where
     }
 }
 
-impl<A, B> Lent for (A, B) {
+impl<A, B> ByReference for (A, B) {
     type References<'a>
         = (&'a A, &'a Reader<B>)
     where
@@ -100,27 +100,27 @@ impl<A, B> Lent for (A, B) {
 }
 
 /// The arguments that a function from `T` to keys of `K` is called with.
-pub trait MapArguments<T, K>: Lent {
+pub trait MapArguments<T, K>: ByReference {
     /// `true` if the cache is one of the arguments.
     const READS: bool;
 
     /// The arguments.
-    fn lend<'a>(object: &'a T, reader: &'a Reader<K>) -> Self::References<'a>;
+    fn arguments<'a>(object: &'a T, reader: &'a Reader<K>) -> Self::References<'a>;
 }
 
-impl<T, K, A: Taken<T>> MapArguments<T, K> for (A,) {
+impl<T, K, A: FromObject<T>> MapArguments<T, K> for (A,) {
     const READS: bool = false;
 
-    fn lend<'a>(object: &'a T, _: &'a Reader<K>) -> (&'a A,) {
-        (A::taken(object),)
+    fn arguments<'a>(object: &'a T, _: &'a Reader<K>) -> (&'a A,) {
+        (A::from_object(object),)
     }
 }
 
-impl<T, K, A: Taken<T>, B: CachedKind<K>> MapArguments<T, K> for (A, B) {
+impl<T, K, A: FromObject<T>, B: CachedKind<K>> MapArguments<T, K> for (A, B) {
     const READS: bool = true;
 
-    fn lend<'a>(object: &'a T, reader: &'a Reader<K>) -> (&'a A, &'a Reader<B>) {
-        (A::taken(object), B::reader(reader))
+    fn arguments<'a>(object: &'a T, reader: &'a Reader<K>) -> (&'a A, &'a Reader<B>) {
+        (A::from_object(object), B::reader(reader))
     }
 }
 

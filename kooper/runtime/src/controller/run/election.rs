@@ -40,17 +40,17 @@ impl Runner {
                 return Ok(());
             }
             self.tombstones.clear();
-            self.gate.open.store(true, Ordering::SeqCst);
+            self.enqueuer.open.store(true, Ordering::SeqCst);
             let stop = shutdown.child_token();
             let lost = CancellationToken::new();
             let holding = Holding::start(elector, &stop, &lost);
             let filling = self.watching.each_key(&self.controller.config, |key| {
-                self.gate.wake(key, Lane::Background, Reason::Leader, Urgency::Idle);
+                self.enqueuer.wake(key, Lane::Background, Reason::Leader, Urgency::Idle);
             });
             let _ = stop.run_until_cancelled(filling).await;
             let ended = self.run_term(starting, &stop, &lost).await;
             elector = holding.end().await;
-            self.gate.close();
+            self.enqueuer.close();
             self.tombstones.clear();
             self.observer.term_ended();
             if !ended {

@@ -38,7 +38,7 @@ pub(super) struct Enqueuer {
     pub(super) observer: Arc<dyn CallObserver>,
 }
 
-/// Closes the gate when the controller has ended, for whatever reason.
+/// Closes the enqueuer when the controller has ended, for whatever reason.
 pub(super) struct Closing(pub(super) Arc<Enqueuer>);
 
 impl Drop for Closing {
@@ -89,7 +89,7 @@ impl Enqueuer {
 
     /// Plans the resync of a key that needs no run now.
     fn remember(&self, key: &ObjectKey) {
-        // A closed gate ignores deletions, so the key would never be removed.
+        // A closed enqueuer ignores deletions, so the key would never be removed.
         if self.admission.repeats() && self.is_open_to(key) {
             self.queue().remember(key);
         }
@@ -113,7 +113,7 @@ impl Enqueuer {
 
 /// Changes of the controller's own objects.
 pub(super) struct EventHandler {
-    pub(super) gate: Arc<Enqueuer>,
+    pub(super) enqueuer: Arc<Enqueuer>,
     pub(super) wants: Wants,
     pub(super) while_deleting: bool,
     pub(super) changed: Vec<Changed>,
@@ -125,7 +125,9 @@ pub(super) struct EventHandler {
 impl EventHandler {
     /// Keeps the last state of a removed object if `deleted` is set.
     fn keep_removed(&self, key: &ObjectKey, last: &Arc<Object>, gone: Gone) -> bool {
-        self.tombstones.as_ref().is_some_and(|tombstones| self.gate.is_open_to(key) && tombstones.add(key, last, gone))
+        self.tombstones
+            .as_ref()
+            .is_some_and(|tombstones| self.enqueuer.is_open_to(key) && tombstones.add(key, last, gone))
     }
 }
 
@@ -142,7 +144,7 @@ impl Sink for EventHandler {
         let ends = !self.while_deleting && begins_to_terminate(change);
         if ends {
             // The handler is not called for it again.
-            self.gate.observer.ignored(key);
+            self.enqueuer.observer.ignored(key);
         }
         let (lane, reason) = match (&change.old, &change.new) {
             (_, None) => (Lane::Event, Reason::Deleted),
@@ -150,8 +152,8 @@ impl Sink for EventHandler {
             (Some(old), Some(new)) if !differs(old, new, &self.changed) && !self.undecodable.contains(key) => return,
             // One that begins to terminate is queued once, so that a worker ends what was planned for it.
             (_, Some(new)) if !ends && !(self.wants)(new) => {
-                self.gate.observer.ignored(key);
-                self.gate.remember(key);
+                self.enqueuer.observer.ignored(key);
+                self.enqueuer.remember(key);
                 if !kept {
                     return;
                 }
@@ -162,7 +164,7 @@ impl Sink for EventHandler {
             (None, Some(_)) => (Lane::Event, Reason::Added),
             (Some(_), Some(_)) => (Lane::Event, Reason::Modified),
         };
-        self.gate.add(key, lane, reason, CacheRef::Primary, (change, seen), urgency);
+        self.enqueuer.add(key, lane, reason, CacheRef::Primary, (change, seen), urgency);
     }
 }
 
@@ -190,7 +192,7 @@ fn urgency(change: &Change) -> Urgency {
 
 /// Changes of children and of other related objects.
 pub(super) struct Related {
-    pub(super) gate: Arc<Enqueuer>,
+    pub(super) enqueuer: Arc<Enqueuer>,
     /// The cache of the related kind.
     pub(super) id: CacheId,
     pub(super) kind: KindInfo,
@@ -246,14 +248,14 @@ impl Related {
     }
 
     fn unmapped(&self, error: &DecodeError) -> Vec<ObjectKey> {
-        tracing::error!(controller = %self.gate.controller.controller, "{error}; no key is queued for it");
-        self.gate.count(Counter::DecodeError);
+        tracing::error!(controller = %self.enqueuer.controller.controller, "{error}; no key is queued for it");
+        self.enqueuer.count(Counter::DecodeError);
         Vec::new()
     }
 
     /// The owners that could not apply this child while it belonged to another one.
     fn freed(&self, change: &Change) -> BTreeSet<ObjectKey> {
-        let contested = &self.gate.controller.contested;
+        let contested = &self.enqueuer.controller.contested;
         match (&self.keys, &change.old) {
             (Keys::Owner(_), Some(old)) if !contested.is_empty() => {
                 let before = change.old_metadata().map(controller_uid);
@@ -282,11 +284,11 @@ impl Sink for Related {
         if change.new.is_none()
             && let Some(old) = &change.old
         {
-            self.gate.controller.kept.forget(old.uid());
+            self.enqueuer.controller.kept.forget(old.uid());
         }
         for key in keys.iter().filter(|key| self.is_ours(key)) {
             let reason = Reason::Related(self.name.clone(), object.clone());
-            self.gate.add(key, lane, reason, CacheRef::Other(self.id), (change, seen), |_| Urgency::Soon);
+            self.enqueuer.add(key, lane, reason, CacheRef::Other(self.id), (change, seen), |_| Urgency::Soon);
         }
     }
 }
@@ -294,7 +296,7 @@ impl Sink for Related {
 /// Changes of all objects of the kind, selected or not: the key of one that waits
 /// to be cleaned up outside of the selector, or no longer waits, is queued.
 pub(super) struct Leaving {
-    pub(super) gate: Arc<Enqueuer>,
+    pub(super) enqueuer: Arc<Enqueuer>,
     /// The cache of all objects of the kind.
     pub(super) id: CacheId,
     pub(super) ours: Cache,
@@ -308,7 +310,7 @@ impl Sink for Leaving {
         let concerned = [&change.old, &change.new].into_iter().flatten().any(|object| self.finalizers.concern(object));
         if concerned && self.ours.get(key).is_none() {
             let reason = if change.new.is_some() { Reason::Modified } else { Reason::Deleted };
-            self.gate.add(key, Lane::Event, reason, CacheRef::Other(self.id), (change, seen), urgency);
+            self.enqueuer.add(key, Lane::Event, reason, CacheRef::Other(self.id), (change, seen), urgency);
         }
     }
 }
@@ -318,14 +320,14 @@ impl Sink for Leaving {
 pub(super) struct Progress {
     /// The views of the cache that the controller's calls have.
     pub(super) views: Vec<CacheRef>,
-    pub(super) gate: Arc<Enqueuer>,
+    pub(super) enqueuer: Arc<Enqueuer>,
 }
 
 impl Sink for Progress {
     fn changed(&self, change: &Change, _: Seen) {
         if let Some(object) = change.last() {
             for view in &self.views {
-                self.gate.queue().event_delivered(|| Revision::event(*view, object, change.new.is_none()));
+                self.enqueuer.queue().event_delivered(|| Revision::event(*view, object, change.new.is_none()));
             }
         }
     }
@@ -335,19 +337,19 @@ impl Sink for Progress {
     }
 
     fn relisted(&self) {
-        self.gate.count(Counter::Relist);
+        self.enqueuer.count(Counter::Relist);
     }
 
     fn restored(&self) {
-        self.gate.count(Counter::Restore);
+        self.enqueuer.count(Counter::Restore);
     }
 
     fn failed(&self, error: &RetrieveError) {
-        self.gate.count(Counter::WatchError(error.fault()));
+        self.enqueuer.count(Counter::WatchError(error.fault()));
     }
 
     fn malformed(&self) {
-        self.gate.count(Counter::DecodeError);
+        self.enqueuer.count(Counter::DecodeError);
     }
 }
 

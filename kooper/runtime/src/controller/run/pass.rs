@@ -36,7 +36,7 @@ impl Runner {
             return None;
         }
         let opening =
-            self.watching.open(&self.controller, &self.process, &self.gate, &self.tombstones, &self.undecodable);
+            self.watching.open(&self.controller, &self.process, &self.enqueuer, &self.tombstones, &self.undecodable);
         if let Some(problem) = problem(AssertUnwindSafe(opening).catch_unwind().await) {
             pass.problem(format!("the retriever failed: {problem}"));
             return None;

@@ -148,7 +148,7 @@ impl Watching {
         &mut self,
         controller: &Controller,
         process: &Process,
-        gate: &Arc<Enqueuer>,
+        enqueuer: &Arc<Enqueuer>,
         tombstones: &Arc<Tombstones>,
         undecodable: &Arc<Undecodable>,
     ) -> Result<(), BoxError> {
@@ -161,7 +161,7 @@ impl Watching {
         let made = process.executor.spawn(async move { parts.retrievers(client, &scopes) });
         let retrievers = made.await.map_err(|error| error.text())??;
         let dispatch: Arc<dyn Sink> = Arc::new(EventHandler {
-            gate: gate.clone(),
+            enqueuer: enqueuer.clone(),
             wants: controller.wants(),
             while_deleting: controller.config.while_deleting,
             changed: controller.config.changed.clone(),
@@ -182,11 +182,12 @@ impl Watching {
             let primary = shows(&self.primary).then_some(CacheRef::Primary);
             let others = self.others.iter().filter(|(_, watches)| shows(watches)).map(|(id, _)| CacheRef::Other(*id));
             let views = primary.into_iter().chain(others).collect();
-            let progress: Arc<dyn Sink> = Arc::new(Progress { views, gate: gate.clone() });
+            let progress: Arc<dyn Sink> = Arc::new(Progress { views, enqueuer: enqueuer.clone() });
             routes.subscribe(watched, &progress).await;
         }
         if let (Some(id), Some(finalizers)) = (self.unselected, controller.config.finalizers()) {
-            let sink: Arc<dyn Sink> = Arc::new(Leaving { gate: gate.clone(), id, ours: self.primary(), finalizers });
+            let sink: Arc<dyn Sink> =
+                Arc::new(Leaving { enqueuer: enqueuer.clone(), id, ours: self.primary(), finalizers });
             if let Some(watches) = self.others.get(&id) {
                 subscribe(&mut self.tasks, &self.namespaces, watches, &sink, once, &routes).await;
             }
@@ -195,10 +196,10 @@ impl Watching {
             let Some(watches) = self.others.get(&relation.cache) else { continue };
             let keys = match &relation.map {
                 None => Keys::Owner(controller.kind.clone()),
-                Some(make) => Keys::Map(make(&gate.controller)),
+                Some(make) => Keys::Map(make(&enqueuer.controller)),
             };
             let sink: Arc<dyn Sink> = Arc::new(Related {
-                gate: gate.clone(),
+                enqueuer: enqueuer.clone(),
                 id: relation.cache,
                 name: relation.kind.kind.as_str().into(),
                 kind: relation.kind.clone(),

@@ -9,7 +9,7 @@ use crate::metrics::status::QueueCounts;
 use crate::object::key::ObjectKey;
 use crate::queue::EntryId;
 use crate::queue::entry::KeyEntry;
-use crate::queue::waiting::{BarredKey, KeyView, Run, Waiting};
+use crate::queue::waiting::{ForbiddenKey, KeyView, Run, Waiting};
 
 impl QueueState {
     /// The number of keys, by state.
@@ -52,10 +52,11 @@ impl QueueState {
 
     fn waiting_of(&self, id: EntryId, entry: &KeyEntry, now: Instant) -> Waiting {
         let until = |at: Instant| at.saturating_duration_since(now);
-        let barred = entry.failing.as_ref().and_then(|failing| failing.barred).map(|(refusal, place)| BarredKey {
-            is_first: self.barred.is_first(refusal, place, id),
-            probe: self.barred.next_of(refusal).map(until),
-        });
+        let forbidden =
+            entry.failing.as_ref().and_then(|failing| failing.forbidden).map(|(refusal, place)| ForbiddenKey {
+                is_first: self.forbidden.is_first(refusal, place, id),
+                probe: self.forbidden.next_of(refusal).map(until),
+            });
         Waiting {
             run: entry.run.as_ref().map(|run| if run.is_alone() { Run::Last } else { Run::MayFollow }),
             queued: entry.place.map(|_| {
@@ -65,7 +66,7 @@ impl QueueState {
             parked: entry.parked.is_some(),
             timer: entry.pending.map(|(at, timer)| (until(at), timer)),
             failures: entry.failing.as_ref().map(|failing| failing.failures),
-            barred,
+            forbidden,
             // The retry of a failed key schedules its next resync.
             resync: entry.resync_at.filter(|_| !entry.is_held()).map(until),
         }

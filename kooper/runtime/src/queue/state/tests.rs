@@ -463,7 +463,7 @@ proptest! {
             }
         }
         let left = queue.state.waiting.len() + queue.state.delayed.len() + queue.state.retries.len() + queue.state.resyncs.len();
-        prop_assert_eq!((queue.wait(), queue.state.barred.is_empty()), (None, true));
+        prop_assert_eq!((queue.wait(), queue.state.forbidden.is_empty()), (None, true));
         prop_assert_eq!(left, 0);
     }
 }

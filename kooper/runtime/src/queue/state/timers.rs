@@ -61,11 +61,11 @@ impl QueueState {
             self.fire(id, Lane::Retry, Some(Reason::Retry), now);
         }
         for _ in 0..STEP {
-            let Some(id) = self.barred.probe(now) else { break };
+            let Some(id) = self.forbidden.probe(now) else { break };
             self.fire(id, Lane::Retry, Some(Reason::Retry), now);
         }
         for _ in 0..STEP {
-            let admitted = (self.bucket.next(now) <= now).then(|| self.barred.admit());
+            let admitted = (self.bucket.next(now) <= now).then(|| self.forbidden.admit());
             let Some(id) = admitted.flatten() else { break };
             if self.bucket.take(now).is_ok() {
                 self.fire(id, Lane::Retry, Some(Reason::Retry), now);
@@ -87,7 +87,7 @@ impl QueueState {
     pub(in crate::queue) fn next_wake(&mut self, now: Instant) -> Option<Instant> {
         let token = self.bucket.next(now);
         let retry = self.retries.first().map(|(at, _)| (*at).max(token));
-        let admitted = self.barred.opened().map(|_| token);
+        let admitted = self.forbidden.opened().map(|_| token);
         [retry, admitted, self.earliest_of_others()].into_iter().flatten().min()
     }
 
@@ -95,12 +95,12 @@ impl QueueState {
     /// woken when it changes.
     pub(in crate::queue) fn earliest(&self) -> Option<Instant> {
         let retry = self.retries.first().map(|(at, _)| *at);
-        [retry, self.barred.opened(), self.earliest_of_others()].into_iter().flatten().min()
+        [retry, self.forbidden.opened(), self.earliest_of_others()].into_iter().flatten().min()
     }
 
     fn earliest_of_others(&self) -> Option<Instant> {
         let sets = [&self.delayed, &self.resyncs].into_iter().filter_map(|set| set.first()).map(|(at, _)| *at);
-        sets.chain(self.barred.next()).chain(self.awaited.next()).min()
+        sets.chain(self.forbidden.next()).chain(self.awaited.next()).min()
     }
 
     /// Queues a key whose timer has fired.

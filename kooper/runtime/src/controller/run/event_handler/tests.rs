@@ -21,12 +21,12 @@ fn object(edit: impl Fn(&mut Value)) -> Option<Arc<Object>> {
 
 fn same(_: &mut Value) {}
 
-fn gate() -> Enqueuer {
+fn enqueuer() -> Enqueuer {
     let id = CacheId::of::<ConfigMap>();
     Enqueuer {
         controller: Arc::new(ControllerContext::detached(KindInfo::of::<ConfigMap>(), id, Caches::default())),
         metrics: Arc::new(NoMetrics),
-        namespaces: Arc::new(Namespaces::new("gate", false, std::iter::empty())),
+        namespaces: Arc::new(Namespaces::new("enqueuer", false, std::iter::empty())),
         open: AtomicBool::new(true),
         admission: Arc::new(AdmitAll),
         observer: Arc::new(Observers(Vec::new())),
@@ -55,31 +55,31 @@ fn new_desired_state_and_deletion_are_urgent_and_other_changes_are_not() {
 
 #[tokio::test(start_paused = true)]
 async fn an_own_write_is_an_echo_in_the_watch_and_a_change_in_a_list() {
-    let gate = gate();
+    let enqueuer = enqueuer();
     let key = ObjectKey::cluster_scoped("a");
-    gate.queue().add(&key, Lane::Event, Reason::Added);
-    let item = gate.queue().get().await.unwrap();
+    enqueuer.queue().add(&key, Lane::Event, Reason::Added);
+    let item = enqueuer.queue().get().await.unwrap();
     let change = Change::new(object(same), object(|v| v["metadata"]["resourceVersion"] = "6".into()));
-    gate.queue().record_write(
+    enqueuer.queue().record_write(
         &key,
         &Revision::event(CacheRef::Primary, change.new.as_ref().unwrap(), false),
         WriteOrigin::Own,
     );
-    gate.queue().cache_reached(|| Revision::event(CacheRef::Primary, change.new.as_ref().unwrap(), false));
-    gate.queue().finish(item.ticket, Completion::FailureAfter(Duration::from_secs(3600)));
-    gate.add(&key, Lane::Event, Reason::Modified, CacheRef::Primary, (&change, Seen::Watched), urgency);
-    assert_eq!(gate.queue().len(), 0);
-    gate.add(&key, Lane::Event, Reason::Modified, CacheRef::Primary, (&change, Seen::Listed), urgency);
-    assert_eq!(gate.queue().len(), 1);
+    enqueuer.queue().cache_reached(|| Revision::event(CacheRef::Primary, change.new.as_ref().unwrap(), false));
+    enqueuer.queue().finish(item.ticket, Completion::FailureAfter(Duration::from_secs(3600)));
+    enqueuer.add(&key, Lane::Event, Reason::Modified, CacheRef::Primary, (&change, Seen::Watched), urgency);
+    assert_eq!(enqueuer.queue().len(), 0);
+    enqueuer.add(&key, Lane::Event, Reason::Modified, CacheRef::Primary, (&change, Seen::Listed), urgency);
+    assert_eq!(enqueuer.queue().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_own_write_to_an_object_outside_of_the_selector_is_an_echo() {
     let id = CacheId::of::<PartialObjectMeta<ConfigMap>>();
-    let gate = Arc::new(gate());
+    let enqueuer = Arc::new(enqueuer());
     let finalizers =
         Finalizers { own: "example.com/a".to_owned(), previous: Vec::new(), on_leave: true, retirement: None };
-    let leaving = Leaving { gate: gate.clone(), id, ours: Cache::default(), finalizers };
+    let leaving = Leaving { enqueuer: enqueuer.clone(), id, ours: Cache::default(), finalizers };
     let held = |version: &'static str| {
         object(move |v| {
             v["metadata"]["resourceVersion"] = version.into();
@@ -87,18 +87,18 @@ async fn an_own_write_to_an_object_outside_of_the_selector_is_an_echo() {
         })
     };
     let key = ObjectKey::cluster_scoped("a");
-    gate.queue().add(&key, Lane::Event, Reason::Added);
-    let item = gate.queue().get().await.unwrap();
+    enqueuer.queue().add(&key, Lane::Event, Reason::Added);
+    let item = enqueuer.queue().get().await.unwrap();
     let own = held("6");
-    gate.queue().record_write(
+    enqueuer.queue().record_write(
         &key,
         &Revision::event(CacheRef::Other(id), own.as_ref().unwrap(), false),
         WriteOrigin::Own,
     );
-    gate.queue().cache_reached(|| Revision::event(CacheRef::Other(id), own.as_ref().unwrap(), false));
-    gate.queue().finish(item.ticket, Completion::FailureAfter(Duration::from_secs(3600)));
+    enqueuer.queue().cache_reached(|| Revision::event(CacheRef::Other(id), own.as_ref().unwrap(), false));
+    enqueuer.queue().finish(item.ticket, Completion::FailureAfter(Duration::from_secs(3600)));
     leaving.changed(&Change::new(held("5"), own.clone()), Seen::Watched);
-    assert_eq!(gate.queue().len(), 0);
+    assert_eq!(enqueuer.queue().len(), 0);
     leaving.changed(&Change::new(own, held("7")), Seen::Watched);
-    assert_eq!(gate.queue().len(), 1, "a change by another client");
+    assert_eq!(enqueuer.queue().len(), 1, "a change by another client");
 }

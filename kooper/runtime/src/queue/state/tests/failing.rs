@@ -429,6 +429,6 @@ fn a_returned_key_that_waits_for_the_probe_of_another_is_reported_as_barred() {
     for (name, behind) in [("a", false), ("b", true)] {
         queue.event(name);
         queue.take();
-        assert_eq!(queue.give_back(name, Completion::Forbidden(7)).barred, behind, "{name}");
+        assert_eq!(queue.give_back(name, Completion::Forbidden(7)).forbidden, behind, "{name}");
     }
 }

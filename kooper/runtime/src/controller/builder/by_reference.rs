@@ -6,44 +6,44 @@
     label = "takes `&{A}`",
     note = "write `&{Self}` as the argument"
 )]
-pub trait Given<A> {
+pub trait AsArgument<A> {
     /// The reference.
-    fn given(&self) -> &A;
+    fn as_argument(&self) -> &A;
 }
 
-impl<A> Given<A> for A {
-    fn given(&self) -> &A {
+impl<A> AsArgument<A> for A {
+    fn as_argument(&self) -> &A {
         self
     }
 }
 
-/// The converse of [`Given`]: an argument that is `T` itself, and nothing else. While types are
-/// inferred, this infers the object from the argument, and [`Given`] the argument from the object.
+/// The converse of [`AsArgument`]: an argument that is `T` itself, and nothing else. While types are
+/// inferred, this infers the object from the argument, and [`AsArgument`] the argument from the object.
 #[diagnostic::on_unimplemented(
     message = "this function takes `&{Self}`, and is called with `&{T}`",
     label = "takes `&{Self}`",
     note = "write `&{T}` as the argument"
 )]
-pub trait Taken<T> {
+pub trait FromObject<T> {
     /// The reference.
-    fn taken(object: &T) -> &Self;
+    fn from_object(object: &T) -> &Self;
 }
 
-impl<T> Taken<T> for T {
-    fn taken(object: &T) -> &T {
+impl<T> FromObject<T> for T {
+    fn from_object(object: &T) -> &T {
         object
     }
 }
 
 /// The kinds of a function's arguments.
-pub trait Lent {
+pub trait ByReference {
     /// The references that it takes.
     type References<'a>
     where
         Self: 'a;
 }
 
-impl<A> Lent for (A,) {
+impl<A> ByReference for (A,) {
     type References<'a>
         = (&'a A,)
     where
