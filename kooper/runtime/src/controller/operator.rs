@@ -1,12 +1,11 @@
 //! Several controllers in one process, isolated from each other's failures.
 
+mod supervised;
+
 use std::collections::HashSet;
-use std::future::Future;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use kooper_grammar::name;
 use kube::Client;
 use tokio::task::JoinSet;
@@ -19,13 +18,13 @@ use crate::controller::error::{BuildError, ConfigError, ConfigErrorKind, Control
 use crate::controller::installation::Installation;
 use crate::controller::pass::Pass;
 use crate::controller::{Controller, Process, Runner};
-use crate::error;
 use crate::executor::Executor;
 use crate::leader;
 use crate::leader::Elected;
-use crate::metrics::health::{Health, Probe};
+use crate::metrics::health::Health;
 use crate::metrics::{MetricsRecorder, NoMetrics, PanicSafe};
 use crate::watch::informer::SharedWatches;
+use supervised::supervised;
 
 /// The default time that running handler calls get on shutdown.
 pub const DRAIN: Duration = Duration::from_secs(20);
@@ -163,39 +162,6 @@ impl Operator {
             Some((controller, reason)) => Err(RunError::AllEnded { controller, reason }),
             None => Err(RunError::NoControllers),
         }
-    }
-}
-
-/// Runs a controller and catches its panic, if any. From then on the process is
-/// not ready, as only a restart brings the controller back.
-async fn supervised(
-    health: Health,
-    name: String,
-    running: impl Future<Output = Result<(), ControllerError>>,
-) -> Result<(), ControllerError> {
-    let message = match AssertUnwindSafe(running).catch_unwind().await {
-        Ok(ended) => return ended,
-        Err(panic) => error::panic_text(&*panic),
-    };
-    let panicked = ControllerError::Panicked { message };
-    tracing::error!("{name}: {panicked}; the other controllers continue");
-    health.add(Arc::new(Panicked { controller: name, panicked: panicked.to_string() }));
-    Err(panicked)
-}
-
-/// A controller that panicked.
-struct Panicked {
-    controller: String,
-    panicked: String,
-}
-
-impl Probe for Panicked {
-    fn name(&self) -> String {
-        format!("{}: running", self.controller)
-    }
-
-    fn ready(&self) -> Result<Option<String>, String> {
-        Err(format!("{}: {}", self.controller, self.panicked))
     }
 }
 
@@ -484,27 +450,5 @@ fn check_claims(controllers: &[Controller]) -> Result<(), ConfigError> {
 impl std::fmt::Debug for Builder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Builder").field("controllers", &self.controllers).finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn a_controller_that_panicked_is_reported_and_one_that_ended_is_not() {
-        let health = Health::default();
-        let run = |name: &str, running| supervised(health.clone(), name.to_owned(), running);
-        assert_eq!(run("ended", std::future::ready(Ok(()))).await, Ok(()));
-        assert_eq!(
-            run("lost", std::future::ready(Err(ControllerError::LeadershipLost))).await,
-            Err(ControllerError::LeadershipLost)
-        );
-        assert_eq!(health.ready().as_deref(), Ok("ok\n"));
-        let ended = supervised(health.clone(), "shop".to_owned(), async { panic!("out of milk") }).await;
-        assert_eq!(ended, Err(ControllerError::Panicked { message: "out of milk".to_owned() }));
-        let reason = "shop: the controller panicked: out of milk; restart the process to bring it back";
-        assert_eq!(health.ready(), Err(format!("{reason}\n")));
-        assert!(health.alive().is_ok());
     }
 }

@@ -7,9 +7,9 @@ mod inspect;
 mod namespaces;
 mod pass;
 mod routes;
+mod starting;
 mod watching;
 
-use parking_lot::Mutex;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
@@ -42,7 +42,7 @@ use crate::error::{self, BoxError};
 use crate::executor::{Executor, Task};
 use crate::leader::Elected;
 use crate::leader::Leadership;
-use crate::metrics::health::{Health, Probe};
+use crate::metrics::health::Health;
 use crate::metrics::{Counter, Gauge, MetricsError, MetricsRecorder};
 use crate::queue::reason::Reason;
 use crate::queue::{Admission, AdmitAll, Lane, QueueOptions, Urgency, WorkQueue};
@@ -50,6 +50,7 @@ use crate::watch::informer::SharedWatches;
 
 use event_handler::{Closing, Enqueuer};
 use inspect::ControllerStatus;
+use starting::Starting;
 use watching::Watching;
 
 /// The delays between retries of an `init` that fails.
@@ -485,46 +486,4 @@ impl Runner {
 async fn ended(workers: &mut JoinSet<()>, tasks: &Tasks) {
     while workers.join_next().await.is_some() {}
     tasks.ended().await;
-}
-
-/// Why a controller is not ready: it is starting, or its CRD is not installed.
-struct Starting {
-    /// The controller: its name.
-    context: Arc<ControllerContext>,
-    /// The reason; `None` when it is ready.
-    state: Mutex<Option<String>>,
-}
-
-impl Starting {
-    fn new(context: &Arc<ControllerContext>) -> Self {
-        let starting = Self { context: context.clone(), state: Mutex::default() };
-        starting.begins();
-        starting
-    }
-
-    fn begins(&self) {
-        *self.lock() = Some("it is starting".to_owned());
-    }
-
-    fn failed(&self, what: &str, error: &str) {
-        *self.lock() = Some(format!("`{what}` failed: {error}"));
-    }
-
-    fn over(&self) {
-        *self.lock() = None;
-    }
-
-    fn lock(&self) -> parking_lot::MutexGuard<'_, Option<String>> {
-        self.state.lock()
-    }
-}
-
-impl Probe for Starting {
-    fn name(&self) -> String {
-        format!("{}: start", self.context.controller)
-    }
-
-    fn ready(&self) -> Result<Option<String>, String> {
-        self.lock().as_ref().map_or(Ok(None), |reason| Err(format!("{}: {reason}", self.context.controller)))
-    }
 }
