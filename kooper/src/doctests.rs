@@ -27,6 +27,7 @@ pages! {
     production = "../../docs/guide/13-production.md"
     middleware = "../../docs/guide/14-middleware.md"
     builder = "../../docs/guide/15-builder.md"
+    cookbook = "../../docs/guide/19-cookbook.md"
     attribute = "../../docs/reference/attribute.md"
     cli = "../../docs/reference/cli.md"
     metrics = "../../docs/reference/metrics.md"
