@@ -60,6 +60,17 @@ macro_rules! __require_apiserver {
     };
 }
 
+/// The text of a sample, in a build without the feature `apiserver`: the file is looked for, and not kept.
+#[cfg(not(feature = "apiserver"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __no_sample {
+    ($path:literal) => {{
+        const _: &str = ::core::include_str!($path);
+        ""
+    }};
+}
+
 /// The keys of the attribute, for the completion in editors.
 #[path = "private/keys.rs"]
 pub mod keys;
@@ -67,6 +78,8 @@ pub mod keys;
 /// The names of this version.
 pub mod v1 {
     pub use super::keys;
+    #[cfg(feature = "apiserver")]
+    pub use std::include_str;
     pub use std::marker::PhantomData;
     pub use std::option::Option;
     pub use std::primitive::str;
@@ -75,7 +88,7 @@ pub mod v1 {
     pub use std::sync::Arc;
     pub use std::time::Duration;
     pub use std::vec::Vec;
-    pub use std::{assert, include_str, module_path};
+    pub use std::{assert, module_path};
 
     use std::ops::Deref;
 
@@ -84,6 +97,8 @@ pub mod v1 {
     use serde::de::DeserializeOwned;
 
     pub use crate::__complete as complete;
+    #[cfg(not(feature = "apiserver"))]
+    pub use crate::__no_sample as include_str;
     pub use crate::__require_apiserver as require_apiserver;
     pub use crate::__require_cli as require_cli;
     pub use crate::Changed;

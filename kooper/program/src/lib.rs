@@ -1,4 +1,8 @@
-//! The controllers of a program, as generated code names them.
+//! The command line of operators that are written with [Kooper](https://github.com/kooper-rs/kooper),
+//! and the listener for metrics, probes and the status page. Depend on the crate `kooper`, which
+//! re-exports the public items.
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(feature = "cli")]
 pub(crate) mod alerts;
@@ -14,6 +18,7 @@ pub(crate) mod manifests;
 #[cfg(feature = "cli")]
 pub(crate) mod query;
 #[cfg(feature = "cli")]
+#[doc(hidden)]
 pub mod rbac;
 mod settings;
 
@@ -28,11 +33,13 @@ pub use cli::app::App;
 #[cfg(feature = "cli")]
 #[doc(hidden)]
 pub use cli::main;
+#[doc(hidden)]
 pub use settings::{Declared, ProgramSettings};
 #[cfg(feature = "cli")]
 pub(crate) use settings::{SettingsType, check};
 
 /// A type that adds its controllers to a [`Program`]. Generated code implements it.
+#[doc(hidden)]
 pub trait Definition {
     /// Adds the controllers to a program.
     fn define(program: &mut Program);
@@ -43,6 +50,7 @@ pub trait Definition {
 
 /// The controllers of a program, in the order of their definition.
 #[derive(Debug, Default)]
+#[doc(hidden)]
 pub struct Program {
     controllers: Vec<Result<Controller, ConfigError>>,
     settings: GivenSettings,

@@ -7,7 +7,6 @@
 //! this process handles it, [`queue`] which key is next, [`call`] calls the handler, and
 //! [`controller`] joins them.
 
-#![cfg_attr(docsrs, feature(doc_cfg))]
 #![allow(rustdoc::private_intra_doc_links, reason = "the order is for those who read the source")]
 
 pub mod backoff;

@@ -60,7 +60,6 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// clones share one cluster.
 ///
 /// ```
-/// # #[cfg(feature = "macros")] {
 /// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 /// use kooper::prelude::*;
 /// use kooper::testing::Cluster;
@@ -85,7 +84,6 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 ///     cluster.wait_deleted(&shop).await;
 ///     Ok(())
 /// }
-/// # }
 /// ```
 ///
 /// Objects without a namespace are created in that of the test, [`namespace`](Self::namespace).

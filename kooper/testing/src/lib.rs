@@ -7,6 +7,8 @@
 //! `apiserver`, `Cluster`, which runs an API server, and `Exploration`, which tries
 //! what goes wrong at every point of a scenario.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod answer;
 mod arguments;
 #[cfg(feature = "apiserver")]

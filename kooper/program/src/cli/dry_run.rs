@@ -168,13 +168,10 @@ impl<'a> DryRunProgram<'a> {
     /// Handles each object once, or each of these.
     pub(super) fn pass(self, only: Option<BTreeMap<String, BTreeSet<ObjectKey>>>) -> Result<PassResults, BoxError> {
         let Self { invocation, controllers, runtime, metrics, connection, dry_run } = self;
-        let layer = dry_run.layer();
         let pass = Arc::new(DryRunPass::new(dry_run, only));
-        let mut operator = operator(invocation, &controllers, Some(&connection))
-            .metrics(Arc::new(metrics))
-            .health(Health::default())
-            .client_layer(layer)
-            .pass(pass.clone());
+        let mut operator =
+            operator(invocation, &controllers, Some(&connection)).metrics(Arc::new(metrics)).health(Health::default());
+        operator = pass.attach(operator);
         for controller in controllers {
             operator = operator.controller(controller);
         }

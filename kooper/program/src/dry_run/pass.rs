@@ -10,6 +10,7 @@ use tokio::sync::watch;
 
 use super::{DryRun, lock};
 use kooper_runtime::ObjectKey;
+use kooper_runtime::controller::operator::Builder;
 use kooper_runtime::internal::controller::pass::{ControllerPass, Pass};
 use kooper_runtime::internal::object::kind::KindInfo;
 use kooper_runtime::internal::queue::Admission;
@@ -55,11 +56,11 @@ pub(crate) struct DryRunTracker {
     pass: Arc<DryRunPass>,
     controller: Arc<str>,
     only: Option<BTreeSet<ObjectKey>>,
-    state: Mutex<TurnState>,
+    state: Mutex<TrackerState>,
 }
 
 #[derive(Debug)]
-struct TurnState {
+struct TrackerState {
     starting: bool,
     /// The controller takes no keys.
     gave_up: bool,
@@ -68,6 +69,11 @@ struct TurnState {
 }
 
 impl DryRunPass {
+    /// Makes a run of the operator a dry run.
+    pub(crate) fn attach(self: &Arc<Self>, operator: Builder) -> Builder {
+        operator.client_layer(self.dry_run.layer()).pass(self.clone())
+    }
+
     /// A pass over the objects of each controller that are named, or over all.
     pub(crate) fn new(dry_run: Arc<DryRun>, only: Option<BTreeMap<String, BTreeSet<ObjectKey>>>) -> Self {
         Self { dry_run, only, counts: watch::Sender::default(), results: Mutex::default() }
@@ -89,7 +95,7 @@ impl Pass for DryRunPass {
     fn join(self: Arc<Self>, controller: &Arc<str>) -> Arc<dyn ControllerPass> {
         self.counts.send_modify(|counts| counts.starting += 1);
         let only = self.only.as_ref().map(|only| only.get(&**controller).cloned().unwrap_or_default());
-        let state = TurnState { starting: true, gave_up: false, seen: HashSet::new(), open: 0 };
+        let state = TrackerState { starting: true, gave_up: false, seen: HashSet::new(), open: 0 };
         Arc::new(DryRunTracker { pass: self, controller: controller.clone(), only, state: Mutex::new(state) })
     }
 
@@ -115,6 +121,10 @@ impl Admission for DryRunTracker {
 
     fn repeats(&self) -> bool {
         false
+    }
+
+    fn is_dry_run(&self) -> bool {
+        true
     }
 
     fn ended(&self, key: &ObjectKey, result: Result<(), &str>) {

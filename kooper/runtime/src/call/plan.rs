@@ -66,6 +66,7 @@ pub struct Plan {
 
 /// A type of settings that an argument takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[doc(hidden)]
 pub struct SettingsNeed {
     /// The id of the type, by which it is compared with those that the program gives.
     pub type_id: TypeId,

@@ -57,7 +57,6 @@ pub(crate) struct Workers {
     pub(crate) tasks: Tasks,
     /// Which keys are handled, and how often.
     pub(crate) admission: Arc<dyn Admission>,
-    pub(crate) in_dry_run: bool,
 }
 
 /// Limits on the number of concurrent calls and on their duration.
@@ -216,7 +215,7 @@ impl Workers {
         let token = self.tasks.stopping.child_token();
         let (key, reasons) = (item.key.clone(), item.reasons.clone());
         let call = Call::new(self.name().clone(), key, item.attempt, reasons, token.clone(), self.tasks.clone());
-        (if self.in_dry_run { call.in_dry_run() } else { call }, token)
+        (if self.admission.is_dry_run() { call.in_dry_run() } else { call }, token)
     }
 
     /// Runs a call until it ends or its time is over. `None` if it is stuck: its

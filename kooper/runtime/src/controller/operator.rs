@@ -27,6 +27,7 @@ use crate::watch::informer::SharedWatches;
 use supervised::supervised;
 
 /// The default time that running handler calls get on shutdown.
+#[doc(hidden)]
 pub const DRAIN: Duration = Duration::from_secs(20);
 
 /// Runs several controllers in one process. They share the client, the metrics

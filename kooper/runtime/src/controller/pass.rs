@@ -47,3 +47,59 @@ impl Drop for Leaving {
         self.0.started();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+    use parking_lot::Mutex;
+
+    use super::*;
+    use crate::object::key::ObjectKey;
+
+    #[derive(Default)]
+    struct Told(Mutex<Vec<&'static str>>);
+
+    impl Admission for Told {
+        fn admits(&self, _: &ObjectKey) -> bool {
+            true
+        }
+
+        fn repeats(&self) -> bool {
+            false
+        }
+
+        fn ended(&self, _: &ObjectKey, _: Result<(), &str>) {}
+
+        fn returned(&self, _: &ObjectKey) {}
+    }
+
+    impl ControllerPass for Told {
+        fn problem(&self, _: String) {}
+
+        fn note(&self, _: String) {}
+
+        fn give_up(&self) {
+            self.0.lock().push("gave up");
+        }
+
+        fn started(&self) {
+            self.0.lock().push("started");
+        }
+
+        fn all_started(&self) -> BoxFuture<'_, ()> {
+            std::future::ready(()).boxed()
+        }
+    }
+
+    #[test]
+    fn a_controller_that_panics_delays_no_other() {
+        let told = Arc::new(Told::default());
+        let leaving = Leaving(told.clone());
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || {
+            let _leaving = leaving;
+            panic!("out of milk");
+        }));
+        assert!(panicked.is_err());
+        assert_eq!(*told.0.lock(), ["gave up", "started"]);
+    }
+}

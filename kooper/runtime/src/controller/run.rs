@@ -340,7 +340,7 @@ impl Runner {
         self.run_workers(handlers, stop, lost).await
     }
 
-    /// Runs the workers with these functions, see [`term`](Self::term).
+    /// Runs the workers with these functions, see [`run_term`](Self::run_term).
     async fn run_workers(&self, handlers: Handlers, stop: &CancellationToken, lost: &CancellationToken) -> bool {
         let workers = self.workers(handlers);
         let mut running: JoinSet<()> = (0..workers.limits.workers).map(|_| workers.clone().work()).collect();
@@ -416,7 +416,6 @@ impl Runner {
             leadership: self.leadership.clone(),
             tasks: Tasks::default(),
             admission: self.admission.clone(),
-            in_dry_run: self.pass.is_some(),
         })
     }
 

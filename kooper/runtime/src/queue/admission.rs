@@ -18,6 +18,11 @@ pub trait Admission: Send + Sync {
 
     /// A worker has given a key back, whether it was called or not.
     fn returned(&self, key: &ObjectKey);
+
+    /// Returns `true` if no write of a call takes effect.
+    fn is_dry_run(&self) -> bool {
+        false
+    }
 }
 
 /// Admits every key.

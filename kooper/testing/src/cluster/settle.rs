@@ -34,7 +34,6 @@ impl Cluster {
     /// steps of a test:
     ///
     /// ```
-    /// # #[cfg(feature = "macros")] {
     /// # use k8s_openapi::api::core::v1::ConfigMap;
     /// # use kooper::prelude::*;
     /// # use kooper::testing::Cluster;
@@ -50,7 +49,6 @@ impl Cluster {
     ///     cluster.settle().await;
     ///     Ok(())
     /// }
-    /// # }
     /// ```
     ///
     /// # Panics

@@ -56,7 +56,7 @@ impl Runner {
         None
     }
 
-    /// Reports the planned change of the CRD. Repass `false` if the CRD is missing, so
+    /// Reports the planned change of the CRD. Returns `false` if the CRD is missing, so
     /// there are no objects.
     async fn predict_crd(&mut self, pass: &dyn ControllerPass) -> bool {
         let (Some(client), Some((crd, installs))) = (self.process.client.clone(), self.controller.crd()) else {
