@@ -442,9 +442,7 @@ impl Plan {
     }
 
     /// The caches of children.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn owned(&self) -> &[CacheRequest] {
+    pub(crate) fn owned(&self) -> &[CacheRequest] {
         &self.owned
     }
 
@@ -461,9 +459,7 @@ impl Plan {
     }
 
     /// The selections of subsets and of `reads`, by their types.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn subsets(&self) -> &HashMap<TypeId, &'static Selected> {
+    pub(crate) fn subsets(&self) -> &HashMap<TypeId, &'static Selected> {
         &self.subsets
     }
 

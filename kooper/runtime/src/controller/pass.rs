@@ -57,9 +57,9 @@ mod tests {
     use crate::object::key::ObjectKey;
 
     #[derive(Default)]
-    struct Told(Mutex<Vec<&'static str>>);
+    struct CallLog(Mutex<Vec<&'static str>>);
 
-    impl Admission for Told {
+    impl Admission for CallLog {
         fn admits(&self, _: &ObjectKey) -> bool {
             true
         }
@@ -73,7 +73,7 @@ mod tests {
         fn returned(&self, _: &ObjectKey) {}
     }
 
-    impl ControllerPass for Told {
+    impl ControllerPass for CallLog {
         fn problem(&self, _: String) {}
 
         fn note(&self, _: String) {}
@@ -93,13 +93,13 @@ mod tests {
 
     #[test]
     fn a_controller_that_panics_delays_no_other() {
-        let told = Arc::new(Told::default());
-        let leaving = Leaving(told.clone());
+        let calls = Arc::new(CallLog::default());
+        let leaving = Leaving(calls.clone());
         let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || {
             let _leaving = leaving;
             panic!("out of milk");
         }));
         assert!(panicked.is_err());
-        assert_eq!(*told.0.lock(), ["gave up", "started"]);
+        assert_eq!(*calls.0.lock(), ["gave up", "started"]);
     }
 }
