@@ -4,6 +4,7 @@ mod fixture;
 mod layering;
 mod leader;
 mod live;
+mod seams;
 
 mod queue {
     mod controllers;

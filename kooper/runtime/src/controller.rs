@@ -8,6 +8,7 @@ mod handler_builder;
 pub(crate) mod installation;
 mod once;
 pub mod operator;
+pub(crate) mod partition;
 pub(crate) mod pass;
 pub(crate) mod review;
 mod run;

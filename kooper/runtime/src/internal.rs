@@ -33,6 +33,9 @@ pub mod controller {
     pub mod operator {
         pub use crate::controller::operator::DRAIN;
     }
+    pub mod partition {
+        pub use crate::controller::partition::Partition;
+    }
     pub mod pass {
         pub use crate::controller::pass::{ControllerPass, Pass};
     }
@@ -97,6 +100,9 @@ pub mod watch {
     }
     pub mod informer {
         pub use crate::watch::informer::Watched;
+    }
+    pub mod selection {
+        pub use crate::watch::selection::CacheSelection;
     }
     pub mod selected {
         pub use crate::watch::selected::selects;

@@ -5,5 +5,6 @@ pub(crate) mod cache_id;
 pub(crate) mod informer;
 pub mod retriever;
 pub(crate) mod selected;
+pub(crate) mod selection;
 mod silence;
 pub(crate) mod store;

@@ -16,6 +16,7 @@ use crate::client::{ClientStack, RequestLayer};
 use crate::controller::crd::{Advice, Installer};
 use crate::controller::error::{BuildError, ConfigError, ConfigErrorKind, ControllerError, RunError};
 use crate::controller::installation::Installation;
+use crate::controller::partition::Partition;
 use crate::controller::pass::Pass;
 use crate::controller::{Controller, Process, Runner};
 use crate::executor::Executor;
@@ -81,6 +82,7 @@ pub struct Builder {
     drain: Duration,
     settings: GivenSettings,
     pass: Option<Arc<dyn Pass>>,
+    partition: Option<Arc<dyn Partition>>,
 }
 
 impl Operator {
@@ -104,6 +106,7 @@ impl Operator {
             drain: DRAIN,
             settings: GivenSettings::default(),
             pass: None,
+            partition: None,
         }
     }
 
@@ -291,6 +294,13 @@ impl Builder {
         self
     }
 
+    /// Handles only a part of the objects.
+    #[doc(hidden)]
+    pub fn partition(mut self, partition: Arc<dyn Partition>) -> Self {
+        self.partition = Some(partition);
+        self
+    }
+
     /// Adds a layer around the client, outside of those before.
     #[doc(hidden)]
     pub fn client_layer(mut self, layer: RequestLayer) -> Self {
@@ -385,6 +395,7 @@ impl Builder {
             settings: self.settings,
             rejoins_election: self.rejoins_election,
             pass: self.pass,
+            partition: self.partition,
         };
         let runners = self.controllers.into_iter().map(|controller| Runner::new(controller, &process));
         let runners = runners.collect::<Result<_, _>>()?;

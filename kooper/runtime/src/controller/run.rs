@@ -37,6 +37,7 @@ use crate::client::{ClientStack, on_current_runtime};
 use crate::controller::crd::Installer;
 use crate::controller::error::ControllerError;
 use crate::controller::installation::Installation;
+use crate::controller::partition::Partition;
 use crate::controller::pass::{ControllerPass, Pass};
 use crate::error::{self, BoxError};
 use crate::executor::{Executor, Task};
@@ -91,6 +92,8 @@ pub(crate) struct Process {
     pub(crate) rejoins_election: bool,
     /// One pass over all objects, instead of a run for as long as the process runs.
     pub(crate) pass: Option<Arc<dyn Pass>>,
+    /// The part of the objects that is handled; `None` for all.
+    pub(crate) partition: Option<Arc<dyn Partition>>,
 }
 
 /// A controller that is about to run: its queue is known to the metrics.
@@ -121,9 +124,10 @@ impl Runner {
         let config = &controller.config;
         let name: Arc<str> = config.name.as_str().into();
         let pass = process.pass.as_ref().map(|pass| pass.clone().join(&name));
-        let admission: Arc<dyn Admission> = match &pass {
-            Some(pass) => pass.clone(),
-            None => Arc::new(AdmitAll),
+        let admission: Arc<dyn Admission> = match (&pass, &process.partition) {
+            (Some(pass), _) => pass.clone(),
+            (None, Some(partition)) => partition.admission(&name),
+            (None, None) => Arc::new(AdmitAll),
         };
         let queue = Arc::new(WorkQueue::new(QueueOptions {
             backoff: config.backoff,

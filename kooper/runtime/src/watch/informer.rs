@@ -13,13 +13,16 @@ use std::time::Duration;
 
 use futures_util::stream::BoxStream;
 use futures_util::{FutureExt, StreamExt};
+use tokio::sync::watch;
+use tokio::task::coop::consume_budget;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::backoff::{Backoff, fraction};
 use crate::error;
-use crate::object::older;
+use crate::object::{Object, older};
 use crate::watch::retriever::{ErasedRetriever, Event, ListRequest, RetrieveError, WatchRequest};
+use crate::watch::selection::CacheSelection;
 use crate::watch::store::{Change, Store};
 
 pub(crate) use feed::Feed;
@@ -57,6 +60,10 @@ pub(crate) enum Seen {
 pub(crate) trait Sink: Send + Sync {
     /// An object changed; the store has the change already.
     fn changed(&self, change: &Change, seen: Seen);
+    /// An object left the selection of the cache, which has dropped it; it was not deleted.
+    fn left(&self, object: &Arc<Object>) {
+        let _ = object;
+    }
     /// The objects were listed again.
     fn relisted(&self) {}
     /// Returns `true` if all other sinks are informed of each change first.
@@ -79,6 +86,10 @@ pub(crate) struct Informer {
     pub(crate) store: Arc<Store>,
     pub(crate) status: Arc<WatchStatus>,
     pub(crate) sink: Arc<dyn Sink>,
+    /// The objects that the store keeps; `None` for all.
+    selection: Option<Arc<dyn CacheSelection>>,
+    /// The changes of the selection.
+    reselected: Option<watch::Receiver<()>>,
     /// The version up to which all changes are known: the next watch begins there.
     version: String,
     /// A request without a byte for this time is considered dead.
@@ -113,6 +124,8 @@ enum End {
     /// The source has a lower version than the known one: a list is needed.
     Behind(String),
     Failed(RetrieveError),
+    /// The selection of the store has changed: a list is needed.
+    Reselected,
 }
 
 impl Informer {
@@ -129,6 +142,8 @@ impl Informer {
             store,
             status,
             sink,
+            selection: None,
+            reselected: None,
             version: String::new(),
             silence,
             streaming,
@@ -146,6 +161,12 @@ impl Informer {
     /// The same for a source whose other watches have the same server.
     fn of_server(self, endless: &Arc<AtomicBool>) -> Self {
         Self { endless: endless.clone(), ..self }
+    }
+
+    /// The same for a store that keeps only some of the objects.
+    fn selecting(self, selection: Option<Arc<dyn CacheSelection>>) -> Self {
+        let reselected = selection.as_ref().map(|selection| selection.changes());
+        Self { selection, reselected, ..self }
     }
 
     /// Runs until stopped. Errors do not end it; they are logged, and requests are
@@ -235,16 +256,53 @@ impl Informer {
                     return;
                 }
                 End::Failed(error) => self.pause(&error).await,
+                End::Reselected => {
+                    self.drop_unselected().await;
+                    return;
+                }
             }
+        }
+    }
+
+    /// Returns `true` if the store keeps an object.
+    fn keeps(&self, object: &Object) -> bool {
+        self.selection.as_ref().is_none_or(|selection| selection.selects(object))
+    }
+
+    /// Drops the objects that have left the selection.
+    async fn drop_unselected(&self) {
+        for dropped in self.store.retain(|object| self.keeps(object)) {
+            for object in dropped {
+                self.sink.left(&object);
+                consume_budget().await;
+            }
+        }
+    }
+
+    /// Ignores an object that is not selected, and drops it if the store has it.
+    fn skip(&self, object: &Object) {
+        let Some(known) = self.store.get(object.key()) else { return };
+        let Ok(last) = Object::parse(&known.json()) else { return };
+        let change = self.store.remove(last);
+        if known.uid() == object.uid() {
+            self.sink.left(&known);
+        } else {
+            // Another object has the name now, so the known one was deleted.
+            self.sink.changed(&change, Seen::Watched);
         }
     }
 
     /// Reads a watch until it ends.
     async fn drain(&mut self, mut events: Events, liveness: &mut Liveness, heard: &mut bool) -> End {
         liveness.reopened();
+        let mut reselected = self.reselected.clone();
         loop {
             let event = tokio::select! {
                 biased;
+                () = changed(&mut reselected) => {
+                    self.reselected = reselected;
+                    return End::Reselected;
+                }
                 event = events.next() => event,
                 verdict = liveness.verdict(|| self.probe()) => match verdict {
                     Verdict::Quiet(version) => {
@@ -283,6 +341,10 @@ impl Informer {
             *heard = true;
             self.status.record_event();
             match event {
+                Event::Added(object) | Event::Modified(object) | Event::Deleted(object) if !self.keeps(&object) => {
+                    self.advance(object.version());
+                    self.skip(&object);
+                }
                 Event::Added(object) | Event::Modified(object) => {
                     self.advance(object.version());
                     let change = self.store.put(object);
@@ -355,6 +417,16 @@ impl Informer {
         }
         tokio::time::sleep(wait).await;
     }
+}
+
+/// Waits for a change of the selection; forever without one.
+async fn changed(reselected: &mut Option<watch::Receiver<()>>) {
+    if let Some(changes) = reselected
+        && changes.changed().await.is_ok()
+    {
+        return;
+    }
+    std::future::pending::<()>().await;
 }
 
 #[cfg(test)]

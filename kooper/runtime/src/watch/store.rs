@@ -101,6 +101,22 @@ impl Store {
         Change::new(Some(Arc::new(object)), None)
     }
 
+    /// Drops all objects that `keep` refuses, one shard in each step of the iterator.
+    pub(crate) fn retain(&self, keep: impl Fn(&Object) -> bool) -> impl Iterator<Item = Vec<Arc<Object>>> {
+        self.shards.iter().map(move |shard| {
+            let dropped: Vec<_> =
+                shard.read().objects.iter().map(|ByKey(object)| object.clone()).filter(|one| !keep(one)).collect();
+            let mut contents = shard.write();
+            contents.reindex(dropped.iter().map(|object| object.key()), false);
+            for object in &dropped {
+                contents.objects.remove(object.key());
+                self.measure(&Change::new(Some(object.clone()), None));
+            }
+            contents.shrink();
+            dropped
+        })
+    }
+
     /// Replaces everything by a list, one shard in each step of the iterator. A step
     /// yields its changes, deletions included; it holds the lock only while it
     /// swaps the objects.

@@ -87,6 +87,14 @@ impl Enqueuer {
         }
     }
 
+    /// Forgets a key that is not handled any more, although its object exists. A worker that takes
+    /// it finds no object.
+    fn left(&self, key: &ObjectKey) {
+        self.controller.forget_owner(key);
+        self.observer.ignored(key);
+        self.queue().forget(key);
+    }
+
     /// Plans the resync of a key that needs no run now.
     fn remember(&self, key: &ObjectKey) {
         // A closed enqueuer ignores deletions, so the key would never be removed.
@@ -165,6 +173,12 @@ impl Sink for EventHandler {
             (Some(_), Some(_)) => (Lane::Event, Reason::Modified),
         };
         self.enqueuer.add(key, lane, reason, CacheRef::Primary, (change, seen), urgency);
+    }
+
+    fn left(&self, object: &Arc<Object>) {
+        let key = object.key();
+        while self.tombstones.as_ref().is_some_and(|tombstones| tombstones.take(key).is_some()) {}
+        self.enqueuer.left(key);
     }
 }
 
@@ -313,6 +327,10 @@ impl Sink for Leaving {
             self.enqueuer.add(key, Lane::Event, reason, CacheRef::Other(self.id), (change, seen), urgency);
         }
     }
+
+    fn left(&self, object: &Arc<Object>) {
+        self.enqueuer.left(object.key());
+    }
 }
 
 /// Notifies the queue that an event was delivered, after all other sinks of the
@@ -329,6 +347,13 @@ impl Sink for Progress {
             for view in &self.views {
                 self.enqueuer.queue().event_delivered(|| Revision::event(*view, object, change.new.is_none()));
             }
+        }
+    }
+
+    fn left(&self, object: &Arc<Object>) {
+        // No write of it is going to be shown.
+        for view in &self.views {
+            self.enqueuer.queue().event_delivered(|| Revision::event(*view, object, true));
         }
     }
 

@@ -314,12 +314,16 @@ fn watched(
 ) -> Arc<Watched> {
     let (name, resource) = (controller.name(), request.kind.resource());
     let own = controller.own_retriever && is_primary;
+    // Both caches of the objects whose keys are queued.
+    let queued = is_primary || controller.unselected.as_ref().is_some_and(|all| all.id == request.id);
+    let partition = process.partition.as_ref().filter(|_| queued);
+    let selection = partition.map(|partition| partition.selection(&name.into()));
     let selected = scope.labels.is_some() || scope.fields.is_some();
     let status =
         || WatchStatus::new(name, &resource, scope.namespace.as_deref(), selected, !own).of_name(scope.only_name());
     let (watches, kind) = (&process.watches, &request.kind);
-    let (watched, new) = if own {
-        (Arc::new(Watched::new(status(), watches.is_secret(kind))), true)
+    let (watched, new) = if own || selection.is_some() {
+        (Arc::new(Watched::new(status(), watches.is_secret(kind)).selecting(selection)), true)
     } else {
         watches.of(request.id, kind, scope, status)
     };
@@ -333,7 +337,7 @@ fn watched(
         // Beside a watch of the same kind that has a selector, or a retriever of its own.
         let beside = !is_primary
             && request.kind.is_same(&controller.kind)
-            && (controller.own_retriever || controller.config.selected());
+            && (controller.own_retriever || controller.config.selected() || process.partition.is_some());
         let form = form(request, scope, beside);
         let watch = namespace.map_or_else(|| resource.clone(), |namespace| format!("{resource}/{namespace}")) + &form;
         let status = watched.status.clone();

@@ -21,8 +21,13 @@ use crate::watch::store::Change;
 /// waits too, and so do the other controllers that share it.
 const MOST: usize = 4096;
 
-/// The old and the new state of an object.
-type Waiting = (Option<Arc<Object>>, Option<Arc<Object>>, Seen);
+/// What a watch has observed.
+enum Waiting {
+    /// The old and the new state of an object.
+    Changed(Option<Arc<Object>>, Option<Arc<Object>>, Seen),
+    /// An object left the selection of the cache.
+    Left(Arc<Object>),
+}
 
 /// Passes the changes of a watch to sinks that call functions of the user, on the threads
 /// of these functions and in order.
@@ -61,8 +66,14 @@ impl Feed {
 }
 
 async fn pass(mut waiting: Receiver<Waiting>, sinks: Arc<Fan>) {
-    while let Some((old, new, seen)) = waiting.recv().await {
-        let change = Change::new(old, new);
+    while let Some(waiting) = waiting.recv().await {
+        let (change, seen) = match waiting {
+            Waiting::Changed(old, new, seen) => (Change::new(old, new), seen),
+            Waiting::Left(object) => {
+                sinks.left(&object);
+                continue;
+            }
+        };
         let passing = async { sinks.changed(&change, seen) };
         if let Err(panic) = AssertUnwindSafe(passing).catch_unwind().await {
             let object = change.key().map(ToString::to_string).unwrap_or_default();
@@ -71,13 +82,23 @@ async fn pass(mut waiting: Receiver<Waiting>, sinks: Arc<Fan>) {
     }
 }
 
-impl Sink for Feed {
-    fn changed(&self, change: &Change, seen: Seen) {
-        match self.waiting.try_send((change.old.clone(), change.new.clone(), seen)) {
+impl Feed {
+    fn send(&self, waiting: Waiting) {
+        match self.waiting.try_send(waiting) {
             // Without a receiver the controller has ended.
             Ok(()) | Err(TrySendError::Closed(_)) => {}
             Err(TrySendError::Full(waiting)) => off_the_runtime(|| drop(self.waiting.blocking_send(waiting))),
         }
+    }
+}
+
+impl Sink for Feed {
+    fn changed(&self, change: &Change, seen: Seen) {
+        self.send(Waiting::Changed(change.old.clone(), change.new.clone(), seen));
+    }
+
+    fn left(&self, object: &Arc<Object>) {
+        self.send(Waiting::Left(object.clone()));
     }
 
     fn relisted(&self) {

@@ -18,6 +18,7 @@ use crate::object::key::ObjectKey;
 use crate::object::kind::KindInfo;
 use crate::watch::cache_id::CacheId;
 use crate::watch::retriever::{ErasedRetriever, RetrieveError, Scope};
+use crate::watch::selection::CacheSelection;
 use crate::watch::store::{Change, Store};
 
 /// Maximum time for a watch to stop.
@@ -37,11 +38,12 @@ pub(crate) struct SharedWatches {
 }
 
 /// A store that an informer keeps up to date, and the sinks of its changes.
-#[derive(Debug)]
 pub struct Watched {
     pub(crate) store: Arc<Store>,
     pub(crate) status: Arc<WatchStatus>,
     fan: Arc<Fan>,
+    /// The objects that the store keeps; `None` for all.
+    selection: Option<Arc<dyn CacheSelection>>,
     /// `true` if its informer runs.
     started: Mutex<bool>,
 }
@@ -88,6 +90,7 @@ impl SharedWatches {
         }
         let mut informer =
             Informer::new(retriever(), watched.store.clone(), watched.status.clone(), watched.fan.clone());
+        informer = informer.selecting(watched.selection.clone());
         if watched.status.is_from_server() {
             informer = informer.of_server(&self.endless);
         }
@@ -115,7 +118,12 @@ impl Watched {
     pub(crate) fn new(status: WatchStatus, secret: bool) -> Self {
         let (store, status) = (Arc::new(Store::new(secret)), Arc::new(status));
         let fan = Arc::new(Fan { status: status.clone(), sinks: Mutex::new(Arc::new([])) });
-        Self { store, status, fan, started: Mutex::default() }
+        Self { store, status, fan, selection: None, started: Mutex::default() }
+    }
+
+    /// The same watch, of which the store keeps only some objects.
+    pub(crate) fn selecting(self, selection: Option<Arc<dyn CacheSelection>>) -> Self {
+        Self { selection, ..self }
     }
 
     /// Informs `sink` of every change from now on, and of the known objects as of a
@@ -160,6 +168,12 @@ impl Watched {
     }
 }
 
+impl std::fmt::Debug for Watched {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Watched").field("status", &self.status).finish_non_exhaustive()
+    }
+}
+
 /// Passes changes to all sinks.
 pub(super) struct Fan {
     status: Arc<WatchStatus>,
@@ -197,6 +211,10 @@ impl Fan {
 impl Sink for Fan {
     fn changed(&self, change: &Change, seen: Seen) {
         self.each(|sink| sink.changed(change, seen));
+    }
+
+    fn left(&self, object: &Arc<Object>) {
+        self.each(|sink| sink.left(object));
     }
 
     fn relisted(&self) {

@@ -112,8 +112,12 @@ impl Informer {
                 Some(None) => break RetrieveError::Incomplete,
                 Some(Some(Err(error))) => break error,
                 Some(Some(Ok(event))) => match event {
-                    Event::Added(object) | Event::Modified(object) => listed.add(object, &self.store),
-                    Event::Deleted(object) => listed.remove(object.key()),
+                    Event::Added(object) | Event::Modified(object) if self.keeps(&object) => {
+                        listed.add(object, &self.store);
+                    }
+                    Event::Added(object) | Event::Modified(object) | Event::Deleted(object) => {
+                        listed.remove(object.key());
+                    }
                     Event::Bookmark { version, initial_events_end: true } => {
                         self.streams_broken = 0;
                         return Ok((listed, version, events));
@@ -158,7 +162,8 @@ impl Informer {
             for object in page.objects {
                 consume_budget().await;
                 match object {
-                    Ok(object) => listed.add(object, &self.store),
+                    Ok(object) if self.keeps(&object) => listed.add(object, &self.store),
+                    Ok(_) => {}
                     Err(malformed) => {
                         self.sink.malformed();
                         self.status.record_unreadable(&malformed);
@@ -205,7 +210,10 @@ impl Informer {
         for changes in store.replace(listed) {
             count += changes.len();
             for change in changes {
-                self.sink.changed(&change, seen);
+                match (&change.old, &change.new) {
+                    (Some(old), None) if !self.keeps(old) => self.sink.left(old),
+                    _ => self.sink.changed(&change, seen),
+                }
                 consume_budget().await;
             }
         }

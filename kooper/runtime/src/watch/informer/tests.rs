@@ -2,6 +2,7 @@
 //! so the tests do not wait.
 
 mod liveness;
+mod selection;
 mod streams;
 mod trouble;
 
@@ -98,6 +99,13 @@ impl Sink for RecordingSink {
         self.changed.notify_one();
     }
 
+    fn left(&self, object: &Arc<Object>) {
+        let key = object.key().to_string();
+        self.objects.lock().remove(&key);
+        self.log.lock().push(format!("left {key}"));
+        self.changed.notify_one();
+    }
+
     fn relisted(&self) {
         *self.relists.lock() += 1;
         self.changed.notify_one();
@@ -145,6 +153,11 @@ impl<K: 'static, R: crate::watch::retriever::Retriever<K>> crate::watch::retriev
 /// Runs an informer over a script, with or without streaming lists.
 fn run(script: Script, streaming: bool) -> RunningInformer {
     let script = Arc::new(script);
+    run_over(script.clone(), scripted(&script, streaming))
+}
+
+/// The retriever of a script.
+fn scripted(script: &Arc<Script>, streaming: bool) -> Arc<dyn ErasedRetriever> {
     let (lists, watches) = (script.clone(), script.clone());
     let source = from_fns::<(), _, _, _, _, _>(
         move |request: ListRequest| {
@@ -180,17 +193,26 @@ fn run(script: Script, streaming: bool) -> RunningInformer {
             }
         },
     );
-    run_over(script, erase::<(), _>(Streaming(source, streaming)))
+    erase::<(), _>(Streaming(source, streaming))
 }
 
 /// Runs an informer over a retriever.
 fn run_over(script: impl Into<Arc<Script>>, retriever: Arc<dyn ErasedRetriever>) -> RunningInformer {
+    run_selecting(script, retriever, None)
+}
+
+/// Runs an informer whose store keeps only some objects.
+fn run_selecting(
+    script: impl Into<Arc<Script>>,
+    retriever: Arc<dyn ErasedRetriever>,
+    selection: Option<Arc<dyn CacheSelection>>,
+) -> RunningInformer {
     let script = script.into();
     let (seen, store) = (Arc::new(RecordingSink::default()), Arc::new(Store::default()));
     let status = Arc::new(WatchStatus::new("test", "pods", None, false, true));
     status.require();
     let stop = CancellationToken::new();
-    let informer = Informer::new(retriever, store.clone(), status.clone(), seen.clone());
+    let informer = Informer::new(retriever, store.clone(), status.clone(), seen.clone()).selecting(selection);
     tokio::spawn(informer.run(stop.clone()));
     RunningInformer { seen, store, status, script, stop }
 }

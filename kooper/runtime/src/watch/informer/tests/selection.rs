@@ -1,0 +1,98 @@
+//! A store that keeps only some of the objects that its source sends.
+
+use std::collections::BTreeSet;
+
+use tokio::sync::watch;
+
+use super::*;
+
+/// Selects objects by their uids.
+#[derive(Default)]
+struct Uids {
+    selected: Mutex<BTreeSet<String>>,
+    changes: watch::Sender<()>,
+}
+
+impl Uids {
+    fn of(uids: &[&str]) -> Arc<Self> {
+        let selection = Arc::new(Self::default());
+        selection.select(uids);
+        selection
+    }
+
+    fn select(&self, uids: &[&str]) {
+        *self.selected.lock() = uids.iter().map(|&uid| uid.to_owned()).collect();
+        self.changes.send_replace(());
+    }
+}
+
+impl CacheSelection for Uids {
+    fn selects(&self, object: &Object) -> bool {
+        self.selected.lock().contains(object.uid())
+    }
+
+    fn changes(&self) -> watch::Receiver<()> {
+        self.changes.subscribe()
+    }
+}
+
+fn run(script: Script, streaming: bool, selection: &Arc<Uids>) -> RunningInformer {
+    let script = Arc::new(script);
+    let retriever = scripted(&script, streaming);
+    run_selecting(script, retriever, Some(selection.clone()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_selected_objects_are_kept_of_a_list_and_of_a_watch() {
+    let script = Script::default().list(page("3", &[("a", "1"), ("b", "2")])).open_watch(vec![
+        modified("b", "4"),
+        added("c", "5"),
+        added("d", "6"),
+        deleted("b", "7"),
+        modified("a", "8"),
+    ]);
+    let run = run(script, false, &Uids::of(&["a", "c"]));
+    run.until_seen(&[("a", "8"), ("c", "5")]).await;
+    assert_eq!(*run.seen.log.lock(), ["initial a", "added c", "modified a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_selected_objects_are_kept_of_a_streaming_list() {
+    let script = Script::default().open_watch(vec![added("a", "1"), added("b", "2"), bookmark("3", true)]);
+    let run = run(script, true, &Uids::of(&["b"]));
+    run.until_seen(&[("b", "2")]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_that_leave_the_selection_are_not_deleted_and_those_that_join_are_added() {
+    let script = Script::default()
+        .list(page("3", &[("a", "1"), ("b", "2"), ("c", "3")]))
+        .open_watch(vec![])
+        .list(page("4", &[("a", "1"), ("b", "2"), ("c", "4")]))
+        .open_watch(vec![])
+        .list(page("6", &[("a", "1"), ("c", "4")]))
+        .open_watch(vec![]);
+    let selection = Uids::of(&["a", "b"]);
+    let run = run(script, false, &selection);
+    run.until_seen(&[("a", "1"), ("b", "2")]).await;
+    selection.select(&["b", "c"]);
+    run.until_seen(&[("b", "2"), ("c", "4")]).await;
+    // It was deleted before it could leave.
+    selection.select(&["a", "b"]);
+    run.until_seen(&[("a", "1")]).await;
+    // The objects of one list are compared in no particular order.
+    let mut log = run.seen.log.lock().clone();
+    log[..2].sort_unstable();
+    log[5..].sort_unstable();
+    assert_eq!(log, ["initial a", "initial b", "left a", "added c", "left c", "added a", "deleted b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_whose_name_another_object_takes_was_deleted_although_that_one_is_not_selected() {
+    let other = Object::parse(br#"{"metadata":{"name":"a","uid":"other","resourceVersion":"5"}}"#).unwrap();
+    let script =
+        Script::default().list(page("3", &[("a", "1")])).open_watch(vec![Ok(Event::Added(other)), added("b", "6")]);
+    let run = run(script, false, &Uids::of(&["a", "b"]));
+    run.until_seen(&[("b", "6")]).await;
+    assert_eq!(*run.seen.log.lock(), ["initial a", "deleted a", "added b"]);
+}
