@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use kooper_runtime::Health;
 use pages::Pages;
+pub(crate) use route::Routes;
 use site::Site;
 
 #[cfg(all(feature = "cli", feature = "rustls-tls"))]
@@ -26,6 +27,7 @@ pub(crate) mod guard;
 mod limits;
 mod pages;
 mod pulse;
+mod route;
 mod site;
 mod source;
 mod status;
@@ -42,6 +44,8 @@ pub struct Listener {
     address: SocketAddr,
     /// The title of the status page, if there is one.
     status: Option<String>,
+    /// The pages of the program's own.
+    routes: Routes,
 }
 
 /// Why the listener cannot listen.
@@ -70,6 +74,14 @@ pub enum ListenError {
         /// The address in use.
         address: SocketAddr,
     },
+    /// The program adds a page that a listener cannot have.
+    #[error("the page `{path}` cannot be added: {problem}")]
+    Route {
+        /// The path of the page.
+        path: &'static str,
+        /// The reason, and what to write instead.
+        problem: &'static str,
+    },
     /// The thread cannot be started.
     #[error("cannot start the thread that serves metrics and probes")]
     Thread(#[source] io::Error),
@@ -96,7 +108,7 @@ impl Listener {
         });
         let ready = |socket: TcpListener| {
             socket.set_nonblocking(true)?;
-            Ok(Self { address: socket.local_addr()?, socket, status: None })
+            Ok(Self { address: socket.local_addr()?, socket, status: None, routes: Routes::default() })
         };
         socket.and_then(ready).map_err(|error| ListenError::Bind { address, error })
     }
@@ -142,20 +154,81 @@ impl Listener {
         self
     }
 
+    /// Adds a page: the function answers `GET` and `HEAD` of this path. It is called on the runtime of
+    /// the controllers, and a panic ends one request. Everyone who reads the metrics can read it; where
+    /// the metrics need a token, the role of its user needs `get` on this path in `nonResourceURLs`.
+    ///
+    /// ```
+    /// use http::{Request, Response};
+    /// use kooper::Health;
+    /// use kooper::http::Listener;
+    /// use kooper::prometheus::Registry;
+    ///
+    /// async fn version(_: Request<()>) -> Response<&'static str> {
+    ///     Response::new(env!("CARGO_PKG_VERSION"))
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> kooper::Result<()> {
+    /// let listener = Listener::bind("127.0.0.1:0".parse()?)?.route("/version", version);
+    /// let server = listener.serve(Registry::new(), Health::default(), tokio::runtime::Handle::current())?;
+    /// println!("http://{}/version", server.local_addr());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn route<B, F>(
+        mut self,
+        path: &'static str,
+        answer: impl Fn(http::Request<()>) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = http::Response<B>> + Send + 'static,
+        B: Into<bytes::Bytes>,
+    {
+        self.routes.add(path, answer);
+        self
+    }
+
+    /// Adds the pages that a program has.
+    #[cfg(feature = "cli")]
+    pub(crate) fn routes(mut self, routes: Routes) -> Self {
+        self.routes = routes;
+        self
+    }
+
+    /// Returns an error for the first page that is taken or whose path cannot be requested.
+    fn check_routes(&self) -> Result<(), ListenError> {
+        for path in self.routes.paths() {
+            let problem = if pages::is_taken(path) {
+                "it is a page of every listener: choose another path"
+            } else if !path.starts_with('/') || path.parse::<http::uri::PathAndQuery>().is_err() || path.contains('?') {
+                "its path must begin with `/` and have no query, such as `/version`"
+            } else {
+                continue;
+            };
+            return Err(ListenError::Route { path, problem });
+        }
+        Ok(())
+    }
+
     /// Starts to answer. `/healthz` also fails when `program`, the runtime of
     /// the controllers, runs no task for a minute.
     ///
     /// # Errors
-    /// When there is a status page and the address is not loopback, or the system has no
-    /// thread left.
+    /// When there is a status page and the address is not loopback, a page cannot be added, or the
+    /// system has no thread left.
     pub fn serve(mut self, registry: Registry, health: Health, program: Handle) -> Result<Server, ListenError> {
         let status = self.status.take();
         if status.is_some() && !self.is_loopback() {
             return Err(ListenError::OpenStatusPage { address: self.address });
         }
+        self.check_routes()?;
+        let routes = std::mem::take(&mut self.routes);
         let is_local = self.is_loopback();
         self.serve_site(move || {
-            Ok(Site::new(Pages::new(registry, health, program).with_status(status)).with_local(is_local))
+            Ok(Site::new(Pages::new(registry, health, program).with_status(status).with_routes(routes))
+                .with_local(is_local))
         })
     }
 

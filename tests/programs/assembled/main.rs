@@ -47,5 +47,8 @@ fn main() -> ExitCode {
             )
         });
     }
-    app.run()
+    app.route("/colors", async |_| http::Response::new("red and blue\n"))
+        .route("/broken", async |_| -> http::Response<&str> { panic!("out of paint") })
+        .runtime(|| tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build())
+        .run()
 }

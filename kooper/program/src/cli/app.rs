@@ -1,12 +1,14 @@
 //! A program of controllers.
 
-use std::fmt;
 use std::process::ExitCode;
+use std::{fmt, io};
 
 use prometheus::Registry;
 use serde::de::DeserializeOwned;
+use tokio::runtime::Runtime;
 
 use super::run_command;
+use crate::http::Routes;
 use crate::{Declared, Definition, Program, ProgramSettings};
 use kooper_runtime::Kind;
 use kooper_runtime::controller::Builder;
@@ -44,7 +46,12 @@ pub struct App {
     definitions: Vec<Define>,
     pub(crate) registry: Registry,
     pub(crate) has_subscriber: bool,
+    pub(crate) routes: Routes,
+    pub(crate) runtime: Option<RuntimeBuilder>,
 }
+
+/// Builds the runtime of the controllers.
+type RuntimeBuilder = Box<dyn Fn() -> io::Result<Runtime>>;
 
 /// Adds controllers to a program.
 type Define = Box<dyn Fn(&mut Program)>;
@@ -61,6 +68,8 @@ impl App {
             definitions: Vec::new(),
             registry: Registry::new(),
             has_subscriber: false,
+            routes: Routes::default(),
+            runtime: None,
         }
     }
 
@@ -108,6 +117,29 @@ impl App {
     /// stderr: commands such as `rbac` print documents to stdout.
     pub fn with_own_subscriber(mut self) -> Self {
         self.has_subscriber = true;
+        self
+    }
+
+    /// Adds a page to the listener of the metrics of `run` and `dev`: the function answers `GET` and
+    /// `HEAD` of this path, see [`Listener::route`](crate::http::Listener::route).
+    pub fn route<B, F>(
+        mut self,
+        path: &'static str,
+        answer: impl Fn(http::Request<()>) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = http::Response<B>> + Send + 'static,
+        B: Into<bytes::Bytes>,
+    {
+        self.routes.add(path, answer);
+        self
+    }
+
+    /// Runs the controllers of `run` and `dev` on the runtime that this function builds, with I/O and
+    /// time enabled. With several threads, handlers still have threads of their own. By default it is a
+    /// runtime with a thread for each core.
+    pub fn runtime(mut self, build: impl Fn() -> io::Result<Runtime> + 'static) -> Self {
+        self.runtime = Some(Box::new(build));
         self
     }
 

@@ -12,7 +12,7 @@ use super::connect::Connection;
 #[cfg(feature = "rustls-tls")]
 use crate::http::certificate::{Certificate, CertificateError, MakeError};
 use crate::http::guard::Guard;
-use crate::http::{GuardMaker, ListenError, Listener, Offer, Server, SiteBuilder};
+use crate::http::{GuardMaker, ListenError, Listener, Offer, Routes, Server, SiteBuilder};
 use kooper_runtime::{BoxError, Health};
 
 /// Bound sockets, and what secures the metrics.
@@ -135,6 +135,7 @@ impl Listeners {
         registry: &Registry,
         health: &Health,
         runtime: &Handle,
+        routes: &Routes,
     ) -> Result<Vec<Server>, ListenError> {
         let serve =
             |listener, site: SiteBuilder| site.serve(listener, registry.clone(), health.clone(), runtime.clone());
@@ -149,7 +150,7 @@ impl Listeners {
             let site = SiteBuilder::new(offer).status_page(status).guard(guard);
             #[cfg(feature = "rustls-tls")]
             let site = site.certificate(self.certificate);
-            servers.push(serve(listener, site)?);
+            servers.push(serve(listener.routes(routes.clone()), site)?);
         }
         if let Some(listener) = self.probes.flatten() {
             servers.push(serve(listener, SiteBuilder::new(Offer::Probes))?);

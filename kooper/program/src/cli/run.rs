@@ -53,7 +53,10 @@ pub(super) struct Run<'a> {
 
 impl<'a> Run<'a> {
     pub(super) fn new(invocation: &'a Invocation<'a>) -> Result<Self, BoxError> {
-        let runtime = Builder::new_multi_thread().enable_all().build()?;
+        let runtime = match &invocation.app.runtime {
+            Some(build) => build()?,
+            None => Builder::new_multi_thread().enable_all().build()?,
+        };
         let registry = invocation.app.registry.clone();
         let metrics = Prometheus::new(&registry)?;
         #[cfg(target_os = "linux")]
@@ -83,7 +86,15 @@ impl<'a> Run<'a> {
             let _context = runtime.enter();
             operator.build()?
         };
-        let servers = listeners.serve(program, settings, connection.as_ref(), &registry, &health, runtime.handle())?;
+        let servers = listeners.serve(
+            program,
+            settings,
+            connection.as_ref(),
+            &registry,
+            &health,
+            runtime.handle(),
+            &invocation.app.routes,
+        )?;
 
         if let Some(connection) = connection {
             runtime.spawn(preflight(connection));

@@ -4,12 +4,14 @@ use bytes::Bytes;
 use http::header::{
     ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS,
 };
+use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode};
 use http_body_util::Full;
 use prometheus::{Registry, TEXT_FORMAT, TextEncoder};
 use tokio::runtime::Handle;
 
 use super::pulse::Pulse;
+use super::route::Routes;
 use super::status;
 use kooper_runtime::Health;
 use kooper_runtime::internal::metrics::status::Query;
@@ -24,6 +26,9 @@ pub(super) struct Pages {
     offers: &'static [&'static str],
     /// The title of the status page, if there is one.
     status: Option<String>,
+    routes: Routes,
+    /// Where the functions of routes are called.
+    program: Handle,
 }
 
 /// A page of a listener.
@@ -35,6 +40,8 @@ pub(super) enum Page {
     Status,
     StatusStyle,
     StatusScript,
+    /// One of the program's own, by its path.
+    Route(&'static str),
 }
 
 /// The result of looking up a path.
@@ -49,7 +56,21 @@ pub(super) const EVERY: &[&str] = &["/metrics", "/healthz", "/readyz"];
 
 impl Pages {
     pub(super) fn new(registry: Registry, health: Health, program: Handle) -> Self {
-        Self { registry, health, pulse: Pulse::new(program), offers: EVERY, status: None }
+        Self {
+            registry,
+            health,
+            pulse: Pulse::new(program.clone()),
+            offers: EVERY,
+            status: None,
+            routes: Routes::default(),
+            program,
+        }
+    }
+
+    /// With pages of the program's own.
+    pub(super) fn with_routes(mut self, routes: Routes) -> Self {
+        self.routes = routes;
+        self
     }
 
     /// With a status page of this title, if there is one.
@@ -68,7 +89,8 @@ impl Pages {
     /// The page of a path, or the response if there is none.
     pub(super) fn find(&self, method: &Method, path: &str) -> Found {
         let Some(page) = self.page(path) else {
-            let offers: Vec<&str> = self.status.iter().map(|_| "/status").chain(self.offers.iter().copied()).collect();
+            let status = self.status.iter().map(|_| "/status");
+            let offers: Vec<&str> = status.chain(self.offers.iter().copied()).chain(self.routes.paths()).collect();
             let text = format!("no such page: this listener has {}\n", listed(&offers));
             return Found::Nothing(text_response(StatusCode::NOT_FOUND, text));
         };
@@ -86,7 +108,7 @@ impl Pages {
             "/status" if self.status.is_some() => Page::Status,
             "/status.css" if self.status.is_some() => Page::StatusStyle,
             "/status.js" if self.status.is_some() => Page::StatusScript,
-            _ if !self.offers.contains(&path) => return None,
+            _ if !self.offers.contains(&path) => return self.routes.find(path).map(Page::Route),
             "/metrics" => Page::Metrics,
             "/healthz" => Page::Alive,
             _ => Page::Ready,
@@ -106,7 +128,13 @@ impl Pages {
             Page::Status => for_browsers("text/html; charset=utf-8", self.status(query)),
             Page::StatusStyle => for_browsers("text/css; charset=utf-8", status::STYLE),
             Page::StatusScript => for_browsers("text/javascript; charset=utf-8", status::SCRIPT),
+            Page::Route(path) => text_response(StatusCode::NOT_FOUND, format!("{path} is answered by its function\n")),
         }
+    }
+
+    /// The response of a page of the program's own.
+    pub(super) async fn route(&self, path: &str, request: &Parts) -> Response<Full<Bytes>> {
+        self.routes.answer(path, request, &self.program).await
     }
 
     fn status(&self, query: Option<&str>) -> String {
@@ -156,6 +184,7 @@ impl Page {
         match self {
             Self::Metrics => "/metrics",
             Self::Alive | Self::Ready | Self::Status | Self::StatusStyle | Self::StatusScript => "/status",
+            Self::Route(path) => path,
         }
     }
 
@@ -164,6 +193,11 @@ impl Page {
     pub(super) fn is_for_people(self) -> bool {
         matches!(self, Self::Status | Self::StatusStyle | Self::StatusScript)
     }
+}
+
+/// Returns `true` for the path of a page that a listener may have by itself.
+pub(super) fn is_taken(path: &str) -> bool {
+    EVERY.contains(&path) || ["/status", "/status.css", "/status.js"].contains(&path)
 }
 
 /// A response that a browser does not guess the type of, keep, or combine with others.

@@ -139,6 +139,7 @@ impl Service for Site {
         match page {
             Page::Metrics => self.metrics().await,
             Page::Status => self.status(query).await,
+            Page::Route(path) => self.pages.route(path, request).await,
             page => self.pages.show(page, query, self.is_local || self.is_guarded()),
         }
     }

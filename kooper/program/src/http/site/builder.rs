@@ -65,7 +65,7 @@ impl SiteBuilder {
     /// Starts to answer.
     pub(crate) fn serve(
         self,
-        listener: Listener,
+        mut listener: Listener,
         registry: Registry,
         health: Health,
         program: Handle,
@@ -74,13 +74,15 @@ impl SiteBuilder {
         if self.status.is_some() && self.guard.is_none() && !is_local {
             return Err(ListenError::OpenStatusPage { address: listener.local_addr() });
         }
+        listener.check_routes()?;
+        let routes = std::mem::take(&mut listener.routes);
         listener.serve_site(move || {
             let offers = match self.offer {
                 Offer::Everything => EVERY,
                 Offer::Metrics => &["/metrics"],
                 Offer::Probes => &["/healthz", "/readyz"],
             };
-            let pages = Pages::new(registry, health, program).only(offers).with_status(self.status);
+            let pages = Pages::new(registry, health, program).only(offers).with_status(self.status).with_routes(routes);
             let mut site = Site::new(pages).with_local(is_local);
             site.guard = self.guard.map(|make| make()).transpose()?.map(Arc::new);
             #[cfg(feature = "rustls-tls")]

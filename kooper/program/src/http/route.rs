@@ -1,0 +1,59 @@
+//! The pages that a program adds to its listener.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use http::request::Parts;
+use http::{Request, Response, StatusCode};
+use http_body_util::Full;
+use tokio::runtime::Handle;
+
+use super::pages::text_response;
+
+type Answer = Arc<dyn Fn(Request<()>) -> BoxFuture<'static, Response<Full<Bytes>>> + Send + Sync>;
+
+/// The functions that answer requests, by their paths.
+#[derive(Clone, Default)]
+pub(crate) struct Routes(BTreeMap<&'static str, Answer>);
+
+impl Routes {
+    pub(crate) fn add<B, F>(&mut self, path: &'static str, answer: impl Fn(Request<()>) -> F + Send + Sync + 'static)
+    where
+        F: Future<Output = Response<B>> + Send + 'static,
+        B: Into<Bytes>,
+    {
+        let answer = move |request| answer(request).map(|response| response.map(|body| Full::new(body.into()))).boxed();
+        self.0.insert(path, Arc::new(answer));
+    }
+
+    /// The path as it is known here.
+    pub(super) fn find(&self, path: &str) -> Option<&'static str> {
+        self.0.get_key_value(path).map(|(path, _)| *path)
+    }
+
+    pub(super) fn paths(&self) -> impl Iterator<Item = &'static str> {
+        self.0.keys().copied()
+    }
+
+    /// The response of a page. Its function is called on `program`: one that blocks its thread delays
+    /// no probe.
+    pub(super) async fn answer(&self, path: &str, request: &Parts, program: &Handle) -> Response<Full<Bytes>> {
+        let Some(answer) = self.0.get(path).cloned() else {
+            return text_response(StatusCode::NOT_FOUND, "no such page\n".to_owned());
+        };
+        let request = Request::from_parts(request.clone(), ());
+        program.spawn(async move { answer(request).await }).await.unwrap_or_else(|_| {
+            let text = format!("{path} panicked: the log has the reason\n");
+            text_response(StatusCode::INTERNAL_SERVER_ERROR, text)
+        })
+    }
+}
+
+impl std::fmt::Debug for Routes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.paths()).finish()
+    }
+}
