@@ -15,6 +15,8 @@ mod dry_run;
 pub mod http;
 #[cfg(feature = "cli")]
 pub(crate) mod manifests;
+#[cfg(all(feature = "cli", target_os = "linux"))]
+mod process;
 #[cfg(feature = "cli")]
 pub(crate) mod query;
 #[cfg(feature = "cli")]

@@ -63,9 +63,6 @@ pub mod metrics {
     pub mod health {
         pub use crate::metrics::health::Probe;
     }
-    pub mod process {
-        pub use crate::metrics::process::Process;
-    }
     pub mod status {
         pub use crate::metrics::status::{
             CallState, ControllerState, Inspect, KeyState, Query, QueueCounts, Role, Rows, WatchState, shown,

@@ -15,8 +15,6 @@ mod gauges;
 pub(crate) mod health;
 pub(crate) mod held;
 mod panic_safe;
-#[cfg(target_os = "linux")]
-pub(crate) mod process;
 mod recorder;
 mod series;
 pub(crate) mod status;

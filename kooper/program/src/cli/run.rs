@@ -60,7 +60,7 @@ impl<'a> Run<'a> {
         let registry = invocation.app.registry.clone();
         let metrics = Prometheus::new(&registry)?;
         #[cfg(target_os = "linux")]
-        registry.register(Box::new(kooper_runtime::internal::metrics::process::Process::new()?))?;
+        registry.register(Box::new(crate::process::Process::new()?))?;
         Ok(Self { invocation, runtime, registry, metrics })
     }
 

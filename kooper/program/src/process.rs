@@ -9,11 +9,11 @@ use prometheus::{Counter, Gauge, Opts};
 use rustix::process::{Resource, getrlimit};
 use rustix::time::{ClockId, clock_gettime};
 
-use super::table::{self, Metric};
+use kooper_runtime::internal::metrics::table::{self, Metric};
 
 /// CPU, memory and files of this process, read at each scrape.
 #[derive(Debug)]
-pub struct Process {
+pub(crate) struct Process {
     cpu: Counter,
     memory: Gauge,
     start: Gauge,
@@ -23,7 +23,7 @@ pub struct Process {
 
 impl Process {
     /// The metrics of this process, which is taken to start now.
-    pub fn new() -> prometheus::Result<Self> {
+    pub(crate) fn new() -> prometheus::Result<Self> {
         let gauge = |metric: &Metric| Gauge::with_opts(Opts::new(metric.name, metric.help));
         let process = Self {
             cpu: Counter::with_opts(Opts::new(table::PROCESS_CPU.name, table::PROCESS_CPU.help))?,
