@@ -9,10 +9,11 @@ use tokio::runtime::Handle;
 
 use super::args::{Listen, Settings};
 use super::connect::Connection;
+use super::invocation::Invocation;
 #[cfg(feature = "rustls-tls")]
 use crate::http::certificate::{Certificate, CertificateError, MakeError};
 use crate::http::guard::Guard;
-use crate::http::{GuardMaker, ListenError, Listener, Offer, Routes, Server, SiteBuilder};
+use crate::http::{GuardMaker, ListenError, Listener, Offer, Server, SiteBuilder};
 use kooper_runtime::{BoxError, Health};
 
 /// Bound sockets, and what secures the metrics.
@@ -129,13 +130,11 @@ impl Listeners {
     /// Starts to answer. The servers stop when they are dropped.
     pub(super) fn serve(
         self,
-        program: &str,
-        settings: &Settings,
+        Invocation { app, settings }: &Invocation<'_>,
         connection: Option<&Connection>,
         registry: &Registry,
         health: &Health,
         runtime: &Handle,
-        routes: &Routes,
     ) -> Result<Vec<Server>, ListenError> {
         let serve =
             |listener, site: SiteBuilder| site.serve(listener, registry.clone(), health.clone(), runtime.clone());
@@ -145,12 +144,12 @@ impl Listeners {
             // Behind a guard, the reasons of checks can be read, too.
             let is_open = self.probes.is_none() || connection.is_some();
             let offer = if is_open { Offer::Everything } else { Offer::Metrics };
-            let status = (settings.status_page == Some(true)).then(|| settings.installation(program).to_string());
+            let status = (settings.status_page == Some(true)).then(|| settings.installation(app.name).to_string());
             let guard = connection.map(|connection| guard(connection, settings.metrics_audience.clone()));
             let site = SiteBuilder::new(offer).status_page(status).guard(guard);
             #[cfg(feature = "rustls-tls")]
             let site = site.certificate(self.certificate);
-            servers.push(serve(listener.routes(routes.clone()), site)?);
+            servers.push(serve(listener.routes(app.routes.clone()), site)?);
         }
         if let Some(listener) = self.probes.flatten() {
             servers.push(serve(listener, SiteBuilder::new(Offer::Probes))?);

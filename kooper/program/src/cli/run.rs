@@ -73,7 +73,7 @@ impl<'a> Run<'a> {
         connection: Option<Connection>,
     ) -> Result<ExitCode, BoxError> {
         let Self { invocation, runtime, registry, metrics } = self;
-        let (program, settings) = (invocation.app.name, &invocation.settings);
+        let settings = &invocation.settings;
         announce(invocation, &controllers, connection.as_ref(), &listeners);
 
         let health = Health::default();
@@ -86,16 +86,7 @@ impl<'a> Run<'a> {
             let _context = runtime.enter();
             operator.build()?
         };
-        let servers = listeners.serve(
-            program,
-            settings,
-            connection.as_ref(),
-            &registry,
-            &health,
-            runtime.handle(),
-            &invocation.app.routes,
-        )?;
-
+        let servers = listeners.serve(invocation, connection.as_ref(), &registry, &health, runtime.handle())?;
         if let Some(connection) = connection {
             runtime.spawn(preflight(connection));
         }
