@@ -141,7 +141,8 @@ fn counts(written: &[Written], ignored: &[String]) -> Counts {
             *counts.entry((one.resource.clone(), "created")).or_default() += 1;
         }
         // An object that waits for its finalizers is deleted once, however often that is requested.
-        if one.verb == "delete" && one.succeeded() && !one.of_subresource && deleted.insert(one.uid.clone()) {
+        let is_first = one.uid.as_ref().is_none_or(|uid| deleted.insert(uid));
+        if one.verb == "delete" && one.succeeded() && !one.of_subresource && is_first {
             *counts.entry((one.resource.clone(), "deleted")).or_default() += 1;
         }
     }

@@ -1,0 +1,63 @@
+//! The writes of a key's own calls, until the caches show them.
+
+use tokio::time::Instant;
+
+use super::QueueState;
+use crate::object::key::ObjectKey;
+use crate::queue::writes::{Revision, TrackedWrites, WriteOrigin};
+
+impl QueueState {
+    /// Records a write by a call of the key. Its response was this version of an
+    /// object; `echo` classifies the event of that version.
+    pub(in crate::queue) fn record_write(
+        &mut self,
+        key: &ObjectKey,
+        write: &Revision,
+        echo: WriteOrigin,
+        now: Instant,
+    ) {
+        let id = self.entries.get_or_create(key);
+        let Some(entry) = self.entries.get_mut(id) else { return };
+        entry.writes.add(write.clone(), echo, now);
+        if let Some(run) = &mut entry.run {
+            // The cache has what was heard, also if the object was deleted since.
+            if let Some(heard) = run.unknown.iter().find(|heard| write.is_shown_by(&heard.event)) {
+                entry.writes.cache_reached(&heard.event);
+            }
+            run.record_write(write, echo);
+        }
+        self.awaited.add(id, write, now);
+    }
+
+    /// Returns `true` if any key expects the event of a write.
+    pub(in crate::queue) fn is_awaiting(&self) -> bool {
+        !self.awaited.is_empty()
+    }
+
+    /// Records that a cache has processed an event, which may still be on its way to
+    /// the queue.
+    pub(in crate::queue) fn cache_reached(&mut self, event: &Revision, now: Instant) {
+        self.progress(event, TrackedWrites::cache_reached, now);
+    }
+
+    /// Records that a cache has processed an event, and that it was added for all of
+    /// its keys.
+    pub(in crate::queue) fn event_delivered(&mut self, event: &Revision, now: Instant) {
+        self.progress(event, TrackedWrites::event_delivered, now);
+    }
+
+    fn progress(&mut self, event: &Revision, record: impl Fn(&mut TrackedWrites, &Revision), now: Instant) {
+        for id in self.awaited.keys_waiting_for(event.view, &event.object) {
+            let Some(entry) = self.entries.get_mut(id) else { continue };
+            record(&mut entry.writes, event);
+            let (waits, is_expected) = (entry.writes.is_awaiting(), entry.writes.tracks(event.view, &event.object));
+            if !is_expected {
+                self.awaited.remove(id, event.view, &event.object);
+            }
+            if !waits {
+                self.unpark(id, now);
+            }
+            self.drop_if_idle(id);
+        }
+    }
+}
