@@ -86,18 +86,18 @@ pub use kooper_macros::{controller, explore, test};
 #[cfg(feature = "cli")]
 #[doc(inline)]
 pub use kooper_program::App;
-#[doc(inline)]
-pub use kooper_program::http;
 #[cfg(feature = "cli")]
 #[doc(inline)]
-pub use kooper_runtime::client;
+pub use kooper_program::client;
+#[doc(inline)]
+pub use kooper_program::{http, metrics};
 #[doc(inline)]
 pub use kooper_runtime::{
     AccessError, Action, Applier, BoxError, BuildError, Call, Changed, Clock, Conditions, ConfigError, ConfigErrorKind,
     Controller, ControllerError, Creator, Deleter, DurationError, Evictor, Getter, GoDuration, Gone, HandlerError,
     Health, Kind, KindExt, NameError, Namespaced, ObjectKey, Operator, OwnedApplier, Patcher, Reader, Reason, Reasons,
     Recorder, Result, Retriever, RunError, SecretValue, Settings, State, StatusWriter, backoff, capability, controller,
-    error, events, extract, handler, leader, metrics, object, plan, queue, retriever,
+    error, events, extract, handler, leader, object, plan, queue, retriever,
 };
 #[doc(inline)]
 pub use kooper_testing as testing;

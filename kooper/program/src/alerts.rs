@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::query::{Scope, one_of};
 use super::rbac::Place;
+use crate::metrics::table;
 use kooper_runtime::Controller;
-use kooper_runtime::internal::metrics::table;
 
 #[cfg(test)]
 mod tests;

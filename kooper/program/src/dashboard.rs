@@ -7,8 +7,8 @@ mod tests;
 use serde_json::{Value, json};
 
 use super::query::{Scope, one_of};
+use crate::metrics::table;
 use kooper_runtime::Controller;
-use kooper_runtime::internal::metrics::table;
 use panels::{Panel, rows};
 
 /// The columns of a dashboard.

@@ -9,12 +9,15 @@ pub(crate) mod alerts;
 #[cfg(feature = "cli")]
 pub(crate) mod cli;
 #[cfg(feature = "cli")]
+pub mod client;
+#[cfg(feature = "cli")]
 pub(crate) mod dashboard;
 #[cfg(feature = "cli")]
 mod dry_run;
 pub mod http;
 #[cfg(feature = "cli")]
 pub(crate) mod manifests;
+pub mod metrics;
 #[cfg(all(feature = "cli", target_os = "linux"))]
 mod process;
 #[cfg(feature = "cli")]

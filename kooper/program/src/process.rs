@@ -9,7 +9,7 @@ use prometheus::{Counter, Gauge, Opts};
 use rustix::process::{Resource, getrlimit};
 use rustix::time::{ClockId, clock_gettime};
 
-use kooper_runtime::internal::metrics::table::{self, Metric};
+use crate::metrics::table::{self, Metric};
 
 /// CPU, memory and files of this process, read at each scrape.
 #[derive(Debug)]

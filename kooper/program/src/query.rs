@@ -1,8 +1,8 @@
 //! Queries in PromQL over the metrics of the table, so that a metric that is renamed
 //! is renamed in every query.
 
-use kooper_runtime::internal::metrics::table;
-use kooper_runtime::internal::metrics::table::{Metric, MetricKind};
+use crate::metrics::table;
+use crate::metrics::table::{Metric, MetricKind};
 
 /// The labels that a scrape adds, and that separate installations of a program.
 const TARGET: [&str; 2] = ["namespace", "job"];

@@ -68,9 +68,6 @@ pub mod metrics {
             CallState, ControllerState, Inspect, KeyState, Query, QueueCounts, Role, Rows, WatchState, shown,
         };
     }
-    pub mod table {
-        pub use crate::metrics::table::*;
-    }
 }
 pub mod object {
     pub mod kind {

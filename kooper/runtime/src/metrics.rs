@@ -1,30 +1,15 @@
 //! Metrics of controllers.
 //!
-//! The runtime records into a [`MetricsRecorder`]. [`Prometheus`] exports the
-//! metrics of Kooper for Go, controller-runtime and client-go through a
-//! registry of your own; [`NoMetrics`] records nothing.
-//!
-//! All durations are exported in seconds. A generated program serves them at
-//! `/metrics`; for an [`Operator`](crate::Operator) of your own, pass a recorder
-//! to its builder.
+//! The runtime records into a [`MetricsRecorder`]; [`NoMetrics`] records nothing.
 
 use std::time::Duration;
 
-mod client;
-mod gauges;
 pub(crate) mod health;
 pub(crate) mod held;
 mod panic_safe;
-mod recorder;
-mod series;
 pub(crate) mod status;
-pub(crate) mod table;
-#[cfg(test)]
-mod tests;
 
-pub use client::{ClientLayer, CountRequests};
 pub(crate) use panic_safe::PanicSafe;
-pub use recorder::{Prometheus, PrometheusBuilder};
 
 /// Reads the value of a gauge. It is called at each scrape, on the scraping
 /// thread: it should return quickly, and must not register anything.
@@ -165,8 +150,8 @@ pub enum WatchFault {
 }
 
 impl WatchFault {
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Forbidden, Self::NotFound, Self::Unauthorized, Self::Server, Self::Connection];
+    #[doc(hidden)]
+    pub const ALL: [Self; 5] = [Self::Forbidden, Self::NotFound, Self::Unauthorized, Self::Server, Self::Connection];
 
     /// The value of the label `reason` in metrics.
     #[must_use]

@@ -25,6 +25,7 @@ use super::args::Settings;
 use super::connect::{self, Connection};
 use super::invocation::{Invocation, lease_namespace};
 use super::preflight::{self, TIMEOUT};
+use crate::metrics::Prometheus;
 use crate::rbac::{self, Grant, Grants, Place};
 use kooper_runtime::internal::controller::crd::{
     Advice, InstallError, InstallPlan, Installer, is_established, lacking, older,
@@ -32,7 +33,6 @@ use kooper_runtime::internal::controller::crd::{
 use kooper_runtime::internal::controller::review::{may, own_namespace};
 use kooper_runtime::internal::error::chain;
 use kooper_runtime::internal::object::kind::KindInfo;
-use kooper_runtime::metrics::Prometheus;
 use kooper_runtime::{BoxError, Controller};
 use unremoved::Unremoved;
 

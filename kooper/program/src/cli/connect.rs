@@ -13,9 +13,9 @@ use kube::Client;
 use kube::config::{Config, InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError, LoadDataError};
 
 use super::args::Settings;
+use crate::metrics::Prometheus;
 use kooper_runtime::internal::controller::installation::Installation;
 use kooper_runtime::internal::error::chain;
-use kooper_runtime::metrics::Prometheus;
 
 mod renewal;
 #[cfg(test)]
@@ -122,7 +122,7 @@ fn clients(program: &str, mut config: Config, in_pod: bool, metrics: &Prometheus
     let layer = metrics.client_layer(&config.cluster_url);
     let client = move |config: Config| {
         let (layer, has_plugin) = (layer.clone(), config.auth_info.exec.is_some());
-        let build = move || kooper_runtime::client::connect(config.clone(), &layer).map_err(ConnectError::Client);
+        let build = move || crate::client::connect(config.clone(), &layer).map_err(ConnectError::Client);
         if has_plugin { Renewal::client(build) } else { build() }
     };
     let quick = for_leases(config.clone());

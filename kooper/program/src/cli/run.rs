@@ -17,10 +17,10 @@ use super::invocation::{Invocation, lease_namespace};
 use super::listeners::Listeners;
 use super::preflight::preflight;
 use super::signals::Signals;
+use crate::metrics::Prometheus;
 use kooper_runtime::controller::operator::Builder as OperatorBuilder;
 use kooper_runtime::internal::error::chain;
 use kooper_runtime::internal::leader::Watchdog;
-use kooper_runtime::metrics::Prometheus;
 use kooper_runtime::{BoxError, Controller, Health, Operator, RunError};
 
 /// Time after the drain timeout in which the operator has to end by itself.

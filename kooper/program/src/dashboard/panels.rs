@@ -1,8 +1,8 @@
 //! The panels: which metrics they show, and how.
 
+use crate::metrics::table;
+use crate::metrics::table::{Metric, Unit};
 use crate::query::Scope;
-use kooper_runtime::internal::metrics::table;
-use kooper_runtime::internal::metrics::table::{Metric, Unit};
 
 /// The time over which rates are computed, as Grafana chooses it.
 const WINDOW: &str = "$__rate_interval";

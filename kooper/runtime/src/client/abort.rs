@@ -5,8 +5,8 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt};
+use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
-use hyper::body::{Body, Frame, SizeHint};
 
 use super::ResponseBody;
 use crate::error::BoxError;

@@ -15,7 +15,7 @@ use super::lease::MARK;
 use super::*;
 use crate::clock::TokioTime;
 use crate::metrics::health::Probe;
-use crate::metrics::{MetricsRecorder, NoMetrics, Prometheus};
+use crate::metrics::{MetricsRecorder, NoMetrics};
 
 mod fence;
 mod settings;

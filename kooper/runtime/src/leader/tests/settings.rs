@@ -1,6 +1,44 @@
 //! Settings, probes and metrics.
 
+use parking_lot::Mutex;
+
 use super::*;
+use crate::metrics::{Counter, Gauge, MetricsError, ReadGauge};
+
+/// Keeps what an election records.
+#[derive(Default)]
+struct Recorded {
+    counts: Mutex<Vec<Counter>>,
+    renewals: Mutex<u32>,
+    gauges: Mutex<Vec<(Gauge, ReadGauge)>>,
+}
+
+impl Recorded {
+    fn read(&self, gauge: &Gauge) -> f64 {
+        let gauges = self.gauges.lock();
+        let (_, read) = gauges.iter().find(|(known, _)| known == gauge).expect("it is registered");
+        read()
+    }
+}
+
+impl MetricsRecorder for Recorded {
+    fn inc_event_queued(&self, _: &str, _: bool) {}
+    fn observe_in_queue_duration(&self, _: &str, _: Duration) {}
+    fn observe_processing_duration(&self, _: &str, _: bool, _: Duration) {}
+    fn register_queue_length(&self, _: &str, _: ReadGauge) -> Result<(), MetricsError> {
+        Ok(())
+    }
+    fn count(&self, _: &str, counter: Counter) {
+        self.counts.lock().push(counter);
+    }
+    fn observe_lease_renewal(&self, _: &str, _: Duration) {
+        *self.renewals.lock() += 1;
+    }
+    fn register_gauge(&self, _: &str, gauge: Gauge, read: ReadGauge) -> Result<(), MetricsError> {
+        self.gauges.lock().push((gauge, read));
+        Ok(())
+    }
+}
 
 #[test]
 fn the_error_for_an_invalid_setting_names_it_and_what_to_write() {
@@ -73,24 +111,16 @@ async fn a_transient_failure_makes_a_standby_not_ready_only_if_it_lasts() {
 
 #[tokio::test(start_paused = true)]
 async fn the_metrics_of_an_election_show_its_state() {
-    let registry = prometheus::Registry::new();
-    let metrics = Prometheus::new(&registry).unwrap();
-    metrics.register_queue_length("echo", Box::new(|| 0.0)).unwrap();
-    let text = || prometheus::TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
+    let metrics = Arc::new(Recorded::default());
     let server = FakeServer::new();
-    let mut candidate = TestCandidate::with(&server, "a", LeaderElection::new(), &[], Arc::new(metrics));
-    assert!(text().contains(r#"leader_election_master_status{name="shop-echo"} 0"#), "{}", text());
+    let mut candidate = TestCandidate::with(&server, "a", LeaderElection::new(), &[], metrics.clone());
+    let is_leader = Gauge::Leader { lease: "shop-echo".to_owned() };
+    assert_eq!(metrics.read(&is_leader), 0.0);
     candidate.elector.campaign().await;
-    for line in [
-        r#"leader_election_master_status{name="shop-echo"} 1"#,
-        r#"kooper_leader_transitions_total{controller="echo"} 1"#,
-        r#"kooper_lease_renew_duration_seconds_count{controller="echo"} 1"#,
-        r#"kooper_lease_time_left_seconds{controller="echo"} 10"#,
-    ] {
-        assert!(text().contains(line), "{line} is missing in {}", text());
-    }
+    assert_eq!((metrics.read(&is_leader), metrics.read(&Gauge::LeaseTimeLeft)), (1.0, 10.0));
+    assert_eq!((&*metrics.counts.lock(), *metrics.renewals.lock()), (&vec![Counter::LeaderTransition], 1));
     candidate.elector.release().await;
-    assert!(text().contains(r#"leader_election_master_status{name="shop-echo"} 0"#));
+    assert_eq!(metrics.read(&is_leader), 0.0);
 }
 
 #[test]

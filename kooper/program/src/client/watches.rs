@@ -19,7 +19,7 @@ use hyper::rt::{Read, Write};
 use kube::client::Body;
 use tower::{Service, ServiceExt};
 
-use crate::error::BoxError;
+use kooper_runtime::BoxError;
 
 /// Returns `true` for a watch: its response may last until the server ends it.
 pub(super) fn is_watch(uri: &Uri) -> bool {

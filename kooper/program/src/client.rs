@@ -1,4 +1,7 @@
-//! The client of generated programs.
+//! A Kubernetes client for operators: kube's layers over a connector that detects a
+//! connection whose peer is gone, with a connection of its own for each watch.
+
+mod watches;
 
 use std::time::Duration;
 
@@ -11,9 +14,8 @@ use kube::{Client, Config};
 use tower::ServiceBuilder;
 use tracing::Instrument;
 
-use super::watches;
-use crate::error::BoxError;
 use crate::metrics::ClientLayer;
+use kooper_runtime::BoxError;
 
 /// A silent connection is probed after this time, and again after each interval.
 const KEEPALIVE: Duration = Duration::from_secs(10);

@@ -1,0 +1,23 @@
+//! Metrics of controllers.
+//!
+//! The runtime records into a [`MetricsRecorder`]. [`Prometheus`] exports the
+//! metrics of Kooper for Go, controller-runtime and client-go through a
+//! registry of your own; [`NoMetrics`] records nothing.
+//!
+//! All durations are exported in seconds. A generated program serves them at
+//! `/metrics`; for an [`Operator`](kooper_runtime::Operator) of your own, pass a recorder
+//! to its builder.
+
+mod client;
+mod gauges;
+mod recorder;
+mod series;
+#[doc(hidden)]
+pub mod table;
+#[cfg(test)]
+mod tests;
+
+pub use client::{ClientLayer, CountRequests};
+#[doc(inline)]
+pub use kooper_runtime::metrics::*;
+pub use recorder::{Prometheus, PrometheusBuilder};
