@@ -44,6 +44,7 @@
 //! is the shortest example.
 
 pub mod console;
+pub mod document;
 mod flags;
 mod held;
 mod proxy;

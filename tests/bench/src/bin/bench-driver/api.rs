@@ -9,7 +9,7 @@ use kube::{Client, CustomResourceExt};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::document::{NAMESPACES, name, namespace, object, status};
+use kooper_bench::document::{NAMESPACES, name, namespace, object, status};
 
 /// The field manager of a specification.
 const CREATOR: &str = "kube-controller-manager";

@@ -18,8 +18,8 @@ use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::api::Api;
-use crate::document::{WORKLOADS, name, namespace, stored};
 use crate::etcd::Etcd;
+use kooper_bench::document::{WORKLOADS, name, namespace, stored};
 
 /// Requests under way at a time.
 const CONNECTIONS: usize = 32;

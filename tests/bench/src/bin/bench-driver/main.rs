@@ -3,8 +3,6 @@
 mod api;
 mod arguments;
 mod cluster;
-mod dice;
-mod document;
 mod etcd;
 mod figure;
 mod loader;

@@ -3,15 +3,17 @@
 //! Pods belong to [`WORKLOADS`], which differ in what a deployment says (names, images, settings, hashes); the
 //! pods of one differ in what a pod has of its own (ids, addresses, node, times). Widgets differ each from each.
 
-use kooper_bench::{Kind, SENT};
+mod dice;
+
 use serde_json::{Value, json};
 
-use crate::dice::Dice;
+use self::dice::Dice;
+use crate::{Kind, SENT};
 
 /// The namespaces the objects are spread over.
-pub(crate) const NAMESPACES: usize = 20;
+pub const NAMESPACES: usize = 20;
 /// The workloads they belong to: a multiple of the namespaces, so that each is in one.
-pub(crate) const WORKLOADS: usize = 400;
+pub const WORKLOADS: usize = 400;
 
 /// Purposes that keep the sequences of values apart.
 const WORKLOAD: u64 = 1;
@@ -20,19 +22,19 @@ const STATUS: u64 = 3;
 const INCARNATION: u64 = 4;
 
 /// The namespace of an index.
-pub(crate) fn namespace(index: usize) -> String {
+pub fn namespace(index: usize) -> String {
     format!("bench-{:02}", index % NAMESPACES)
 }
 
 /// The name of an index.
-pub(crate) fn name(index: usize) -> String {
+pub fn name(index: usize) -> String {
     format!("bench-{index:06}")
 }
 
 /// The object of an index, made from a stored one of its workload: what the API server added to that stays.
 ///
 /// `incarnation` counts how often it was deleted and created again.
-pub(crate) fn stored(template: &Value, kind: Kind, index: usize, incarnation: u32, sent: u64) -> Value {
+pub fn stored(template: &Value, kind: Kind, index: usize, incarnation: u32, sent: u64) -> Value {
     let mut document = template.clone();
     overlay(&mut document, object(kind, index, sent));
     overlay(&mut document, status(kind, index));
@@ -62,7 +64,7 @@ fn overlay(under: &mut Value, over: Value) {
 }
 
 /// The object of an index, as its creator writes it.
-pub(crate) fn object(kind: Kind, index: usize, sent: u64) -> Value {
+pub fn object(kind: Kind, index: usize, sent: u64) -> Value {
     match kind {
         Kind::Pods => pod(index, sent),
         Kind::Crs => widget(index, sent),
@@ -70,7 +72,7 @@ pub(crate) fn object(kind: Kind, index: usize, sent: u64) -> Value {
 }
 
 /// Its status, as somebody else writes it later.
-pub(crate) fn status(kind: Kind, index: usize) -> Value {
+pub fn status(kind: Kind, index: usize) -> Value {
     match kind {
         Kind::Pods => pod_status(index),
         Kind::Crs => widget_status(index),

@@ -1,0 +1,164 @@
+//! The memory of a pod as a struct of `k8s-openapi` and in a store, beside its JSON and its protobuf.
+//!
+//! The pods are those of the benchmark, with the defaults and the managed fields that an API server adds.
+//! `cargo run -p kooper-bench --bin bench-typed` prints the tables; no figure depends on the machine.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use http::{Method, Request};
+use k8s_openapi::api::core::v1::Pod;
+use kooper::metrics::Prometheus;
+use kooper::prometheus::Registry;
+use kooper::retriever::fixed;
+use kooper::{CancellationToken, Controller, Operator};
+use kooper_apiserver::ApiServer;
+use kooper_bench::Kind;
+use kooper_bench::document::{NAMESPACES, WORKLOADS, name, namespace, object, status, stored};
+use kube::Client;
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+/// Pods in the store, as many as in the benchmark.
+const STORED: usize = 20_000;
+
+/// The system's allocator, with the bytes that live and the allocations of all time.
+struct Counting;
+
+static LIVE: AtomicUsize = AtomicUsize::new(0);
+static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+#[expect(unsafe_code, reason = "an allocator is unsafe; this one passes everything on")]
+// SAFETY: the system's allocator does the work, with the same arguments.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        LIVE.fetch_add(layout.size(), Ordering::Relaxed);
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's contract is the same.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        LIVE.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: the caller's contract is the same.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+/// Sums over all pods.
+#[derive(Default)]
+struct Sizes {
+    json: usize,
+    protobuf: usize,
+    /// The struct and what it owns.
+    typed: usize,
+    allocations: usize,
+}
+
+impl Sizes {
+    fn of(pods: &[Value]) -> Result<Self> {
+        let codec = kooper_protobuf::Kind::of("v1", "Pod").context("the table has no pods")?;
+        let mut sizes = Self::default();
+        for pod in pods {
+            let json = serde_json::to_vec(pod)?;
+            sizes.json += json.len();
+            sizes.protobuf += codec.encode(pod)?.len();
+            let (live, allocations) = (LIVE.load(Ordering::Relaxed), ALLOCATIONS.load(Ordering::Relaxed));
+            let typed: Pod = serde_json::from_slice(&json)?;
+            sizes.typed += size_of_val(&typed) + LIVE.load(Ordering::Relaxed) - live;
+            sizes.allocations += ALLOCATIONS.load(Ordering::Relaxed) - allocations;
+            ensure!(typed.status.is_some(), "a pod without a status");
+        }
+        Ok(sizes)
+    }
+}
+
+fn main() -> Result<()> {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build();
+    // The server has ended with its runtime before anything is counted.
+    let mut pods = runtime()?.block_on(served())?;
+    let with = Sizes::of(&pods)?;
+    for pod in &mut pods {
+        pod["metadata"].as_object_mut().context("an object has metadata")?.remove("managedFields");
+    }
+    let without = Sizes::of(&pods)?;
+
+    println!("| mean of {} pods | with managed fields | without |\n|---|--:|--:|", pods.len());
+    let row = |what: &str, figure: fn(&Sizes) -> usize| {
+        println!("| {what} | {} | {} |", figure(&with) / pods.len(), figure(&without) / pods.len());
+    };
+    row("JSON, bytes", |sizes| sizes.json);
+    row("protobuf, bytes", |sizes| sizes.protobuf);
+    row("the struct `Pod` and all that it owns, bytes", |sizes| sizes.typed);
+    row("allocations while the JSON is decoded", |sizes| sizes.allocations);
+    let ratio = |sizes: &Sizes| sizes.typed as f64 / sizes.json as f64;
+    println!("| struct divided by JSON | {:.1}× | {:.1}× |", ratio(&with), ratio(&without));
+
+    println!("\n| {STORED} pods in a store | bytes of each |\n|---|--:|");
+    for (what, owners) in [("each with its own owner", STORED), ("with one owner for each workload", WORKLOADS)] {
+        println!("| {what} | {:.0} |", runtime()?.block_on(in_store(&pods, owners))?);
+    }
+    Ok(())
+}
+
+/// The mean size of a pod in the store of a controller.
+async fn in_store(templates: &[Value], owners: usize) -> Result<f64> {
+    let pods = (0..STORED).map(|index| {
+        let mut pod = stored(&templates[index % templates.len()], Kind::Pods, index, 0, 0);
+        pod["metadata"]["ownerReferences"][0]["uid"] = json!(format!("{:032x}", index % owners));
+        serde_json::from_value(pod)
+    });
+    let retriever = fixed::<Pod>(pods.collect::<Result<Vec<_>, _>>()?)?;
+    let registry = Registry::new();
+    let operator = Operator::builder()
+        .client(ApiServer::start().await?.client())
+        .metrics(Arc::new(Prometheus::new(&registry)?))
+        .controller(Controller::builder::<Pod>("typed").retriever(retriever).handler(async || {}).build()?)
+        .build()?;
+    let metric = |name: &str| {
+        let families = registry.gather();
+        let family = families.iter().find(|family| family.name() == name);
+        family.map_or(0.0, |family| family.get_metric().iter().map(|one| one.get_gauge().get_value()).sum())
+    };
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(operator.run(stop.clone()));
+    while metric("kooper_store_objects") < STORED as f64 {
+        sleep(Duration::from_millis(10)).await;
+    }
+    let bytes = metric("kooper_store_bytes") / STORED as f64;
+    stop.cancel();
+    running.await??;
+    Ok(bytes)
+}
+
+/// One pod of each workload, as an API server serves it.
+async fn served() -> Result<Vec<Value>> {
+    // The pods name service accounts that do not exist, as on the control plane of the benchmark.
+    let server = ApiServer::builder().without_accounts().start().await?;
+    let client = server.client();
+    for index in 0..NAMESPACES {
+        send(&client, Method::POST, "/api/v1/namespaces", &json!({"metadata": {"name": namespace(index)}})).await?;
+    }
+    let mut pods = Vec::new();
+    for index in 0..WORKLOADS {
+        let path = format!("/api/v1/namespaces/{}/pods", namespace(index));
+        let created = format!("{path}?fieldManager=kube-controller-manager");
+        send(&client, Method::POST, &created, &object(Kind::Pods, index, 0)).await?;
+        let reported = format!("{path}/{}/status?fieldManager=kubelet", name(index));
+        pods.push(send(&client, Method::PATCH, &reported, &status(Kind::Pods, index)).await?);
+    }
+    server.shutdown().await;
+    Ok(pods)
+}
+
+async fn send(client: &Client, method: Method, path: &str, body: &Value) -> Result<Value> {
+    let content_type = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
+    let request = Request::builder().method(method).uri(path).header("Content-Type", content_type);
+    Ok(client.request(request.body(body.to_string().into_bytes())?).await?)
+}
