@@ -6,7 +6,7 @@ use crate::program::Program;
 use crate::sizes::Point;
 
 const WIDTH: f64 = 860.0;
-const HEIGHT: f64 = 340.0;
+const HEIGHT: f64 = 358.0;
 /// The inside of a panel; its left side depends on which panel it is.
 const TOP: f64 = 46.0;
 const BOTTOM: f64 = 270.0;
@@ -20,9 +20,10 @@ const LINE: f64 = 15.0;
 fn look(program: &str) -> (&str, &'static str) {
     match program {
         "go-kooper" => ("Kooper for Go", "go"),
+        "controller-runtime" => ("controller-runtime", "runtime"),
         "kube" => ("kube", "kube"),
         Program::OURS => ("Kooper", "ours"),
-        other => (other, "other"),
+        other => (other, ""),
     }
 }
 
@@ -62,10 +63,10 @@ pub(crate) fn draw(points: &[Point]) -> String {
     .axis {{ stroke: #727b85; stroke-width: 1; fill: none; }}
     .grid {{ stroke: #727b85; stroke-opacity: 0.25; }}
     .line {{ stroke-width: 2.5; fill: none; }}
-    .go {{ stroke: #1a7f8e; }} .kube {{ stroke: #c4620a; }} .ours {{ stroke: #2f6feb; }} .other {{ stroke: #8250df; }}
+    .go {{ stroke: #1a7f8e; }} .kube {{ stroke: #c4620a; }} .ours {{ stroke: #2f6feb; }} .runtime {{ stroke: #8250df; }}
     text.go {{ fill: #1a7f8e; stroke: none; }} text.kube {{ fill: #c4620a; stroke: none; }}
-    text.ours {{ fill: #2f6feb; stroke: none; font-weight: 600; }} text.other {{ fill: #8250df; stroke: none; }}
-    circle.go {{ fill: #1a7f8e; }} circle.kube {{ fill: #c4620a; }} circle.ours {{ fill: #2f6feb; }} circle.other {{ fill: #8250df; }}
+    text.ours {{ fill: #2f6feb; stroke: none; font-weight: 600; }} text.runtime {{ fill: #8250df; stroke: none; }}
+    circle.go {{ fill: #1a7f8e; }} circle.kube {{ fill: #c4620a; }} circle.ours {{ fill: #2f6feb; }} circle.runtime {{ fill: #8250df; }}
     circle.replayed {{ fill-opacity: 0; stroke-width: 2; }}
   </style>
 "##,
@@ -80,7 +81,18 @@ pub(crate) fn draw(points: &[Point]) -> String {
     } else {
         ""
     };
-    let _ = writeln!(svg, r#"  <text x="62" y="{}">{note}{replayed}</text>"#, HEIGHT - 12.0);
+    let _ = writeln!(svg, r#"  <text x="62" y="{}">{note}{replayed}</text>"#, HEIGHT - 30.0);
+    // The name of a line is at its end; a single point has its name here.
+    let mut x = 62.0;
+    for program in programs(points) {
+        let own: Vec<&Point> = points.iter().filter(|point| point.program == program).collect();
+        let ((name, class), [point]) = (look(program), own.as_slice()) else { continue };
+        let text = format!("{name}, measured with {} pods only", count(point.objects));
+        let (dot, y) = (x + 4.0, HEIGHT - 12.0);
+        let _ = writeln!(svg, r#"  <circle class="{class}" cx="{dot}" cy="{}" r="4"/>"#, y - 4.0);
+        let _ = writeln!(svg, r#"  <text class="{class}" x="{}" y="{y}">{text}</text>"#, x + 14.0);
+        x += 400.0;
+    }
     svg.push_str("</svg>\n");
     svg
 }
@@ -155,7 +167,7 @@ impl Panel {
                 let replayed = if point.replayed { " replayed" } else { "" };
                 let _ = writeln!(svg, r#"  <circle class="{class}{replayed}" cx="{x:.1}" cy="{y:.1}" r="4"/>"#);
             }
-            if let Some(last) = own.last() {
+            if let [_, .., last] = own.as_slice() {
                 names.push((x(last.objects.into()) + GAP, y((self.value)(last)) + 4.0, name, class));
             }
         }
@@ -214,15 +226,24 @@ mod tests {
     fn each_point_is_drawn_in_both_panels() {
         let points = [
             point("go-kooper", 1_000, 0.2, 60.0, false),
+            point("go-kooper", 10_000, 1.0, 200.0, false),
             point("kooper", 1_000, 0.1, 12.0, false),
             point("kooper", 1_000_000, 60.0, 1_400.0, true),
         ];
         let svg = draw(&points);
-        assert_eq!(svg.matches("<circle class=\"").count(), 6);
+        assert_eq!(svg.matches("<circle class=\"").count(), 8);
         assert_eq!(svg.matches("class=\"ours replayed\"").count(), 2);
         assert!(svg.contains("Kooper with 1 million: 1.4 GB and 60 s"), "{svg}");
         assert!(svg.contains("a recorded list"), "{svg}");
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+    }
+
+    #[test]
+    fn a_single_point_has_its_name_below_the_figure() {
+        let line = [1_000, 10_000].map(|pods| point("kooper", pods, 1.0, 20.0, false));
+        let svg = draw(&[line.as_slice(), &[point("controller-runtime", 20_000, 3.0, 530.0, false)]].concat());
+        assert_eq!(svg.matches(">Kooper</text>").count(), 2);
+        assert_eq!(svg.matches("controller-runtime, measured with 20 000 pods only").count(), 1);
     }
 
     #[test]

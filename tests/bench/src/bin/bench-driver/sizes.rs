@@ -18,7 +18,7 @@ use crate::sample::{Sample, Stage};
 use crate::scenario::{SYNC, sync};
 
 /// The programs of the figure.
-const DRAWN: [&str; 3] = ["go-kooper", "kube", Program::OURS];
+const DRAWN: [&str; 4] = ["go-kooper", "controller-runtime", "kube", Program::OURS];
 /// The longest recording: longer lists are copies of it.
 const RECORDED: u32 = 10_000;
 /// A program that would need more than this share of the free memory is left out.
