@@ -18,6 +18,9 @@
 //! [`main!`]: the attribute generates a `main` with command-line flags, metrics,
 //! probes and a graceful shutdown.
 //!
+//! [The first controller][first] starts a project from nothing, and runs it without
+//! a cluster. [The attribute](macro@controller) documents each key.
+//!
 //! # Controllers
 //!
 //! A Kubernetes object has a *desired state*, mostly in its `spec`. A controller
@@ -32,6 +35,154 @@
 //!   nothing.
 //! - If a handler returns an error, it is called again, with back-off.
 //!
+//! # Arguments
+//!
+//! A handler takes the arguments that it needs, in any order. They are extracted
+//! by their types, and each adds its own RBAC rules to the role that the command
+//! `rbac` prints. A call to a method that needs another permission does not compile.
+//!
+//! | argument | gives | RBAC rule |
+//! |---|---|---|
+//! | `Arc<K>` | the object; its metadata, as `Arc<PartialObjectMeta<K>>`, with the key `metadata_only` | `list`, `watch` on K |
+//! | [`Call`] | the key, the attempt, the reasons, and whether the call is cancelled | |
+//! | [`Clock`] | the time, which a test can pause | |
+//! | [`State<S>`](State) | the state that the function `init` builds | |
+//! | [`Settings<T>`](Settings) | the flags and variables of the program's own | |
+//! | [`Reader<T>`](Reader) | objects from a cache | `list`, `watch` on T |
+//! | [`Getter<T>`](Getter) | an object from the API server | `get` on T |
+//! | [`Creator<T>`](Creator) | creates objects | `create` on T |
+//! | [`Applier<T>`](Applier) | applies objects with server-side apply | `create`, `patch` on T |
+//! | [`OwnedApplier<T>`](OwnedApplier) | applies children of the object | `create`, `patch`, `list`, `watch` on T |
+//! | [`Patcher<T>`](Patcher) | changes individual fields | `patch` on T |
+//! | [`Deleter<T>`](Deleter) | deletes objects | `delete` on T |
+//! | [`Evictor`] | evicts pods | `create` on `pods/eviction` |
+//! | [`StatusWriter<T>`](StatusWriter) | writes the status of objects | `patch` on the status of T |
+//! | [`Recorder`] | records Kubernetes Events on the object | `create`, `patch` on Events |
+//! | [`Client`](kube::Client) | all other requests | the rules in `rbac(…)` |
+//!
+//! [`Gone`], the cause of an object's removal, is an argument of the function
+//! `deleted` only. [The handler][handler] explains each argument and the results;
+//! [permissions][permissions] lists which keys add further rules.
+//!
+//! # Examples
+//!
+//! Reconcile a built-in kind: delete pods that have succeeded, ten minutes after their
+//! creation. [The handler][handler] is the page about it.
+//!
+//! ```
+//! use k8s_openapi::api::core::v1::Pod;
+//! use kooper::prelude::*;
+//!
+//! #[kooper::controller(resource = Pod, fields = "status.phase=Succeeded", main = false)]
+//! async fn sweep(pod: Arc<Pod>, call: Call, pods: Deleter<Pod>) -> Result<Action> {
+//!     let created = pod.creation_timestamp().ok_or("it has no creation timestamp")?.0;
+//!     let age = Duration::try_from(call.now().duration_since(created)).unwrap_or_default();
+//!     if let Some(rest) = Duration::from_secs(600).checked_sub(age) {
+//!         return Ok(Action::requeue_after(rest));
+//!     }
+//!     pods.delete_object(&pod).await?;
+//!     Ok(Action::done())
+//! }
+//! ```
+//!
+//! Reconcile a custom resource, and report in its status:
+//! [custom resources][custom-resources].
+//!
+//! ```
+//! use kooper::prelude::*;
+//! use kube::CustomResource;
+//! use schemars::JsonSchema;
+//! use serde::{Deserialize, Serialize};
+//!
+//! /// A greeting for someone.
+//! #[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
+//! #[kube(group = "example.com", version = "v1", kind = "Greeting", namespaced, status = "GreetingStatus")]
+//! struct GreetingSpec {
+//!     name: String,
+//! }
+//!
+//! #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+//! struct GreetingStatus {
+//!     text: String,
+//! }
+//!
+//! #[kooper::controller(resource = Greeting, install_crd, main = false)]
+//! async fn greet(greeting: Arc<Greeting>, statuses: StatusWriter<Greeting>) -> Result<()> {
+//!     let text = format!("Hello, {}!", greeting.spec.name);
+//!     // Nothing is sent if the status is the same.
+//!     statuses.apply_status(&greeting, &GreetingStatus { text }).await?;
+//!     Ok(())
+//! }
+//! ```
+//!
+//! Create a child, and keep it as it should be: a ConfigMap in each namespace, which
+//! is deleted with it. [Children and status][children] goes on from here.
+//!
+//! ```
+//! use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+//! use kooper::prelude::*;
+//!
+//! #[kooper::controller(resource = Namespace, main = false)]
+//! async fn defaults(namespace: Arc<Namespace>, configs: OwnedApplier<ConfigMap>) -> Result<()> {
+//!     let mut config = ConfigMap::default();
+//!     config.metadata.name = Some("defaults".into());
+//!     config.metadata.namespace = Some(namespace.name_any());
+//!     config.data = Some([("team".into(), "unknown".into())].into());
+//!     // Called again when the ConfigMap is changed or deleted.
+//!     configs.apply_owned(&namespace, &config).await?;
+//!     Ok(())
+//! }
+//! ```
+//!
+//! Clean up outside the cluster before an object is deleted:
+//! [cleaning up][cleaning-up].
+//!
+//! ```
+//! use k8s_openapi::api::core::v1::Service;
+//! use kooper::prelude::*;
+//! # async fn register(name: &str) -> Result<()> { Ok(()) }
+//! # async fn unregister(name: &str) -> Result<()> { Ok(()) }
+//!
+//! #[kooper::controller(resource = Service, cleanup = remove, finalizer = "example.com/dns", main = false)]
+//! async fn dns(service: Arc<Service>) -> Result<()> {
+//!     register(&service.name_any()).await
+//! }
+//!
+//! async fn remove(service: Arc<Service>) -> Result<()> {
+//!     // Until this succeeds, it is called again and the Service remains.
+//!     unregister(&service.name_any()).await
+//! }
+//! ```
+//!
+//! Test a handler without a cluster. [Testing][testing-page] also shows tests of whole
+//! controllers on an API server in the same process.
+//!
+//! ```
+//! use k8s_openapi::api::core::v1::Secret;
+//! use kooper::prelude::*;
+//! use kooper::testing::FakeCluster;
+//!
+//! #[kooper::controller(resource = Secret, main = false)]
+//! async fn tidy(secret: Arc<Secret>, secrets: Deleter<Secret>) -> Result<()> {
+//!     if secret.data.is_none() {
+//!         secrets.delete_object(&secret).await?;
+//!     }
+//!     Ok(())
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<()> {
+//! // In a function with `#[tokio::test]`:
+//! let cluster = FakeCluster::new();
+//! let mut secret = Secret::default();
+//! secret.metadata.name = Some("empty".into());
+//! let secret = cluster.put(&secret)?;
+//! cluster.call(tidy, &secret).await?;
+//! assert_eq!(cluster.summary(), ["delete secrets default/empty"]);
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # Parts
 //!
 //! - A [`Retriever`] lists and watches the objects of one kind. The default one
@@ -45,7 +196,14 @@
 //! - [`testing`] has clusters for tests of handlers and controllers.
 //!
 //! The attribute is a shorthand for a [builder](KindExt::controller), which can do
-//! the same without macros.
+//! [the same without macros][builder-page].
+//!
+//! # The book
+//!
+//! [The book][book] teaches all of this in order, from the first controller to an
+//! operator in production, and has the reference of flags, metrics and messages.
+//! [How it works][how] explains the parts, and [guarantees][guarantees] what
+//! handlers can rely on.
 //!
 //! # Features
 //!
@@ -65,6 +223,18 @@
 //!
 //! A binary enables one Kubernetes version, here or in `k8s-openapi` itself; a
 //! library enables none.
+//!
+//! [first]: https://github.com/kooper-rs/kooper/blob/main/docs/guide/01-first-controller.md
+//! [handler]: https://github.com/kooper-rs/kooper/blob/main/docs/guide/02-handler.md
+//! [custom-resources]: https://github.com/kooper-rs/kooper/blob/main/docs/guide/03-custom-resources.md
+//! [children]: https://github.com/kooper-rs/kooper/blob/main/docs/guide/04-children-and-status.md
+//! [cleaning-up]: https://github.com/kooper-rs/kooper/blob/main/docs/guide/07-cleaning-up.md
+//! [testing-page]: https://github.com/kooper-rs/kooper/blob/main/docs/guide/10-testing.md
+//! [permissions]: https://github.com/kooper-rs/kooper/blob/main/docs/guide/11-permissions.md
+//! [how]: https://github.com/kooper-rs/kooper/blob/main/docs/concepts/how-it-works.md
+//! [guarantees]: https://github.com/kooper-rs/kooper/blob/main/docs/concepts/guarantees.md
+//! [builder-page]: https://github.com/kooper-rs/kooper/blob/main/docs/guide/15-builder.md
+//! [book]: https://github.com/kooper-rs/kooper/blob/main/docs/introduction.md
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

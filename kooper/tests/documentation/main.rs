@@ -255,3 +255,23 @@ fn programs_on_the_pages_are_those_that_are_compiled() {
         assert!(text("docs/from-controller-runtime.md").contains(&program), "the page has {file}");
     }
 }
+
+#[test]
+fn arguments_and_their_rules_are_the_same_in_the_guide_and_in_the_documentation_of_the_crate() {
+    // Only the first and the last column: the links are different.
+    let rows = |page: &str| -> BTreeSet<(String, String)> {
+        let cells = |line: &str| -> Option<Vec<String>> {
+            let line = line.trim_start_matches("//! ").strip_prefix("| ")?.strip_suffix('|')?;
+            Some(line.split('|').map(|cell| cell.trim().to_owned()).collect())
+        };
+        let rows = page.lines().skip_while(|line| !line.contains("| argument |")).skip(2).map_while(cells);
+        rows.map(|row| {
+            let argument = row[0].trim_start_matches('[').split(']').next().unwrap().to_owned();
+            (argument, row.last().unwrap().clone())
+        })
+        .collect()
+    };
+    let guide = rows(&text("docs/guide/02-handler.md"));
+    assert!(guide.len() > 10, "{guide:?}");
+    assert_eq!(rows(&text("kooper/src/lib.rs")), guide);
+}
