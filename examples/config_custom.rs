@@ -3,8 +3,11 @@
 //!
 //! Flags take precedence over these settings: see `--help`.
 //!
-//! Run it without a cluster, or without `dev` in the cluster of your kubeconfig:
+//! Run it without a cluster; without `dev` it runs in the cluster of your kubeconfig:
 //! `cargo run --bin config-custom -- dev`
+//!
+//! Try, with the KUBECONFIG that it prints: `kubectl run very-broken --image=nginx`. The log has six attempts, with
+//! twice the delay after each, and then `it waits for a change or its resync`.
 
 use k8s_openapi::api::core::v1::Pod;
 use kooper::prelude::*;

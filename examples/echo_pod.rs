@@ -4,8 +4,11 @@
 //! and until its finalizers are removed: `while_deleting` calls the handler for it,
 //! too. It is not called for a pod that no longer exists.
 //!
-//! Run it without a cluster; or without `dev` in the cluster of your kubeconfig, and then create and delete a pod:
+//! Run it without a cluster; without `dev` it runs in the cluster of your kubeconfig:
 //! `cargo run --bin echo-pod -- dev`
+//!
+//! Try, with the KUBECONFIG that it prints: `kubectl delete pod hello`. The log has
+//! `deleted pod=default/hello why=modified`. Without the key `while_deleting` it has nothing.
 
 use k8s_openapi::api::core::v1::Pod;
 use kooper::prelude::*;

@@ -1,8 +1,11 @@
 //! A controller with settings of its own: flags, environment variables and a
 //! secret that may come from a file. See `--help`.
 //!
-//! Run it without a cluster, or without `dev` in the cluster of your kubeconfig:
-//! `GREETER_TOKEN=secret cargo run --bin greeter -- dev --greeting hi`
+//! Run it without a cluster; without `dev` it runs in the cluster of your kubeconfig:
+//! `GREETER_TOKEN=secret cargo run --bin greeter -- dev --greeting hi --label name`
+//!
+//! Try, with the KUBECONFIG that it prints: `kubectl label pod hello name=world`. The log has `hi, hello` before and
+//! `hi, world` after it. It has the settings once, with `SecretValue(…)` instead of the token.
 
 use k8s_openapi::api::core::v1::Pod;
 use kooper::SecretValue;

@@ -5,14 +5,15 @@
 //! The arguments of the handler are its permissions: `icecream rbac` prints the
 //! role. When an IceCream is deleted, Kubernetes deletes its Deployment.
 //!
-//! Run it without a cluster; or without `dev` in the cluster of your kubeconfig, and then apply an IceCream:
+//! Run it without a cluster; without `dev` it runs in the cluster of your kubeconfig, where you apply `icecream.yaml`:
 //! `cargo run --bin icecream -- dev`
-//! ```yaml
-//! apiVersion: controller.nicoleh.io/v1alpha1
-//! kind: IceCream
-//! metadata: {name: vanilla}
-//! spec: {deploymentName: vanilla, replicas: 2}
-//! ```
+//!
+//! Try, with the KUBECONFIG that it prints: `kubectl scale deployment vanilla --replicas 5`, and
+//! `kubectl get deployments`: there are two replicas again. `kubectl get icecream vanilla -o yaml` shows the pods and
+//! the condition `Ready`. The API server rejects another `deploymentName`.
+//!
+//! It is longer than other examples, because it is a whole operator: a kind with rules, a child, a related kind, and a
+//! status with conditions.
 
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;

@@ -1,9 +1,11 @@
 //! Several replicas of one program: one is the leader, the others are standbys.
-//! Start it twice in the cluster of your kubeconfig, the second time with
-//! `--listen :8081`; stop the one that logs, and the other continues within
-//! milliseconds: `cargo run --bin leader-election`
 //!
-//! Alone, it also runs without a cluster: `cargo run --bin leader-election -- dev`
+//! Run it without a cluster, twice on the API server of another example:
+//! `cargo run --bin echo-pod -- dev`, then in two other terminals, with the KUBECONFIG that it prints,
+//! `cargo run --bin leader-election -- --listen :8081` and `cargo run --bin leader-election -- --listen :8082`.
+//!
+//! Try: stop the one that logs `handled`. It logs `gave up leadership`; within milliseconds the other one, which has
+//! logged `standby`, handles all ConfigMaps with `reasons=leader`. `kubectl get leases` shows the holder.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kooper::kube::api::{Api, Patch, PatchParams};

@@ -1,9 +1,11 @@
 //! A controller with interesting metrics: it sleeps up to a second in each call
 //! and fails in four of ten. Every program of Kooper serves these metrics.
 //!
-//! Run it against the cluster of your kubeconfig:
-//! `cargo run --bin metrics -- --listen :7777`
-//! `curl http://localhost:7777/metrics`
+//! Run it without a cluster; without `dev` it runs in the cluster of your kubeconfig:
+//! `cargo run --bin metrics -- dev --resync 1s`
+//!
+//! Try: `curl localhost:8080/metrics | grep total`. `controller_runtime_reconcile_total` counts successes and errors,
+//! `workqueue_retries_total` the retries. `cargo run --bin metrics -- dashboard` prints a dashboard for Grafana.
 
 use k8s_openapi::api::core::v1::Pod;
 use kooper::prelude::*;

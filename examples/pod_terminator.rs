@@ -6,14 +6,16 @@
 //! `namespaces` lists the namespace. The own namespace is the pod's, and outside
 //! of a cluster that of the kubeconfig's context.
 //!
-//! Run it without a cluster; or without `dev` in the cluster of your kubeconfig, and then apply a PodTerminator:
+//! Run it without a cluster; without `dev` it runs in the cluster of your kubeconfig, where you apply
+//! `pod_terminator.yaml`:
 //! `cargo run --bin pod-terminator-operator -- dev`
-//! ```yaml
-//! apiVersion: chaos.spotahome.com/v1alpha1
-//! kind: PodTerminator
-//! metadata: {name: web}
-//! spec: {selector: {app: web}, periodSeconds: 300, terminationPercent: 25, minimumInstances: 2, dryRun: true}
-//! ```
+//!
+//! Try, with the KUBECONFIG that it prints: `kubectl get pods --watch`: three of five pods are terminated, and two
+//! remain. After `kubectl patch podterminator web --type merge -p '{"spec": {"dryRun": true}}'`, a new task logs which
+//! of the pods that you create `would be terminated`. When the PodTerminator is deleted, the log has `its task ends`.
+//!
+//! It is longer than other examples, because a task that runs beside the handler has to be started, replaced and
+//! stopped, and because the limits of what it deletes are part of its kind.
 
 use std::collections::{BTreeMap, HashMap};
 

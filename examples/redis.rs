@@ -4,14 +4,21 @@
 //! The tests below run it on an API server in their own process:
 //! `cargo test -p kooper-examples --bin redis`
 //!
-//! Run it without a cluster; or without `dev` in the cluster of your kubeconfig, and then apply a Redis:
+//! Run it without a cluster; without `dev` it runs in the cluster of your kubeconfig, where you apply a Redis:
 //! `cargo run --bin redis -- dev`
 //! ```yaml
 //! apiVersion: example.com/v1
 //! kind: Redis
-//! metadata: {name: sessions}
+//! metadata: {name: hello}
 //! spec: {replicas: 1}
 //! ```
+//!
+//! Try, with the KUBECONFIG that it prints: `kubectl get secrets,services,statefulsets,pods,pvc` shows what belongs to
+//! the Redis `hello`. After `kubectl patch redis hello --type merge -p '{"spec": {"replicas": 2}}'` it has a second pod
+//! and volume; after `kubectl delete redis hello` all of it is deleted.
+//!
+//! It is longer than other examples, because a third of it are the manifests of three children, and because volumes
+//! have to be deleted after the pods that would create them again.
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret, Service};

@@ -4,14 +4,17 @@
 //! Every line of the log has the spans that contain it. With `--log-format
 //! json` they are fields, for a log collector.
 //!
-//! Run it against the cluster of your kubeconfig:
-//! `cargo run --bin traced -- --log-level debug`
+//! Run it without a cluster; without `dev` it runs in the cluster of your kubeconfig:
+//! `cargo run --bin traced -- dev`
+//!
+//! Try, with the KUBECONFIG that it prints: `kubectl label pod hello broken=yes`. The log has `works` in the span
+//! `work` of four attempts, and then `the handler failed: it is broken`.
 //!
 //! The feature `otel` of `kooper` exports the spans to an OpenTelemetry
 //! collector, if a variable sets its address. Jaeger is such a collector and
 //! shows them on <http://localhost:16686>:
 //! `docker run --rm -p 4318:4318 -p 16686:16686 jaegertracing/jaeger`
-//! `OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318 cargo run --bin traced`
+//! `OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318 cargo run --bin traced -- dev`
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kooper::prelude::*;

@@ -275,3 +275,25 @@ fn arguments_and_their_rules_are_the_same_in_the_guide_and_in_the_documentation_
     assert!(guide.len() > 10, "{guide:?}");
     assert_eq!(rows(&text("kooper/src/lib.rs")), guide);
 }
+
+#[test]
+fn an_example_says_what_to_try_and_is_short_or_gives_the_reason() {
+    let mut count = 0;
+    for entry in fs::read_dir(root().join("examples")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "rs") {
+            continue;
+        }
+        count += 1;
+        let source = fs::read_to_string(&path).unwrap();
+        let program = source.split("#[cfg(test)]").next().unwrap();
+        let head: String = program.lines().take_while(|line| line.starts_with("//!")).collect();
+        for part in ["//! Run it without a cluster", "//! Try", "cargo run --bin "] {
+            assert!(head.contains(part), "{} has no `{part}`", path.display());
+        }
+        let lines = program.lines().count();
+        let reason = head.contains("It is longer than other examples, because");
+        assert!(lines <= 60 || reason, "{} has {lines} lines and no reason for it", path.display());
+    }
+    assert!(count > 10);
+}
