@@ -73,7 +73,7 @@ fn check_namespaces(args: &Args, errors: &mut Errors) {
 
 fn check_lease(args: &Args, errors: &mut Errors) {
     if let Some(lease) = args.lease.filter(|_| args.lists_kinds()) {
-        errors.add(lease, message!("each kind of the list has a controller and a Lease of its own: remove `lease`"));
+        errors.add(lease, message!("each kind in the list has its own controller and Lease: remove `lease`"));
     }
 }
 

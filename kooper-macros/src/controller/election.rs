@@ -74,7 +74,7 @@ const SETTINGS: &[Key<Election>] = &[
         name: "namespace",
         form: "a name",
         example: "namespace = \"shop\"",
-        default: "the pod's own",
+        default: "that of the pod",
         doc: "The namespace of the Lease.",
         read: call!(namespace, strings::label),
         ..Key::EQUALS

@@ -25,7 +25,10 @@ const KEYS: &[Key<Args>] = &[
         form: "a kind, or a list of kinds",
         example: "resource = Pod",
         default: "required",
-        doc: "The kind to retrieve. A list makes one independent controller for each kind, named `<name>-<kind>`; they share a generic handler. With `resource(Pod, optional)`, the process is ready even if the cluster does not have the kind. `resource(Token, secret)` marks its objects as secret, as Secrets are: they are compressed each by itself, and their size is not published.",
+        doc: "The kind to retrieve. A list makes one independent controller for each kind, named `<name>-<kind>`; \
+              they share a generic handler. With `resource(Pod, optional)`, the process is ready even if the cluster \
+              does not have the kind. `resource(Token, secret)` marks its objects as secret, like Secrets: each of \
+              them is compressed separately, and their size is not published.",
         mentions: Mentions::KINDS,
         read: |args, value| {
             let (resource, options) = resource::read(value)?;
@@ -66,7 +69,7 @@ const KEYS: &[Key<Args>] = &[
         form: "a number or `unlimited`",
         example: "retries = 5",
         default: "`unlimited`",
-        doc: "How often a failed call is retried before its key waits for the next change or resync.",
+        doc: "How many times a failed call is retried before its key waits for the next change or resync.",
         read: call!(retries, numbers::number_or_unlimited),
         ..Key::EQUALS
     },
@@ -75,7 +78,7 @@ const KEYS: &[Key<Args>] = &[
         form: "the initial and the maximum delay",
         example: "backoff = (\"5ms\", \"1000s\")",
         default: "`(\"5ms\", \"1000s\")`",
-        doc: "The exponential back-off of a failing key: its initial and its maximum delay.",
+        doc: "The exponential back-off of a failing key: its initial and maximum delay.",
         read: call!(backoff, numbers::two_durations),
         ..Key::EQUALS
     },
@@ -93,7 +96,7 @@ const KEYS: &[Key<Args>] = &[
         form: "a duration or `off`",
         example: "timeout = \"30s\"",
         default: "`\"5m\"`",
-        doc: "The longest time for one call of the handler. Exceeding it is an error.",
+        doc: "The maximum time for one call of the handler. Exceeding it is an error.",
         read: call!(timeout, numbers::duration_or_off),
         ..Key::EQUALS
     },
@@ -176,7 +179,7 @@ const KEYS: &[Key<Args>] = &[
         form: "a list of kinds",
         example: "owns = [Deployment, Service]",
         default: "none",
-        doc: "Kinds of children. A change of a child triggers the handler for its controller owner. `(Secret, labels = \"app=shop\", metadata_only)` fetches only some of them, or less of each.",
+        doc: "Kinds of children. A change of a child triggers the handler for its controller owner. `(Secret, labels = \"app=shop\", metadata_only)` fetches only some of them, and only their metadata.",
         mentions: Mentions::KINDS,
         read: calls!(owns, objects::children),
         ..Key::EQUALS
@@ -196,7 +199,8 @@ const KEYS: &[Key<Args>] = &[
         form: "a list of kinds, each with a selection",
         example: "reads = [(Secret, labels = \"app=shop\")]",
         default: "all objects",
-        doc: "Which objects of a kind each `Reader` of that kind reads, if it names no `Subset`. Only these are fetched.",
+        doc: "Selects the objects that each `Reader` of a kind reads, unless it names a `Subset`. Only these are \
+              fetched.",
         mentions: Mentions::KINDS,
         read: |args, value| {
             let reads = objects::readers(value)?;
@@ -228,10 +232,11 @@ const KEYS: &[Key<Args>] = &[
     },
     Key {
         name: "finalizer",
-        form: "a name in a domain of yours",
+        form: "a name in your own domain",
         example: "finalizer = \"shop.example.com/cleanup\"",
         default: "required with `cleanup`",
-        doc: "The finalizer that keeps an object until `cleanup` is done. It is written out, so that renaming the function leaves no object stuck.",
+        doc: "The finalizer that keeps an object until `cleanup` is done. It is written out, so renaming the function \
+              leaves no object stuck.",
         read: keep!(finalizer, strings::finalizer),
         ..Key::EQUALS
     },
@@ -291,7 +296,8 @@ const KEYS: &[Key<Args>] = &[
         form: "the path of an async function",
         example: "deleted = forget",
         default: "none",
-        doc: "Called once for each object that was deleted, if this process observes it; errors are not retried. Arguments are those of a handler, and `Gone`.",
+        doc: "Called once for each deleted object, if this process observes the deletion; errors are not retried. \
+              Arguments are those of a handler, and `Gone`.",
         mentions: Mentions::FUNCTIONS,
         read: call!(deleted, paths::path),
         ..Key::EQUALS
@@ -325,8 +331,9 @@ const KEYS: &[Key<Args>] = &[
         name: "samples",
         form: "a list of files",
         example: "samples = [\"shop.yaml\"]",
-        default: "an object that is made from the schema of the kind",
-        doc: "Files in YAML or JSON whose objects the command `dev` applies, if it gets no `-f`. Paths are relative to the source file, and the files become part of the program, as with `include_str!`.",
+        default: "an object generated from the schema of the kind",
+        doc: "Files in YAML or JSON whose objects the command `dev` applies, unless it is given `-f`. Paths are \
+              relative to the source file, and the files become part of the program, as with `include_str!`.",
         read: calls!(sample, paths::files),
         ..Key::EQUALS
     },
@@ -335,7 +342,7 @@ const KEYS: &[Key<Args>] = &[
         form: "the path of an `async fn(…) -> Result<S, E>`",
         example: "init = connect",
         default: "none",
-        doc: "Builds the shared state, once in a process for each distinct function; with `leader_election`, once for each controller. It may take `Client` and capabilities; handlers take `State<S>`.",
+        doc: "Builds the shared state, once per process for each distinct function; with `leader_election`, once for each controller. It may take `Client` and capabilities; handlers take `State<S>`.",
         mentions: Mentions::FUNCTIONS,
         read: call!(init, paths::path, Stage::State),
         ..Key::EQUALS
@@ -345,7 +352,10 @@ const KEYS: &[Key<Args>] = &[
         form: "`off`, `brief` or `full`",
         example: "events = brief",
         default: "the outermost message of an error",
-        doc: "How much the Kubernetes Events say about calls that keep failing. Everyone who can view the object's namespace can read them. `brief`: which function failed, and nothing of its error. `full`: the error with its sources, and the message of a panic. `off`: there are none, also when the calls succeed again, and the rule for them is not needed.",
+        doc: "How much detail the Kubernetes Events about failing calls have. Everyone who can view the object's \
+              namespace can read them. `brief`: only the function that failed, without its error. `full`: the error \
+              with its sources, and the message of a panic. `off`: no Events about failing calls or about their \
+              recovery, and no rule for them.",
         read: call!(events, words::failure_events),
         ..Key::EQUALS
     },
@@ -354,7 +364,7 @@ const KEYS: &[Key<Args>] = &[
         form: "a type that derives `clap::Args`",
         example: "settings = ShopSettings",
         default: "none",
-        doc: "The type of the program's own settings: flags and environment variables beside those that every program has. Handlers, `init`, `cleanup` and `deleted` take `Settings<T>`.",
+        doc: "The type of the program's own settings: flags and environment variables in addition to those that every program has. Handlers, `init`, `cleanup` and `deleted` take `Settings<T>`.",
         mentions: Mentions::KINDS,
         read: keep!(own, paths::ty),
         ..Key::EQUALS

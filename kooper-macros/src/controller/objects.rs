@@ -71,7 +71,7 @@ const SETTINGS: &[Key<Selection>] = &[
         form: "a list of names of objects",
         example: "names = [\"settings\"]",
         default: "all",
-        doc: "Only objects with these names. Each has a watch of its own, and the role is limited to them.",
+        doc: "Only objects with these names. Each has its own watch, and the role is limited to them.",
         read: call!(names, strings::subdomains),
         ..Key::EQUALS
     },
@@ -80,7 +80,8 @@ const SETTINGS: &[Key<Selection>] = &[
         form: "a list of names of namespaces",
         example: "namespaces = [\"shop\"]",
         default: "those of the controller",
-        doc: "Only objects in these namespaces, whichever the controller watches. The role is limited to them.",
+        doc: "Only objects in these namespaces, regardless of those that the controller watches. The role is limited \
+              to them.",
         read: call!(namespaces, strings::labels),
         ..Key::EQUALS
     },
@@ -90,7 +91,8 @@ const SETTINGS: &[Key<Selection>] = &[
         form: "no value",
         example: "secret",
         default: "off, but on for Secrets",
-        doc: "The objects hold secrets: they are compressed each by itself, and their size is not published. This holds for the kind in all controllers of the program.",
+        doc: "The objects contain secrets: each of them is compressed separately, and their size is not published. \
+              This applies to the kind in all controllers of the program.",
         read: call!(secret, words::flag),
         ..Key::EQUALS
     },
@@ -217,8 +219,9 @@ pub(crate) fn children(value: &Value<'_>) -> syn::Result<Spanned<Vec<Objects>>> 
     for some in children.value.iter().filter(|objects| !objects.is_all()) {
         let kind = text(&some.kind);
         if children.value.iter().any(|objects| objects.is_all() && text(&objects.kind) == kind) {
-            let advice =
-                message!("`{kind}` without settings is in the list, which has all of them: remove one of the two");
+            let advice = message!(
+                "the list also has `{kind}` without settings, which selects all objects: remove one of the two"
+            );
             value.note(Place::of(&some.kind), advice);
         }
     }
@@ -259,7 +262,7 @@ fn objects(value: &Value<'_>, input: ParseStream<'_>) -> syn::Result<Objects> {
     let wrong = |place: Place| {
         // Tokens that are left would cause another error.
         let _: syn::Result<TokenStream> = content.parse();
-        place.error(message!("a kind with settings begins with the kind: write `(Secret, labels = \"app=shop\")`"))
+        place.error(message!("write the kind first, and its settings after it: `(Secret, labels = \"app=shop\")`"))
     };
     if content.is_empty() || content.peek2(Token![=]) {
         return Err(wrong(parentheses.span.join().into()));

@@ -43,7 +43,7 @@ pub(crate) fn read(value: &Value<'_>) -> syn::Result<(Spanned<Resource>, Vec<Set
             return Err(wrong(word.span()));
         };
         if options.iter().any(|known| known.method == option) {
-            return Err(syn::Error::new(word.span(), message!("`{option}` is there twice: remove one of them")));
+            return Err(syn::Error::new(word.span(), message!("`{option}` is given twice: write it once")));
         }
         let place = word.span().into();
         options.push(Setting::new(option, Spanned { value: (), key: word.span(), place }));

@@ -144,9 +144,7 @@ impl fmt::Display for NameError {
                     }
                     Form::Subdomain => "write lower-case letters, digits, `-` and `.`, such as `example.com`",
                     Form::Qualified => "write a name such as `app` or `example.com/app`",
-                    Form::Finalizer => {
-                        "write a domain of yours, a slash and a name, such as `shop.example.com/cleanup`"
-                    }
+                    Form::Finalizer => "write your own domain, a slash and a name, such as `shop.example.com/cleanup`",
                     Form::LabelValue => {
                         "write letters, digits, `-`, `_` and `.`, beginning and ending with a letter or digit"
                     }

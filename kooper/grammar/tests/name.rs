@@ -39,8 +39,8 @@ fn finalizers_are_checked() {
     }
     assert_eq!(
         finalizer("cleanup").map_err(|error| error.to_string()),
-        Err("\"cleanup\" is not a finalizer: write a domain of yours, a slash and a name, \
-             such as `shop.example.com/cleanup`"
+        Err("\"cleanup\" is not a finalizer: write your own domain, a slash and a name, such as \
+             `shop.example.com/cleanup`"
             .to_owned())
     );
 }

@@ -2,7 +2,7 @@
 //!
 //! A test of kooper-macros writes this file: `KOOPER_BLESS=1 cargo test -p kooper-macros`.
 
-/// `resource = Pod`: The kind to retrieve. A list makes one independent controller for each kind, named `<name>-<kind>`; they share a generic handler. With `resource(Pod, optional)`, the process is ready even if the cluster does not have the kind. `resource(Token, secret)` marks its objects as secret, as Secrets are: they are compressed each by itself, and their size is not published.
+/// `resource = Pod`: The kind to retrieve. A list makes one independent controller for each kind, named `<name>-<kind>`; they share a generic handler. With `resource(Pod, optional)`, the process is ready even if the cluster does not have the kind. `resource(Token, secret)` marks its objects as secret, like Secrets: each of them is compressed separately, and their size is not published.
 pub mod resource {}
 
 /// `name = "echo-pod"`: The controller's name in metrics, logs, the Lease and the field manager, at most 63 characters.
@@ -14,16 +14,16 @@ pub mod resync {}
 /// `workers = 4`: How many handlers run in parallel. A controller never runs two handlers for the same object at once.
 pub mod workers {}
 
-/// `retries = 5`: How often a failed call is retried before its key waits for the next change or resync.
+/// `retries = 5`: How many times a failed call is retried before its key waits for the next change or resync.
 pub mod retries {}
 
-/// `backoff = ("5ms", "1000s")`: The exponential back-off of a failing key: its initial and its maximum delay.
+/// `backoff = ("5ms", "1000s")`: The exponential back-off of a failing key: its initial and maximum delay.
 pub mod backoff {}
 
 /// `retry_rate = (10, 100)`: Retries per second and their burst, for all keys of the controller together.
 pub mod retry_rate {}
 
-/// `timeout = "30s"`: The longest time for one call of the handler. Exceeding it is an error.
+/// `timeout = "30s"`: The maximum time for one call of the handler. Exceeding it is an error.
 pub mod timeout {}
 
 /// `namespace = "shop"`: The namespace to watch. `--namespace` on the command line overrides it.
@@ -47,13 +47,13 @@ pub mod changed {}
 /// `when = is_ours`: A filter, called with each new version of an object, and again before each call of the handler.
 pub mod when {}
 
-/// `owns = [Deployment, Service]`: Kinds of children. A change of a child triggers the handler for its controller owner. `(Secret, labels = "app=shop", metadata_only)` fetches only some of them, or less of each.
+/// `owns = [Deployment, Service]`: Kinds of children. A change of a child triggers the handler for its controller owner. `(Secret, labels = "app=shop", metadata_only)` fetches only some of them, and only their metadata.
 pub mod owns {}
 
 /// `watches = [ConfigMap => users_of, Secret => holders_of]`: Other kinds whose changes trigger the handler: `fn(&T) -> impl IntoIterator<Item = ObjectKey>` returns the keys for an object, both for its old and its new version. A second argument `&Reader<K>` reads the cache. `(Secret, fields = "type=Opaque") => holders_of` fetches only some of the objects.
 pub mod watches {}
 
-/// `reads = [(Secret, labels = "app=shop")]`: Which objects of a kind each `Reader` of that kind reads, if it names no `Subset`. Only these are fetched.
+/// `reads = [(Secret, labels = "app=shop")]`: Selects the objects that each `Reader` of a kind reads, unless it names a `Subset`. Only these are fetched.
 pub mod reads {}
 
 /// `sources = [orders]`: Keys from outside the cluster: each `fn() -> impl Stream<Item = ObjectKey>` is called when the controller starts. A key triggers the handler if its object exists.
@@ -62,7 +62,7 @@ pub mod sources {}
 /// `cleanup = tear_down`: Called before an object is deleted, guaranteed by the `finalizer`. Arguments and return types are those of a handler; the finalizer is removed when it returns without an error and without requesting a requeue.
 pub mod cleanup {}
 
-/// `finalizer = "shop.example.com/cleanup"`: The finalizer that keeps an object until `cleanup` is done. It is written out, so that renaming the function leaves no object stuck.
+/// `finalizer = "shop.example.com/cleanup"`: The finalizer that keeps an object until `cleanup` is done. It is written out, so renaming the function leaves no object stuck.
 pub mod finalizer {}
 
 /// `on_leave = cleanup`: Also clean up an object that no longer matches `labels` or `fields`.
@@ -80,7 +80,7 @@ pub mod previous_finalizers {}
 /// `previous_program = "old-shop"`: The program's name before its binary was renamed. Fields that it applied are taken over, and a Lease that it holds is respected.
 pub mod previous_program {}
 
-/// `deleted = forget`: Called once for each object that was deleted, if this process observes it; errors are not retried. Arguments are those of a handler, and `Gone`.
+/// `deleted = forget`: Called once for each deleted object, if this process observes the deletion; errors are not retried. Arguments are those of a handler, and `Gone`.
 pub mod deleted {}
 
 /// `leader_election`: Run handlers in one replica only. Settings: `lease`, `namespace`, `lease_duration = "15s"`, `renew_deadline = "10s"`, `retry_period = "2s"`.
@@ -89,16 +89,16 @@ pub mod leader_election {}
 /// `install_crd`: Apply the kind's CRD at the start, and wait until it is established.
 pub mod install_crd {}
 
-/// `samples = ["shop.yaml"]`: Files in YAML or JSON whose objects the command `dev` applies, if it gets no `-f`. Paths are relative to the source file, and the files become part of the program, as with `include_str!`.
+/// `samples = ["shop.yaml"]`: Files in YAML or JSON whose objects the command `dev` applies, unless it is given `-f`. Paths are relative to the source file, and the files become part of the program, as with `include_str!`.
 pub mod samples {}
 
-/// `init = connect`: Builds the shared state, once in a process for each distinct function; with `leader_election`, once for each controller. It may take `Client` and capabilities; handlers take `State<S>`.
+/// `init = connect`: Builds the shared state, once per process for each distinct function; with `leader_election`, once for each controller. It may take `Client` and capabilities; handlers take `State<S>`.
 pub mod init {}
 
-/// `events = brief`: How much the Kubernetes Events say about calls that keep failing. Everyone who can view the object's namespace can read them. `brief`: which function failed, and nothing of its error. `full`: the error with its sources, and the message of a panic. `off`: there are none, also when the calls succeed again, and the rule for them is not needed.
+/// `events = brief`: How much detail the Kubernetes Events about failing calls have. Everyone who can view the object's namespace can read them. `brief`: only the function that failed, without its error. `full`: the error with its sources, and the message of a panic. `off`: no Events about failing calls or about their recovery, and no rule for them.
 pub mod events {}
 
-/// `settings = ShopSettings`: The type of the program's own settings: flags and environment variables beside those that every program has. Handlers, `init`, `cleanup` and `deleted` take `Settings<T>`.
+/// `settings = ShopSettings`: The type of the program's own settings: flags and environment variables in addition to those that every program has. Handlers, `init`, `cleanup` and `deleted` take `Settings<T>`.
 pub mod settings {}
 
 /// `retriever = from_queue`: A custom retriever instead of the API server's.

@@ -37,7 +37,8 @@ fn check_cleanup(args: &Args, handler: &Handler, errors: &mut Errors) {
         errors.add(
             key,
             message!(
-                "`cleanup` needs the name of its finalizer: write `finalizer = \"your.domain/{name}\"` with a domain of yours"
+                "`cleanup` needs the name of its finalizer: write `finalizer = \"your.domain/{name}\"` with your own \
+                 domain"
             ),
         );
     }
@@ -45,14 +46,18 @@ fn check_cleanup(args: &Args, handler: &Handler, errors: &mut Errors) {
         errors.add(
             key,
             message!(
-                "`cleanup` sets a finalizer on objects of the API server, and a custom retriever may return others: remove `retriever`, or write `deleted` instead of `cleanup`"
+                "`cleanup` sets a finalizer on objects of the API server, but a custom retriever may return others: \
+                 remove `retriever`, or write `deleted` instead of `cleanup`"
             ),
         );
     }
     if let Some(key) = args.key("while_deleting") {
         errors.add(
             key,
-            message!("`cleanup` is called for an object that is being deleted, and the handler is not: remove `while_deleting`"),
+            message!(
+                "`cleanup` is called instead of the handler for an object that is being deleted: remove \
+                 `while_deleting`"
+            ),
         );
     }
     if let Some(key) = args.key("on_leave").filter(|_| !args.tries("labels") && !args.tries("fields")) {
