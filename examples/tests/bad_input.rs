@@ -55,7 +55,7 @@ fn a_missing_kubeconfig_is_reported_with_the_setting_that_names_it() {
         (
             &["--listen=off"],
             &[("KUBECONFIG", "/nowhere/other")],
-            "the kubeconfig /nowhere/other of KUBECONFIG does not exist",
+            "the kubeconfig /nowhere/other set by KUBECONFIG does not exist",
         ),
         (
             &["--listen=off"],

@@ -27,7 +27,7 @@ fn server(dev: &Dev) -> SocketAddr {
 fn the_first_command_shows_a_program_that_reacts() {
     let home = home("first");
     let dev = home.start(ONEFILE_ECHO_POD, &["--port", "0"]);
-    dev.process.wait_for_line(&["onefile-echo-pod runs on a Kubernetes API server of its own, in this process."]);
+    dev.process.wait_for_line(&["onefile-echo-pod runs on an embedded Kubernetes API server, in this process."]);
     dev.process.wait_for_line(&["  controllers  echo (Pod)"]);
     dev.process.wait_for_line(&["  objects      pod/hello"]);
     dev.process.wait_for_line(&["  kubectl label pod/hello mood=good "]);
@@ -141,8 +141,7 @@ fn two_at_once_have_files_and_ports_of_their_own() {
     let one = home.start(ONEFILE_ECHO_POD, &[]);
     one.process.wait_for_line(&["seen pod=hello"]);
     let two = home.start(ONEFILE_ECHO_POD, &[]);
-    two.process
-        .wait_for_line(&["another `dev` of onefile-echo-pod is running: this one has files and ports of its own"]);
+    two.process.wait_for_line(&["another `dev` of onefile-echo-pod is running: this one uses its own files and ports"]);
     two.process.wait_for_line(&["seen pod=hello"]);
     assert_ne!(one.kubeconfig(), two.kubeconfig());
     assert_ne!(server(&one), server(&two));

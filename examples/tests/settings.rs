@@ -28,8 +28,8 @@ fn a_missing_setting_is_reported_before_the_program_connects() {
     for command in ["run", "dev"] {
         let (code, said) = ended(&[command], &[("GREETER_TOKEN", "")]);
         assert_eq!(code, Some(2), "{said}");
-        let expected = "error: 1 setting is missing: set `--token <TOKEN>`, or the variable GREETER_TOKEN, or a file with its \
-                        value by `--token-file` or GREETER_TOKEN_FILE";
+        let expected = "error: 1 setting is missing: set `--token <TOKEN>`, or the variable GREETER_TOKEN, or \
+                        `--token-file` or GREETER_TOKEN_FILE to a file with its value";
         assert!(said.contains(expected), "{said}");
     }
     for command in ["rbac", "crd"] {

@@ -24,7 +24,7 @@ fn sigterm_lets_running_handlers_end_and_starts_no_others() {
     assert_eq!(program.count(&["seen"]), 0);
     program.signal("TERM");
     program.wait_for_line(&[
-        "SIGTERM: stopping; running handlers have 20s to end, a second signal ends the program at once",
+        "SIGTERM: stopping; running handlers have 20s to end; a second signal ends the program at once",
     ]);
     assert_eq!(program.exit_code(), Some(0));
     assert_eq!(program.count(&["seen"]), 3, "{}", program.lines().join("\n"));

@@ -209,7 +209,7 @@ pub(super) const CASES: &[Case] = &[
         fires: Some((
             "6m",
             CONTROLLER,
-            "Objects with the finalizer of the controller metrics do not match its selector any more",
+            "Objects with the finalizer of the controller metrics no longer match its selector",
         )),
     },
     Case {

@@ -85,8 +85,8 @@ fn alerts(scope: &Scope, controllers: &[Controller], elected: bool) -> Vec<Alert
             value: own.of(&table::MAX_WORKERS),
             condition: if scope.target.is_empty() { Condition::AbsentFromAny } else { Condition::Absent },
             summary: "The controller {{ $labels.controller }} has no metrics",
-            description: "The program does not run, or its metrics are not collected. The state and the log of its pods \
-                          have the reason, or the page of targets in Prometheus.",
+            description: "The program does not run, or its metrics are not collected. See the state and the log of \
+                          its pods, and the targets page of Prometheus.",
             controller: Some(controller.name().to_owned()),
         }
     };
@@ -106,8 +106,8 @@ fn alerts(scope: &Scope, controllers: &[Controller], elected: bool) -> Vec<Alert
         [
             "The controller {{ $labels.controller }} has received nothing about {{ $labels.watch }} for {{ $value | \
              humanizeDuration }}",
-            "The API server does not respond, or not to watches. A watch that is idle does not fire this. The page \
-             /readyz of the program has the reason.",
+            "The API server does not respond, or does not serve watches. An idle watch does not fire this alert. The \
+             page /readyz of the program has the reason.",
         ],
     );
     add(
@@ -168,7 +168,7 @@ fn alerts(scope: &Scope, controllers: &[Controller], elected: bool) -> Vec<Alert
         "> 0",
         [
             "The handler of the controller {{ $labels.controller }} panics",
-            "A panic is a bug of the handler. The log of the program has its message and its place.",
+            "A panic is a bug in the handler. The log of the program has its message and location.",
         ],
     );
     add(
@@ -179,7 +179,7 @@ fn alerts(scope: &Scope, controllers: &[Controller], elected: bool) -> Vec<Alert
         "> 0",
         [
             "Calls of the controller {{ $labels.controller }} do not end: {{ $value }}",
-            "The handler blocks its thread, so that neither the timeout nor a stop ends it: use \
+            "The handler blocks its thread, so neither the timeout nor a shutdown ends it: use \
              tokio::task::spawn_blocking. The log of the program names the objects. A restart frees the workers.",
         ],
     );
@@ -228,9 +228,9 @@ fn alerts(scope: &Scope, controllers: &[Controller], elected: bool) -> Vec<Alert
         scope.increase(&table::ABANDONED, "1h", CONTROLLER),
         "> 0",
         [
-            "Objects with the finalizer of the controller {{ $labels.controller }} do not match its selector any more",
-            "They are neither handled nor cleaned up until they are deleted: a label may be wrong. An Event on each of \
-             them has the selector.",
+            "Objects with the finalizer of the controller {{ $labels.controller }} no longer match its selector",
+            "They are neither handled nor cleaned up until they match again or are deleted: a label may be wrong. \
+             Each of them has an Event with the selector.",
         ],
     );
     add(

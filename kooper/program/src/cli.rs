@@ -101,7 +101,7 @@ fn run_command(app: &App) -> ExitCode {
     if !app.has_subscriber {
         logging::start(settings.log_format, settings.log_level.clone(), spans);
         if let Some(problem) = &settings.rust_log {
-            tracing::warn!("RUST_LOG is not used: {problem}");
+            tracing::warn!("RUST_LOG is ignored: {problem}");
         }
     }
     panics::print_once();

@@ -69,7 +69,7 @@ pub enum ListenError {
         error: io::Error,
     },
     /// The status page would be open to other machines. It shows keys and errors.
-    #[error("everyone who reaches {address} could read the status page: {}", advice_on_status())]
+    #[error("anyone who can reach {address} could read the status page: {}", advice_on_status())]
     OpenStatusPage {
         /// The address in use.
         address: SocketAddr,

@@ -88,8 +88,8 @@ impl Declared {
 #[cfg(feature = "cli")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the settings of this program are both `{one}` and `{other}`: it has one type of settings. Make one of them a field \
-     of the other, with `#[command(flatten)]`"
+    "this program has the settings `{one}` and `{other}`, but only one type is possible: make one a field of the \
+     other, with `#[command(flatten)]`"
 )]
 pub(crate) struct TwoTypes {
     one: &'static str,
@@ -105,7 +105,7 @@ pub(crate) fn check(controller: &Controller, declared: Option<&SettingsType>) ->
         need,
         &match declared {
             Some(declared) => format!("the settings of this program are `{}`", declared.name),
-            None => "write `settings = …` in the attribute, or in `kooper::main!` where there are several controllers"
+            None => "write `settings = …` in the attribute, or in `kooper::main!` if there are several controllers"
                 .to_owned(),
         },
     ))

@@ -344,7 +344,7 @@ impl Controller {
     #[doc(hidden)]
     pub fn check_settings(&self, given: &GivenSettings) -> Result<(), ConfigError> {
         match self.plan.settings().iter().find(|need| !given.has(need.type_id)) {
-            Some(need) => Err(self.lacks_settings(need, "give them with `settings`")),
+            Some(need) => Err(self.lacks_settings(need, "set them with `settings`")),
             None => Ok(()),
         }
     }
@@ -352,8 +352,10 @@ impl Controller {
     #[doc(hidden)]
     #[must_use]
     pub fn lacks_settings(&self, need: &SettingsNeed, advice: &str) -> ConfigError {
-        let problem =
-            format!("it takes `Settings<{name}>`, and there are none of this type: {advice}", name = need.name);
+        let problem = format!(
+            "it takes `Settings<{name}>`, but the program has no settings of this type: {advice}",
+            name = need.name
+        );
         self.error("settings", ConfigErrorKind::Missing, problem)
     }
 
@@ -373,11 +375,11 @@ impl Controller {
     pub(crate) fn check_client(&self) -> Result<(), ConfigError> {
         let give = "the operator has no client: set one with `client`";
         if !self.own_retriever {
-            let problem = format!("its objects are read from the API server, and {give}, or set a custom retriever");
+            let problem = format!("its objects are read from the API server, but {give}, or set a custom retriever");
             return Err(self.error("retriever", ConfigErrorKind::NoClient, problem));
         }
         if self.config.leader.is_some() {
-            let problem = format!("its Lease is stored on the API server, and {give}, or remove the leader election");
+            let problem = format!("its Lease is stored on the API server, but {give}, or remove the leader election");
             return Err(self.error("leader_election", ConfigErrorKind::NoClient, problem));
         }
         let (needs, clients) = (self.plan.needs().iter().map(|need| &*need.because), self.plan.unruled_clients());

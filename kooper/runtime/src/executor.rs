@@ -67,7 +67,9 @@ impl Executor {
             }
             let pool = Pool::new(runtime);
             pool.inspect_err(|error| {
-                tracing::error!("handlers share the threads of the program, as no others can be started: {error}");
+                tracing::error!(
+                    "handlers share the threads of the runtime, because no more threads can be started: {error}"
+                );
             })
             .ok()
         };

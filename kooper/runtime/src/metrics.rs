@@ -172,7 +172,7 @@ impl WatchFault {
 pub enum Gauge {
     /// Handler calls that are running.
     ActiveWorkers,
-    /// The most handler calls that can run at the same time.
+    /// The maximum number of handler calls that can run at the same time.
     MaxWorkers,
     /// The time for which all running calls have been running, in seconds.
     UnfinishedWork,
@@ -205,13 +205,13 @@ pub enum Gauge {
 #[non_exhaustive]
 pub enum MetricsError {
     /// A controller of that name is registered already.
-    #[error("two controllers of one registry are named `{controller}`: rename one of them")]
+    #[error("two controllers in one registry are named `{controller}`: rename one of them")]
     DuplicateController {
         /// The name of both.
         controller: String,
     },
     /// The gauge is registered already.
-    #[error("the gauge {gauge:?} of the controller `{controller}` is registered already: register each gauge once")]
+    #[error("the gauge {gauge:?} of the controller `{controller}` is already registered: register each gauge once")]
     DuplicateGauge {
         /// The controller's name.
         controller: String,
@@ -225,7 +225,9 @@ pub enum MetricsError {
         buckets: Vec<f64>,
     },
     /// The registry rejected the metrics.
-    #[error("cannot register the metrics: create one `Prometheus` for each registry, and clone it where you need more")]
+    #[error(
+        "cannot register the metrics: create one `Prometheus` for each registry, and clone it where you need it again"
+    )]
     Registry(#[from] ::prometheus::Error),
 }
 

@@ -168,7 +168,7 @@ impl Explored {
     }
 
     /// The fields that are not compared whole, as they already differ without faults, with what is compared of
-    /// them: `` `data.token` of `Secret default/a`, but for about 8 characters, 1 line ``. Those that the test
+    /// them: `` `data.token` of `Secret default/a`, except for about 8 characters, 1 line ``. Those that the test
     /// [ignores](Exploration::ignore) are left out.
     #[must_use]
     pub fn partly_compared(&self) -> &[String] {
@@ -184,7 +184,7 @@ impl fmt::Display for Explored {
             write!(f, "; {unmet} of them without their fault, as its write or event did not occur again")?;
         }
         if !partly.is_empty() {
-            f.write_str("\nnot compared, as it differs without faults:")?;
+            f.write_str("\nnot compared, because it differs between runs without faults:")?;
         }
         partly.iter().take(SHOWN).try_for_each(|one| write!(f, "\n  {one}"))?;
         match partly.len().saturating_sub(SHOWN) {
@@ -300,14 +300,14 @@ impl Exploration {
             }
             unmet += usize::from(!outcome.met);
             if replayed.is_some() && !outcome.met {
-                let problem = "its fault was not met: the controllers do not write or receive this any more";
+                let problem = "its fault did not occur: the controllers no longer write or receive this";
                 return Err(self.finding(trial, Problem::Failed(problem.to_owned()), &outcome));
             }
         }
         if unmet >= MOST_UNMET && 2 * unmet > trials.len() {
             let problem = format!(
-                "the faults of {unmet} of {} histories have not occurred, as each run writes and receives something else: \
-                 the controllers, or the scenario, depend on chance",
+                "the faults of {unmet} of {} histories did not occur, because each run writes and receives something \
+                 different: the controllers or the scenario are not deterministic",
                 trials.len()
             );
             return Err(self.finding(&Trial::Undisturbed, Problem::Failed(problem), &Outcome::default()));

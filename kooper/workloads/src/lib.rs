@@ -161,7 +161,7 @@ impl Simulation {
                 Err(error) => Err(error.into()),
             };
             if let Err(error) = ended {
-                tracing::error!("pods and workloads are not simulated any more: {}", chain(&error));
+                tracing::error!("pods and workloads are no longer simulated: {}", chain(&error));
             }
         };
         self.running.lock().spawn(task);

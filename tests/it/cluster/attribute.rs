@@ -168,7 +168,7 @@ async fn a_wait_that_fails_names_its_line_and_shows_what_is_there(cluster: Clust
     let (line, wait) = (line!(), cluster.wait("a", |a: &ConfigMap| a.data.is_some()));
     let shown = message(wait).await;
     let lines: Vec<_> = shown.lines().collect();
-    let after = format!(": not within 30ms; instead the ConfigMap `{}/a` is:", cluster.namespace());
+    let after = format!(": the condition was not met within 30ms: the ConfigMap `{}/a` is:", cluster.namespace());
     assert!(lines[0].contains(&format!("attribute.rs:{line}:")) && lines[0].ends_with(&after), "{shown}");
     assert!(lines[2..].contains(&"    kind: ConfigMap") && !shown.contains("managedFields"), "{shown}");
 
@@ -177,7 +177,7 @@ async fn a_wait_that_fails_names_its_line_and_shows_what_is_there(cluster: Clust
     let shown = message(cluster.wait("b", |_: &Secret| true)).await;
     assert!(shown.contains(&format!("there is no Secret in the namespace `{}`", cluster.namespace())), "{shown}");
     let shown = message(cluster.wait_deleted(&created)).await;
-    assert!(shown.contains(&format!("instead the ConfigMap `{}/a` is:", cluster.namespace())), "{shown}");
+    assert!(shown.contains(&format!("within 30ms: the ConfigMap `{}/a` is:", cluster.namespace())), "{shown}");
     Ok(())
 }
 
@@ -208,8 +208,8 @@ fn a_failed_test_shows_the_last_requests_and_the_seed() {
     let (passed, printed) = alone("a_test_may_fail", &[("KOOPER_FAIL", "1"), ("KOOPER_SEED", "7")]);
     assert!(!passed);
     for part in [
-        "not within 300ms",
-        "instead the Shop `default/corner` is:",
+        "not met within 300ms",
+        "the Shop `default/corner` is:",
         "  patch secrets default/corner-key by system:serviceaccount:default:test: 503, injected",
         "injected, seed 7",
         "KOOPER_FAULTS=",

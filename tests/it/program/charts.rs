@@ -299,7 +299,7 @@ fn bad_values_are_refused_with_their_name() {
         (json!({"replicas": 2}), "several replicas would all handle every object"),
         (json!({"listen": "127.0.0.1:8080"}), "probes and metrics cannot be reached"),
         (json!({"namespaces": ["a"]}), "everything else of this installation has Roles alone: set `metricsAuth: none`"),
-        (json!({"statusPage": true, "metricsAuth": "none"}), "everyone in the cluster could read the status page"),
+        (json!({"statusPage": true, "metricsAuth": "none"}), "anyone in the cluster could read the status page"),
         (json!({"settings": {"tillFile": "/a"}}), "tillFile"),
         (json!({"listen": "off", "serviceMonitor": true}), "serviceMonitor needs the metrics"),
         (json!({"listen": "off", "alerts": true}), "alerts needs the metrics"),

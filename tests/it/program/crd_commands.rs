@@ -59,7 +59,7 @@ fn check_predicts_what_the_start_does_with_a_crd() {
     apply(&cluster, "crd-shops", &stalls(|fields| fields["old"] = json!({"type": "string"})));
     let stdout = prints(
         false,
-        "missing  CRD stalls.shops.example.com: the CRD `stalls.shops.example.com` of the cluster is not replaced",
+        "missing  CRD stalls.shops.example.com: the CRD `stalls.shops.example.com` in the cluster is not replaced",
     );
     assert!(stdout.contains("`spec.old` (v1) is removed"), "{stdout}");
     let consent = stdout
@@ -81,7 +81,8 @@ fn check_predicts_what_the_start_does_with_a_crd() {
     apply(&cluster, "helm", &stalls(|fields| fields["size"]["description"] = json!("another")));
     let stdout = prints(
         false,
-        "missing  CRD stalls.shops.example.com: the CRD `stalls.shops.example.com` differs and is not replaced, as it belongs to `helm`",
+        "missing  CRD stalls.shops.example.com: the CRD `stalls.shops.example.com` differs and is not replaced, \
+         because it belongs to `helm`",
     );
     let line = stdout.split("transfer its fields with `").nth(1).and_then(|rest| rest.split('`').next()).unwrap();
     assert_eq!(line, "crd_shops crd | kubectl apply --server-side --force-conflicts --field-manager=crd-shops -f -");
@@ -105,8 +106,9 @@ fn a_crd_older_than_the_programs_type_is_reported_without_permission_to_read_it(
         fields.as_object_mut().unwrap().remove("owner");
     });
     apply(&cluster, "kubectl", &without_owner);
-    let older = "the CRD `shops.shops.example.com` of the cluster is older than the program's type: the API server drops \
-                 `spec.owner` from objects without an error: apply the CRD with `crd_shops crd | kubectl apply --server-side -f -`";
+    let older = "the CRD `shops.shops.example.com` in the cluster is older than the program's type: the API server \
+                 drops `spec.owner` from objects without an error: apply the CRD with `crd_shops crd | kubectl apply \
+                 --server-side -f -`";
     let (passed, stdout) = call(&cluster, &["check"]);
     assert!(!passed && stdout.contains(&format!("missing  CRD shops.shops.example.com: {older}\n")), "{stdout}");
     // The user `limited` may do nothing but what everybody may.

@@ -205,10 +205,10 @@ fn an_incompatible_or_foreign_crd_is_not_replaced_and_other_controllers_work() {
     live.wait_for_ready(
         false,
         &[
-            "broken: `install_crd` failed: the CRD `brokens.broken.example.com` of the cluster is not replaced",
+            "broken: `install_crd` failed: the CRD `brokens.broken.example.com` in the cluster is not replaced",
             "`spec.size` (v1) changes its type from string to integer",
-            "foreign: `install_crd` failed: the CRD `foreigns.foreign.example.com` differs and is not replaced, as it \
-             belongs to `kubectl-client-side-apply` (`.spec.versions`)",
+            "foreign: `install_crd` failed: the CRD `foreigns.foreign.example.com` differs and is not replaced, \
+             because it belongs to `kubectl-client-side-apply` (`.spec.versions`)",
         ],
     );
     assert!(live.is_alive());

@@ -199,7 +199,7 @@ async fn an_object_that_does_not_decode_is_reported_until_it_does() {
     lines
         .wait_for(&["ERROR", "log-unfit", "key=test/poison", "the object does not match the type of the controller"])
         .await;
-    let remark = "log-unfit: the object test/poison does not decode as the controller's type, and is not handled";
+    let remark = "log-unfit: the object test/poison does not decode as the controller's type and is not handled";
     assert!(running.health.ready().is_ok_and(|text| text.contains(remark)));
     events.modify(&config("poison", "healed")).unwrap();
     eventually("it is handled", || running.health.ready().is_ok_and(|text| !text.contains("poison"))).await;

@@ -171,7 +171,7 @@ fn what_is_open_to_other_machines_is_warned_of_and_never_has_a_status_page() {
     let common = ["--kubeconfig", cluster.kubeconfig().to_str().unwrap(), "--namespace", "default"];
     let open = "can read /metrics: start with `--metrics-auth token`, or with `--listen 127.0.0.1:";
     let program = Process::start(PROGRAM, &[&common[..], &["--listen", "[::]:0"]].concat(), &[]);
-    program.wait_for_line(&["everyone who reaches [::]:", open]);
+    program.wait_for_line(&["anyone who can reach [::]:", open]);
     let address = SocketAddr::from(([127, 0, 0, 1], program.address().port()));
     until("it is ready", || (probe(address, "/readyz").0 == 200).then_some(()), || program.lines().join("\n"));
     assert_eq!(probe(address, "/readyz?verbose"), (200, "ok\n".to_owned()));

@@ -97,7 +97,7 @@ async fn the_status_page_shows_calls_errors_and_what_each_key_waits_for() -> Res
     page.has("?q=works", &["<td>shop/works</td><td>it waits for a change, or for its resync in"]);
     page.has(
         "?q=hangs",
-        &["<td>shop/hangs</td><td>it runs; so far for ", "running calls that match the search</dt><dd>1"],
+        &["<td>shop/hangs</td><td>it is running; so far for ", "running calls that match the search</dt><dd>1"],
     );
     let found = page.get("?q=shop%2Fworks");
     assert!(!found.contains("shop/fails</td>") && !found.contains("shop/hangs</td>"), "{found}");
@@ -107,14 +107,14 @@ async fn the_status_page_shows_calls_errors_and_what_each_key_waits_for() -> Res
     );
     page.has("?q=shop/ends", &["it is being deleted: the handler is not called for it, as there is neither"]);
     page.has("?q=shop/gone", &["it is being deleted: the handler is not called for it, as there is neither"]);
-    page.has("?q=nothing", &["No key of the queue contains the search."]);
+    page.has("?q=nothing", &["No key in the queue contains the search."]);
     assert!(!page.get("").contains("content-of-the-object"));
 
     // A key that runs, and has changed since.
     let mut changed = config("hangs");
     changed.metadata.labels = Some([("mood".to_owned(), "good".to_owned())].into());
     events.modify(&changed)?;
-    page.has("?q=hangs", &["it runs, and once more afterwards", "<td>modified</td>"]);
+    page.has("?q=hangs", &["it is running, and runs once more afterwards", "<td>modified</td>"]);
 
     stop.cancel();
     running.await??;
@@ -167,13 +167,16 @@ async fn a_key_that_waits_is_shown_with_what_holds_it_up() -> Result<()> {
     let page = Page::serve(&health)?;
     let stop = CancellationToken::new();
     let running = tokio::spawn(operator.run(stop.clone()));
-    page.has("?q=hangs", &["<td>shop/hangs</td><td>it runs; so far for "]);
+    page.has("?q=hangs", &["<td>shop/hangs</td><td>it is running; so far for "]);
     events.add(&config("waits"))?;
-    page.has("?q=waits", &["for a worker, in the lane of events: the only worker runs shop/hangs for "]);
+    page.has("?q=waits", &["for a worker, in the lane of events: the only worker has been running shop/hangs for "]);
     more.add(&config("second"))?;
-    page.has("?q=second", &["<td>shop/second</td><td>it runs; so far for "]);
+    page.has("?q=second", &["<td>shop/second</td><td>it is running; so far for "]);
     more.add(&config("third"))?;
-    page.has("?q=third", &["in the lane of events: all 2 workers are busy, the longest with shop/hangs for "]);
+    page.has(
+        "?q=third",
+        &["in the lane of events: all 2 workers are busy; the longest call, for shop/hangs, has been running for "],
+    );
     page.has("?q=reads", &["it waits until the controller starts: the first list of secrets is not complete: "]);
     stop.cancel();
     Ok(running.await??)

@@ -266,7 +266,7 @@ fn a_version_that_the_cluster_does_not_serve_changes_nothing() {
     for args in [&["uninstall"][..], &["uninstall", "--keep-crds"], &["uninstall", "--dry-run"]] {
         eventually("the version is gone", || {
             let (done, _, stderr) = installed.call(&[args, &["--timeout", "5s"]].concat());
-            !done && stderr.contains("the cluster serves shops.installed.example.com in v0, and not in v1,")
+            !done && stderr.contains("the cluster serves shops.installed.example.com in v0, but not in v1,")
         });
     }
     assert!(installed.exists(&["crd", CRD]));

@@ -175,13 +175,13 @@ fn a_controller_without_a_client_reports_what_needs_one() {
     assert!(Operator::builder().controller(own().build().unwrap()).build().is_ok());
     assert_eq!(
         refusal(builder().build().unwrap()),
-        "controller `ok`: retriever: its objects are read from the API server, and the operator has no client: set one \
-         with `client`, or set a custom retriever"
+        "controller `ok`: retriever: its objects are read from the API server, but the operator has no client: set \
+         one with `client`, or set a custom retriever"
     );
     assert_eq!(
         refusal(own().leader_election(LeaderElection::default()).build().unwrap()),
-        "controller `ok`: leader_election: its Lease is stored on the API server, and the operator has no client: \
-         set one with `client`, or remove the leader election"
+        "controller `ok`: leader_election: its Lease is stored on the API server, but the operator has no client: set \
+         one with `client`, or remove the leader election"
     );
     assert_eq!(
         refusal(own().handler(async |_: Recorder, _: Client, _: Deleter<Secret>| {}).build().unwrap()),

@@ -124,7 +124,13 @@ fn an_object_that_does_not_fit_the_type_gets_no_finalizer_and_keeps_an_existing_
         .unwrap();
     let live = Live::start(connection(cluster.kubeconfig(), None), [controller]);
     seen.wait_for(&[("good", "42")]);
-    live.wait_for_ready(true, &["keeper-of-boots: 2 objects do not decode as the controller's type, and are not handled, such as bad-finalizers/"]);
+    live.wait_for_ready(
+        true,
+        &[
+            "keeper-of-boots: 2 objects, such as bad-finalizers/",
+            "do not decode as the controller's type and are not handled",
+        ],
+    );
     let finalizers = |name: &str| {
         let path = "jsonpath={.metadata.finalizers[*]}";
         cluster.must(&["-n", namespace, "get", "boots", name, "--output", path])

@@ -208,7 +208,7 @@ async fn a_single_call_ignores_an_object_that_is_being_deleted() -> Result<()> {
 
     let both = noting("both", &log).while_deleting().cleanup("example.com/shop", async || {}).build();
     let error = both.expect_err("one of them is called").to_string();
-    assert!(error.contains("`cleanup` is called for an object that is being deleted"), "{error}");
+    assert!(error.contains("`cleanup` is called instead of the handler for an object"), "{error}");
     Ok(())
 }
 

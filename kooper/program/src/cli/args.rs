@@ -63,14 +63,14 @@ impl Task {
 /// The commands: name and help.
 const TASKS: [(&str, Task, &str); 10] = [
     ("run", Task::Run, "Runs the controllers until SIGINT or SIGTERM; the default"),
-    ("dev", Task::Dev, "Runs the controllers on an API server of its own, in this process: needs no cluster"),
+    ("dev", Task::Dev, "Runs the controllers on an embedded API server, without a cluster"),
     ("crd", Task::Crd, "Prints the CRDs of the controllers' kinds, as YAML"),
-    ("rbac", Task::Rbac, "Prints a service account with the least roles that the controllers need, as YAML"),
-    ("manifests", Task::Manifests, "Prints everything that runs the program in a cluster, as YAML or a Helm chart"),
+    ("rbac", Task::Rbac, "Prints a service account with the minimal roles that the controllers need, as YAML"),
+    ("manifests", Task::Manifests, "Prints all manifests to run the program in a cluster, as YAML or a Helm chart"),
     (
         "diff",
         Task::Diff,
-        "Prints what the controllers would write for the objects in files; exits with 1 if there is a difference",
+        "Prints the changes that the controllers would make for the objects in files; exits with 1 if there are any",
     ),
     (
         "check",
@@ -80,10 +80,10 @@ const TASKS: [(&str, Task, &str); 10] = [
     (
         "uninstall",
         Task::Uninstall,
-        "Stops the program in the cluster, cleans up, and removes its finalizers and CRDs, with all their objects",
+        "Stops the program in the cluster, cleans up, and removes its finalizers, and its CRDs with all their objects",
     ),
-    ("dashboard", Task::Dashboard, "Prints a dashboard of the metrics for Grafana, as JSON"),
-    ("alerts", Task::Alerts, "Prints alerts for the metrics, as rules of Prometheus or a PrometheusRule"),
+    ("dashboard", Task::Dashboard, "Prints a Grafana dashboard for the metrics, as JSON"),
+    ("alerts", Task::Alerts, "Prints alerts for the metrics, as Prometheus rules or a PrometheusRule"),
 ];
 
 /// All tasks; that with a server of its own is the first.
@@ -270,7 +270,7 @@ pub(crate) fn parse(
     if let Some(flag) = every_flag().find(|flag| flag.is_global() && !flag.of.contains(&task) && given(flag)) {
         let name = flag.name;
         let message = if task == Task::Dev && CLUSTER.iter().all(|task| flag.of.contains(task)) {
-            format!("`dev` starts an API server of its own: remove `--{name}`")
+            format!("`dev` starts its own API server: remove `--{name}`")
         } else {
             let command = TASKS.iter().find(|(_, known, _)| *known == task).map_or("run", |(command, ..)| command);
             format!("`{command}` has no `--{name}`: remove it")

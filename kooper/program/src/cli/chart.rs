@@ -132,7 +132,7 @@ fn documents(name: &str, workload: &Workload) -> Result<String, BoxError> {
         );
     }
     text += &format!(
-        "{{{{- if and (eq ({}) \"on\") ({}) (not ({})) }}}}\n{{{{- fail \"everyone in the cluster could read the status \
+        "{{{{- if and (eq ({}) \"on\") ({}) (not ({})) }}}}\n{{{{- fail \"anyone in the cluster could read the status \
          page: set `metricsAuth: token`, or `statusPage: off`\" }}}}\n{{{{- end }}}}\n",
         format_args!("include \"{name}.setting\" (list . \"statusPage\")"),
         include(name, "port"),

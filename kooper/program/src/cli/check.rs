@@ -80,7 +80,7 @@ pub(crate) fn check(invocation: &Invocation<'_>) -> Result<ExitCode, BoxError> {
             }
             check.everything(&controllers).await;
             if let Some(problem) = &settings.own.problem {
-                check.note(format_args!("`run` needs other settings: {problem}"));
+                check.note(format_args!("`run` needs different settings: {problem}"));
             }
         }
         Ok::<_, BoxError>(check.failed)
@@ -127,8 +127,8 @@ impl Check {
             Err(_) => {
                 let seconds = TIMEOUT.as_secs();
                 self.missing(format_args!(
-                    "connection: the API server {server} did not respond within {seconds} s: check that it runs, and the \
-                     network between"
+                    "connection: the API server {server} did not respond within {seconds} s: check that it runs and \
+                     can be reached from here"
                 ));
                 return false;
             }
@@ -184,8 +184,8 @@ impl Check {
         for (what, are_all) in [("Leases", all_leases), ("Deployments", all_deployments)] {
             if !are_all {
                 self.note(format_args!(
-                    "other installations of the program: this user may not list the {what} of all namespaces, which show \
-                     whether they handle the same objects"
+                    "other installations of the program are unknown: this user may not list the {what} of all \
+                     namespaces"
                 ));
             }
         }
@@ -369,8 +369,8 @@ impl Check {
             match api.get_opt(name).await {
                 Ok(Some(namespace)) if namespace.metadata.deletion_timestamp.is_some() => {
                     self.missing(format_args!(
-                        "namespace {name}: it is being terminated, so nothing can be created in it: wait until it is deleted, \
-                         and create it again"
+                        "namespace {name}: it is being terminated, so nothing can be created in it: wait until it is \
+                         deleted, and create it again"
                     ));
                 }
                 Ok(Some(_)) => self.ok(format_args!("namespace {name}")),

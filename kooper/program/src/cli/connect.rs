@@ -50,7 +50,7 @@ pub(crate) enum ConnectError {
          KUBERNETES_SERVICE_HOST is not set; write `--kubeconfig FILE`, or set KUBECONFIG"
     )]
     Nowhere { home: String },
-    #[error("the kubeconfig {file} of {origin} does not exist: choose another file")]
+    #[error("the kubeconfig {file} set by {origin} does not exist: choose another file")]
     Absent { file: String, origin: &'static str },
     #[error("the kubeconfig {file} cannot be read: {error}")]
     Unreadable { file: String, error: io::Error },
@@ -65,8 +65,8 @@ pub(crate) enum ConnectError {
     #[error("the {what} of the kubeconfig {file} cannot be used: {problem}")]
     Material { file: String, what: &'static str, problem: String },
     #[error(
-        "--context names a context of a kubeconfig, and none is named: this is a pod, which has its service account; \
-         name one with `--kubeconfig FILE`, or remove `--context`"
+        "--context needs a kubeconfig, but this pod uses its service account: set `--kubeconfig FILE`, or remove \
+         `--context`"
     )]
     ContextInPod,
     #[error(

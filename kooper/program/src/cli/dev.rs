@@ -63,7 +63,7 @@ pub(super) fn dev(mut invocation: Invocation<'_>) -> Result<ExitCode, BoxError> 
     let mut notes = Vec::new();
     let mut folder = Folder::take(&name)?;
     if folder.is_other {
-        notes.push(format!("another `dev` of {name} is running: this one has files and ports of its own"));
+        notes.push(format!("another `dev` of {name} is running: this one uses its own files and ports"));
     }
 
     // A separate runtime: handlers that block their threads do not delay the server.

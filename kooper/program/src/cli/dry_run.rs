@@ -31,7 +31,7 @@ enum DryRunError {
     Interrupted { signal: String },
     #[error("{advice}")]
     Unconnected { advice: String },
-    #[error("the API server {server} did not respond within {} s: check that it runs, and the network between", TIMEOUT.as_secs())]
+    #[error("the API server {server} did not respond within {} s: check that it runs and can be reached from here", TIMEOUT.as_secs())]
     Silent { server: String },
 }
 
@@ -86,7 +86,9 @@ fn described(difference: &Difference) -> (&'static str, String) {
     match (&difference.before, &difference.after) {
         (_, None) => ("delete", id.to_string()),
         (None, Some(_)) => ("create", id.to_string()),
-        _ if difference.blind => ("change", format!("{id}: its state before is unknown, as it must not be read")),
+        _ if difference.blind => {
+            ("change", format!("{id}: its previous state is unknown, as there is no permission to read it"))
+        }
         (Some(before), Some(after)) => {
             let marked = |state: &serde_json::Value| !state["metadata"]["deletionTimestamp"].is_null();
             if marked(after) && !marked(before) {
@@ -110,8 +112,8 @@ fn side_effects(controller: &Controller) -> impl Iterator<Item = String> {
         (
             !controller.plan().unruled_clients().is_empty(),
             format!(
-                "dry run: the controller `{name}` takes `Client`: its writes are dry runs, and requests that cannot be, \
-                 such as `exec`, fail"
+                "dry run: the controller `{name}` takes `Client`: its writes are dry runs, and requests without dry \
+                 run, such as `exec`, fail"
             ),
         ),
         (

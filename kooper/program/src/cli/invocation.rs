@@ -89,8 +89,8 @@ pub(crate) fn lease_namespace(
     };
     if !connection.in_pod && controllers.iter().any(guessed) {
         tracing::warn!(
-            "the leases are in namespace `{namespace}` of the kubeconfig's context: replicas in the cluster must use the \
-             same namespace, otherwise set `--lease-namespace NAME`"
+            "the leases are in namespace `{namespace}` of the kubeconfig's context: if replicas in the cluster use \
+             another namespace, set `--lease-namespace NAME`"
         );
     }
     namespace.to_owned()

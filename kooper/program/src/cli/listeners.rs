@@ -113,8 +113,8 @@ impl Listeners {
         }
         if settings.metrics_auth.is_none() {
             tracing::warn!(
-                "everyone who reaches {address} can read /metrics: start with `--metrics-auth token`, or with `--listen \
-                 127.0.0.1:{}` for this machine only, or with `--metrics-auth none` if that is intended",
+                "anyone who can reach {address} can read /metrics: start with `--metrics-auth token`, or with \
+                 `--listen 127.0.0.1:{}` for this machine only, or with `--metrics-auth none` if that is intended",
                 address.port()
             );
         }

@@ -21,7 +21,7 @@ pub(crate) async fn preflight(connection: Connection) {
             }
         }
         Err(_) => tracing::warn!(
-            "the API server {server} did not respond within {} s: check that it runs, and the network between; \
+            "the API server {server} did not respond within {} s: check that it runs and can be reached from here; \
              retrying, see /readyz",
             TIMEOUT.as_secs()
         ),
@@ -50,8 +50,8 @@ pub(super) fn advice(server: &str, error: &kube::Error) -> Option<String> {
         )
     } else {
         format!(
-            "the API server {server} cannot be reached ({reason}): check that it runs, that the `server` of the cluster \
-             in the kubeconfig is correct, and the network between"
+            "the API server {server} cannot be reached ({reason}): check that it runs, that the `server` of the \
+             cluster in the kubeconfig is correct, and that it can be reached from here"
         )
     })
 }

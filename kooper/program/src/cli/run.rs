@@ -194,7 +194,8 @@ impl Supervisor {
                 ended = &mut running => return ended_alone(ended),
                 signal = signals.next() => {
                     let drain = kooper_grammar::duration::format(drain);
-                    tracing::info!("{signal}: stopping; running handlers have {drain} to end, a second signal ends the program at once");
+                    tracing::info!("{signal}: stopping; running handlers have {drain} to end; a second signal ends \
+                                    the program at once");
                     stop.cancel();
                 }
             }

@@ -62,8 +62,8 @@ enum UninstallError {
     )]
     Shared { other: String },
     #[error(
-        "the cluster serves {resource} in {served}, and not in {version}, which this program has: it would not find the \
-         objects that have its finalizers; run `uninstall` of the version of the program that is installed"
+        "the cluster serves {resource} in {served}, but not in {version}, the version of this program, so it would \
+         miss objects with its finalizers; run `uninstall` with the installed version of the program"
     )]
     Unserved { resource: String, version: String, served: String },
     #[error("after {timeout}, the API server does not respond: run `uninstall` again")]
@@ -187,7 +187,7 @@ impl Uninstall<'_> {
             if pods.is_empty() {
                 return Ok(());
             }
-            let left = format!("these pods still run: {}", named(&pods, pods.len()));
+            let left = format!("these pods are still running: {}", named(&pods, pods.len()));
             self.pause(PAUSE, |timeout| UninstallError::Waiting { timeout, left }).await?;
         }
     }

@@ -26,13 +26,13 @@ pub(super) fn rows(scope: &Scope, elected: bool) -> Vec<(&'static str, Vec<Panel
         (
             "Calls",
             vec![
-                panels.rate("Calls a second", &table::RECONCILES, &["controller", "result"]),
+                panels.rate("Calls per second", &table::RECONCILES, &["controller", "result"]),
                 panels.gauge("Objects that keep failing", &table::FAILING_KEYS, CONTROLLER),
                 panels.quantiles("Duration of calls", &table::RECONCILE_TIME),
                 panels
                     .gauge("Running calls", &table::ACTIVE_WORKERS, CONTROLLER)
                     // A replica that is not the leader has workers, too.
-                    .with(scope.max(&table::MAX_WORKERS, CONTROLLER), "{{controller}}, at most in one replica")
+                    .with(scope.max(&table::MAX_WORKERS, CONTROLLER), "{{controller}}, maximum of one replica")
                     .with(scope.sum(&table::STUCK_CALLS, CONTROLLER), "{{controller}}, stuck")
                     .about(&table::STUCK_CALLS),
                 panels
@@ -51,7 +51,7 @@ pub(super) fn rows(scope: &Scope, elected: bool) -> Vec<(&'static str, Vec<Panel
                 panels.gauge("Keys that wait", &table::DEPTH, CONTROLLER),
                 panels.quantiles("Time in the queue", &table::QUEUE_DURATION),
                 panels
-                    .rate("Keys taken and retried a second", &table::ADDS, CONTROLLER)
+                    .rate("Keys taken and retried per second", &table::ADDS, CONTROLLER)
                     .named("{{controller}} taken")
                     .with(scope.rate(&table::RETRIES, WINDOW, CONTROLLER), "{{controller}} retried")
                     .about(&table::RETRIES),
@@ -60,17 +60,17 @@ pub(super) fn rows(scope: &Scope, elected: bool) -> Vec<(&'static str, Vec<Panel
         (
             "Watches",
             vec![
-                panels.highest("Since the last event or bookmark", &table::WATCH_AGE, &["controller", "watch"]),
-                panels.rate("Failed lists and watches a second", &table::WATCH_ERRORS, &["controller", "reason"]),
+                panels.highest("Time since the last event or bookmark", &table::WATCH_AGE, &["controller", "watch"]),
+                panels.rate("Failed lists and watches per second", &table::WATCH_ERRORS, &["controller", "reason"]),
                 panels
-                    .rate("Lists after the first one, a second", &table::RELISTS, CONTROLLER)
+                    .rate("Lists after the first one, per second", &table::RELISTS, CONTROLLER)
                     .with(scope.rate(&table::RESTORES, WINDOW, CONTROLLER), "{{controller}} after a restore")
                     .about(&table::RESTORES),
                 panels.highest("Objects in the caches of a replica", &table::STORE_OBJECTS, CONTROLLER),
                 panels.highest("Size of the caches of a replica", &table::STORE_BYTES, CONTROLLER),
                 panels
                     .rate(
-                        "Objects that cannot be handled, and lost Events, a second",
+                        "Objects that cannot be handled, and lost Events, per second",
                         &table::DECODE_ERRORS,
                         CONTROLLER,
                     )
@@ -91,14 +91,14 @@ pub(super) fn rows(scope: &Scope, elected: bool) -> Vec<(&'static str, Vec<Panel
                     .with(scope.increase(&table::LEADER_TRANSITIONS, "1h", CONTROLLER), "{{controller}} changes in 1 h")
                     .about(&table::LEADER_TRANSITIONS),
                 panels.quantiles("Duration of renewals", &table::LEASE_RENEWALS),
-                panels.highest("Until leadership would expire", &table::LEASE_TIME_LEFT, CONTROLLER),
+                panels.highest("Time until leadership expires", &table::LEASE_TIME_LEFT, CONTROLLER),
             ],
         ));
     }
     rows.push((
         "Process",
         vec![
-            panels.rate("Requests to the API server a second", &table::REQUESTS, &["method", "code"]),
+            panels.rate("Requests to the API server per second", &table::REQUESTS, &["method", "code"]),
             panels.rate("CPU", &table::PROCESS_CPU, &[]).in_unit("none").named("{{job}} cores"),
             panels.gauge("Memory", &table::PROCESS_MEMORY, &[]).named("{{job}}"),
         ],

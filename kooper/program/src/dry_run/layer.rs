@@ -15,7 +15,7 @@ use kooper_runtime::internal::client::{Next, RequestLayer, ResponseBody, from_fn
 /// Why a request was not sent.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum UnsentError {
-    #[error("{method} {path} was not sent: this is a dry run, and what it does cannot be tried without doing it")]
+    #[error("{method} {path} was not sent: this is a dry run, and the API server supports none for this request")]
     Action { method: Method, path: String },
     #[error("{method} {path} was not sent: this is a dry run, and its body is neither JSON nor empty")]
     Body { method: Method, path: String },

@@ -83,9 +83,9 @@ enum ReviewError {
     Timeout,
     #[error("the review panicked: {0}")]
     Panicked(JoinError),
-    #[error("too many tokens that are not known yet are being reviewed")]
+    #[error("too many unknown tokens are being reviewed")]
     TooMany,
-    #[error("too many tokens of this address that are not known yet are being reviewed")]
+    #[error("too many unknown tokens from this address are being reviewed")]
     TooManyOfSource,
 }
 
@@ -116,8 +116,7 @@ impl Guard {
         let asks = page.is_for_people();
         let Some(token) = token(headers, asks) else {
             let password = if asks { ", or as the password of any user name" } else { "" };
-            let text =
-                format!("write a token of the cluster into the header `Authorization: Bearer TOKEN`{password}\n");
+            let text = format!("send a token of the cluster in the header `Authorization: Bearer TOKEN`{password}\n");
             return Err(AuthError { status: StatusCode::UNAUTHORIZED, text, asks });
         };
         let question = Question { token, verb: method.as_str().to_lowercase(), path: page.permission().to_owned() };

@@ -126,7 +126,7 @@ impl Service for Site {
         };
         let running = (!page.is_probe() || self.is_guarded()).then(|| self.requests.begin(source));
         if matches!(running, Some(None)) {
-            let text = "too many requests of this address are being answered: try again later\n".to_owned();
+            let text = "too many requests from this address are being answered: try again later\n".to_owned();
             return later(text_response(StatusCode::TOO_MANY_REQUESTS, text));
         }
         #[cfg(feature = "cli")]
@@ -167,7 +167,7 @@ fn names_this_machine(headers: &HeaderMap) -> bool {
 /// A page that is made by a thread of its own.
 async fn made(make: impl FnOnce() -> Response<Full<Bytes>> + Send + 'static) -> Response<Full<Bytes>> {
     tokio::task::spawn_blocking(make).await.unwrap_or_else(|_| {
-        let text = "the page cannot be made: the log has the reason\n".to_owned();
+        let text = "the page cannot be rendered: see the log\n".to_owned();
         text_response(StatusCode::INTERNAL_SERVER_ERROR, text)
     })
 }

@@ -164,7 +164,7 @@ fn controller(html: &mut String, state: &ControllerState, search: &str) -> fmt::
     if let Some(unknown) = &state.unknown {
         writeln!(html, "<p>{}</p>", Escaped(unknown))?;
     } else if state.keys.shown.is_empty() && state.keys.more == 0 && !search.is_empty() {
-        html.push_str("<p>No key of the queue contains the search.</p>\n");
+        html.push_str("<p>No key in the queue contains the search.</p>\n");
     }
     html.push_str("</section>\n");
     Ok(())

@@ -59,18 +59,18 @@ pub(crate) enum ManifestError {
     )]
     Unreachable { address: SocketAddr, flag: &'static str },
     #[error(
-        "the name `{name}` of the Service would have {} characters, and {LONGEST_NAME} are allowed: choose a shorter \
-         `--instance`", name.len()
+        "the name `{name}` of the Service would have {} characters, but at most {LONGEST_NAME} are allowed: choose a \
+         shorter `--instance`", name.len()
     )]
     LongName { name: String },
     #[error("{what} need the metrics: remove `--listen off`, or `{addition}` from `--with`")]
     NoMetrics { what: &'static str, addition: &'static str },
     #[error(
-        "metrics for users of the cluster need a ClusterRole, to create TokenReviews, and everything else of this \
-         installation has Roles alone: write `--metrics-auth none` for Roles alone, or `--metrics-auth token`"
+        "metrics for users of the cluster need a ClusterRole, to create TokenReviews, but everything else in this \
+         installation needs only Roles: write `--metrics-auth none` for Roles only, or `--metrics-auth token`"
     )]
     RolesAlone,
-    #[error("everyone in the cluster could read the status page: write `--metrics-auth token`, or `--status-page off`")]
+    #[error("anyone in the cluster could read the status page: write `--metrics-auth token`, or `--status-page off`")]
     OpenStatusPage,
     #[error(
         "metrics for users of the cluster are served over HTTPS, which needs the feature `rustls-tls` of kooper: add it, \

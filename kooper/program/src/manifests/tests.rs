@@ -129,7 +129,7 @@ fn an_installation_with_roles_alone_says_who_may_read_the_metrics() {
         })
     };
     let refused = of(true, false).expect_err("nobody asked for a ClusterRole").to_string();
-    assert!(refused.contains("write `--metrics-auth none` for Roles alone"), "{refused}");
+    assert!(refused.contains("write `--metrics-auth none` for Roles only"), "{refused}");
     assert!(of(true, true).expect("it was asked for"), "it has a ClusterRole");
     assert!(!of(false, true).expect("without tokens"), "it has none");
 }

@@ -84,7 +84,7 @@ metrics! {
     ACTIVE_WORKERS: Gauge of Number, "controller_runtime_active_workers" ["controller"],
         "Handler calls that are running.";
     MAX_WORKERS: Gauge of Number, "controller_runtime_max_concurrent_reconciles" ["controller"],
-        "The most handler calls that can run at the same time.";
+        "The maximum number of handler calls that can run at the same time.";
 
     // client-go
     ADDS: Counter of Number, "workqueue_adds_total" ["name", "controller"],
@@ -98,9 +98,9 @@ metrics! {
     WORK_DURATION: Histogram of Seconds, "workqueue_work_duration_seconds" ["name", "controller"],
         "The time that workers were busy with keys of the work queue.";
     UNFINISHED_WORK: Gauge of Seconds, "workqueue_unfinished_work_seconds" ["name", "controller"],
-        "Seconds for which all running handler calls have been running; it keeps increasing if calls are stuck.";
+        "Total seconds that the running handler calls have taken so far; it keeps increasing if calls are stuck.";
     LONGEST_RUNNING: Gauge of Seconds, "workqueue_longest_running_processor_seconds" ["name", "controller"],
-        "Seconds for which the oldest running handler call has been running.";
+        "Seconds that the oldest running handler call has taken so far.";
     LEADER: Gauge of Number, "leader_election_master_status" ["name"],
         "1 if this process is the leader, 0 for a standby; the name is that of the Lease.";
     REQUESTS: Counter of Number, "rest_client_requests_total" ["code", "method", "host"],
@@ -148,5 +148,5 @@ metrics! {
     PROCESS_FILES: Gauge of Number, "process_open_fds" [],
         "Open files and sockets of the process.";
     PROCESS_MOST_FILES: Gauge of Number, "process_max_fds" [],
-        "The most files and sockets that the process can open.";
+        "The maximum number of files and sockets that the process can open.";
 }

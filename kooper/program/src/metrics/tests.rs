@@ -307,13 +307,13 @@ fn a_renewal_of_the_lease_is_measured() {
 fn a_name_or_a_gauge_is_registered_once() {
     let (_registry, metrics) = begun();
     let error = metrics.clone().register_queue_length("echo", read(0.0)).expect_err("the name is taken");
-    assert_eq!(error.to_string(), "two controllers of one registry are named `echo`: rename one of them");
+    assert_eq!(error.to_string(), "two controllers in one registry are named `echo`: rename one of them");
     metrics.register_queue_length("other", read(0.0)).expect("another name");
     for watch in ["pods", "nodes"] {
         metrics.register_gauge("echo", Gauge::WatchAge { watch: watch.into() }, read(0.0)).expect("another watch");
     }
     let error = metrics.register_gauge("echo", Gauge::WatchAge { watch: "pods".into() }, read(0.0));
-    assert!(error.expect_err("the watch is registered").to_string().contains("registered already"));
+    assert!(error.expect_err("the watch is registered").to_string().contains("already registered"));
 }
 
 #[test]

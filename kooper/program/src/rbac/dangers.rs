@@ -22,8 +22,9 @@ fn dangers(rule: &Rule, has_all_namespaces: bool) -> Vec<&'static str> {
     let is_core = |name: &str| group.is_empty() && resource == name;
     let mut dangers = Vec::new();
     if has("*") || resource == "*" || group == "*" {
-        dangers
-            .push("grants what later versions add, too: list the verbs and resources that are needed instead of `*`");
+        dangers.push(
+            "also grants the verbs and resources that later versions add: list those that are needed instead of `*`",
+        );
     }
     if has("escalate") || has("bind") {
         dangers.push("lets the program give itself every permission: leave `escalate` and `bind` to administrators");
@@ -38,8 +39,8 @@ fn dangers(rule: &Rule, has_all_namespaces: bool) -> Vec<&'static str> {
     let reads = ["get", "list", "watch", "*"].into_iter().any(has);
     if is_core("secrets") && subresource.is_none() && reads && has_all_namespaces {
         dangers.push(
-            "lets the program read the Secrets of all namespaces, with the tokens of others: limit it with `namespaces`, or \
-             with a `Subset` that has names",
+            "lets the program read the Secrets of all namespaces, including the tokens of others: limit it with \
+             `namespaces`, or with a `Subset` that has names",
         );
     }
     dangers

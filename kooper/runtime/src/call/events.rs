@@ -159,7 +159,8 @@ impl EventSink {
             inner.drops.count();
             inner.drops.log_once("full", || {
                 format!(
-                    "more than {WAITING} Kubernetes Events wait to be written: further ones are dropped and counted"
+                    "more than {WAITING} Kubernetes Events are waiting to be written: further ones are dropped and \
+                     counted"
                 )
             });
         }

@@ -37,7 +37,9 @@ pub type Backing = ControllerContext;
 #[diagnostic::on_unimplemented(
     message = "a handler for `{O}` cannot take `{Self}`",
     label = "not an argument of a handler",
-    note = "take `Arc<{O}>` (the object), `Call` (this call), `Client`, `Recorder`, a capability such as `Reader<T>` or `Applier<T>`, `State<{S}>` (what `init = path` builds, `()` without it), or `Settings<T>` (the program's own settings)"
+    note = "take `Arc<{O}>` (the object), `Call` (this call), `Client`, `Recorder`, a capability such as `Reader<T>` \
+            or `Applier<T>`, `State<{S}>` (the value from `init = path`, or `()` without `init`), or `Settings<T>` \
+            (the program's own settings)"
 )]
 pub trait Argument<O, S, M = ()>: Sized + Send + 'static {
     /// Adds to the plan what the argument needs. Called once, when the controller
@@ -53,7 +55,9 @@ pub trait Argument<O, S, M = ()>: Sized + Send + 'static {
 #[diagnostic::on_unimplemented(
     message = "a function for `deleted` cannot take `{Self}`",
     label = "not an argument of a function for `deleted`",
-    note = "take `Arc<{O}>` (the last known object), `Gone`, `Call` (this call), `Client`, `Recorder`, a capability such as `Reader<T>` or `Deleter<T>`, `State<{S}>` (what `init = path` builds, `()` without it), or `Settings<T>` (the program's own settings)"
+    note = "take `Arc<{O}>` (the last known object), `Gone`, `Call` (this call), `Client`, `Recorder`, a capability \
+            such as `Reader<T>` or `Deleter<T>`, `State<{S}>` (the value from `init = path`, or `()` without `init`), \
+            or `Settings<T>` (the program's own settings)"
 )]
 pub trait DeletedArgument<O, S, M = ()>: Argument<Removed<O>, S, M> {}
 

@@ -241,7 +241,8 @@ impl Unselected {
         let (controller, own) = (&self.finalizing.controller, &self.finalizing.finalizers.own);
         tracing::warn!(
             controller = %controller.controller, key = %object.key(),
-            "the object no longer matches the selector and keeps the finalizer {own}: it is not cleaned up until it matches again or is deleted. With `on_leave = cleanup` it would be cleaned up now"
+            "the object no longer matches the selector and keeps the finalizer {own}: it is not cleaned up until it \
+             matches again or is deleted. To clean up such objects at once, set `on_leave = cleanup`"
         );
         controller.events.report(Note {
             regarding: controller.reference(object),

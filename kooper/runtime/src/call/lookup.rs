@@ -70,7 +70,7 @@ impl Lookup {
             Ok(_) => Gone::Deleted,
             Err(error) => {
                 let (key, error) = (last.key(), chain(&error));
-                tracing::warn!("whether {key} was deleted or no longer matches the selector is unknown: {error}");
+                tracing::warn!("cannot tell whether {key} was deleted or no longer matches the selector: {error}");
                 Gone::Unknown
             }
         }

@@ -156,7 +156,7 @@ impl<T> All<T> {
         let wrong = self.selected.names.iter().find_map(|one| name::subdomain(one).err());
         match wrong {
             Some(error) => self.mistake(error),
-            None if self.selected.names.is_empty() => self.mistake("`names` is empty, and would select no object"),
+            None if self.selected.names.is_empty() => self.mistake("`names` is empty and would select no objects"),
             None => {}
         }
         self
@@ -173,7 +173,7 @@ impl<T> All<T> {
         match wrong {
             Some(error) => self.mistake(error),
             None if self.selected.namespaces.is_empty() => {
-                self.mistake("`namespaces` is empty, and would select no object");
+                self.mistake("`namespaces` is empty and would select no objects");
             }
             None => {}
         }

@@ -303,7 +303,8 @@ impl Config {
         if let Some(finalizer) = &self.finalizer {
             name::finalizer(finalizer).map_err(self.malformed("cleanup"))?;
             if self.while_deleting {
-                let problem = "`cleanup` is called for an object that is being deleted: remove one of the two";
+                let problem = "`cleanup` is called instead of the handler for an object that is being deleted: remove \
+                               one of the two";
                 return Err(self.error("while_deleting", ConfigErrorKind::Conflict, problem));
             }
         }

@@ -191,7 +191,7 @@ impl Installer {
                 let ours = &self.version;
                 tracing::info!(
                     crd = name,
-                    "the CRD of the cluster has version {theirs}, which is newer than {ours}: it is kept"
+                    "the CRD in the cluster has version {theirs}, which is newer than {ours}: it is kept"
                 );
                 return Ok(*current);
             }
@@ -287,7 +287,7 @@ impl Installer {
             }
         };
         let ended = timeout(TIMEOUT, wait).await;
-        ended.unwrap_or_else(|_| Err(not(format!("not within {} s: {last}", TIMEOUT.as_secs()))))
+        ended.unwrap_or_else(|_| Err(not(format!("timed out after {} s: {last}", TIMEOUT.as_secs()))))
     }
 
     fn failed(&self, name: &str, verb: &'static str, error: kube::Error) -> InstallError {

@@ -67,8 +67,8 @@ pub enum BuildError {
     Instance(NameError),
     /// The names of program, instance and controller are too long for a field manager.
     #[error(
-        "the field manager `{manager}`, of the names of program, instance and controller, has more than {most} \
-         characters: choose a shorter name"
+        "the field manager `{manager}`, made from the names of the program, the instance and the controller, has more \
+         than {most} characters: choose a shorter name"
     )]
     FieldManager {
         /// The field manager.

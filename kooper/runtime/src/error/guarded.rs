@@ -50,10 +50,14 @@ fn auth(error: &AuthError) -> String {
     match error {
         AuthError::AuthExecStart(error) => format!("the exec plugin of the user cannot be started: {error}"),
         AuthError::AuthExecRun { out, .. } => {
-            format!("the exec plugin of the user failed with {}: run it by hand, its output is not shown", out.status)
+            format!(
+                "the exec plugin of the user failed with {}: run it by hand, as its output is not shown",
+                out.status
+            )
         }
         AuthError::AuthExecParse(_) | AuthError::ExecPluginFailed => {
-            "the exec plugin of the user printed no ExecCredential with a status: run it by hand, its output is not shown"
+            "the exec plugin of the user printed no ExecCredential with a status: run it by hand, as its output is \
+             not shown"
                 .to_owned()
         }
         AuthError::MalformedTokenExpirationDate(_) => {

@@ -156,7 +156,7 @@ impl Shared {
                 state.is_refused = false;
             }
             Err(error) if !std::mem::replace(&mut state.is_refused, true) => {
-                tracing::error!("no thread can be started for a handler, which waits for one: {error}");
+                tracing::error!("cannot start a thread for a waiting handler: {error}");
             }
             Err(_) => {}
         }
@@ -171,7 +171,7 @@ impl Shared {
             match catch_unwind(AssertUnwindSafe(|| if closed { job.end() } else { job.poll() })) {
                 Ok(true) => again = Some(job),
                 Ok(false) => {}
-                Err(_) => tracing::error!("a value of a handler panicked while it was dropped"),
+                Err(_) => tracing::error!("a destructor of a handler panicked"),
             }
         }
     }

@@ -9,7 +9,8 @@ use crate::client::{RequestLayer, abort, from_fn};
 #[derive(Debug, thiserror::Error)]
 enum FenceError {
     #[error(
-        "{method} {path} was not sent: this process is not the leader; return from the call, the leader does the work"
+        "{method} {path} was not sent: this process is not the leader; return from the call, as the leader does the \
+         work"
     )]
     NotLeading { method: http::Method, path: String },
     #[error(

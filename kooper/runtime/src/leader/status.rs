@@ -205,8 +205,8 @@ impl ElectionStatus {
                 self.scope
             ),
             Phase::Previous { lease, whose: LeaseOwner::NoInstance, holder } => format!(
-                "the lease `{lease}` of the installation without an instance name is held by {holder}: stop that one, \
-                 or give it a name with `--instance NAME`"
+                "the lease `{lease}` of the installation without an instance name is held by {holder}: stop that \
+                 installation, or give it a name with `--instance NAME`"
             ),
             Phase::Previous { lease, holder, .. } => {
                 format!("the lease `{lease}` of a previous name is held by {holder}")

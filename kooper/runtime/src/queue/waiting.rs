@@ -69,9 +69,11 @@ impl Waiting {
 impl fmt::Display for Waiting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.run {
-            Some(Run::Last) => return f.write_str("it runs"),
+            Some(Run::Last) => return f.write_str("it is running"),
             Some(Run::MayFollow) => {
-                return f.write_str("it runs, and once more afterwards unless all changes since are its own");
+                return f.write_str(
+                    "it is running, and runs once more afterwards unless all changes since then are its own writes",
+                );
             }
             None => {}
         }
@@ -79,34 +81,41 @@ impl fmt::Display for Waiting {
             return write!(f, "it has waited {} for a worker, in the lane of {}", Time(time), described(lane));
         }
         if self.parked {
-            return write!(f, "it waits until the caches contain what its last call wrote, {} at most", Time(TIMEOUT));
+            return write!(
+                f,
+                "it waits until the caches contain the writes of its last call, for at most {}",
+                Time(TIMEOUT)
+            );
         }
         if let Some(forbidden) = self.forbidden {
             write!(f, "it lacks a permission: ")?;
             match (forbidden.probe, forbidden.is_first) {
-                (None, _) => write!(f, "another object has it now, so it is retried, at the common rate of retries")?,
+                (None, _) => write!(
+                    f,
+                    "it has been granted for another object, so this one is retried, at the shared retry rate"
+                )?,
                 (Some(time), true) => write!(f, "it is retried in {}", Time(time))?,
                 (Some(time), false) => {
-                    write!(f, "one of the objects that lack it is retried in {}", Time(time))?;
-                    write!(f, ", and this one after that succeeds")?;
+                    write!(f, "another object that lacks it is retried in {}", Time(time))?;
+                    write!(f, ", and this one after that one succeeds")?;
                 }
             }
             return match self.timer {
-                Some((time, _)) => write!(f, "; a change runs it in {}", Time(time)),
+                Some((time, _)) => write!(f, "; if it changes, it is called in {}", Time(time)),
                 None => Ok(()),
             };
         }
         let failures = self.failures.unwrap_or(0);
         match self.timer {
             Some((Duration::ZERO, Timer::Retry)) => {
-                f.write_str("its retry is due, and waits for the common rate of retries")
+                f.write_str("its retry is due, and waits for the shared retry rate")
             }
             Some((time, Timer::Retry)) => write!(f, "it is retried in {}, after {}", Time(time), Failures(failures)),
             Some((time, Timer::Held)) => {
                 write!(f, "it has changed, and is called in {}, after {}", Time(time), Failures(failures))
             }
             Some((time, Timer::Conflict)) => write!(f, "it met a conflict, and is called again in {}", Time(time)),
-            Some((time, Timer::Requeue)) => write!(f, "its requeue is in {}", Time(time)),
+            Some((time, Timer::Requeue)) => write!(f, "its requeue is due in {}", Time(time)),
             None => {
                 if self.failures.is_some() {
                     f.write_str("it is not retried: ")?;
@@ -157,10 +166,10 @@ mod tests {
         for (waiting, expected) in [
             (none(), "it waits for a change"),
             (Waiting { resync: Some(90 * SECOND), ..none() }, "it waits for a change, or for its resync in 1m30s"),
-            (Waiting { run: Some(Run::Last), ..none() }, "it runs"),
+            (Waiting { run: Some(Run::Last), ..none() }, "it is running"),
             (
                 Waiting { run: Some(Run::MayFollow), ..none() },
-                "it runs, and once more afterwards unless all changes since are its own",
+                "it is running, and runs once more afterwards unless all changes since then are its own writes",
             ),
             (
                 Waiting { queued: Some((SECOND / 4, Lane::Event)), failures: Some(3), ..none() },
@@ -168,7 +177,7 @@ mod tests {
             ),
             (
                 Waiting { parked: true, ..none() },
-                "it waits until the caches contain what its last call wrote, 5.0s at most",
+                "it waits until the caches contain the writes of its last call, for at most 5.0s",
             ),
             (
                 Waiting { timer: Some((2 * SECOND, Timer::Retry)), failures: Some(1), ..none() },
@@ -176,13 +185,13 @@ mod tests {
             ),
             (
                 Waiting { timer: Some((Duration::ZERO, Timer::Retry)), failures: Some(2), ..none() },
-                "its retry is due, and waits for the common rate of retries",
+                "its retry is due, and waits for the shared retry rate",
             ),
             (
                 Waiting { timer: Some((SECOND, Timer::Held)), failures: Some(2), resync: Some(SECOND), ..none() },
                 "it has changed, and is called in 1.0s, after 2 failures",
             ),
-            (Waiting { timer: Some((3600 * SECOND, Timer::Requeue)), ..none() }, "its requeue is in 1h"),
+            (Waiting { timer: Some((3600 * SECOND, Timer::Requeue)), ..none() }, "its requeue is due in 1h"),
             (
                 Waiting { timer: Some((SECOND, Timer::Conflict)), ..none() },
                 "it met a conflict, and is called again in 1.0s",
@@ -197,12 +206,13 @@ mod tests {
             ),
             (
                 Waiting { forbidden: forbidden(false, Some(SECOND)), timer: Some((SECOND, Timer::Held)), ..none() },
-                "it lacks a permission: one of the objects that lack it is retried in 1.0s, and this one after that \
-                 succeeds; a change runs it in 1.0s",
+                "it lacks a permission: another object that lacks it is retried in 1.0s, and this one after that one \
+                 succeeds; if it changes, it is called in 1.0s",
             ),
             (
                 Waiting { forbidden: forbidden(false, None), ..none() },
-                "it lacks a permission: another object has it now, so it is retried, at the common rate of retries",
+                "it lacks a permission: it has been granted for another object, so this one is retried, at the shared \
+                 retry rate",
             ),
         ] {
             assert_eq!(waiting.to_string(), expected);

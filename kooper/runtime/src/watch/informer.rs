@@ -316,7 +316,8 @@ impl Informer {
                     }
                     Verdict::Delivered(event, second) => {
                         // Both began at the same version, so nothing is lost or repeated.
-                        tracing::debug!(watch = %self.status, "a second watch was faster: the first one is left");
+                        tracing::debug!(watch = %self.status, "a second watch responded first: the first one is \
+                                                               closed");
                         events = second;
                         Some(Ok(event))
                     }

@@ -207,7 +207,7 @@ pub enum RetrieveError {
         message: String,
     },
     /// The server returned another error.
-    #[error("the API server answered {code}: {message}")]
+    #[error("the API server responded with {code}: {message}")]
     Status {
         /// The HTTP status code.
         code: u16,
@@ -230,7 +230,7 @@ pub enum RetrieveError {
     #[error("the response is invalid: {0}")]
     InvalidResponse(String),
     /// The list is older than the last one, as from a server that lags behind.
-    #[error("a list has version {version}, which is older than {last}, the last one")]
+    #[error("a list has version {version}, which is older than {last}, the version of the list before")]
     Outdated {
         /// The version of the list.
         version: String,

@@ -21,7 +21,7 @@ pub(super) async fn apply(client: &Client, namespace: &str, controllers: &[Contr
     let documents = match rbac::grants(controllers, &place) {
         Ok(grants) => rbac::documents(&grants, &place),
         Err(unruled) => {
-            tracing::warn!("{unruled}; in this test the controllers may do everything");
+            tracing::warn!("{unruled}; in this test the controllers have all permissions");
             everything(&place)
         }
     };

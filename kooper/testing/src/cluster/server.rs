@@ -136,7 +136,7 @@ impl Server {
         match &self.backend {
             Backend::Embedded(server) => server.faults(),
             Backend::Real(_) if self.skips => resume_unwind(Box::new(Skipped("the real server injects no faults"))),
-            Backend::Real(_) => panic!("the real server injects no faults: leave out KOOPER_TEST_SERVER"),
+            Backend::Real(_) => panic!("the real server injects no faults: unset KOOPER_TEST_SERVER"),
         }
     }
 

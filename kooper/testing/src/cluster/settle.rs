@@ -60,7 +60,7 @@ impl Cluster {
         async move {
             assert!(self.server.objects().is_some(), "{caller}: the clock of the real server cannot be paused");
             if let Err(Restless(objects)) = self.rest(&State::of, || ()).await {
-                panic!("{caller}: after {LIMIT:?} there are still changes of {}", objects.join(", "));
+                panic!("{caller}: after {LIMIT:?} there are still changes to {}", objects.join(", "));
             }
         }
     }

@@ -118,7 +118,7 @@ impl Cluster {
     }
 
     fn unmet(&self, caller: &Location<'_>, state: &str) -> String {
-        format!("{caller}: not within {:?}; instead {state}", self.timeout)
+        format!("{caller}: the condition was not met within {:?}: {state}", self.timeout)
     }
 }
 

@@ -42,7 +42,9 @@ impl fmt::Display for Blind {
         match &self.field {
             None => write!(f, "the number of `{object}`"),
             Some(Partly { path, compared: None }) => write!(f, "`{path}` of `{object}`"),
-            Some(Partly { path, compared: Some(compared) }) => write!(f, "`{path}` of `{object}`, but for {compared}"),
+            Some(Partly { path, compared: Some(compared) }) => {
+                write!(f, "`{path}` of `{object}`, except for {compared}")
+            }
         }
     }
 }

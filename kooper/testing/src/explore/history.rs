@@ -160,7 +160,7 @@ impl History<'_, '_> {
                     Step::Delete(index) => self.setting.desired[index].delete(&self.cluster).await,
                     Step::Settle => match self.cluster.rest(&self.state(), || ()).await {
                         Ok(()) => Ok(()),
-                        Err(Restless(objects)) => Err(format!("{} change without an end", objects.join(", ")).into()),
+                        Err(Restless(objects)) => Err(format!("{} never stop changing", objects.join(", ")).into()),
                     },
                 };
                 done.map_err(|error| chain(&*error))?;

@@ -68,7 +68,7 @@ impl fmt::Display for Problem {
         match self {
             Self::Failed(error) => write!(f, "the scenario fails: {error}"),
             Self::Ended(why) => write!(f, "the controllers end: {why}"),
-            Self::Restless(objects) => write!(f, "these objects change without an end: {}", objects.join(", ")),
+            Self::Restless(objects) => write!(f, "these objects never stop changing: {}", objects.join(", ")),
             Self::Writes { what, call } => {
                 write!(f, "`{what}` still changes an object in call {call} after the desired state was reached")
             }
@@ -81,8 +81,8 @@ impl fmt::Display for Problem {
                 let fields = fields.join(", ");
                 write!(
                     f,
-                    "nothing of `{object}` can be compared, as it is another one in each history: {fields}; if that is \
-                     intended, `ignore` it"
+                    "`{object}` cannot be compared, because it differs in each history: {fields}; if that is \
+                     intended, pass it to `ignore`"
                 )
             }
             Self::Counts { resource, verb, expected, found } => {

@@ -164,11 +164,11 @@ impl Shared {
                 }
             }
             if self.tape.has_endless_writes() {
-                self.lock().ended = Some("they write without an end".to_owned());
+                self.lock().ended = Some("they never stop writing".to_owned());
                 return;
             }
             if self.tape.has_endless_calls() {
-                self.lock().ended = Some("calls follow each other without an end".to_owned());
+                self.lock().ended = Some("handler calls never stop".to_owned());
                 return;
             }
             {

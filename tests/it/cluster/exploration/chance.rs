@@ -141,9 +141,13 @@ fn what_is_not_compared_whole_is_listed_with_what_is_compared_of_it() {
         json!({"token": word, "kept": "as it is"})
     });
     let explored = exploration.run(runtime, |cluster: Cluster| Scenario::Opens.pass(cluster)).unwrap();
-    let listed = "`data.token` of `ConfigMap default/corner-note`, but for about 8 characters, 1 line";
+    let listed = "`data.token` of `ConfigMap default/corner-note`, except for about 8 characters, 1 line";
     assert_eq!(explored.partly_compared(), [listed]);
-    assert!(explored.to_string().ends_with(&format!("\nnot compared, as it differs without faults:\n  {listed}")));
+    assert!(
+        explored
+            .to_string()
+            .ends_with(&format!("\nnot compared, because it differs between runs without faults:\n  {listed}"))
+    );
 }
 
 #[test]
@@ -161,8 +165,8 @@ fn an_object_of_which_nothing_is_compared_is_a_finding_unless_it_is_ignored() {
     assert_eq!(found.oracle(), Oracle::Comparison, "{found}");
     assert_eq!(
         found.summary(),
-        "Without faults, nothing of `ConfigMap default/corner-note` can be compared, as it is another one in each \
-         history: `data.noise`; if that is intended, `ignore` it"
+        "Without faults, `ConfigMap default/corner-note` cannot be compared, because it differs in each history: \
+         `data.noise`; if that is intended, pass it to `ignore`"
     );
     let explored = exploration().ignore("data.noise").run(runtime, pass).unwrap();
     assert_eq!(explored.partly_compared(), Vec::<String>::new());

@@ -80,7 +80,8 @@ fn expected(namespace: &str) -> String {
     let subdomain = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
     let impossible = |object: &str| {
         format!(
-            "Err(\"{object} has an invalid `metadata.name`: a name has no `/` or `%`, and is not `.` or `..`; set another one\")"
+            "Err(\"{object} has an invalid `metadata.name`: a name cannot contain `/` or `%`, and cannot be `.` or \
+             `..`\")"
         )
     };
     let twice = |error: String| format!("{error}\n{error}");
@@ -93,7 +94,8 @@ fn expected(namespace: &str) -> String {
         twice("Err(\"ConfigMap `My Shop/web` has an invalid `metadata.namespace`: \\\"My Shop\\\" is not a DNS label: write lower-case letters, digits and `-`, beginning and ending with a letter or digit\")".to_owned()),
         "Ok(\"a role: 50 é\")\nOk(true)\ntrue".to_owned(),
         impossible("ClusterRole `web/status`"),
-        "Err(\"ClusterRole `web/status` has a namespace, and its kind is cluster-scoped: name it by `ObjectKey::cluster_scoped`\")\nfalse".to_owned(),
+        "Err(\"ClusterRole `web/status` has a namespace, but its kind is cluster-scoped: use \
+         `ObjectKey::cluster_scoped`\")\nfalse".to_owned(),
     ]
     .join("\n")
 }

@@ -101,7 +101,8 @@ fn a_rejection_by_admission_does_not_name_a_rule() {
         ("security", &*format!("meet the Pod Security Standard of namespace `{namespace}`, or change its label `pod-security.kubernetes.io/enforce`: {rest}")),
         ("quota", &*format!("raise the ResourceQuota of namespace `{namespace}` or request less: {rest}")),
         ("limits", &*format!("set requests and limits that the LimitRange of namespace `{namespace}` allows: {rest}")),
-        ("immutable", "`spec.selector` cannot be changed: keep the value, or delete the object and let the next call create it again"),
+        ("immutable", "`spec.selector` cannot be changed: keep the value, or delete the object and let the next \
+                       reconciliation create it again"),
     ]);
     live.stop();
 }

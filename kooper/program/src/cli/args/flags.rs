@@ -74,7 +74,7 @@ pub(super) static COMMON: [Flag; 27] = [
         name: "context",
         short: None,
         value: "NAME",
-        help: "Context of the kubeconfig [default: its current one]",
+        help: "Context of the kubeconfig [default: its current context]",
         repeatable: false,
         of: CLUSTER,
         take: |settings, text| {
@@ -86,7 +86,7 @@ pub(super) static COMMON: [Flag; 27] = [
         name: "namespace",
         short: None,
         value: "NAME",
-        help: "Namespace to watch; repeat it, or write a,b [default: as built in]",
+        help: "Namespace to watch; repeat the flag, or write a,b [default: set in the code]",
         repeatable: true,
         of: EVERY,
         take: |settings, text| {
@@ -103,7 +103,7 @@ pub(super) static COMMON: [Flag; 27] = [
         name: "workers",
         short: None,
         value: "N",
-        help: "Parallel handlers of each controller [default: as built in]",
+        help: "Parallel handlers of each controller [default: set in the code]",
         repeatable: false,
         of: EVERY,
         take: |settings, text| match text.parse::<u16>() {
@@ -118,7 +118,7 @@ pub(super) static COMMON: [Flag; 27] = [
         name: "resync",
         short: None,
         value: "DURATION|off",
-        help: "Interval at which every object is reconciled again, or off [default: as built in]",
+        help: "Interval at which every object is reconciled again, or off [default: set in the code]",
         repeatable: false,
         of: EVERY,
         take: |settings, text| {
@@ -134,7 +134,7 @@ pub(super) static COMMON: [Flag; 27] = [
         name: "wire",
         short: None,
         value: "auto|json",
-        help: "Encoding of watched objects: protobuf where offered, or only JSON [default: auto]",
+        help: "Encoding of watched objects: protobuf where available, or only JSON [default: auto]",
         repeatable: false,
         of: EVERY,
         take: |settings, text| {
@@ -162,7 +162,7 @@ pub(super) static COMMON: [Flag; 27] = [
         name: "listen-probes",
         short: None,
         value: "ADDR|off",
-        help: "Address of /healthz and /readyz [default: as --listen; [::]:8081 if that is secured]",
+        help: "Address of /healthz and /readyz [default: that of --listen; [::]:8081 if secured]",
         repeatable: false,
         of: EVERY,
         take: |settings, text| {
@@ -174,7 +174,7 @@ pub(super) static COMMON: [Flag; 27] = [
         name: "metrics-auth",
         short: None,
         value: "none|token",
-        help: "Who may read /metrics: everyone, or users with the permission [default: none]",
+        help: "Who may read /metrics: everyone, or users with permission [default: none]",
         repeatable: false,
         of: EVERY,
         take: |settings, text| {
@@ -190,7 +190,7 @@ pub(super) static COMMON: [Flag; 27] = [
         name: "metrics-audience",
         short: None,
         value: "AUDIENCE",
-        help: "Audience that the tokens of clients have to be made for [default: the API server]",
+        help: "Audience that client tokens must be issued for [default: the API server]",
         repeatable: false,
         of: EVERY,
         take: |settings, text| {
@@ -204,7 +204,7 @@ pub(super) static COMMON: [Flag; 27] = [
         name: "metrics-cert-file",
         short: None,
         value: "FILE",
-        help: "Certificate for /metrics over HTTPS, in PEM, with its chain; read again when it changes",
+        help: "Certificate for /metrics over HTTPS, in PEM, with its chain; reloaded when it changes",
         repeatable: false,
         of: EVERY,
         take: |settings, text| {
@@ -228,7 +228,7 @@ pub(super) static COMMON: [Flag; 27] = [
         name: "status-page",
         short: None,
         value: "on|off",
-        help: "Whether there is a page for people at /status [default: on in dev, otherwise off]",
+        help: "Whether to serve a status page at /status [default: on in dev, otherwise off]",
         repeatable: false,
         of: EVERY,
         take: |settings, text| {
@@ -256,7 +256,7 @@ pub(super) static COMMON: [Flag; 27] = [
         name: "log-level",
         short: None,
         value: "LEVEL",
-        help: "off, error, warn, info, debug or trace; for targets: info,kube=debug [default: info]",
+        help: "Log level: off, error, warn, info, debug or trace, or info,kube=debug [default: info]",
         repeatable: false,
         of: EVERY,
         take: |settings, text| {
@@ -268,7 +268,7 @@ pub(super) static COMMON: [Flag; 27] = [
         name: "drain-timeout",
         short: None,
         value: "DURATION",
-        help: "How long running handlers may take to end when the program stops [default: 20s]",
+        help: "How long running handlers may take to finish when the program stops [default: 20s]",
         repeatable: false,
         of: EVERY,
         take: |settings, text| {
@@ -280,7 +280,7 @@ pub(super) static COMMON: [Flag; 27] = [
         name: "lease-namespace",
         short: None,
         value: "NAME",
-        help: "Namespace of the leases [default: the pod's own; elsewhere the kubeconfig context's]",
+        help: "Namespace of the leases [default: that of the pod, or of the kubeconfig's context]",
         repeatable: false,
         of: EVERY,
         take: |settings, text| {
@@ -293,7 +293,7 @@ pub(super) static COMMON: [Flag; 27] = [
         name: "instance",
         short: None,
         value: "NAME",
-        help: "Name of this installation, if a namespace has several of the program [default: none]",
+        help: "Name of this installation, to run several in one namespace [default: none]",
         repeatable: false,
         of: EVERY,
         take: |settings, text| {
@@ -306,7 +306,7 @@ pub(super) static COMMON: [Flag; 27] = [
         name: "leader-election",
         short: None,
         value: "on|off",
-        help: "Whether handlers run in one replica only [default: as built in]",
+        help: "Whether handlers run in one replica only [default: set in the code]",
         repeatable: false,
         of: EVERY,
         take: |settings, text| {
@@ -318,7 +318,7 @@ pub(super) static COMMON: [Flag; 27] = [
         name: "allow-crd-change",
         short: None,
         value: "NAME@HASH",
-        help: "Incompatible CRD change to allow, as the error prints it; repeatable",
+        help: "Incompatible CRD change to allow, as printed by the error; can be repeated",
         repeatable: true,
         of: EVERY,
         take: |settings, text| {
@@ -360,7 +360,7 @@ pub(super) static COMMON: [Flag; 27] = [
         name: "color",
         short: None,
         value: "auto|always|never",
-        help: "Whether differences are coloured [default: auto, that is, on a terminal]",
+        help: "Whether to color differences [default: auto, only on a terminal]",
         repeatable: false,
         of: &[Task::Diff],
         take: |settings, text| {
@@ -377,7 +377,8 @@ pub(super) static COMMON: [Flag; 27] = [
         name: "filename",
         short: Some('f'),
         value: "FILE",
-        help: "YAML or JSON file with objects, or a folder of them, or - for stdin; repeatable [default of `dev`: samples]",
+        help: "YAML or JSON file with objects, or a folder of them, or - for stdin; can be repeated [default of \
+               `dev`: samples]",
         repeatable: true,
         of: &[Task::Dev, Task::Diff],
         take: |settings, text| {
@@ -389,7 +390,7 @@ pub(super) static COMMON: [Flag; 27] = [
         name: "port",
         short: None,
         value: "N",
-        help: "Port of the API server [default: that of the last time, or from 6443 the first that is free]",
+        help: "Port of the API server [default: the last one used, or the first free port from 6443]",
         repeatable: false,
         of: &[Task::Dev],
         take: |settings, text| {
@@ -402,7 +403,7 @@ pub(super) static COMMON: [Flag; 27] = [
         name: "workloads",
         short: None,
         value: "on|off",
-        help: "Whether pods run, and Deployments, Jobs and other workloads get pods [default: on]",
+        help: "Whether to simulate pods, and the controllers of Deployments, Jobs and other workloads [default: on]",
         repeatable: false,
         of: &[Task::Dev],
         take: |settings, text| {
@@ -414,7 +415,7 @@ pub(super) static COMMON: [Flag; 27] = [
         name: "clean",
         short: None,
         value: "",
-        help: "Only removes the files that `dev` keeps for the next time: kubeconfig and credentials",
+        help: "Only removes the files that `dev` keeps between runs: kubeconfig and credentials",
         repeatable: false,
         of: &[Task::Dev],
         take: |settings, text| switch(text, &mut settings.clean),

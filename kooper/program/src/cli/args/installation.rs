@@ -117,7 +117,8 @@ pub(super) static FLAGS: [Flag; 13] = [
         name: "with",
         short: None,
         value: "LIST",
-        help: "Further manifests: network-policy, service-monitor, alerts; repeat it, or write a,b [default: none]",
+        help: "Additional manifests: network-policy, service-monitor, alerts; repeat the flag, or write a,b [default: \
+               none]",
         repeatable: true,
         of: &[Task::Manifests],
         take: |settings, text| {
@@ -149,7 +150,8 @@ pub(super) static FLAGS: [Flag; 13] = [
         name: "settings-secret",
         short: None,
         value: "NAME",
-        help: "Secret with the program's secret settings, a key for each flag [default: as the Deployment, with -settings]",
+        help: "Secret with the program's secret settings, a key for each flag [default: the Deployment's name and \
+               -settings]",
         repeatable: false,
         of: &[Task::Manifests],
         take: |settings, text| {
@@ -162,7 +164,7 @@ pub(super) static FLAGS: [Flag; 13] = [
         name: "aggregate-roles",
         short: None,
         value: "",
-        help: "Adds the custom resources to the roles view, edit and admin, for the users of every namespace",
+        help: "Adds the custom resources to the roles view, edit and admin, for users of all namespaces",
         repeatable: false,
         of: &[Task::Manifests],
         take: |settings, text| switch(text, &mut settings.manifests.aggregate_roles),
@@ -171,7 +173,7 @@ pub(super) static FLAGS: [Flag; 13] = [
         name: "format",
         short: None,
         value: "yaml|helm",
-        help: "Documents for kubectl, or a chart for Helm [default: yaml]",
+        help: "Output format: documents for kubectl, or a chart for Helm [default: yaml]",
         repeatable: false,
         of: &[Task::Manifests],
         take: |settings, text| {
@@ -187,7 +189,7 @@ pub(super) static FLAGS: [Flag; 13] = [
         name: "format",
         short: None,
         value: "rules|prometheusrule",
-        help: "A file of rules for Prometheus, or an object for its operator [default: rules]",
+        help: "Output format: a Prometheus rule file, or a PrometheusRule object [default: rules]",
         repeatable: false,
         of: &[Task::Alerts],
         take: |settings, text| {
@@ -203,7 +205,7 @@ pub(super) static FLAGS: [Flag; 13] = [
         name: "output",
         short: Some('o'),
         value: "FOLDER",
-        help: "Folder to write the files to, the CRDs in one of their own [default: stdout, without CRDs]",
+        help: "Folder to write the files to, with the CRDs in a separate one [default: stdout, without CRDs]",
         repeatable: false,
         of: &[Task::Manifests],
         take: |settings, text| {

@@ -48,16 +48,16 @@ pub(crate) struct OwnFlag {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum OwnError {
     #[error(
-        "the setting `{setting}` of `{ty}` has the flag `{flag}`, which is the program's own `{taken}`: give it another \
-         one, such as `#[arg(long = \"my-{setting}\")]`"
+        "the setting `{setting}` of `{ty}` has the flag `{flag}`, which conflicts with the program's own `{taken}`: \
+         choose another one, such as `#[arg(long = \"my-{setting}\")]`"
     )]
     Flag { ty: &'static str, setting: String, flag: String, taken: String },
     #[error(
-        "the setting `{setting}` of `{ty}` reads the environment variable {variable}, which is that of the program's own \
-         `--{taken}`: give it another one"
+        "the setting `{setting}` of `{ty}` reads the environment variable {variable}, which the program already uses \
+         for `--{taken}`: choose another one"
     )]
     Variable { ty: &'static str, setting: String, variable: String, taken: &'static str },
-    #[error("the settings `{one}` and `{other}` of `{ty}` both have {what}: give one of them another")]
+    #[error("the settings `{one}` and `{other}` of `{ty}` both have {what}: change one of them")]
     Twice { ty: &'static str, one: String, other: String, what: String },
     #[error("the setting `{setting}` of `{ty}` has no flag: write `#[arg(long)]` above it")]
     Positional { ty: &'static str, setting: String },
@@ -240,7 +240,7 @@ impl OwnSettings {
         let mut ways = vec![format!("`{shown}`")];
         ways.extend(arg.and_then(Arg::get_env).map(|name| format!("the variable {}", name.display())));
         let file = self.files().find(|(secret, _)| arg.is_some_and(|arg| arg.get_id() == secret.get_id()));
-        ways.extend(file.map(|(_, file)| format!("a file with its value by {}", file.ways())));
+        ways.extend(file.map(|(_, file)| format!("{} to a file with its value", file.ways())));
         ways.join(", or ")
     }
 }

@@ -301,7 +301,7 @@ fn dev_takes_files_a_port_and_a_switch_and_no_cluster() {
     assert_eq!(parsed("dev", &[("KOOPER_KUBECONFIG", "a")]).expect("it is not read").kubeconfig, None);
     for flag in ["kubeconfig", "context"] {
         for line in [format!("dev --{flag} a"), format!("--{flag} a dev")] {
-            let expected = format!("2: error: `dev` starts an API server of its own: remove `--{flag}`");
+            let expected = format!("2: error: `dev` starts its own API server: remove `--{flag}`");
             assert!(refused(&line, &[]).starts_with(&expected), "{}", refused(&line, &[]));
         }
     }

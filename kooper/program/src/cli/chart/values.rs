@@ -63,9 +63,9 @@ pub(super) fn yaml(settings: &Settings, choices: &Choices, secret: &str, has_crd
     add("The names of Secrets with credentials for the image's registry", "imagePullSecrets", &json!([]))?;
     add("Replicas: 2 if all controllers have leader election, otherwise 1", "replicas", &json!(choices.replicas))?;
     add("Requests and limits of the container", "resources", &manifests::resources())?;
-    add("The limit of ephemeral storage, such as 100Mi; without, there is none", "ephemeralStorage", &Value::Null)?;
+    add("The limit of ephemeral storage, such as 100Mi; unlimited if empty", "ephemeralStorage", &Value::Null)?;
     add(
-        "Whether the pods have the users of their node: false is for nodes with user namespaces",
+        "Whether the pods use the user namespace of the node; set false on nodes that support user namespaces",
         "hostUsers",
         &json!(true),
     )?;
@@ -80,19 +80,23 @@ pub(super) fn yaml(settings: &Settings, choices: &Choices, secret: &str, has_crd
         )?;
     }
     add(
-        "Whether connections to other ports than that of metrics and probes are denied",
+        "Whether to deny connections to all ports but that of metrics and probes",
         "networkPolicy",
         &json!(choices.network_policy),
     )?;
-    add("Who may connect to the metrics then; [] for all", "networkPolicyFrom", &manifests::clients())?;
-    add("Whether the operator of Prometheus collects the metrics", "serviceMonitor", &json!(choices.service_monitor))?;
-    add("Whether the operator of Prometheus gets alerts for the metrics", "alerts", &json!(choices.alerts))?;
+    add(
+        "Who may connect to the metrics if networkPolicy is true; [] for everyone",
+        "networkPolicyFrom",
+        &manifests::clients(),
+    )?;
+    add("Whether the Prometheus Operator collects the metrics", "serviceMonitor", &json!(choices.service_monitor))?;
+    add("Whether the Prometheus Operator gets alerts for the metrics", "alerts", &json!(choices.alerts))?;
     add(
         "The Secret with tls.crt, tls.key and ca.crt, for metrics over HTTPS",
         "metricsSecret",
         &json!(choices.security.secret),
     )?;
-    add("Further variables, such as those with values from Secrets", "env", &json!([]))?;
+    add("Additional environment variables, such as those with values from Secrets", "env", &json!([]))?;
     if !settings.own.flags.is_empty() {
         let mut own = serde_json::Map::new();
         for secret_setting in &choices.secrets {
@@ -102,8 +106,8 @@ pub(super) fn yaml(settings: &Settings, choices: &Choices, secret: &str, has_crd
         for token in &settings.own.pod.line {
             if !token.starts_with("--") {
                 return Err(format!(
-                    "a chart has no value for `{token}`: only for settings with a long flag, with one value after it; \
-                     leave it out, and set the variable of the setting under `env` of the values"
+                    "a chart cannot have a value for `{token}`, only for settings that are a long flag with one \
+                     value: leave it out, and set the variable of the setting under `env` in the values"
                 )
                 .into());
             }

@@ -89,7 +89,7 @@ async fn a_pod_has_its_service_account_and_not_a_file_that_happens_to_be_there()
     let error = refused(&places, None).await;
     assert!(error.starts_with("this is a pod, but its service account cannot be used: "), "{error}");
     let error = refused(&places, Some("plain")).await;
-    assert!(error.starts_with("--context names a context of a kubeconfig, and none is named: "), "{error}");
+    assert!(error.starts_with("--context needs a kubeconfig, but this pod uses its service account: "), "{error}");
 }
 
 #[tokio::test]
@@ -118,10 +118,10 @@ async fn a_file_that_is_absent_or_invalid_is_reported() {
     let absent = Places { flag: Some("/nonexistent/config".into()), ..nowhere() };
     assert_eq!(
         refused(&absent, None).await,
-        "the kubeconfig /nonexistent/config of --kubeconfig does not exist: choose another file"
+        "the kubeconfig /nonexistent/config set by --kubeconfig does not exist: choose another file"
     );
     let absent = Places { variable: Some("/nonexistent/config".into()), ..nowhere() };
-    assert!(refused(&absent, None).await.contains("of KUBECONFIG does not exist"));
+    assert!(refused(&absent, None).await.contains("set by KUBECONFIG does not exist"));
     for text in ["clusters: [", "clusters: 7", "\0", "a b c"] {
         let broken = Places { flag: Some(directory.file("broken", text)), ..nowhere() };
         let error = refused(&broken, None).await;
@@ -222,7 +222,7 @@ async fn no_error_contains_a_value_of_the_kubeconfig() {
 #[tokio::test]
 async fn a_context_is_rejected_in_a_pod() {
     let error = refused(&Places { pod: true, ..nowhere() }, Some("near")).await;
-    assert!(error.starts_with("--context names a context of a kubeconfig"), "{error}");
+    assert!(error.starts_with("--context needs a kubeconfig"), "{error}");
 }
 
 #[test]

@@ -37,7 +37,10 @@ pub(super) struct Kept {
 /// Why the files cannot be kept.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FolderError {
-    #[error("no folder for the files of `dev` can be made: {path}: {error}; set XDG_STATE_HOME to a folder of yours")]
+    #[error(
+        "cannot create a folder for the files of `dev`: {path}: {error}; set XDG_STATE_HOME to a folder that you can \
+         write to"
+    )]
     Unusable { path: String, error: io::Error },
     #[error("{path} cannot be written: {error}")]
     Unwritten { path: String, error: io::Error },

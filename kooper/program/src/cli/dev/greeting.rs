@@ -30,7 +30,7 @@ pub(super) struct Greeting<'a> {
 impl fmt::Display for Greeting<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { program, server, account, .. } = self;
-        writeln!(f, "\n{program} runs on a Kubernetes API server of its own, in this process.\n")?;
+        writeln!(f, "\n{program} runs on an embedded Kubernetes API server, in this process.\n")?;
         for (index, controller) in self.controllers.iter().enumerate() {
             let title = if index == 0 { "controllers" } else { "" };
             row(f, title, &format!("{} ({}{})", controller.name(), controller.kind(), namespaces(controller)))?;

@@ -118,7 +118,7 @@ impl Maker {
         let first = if whole || bound("multipleOf").is_some() { (least / step).ceil() * step } else { least };
         let value = first + step * f64::from(u16::try_from(nth).unwrap_or(u16::MAX));
         if value > most {
-            return Err(self.unmade("its limits leave none"));
+            return Err(self.unmade("its limits allow no value"));
         }
         if whole || value.fract() == 0.0 {
             #[expect(clippy::cast_possible_truncation, reason = "it is whole, and within the limits of the schema")]
@@ -286,6 +286,6 @@ mod tests {
         let schema = json!({"type": "object", "required": ["code"], "properties": {
             "code": {"type": "integer", "minimum": 3.0, "maximum": 2.0},
         }});
-        assert_eq!(spec(&schema), Err("no value was found for `spec.code`: its limits leave none".to_owned()));
+        assert_eq!(spec(&schema), Err("no value was found for `spec.code`: its limits allow no value".to_owned()));
     }
 }

@@ -75,7 +75,9 @@ impl Sample<'_> {
             Err(error) => Err(error.to_string()),
         };
         let kind = &kind.kind;
-        applied.map_err(|error| format!("no {kind} was created ({error}): write one, and name its file in `samples`"))
+        applied.map_err(|error| {
+            format!("no sample {kind} was created ({error}): write one, and list its file in `samples`")
+        })
     }
 }
 
@@ -229,8 +231,12 @@ mod tests {
         let applied = apply_all(&server.client(), &controllers, &mut notes).await.expect("a note is no error");
         assert!(applied.is_empty(), "{applied:?}");
         let [note] = &*notes else { panic!("{notes:?}") };
-        let parts =
-            ["no Booth was created (", "spec.code", "^[A-Z]{2}$", "): write one, and name its file in `samples`"];
+        let parts = [
+            "no sample Booth was created (",
+            "spec.code",
+            "^[A-Z]{2}$",
+            "): write one, and list its file in `samples`",
+        ];
         assert!(parts.iter().all(|part| note.contains(part)) && !note.contains("spec.row"), "{note}");
     }
 

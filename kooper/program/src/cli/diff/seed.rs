@@ -33,7 +33,7 @@ pub(super) enum SeedError {
     Rejected { object: String, problem: String },
     #[error("the files contain no objects")]
     Empty,
-    #[error("the controllers of this program only read the objects of the files: add one that they handle")]
+    #[error("the controllers of this program only read the objects in the files: add one that they handle")]
     Unhandled,
 }
 

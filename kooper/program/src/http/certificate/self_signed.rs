@@ -36,9 +36,9 @@ struct Made {
 /// Why no certificate can be made.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum MakeError {
-    #[error("no certificate can be made for the metrics: {0}")]
+    #[error("cannot create a certificate for the metrics: {0}")]
     Certificate(rcgen::Error),
-    #[error("the certificate that was made for the metrics cannot be used: {0}")]
+    #[error("the certificate that was created for the metrics cannot be used: {0}")]
     Unusable(rustls::Error),
 }
 
@@ -57,7 +57,7 @@ impl SelfSigned {
             match Made::new(now) {
                 Ok(new) => *made = new,
                 Err(error) => {
-                    tracing::warn!("{error}; the one before stays in use for another day");
+                    tracing::warn!("{error}; the previous one stays in use for another day");
                     made.at = (now - RENEWED).checked_add(DAY).unwrap_or(now);
                 }
             }

@@ -146,7 +146,7 @@ fn rows_that_are_left_out_are_counted() {
 #[test]
 fn a_search_without_a_result_is_answered() {
     let html = page("shop", "x", &ready(), &[shops(Role::Alone)]);
-    assert!(html.contains("No key of the queue contains the search."), "{html}");
+    assert!(html.contains("No key in the queue contains the search."), "{html}");
     let unknown = Some("a/b waits for a change: nothing else is planned for it".to_owned());
     let html = page("shop", "a/b", &ready(), &[ControllerState { unknown, ..shops(Role::Alone) }]);
     assert!(html.contains("<p>a/b waits for a change: nothing else is planned for it</p>"), "{html}");

@@ -103,7 +103,7 @@ impl ResourceClient<'_> {
         };
         let Some((object, answer)) = self.edit(key, uid, plan).await? else { return Ok(None) };
         let why = if errors.is_some() {
-            "it collided with a field that the controller applies"
+            "it conflicted with a field that the controller applies"
         } else {
             "the controller applies the object exclusively"
         };
@@ -116,8 +116,8 @@ impl ResourceClient<'_> {
                 self.report(parent, object.as_ref(), "ForeignEntryRemoved", text);
             } else if kept.keep(uid, shown) {
                 let text = format!(
-                    "`{shown}` of {kind} `{key}` was added again while it was removed, probably by an admission webhook: \
-                     it is kept"
+                    "`{shown}` of {kind} `{key}` was added again while it was being removed, probably by an admission \
+                     webhook: it is kept"
                 );
                 self.report(parent, object.as_ref(), "ForeignEntryKept", text);
             }

@@ -30,7 +30,7 @@ const REMEMBERED: usize = 20;
 /// assert_eq!(count_once(&mut counted, [job.clone()]).len(), 1);
 /// assert_eq!(count_once(&mut counted, [job]).len(), 0);
 /// ```
-#[must_use = "what is counted now is not returned again"]
+#[must_use = "objects are returned only once: those that were counted are left out from now on"]
 pub fn count_once<T: Kind>(counted: &mut Vec<String>, finished: impl IntoIterator<Item = Arc<T>>) -> Vec<Arc<T>> {
     let known: HashSet<String> = counted.iter().cloned().collect();
     let (mut existing, mut new) = (HashSet::new(), Vec::new());

@@ -50,7 +50,7 @@ pub enum AccessError {
     },
     /// The object exists, but the cache does not have it yet, so its owner is not
     /// known. A retry finds it in the cache.
-    #[error("{kind} `{object}` exists, but the cache does not have it yet: its owner is known at the next retry")]
+    #[error("{kind} `{object}` exists, but the cache does not have it yet: its owner is checked at the next retry")]
     Unseen {
         /// The kind of the object.
         kind: String,
@@ -61,7 +61,7 @@ pub enum AccessError {
     /// owner's deletion ends the calls of its handler.
     #[error(transparent)]
     OwnerTerminating(error::HandlerError),
-    /// The child was created several times, and deleted each time. It is created
+    /// The child was created several times and deleted each time. It is created
     /// again after a pause, and nothing is written until then.
     #[error(transparent)]
     DeletedAgain(error::HandlerError),
@@ -200,7 +200,8 @@ impl AccessError {
 
     pub(super) fn deleted_again(kind: &str, object: &ObjectKey, owner: &str, pause: Duration) -> Self {
         let problem = format!(
-            "{kind} `{object}` was created several times, and deleted each time: another client deletes it, or {owner} was deleted and the cache does not have that yet"
+            "{kind} `{object}` was created several times and deleted each time: another client deletes it, or {owner} \
+             was deleted and the cache is not up to date yet"
         );
         Self::DeletedAgain(error::HandlerError::retry_after(pause, problem))
     }

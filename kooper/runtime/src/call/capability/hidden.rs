@@ -87,7 +87,7 @@ impl ResourceClient<'_> {
                     key,
                     selected,
                     &miss,
-                    "it was applied, and its changes do not call the handler",
+                    "it was applied, but its changes do not trigger the handler",
                 ));
             }
         }

@@ -26,7 +26,7 @@ use crate::object::kind::Kind;
 ///     Ok(())
 /// }
 /// ```
-#[must_use = "nothing is deleted by this: pass the objects to a `Deleter`"]
+#[must_use = "the objects are not deleted yet: pass them to a `Deleter`"]
 pub fn beyond_history_limit<T: Kind>(finished: impl IntoIterator<Item = Arc<T>>, limit: usize) -> Vec<Arc<T>> {
     let is_terminating = |object: &Arc<T>| object.meta().deletion_timestamp.is_some();
     let mut objects: Vec<_> = finished.into_iter().filter(|object| !is_terminating(object)).collect();

@@ -14,14 +14,15 @@ use crate::object::key::ObjectKey;
 #[non_exhaustive]
 pub enum OwnerError {
     /// The owner has no name or no uid: it was not read from the API server.
-    #[error("the owner, a {owner}, has no name or no uid: take the object that the handler was called for")]
+    #[error("the owner, a {owner}, has no name or no uid: pass the object that the handler was called for")]
     Unborn {
         /// The owner's kind.
         owner: String,
     },
     /// The owner is in another namespace.
     #[error(
-        "{child} in namespace `{namespace}` cannot be owned by {owner}: an owner is in the namespace of its children"
+        "{child} in namespace `{namespace}` cannot be owned by {owner}: a namespaced owner and its children must be \
+         in the same namespace"
     )]
     OtherNamespace {
         /// The child, as `Kind name`.
@@ -33,7 +34,7 @@ pub enum OwnerError {
     },
     /// The owner is in a namespace, and the child is cluster-scoped.
     #[error(
-        "{child} is cluster-scoped, and cannot be owned by {owner}, which is in a namespace: delete it in `cleanup` instead"
+        "{child} is cluster-scoped and cannot be owned by {owner}, which is namespaced: delete it in `cleanup` instead"
     )]
     ChildOfCluster {
         /// The child, as `Kind name`.
@@ -42,7 +43,7 @@ pub enum OwnerError {
         owner: String,
     },
     /// The child has another controlling owner.
-    #[error("{child} names {controller} as its controller: an object has only one")]
+    #[error("{child} already has the controller {controller}: an object can have only one")]
     Controlled {
         /// The child, as `Kind name`.
         child: String,

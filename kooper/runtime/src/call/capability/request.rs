@@ -232,17 +232,19 @@ impl ResourceClient<'_> {
             _ if key.name().is_empty() => format!("a {kind} to write has no name: set `metadata.name`"),
             _ if !is_possible(name) => {
                 format!(
-                    "{kind} `{key}` has an invalid `metadata.name`: a name has no `/` or `%`, and is not `.` or `..`; set another one"
+                    "{kind} `{key}` has an invalid `metadata.name`: a name cannot contain `/` or `%`, and cannot be \
+                     `.` or `..`"
                 )
             }
             (None, true) => {
                 format!(
-                    "{kind} `{key}` has no namespace, and its kind needs one: set `metadata.namespace`, or name it by `ObjectKey::namespaced`"
+                    "{kind} `{key}` has no namespace, but its kind is namespaced: set `metadata.namespace`, or use \
+                     `ObjectKey::namespaced`"
                 )
             }
             (Some(_), false) => {
                 format!(
-                    "{kind} `{key}` has a namespace, and its kind is cluster-scoped: name it by `ObjectKey::cluster_scoped`"
+                    "{kind} `{key}` has a namespace, but its kind is cluster-scoped: use `ObjectKey::cluster_scoped`"
                 )
             }
             _ => match (invalid, self.subset.filter(|subset| !subset.admits(key))) {

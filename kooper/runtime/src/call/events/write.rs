@@ -50,7 +50,7 @@ enum WriteError {
     Server(kube::Error),
     #[error("no response within {TIMEOUT:?}")]
     Silence,
-    #[error("it is deleted whenever it is written")]
+    #[error("another client deletes it after each write")]
     Expired,
 }
 
@@ -85,8 +85,9 @@ impl Writer {
                         if !self.correlator.take(*note, Instant::now(), clock::wall()) {
                             self.drops.count();
                             self.drops.log_once("rate", || {
-                                "an object has more Kubernetes Events than the 25 at once and one in five minutes that are written: \
-                                 further ones are dropped and counted".to_owned()
+                                "too many Kubernetes Events on one object: at most 25 at once and then one every five \
+                                 minutes are written; further ones are dropped and counted"
+                                    .to_owned()
                             });
                         }
                     }

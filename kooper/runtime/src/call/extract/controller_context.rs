@@ -83,7 +83,7 @@ impl ControllerContext {
     /// without them.
     pub(crate) fn settings<T: Send + Sync + 'static>(&self) -> Settings<T> {
         let name = std::any::type_name::<T>();
-        let none = || panic!("there are no settings of the type `{name}`: give them to the cluster with `settings`");
+        let none = || panic!("there are no settings of the type `{name}`: pass them to the cluster with `settings`");
         self.settings.get().unwrap_or_else(none)
     }
 

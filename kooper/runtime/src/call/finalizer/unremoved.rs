@@ -42,7 +42,7 @@ impl Unremoved {
         let metadata = match self.lookup.metadata(key).await {
             Ok(metadata) => metadata.filter(|metadata| metadata.uid.as_deref() == Some(uid)),
             Err(error) => {
-                tracing::debug!(%key, "who set its finalizers is unknown: {}", chain(&error));
+                tracing::debug!(%key, "cannot find out who set its finalizers: {}", chain(&error));
                 return;
             }
         };
@@ -60,7 +60,8 @@ impl Unremoved {
             action: "Skip".to_owned(),
             message: format!(
                 "The object is being deleted and keeps the finalizer {finalizer}, which the controller {} has set. \
-                 It is not called for such objects, as it has neither `cleanup` nor `while_deleting`.",
+                 The controller has neither `cleanup` nor `while_deleting`, so it is not called for objects that are \
+                 being deleted.",
                 controller.controller
             ),
         });

@@ -44,7 +44,7 @@ where
 
 /// The return type of `init`: `Result<S, E>`.
 #[diagnostic::on_unimplemented(
-    message = "`init` returns a `Result`, and this function returns `{Self}`",
+    message = "`init` must return a `Result`, but this function returns `{Self}`",
     label = "does not return `Result<S, E>`",
     note = "write `async fn name(…) -> Result<S, E>`, where `E` is an error type"
 )]

@@ -35,7 +35,7 @@ impl Tombstones {
         }
         if waiting.objects >= LIMIT {
             drop(waiting);
-            tracing::warn!(%key, "`deleted` is not called for this object: {LIMIT} others wait for it");
+            tracing::warn!(%key, "`deleted` is not called for this object: {LIMIT} other objects are already waiting");
             return false;
         }
         waiting.objects += 1;

@@ -68,10 +68,10 @@ impl Probe for Undecodable {
         let (name, keys) = (&self.controller, self.keys.lock());
         let Some(key) = keys.first() else { return Ok(None) };
         Ok(Some(match keys.len() {
-            1 => format!("{name}: the object {key} does not decode as the controller's type, and is not handled"),
+            1 => format!("{name}: the object {key} does not decode as the controller's type and is not handled"),
             all => {
                 format!(
-                    "{name}: {all} objects do not decode as the controller's type, and are not handled, such as {key}"
+                    "{name}: {all} objects, such as {key}, do not decode as the controller's type and are not handled"
                 )
             }
         }))

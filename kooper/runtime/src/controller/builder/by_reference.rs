@@ -2,7 +2,7 @@
 
 /// A type that can be passed as `&A`: only `A` itself.
 #[diagnostic::on_unimplemented(
-    message = "this function takes `&{A}`, and is called with `&{Self}`",
+    message = "this function takes `&{A}`, but is called with `&{Self}`",
     label = "takes `&{A}`",
     note = "write `&{Self}` as the argument"
 )]
@@ -20,7 +20,7 @@ impl<A> AsArgument<A> for A {
 /// The converse of [`AsArgument`]: an argument that is `T` itself, and nothing else. While types are
 /// inferred, this infers the object from the argument, and [`AsArgument`] the argument from the object.
 #[diagnostic::on_unimplemented(
-    message = "this function takes `&{Self}`, and is called with `&{T}`",
+    message = "this function takes `&{Self}`, but is called with `&{T}`",
     label = "takes `&{Self}`",
     note = "write `&{T}` as the argument"
 )]

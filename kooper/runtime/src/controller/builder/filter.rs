@@ -53,7 +53,7 @@ impl<O: AsArgument<A>, A: 'static> FilterArguments<O> for (A,) {
 
 /// The result of a filter.
 #[diagnostic::on_unimplemented(
-    message = "a function for `when` returns `bool`, and this one returns `{Self}`",
+    message = "a function for `when` must return `bool`, but this one returns `{Self}`",
     label = "does not return `bool`"
 )]
 pub trait Truth {

@@ -126,7 +126,7 @@ impl<T, K, A: FromObject<T>, B: CachedKind<K>> MapArguments<T, K> for (A, B) {
 
 /// The kind whose cache a map function reads: the controller's own.
 #[diagnostic::on_unimplemented(
-    message = "this function takes `&Reader<{Self}>`, and is called with `&Reader<{K}>`",
+    message = "this function takes `&Reader<{Self}>`, but is called with `&Reader<{K}>`",
     label = "takes `&Reader<{Self}>`",
     note = "write `&Reader<{K}>` as the second argument, or remove it"
 )]

@@ -87,7 +87,8 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
             return Err(config.error("retriever", ConfigErrorKind::Conflict, problem));
         }
         if own_retriever && (config.finalizer.is_some() || config.install_crd) {
-            let problem = "a custom retriever is not the API server: remove `cleanup` and `install_crd`";
+            let problem = "`cleanup` and `install_crd` need objects of the API server, but a custom retriever may \
+                           return others: remove them";
             return Err(config.error("retriever", ConfigErrorKind::Conflict, problem));
         }
         let owned = plan.owned().iter();

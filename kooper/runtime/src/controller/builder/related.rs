@@ -81,7 +81,7 @@ impl<F: FnOnce(A) -> R, A, R> MakeSignature<(A,)> for F {
 
 /// No arguments.
 #[diagnostic::on_unimplemented(
-    message = "a function for `sources` takes no arguments, and this one takes `{Self}`",
+    message = "a function for `sources` takes no arguments, but this one takes `{Self}`",
     label = "takes an argument",
     note = "write `fn name() -> impl Stream<Item = ObjectKey>`"
 )]

@@ -17,7 +17,7 @@ pub(crate) type MakeCrd = fn() -> CustomResourceDefinition;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a custom resource: remove `install_crd`",
     label = "not a custom resource",
-    note = "only the CRD of a type that derives `kube::CustomResource` is known, and can be installed"
+    note = "only types that derive `kube::CustomResource` have a CRD that can be installed"
 )]
 /// A kind with a CRD: one that derives `kube::CustomResource`.
 pub trait CustomKind: Kind + CustomResourceExt {}

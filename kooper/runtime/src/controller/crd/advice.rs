@@ -12,7 +12,8 @@ pub enum InstallError {
     /// No RBAC rule allows a request for the CRD.
     #[error(
         "{message}: add the rule \"apiextensions.k8s.io/customresourcedefinitions: create, get, patch, watch\" with \
-         resourceNames `{name}` to its ClusterRole{printed}; or install the CRD by hand, and remove `install_crd`"
+         resourceNames `{name}` to the operator's ClusterRole{printed}; or install the CRD by hand, and remove \
+         `install_crd`"
     )]
     Forbidden {
         /// The name of the CRD.
@@ -34,8 +35,8 @@ pub enum InstallError {
     },
     /// Stored objects or their users might not fit the new CRD: that of the cluster is kept.
     #[error(
-        "the CRD `{name}` of the cluster is not replaced, as stored objects or their users might not fit the new one: \
-         {changes}; {way}"
+        "the CRD `{name}` in the cluster is not replaced, because stored objects or their users might not match the \
+         new one: {changes}; {way}"
     )]
     Breaking {
         /// The name of the CRD.
@@ -47,8 +48,8 @@ pub enum InstallError {
     },
     /// Other field managers own fields that differ: the CRD of the cluster is kept.
     #[error(
-        "the CRD `{name}` differs and is not replaced, as it belongs to {owner}: update it there, or transfer its fields \
-         with {by_hand}"
+        "the CRD `{name}` differs and is not replaced, because it belongs to {owner}: update it there, or transfer \
+         its fields with {by_hand}"
     )]
     Foreign {
         /// The name of the CRD.

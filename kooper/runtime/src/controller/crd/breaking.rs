@@ -44,7 +44,7 @@ pub(crate) fn changes(old: &CustomResourceDefinition, new: &CustomResourceDefini
     ] {
         if was != is {
             let text = format!(
-                "`{field}` changes from {was} to {is}, which is immutable: create a CRD of another group or name, \
+                "`{field}` is immutable, but changes from {was} to {is}: create a CRD with another group or name, \
                  move the objects to it, and delete this one"
             );
             found.push(CrdChange { text, allowed_by: AllowedBy::Migration });

@@ -40,7 +40,7 @@ pub async fn lacking(
 #[must_use]
 pub fn older(crd: &str, fields: &[String], apply: &str) -> String {
     format!(
-        "the CRD `{crd}` of the cluster is older than the program's type: the API server drops {} from objects \
+        "the CRD `{crd}` in the cluster is older than the program's type: the API server drops {} from objects \
          without an error: apply the CRD with {apply}",
         fields.join(", ")
     )

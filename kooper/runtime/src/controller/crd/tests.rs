@@ -166,7 +166,10 @@ async fn a_crd_that_is_never_established_is_reported() {
         .install(&silent(&there), ours)
         .await
         .expect_err("it never is");
-    assert_eq!(error.to_string(), "the CRD `gadgets.crd.example.com` is not established: not within 30 s: not yet");
+    assert_eq!(
+        error.to_string(),
+        "the CRD `gadgets.crd.example.com` is not established: timed out after 30 s: not yet"
+    );
     assert_eq!(began.elapsed(), TIMEOUT);
 }
 

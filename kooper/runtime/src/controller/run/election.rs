@@ -146,9 +146,11 @@ fn record(events: EventSink, leases: &Leases, identity: &str) -> Announce {
             Announcement::Became => (false, "Lead", format!("{identity} became leader")),
             Announcement::Lost(why) => (true, "StepDown", format!("{identity} stopped leading: {why}")),
             Announcement::Stopped => (false, "StepDown", format!("{identity} stopped leading")),
-            Announcement::Foreign { holder } => {
-                (true, "Wait", format!("{identity} waits: the lease is held by {holder}, which is not a replica of it"))
-            }
+            Announcement::Foreign { holder } => (
+                true,
+                "Wait",
+                format!("{identity} waits: the lease is held by {holder}, which is not a replica of this controller"),
+            ),
         };
         events.publish(Note {
             // `kubectl describe` finds Events by it.

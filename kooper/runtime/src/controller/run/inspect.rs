@@ -109,7 +109,7 @@ impl ControllerStatus {
             Some(_) => Role::Standby(match self.election.get().map(|election| election.ready()) {
                 Some(Ok(Some(remark)) | Err(remark)) => self.without_name(&remark).to_owned(),
                 Some(Ok(None)) => "standby".to_owned(),
-                None => "the election has not begun: the first lists come before it".to_owned(),
+                None => "leader election begins after the first lists".to_owned(),
             }),
         }
     }
@@ -120,8 +120,10 @@ impl ControllerStatus {
         let longest = running.iter().max_by_key(|call| call.age).filter(|_| running.len() >= self.workers)?;
         let Running { key, age, .. } = longest;
         Some(match self.workers {
-            1 => format!("the only worker runs {key} for {} now", shown(*age)),
-            all => format!("all {all} workers are busy, the longest with {key} for {}", shown(*age)),
+            1 => format!("the only worker has been running {key} for {}", shown(*age)),
+            all => {
+                format!("all {all} workers are busy; the longest call, for {key}, has been running for {}", shown(*age))
+            }
         })
     }
 

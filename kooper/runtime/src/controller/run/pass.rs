@@ -75,7 +75,7 @@ impl Runner {
             Ok(InstallPlan::Replace) => pass.note(format!("`run` replaces the CRD {name}")),
             Ok(InstallPlan::Keep { .. } | InstallPlan::Newer(..)) => {}
             Err(error @ InstallError::Forbidden { .. }) => pass.problem(format!("the CRD {name}: {error}")),
-            Err(error) => pass.problem(format!("the CRD {name} would be kept, and the program not ready: {error}")),
+            Err(error) => pass.problem(format!("`run` would keep the CRD {name}, and would not be ready: {error}")),
         }
         true
     }

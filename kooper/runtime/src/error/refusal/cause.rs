@@ -136,7 +136,8 @@ impl Cause {
                 "another field manager applies these fields: let only one of the two set them".to_owned()
             }
             Self::Immutable(fields) => format!(
-                "{} cannot be changed: keep the value, or delete the object and let the next call create it again",
+                "{} cannot be changed: keep the value, or delete the object and let the next reconciliation create it \
+                 again",
                 fields.iter().map(|field| format!("`{field}`")).collect::<Vec<_>>().join(", ")
             ),
             Self::Busy(pause) => format!("the API server requests a pause of {pause:?}"),

@@ -220,7 +220,7 @@ async fn an_instance_waits_for_the_installation_without_a_name() {
     assert_eq!(
         candidate.ready().unwrap().unwrap(),
         "echo: standby: the lease `shop-echo` of the installation without an instance name is held by b: stop that \
-         one, or give it a name with `--instance NAME`"
+         installation, or give it a name with `--instance NAME`"
     );
     server.change("shop-echo", |lease| lease["spec"]["holderIdentity"] = json!(""));
     timeout(SECOND * 5, candidate.elector.campaign()).await.expect("it was released");

@@ -82,8 +82,8 @@ impl OwnSettings {
     ) -> Result<(), clap::Error> {
         if let Some(flag) = &pod.stuck {
             let problem = format!(
-                "`{flag}` is a secret, which no manifest contains, and there is no flag for a file with its value: leave it \
-                 out, and give the pod its variable"
+                "`{flag}` is a secret, which is never written into manifests, and has no flag for a file with its \
+                 value: leave it out, and set its environment variable in the pod"
             );
             return Err(command.error(ErrorKind::ArgumentConflict, problem));
         }

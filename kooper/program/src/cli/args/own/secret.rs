@@ -115,7 +115,7 @@ impl<'a> File<'a> {
 
 /// The value in a file, without the line break at its end.
 fn content(path: &Path, origin: &str) -> Result<String, Problem> {
-    let problem = |why: String| (ErrorKind::Io, format!("the file {} of {origin} {why}", path.display()));
+    let problem = |why: String| (ErrorKind::Io, format!("the file {} set by {origin} {why}", path.display()));
     let bytes = fs::read(path).map_err(|error| problem(format!("cannot be read: {error}")))?;
     let text = String::from_utf8(bytes).map_err(|_| problem("is not UTF-8".to_owned()))?;
     let value = text.strip_suffix('\n').unwrap_or(&text);

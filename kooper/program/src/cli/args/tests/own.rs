@@ -127,8 +127,8 @@ fn every_kind_of_flag_is_read_as_the_type_describes_it() {
 fn what_is_missing_or_wrong_is_reported_with_all_ways_to_set_it() {
     assert!(
         refused(&[], &[]).starts_with(
-            "2: error: 1 setting is missing: set `--token <TOKEN>`, or the variable SHOP_TEST_TOKEN, or a file with its value \
-             by `--token-file` or SHOP_TEST_TOKEN_FILE\n"
+            "2: error: 1 setting is missing: set `--token <TOKEN>`, or the variable SHOP_TEST_TOKEN, or \
+             `--token-file` or SHOP_TEST_TOKEN_FILE to a file with its value\n"
         ),
         "{}",
         refused(&[], &[])
@@ -185,10 +185,10 @@ fn a_secret_comes_from_a_flag_a_variable_or_a_file() {
     for (content, problem) in [(&b"\n"[..], "is empty"), (b"\xff", "is not UTF-8")] {
         fs::write(&path, content).expect("the folder can be written to");
         let refused = refused(&["--token-file", file], &[]);
-        assert!(refused.contains(&format!("the file {file} of `--token-file` {problem}")), "{refused}");
+        assert!(refused.contains(&format!("the file {file} set by `--token-file` {problem}")), "{refused}");
     }
     fs::remove_file(&path).expect("the file was written");
-    assert!(refused(&[], variable).contains(&format!("the file {file} of SHOP_TEST_TOKEN_FILE cannot be read: ")));
+    assert!(refused(&[], variable).contains(&format!("the file {file} set by SHOP_TEST_TOKEN_FILE cannot be read: ")));
 }
 
 #[derive(Debug, Args)]
@@ -311,15 +311,16 @@ fn flags_and_variables_that_are_taken_are_reported_with_both_names() {
         (
             own::<Workers>(),
             "Workers",
-            "has the flag `--workers`, which is the program's own `--workers`: give it another one, such as `#[arg(long = \"my-field\")]`",
+            "has the flag `--workers`, which conflicts with the program's own `--workers`: choose another one, such \
+             as `#[arg(long = \"my-field\")]`",
         ),
-        (own::<File>(), "File", "has the flag `-f`, which is the program's own `--filename`"),
-        (own::<Alias>(), "Alias", "has the flag `--context`, which is the program's own `--context`"),
-        (own::<Help>(), "Help", "has the flag `--help`, which is the program's own `--help`"),
+        (own::<File>(), "File", "has the flag `-f`, which conflicts with the program's own `--filename`"),
+        (own::<Alias>(), "Alias", "has the flag `--context`, which conflicts with the program's own `--context`"),
+        (own::<Help>(), "Help", "has the flag `--help`, which conflicts with the program's own `--help`"),
         (
             own::<Variable>(),
             "Variable",
-            "reads the environment variable KOOPER_WORKERS, which is that of the program's own `--workers`",
+            "reads the environment variable KOOPER_WORKERS, which the program already uses for `--workers`",
         ),
         (own::<Positional>(), "Positional", "has no flag: write `#[arg(long)]` above it"),
     ] {
@@ -330,7 +331,7 @@ fn flags_and_variables_that_are_taken_are_reported_with_both_names() {
     assert_eq!(
         twice,
         format!(
-            "the settings `one` and `two` of `{}` both have the variable SHOP_TEST_A: give one of them another",
+            "the settings `one` and `two` of `{}` both have the variable SHOP_TEST_A: change one of them",
             ty("Twice")
         )
     );
@@ -340,7 +341,11 @@ fn flags_and_variables_that_are_taken_are_reported_with_both_names() {
     declared.add::<File>();
     let error = declared.only().map(|_| ()).expect_err("two types").to_string();
     assert!(
-        error.starts_with(&format!("the settings of this program are both `{}` and `{}`", ty("Workers"), ty("File"))),
+        error.starts_with(&format!(
+            "this program has the settings `{}` and `{}`, but only one type is possible",
+            ty("Workers"),
+            ty("File")
+        )),
         "{error}"
     );
 }

@@ -154,7 +154,7 @@ impl SchemaComparison<'_> {
         if let Some(is @ ("set" | "map")) = new[list].as_str()
             && old[list] != is
         {
-            self.change(path, &format!("becomes a list of type {is}, without duplicates"));
+            self.change(path, &format!("becomes a list of type {is}, which cannot have duplicates"));
         }
         self.format(path, old, new);
         self.alternatives(path, old, new);
@@ -180,7 +180,7 @@ impl SchemaComparison<'_> {
         let list = |schema: &Value, field: &str| schema[field].as_array().cloned().unwrap_or_default();
         let all = (list(old, "allOf"), list(new, "allOf"));
         if all.1.iter().any(|one| !all.0.contains(one)) {
-            self.change(path, "gets a further `allOf`");
+            self.change(path, "gets another `allOf`");
         }
         for field in ["anyOf", "oneOf"] {
             let (was, is) = (list(old, field), list(new, field));
@@ -272,7 +272,7 @@ impl SchemaComparison<'_> {
         }
         if keeps(old) {
             for name in is.keys().filter(|name| !was.contains_key(*name)) {
-                self.change(&format!("{path}.{name}"), "may be stored already, and gets a schema");
+                self.change(&format!("{path}.{name}"), "may already be stored without a schema, and gets one");
             }
         }
     }

@@ -106,7 +106,7 @@ fn a_stricter_schema_is_reported_with_its_field() {
         (
             list(text()),
             with(list(text()), "x-kubernetes-list-type", json!("set")),
-            "becomes a list of type set, without duplicates",
+            "becomes a list of type set, which cannot have duplicates",
         ),
         (list(text()), list(number()), "`[]` (v1) changes its type from string to integer"),
         (map(text()), map(number()), "`.*` (v1) changes its type from string to integer"),
@@ -116,7 +116,7 @@ fn a_stricter_schema_is_reported_with_its_field() {
         (
             open(),
             with(open(), "properties", json!({"b": text()})),
-            "`.b` (v1) may be stored already, and gets a schema",
+            "`.b` (v1) may already be stored without a schema, and gets one",
         ),
         (fields(json!({"b": text()})), fields(json!({})), "`.b` (v1) is removed"),
         (fields(json!({"b": text()})), map(number()), "`.b` (v1) changes its type from string to integer"),
@@ -135,7 +135,7 @@ fn a_stricter_schema_is_reported_with_its_field() {
             with(open(), "oneOf", json!([{"required": ["a"]}])),
             "loses or changes a choice of its `oneOf`",
         ),
-        (text(), with(text(), "allOf", json!([{"minLength": 1}])), "gets a further `allOf`"),
+        (text(), with(text(), "allOf", json!([{"minLength": 1}])), "gets another `allOf`"),
         (text(), with(text(), "not", json!({"minLength": 1})), "gets a `not`: {\"minLength\":1}"),
     ] {
         assert_eq!(texts(&old, &new), [expected], "{old} to {new}");
@@ -350,8 +350,8 @@ fn names_and_scope_are_immutable() {
     new.spec.names.kind = "Widget".to_owned();
     let changes = between(&old, &new);
     let expected = [
-        "`scope` changes from Namespaced to Cluster, which is",
-        "`names.kind` changes from Gadget to Widget, which is",
+        "`scope` is immutable, but changes from Namespaced to Cluster: ",
+        "`names.kind` is immutable, but changes from Gadget to Widget: ",
     ];
     for ((text, allowed_by), expected) in changes.iter().zip(expected) {
         assert!(text.starts_with(expected) && *allowed_by == AllowedBy::Migration, "{text}");

@@ -43,16 +43,16 @@ fn a_key_waits_for_a_worker_runs_and_waits_for_a_change() {
         ("it has waited 1.5s for a worker, in the lane of events".to_owned(), "initial, modified".to_owned());
     assert_eq!(queue.waiting("a"), expected);
     queue.take();
-    assert_eq!(queue.waiting("a"), ("it runs".to_owned(), String::new()));
+    assert_eq!(queue.waiting("a"), ("it is running".to_owned(), String::new()));
     queue.event("a");
-    let expected = "it runs, and once more afterwards unless all changes since are its own";
+    let expected = "it is running, and runs once more afterwards unless all changes since then are its own writes";
     assert_eq!(queue.waiting("a"), (expected.to_owned(), "modified".to_owned()));
     queue.finish("a", Completion::Success(None));
     queue.take();
     queue.finish("a", Completion::Success(None));
     assert!(queue.why("a").starts_with("it waits for a change, or for its resync in 5"), "{}", queue.why("a"));
     queue.state.add_after(&key("a"), ms(7_000), queue.now);
-    assert_eq!(queue.why("a"), "its requeue is in 7.0s");
+    assert_eq!(queue.why("a"), "its requeue is due in 7.0s");
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn a_failed_key_waits_for_its_retry_and_for_the_common_rate() {
     assert!(queue.why("gives-up").starts_with("it is not retried: it waits for a change, or for its resync in "));
     queue.now += ms(4_000);
     assert_eq!(queue.name().as_deref(), Some("a"), "it has the only token");
-    assert_eq!(queue.why("b"), "its retry is due, and waits for the common rate of retries");
+    assert_eq!(queue.why("b"), "its retry is due, and waits for the shared retry rate");
     queue.finish("a", Completion::Failure);
     assert_eq!(queue.why("a"), "it is retried in 8.0s, after 2 failures");
     queue.event("a");
@@ -89,12 +89,13 @@ fn of_the_keys_that_lack_a_permission_one_is_tried() {
         queue.finish(name, Completion::Forbidden(7));
     }
     assert_eq!(queue.why("a"), "it lacks a permission: it is retried in 4.0s");
-    let behind = "it lacks a permission: one of the objects that lack it is retried in 4.0s, and this one after that";
+    let behind = "it lacks a permission: another object that lacks it is retried in 4.0s, and this one after that";
     assert!(queue.why("b").starts_with(behind), "{}", queue.why("b"));
     queue.now += ms(4_000);
     assert_eq!(queue.name().as_deref(), Some("a"));
     queue.finish("a", Completion::Success(None));
-    let granted = "it lacks a permission: another object has it now, so it is retried, at the common rate of retries";
+    let granted = "it lacks a permission: it has been granted for another object, so this one is retried, at the \
+                   shared retry rate";
     assert_eq!(queue.why("b"), granted);
 }
 
@@ -110,7 +111,7 @@ fn a_key_waits_until_the_caches_have_its_writes() {
     queue.finish("a", Completion::Success(None));
     assert_eq!(queue.lanes(), [1, 0, 0]);
     assert_eq!(queue.name(), None);
-    assert_eq!(queue.why("a"), "it waits until the caches contain what its last call wrote, 5.0s at most");
+    assert_eq!(queue.why("a"), "it waits until the caches contain the writes of its last call, for at most 5.0s");
     assert_eq!((queue.lanes(), queue.state.counts().lanes), ([0; 3], [0; 3]));
     queue.state.cache_reached(&write, queue.now);
     assert_eq!((queue.lanes(), queue.state.counts().lanes), ([1, 0, 0], [1, 0, 0]));
