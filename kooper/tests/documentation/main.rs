@@ -72,7 +72,7 @@ fn the_reference_has_every_series_and_no_other() {
     const FAMILIES: [&str; 6] =
         ["kooper_", "controller_runtime_", "workqueue_", "rest_client_", "leader_election_", "process_"];
     let is_series = |name: &&str| FAMILIES.iter().any(|family| name.starts_with(family));
-    let code = text("kooper/runtime/src/metrics/table.rs");
+    let code = text("kooper/program/src/metrics/table.rs");
     let series: BTreeSet<_> = code.split('"').skip(1).step_by(2).filter(is_series).collect();
     assert!(series.len() > 20, "the series are found in the code");
     let page = text("docs/reference/metrics.md");
