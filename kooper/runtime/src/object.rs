@@ -38,7 +38,7 @@ use text::Text;
 ///
 /// The key, uid and resource version are read at once; everything else is
 /// decoded on demand. The store keeps objects in this form, compressed, because
-/// the typed structs of a pod take about twenty times the memory of its JSON.
+/// the struct of a pod takes more than five times the memory of its JSON.
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::ConfigMap;
