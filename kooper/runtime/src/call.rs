@@ -5,6 +5,7 @@ pub(crate) mod attempt;
 pub mod capability;
 pub(crate) mod clock;
 pub mod events;
+pub(crate) mod extensions;
 pub mod extract;
 pub(crate) mod finalizer;
 pub mod handler;
@@ -12,7 +13,6 @@ pub(crate) mod lookup;
 pub(crate) mod observer;
 pub mod plan;
 pub(crate) mod settings;
-pub(crate) mod statuses;
 pub(crate) mod subset;
 pub(crate) mod worker;
 
@@ -25,7 +25,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
-use self::statuses::Statuses;
+use self::extensions::Extensions;
 use crate::object::key::ObjectKey;
 use crate::queue::reason::Reasons;
 
@@ -50,8 +50,8 @@ pub struct Call {
     cancelled: CancellationToken,
     tasks: Tasks,
     dry_run: bool,
-    /// The statuses that the call has applied.
-    pub(crate) statuses: Arc<Statuses>,
+    /// What arguments keep for this call.
+    pub(crate) extensions: Arc<Extensions>,
 }
 
 /// The tasks that calls started. They are awaited, and then aborted, when the
@@ -76,7 +76,7 @@ impl Call {
         cancelled: CancellationToken,
         tasks: Tasks,
     ) -> Self {
-        Self { controller, key, attempt, reasons, cancelled, tasks, dry_run: false, statuses: Arc::default() }
+        Self { controller, key, attempt, reasons, cancelled, tasks, dry_run: false, extensions: Arc::default() }
     }
 
     /// The same call in a dry run.

@@ -77,6 +77,12 @@ pub(crate) enum RetryHint {
     Never,
 }
 
+/// The source of an error about an object that exists and that no cache has yet. The call is
+/// repeated at once, like after a conflict.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the cache does not have it yet")]
+pub struct StaleCache;
+
 impl HandlerError {
     /// An error that a retry cannot fix. The handler is not called again before
     /// the object changes or the next resync.
@@ -157,6 +163,11 @@ fn sources<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a 
 /// The marks in the chain of an error, the outermost first.
 fn marks<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a Marked> {
     sources(error).filter_map(|error| error.downcast_ref())
+}
+
+/// Returns `true` if a cache lags behind an object that the error is about.
+pub(crate) fn is_of_stale_cache(error: &(dyn StdError + 'static)) -> bool {
+    sources(error).any(|error| error.is::<StaleCache>())
 }
 
 /// The outermost hint in the chain of an error; without one, the hint of an API

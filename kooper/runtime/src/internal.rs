@@ -5,8 +5,14 @@ pub mod call {
     pub mod action {
         pub use crate::call::action::Outcome;
     }
+    pub mod extensions {
+        pub use crate::call::extensions::Extensions;
+    }
     pub mod finalizer {
         pub use crate::call::finalizer::{Finalizers, Retirement, set_by};
+    }
+    pub mod observer {
+        pub use crate::call::observer::ChildObserver;
     }
     pub mod settings {
         pub use crate::call::settings::GivenSettings;

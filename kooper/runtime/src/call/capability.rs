@@ -3,6 +3,7 @@
 
 mod author;
 pub mod by;
+mod children;
 mod conditions;
 mod conflicting_fields;
 mod count;
@@ -23,6 +24,7 @@ mod recorder;
 mod request;
 mod status;
 mod status_table;
+mod statuses;
 mod verb;
 mod write;
 
@@ -39,6 +41,7 @@ use crate::call::plan::Plan;
 pub use crate::call::subset::{All, Subset, SubsetOf};
 pub use crate::object::as_object::AsObject;
 pub use by::{Index, Selection};
+pub(crate) use children::Children;
 #[expect(deprecated, reason = "its previous name")]
 pub use conditions::Holds;
 pub use conditions::{ConditionStatus, Conditions, set_condition};

@@ -2,10 +2,7 @@
 
 mod arguments;
 mod caches;
-mod contested;
 mod controller_context;
-mod creations;
-mod kept;
 mod mistaken;
 
 use std::ops::Deref;
@@ -20,11 +17,8 @@ use crate::call::settings::Settings;
 
 pub(crate) use arguments::{Arguments, DeletedArguments, InitArguments, arities};
 pub(crate) use caches::Caches;
-pub(crate) use contested::Contested;
 pub use controller_context::ControllerContext;
 pub(crate) use controller_context::Written;
-pub(crate) use creations::Creations;
-pub(crate) use kept::KeptEntries;
 
 #[doc(hidden)]
 #[deprecated = "use `ControllerContext`"]

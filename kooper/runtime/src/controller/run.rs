@@ -26,8 +26,10 @@ use super::states::{InitContext, States};
 use super::{Controller, MetricsCompat};
 use crate::backoff::Backoff;
 use crate::call::Tasks;
+use crate::call::capability::Children;
 use crate::call::events::EventSink;
-use crate::call::extract::{Contested, ControllerContext, Creations, KeptEntries};
+use crate::call::extensions::Extensions;
+use crate::call::extract::ControllerContext;
 use crate::call::finalizer::{Guarded, Unremoved, Unselected};
 use crate::call::handler::DynHandler;
 use crate::call::observer::{CallMetrics, CallObserver, Failing, Observers, Reporter};
@@ -140,6 +142,7 @@ impl Runner {
         // The fence, too, belongs to the runtime that no handler blocks.
         let client = process.stack.clone();
         let client = client.map(|stack| stack.with(leadership.fence()).with(on_current_runtime()).client());
+        let extensions = Extensions::default();
         let context = Arc::new(ControllerContext {
             installation: process.installation.to_string().into(),
             controller: name.clone(),
@@ -151,9 +154,8 @@ impl Runner {
             queue,
             own: watching.primary(),
             previous: config.previous_managers(&process.installation),
-            contested: Contested::default(),
-            creations: Creations::default(),
-            kept: KeptEntries::default(),
+            child_observer: extensions.get::<Children>(),
+            extensions,
             events: EventSink::start(
                 client,
                 &process.installation.program,

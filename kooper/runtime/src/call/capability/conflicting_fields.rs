@@ -85,7 +85,7 @@ impl ResourceClient<'_> {
         body: &Value,
         errors: Option<&[[String; 3]]>,
     ) -> Result<Option<Object>, AccessError> {
-        let (manager, kept, kind) = (self.controller.field_manager(), &self.controller.kept, &self.kind.kind);
+        let (manager, kept, kind) = (self.controller.field_manager(), &self.children.kept, &self.kind.kind);
         let compared = comparable(body);
         let mut entries = Vec::new();
         let plan = |live: &Value| {

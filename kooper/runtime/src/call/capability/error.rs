@@ -7,7 +7,7 @@ use kube::core::Status;
 
 use super::owner::OwnerError;
 use crate::error::refusal::{ApiStatus, Cause, Needs, is_missing_rule};
-use crate::error::{self, BoxError};
+use crate::error::{self, BoxError, StaleCache};
 use crate::object::DecodeError;
 use crate::object::key::ObjectKey;
 
@@ -56,6 +56,9 @@ pub enum AccessError {
         kind: String,
         /// The object.
         object: ObjectKey,
+        /// Why the call is repeated at once.
+        #[doc(hidden)]
+        source: StaleCache,
     },
     /// The owner is being deleted, so its child was not applied. It is not retried: the
     /// owner's deletion ends the calls of its handler.

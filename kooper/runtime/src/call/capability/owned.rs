@@ -17,6 +17,7 @@ use super::request::{ApiResponse, Operation, ResourceClient, body};
 use super::write::answered;
 use super::{Access, Request};
 use crate::call::events::Note;
+use crate::error::StaleCache;
 use crate::object::Object;
 use crate::object::as_object::AsObject;
 use crate::object::key::ObjectKey;
@@ -212,7 +213,7 @@ impl ResourceClient<'_> {
                     }
                     applied => {
                         let applied = applied?;
-                        self.controller.creations.note(&parent.key(), &self.kind, key, Instant::now());
+                        self.children.creations.note(&parent.key(), &self.kind, key, Instant::now());
                         return Ok(self.restore_selected_labels(parent, key, &body, applied.0).await?.map(Arc::new));
                     }
                 }
@@ -245,7 +246,7 @@ impl ResourceClient<'_> {
 
     /// Rejects the creation of a child that was created and deleted again and again.
     fn check_pause(&self, parent: &Parent, key: &ObjectKey) -> Result<(), AccessError> {
-        match self.controller.creations.pause(&parent.key(), &self.kind, key, Instant::now()) {
+        match self.children.creations.pause(&parent.key(), &self.kind, key, Instant::now()) {
             Some(pause) => Err(AccessError::deleted_again(&self.kind.kind, key, &parent.name, pause)),
             None => Ok(()),
         }
@@ -294,7 +295,7 @@ impl ResourceClient<'_> {
     /// An object that exists, and that no cache of children has: another client may
     /// have removed a label that selects it.
     async fn hidden_child(&self, key: &ObjectKey) -> Result<Arc<Object>, AccessError> {
-        let unseen = || AccessError::Unseen { kind: self.kind.kind.clone(), object: key.clone() };
+        let unseen = || AccessError::Unseen { kind: self.kind.kind.clone(), object: key.clone(), source: StaleCache };
         if !self.may_be_hidden() {
             return Err(unseen());
         }
@@ -326,7 +327,7 @@ impl ResourceClient<'_> {
             wanted: parent.name.clone(),
             owner,
         };
-        self.controller.contested.wait(&self.kind, known.key(), parent.key());
+        self.children.contested.wait(&self.kind, known.key(), parent.key());
         self.controller.events.publish(Note {
             regarding: parent.reference.clone(),
             related: Some(self.reference(known)),

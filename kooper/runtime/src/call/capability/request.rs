@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use super::Access;
 use super::author::{Author, Sent, remains};
+use super::children::Children;
 use super::error::{AccessError, RequestInfo};
 use super::patch::PatchBody;
 use crate::call::Call;
@@ -45,6 +46,8 @@ pub(super) struct ResourceClient<'a> {
     pub(super) subset: Option<&'static Selected>,
     /// `true` if entries that other clients add to a child are removed.
     pub(super) exclusive: bool,
+    /// What is remembered of children.
+    pub(super) children: Arc<Children>,
     path: fn(Option<&str>) -> String,
 }
 
@@ -99,6 +102,7 @@ impl<T: Kind, V> Access<T, V> {
             kind: KindInfo::of::<T>(),
             subset: None,
             exclusive: self.exclusive,
+            children: self.controller.extensions.get(),
             path: |namespace| T::url_path(&(), namespace),
         }
     }

@@ -7,9 +7,9 @@ use super::error::AccessError;
 use super::grant::MayWriteStatus;
 use super::has_status::HasStatus;
 use super::request::{Operation, ResourceClient};
+use super::statuses::{KnownStatus, Statuses};
 use super::write::key_of;
 use super::{Access, Request};
-use crate::call::statuses::KnownStatus;
 use crate::object::key::ObjectKey;
 use crate::object::kind::Kind;
 
@@ -79,7 +79,8 @@ impl<T: Kind, V> Access<T, V> {
         Box::pin(async move {
             let (before, wanted) = wanted?;
             // Without a call it is not known how old the object is.
-            let sent = objects.call.map(|call| call.statuses.of(&objects.kind.resource(), &key, &uid));
+            let sent =
+                objects.call.map(|call| call.extensions.get::<Statuses>().of(&objects.kind.resource(), &key, &uid));
             let mut sent = match &sent {
                 Some(sent) => sent.lock().await,
                 None => {

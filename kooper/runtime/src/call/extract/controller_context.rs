@@ -8,10 +8,9 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 
 use super::caches::Caches;
-use super::contested::Contested;
-use super::creations::Creations;
-use super::kept::KeptEntries;
 use crate::call::events::EventSink;
+use crate::call::extensions::Extensions;
+use crate::call::observer::ChildObserver;
 use crate::call::plan::Plan;
 use crate::call::settings::{GivenSettings, Settings};
 use crate::object::Object;
@@ -45,12 +44,10 @@ pub struct ControllerContext {
     pub(crate) own: Cache,
     /// The field managers of previous names.
     pub(crate) previous: Vec<String>,
-    /// Owners that wait for a child that belongs to another one.
-    pub(crate) contested: Contested,
-    /// Limits how often children are created.
-    pub(crate) creations: Creations,
-    /// Entries of other clients that are not removed again.
-    pub(crate) kept: KeptEntries,
+    /// What arguments keep for the controller.
+    pub(crate) extensions: Extensions,
+    /// Is told of changes of the children.
+    pub(crate) child_observer: Arc<dyn ChildObserver>,
     /// Writes Kubernetes Events.
     pub(crate) events: EventSink,
     /// The program's own settings.
@@ -115,9 +112,8 @@ impl ControllerContext {
             children: Vec::new(),
             subsets: HashMap::new(),
             previous: Vec::new(),
-            contested: Contested::default(),
-            creations: Creations::default(),
-            kept: KeptEntries::default(),
+            extensions: Extensions::default(),
+            child_observer: Arc::new(()),
             queue: Arc::new(WorkQueue::new(QueueOptions::default())),
             events: EventSink::default(),
             settings: GivenSettings::default(),
@@ -169,12 +165,6 @@ impl ControllerContext {
                 None => {}
             }
         }
-    }
-
-    /// Forgets what is known about children of an object that was deleted.
-    pub(crate) fn forget_owner(&self, key: &ObjectKey) {
-        self.contested.forget(key);
-        self.creations.forget(key);
     }
 
     /// Returns the selection of a subset; `None` for all objects.

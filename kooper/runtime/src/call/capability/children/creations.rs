@@ -19,7 +19,7 @@ const PAUSE: Duration = Duration::from_secs(10);
 
 /// The children that were created lately.
 #[derive(Debug, Default)]
-pub(crate) struct Creations(Mutex<State>);
+pub(in crate::call::capability) struct Creations(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -31,7 +31,7 @@ struct State {
 
 impl Creations {
     /// The time until a child may be created again, if it was created too often.
-    pub(crate) fn pause(
+    pub(in crate::call::capability) fn pause(
         &self,
         owner: &ObjectKey,
         kind: &KindInfo,
@@ -44,7 +44,13 @@ impl Creations {
     }
 
     /// Notes that a child was created.
-    pub(crate) fn note(&self, owner: &ObjectKey, kind: &KindInfo, child: &ObjectKey, now: Instant) {
+    pub(in crate::call::capability) fn note(
+        &self,
+        owner: &ObjectKey,
+        kind: &KindInfo,
+        child: &ObjectKey,
+        now: Instant,
+    ) {
         let mut state = self.lock();
         // Forget children that are no longer limited. A bucket is full again after
         // this interval.
@@ -63,7 +69,7 @@ impl Creations {
     }
 
     /// Forgets the children of an owner that was deleted, as far as the caches know.
-    pub(crate) fn forget(&self, owner: &ObjectKey) {
+    pub(in crate::call::capability) fn forget(&self, owner: &ObjectKey) {
         self.lock().owners.remove(owner);
     }
 

@@ -9,11 +9,11 @@ const MOST: usize = 4096;
 
 /// Entries that are not removed again, by the object's uid and their path.
 #[derive(Debug, Default)]
-pub(crate) struct KeptEntries(Mutex<BTreeSet<(String, String)>>);
+pub(in crate::call::capability) struct KeptEntries(Mutex<BTreeSet<(String, String)>>);
 
 impl KeptEntries {
     /// Remembers an entry; `true` if it is new.
-    pub(crate) fn keep(&self, uid: &str, entry: &str) -> bool {
+    pub(in crate::call::capability) fn keep(&self, uid: &str, entry: &str) -> bool {
         let mut kept = self.0.lock();
         if kept.len() >= MOST {
             kept.clear();
@@ -21,13 +21,13 @@ impl KeptEntries {
         kept.insert((uid.to_owned(), entry.to_owned()))
     }
 
-    pub(crate) fn has(&self, uid: &str, entry: &str) -> bool {
+    pub(in crate::call::capability) fn has(&self, uid: &str, entry: &str) -> bool {
         let kept = self.0.lock();
         kept.contains(&(uid.to_owned(), entry.to_owned()))
     }
 
     /// Forgets the entries of an object that was deleted.
-    pub(crate) fn forget(&self, uid: &str) {
+    pub(in crate::call::capability) fn forget(&self, uid: &str) {
         let mut kept = self.0.lock();
         if !kept.is_empty() {
             kept.retain(|(known, _)| known != uid);

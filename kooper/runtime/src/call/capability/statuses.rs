@@ -11,14 +11,14 @@ use crate::object::key::ObjectKey;
 
 /// The status of each object that a call has written.
 #[derive(Debug, Default)]
-pub(crate) struct Statuses(Mutex<HashMap<StatusId, Arc<tokio::sync::Mutex<KnownStatus>>>>);
+pub(super) struct Statuses(Mutex<HashMap<StatusId, Arc<tokio::sync::Mutex<KnownStatus>>>>);
 
 /// The resource, the object, and its uid.
 type StatusId = (String, ObjectKey, String);
 
 /// The status of an object, as far as a call knows it.
 #[derive(Debug, Default)]
-pub(crate) enum KnownStatus {
+pub(super) enum KnownStatus {
     /// Nothing was sent: it is the status that the handler received.
     #[default]
     Nothing,
@@ -31,7 +31,7 @@ pub(crate) enum KnownStatus {
 impl Statuses {
     /// The status of one object. It is locked while it is sent, so that two writes
     /// of one call cannot overtake each other.
-    pub(crate) fn of(&self, resource: &str, key: &ObjectKey, uid: &str) -> Arc<tokio::sync::Mutex<KnownStatus>> {
+    pub(super) fn of(&self, resource: &str, key: &ObjectKey, uid: &str) -> Arc<tokio::sync::Mutex<KnownStatus>> {
         let mut known = self.0.lock();
         known.entry((resource.to_owned(), key.clone(), uid.to_owned())).or_default().clone()
     }
@@ -40,7 +40,7 @@ impl Statuses {
 impl KnownStatus {
     /// The status to send so that it becomes `wanted`, after the handler received
     /// `before`; `None` if nothing changes.
-    pub(crate) fn next(&self, before: &Value, mut wanted: Value) -> Option<Value> {
+    pub(super) fn next(&self, before: &Value, mut wanted: Value) -> Option<Value> {
         match self {
             Self::Nothing => changed(before, wanted),
             Self::Status(last) => changed(last, wanted),

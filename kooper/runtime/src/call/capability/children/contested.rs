@@ -9,7 +9,7 @@ use crate::object::kind::KindInfo;
 /// Children that belong to another owner, each with the owners that wanted to
 /// apply it.
 #[derive(Debug, Default)]
-pub(crate) struct Contested(Mutex<Waits>);
+pub(in crate::call::capability) struct Contested(Mutex<Waits>);
 
 /// The waits, in both directions.
 #[derive(Debug, Default)]
@@ -22,20 +22,20 @@ type Child = (KindInfo, ObjectKey);
 
 impl Contested {
     /// Notes that an owner wants a child that is not its own.
-    pub(crate) fn wait(&self, kind: &KindInfo, child: &ObjectKey, owner: ObjectKey) {
+    pub(in crate::call::capability) fn wait(&self, kind: &KindInfo, child: &ObjectKey, owner: ObjectKey) {
         let (mut waits, child) = (self.lock(), (kind.clone(), child.clone()));
         waits.owners.entry(owner.clone()).or_default().insert(child.clone());
         waits.children.entry(child).or_default().insert(owner);
     }
 
     /// Returns whether no owner waits, which is the common case.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub(in crate::call::capability) fn is_empty(&self) -> bool {
         self.lock().children.is_empty()
     }
 
     /// Removes and returns the owners to retry after a child was deleted or
     /// changed its owner.
-    pub(crate) fn release(&self, kind: &KindInfo, child: &ObjectKey) -> BTreeSet<ObjectKey> {
+    pub(in crate::call::capability) fn release(&self, kind: &KindInfo, child: &ObjectKey) -> BTreeSet<ObjectKey> {
         let (mut waits, child) = (self.lock(), (kind.clone(), child.clone()));
         let released = waits.children.remove(&child).unwrap_or_default();
         for owner in &released {
@@ -50,7 +50,7 @@ impl Contested {
     }
 
     /// Forgets an owner that was deleted.
-    pub(crate) fn forget(&self, owner: &ObjectKey) {
+    pub(in crate::call::capability) fn forget(&self, owner: &ObjectKey) {
         let mut waits = self.lock();
         for child in waits.owners.remove(owner).unwrap_or_default() {
             if let Some(owners) = waits.children.get_mut(&child) {
