@@ -308,7 +308,7 @@ impl FakeCluster {
         ControllerContext::detached(kind, primary, caches)
             .named("test", controller)
             .planned(plan, lock(&self.inner.settings).clone())
-            .connected(self.client(), EventSink::recorded(self.inner.events.clone()))
+            .connected(self.client(), Arc::new(EventSink::recorded(self.inner.events.clone())))
     }
 }
 

@@ -243,7 +243,7 @@ impl Unselected {
             controller = %controller.controller, key = %object.key(),
             "the object no longer matches the selector and keeps the finalizer {own}: it is not cleaned up until it matches again or is deleted. With `on_leave = cleanup` it would be cleaned up now"
         );
-        controller.events.report(Note {
+        controller.report(Note {
             regarding: controller.reference(object),
             related: None,
             warning: true,

@@ -11,6 +11,7 @@ use kube::Client;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::call::events::EventSink;
 use crate::call::settings::GivenSettings;
 use crate::client::{ClientStack, RequestLayer};
 use crate::controller::crd::{Advice, Installer};
@@ -368,14 +369,19 @@ impl Builder {
         let advice = Advice { manager: installation.program.clone(), command: self.command };
         let crds = Installer::new(advice, &self.version, crds, self.allowed_crd_changes);
         let stack = self.client.map(|client| ClientStack::new(client).with(self.client_layers));
+        let identity = self.identity.unwrap_or_else(leader::identity);
+        let (program, instance, metrics) = (installation.program.clone(), identity.clone(), self.metrics.clone());
         let process = Process {
+            start_events: Arc::new(move |client, controller| {
+                Arc::new(EventSink::start(client, &program, controller, &instance, metrics.clone()))
+            }),
             crds: Arc::new(crds.previous_programs(self.controllers.iter().filter_map(Controller::previous_program))),
             installation,
             lease_namespace: namespace,
             client: stack.as_ref().map(ClientStack::client),
             stack,
             lease_client: self.lease_client,
-            identity: self.identity.unwrap_or_else(leader::identity),
+            identity,
             states: Arc::default(),
             watches: Arc::new(SharedWatches::new(secret)),
             metrics: self.metrics,

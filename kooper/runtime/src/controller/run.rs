@@ -27,7 +27,7 @@ use super::{Controller, MetricsCompat};
 use crate::backoff::Backoff;
 use crate::call::Tasks;
 use crate::call::capability::Children;
-use crate::call::events::EventSink;
+use crate::call::events::StartEvents;
 use crate::call::extensions::Extensions;
 use crate::call::extract::ControllerContext;
 use crate::call::finalizer::{Guarded, Unremoved, Unselected};
@@ -82,6 +82,7 @@ pub(crate) struct Process {
     pub(crate) states: Arc<States>,
     pub(crate) watches: Arc<SharedWatches>,
     pub(crate) crds: Arc<Installer>,
+    pub(crate) start_events: StartEvents,
     pub(crate) metrics: Arc<dyn MetricsRecorder>,
     pub(crate) health: Health,
     /// Where the functions of controllers run.
@@ -156,14 +157,8 @@ impl Runner {
             previous: config.previous_managers(&process.installation),
             child_observer: extensions.get::<Children>(),
             extensions,
-            events: EventSink::start(
-                client,
-                &process.installation.program,
-                &name,
-                &process.identity,
-                process.metrics.clone(),
-            )
-            .reporting(controller.plan().reports_failures()),
+            events: (process.start_events)(client, &name),
+            reports: controller.plan().reports_failures(),
             settings: process.settings.clone(),
         });
         let busy = Arc::new(Busy::new(name.clone(), config.workers));

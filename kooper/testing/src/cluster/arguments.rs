@@ -91,6 +91,7 @@ impl<O: Kind, S: Send + Sync + 'static> LiveArguments<O, S> {
         let controller: Arc<str> = kind.kind.to_lowercase().into();
         let client = self.cluster.client();
         let events = EventSink::start(Some(client.clone()), PROGRAM, &controller, PROGRAM, Arc::new(NoMetrics));
+        let events = Arc::new(events);
         let call = call(&controller, ObjectKey::of(&self.object), self.attempt, self.cancelled.clone());
         let controller = ControllerContext::detached(kind, CacheId::of::<O>(), caches.into_iter().collect())
             .named(PROGRAM, &controller)

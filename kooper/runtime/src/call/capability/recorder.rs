@@ -1,9 +1,11 @@
 //! Recording Kubernetes Events on the object of a call.
 
+use std::sync::Arc;
+
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Resource;
 
-use crate::call::events::{EventSink, Note};
+use crate::call::events::{EventRecorder, Note};
 use crate::call::extract::{Argument, Context, Gone, Removed};
 use crate::call::plan::Plan;
 
@@ -16,6 +18,8 @@ use crate::call::plan::Plan;
 /// `kooper_events_dropped_total`.
 ///
 /// ```
+/// use std::sync::Arc;
+///
 /// use k8s_openapi::api::core::v1::ConfigMap;
 /// use kooper::prelude::*;
 ///
@@ -28,14 +32,14 @@ use crate::call::plan::Plan;
 #[doc(alias = "EventRecorder")]
 #[derive(Debug, Clone)]
 pub struct Recorder {
-    sink: EventSink,
+    sink: Arc<dyn EventRecorder>,
     regarding: ObjectReference,
     related: Option<ObjectReference>,
     action: String,
 }
 
 impl Recorder {
-    fn about(sink: &EventSink, regarding: ObjectReference) -> Self {
+    fn about(sink: &Arc<dyn EventRecorder>, regarding: ObjectReference) -> Self {
         Self { sink: sink.clone(), regarding, related: None, action: "Reconcile".to_owned() }
     }
 

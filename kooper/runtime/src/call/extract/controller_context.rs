@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 
 use super::caches::Caches;
-use crate::call::events::EventSink;
+use crate::call::events::{EventRecorder, NoEvents, Note};
 use crate::call::extensions::Extensions;
 use crate::call::observer::ChildObserver;
 use crate::call::plan::Plan;
@@ -48,8 +48,10 @@ pub struct ControllerContext {
     pub(crate) extensions: Extensions,
     /// Is told of changes of the children.
     pub(crate) child_observer: Arc<dyn ChildObserver>,
-    /// Writes Kubernetes Events.
-    pub(crate) events: EventSink,
+    /// Records Kubernetes Events.
+    pub(crate) events: Arc<dyn EventRecorder>,
+    /// `true` if Events about lasting conditions are recorded, such as failures.
+    pub(crate) reports: bool,
     /// The program's own settings.
     pub(crate) settings: GivenSettings,
 }
@@ -115,7 +117,8 @@ impl ControllerContext {
             extensions: Extensions::default(),
             child_observer: Arc::new(()),
             queue: Arc::new(WorkQueue::new(QueueOptions::default())),
-            events: EventSink::default(),
+            events: Arc::new(NoEvents),
+            reports: true,
             settings: GivenSettings::default(),
         }
     }
@@ -138,7 +141,7 @@ impl ControllerContext {
     /// The same context, with a client and a sink of Kubernetes Events.
     #[doc(hidden)]
     #[must_use]
-    pub fn connected(self, client: Client, events: EventSink) -> Self {
+    pub fn connected(self, client: Client, events: Arc<dyn EventRecorder>) -> Self {
         Self { client: Some(client), events, ..self }
     }
 
@@ -168,6 +171,13 @@ impl ControllerContext {
     }
 
     /// Returns the selection of a subset; `None` for all objects.
+    /// Records an Event about something that lasts.
+    pub(crate) fn report(&self, note: Note) {
+        if self.reports {
+            self.events.report(note);
+        }
+    }
+
     pub(crate) fn subset(&self, subset: TypeId) -> Option<&'static Selected> {
         self.subsets.get(&subset).copied()
     }

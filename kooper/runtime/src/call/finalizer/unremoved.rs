@@ -52,7 +52,7 @@ impl Unremoved {
             controller = %controller.controller, %key,
             "the object is being deleted and keeps the finalizer {finalizer}, which this program has set: write `cleanup = path, finalizer = \"{finalizer}\"`, or `while_deleting` so that the handler is called and can remove it"
         );
-        controller.events.report(Note {
+        controller.report(Note {
             regarding: controller.reference(object),
             related: None,
             warning: true,

@@ -165,7 +165,7 @@ impl Reporter {
         let (calls, lasted) = (failed_calls(failures.calls), rounded(failures.lasted()));
         attempt.span.in_scope(|| tracing::info!(key = %attempt.key, "it succeeds again after {calls} in {lasted}"));
         let Some(object) = self.object(&attempt.key).filter(|_| failures.is_reported()) else { return };
-        self.controller.events.report(Note {
+        self.controller.report(Note {
             regarding: self.controller.reference(&object),
             related: None,
             warning: false,
@@ -177,8 +177,8 @@ impl Reporter {
 
     /// Reports a Warning Event on an object.
     fn warn(&self, key: &ObjectKey, reason: &str, action: &str, message: String, returned: Returned) {
-        let Some(object) = self.object(key).filter(|_| self.controller.events.reports()) else { return };
-        self.controller.events.report(Note {
+        let Some(object) = self.object(key).filter(|_| self.controller.reports) else { return };
+        self.controller.report(Note {
             regarding: self.controller.reference(&object),
             related: None,
             warning: true,

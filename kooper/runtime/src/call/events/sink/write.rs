@@ -17,10 +17,10 @@ use tokio::sync::mpsc::Receiver;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::Message;
-use super::Note;
 use super::correlate::{Correlator, Due};
 use super::lasting::{DueLasting, Lasting};
 use super::wire::EventSource;
+use crate::call::events::Note;
 use crate::clock;
 use crate::error;
 use crate::error::refusal::{ApiStatus, Needs};

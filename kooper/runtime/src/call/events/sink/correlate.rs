@@ -7,8 +7,8 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::Note;
 use super::limit::Limit;
+use crate::call::events::Note;
 
 /// An Event that repeats within this time is counted, and not written again.
 const WINDOW: Duration = Duration::from_secs(360);

@@ -8,10 +8,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use k8s_openapi::jiff::Timestamp;
 use kooper_grammar::name;
 
-use super::Note;
+use crate::call::events::{Note, cut, with_tail};
 
 /// The API server's limits, in bytes.
-const NOTE: usize = 1024;
 const WORD: usize = 128;
 const NAME: usize = 253;
 
@@ -95,26 +94,8 @@ fn hash(parts: &[&str]) -> u64 {
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// A message and what follows it, within the limit of an Event: the message is cut.
-pub(super) fn with_tail(message: &str, tail: &str) -> String {
-    let room = NOTE.saturating_sub(tail.len());
-    let kept = cut(message, room, "…");
-    let dots = if kept.len() < message.len() { "…" } else { "" };
-    format!("{kept}{dots}{tail}")
-}
-
 fn word(text: &str) -> String {
     if text.is_empty() { "Unknown".to_owned() } else { cut(text, WORD, "").to_owned() }
-}
-
-/// The beginning of a string that fits in so many bytes, with room for `tail` if
-/// it is cut.
-fn cut<'a>(text: &'a str, bytes: usize, tail: &str) -> &'a str {
-    if text.len() <= bytes {
-        return text;
-    }
-    let end = (0..=bytes - tail.len()).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
-    text.get(..end).unwrap_or_default()
 }
 
 #[cfg(test)]

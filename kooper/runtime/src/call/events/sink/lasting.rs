@@ -11,7 +11,7 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::Note;
+use crate::call::events::Note;
 
 /// Maximum number of Events that are written at once, and then per second. A thousand
 /// objects that fail together must not overload the API server.
