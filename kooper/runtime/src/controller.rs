@@ -9,6 +9,7 @@ pub(crate) mod installation;
 mod once;
 pub mod operator;
 pub(crate) mod pass;
+pub(crate) mod prerequisite;
 pub(crate) mod review;
 mod run;
 pub(crate) mod states;
@@ -26,6 +27,7 @@ use crate::call::plan::{Plan, SettingsNeed};
 use crate::call::settings::GivenSettings;
 use crate::controller::error::{ConfigError, ConfigErrorKind};
 use crate::controller::installation::Installation;
+use crate::controller::prerequisite::Prerequisite;
 use crate::leader::LeaderElection;
 use crate::object::key::ObjectKey;
 use crate::object::kind::{Kind, KindInfo};
@@ -80,6 +82,7 @@ pub struct Controller {
     sources: Arc<[KeyStream]>,
     crd: Option<MakeCrd>,
     samples: Vec<Sample>,
+    prerequisite: Option<Arc<dyn Prerequisite>>,
     parts: Arc<dyn DynController>,
 }
 

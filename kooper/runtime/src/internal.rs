@@ -42,6 +42,9 @@ pub mod controller {
     pub mod pass {
         pub use crate::controller::pass::{ControllerPass, Pass};
     }
+    pub mod prerequisite {
+        pub use crate::controller::prerequisite::{Prerequisite, Unmet};
+    }
     pub mod review {
         pub use crate::controller::review::{may, own_namespace};
     }

@@ -5,6 +5,7 @@ mod advice;
 mod breaking;
 mod cel;
 mod content;
+mod definition;
 mod integers;
 mod served;
 #[cfg(test)]
@@ -29,6 +30,7 @@ pub use advice::{Advice, InstallError};
 pub(crate) use breaking::AllowedBy;
 pub(crate) use content::{HASH, VERSION, is_newer, same};
 pub use content::{PROGRAM, annotated, merged};
+pub(crate) use definition::{Compared, Installed};
 pub(crate) use integers::bounded;
 pub use served::{lacking, older};
 

@@ -8,16 +8,18 @@ use std::time::Duration;
 
 use kooper_grammar::name;
 use kube::Client;
+use parking_lot::Mutex;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::call::events::EventSink;
 use crate::call::settings::GivenSettings;
 use crate::client::{ClientStack, RequestLayer};
-use crate::controller::crd::{Advice, Installer};
+use crate::controller::crd::{Advice, Compared, Installed, Installer};
 use crate::controller::error::{BuildError, ConfigError, ConfigErrorKind, ControllerError, RunError};
 use crate::controller::installation::Installation;
 use crate::controller::pass::Pass;
+use crate::controller::prerequisite::Prerequisite;
 use crate::controller::{Controller, Process, Runner};
 use crate::executor::Executor;
 use crate::leader;
@@ -369,13 +371,14 @@ impl Builder {
         let advice = Advice { manager: installation.program.clone(), command: self.command };
         let crds = Installer::new(advice, &self.version, crds, self.allowed_crd_changes);
         let stack = self.client.map(|client| ClientStack::new(client).with(self.client_layers));
+        let crds = crds.previous_programs(self.controllers.iter().filter_map(Controller::previous_program));
+        let crds = Arc::new(crds);
         let identity = self.identity.unwrap_or_else(leader::identity);
         let (program, instance, metrics) = (installation.program.clone(), identity.clone(), self.metrics.clone());
         let process = Process {
             start_events: Arc::new(move |client, controller| {
                 Arc::new(EventSink::start(client, &program, controller, &instance, metrics.clone()))
             }),
-            crds: Arc::new(crds.previous_programs(self.controllers.iter().filter_map(Controller::previous_program))),
             installation,
             lease_namespace: namespace,
             client: stack.as_ref().map(ClientStack::client),
@@ -392,10 +395,25 @@ impl Builder {
             rejoins_election: self.rejoins_election,
             pass: self.pass,
         };
-        let runners = self.controllers.into_iter().map(|controller| Runner::new(controller, &process));
+        let runners = self.controllers.into_iter().map(|mut controller| {
+            controller.prerequisite = prerequisite(&controller, &crds);
+            Runner::new(controller, &process)
+        });
         let runners = runners.collect::<Result<_, _>>()?;
         Ok(Operator { runners, watches: process.watches, health: process.health })
     }
+}
+
+/// The CRD of a controller's kind, which is installed or compared before the controller starts.
+fn prerequisite(controller: &Controller, crds: &Arc<Installer>) -> Option<Arc<dyn Prerequisite>> {
+    let (crd, installs) = controller.crd()?;
+    let crds = crds.clone();
+    if installs {
+        return Some(Arc::new(Installed { crds, crd }));
+    }
+    let (name, kind) = (controller.name().to_owned(), controller.kind_info().clone());
+    let compared = Compared { crds, crd, controller: name, kind, comparing: Mutex::default() };
+    (!controller.has_own_retriever()).then(|| Arc::new(compared) as _)
 }
 
 /// The longest field manager: the API server takes 128 characters, and a healed child needs some of them.

@@ -1,11 +1,11 @@
 //! A running controller, from its first list to its drain.
 
-mod crd;
 mod election;
 mod event_handler;
 mod inspect;
 mod namespaces;
 mod pass;
+mod prerequisite;
 mod routes;
 mod starting;
 mod watching;
@@ -36,7 +36,6 @@ use crate::call::observer::{CallMetrics, CallObserver, Failing, Observers, Repor
 use crate::call::settings::GivenSettings;
 use crate::call::worker::{Busy, Cleanup, Deletions, Functions, Limits, Tombstones, Undecodable, Workers};
 use crate::client::{ClientStack, on_current_runtime};
-use crate::controller::crd::Installer;
 use crate::controller::error::ControllerError;
 use crate::controller::installation::Installation;
 use crate::controller::pass::{ControllerPass, Pass};
@@ -81,7 +80,6 @@ pub(crate) struct Process {
     pub(crate) identity: String,
     pub(crate) states: Arc<States>,
     pub(crate) watches: Arc<SharedWatches>,
-    pub(crate) crds: Arc<Installer>,
     pub(crate) start_events: StartEvents,
     pub(crate) metrics: Arc<dyn MetricsRecorder>,
     pub(crate) health: Health,
@@ -281,7 +279,7 @@ impl Runner {
 
     /// Starts the watches, and waits for the first lists.
     async fn start(&mut self, starting: &Starting) {
-        self.crd(starting).await;
+        self.meet_prerequisite(starting).await;
         let mut failures = 0;
         loop {
             let opening = self.watching.open(

@@ -108,6 +108,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
             sources: sources.into(),
             crd,
             samples,
+            prerequisite: None,
             parts: Arc::new(TypedParts {
                 state,
                 handler,
