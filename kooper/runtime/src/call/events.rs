@@ -15,7 +15,7 @@ pub use detail::FailureEvents;
 pub use sink::EventSink;
 
 /// The API server's limit of a message, in bytes.
-const MESSAGE: usize = 1024;
+pub const MESSAGE: usize = 1024;
 
 /// Records Kubernetes Events. It never waits.
 pub trait EventRecorder: fmt::Debug + Send + Sync {

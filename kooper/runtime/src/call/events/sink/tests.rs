@@ -2,6 +2,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
+use k8s_openapi::api::core::v1::ObjectReference;
 use kube::client::Body;
 use serde_json::{Value, json};
 

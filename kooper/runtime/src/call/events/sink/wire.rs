@@ -103,6 +103,7 @@ mod tests {
     use k8s_openapi::api::core::v1::ObjectReference;
 
     use super::*;
+    use crate::call::events::MESSAGE;
 
     fn note(namespace: Option<&str>, name: &str, message: &str) -> Note {
         let regarding = ObjectReference {
@@ -130,9 +131,9 @@ mod tests {
         assert_eq!((event.type_.as_deref(), event.action.as_deref()), (Some("Warning"), Some("Unknown")));
         assert_eq!(event.reason.map(|reason| reason.len()), Some(WORD));
         let text = event.note.unwrap();
-        assert!(text.ends_with("é…") && text.len() <= NOTE && text.len() > NOTE - 3, "{}", text.len());
+        assert!(text.ends_with("é…") && text.len() <= MESSAGE && text.len() > MESSAGE - 3, "{}", text.len());
         assert_eq!(event.metadata.namespace.as_deref(), Some("bank"));
-        assert_eq!(cut("short", NOTE, "…"), "short");
+        assert_eq!(cut("short", MESSAGE, "…"), "short");
     }
 
     #[test]
@@ -142,7 +143,7 @@ mod tests {
             let mut note = note(Some("bank"), "one", message);
             (note.regarding.uid, note.reason) = (Some(uid.to_owned()), reason.to_owned());
             let event = source.lasting(&note, Timestamp::UNIX_EPOCH);
-            assert!(event.message.is_some_and(|message| message.len() <= NOTE));
+            assert!(event.message.is_some_and(|message| message.len() <= MESSAGE));
             event.metadata.name.unwrap()
         };
         let first = name(&source, "1", "ReconcileFailed", "a");
@@ -159,7 +160,11 @@ mod tests {
     #[test]
     fn what_follows_a_message_is_never_cut() {
         let text = with_tail(&"é".repeat(600), ". Attempt 3.");
-        assert!(text.ends_with("é…. Attempt 3.") && text.len() <= NOTE && text.len() > NOTE - 3, "{}", text.len());
+        assert!(
+            text.ends_with("é…. Attempt 3.") && text.len() <= MESSAGE && text.len() > MESSAGE - 3,
+            "{}",
+            text.len()
+        );
         assert_eq!(with_tail("short", "."), "short.");
     }
 
