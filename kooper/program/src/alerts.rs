@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::query::{Scope, one_of};
 use super::rbac::Place;
-use kooper_runtime::Controller;
+use kooper_access::Controller;
 use kooper_runtime::internal::metrics::table;
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ mod tests;
 use serde_json::{Value, json};
 
 use super::query::{Scope, one_of};
-use kooper_runtime::Controller;
+use kooper_access::Controller;
 use kooper_runtime::internal::metrics::table;
 use panels::{Panel, rows};
 

@@ -2,18 +2,13 @@
 
 pub(crate) mod action;
 pub(crate) mod attempt;
-pub mod capability;
-pub(crate) mod clock;
-pub mod events;
+pub(crate) mod context;
+pub(crate) mod events;
 pub(crate) mod extensions;
-pub mod extract;
 pub(crate) mod finalizer;
-pub mod handler;
+pub(crate) mod handler;
 pub(crate) mod lookup;
 pub(crate) mod observer;
-pub mod plan;
-pub(crate) mod settings;
-pub(crate) mod subset;
 pub(crate) mod worker;
 
 use std::future::Future;
@@ -51,7 +46,20 @@ pub struct Call {
     tasks: Tasks,
     dry_run: bool,
     /// What arguments keep for this call.
-    pub(crate) extensions: Arc<Extensions>,
+    pub extensions: Arc<Extensions>,
+}
+
+/// The cause of an object's removal, if known. An argument of functions for `deleted`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Gone {
+    /// It was deleted.
+    Deleted,
+    /// It still exists, and no longer matches the controller's selector.
+    Left,
+    /// It was removed while the watch was interrupted, or the API server did not
+    /// respond.
+    Unknown,
 }
 
 /// The tasks that calls started. They are awaited, and then aborted, when the

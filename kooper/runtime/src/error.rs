@@ -65,7 +65,7 @@ struct Marked {
 
 /// When the worker retries a failed key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum RetryHint {
+pub enum RetryHint {
     /// After the back-off.
     #[default]
     Backoff,
@@ -172,7 +172,7 @@ pub(crate) fn is_of_stale_cache(error: &(dyn StdError + 'static)) -> bool {
 
 /// The outermost hint in the chain of an error; without one, the hint of an API
 /// server's refusal in the chain. `namespace` is that of the object.
-pub(crate) fn retry_hint(error: &(dyn StdError + 'static), namespace: Option<&str>) -> RetryHint {
+pub fn retry_hint(error: &(dyn StdError + 'static), namespace: Option<&str>) -> RetryHint {
     if let Some(hint) = marks(error).find_map(|marked| marked.hint) {
         return hint;
     }

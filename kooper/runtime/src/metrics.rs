@@ -25,7 +25,7 @@ pub(crate) mod table;
 mod tests;
 
 pub use client::{ClientLayer, CountRequests};
-pub(crate) use panic_safe::PanicSafe;
+pub use panic_safe::PanicSafe;
 pub use recorder::{Prometheus, PrometheusBuilder};
 
 /// Reads the value of a gauge. It is called at each scrape, on the scraping

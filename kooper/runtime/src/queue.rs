@@ -37,7 +37,8 @@ pub(crate) use admission::{Admission, AdmitAll};
 pub(crate) use completion::{Completion, Returned};
 pub(crate) use urgency::Urgency;
 pub(crate) use waiting::{KeyView, KeyViews};
-pub(crate) use writes::{CacheRef, Revision, WriteOrigin};
+pub use writes::WriteOrigin;
+pub(crate) use writes::{CacheRef, Revision};
 
 /// The most entries that are looked at in one step, because the queue is locked
 /// meanwhile.

@@ -1,7 +1,6 @@
 //! Kubernetes Events about the objects of a controller.
 
 mod detail;
-mod sink;
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,7 +11,6 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 
 pub use detail::FailureEvents;
-pub use sink::EventSink;
 
 /// The API server's limit of a message, in bytes.
 pub const MESSAGE: usize = 1024;
@@ -69,6 +67,21 @@ pub struct Note {
     pub action: String,
     /// The message for people.
     pub message: String,
+}
+
+impl Note {
+    /// A warning about an object.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn warning(
+        regarding: ObjectReference,
+        reason: impl Into<String>,
+        action: impl Into<String>,
+        message: impl Into<String>,
+    ) -> Self {
+        let (reason, action, message) = (reason.into(), action.into(), message.into());
+        Self { regarding, related: None, warning: true, reason, action, message }
+    }
 }
 
 impl fmt::Display for Note {

@@ -12,8 +12,8 @@ use futures_util::future::BoxFuture;
 
 use crate::call::Call;
 use crate::call::action::Action;
+use crate::call::context::{ControllerContext, Written};
 use crate::call::events::Note;
-use crate::call::extract::{ControllerContext, Written};
 use crate::call::handler::{CallError, DynHandler};
 use crate::call::lookup::{Lookup, UpdateResult};
 use crate::error::BoxError;

@@ -27,7 +27,8 @@ use crate::object::{MalformedObject, Object};
 pub use api::{ApiRetriever, Scope};
 pub use channel::{Sender, channel, fixed};
 pub use closures::from_fns;
-pub(crate) use erased::{ErasedRetriever, erase};
+pub use erased::ErasedRetriever;
+pub use erased::erase;
 pub(crate) use snapshot::Snapshot;
 
 /// Lists and watches the objects of the kind `K`.

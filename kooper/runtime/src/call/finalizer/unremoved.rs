@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
+use crate::call::context::ControllerContext;
 use crate::call::events::Note;
-use crate::call::extract::ControllerContext;
 use crate::call::lookup::Lookup;
 use crate::error::chain;
 use crate::object::Object;

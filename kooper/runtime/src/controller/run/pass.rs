@@ -7,7 +7,7 @@ use futures_util::FutureExt;
 use tokio_util::sync::CancellationToken;
 
 use super::{InitContext, Runner};
-use crate::controller::builder::Handlers;
+use crate::controller::parts::Handlers;
 use crate::controller::pass::{ControllerPass, Leaving};
 use crate::error;
 
@@ -56,7 +56,7 @@ impl Runner {
 
     /// Tells the pass what the prerequisite would do; `false` if there are no objects before it.
     async fn predict(&self, pass: &dyn ControllerPass) -> bool {
-        match (&self.process.client, &self.controller.prerequisite) {
+        match (&self.process.client, &self.prerequisite) {
             (Some(client), Some(prerequisite)) => prerequisite.predict(client, pass).await,
             _ => true,
         }

@@ -13,7 +13,7 @@ impl Runner {
     /// it is retried.
     pub(super) async fn meet_prerequisite(&mut self, starting: &Starting) {
         let Some(client) = self.process.client.clone() else { return };
-        let Some(prerequisite) = self.controller.prerequisite.clone() else { return };
+        let Some(prerequisite) = self.prerequisite.clone() else { return };
         let (name, mut failures) = (prerequisite.name(), 0);
         while let Err(Unmet { problem, consequence }) = prerequisite.meet(&client).await {
             let Some(consequence) = consequence else {
