@@ -33,11 +33,10 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use k8s_openapi::api::core::v1::Pod;
+use kooper_runtime::{Call, ControllerContext};
 
 use crate::extract::{Argument, Context, InitArgument};
 use crate::plan::Plan;
-use kooper_runtime::Call;
-use kooper_runtime::ControllerContext;
 
 pub use crate::subset::{All, Subset, SubsetOf};
 pub use by::{Index, Selection};

@@ -1,11 +1,10 @@
 //! The time, as an argument of handlers.
 
 use k8s_openapi::jiff::Timestamp;
-
 use kooper_runtime::internal::clock;
 
 /// The time. An argument of handlers, and of the functions for `init`, `cleanup` and
-/// `deleted`; in a handler [`Call::now`](crate::Call::now) is the same.
+/// `deleted`; in a handler [`Call::now`](kooper_runtime::Call::now) is the same.
 ///
 /// It is the machine's time, to the fraction of a second, and in a test whose clock is
 /// [paused](https://docs.rs/tokio/latest/tokio/time/fn.pause.html) that clock's, which

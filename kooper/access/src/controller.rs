@@ -9,17 +9,9 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
+use builder::{MakeCrd, Sample};
 use futures_util::stream::BoxStream;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-
-use crate::capability::Children;
-use crate::context::extensions;
-use crate::crd::{Compared, Installed, Installer};
-use crate::plan::{Plan, SettingsNeed};
-use crate::settings::GivenSettings;
-use kooper_runtime::Changed;
-use kooper_runtime::Kind;
-use kooper_runtime::ObjectKey;
 use kooper_runtime::internal::call::finalizer::{Finalizers, Retirement};
 use kooper_runtime::internal::controller::config::Leases;
 use kooper_runtime::internal::controller::installation::Installation;
@@ -31,12 +23,17 @@ use kooper_runtime::internal::object::kind::KindInfo;
 use kooper_runtime::internal::watch::cache_id::CacheId;
 use kooper_runtime::leader::LeaderElection;
 use kooper_runtime::object::Object;
-use kooper_runtime::{Action, Call, ControllerContext, Result as HandlerResult};
-use kooper_runtime::{ConfigError, ConfigErrorKind};
+use kooper_runtime::{
+    Action, Call, Changed, ConfigError, ConfigErrorKind, ControllerContext, Kind, ObjectKey, Result as HandlerResult,
+};
 use parking_lot::Mutex;
 
-use builder::MakeCrd;
-pub use builder::Sample;
+use crate::capability::Children;
+use crate::context::extensions;
+use crate::crd::{Compared, Installed, Installer};
+use crate::plan::{Plan, SettingsNeed};
+use crate::settings::GivenSettings;
+
 pub use builder::{All, Builder, CustomKind, KindExt, MakeSource, MapFn, Source};
 pub use handler_builder::{HandlerBuilder, TypedHandler};
 #[doc(inline)]

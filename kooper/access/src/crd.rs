@@ -18,13 +18,12 @@ use std::time::Duration;
 use futures_util::TryStreamExt;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
+use kooper_runtime::internal::error::refusal::{ApiStatus, Cause};
 use kube::api::{Api, Patch, PatchParams, WatchEvent, WatchParams};
 use kube::{Client, Resource, ResourceExt};
 use serde_json::json;
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
-
-use kooper_runtime::internal::error::refusal::{ApiStatus, Cause};
 
 pub use advice::{Advice, InstallError};
 pub(crate) use breaking::AllowedBy;

@@ -6,21 +6,21 @@ mod limit;
 mod wire;
 mod write;
 
-use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use kube::Client;
-use tokio::runtime::Handle;
-use tokio::sync::{mpsc, oneshot};
-use tokio::time::timeout;
-
 use kooper_runtime::internal::call::events::EventRecorder;
 use kooper_runtime::internal::error::redaction::redact;
 use kooper_runtime::metrics::MetricsRecorder;
+
 #[doc(inline)]
 pub use kooper_runtime::{FailureEvents, Note};
+use kube::Client;
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
 use write::{Drops, Writer};
 
 /// The most notes that wait to be written. At the start there may be one for

@@ -6,12 +6,12 @@ mod mistaken;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use kooper_runtime::Call;
 use kube::Client;
 
 use crate::clock::Clock;
 use crate::plan::Plan;
 use crate::settings::{GivenSettings, Settings};
-use kooper_runtime::Call;
 
 pub(crate) use arguments::{Arguments, DeletedArguments, InitArguments, arities};
 #[doc(inline)]

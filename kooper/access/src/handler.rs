@@ -9,16 +9,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures_util::future::BoxFuture;
+use kooper_runtime::internal::call::handler::{CallError, DeletedFunction, DynHandler, Wants};
+use kooper_runtime::object::{DecodeError, Object};
+use kooper_runtime::{Action, BoxError, Call};
 use serde::de::DeserializeOwned;
 use tower::util::BoxCloneSyncService;
 use tower::{Layer, Service, ServiceExt};
 
 use crate::extract::Removed;
-use kooper_runtime::Action;
-use kooper_runtime::BoxError;
-use kooper_runtime::Call;
-use kooper_runtime::internal::call::handler::{CallError, DeletedFunction, DynHandler, Wants};
-use kooper_runtime::object::{DecodeError, Object};
 
 pub use end::Deleted;
 pub(crate) use function::Function;

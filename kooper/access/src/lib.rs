@@ -23,6 +23,7 @@ pub use capability::{
     AccessError, Applier, Conditions, Creator, Deleter, Evictor, Getter, OwnedApplier, Patcher, Reader, Recorder,
     StatusWriter,
 };
+
 pub use clock::Clock;
 pub use controller::operator::Operator;
 pub use controller::{Controller, KindExt};
@@ -33,7 +34,7 @@ pub use settings::{SecretValue, Settings};
 #[doc(hidden)]
 pub mod internal {
     pub use crate::context::extensions;
-    pub use crate::controller::Sample;
+    pub use crate::controller::builder::Sample;
     pub use crate::controller::operator::DRAIN;
     pub use crate::settings::GivenSettings;
     pub mod crd {

@@ -4,12 +4,12 @@ use std::any::TypeId;
 use std::collections::HashMap;
 
 use kooper_grammar::access::Rule;
-
-use crate::subset::{All, SubsetOf, Subsets, parameters};
 use kooper_runtime::Kind;
 use kooper_runtime::internal::object::kind::KindInfo;
 use kooper_runtime::internal::watch::cache_id::{CacheId, CacheRequest};
 use kooper_runtime::internal::watch::selected::Selected;
+
+use crate::subset::{All, SubsetOf, Subsets, parameters};
 
 /// The permissions, caches and clients that a controller needs.
 ///

@@ -7,12 +7,10 @@ use std::marker::PhantomData;
 
 use kooper_grammar::name;
 use kooper_grammar::selector::{FieldSelector, Selector};
-use kube::core::metadata::PartialObjectMeta;
-
-use kooper_runtime::ControllerContext;
 use kooper_runtime::internal::object::kind::{KindInfo, is_metadata};
 use kooper_runtime::internal::watch::selected::Selected;
-use kooper_runtime::{Kind, Namespaced};
+use kooper_runtime::{ControllerContext, Kind, Namespaced};
+use kube::core::metadata::PartialObjectMeta;
 
 /// The objects of the kind `T`: all of them, or those that its methods select.
 /// [`KindExt::all`](crate::KindExt::all) makes it.

@@ -44,6 +44,7 @@ impl Default for Backoff {
 }
 
 /// A token bucket: `rate` tokens per second, and at most `burst` of them saved.
+#[doc(hidden)]
 #[derive(Debug)]
 pub struct TokenBucket {
     interval: Duration,
@@ -58,6 +59,7 @@ impl TokenBucket {
     }
 
     /// A bucket that gets one token in each interval.
+    #[must_use]
     pub fn every(interval: Duration, burst: u32, now: Instant) -> Self {
         Self { interval, burst: burst.max(1), full_at: now }
     }
@@ -73,12 +75,14 @@ impl TokenBucket {
     }
 
     /// When the next token is available.
+    #[must_use]
     pub fn next(&self, now: Instant) -> Instant {
         let full_at = self.full_at.max(now) + self.interval;
         full_at.checked_sub(self.interval * self.burst).map_or(now, |at| at.max(now))
     }
 
     /// Returns `true` if no token is missing.
+    #[must_use]
     pub fn is_full(&self, now: Instant) -> bool {
         self.full_at <= now
     }

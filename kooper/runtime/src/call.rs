@@ -2,6 +2,7 @@
 
 pub(crate) mod action;
 pub(crate) mod attempt;
+pub(crate) mod children;
 pub(crate) mod context;
 pub(crate) mod events;
 pub(crate) mod extensions;
@@ -46,6 +47,7 @@ pub struct Call {
     tasks: Tasks,
     dry_run: bool,
     /// What arguments keep for this call.
+    #[doc(hidden)]
     pub extensions: Arc<Extensions>,
 }
 
@@ -135,7 +137,7 @@ impl Call {
     }
 
     /// The time now. In a test whose clock is paused it is that clock's, see
-    /// [`Clock`](crate::Clock).
+    /// `Clock`.
     ///
     /// ```
     /// use k8s_openapi::api::batch::v1::Job;

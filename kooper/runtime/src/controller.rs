@@ -13,8 +13,8 @@ pub(crate) mod states;
 
 use std::sync::Arc;
 
+use crate::call::children::ChildObserver;
 use crate::call::extensions::Extensions;
-use crate::call::observer::ChildObserver;
 use crate::object::kind::KindInfo;
 use crate::watch::cache_id::CacheRequest;
 

@@ -64,6 +64,7 @@ struct Marked {
 }
 
 /// When the worker retries a failed key.
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RetryHint {
     /// After the back-off.
@@ -79,6 +80,7 @@ pub enum RetryHint {
 
 /// The source of an error about an object that exists and that no cache has yet. The call is
 /// repeated at once, like after a conflict.
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the cache does not have it yet")]
 pub struct StaleCache;
@@ -167,11 +169,12 @@ fn marks<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a Ma
 
 /// Returns `true` if a cache lags behind an object that the error is about.
 pub(crate) fn is_of_stale_cache(error: &(dyn StdError + 'static)) -> bool {
-    sources(error).any(|error| error.is::<StaleCache>())
+    sources(error).any(|error| error.downcast_ref::<StaleCache>().is_some())
 }
 
 /// The outermost hint in the chain of an error; without one, the hint of an API
 /// server's refusal in the chain. `namespace` is that of the object.
+#[doc(hidden)]
 pub fn retry_hint(error: &(dyn StdError + 'static), namespace: Option<&str>) -> RetryHint {
     if let Some(hint) = marks(error).find_map(|marked| marked.hint) {
         return hint;

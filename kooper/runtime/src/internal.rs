@@ -8,6 +8,9 @@ pub mod call {
     pub mod action {
         pub use crate::call::action::Outcome;
     }
+    pub mod children {
+        pub use crate::call::children::ChildObserver;
+    }
     pub mod context {
         pub use crate::call::context::Written;
     }
@@ -22,9 +25,6 @@ pub mod call {
     }
     pub mod handler {
         pub use crate::call::handler::{CallError, DeletedFunction, DynHandler, Wants};
-    }
-    pub mod observer {
-        pub use crate::call::observer::ChildObserver;
     }
 }
 pub mod client {

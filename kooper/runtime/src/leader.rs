@@ -62,6 +62,7 @@ mod tests;
 pub(crate) mod watchdog;
 
 pub(crate) use elector::{Announce, Announcement, Elector, ElectorOptions};
+#[doc(hidden)]
 pub use fence::is_fenced;
 pub(crate) use leadership::Leadership;
 #[cfg(test)]
@@ -195,6 +196,7 @@ pub(crate) enum ElectionError {
 
 /// The identity of this process in Leases, `<hostname>_<uuid>`; all its controllers
 /// share it.
+#[doc(hidden)]
 pub fn identity() -> String {
     static IDENTITY: OnceLock<String> = OnceLock::new();
     IDENTITY.get_or_init(identity::make).clone()

@@ -5,7 +5,7 @@
 //! registry of your own; [`NoMetrics`] records nothing.
 //!
 //! All durations are exported in seconds. A generated program serves them at
-//! `/metrics`; for an [`Operator`](crate::Operator) of your own, pass a recorder
+//! `/metrics`; for an `Operator` of your own, pass a recorder
 //! to its builder.
 
 use std::time::Duration;
@@ -25,6 +25,7 @@ pub(crate) mod table;
 mod tests;
 
 pub use client::{ClientLayer, CountRequests};
+#[doc(hidden)]
 pub use panic_safe::PanicSafe;
 pub use recorder::{Prometheus, PrometheusBuilder};
 

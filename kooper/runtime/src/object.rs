@@ -153,11 +153,13 @@ impl Object {
     }
 
     /// Returns `true` if the apply with this digest is known to change nothing.
+    #[doc(hidden)]
     pub fn is_settled(&self, digest: u64) -> bool {
         self.settled.load(Ordering::Relaxed) == digest
     }
 
     /// Records that applying this changed nothing.
+    #[doc(hidden)]
     pub fn settle(&self, digest: u64) {
         self.settled.store(digest, Ordering::Relaxed);
     }
@@ -191,6 +193,7 @@ impl Object {
     }
 
     /// Returns `true` if the object is being deleted: it has a deletion timestamp.
+    #[doc(hidden)]
     pub fn is_terminating(&self) -> bool {
         self.terminating
     }

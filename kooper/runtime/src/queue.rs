@@ -37,6 +37,7 @@ pub(crate) use admission::{Admission, AdmitAll};
 pub(crate) use completion::{Completion, Returned};
 pub(crate) use urgency::Urgency;
 pub(crate) use waiting::{KeyView, KeyViews};
+#[doc(hidden)]
 pub use writes::WriteOrigin;
 pub(crate) use writes::{CacheRef, Revision};
 
@@ -115,7 +116,7 @@ pub(crate) struct Ticket {
 /// A de-duplicating queue of keys with priorities, delays, retries and resyncs.
 ///
 /// The methods are named as in client-go's work queue. Controllers have one of
-/// their own; use it directly for a program without a [`Controller`](crate::Controller).
+/// their own; use it directly for a program without a `Controller`.
 ///
 /// ```
 /// use kooper::queue::{Lane, QueueOptions, WorkQueue};

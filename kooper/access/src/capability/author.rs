@@ -4,11 +4,11 @@
 //! object, which may be another client's change that no cache has yet. The watch
 //! event of that version is not an echo of the write.
 
+use kooper_runtime::object::Object;
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::patch::{PatchBody, PatchType};
-use kooper_runtime::object::Object;
 
 /// The evidence by which a response shows that the request made its version.
 #[derive(Debug)]

@@ -17,14 +17,13 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use kooper_grammar::selector::{Comparator, Selector};
-use kube::Resource as _;
-
-use super::Reader;
-use kooper_runtime::Kind;
-use kooper_runtime::ObjectKey;
 use kooper_runtime::internal::object::as_object::AsObject;
 use kooper_runtime::internal::watch::store::{Cache, IndexHit, Indexer};
 use kooper_runtime::object::{DecodeError, Object};
+use kooper_runtime::{Kind, ObjectKey};
+use kube::Resource as _;
+
+use super::Reader;
 
 pub use kooper_grammar::selector::SelectorError;
 

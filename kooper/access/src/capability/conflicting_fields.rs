@@ -5,6 +5,9 @@
 mod tests;
 
 use k8s_openapi::api::core::v1::ObjectReference;
+use kooper_runtime::error::chain;
+use kooper_runtime::object::Object;
+use kooper_runtime::{Note, ObjectKey};
 use serde_json::{Value, json};
 
 use super::error::AccessError;
@@ -12,10 +15,6 @@ use super::foreign::{Comparison, Fault, Foreign, disown, removal};
 use super::owned::Parent;
 use super::patch::PatchBody;
 use super::request::{ApiResponse, Operation, ResourceClient};
-use kooper_runtime::Note;
-use kooper_runtime::ObjectKey;
-use kooper_runtime::error::chain;
-use kooper_runtime::object::Object;
 
 /// Maximum number of attempts to edit an object that changes in the meantime.
 const TRIES: usize = 3;

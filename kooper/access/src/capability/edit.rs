@@ -1,5 +1,6 @@
 //! Reading, changing and writing an object, atomically.
 
+use kooper_runtime::{Kind, ObjectKey};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -10,8 +11,6 @@ use super::request::{CONFLICTS, Operation, ResourceClient, pause_after};
 use super::write::{answered, received};
 use super::{Access, Request};
 use crate::three_way_merge::{merge_patch, three_way_merge};
-use kooper_runtime::Kind;
-use kooper_runtime::ObjectKey;
 
 impl<T: Kind, V> Access<T, V> {
     /// Reads the object from the API server, lets `edit` change it, and writes the

@@ -6,10 +6,8 @@ use std::marker::PhantomData;
 use std::sync::{Arc, OnceLock};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-
-use kooper_runtime::Kind;
-use kooper_runtime::ObjectKey;
 use kooper_runtime::object::{DecodeError, Metadata, Object};
+use kooper_runtime::{Kind, ObjectKey};
 
 /// An object of [`Reader::list`](super::Access::list). Its key, uid and version
 /// are known, its metadata is read on first use, and

@@ -3,14 +3,13 @@
 use std::time::Duration;
 
 use kooper_grammar::access::Rule;
-use kube::core::Status;
-
-use super::owner::OwnerError;
-use kooper_runtime::BoxError;
-use kooper_runtime::ObjectKey;
 use kooper_runtime::error::{self, StaleCache};
 use kooper_runtime::internal::error::refusal::{ApiStatus, Cause, Needs, is_missing_rule};
 use kooper_runtime::object::DecodeError;
+use kooper_runtime::{BoxError, ObjectKey};
+use kube::core::Status;
+
+use super::owner::OwnerError;
 
 /// An error of a capability's request.
 ///

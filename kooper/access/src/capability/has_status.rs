@@ -1,8 +1,7 @@
 //! Kinds with a status.
 
-use kube::core::object::HasStatus as CustomStatus;
-
 use kooper_runtime::Kind;
+use kube::core::object::HasStatus as CustomStatus;
 
 /// A kind with a status subresource: custom resources with
 /// `#[kube(status = "…")]`, and built-in kinds that have one. `M` is inferred and

@@ -1,15 +1,15 @@
 //! Children that a narrow cache would not have.
 
 use kooper_grammar::selector::{Comparator, Requirement};
+use kooper_runtime::ObjectKey;
+use kooper_runtime::internal::watch::selected::{Miss, Selected};
+use kooper_runtime::object::Object;
 use serde_json::{Value, json};
 
 use super::error::AccessError;
 use super::owned::Parent;
 use super::patch::PatchBody;
 use super::request::{Operation, ResourceClient};
-use kooper_runtime::ObjectKey;
-use kooper_runtime::internal::watch::selected::{Miss, Selected};
-use kooper_runtime::object::Object;
 
 impl ResourceClient<'_> {
     /// Returns the selections of the children's caches; empty if one of them has

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
-
 use kooper_runtime::Kind;
 
 /// Those of the finished objects that are beyond the limit of their history, oldest

@@ -5,6 +5,12 @@ use std::num::NonZero;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ObjectReference;
+use kooper_runtime::error::StaleCache;
+use kooper_runtime::internal::object::as_object::AsObject;
+use kooper_runtime::internal::watch::cache_id::CacheId;
+use kooper_runtime::internal::watch::store::Cache;
+use kooper_runtime::object::Object;
+use kooper_runtime::{Kind, Note, ObjectKey};
 use kube::Resource;
 use serde::Serialize;
 use serde_json::Value;
@@ -16,14 +22,6 @@ use super::owner::{describe, own};
 use super::request::{ApiResponse, Operation, ResourceClient, body};
 use super::write::answered;
 use super::{Access, Request};
-use kooper_runtime::Kind;
-use kooper_runtime::Note;
-use kooper_runtime::ObjectKey;
-use kooper_runtime::error::StaleCache;
-use kooper_runtime::internal::object::as_object::AsObject;
-use kooper_runtime::internal::watch::cache_id::CacheId;
-use kooper_runtime::internal::watch::store::Cache;
-use kooper_runtime::object::Object;
 
 /// A resource version that no object has, so that an apply can only create. The
 /// API server ignores it if there is no object, and returns a conflict if there

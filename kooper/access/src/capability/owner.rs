@@ -3,11 +3,10 @@
 use std::any::TypeId;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::Resource;
-use kube::core::ClusterResourceScope;
-
 use kooper_runtime::ObjectKey;
 use kooper_runtime::internal::object::as_object::AsObject;
+use kube::Resource;
+use kube::core::ClusterResourceScope;
 
 /// Why an object cannot be the child of another one. It is not retried.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

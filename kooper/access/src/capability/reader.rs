@@ -2,6 +2,11 @@
 
 use std::sync::Arc;
 
+use kooper_runtime::internal::object::kind::KindInfo;
+use kooper_runtime::internal::watch::cache_id::CacheId;
+use kooper_runtime::internal::watch::store::{Cache, Store};
+use kooper_runtime::object::{DecodeError, MalformedObject, Object};
+use kooper_runtime::{ControllerContext, Kind, ObjectKey};
 use serde::Serialize;
 
 use super::by::Selection;
@@ -9,13 +14,6 @@ use super::entry::Entry;
 use super::verb::MayRead;
 use super::{Access, BoxIterator, Reader};
 use crate::subset::selected;
-use kooper_runtime::ControllerContext;
-use kooper_runtime::Kind;
-use kooper_runtime::ObjectKey;
-use kooper_runtime::internal::object::kind::KindInfo;
-use kooper_runtime::internal::watch::cache_id::CacheId;
-use kooper_runtime::internal::watch::store::{Cache, Store};
-use kooper_runtime::object::{DecodeError, MalformedObject, Object};
 
 /// Reading from a cache, which [`Reader`] grants. The cache stores JSON: objects
 /// are decoded when they are read.

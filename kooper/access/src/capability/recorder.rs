@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ObjectReference;
+use kooper_runtime::internal::call::events::EventRecorder;
+use kooper_runtime::{Gone, Note};
 use kube::Resource;
 
 use crate::extract::{Argument, Context, Removed};
 use crate::plan::Plan;
-use kooper_runtime::Gone;
-use kooper_runtime::Note;
-use kooper_runtime::internal::call::events::EventRecorder;
 
 /// Records Kubernetes Events on the object that the handler is called for: an
 /// argument of handlers.

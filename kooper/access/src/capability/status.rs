@@ -1,5 +1,6 @@
 //! Writing the status of an object.
 
+use kooper_runtime::{Kind, ObjectKey};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -10,8 +11,6 @@ use super::request::{Operation, ResourceClient};
 use super::statuses::{KnownStatus, Statuses};
 use super::write::key_of;
 use super::{Access, Request};
-use kooper_runtime::Kind;
-use kooper_runtime::ObjectKey;
 
 impl<T: Kind, V> Access<T, V> {
     /// Applies the status of an object: all fields of it that this controller

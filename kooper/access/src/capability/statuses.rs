@@ -1,13 +1,12 @@
 //! The statuses that a call has applied. The object that the handler was called
 //! with does not show them.
 
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use serde_json::Value;
-
 use kooper_runtime::ObjectKey;
+use parking_lot::Mutex;
+use serde_json::Value;
 
 /// The status of each object that a call has written.
 #[derive(Debug, Default)]

@@ -5,11 +5,11 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use k8s_openapi::api::core::v1::Pod;
+use kooper_runtime::Kind;
 
 use super::has_status::HasStatus;
 use crate::plan::Plan;
 use crate::subset::{All, SubsetOf, parameters};
-use kooper_runtime::Kind;
 
 /// A verb that a capability grants on the kind `T`. `M` is inferred and keeps
 /// impls apart.

@@ -2,6 +2,8 @@
 
 use std::borrow::Borrow;
 
+use kooper_runtime::object::Object;
+use kooper_runtime::{Kind, ObjectKey};
 use kube::api::{DeleteParams, Preconditions};
 use serde::Serialize;
 
@@ -11,9 +13,6 @@ use super::patch::PatchBody;
 use super::request::{Operation, ResourceClient, body};
 use super::{Access, Request};
 use crate::subset::selected;
-use kooper_runtime::Kind;
-use kooper_runtime::ObjectKey;
-use kooper_runtime::object::Object;
 
 /// Requests to the API server. A method compiles only if the argument's alias
 /// grants it: [`Getter`](super::Getter) has `fetch`,

@@ -16,6 +16,14 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use kooper_grammar::access::Rule;
+use kooper_runtime::internal::controller::Config;
+use kooper_runtime::internal::controller::parts::{KeyStream, Relation};
+use kooper_runtime::internal::controller::states::InitContext;
+use kooper_runtime::internal::watch::retriever::{ErasedRetriever, erase};
+use kooper_runtime::{
+    Action, BoxError, Changed, ConfigError, ConfigErrorKind, ControllerContext, FailureEvents, Kind, MetricsCompat,
+    Namespaced, Retriever,
+};
 use kube::Client;
 use kube::core::metadata::PartialObjectMeta;
 use serde::de::DeserializeOwned;
@@ -25,18 +33,6 @@ use self::filter::FilterFn;
 use crate::extract::{Context, Removed, State};
 use crate::handler::{Filter, Function, Handler, HandlerService, Init, Input, Middleware};
 use crate::plan::Plan;
-use kooper_runtime::Action;
-use kooper_runtime::BoxError;
-use kooper_runtime::Changed;
-use kooper_runtime::ControllerContext;
-use kooper_runtime::FailureEvents;
-use kooper_runtime::Retriever;
-use kooper_runtime::internal::controller::Config;
-use kooper_runtime::internal::controller::parts::{KeyStream, Relation};
-use kooper_runtime::internal::controller::states::InitContext;
-use kooper_runtime::internal::watch::retriever::{ErasedRetriever, erase};
-use kooper_runtime::{ConfigError, ConfigErrorKind, MetricsCompat};
-use kooper_runtime::{Kind, Namespaced};
 
 pub use crate::subset::All;
 pub use map::MapFn;

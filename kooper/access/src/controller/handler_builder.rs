@@ -2,15 +2,13 @@
 //! is reported separately. The attribute generates these calls instead of
 //! [`Builder::handler`].
 
+use kooper_runtime::internal::call::action::Outcome;
+use kooper_runtime::{Action, BoxError, Kind};
 use serde::de::DeserializeOwned;
 
 use super::builder::Builder;
 use crate::extract::{Argument, Context};
 use crate::handler::Asynchronous;
-use kooper_runtime::Action;
-use kooper_runtime::BoxError;
-use kooper_runtime::Kind;
-use kooper_runtime::internal::call::action::Outcome;
 
 type Extract<O, S, A> = Box<dyn Fn(&Context<O, S>) -> A + Send + Sync>;
 type Finish<K, O, S, T> = Box<dyn FnOnce(fn(T) -> Result<Action, BoxError>) -> Builder<K, O, S>>;

@@ -7,15 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kooper_grammar::name;
-use kube::Client;
-use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
-
-use crate::controller::Controller;
-use crate::crd::{Advice, Installer};
-use crate::events::EventSink;
-use crate::settings::GivenSettings;
-use kooper_runtime::Health;
 use kooper_runtime::internal::client::{ClientStack, RequestLayer};
 use kooper_runtime::internal::controller::installation::Installation;
 use kooper_runtime::internal::controller::pass::Pass;
@@ -26,8 +17,16 @@ use kooper_runtime::internal::leader::Elected;
 use kooper_runtime::internal::metrics::PanicSafe;
 use kooper_runtime::internal::watch::informer::SharedWatches;
 use kooper_runtime::metrics::{MetricsRecorder, NoMetrics};
-use kooper_runtime::{BuildError, ConfigError, ConfigErrorKind, ControllerError, RunError};
+use kooper_runtime::{BuildError, ConfigError, ConfigErrorKind, ControllerError, Health, RunError};
+use kube::Client;
 use supervised::supervised;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::controller::Controller;
+use crate::crd::{Advice, Installer};
+use crate::events::EventSink;
+use crate::settings::GivenSettings;
 
 /// The default time that running handler calls get on shutdown.
 #[doc(hidden)]

@@ -1,7 +1,8 @@
 //! Why a CRD cannot be installed, and what to do.
 
-use super::breaking::{AllowedBy, CrdChange};
 use kooper_runtime::error::chain;
+
+use super::breaking::{AllowedBy, CrdChange};
 
 /// The most changes that a message lists.
 const LISTED: usize = 5;

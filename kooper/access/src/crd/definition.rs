@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kooper_runtime::error::chain;
+use kooper_runtime::internal::controller::pass::ControllerPass;
+use kooper_runtime::internal::controller::prerequisite::{Prerequisite, Unmet};
+use kooper_runtime::internal::object::kind::KindInfo;
 use kube::{Client, ResourceExt};
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::{InstallError, InstallPlan, Installer, lacking, older};
-use kooper_runtime::error::chain;
-use kooper_runtime::internal::controller::pass::ControllerPass;
-use kooper_runtime::internal::controller::prerequisite::{Prerequisite, Unmet};
-use kooper_runtime::internal::object::kind::KindInfo;
 
 /// The timeout for reading the kinds that the API server serves.
 const TIMEOUT: Duration = Duration::from_secs(10);

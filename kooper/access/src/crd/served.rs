@@ -4,14 +4,13 @@
 use std::time::Duration;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kooper_runtime::internal::object::kind::KindInfo;
 use kube::Client;
 use serde_json::Value;
 use tokio::time::sleep;
 
 use super::advice::shortened;
 use super::breaking::schema_of;
-
-use kooper_runtime::internal::object::kind::KindInfo;
 
 /// Maximum time until the OpenAPI includes a CRD that was just applied.
 const FOLLOWS_WITHIN: Duration = Duration::from_secs(3);

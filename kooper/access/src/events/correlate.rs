@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::jiff::Timestamp;
+use kooper_runtime::Note;
 use tokio::time::Instant;
 
 use super::limit::Limit;
-use kooper_runtime::Note;
 
 /// An Event that repeats within this time is counted, and not written again.
 const WINDOW: Duration = Duration::from_secs(360);

@@ -9,9 +9,8 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
-use tokio::time::Instant;
-
 use kooper_runtime::Note;
+use tokio::time::Instant;
 
 /// Maximum number of Events that are written at once, and then per second. A thousand
 /// objects that fail together must not overload the API server.

@@ -3,11 +3,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use k8s_openapi::api::core::v1::ObjectReference;
+use kooper_runtime::metrics::{Counter, MetricsError, ReadGauge};
 use kube::client::Body;
 use serde_json::{Value, json};
 
 use super::*;
-use kooper_runtime::metrics::{Counter, MetricsError, ReadGauge};
 
 /// Counts the dropped Events.
 #[derive(Default)]

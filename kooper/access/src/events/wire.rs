@@ -7,7 +7,6 @@ use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use k8s_openapi::jiff::Timestamp;
 use kooper_grammar::name;
-
 use kooper_runtime::Note;
 use kooper_runtime::internal::call::events::{cut, with_tail};
 

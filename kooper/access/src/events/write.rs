@@ -1,6 +1,5 @@
 //! The task that writes Events.
 
-use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,8 +9,13 @@ use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
 use kooper_grammar::access::Rule;
+use kooper_runtime::internal::error::refusal::{ApiStatus, Needs};
+use kooper_runtime::internal::{clock, leader};
+use kooper_runtime::metrics::{Counter, MetricsRecorder};
+use kooper_runtime::{Note, error};
 use kube::Client;
 use kube::api::{Api, Patch, PatchParams, PostParams};
+use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::mpsc::Receiver;
 use tokio::time::{Instant, sleep, timeout};
@@ -20,12 +24,6 @@ use super::Message;
 use super::correlate::{Correlator, Due};
 use super::lasting::{DueLasting, Lasting};
 use super::wire::EventSource;
-use kooper_runtime::Note;
-use kooper_runtime::error;
-use kooper_runtime::internal::clock;
-use kooper_runtime::internal::error::refusal::{ApiStatus, Needs};
-use kooper_runtime::internal::leader;
-use kooper_runtime::metrics::{Counter, MetricsRecorder};
 
 /// The most notes that are aggregated at once.
 const BATCH: usize = 100;

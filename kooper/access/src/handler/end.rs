@@ -1,12 +1,13 @@
 //! The function that is called for a removed object.
 
+use kooper_runtime::internal::call::action::Outcome;
+
 use super::Handler;
 use super::signature::{Asynchronous, Signature};
 use crate::extract::{DeletedArguments, Removed};
-use kooper_runtime::internal::call::action::Outcome;
 
 /// A function for [`deleted`](crate::controller::Builder::deleted): a [`Handler`] that can also take
-/// [`Gone`](crate::call::extract::Gone).
+/// [`Gone`](kooper_runtime::Gone).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be called for a deleted `{O}`",
     label = "not a function for `deleted`",

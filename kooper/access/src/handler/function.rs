@@ -4,19 +4,17 @@ use std::sync::Arc;
 use std::task::{self, Poll};
 
 use futures_util::future::BoxFuture;
+use kooper_runtime::internal::call::action::Outcome;
+use kooper_runtime::{Action, BoxError, ControllerContext};
 use tower::Service;
 
 use super::Input;
 use super::signature::{Asynchronous, Signature};
 use crate::extract::{Arguments, Context, State};
 use crate::plan::Plan;
-use kooper_runtime::Action;
-use kooper_runtime::BoxError;
-use kooper_runtime::ControllerContext;
-use kooper_runtime::internal::call::action::Outcome;
 
 /// A handler: an async function that takes up to sixteen
-/// [`Argument`](crate::call::extract::Argument)s in any order and returns an
+/// [`Argument`](crate::extract::Argument)s in any order and returns an
 /// [`Outcome`].
 ///
 /// ```

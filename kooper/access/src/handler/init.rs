@@ -3,15 +3,15 @@
 use std::future::Future;
 use std::sync::Arc;
 
+use kooper_runtime::{BoxError, ControllerContext};
+
 use super::signature::{Asynchronous, Signature};
 use crate::extract::InitArguments;
 use crate::plan::Plan;
-use kooper_runtime::BoxError;
-use kooper_runtime::ControllerContext;
 
 /// A function for `init`: an `async fn(…) -> Result<S, E>` that builds the state
 /// `S` and takes up to sixteen
-/// [`InitArgument`](crate::call::extract::InitArgument)s.
+/// [`InitArgument`](crate::extract::InitArgument)s.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot build a state",
     label = "not a function for `init`",

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 
+use crate::call::children::ChildObserver;
 use crate::call::events::{EventRecorder, NoEvents, Note};
 use crate::call::extensions::Extensions;
-use crate::call::observer::ChildObserver;
 use crate::object::Object;
 use crate::object::key::ObjectKey;
 use crate::object::kind::KindInfo;
@@ -25,24 +25,29 @@ pub struct ControllerContext {
     /// The program's name with that of its instance, as in the field manager and the mark of the Lease.
     pub(crate) installation: Arc<str>,
     /// The controller's name.
+    #[doc(hidden)]
     pub controller: Arc<str>,
     /// The controller's own kind.
     pub kind: KindInfo,
     /// The client. It sends nothing while another replica leads.
     pub(crate) client: Option<Client>,
     /// The caches of the controller's kind, its readers, `owns` and `watches`.
+    #[doc(hidden)]
     pub caches: Caches,
     /// The queue, which also knows what calls wrote.
     pub(crate) queue: Arc<WorkQueue>,
     /// The controller's own objects.
+    #[doc(hidden)]
     pub own: Cache,
     /// The field managers of previous names.
     pub previous: Vec<String>,
     /// What arguments keep for the controller.
+    #[doc(hidden)]
     pub extensions: Extensions,
     /// Is told of changes of the children.
     pub(crate) child_observer: Arc<dyn ChildObserver>,
     /// Records Kubernetes Events.
+    #[doc(hidden)]
     pub events: Arc<dyn EventRecorder>,
     /// `true` if Events about lasting conditions are recorded, such as failures.
     pub(crate) reports: bool,
@@ -63,11 +68,13 @@ pub struct Written<'a> {
 
 impl ControllerContext {
     /// The field manager, `<program>/<controller>` or `<program>.<instance>/<controller>`.
+    #[doc(hidden)]
     pub fn field_manager(&self) -> String {
         format!("{}/{}", self.installation, self.controller)
     }
 
     /// The client. A controller that needs one is not started without it.
+    #[doc(hidden)]
     pub fn client(&self) -> Client {
         #[expect(clippy::expect_used, reason = "a controller that takes a client is not started without one")]
         self.client.clone().expect("a controller that takes a client is started with one")
@@ -130,6 +137,7 @@ impl ControllerContext {
 
     /// Notes what a call of the key wrote. The key waits until its caches show the
     /// write; `echo` says how to treat the write's watch event.
+    #[doc(hidden)]
     pub fn wrote(&self, key: &ObjectKey, written: &Written<'_>, echo: WriteOrigin) {
         let Written { kind, key: object, uid, now } = *written;
         let caches = self.caches.of_kind(kind).filter(|(_, cache)| cache.covers(object.namespace()));

@@ -93,6 +93,7 @@ impl fmt::Display for Note {
 }
 
 /// A message and what follows it, within the limit of an Event: the message is cut.
+#[must_use]
 pub fn with_tail(message: &str, tail: &str) -> String {
     let room = MESSAGE.saturating_sub(tail.len());
     let kept = cut(message, room, "…");
@@ -102,6 +103,7 @@ pub fn with_tail(message: &str, tail: &str) -> String {
 
 /// The beginning of a string that fits in so many bytes, with room for `tail` if
 /// it is cut.
+#[must_use]
 pub fn cut<'a>(text: &'a str, bytes: usize, tail: &str) -> &'a str {
     if text.len() <= bytes {
         return text;

@@ -6,16 +6,13 @@ mod failing;
 mod metrics;
 mod reporter;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::call::attempt::{Attempt, Failure};
 use crate::error::RetryHint;
 use crate::object::key::ObjectKey;
-use crate::object::kind::KindInfo;
 use crate::queue::{Item, Returned};
-use crate::watch::store::Change;
 
 pub(crate) use failing::Failing;
 pub(crate) use metrics::CallMetrics;
@@ -98,17 +95,3 @@ impl CallObserver for Observers {
         self.0.iter().for_each(|one| one.term_ended());
     }
 }
-
-/// Is told what becomes of a controller's objects and of their children.
-pub trait ChildObserver: Send + Sync {
-    /// The object of the key is gone.
-    fn owner_gone(&self, _: &ObjectKey) {}
-
-    /// A child of this kind has changed. Returns the keys that are queued beside those of its owners.
-    fn child_changed(&self, _: &KindInfo, _: &Change) -> BTreeSet<ObjectKey> {
-        BTreeSet::new()
-    }
-}
-
-/// Without children there is nothing to be told.
-impl ChildObserver for () {}

@@ -99,6 +99,7 @@ pub struct Config {
 
 impl Config {
     /// The defaults.
+    #[must_use]
     pub fn new(name: String) -> Self {
         Self {
             name,
@@ -130,6 +131,7 @@ impl Config {
     }
 
     /// The current finalizer, and the previous ones.
+    #[must_use]
     pub fn finalizers(&self) -> Option<Finalizers> {
         let own = self.finalizer.clone()?;
         let (previous, on_leave) = (self.previous_finalizers.clone(), self.cleanup_on_leave);
@@ -145,12 +147,14 @@ impl Config {
     }
 
     /// The field manager, `<program>/<controller>` or `<program>.<instance>/<controller>`.
+    #[must_use]
     pub fn field_manager(&self, installation: &Installation) -> String {
         format!("{installation}/{}", self.name)
     }
 
     /// All field managers whose fields are the controller's own. Requests of a `Client`
     /// without a field manager have that of the user agent, which begins with the program.
+    #[must_use]
     pub fn managers(&self, installation: &Installation) -> Vec<String> {
         let own = [self.field_manager(installation), installation.program.clone()];
         own.into_iter().chain(self.previous_managers(installation)).collect()
@@ -158,6 +162,7 @@ impl Config {
 
     /// Returns `true` if no function of the controller is called for an object that is being
     /// deleted. A finalizer that the handler has set is then not removed.
+    #[must_use]
     pub fn ignores_deletion(&self) -> bool {
         !self.while_deleting && self.finalizer.is_none()
     }
@@ -171,12 +176,14 @@ impl Config {
     }
 
     /// Returns `true` if a label or field selector is set.
+    #[must_use]
     pub fn selected(&self) -> bool {
         self.labels.is_some() || self.fields.is_some()
     }
 
     /// The leases of the controller in an installation; `None` without leader
     /// election. They are in `namespace` unless the settings name another one.
+    #[must_use]
     pub fn leases(&self, installation: &Installation, namespace: &str) -> Option<Leases> {
         let election = self.leader.as_ref()?;
         let shared = |(program, name): (&str, &str)| format!("{program}-{name}");

@@ -235,11 +235,13 @@ impl Runner {
     }
 
     /// The name of the controller.
+    #[must_use]
     pub fn name(&self) -> &str {
         self.controller.name()
     }
 
     /// The controller for a watchdog; `None` without leader election.
+    #[must_use]
     pub fn elected(&self) -> Option<Elected> {
         Some(Elected {
             controller: self.context.controller.clone(),

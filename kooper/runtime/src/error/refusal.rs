@@ -42,11 +42,13 @@ pub struct Needs<'a> {
 
 impl ApiStatus {
     /// Reads a response.
+    #[must_use]
     pub fn of(status: &Status) -> Self {
         let words = if status.message.is_empty() { &status.reason } else { &status.message };
         Self { cause: Cause::of(status), words: words.clone(), advice: String::new() }
     }
     /// Adds the advice to the message.
+    #[must_use]
     pub fn with_advice(mut self, needs: &Needs<'_>) -> Self {
         self.advice = self.advice(needs);
         self
@@ -85,6 +87,7 @@ impl ApiStatus {
 
     /// The advice, as the end of a message; empty where the server's message is
     /// enough.
+    #[must_use]
     pub fn advice(&self, needs: &Needs<'_>) -> String {
         let advice = self.cause.advice(needs);
         if advice.is_empty() { advice } else { format!("; {advice}") }

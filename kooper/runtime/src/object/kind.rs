@@ -49,6 +49,7 @@ pub trait InNamespaces {}
 impl InNamespaces for NamespaceResourceScope {}
 
 /// Returns `true` if `K` is `PartialObjectMeta` of any kind, for which only metadata is fetched.
+#[must_use]
 pub fn is_metadata<K>() -> bool {
     // The kind within it is another type each time, so that only the name is the same.
     fn generic<T>() -> Option<&'static str> {
@@ -86,6 +87,7 @@ impl KindInfo {
     }
 
     /// Returns `true` if both have the same objects, possibly in different API versions.
+    #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         (&self.group, &self.plural) == (&other.group, &other.plural)
     }
@@ -102,6 +104,7 @@ impl KindInfo {
     }
 
     /// The RBAC rule that grants verbs on the objects, or on a subresource.
+    #[must_use]
     pub fn rule(&self, subresource: Option<&str>, verbs: &[&str]) -> Rule {
         Rule::new(&self.group, &self.plural, subresource, verbs)
     }

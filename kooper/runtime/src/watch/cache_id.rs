@@ -38,6 +38,7 @@ impl CacheId {
     }
 
     /// The cache of some of these objects.
+    #[must_use]
     pub fn selecting(self, selected: Option<&'static Selected>) -> Self {
         Self { selected, ..self }
     }
@@ -51,6 +52,7 @@ impl CacheId {
 
 impl CacheRequest {
     /// The cache of all objects of a kind.
+    #[must_use]
     pub fn of<K: Kind>() -> Self {
         Self {
             id: CacheId::of::<K>(),
@@ -60,6 +62,7 @@ impl CacheRequest {
     }
 
     /// The cache of some of these objects.
+    #[must_use]
     pub fn selecting(mut self, selected: Option<&'static Selected>) -> Self {
         self.id = self.id.selecting(selected);
         self

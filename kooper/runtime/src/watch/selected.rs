@@ -63,6 +63,7 @@ impl Selected {
     }
 
     /// Returns `true` if labels, fields or names limit the objects.
+    #[must_use]
     pub fn hides(&self) -> bool {
         !(self.labels.is_empty() && self.fields.is_empty() && self.names.is_empty())
     }
@@ -102,6 +103,7 @@ impl Selected {
     }
 
     /// Returns `true` if the object with this key can match: its name and namespace are selected.
+    #[must_use]
     pub fn admits(&self, key: &ObjectKey) -> bool {
         let namespace = key.namespace().unwrap_or_default();
         (self.names.is_empty() || self.names.contains(key.name()))
@@ -110,6 +112,7 @@ impl Selected {
 
     /// Why an object does not match. The defaults of the API server are missing in
     /// one that is not `stored`: a field that it lacks may match.
+    #[must_use]
     pub fn first_miss<'a>(&'a self, object: &'a Value, stored: bool) -> Option<Miss<'a>> {
         let metadata = &object["metadata"];
         if !self.names.is_empty() && !self.names.contains(metadata["name"].as_str().unwrap_or_default()) {

@@ -14,8 +14,7 @@ use crate::object::key::ObjectKey;
 use crate::object::{Dictionaries, Object};
 pub use cache::Cache;
 pub use change::Change;
-pub use index::IndexHit;
-pub use index::Indexer;
+pub use index::{IndexHit, Indexer};
 pub(crate) use list_snapshot::ListSnapshot;
 use shard::{ByKey, SHARDS, Shard, shard_of};
 

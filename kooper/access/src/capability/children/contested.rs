@@ -1,10 +1,10 @@
 //! Owners that wait for a child that belongs to another one.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet};
 
 use kooper_runtime::ObjectKey;
 use kooper_runtime::internal::object::kind::KindInfo;
+use parking_lot::{Mutex, MutexGuard};
 
 /// Children that belong to another owner, each with the owners that wanted to
 /// apply it.

@@ -1,15 +1,14 @@
 //! Limits how often children are created, so that one that is deleted again and
 //! again is not recreated without a pause.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::time::Duration;
-
-use tokio::time::Instant;
 
 use kooper_runtime::ObjectKey;
 use kooper_runtime::internal::backoff::TokenBucket;
 use kooper_runtime::internal::object::kind::KindInfo;
+use parking_lot::{Mutex, MutexGuard};
+use tokio::time::Instant;
 
 /// Number of times that a child is created without a pause.
 const BURST: u32 = 5;

@@ -1,10 +1,10 @@
 use std::time::Duration;
 
+use kooper_runtime::error::chain;
+use kooper_runtime::internal::error::{RetryHint, retry_hint};
 use kube::core::response::{StatusCause, StatusDetails};
 
 use super::*;
-use kooper_runtime::error::chain;
-use kooper_runtime::internal::error::{RetryHint, retry_hint};
 
 fn rule(text: &str) -> Rule {
     Rule::parse(text).expect("a rule")

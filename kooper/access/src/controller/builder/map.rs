@@ -1,8 +1,9 @@
 //! Maps objects of another kind to keys of the controller's own.
 
+use kooper_runtime::ObjectKey;
+
 use super::by_reference::{ByReference, FromObject};
 use crate::capability::Reader;
-use kooper_runtime::ObjectKey;
 
 /// Maps an object to the keys to enqueue: `fn(&T) -> …` or
 /// `fn(&T, &Reader<K>) -> …`, where `…` iterates over [`ObjectKey`]s.

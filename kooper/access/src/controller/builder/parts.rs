@@ -4,20 +4,8 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use kube::Client;
-use kube::core::metadata::PartialObjectMeta;
-use serde::de::DeserializeOwned;
-
-use super::{Builder, Common, MakeRetriever, MakeService, MakeState, Wrap};
-use crate::controller::Controller;
-use crate::extract::Removed;
-use crate::handler::{self, Filter, Typed};
-use crate::plan::{Need, Plan, Reach};
 use kooper_grammar::access::Rule;
 use kooper_grammar::selector::FieldSelector;
-use kooper_runtime::BoxError;
-use kooper_runtime::FailureEvents;
-use kooper_runtime::Kind;
 use kooper_runtime::internal::call::handler::{DynHandler, Wants};
 use kooper_runtime::internal::controller::parts::{DynController, Handlers, Relation};
 use kooper_runtime::internal::controller::states::InitContext;
@@ -27,7 +15,16 @@ use kooper_runtime::internal::watch::cache_id::CacheRequest;
 use kooper_runtime::internal::watch::retriever::{ErasedRetriever, erase};
 use kooper_runtime::internal::watch::selected::Selected;
 use kooper_runtime::retriever::{ApiRetriever, Scope};
-use kooper_runtime::{ConfigError, ConfigErrorKind};
+use kooper_runtime::{BoxError, ConfigError, ConfigErrorKind, FailureEvents, Kind};
+use kube::Client;
+use kube::core::metadata::PartialObjectMeta;
+use serde::de::DeserializeOwned;
+
+use super::{Builder, Common, MakeRetriever, MakeService, MakeState, Wrap};
+use crate::controller::Controller;
+use crate::extract::Removed;
+use crate::handler::{self, Filter, Typed};
+use crate::plan::{Need, Plan, Reach};
 
 struct TypedParts<K, O, S> {
     state: MakeState<S>,

@@ -1,23 +1,20 @@
 //! Other sources of keys: children, related objects, external streams.
 
-use parking_lot::Mutex;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use futures_util::stream::BoxStream;
 use futures_util::{Stream, StreamExt, stream};
+use kooper_runtime::internal::controller::parts::{MapKeys, Relation};
+use kooper_runtime::internal::object::kind::KindInfo;
+use kooper_runtime::object::Object;
+use kooper_runtime::{ControllerContext, Kind, ObjectKey, error};
+use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 
 use super::map::MapFn;
 use super::{All, Builder};
 use crate::capability::Reader;
-use kooper_runtime::ControllerContext;
-use kooper_runtime::Kind;
-use kooper_runtime::ObjectKey;
-use kooper_runtime::error;
-use kooper_runtime::internal::controller::parts::{MapKeys, Relation};
-use kooper_runtime::internal::object::kind::KindInfo;
-use kooper_runtime::object::Object;
 
 /// A function that makes a stream of keys: `fn() -> impl Stream<Item = ObjectKey>`.
 pub trait MakeSource<Args>: Send + 'static {
@@ -208,7 +205,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     }
 
     /// Enqueues the keys of a stream. The handler is called with the reason
-    /// [`External`](crate::Reason::External) if the object exists.
+    /// [`External`](kooper_runtime::Reason::External) if the object exists.
     #[doc(alias = "GenericEvent")]
     pub fn source<St: Source>(mut self, keys: St) -> Self {
         self.common.sources.push(Mutex::new(Some(keys.keys())));

@@ -3,13 +3,13 @@
 use std::marker::PhantomData;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kooper_runtime::Kind;
+use kooper_runtime::leader::LeaderElection;
 use kube::CustomResourceExt;
 use serde::de::DeserializeOwned;
 
 use super::{Builder, service_of};
 use crate::handler::{Deleted, Handler};
-use kooper_runtime::Kind;
-use kooper_runtime::leader::LeaderElection;
 
 /// Makes the CRD of a kind.
 pub(crate) type MakeCrd = fn() -> CustomResourceDefinition;
@@ -122,7 +122,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     /// were removed. It is called once for each removal that this process
     /// observes, without retries, and not for objects that were removed while
     /// no replica was running. It takes the arguments of a handler, and
-    /// [`Gone`](crate::Gone).
+    /// [`Gone`](kooper_runtime::Gone).
     pub fn deleted<H: Deleted<O, S, Args>, Args: 'static>(mut self, deleted: H) -> Self {
         H::plan(&mut self.common.plan);
         self.deleted = Some(service_of(move |input| deleted.handle(input)));

@@ -1,9 +1,9 @@
 //! Objects for the command `dev`.
 
+use kooper_runtime::Kind;
 use serde::de::DeserializeOwned;
 
 use super::Builder;
-use kooper_runtime::Kind;
 
 /// A file with objects in YAML or JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

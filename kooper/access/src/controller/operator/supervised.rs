@@ -5,11 +5,8 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
-
-use kooper_runtime::ControllerError;
-use kooper_runtime::Health;
-use kooper_runtime::error;
 use kooper_runtime::internal::metrics::health::Probe;
+use kooper_runtime::{ControllerError, Health, error};
 
 /// Runs a controller and catches its panic, if any. From then on the process is
 /// not ready, as only a restart brings the controller back.

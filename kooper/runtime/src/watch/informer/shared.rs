@@ -48,6 +48,7 @@ pub struct Watched {
 
 impl SharedWatches {
     /// The watches of a process whose controllers have marked these kinds as secret.
+    #[must_use]
     pub fn new(secret: Vec<KindInfo>) -> Self {
         Self { secret, ..Self::default() }
     }

@@ -1,5 +1,5 @@
 //! Indexes: objects by label, by owner, or by the values of an
-//! [`Index`](crate::call::capability::Index).
+//! `Index`.
 //!
 //! A change only marks an object as unread. The next lookup reads it without
 //! locking the store, so that informers do not wait for a decoder; an index that
@@ -43,6 +43,7 @@ impl Indexer {
     }
 
     /// Objects by their labels, each as `key=value`.
+    #[must_use]
     pub fn labels() -> Self {
         enum Labels {}
         Self::new::<Labels>(|object| {
@@ -52,6 +53,7 @@ impl Indexer {
     }
 
     /// Objects by the uids of their owners.
+    #[must_use]
     pub fn owners() -> Self {
         enum Owners {}
         Self::new::<Owners>(|object| {
