@@ -249,6 +249,12 @@ mod doctests;
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
+#[doc(inline)]
+pub use kooper_access::{
+    AccessError, Applier, Clock, Conditions, Controller, Creator, Deleter, Evictor, Getter, KindExt, Operator,
+    OwnedApplier, Patcher, Reader, Recorder, SecretValue, Settings, State, StatusWriter, capability, controller,
+    events, extract, handler, plan,
+};
 #[cfg(feature = "apiserver")]
 pub use kooper_apiserver as apiserver;
 #[cfg(feature = "macros")]
@@ -263,11 +269,9 @@ pub use kooper_program::client;
 pub use kooper_program::{http, metrics};
 #[doc(inline)]
 pub use kooper_runtime::{
-    AccessError, Action, Applier, BoxError, BuildError, Call, Changed, Clock, Conditions, ConfigError, ConfigErrorKind,
-    Controller, ControllerError, Creator, Deleter, DurationError, Evictor, Getter, GoDuration, Gone, HandlerError,
-    Health, Kind, KindExt, NameError, Namespaced, ObjectKey, Operator, OwnedApplier, Patcher, Reader, Reason, Reasons,
-    Recorder, Result, Retriever, RunError, SecretValue, Settings, State, StatusWriter, backoff, capability, controller,
-    error, events, extract, handler, leader, object, plan, queue, retriever,
+    Action, BoxError, BuildError, Call, Changed, ConfigError, ConfigErrorKind, ControllerError, DurationError,
+    GoDuration, Gone, HandlerError, Health, Kind, NameError, Namespaced, ObjectKey, Reason, Reasons, Result, Retriever,
+    RunError, backoff, error, leader, object, queue, retriever,
 };
 #[doc(inline)]
 pub use kooper_testing as testing;

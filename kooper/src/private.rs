@@ -108,8 +108,8 @@ pub mod v1 {
     pub use crate::leader::LeaderElection;
     pub use crate::main;
     pub use crate::{Kind, Namespaced};
+    use kooper_access::extract::Argument;
     pub use kooper_program::{Declared, Definition, Program, ProgramSettings};
-    use kooper_runtime::extract::Argument;
     use kooper_runtime::internal::call::action::Outcome;
 
     /// A kind as a value: errors about it are reported where the attribute names it.

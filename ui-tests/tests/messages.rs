@@ -159,7 +159,7 @@ fn every_message_has_a_case() {
 #[test]
 fn every_diagnostic_of_a_trait_has_a_case() {
     let mut found = Vec::new();
-    let folders = ["kooper/src", "kooper/runtime/src", "kooper/program/src", "kooper/testing/src"];
+    let folders = ["kooper/src", "kooper/runtime/src", "kooper/access/src", "kooper/program/src", "kooper/testing/src"];
     for source in folders.iter().flat_map(|folder| texts(&workspace(folder), "rs")) {
         diagnostics(source.parse().expect("a file of Rust"), &mut found);
     }
@@ -198,7 +198,7 @@ fn every_key_has_an_accepted_and_a_rejected_case() {
 
 #[test]
 fn every_missing_capability_has_a_case() {
-    let code = fs::read_to_string(workspace("kooper/runtime/src/call/capability.rs")).expect("the capabilities");
+    let code = fs::read_to_string(workspace("kooper/access/src/capability.rs")).expect("the capabilities");
     let aliases = code.lines().filter(|line| line.contains("= Access<"));
     let names: Vec<_> = aliases.filter_map(|line| line.strip_prefix("pub type ")?.split(['<', ' ']).next()).collect();
     assert!(names.len() >= 8, "the capabilities are found in the code: {names:?}");

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::query::{Scope, one_of};
 use super::rbac::Place;
 use crate::metrics::table;
-use kooper_runtime::Controller;
+use kooper_access::Controller;
 
 #[cfg(test)]
 mod tests;

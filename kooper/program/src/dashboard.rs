@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::query::{Scope, one_of};
 use crate::metrics::table;
-use kooper_runtime::Controller;
+use kooper_access::Controller;
 use panels::{Panel, rows};
 
 /// The columns of a dashboard.

@@ -29,9 +29,10 @@ mod settings;
 
 use serde::de::DeserializeOwned;
 
-use kooper_runtime::controller::Builder;
-use kooper_runtime::internal::call::settings::GivenSettings;
-use kooper_runtime::{ConfigError, ConfigErrorKind, Controller, Kind};
+use kooper_access::Controller;
+use kooper_access::controller::Builder;
+use kooper_access::internal::GivenSettings;
+use kooper_runtime::{ConfigError, ConfigErrorKind, Kind};
 
 #[cfg(feature = "cli")]
 pub use cli::app::App;

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::alerts;
 use crate::rbac::{self, Place};
-use kooper_runtime::Controller;
+use kooper_access::Controller;
 
 pub(crate) use choices::{
     Choices, ManifestError, installed_alerts, resources, strategy, unelected, usual_replicas, workload_name,

@@ -11,9 +11,9 @@ use std::fmt;
 use kooper_grammar::access::Rule;
 use serde_json::{Value, json};
 
-use kooper_runtime::Controller;
+use kooper_access::Controller;
+use kooper_access::plan::{Need, Reach};
 use kooper_runtime::internal::controller::installation::Installation;
-use kooper_runtime::plan::{Need, Reach};
 
 pub use roles::{documents, metrics_reader, rules};
 

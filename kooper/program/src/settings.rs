@@ -7,11 +7,11 @@ use std::any::TypeId;
 use clap::{ArgMatches, Command};
 
 #[cfg(feature = "cli")]
+use kooper_access::Controller;
+#[cfg(feature = "cli")]
+use kooper_access::internal::GivenSettings;
+#[cfg(feature = "cli")]
 use kooper_runtime::ConfigError;
-#[cfg(feature = "cli")]
-use kooper_runtime::Controller;
-#[cfg(feature = "cli")]
-use kooper_runtime::internal::call::settings::GivenSettings;
 
 /// A type that can be the settings of a program.
 #[cfg(feature = "cli")]

@@ -44,8 +44,9 @@ impl Default for Backoff {
 }
 
 /// A token bucket: `rate` tokens per second, and at most `burst` of them saved.
+#[doc(hidden)]
 #[derive(Debug)]
-pub(crate) struct TokenBucket {
+pub struct TokenBucket {
     interval: Duration,
     burst: u32,
     /// When the bucket is full again; each token taken delays it.
@@ -58,12 +59,13 @@ impl TokenBucket {
     }
 
     /// A bucket that gets one token in each interval.
-    pub(crate) fn every(interval: Duration, burst: u32, now: Instant) -> Self {
+    #[must_use]
+    pub fn every(interval: Duration, burst: u32, now: Instant) -> Self {
         Self { interval, burst: burst.max(1), full_at: now }
     }
 
     /// Takes a token, or returns when the next one is available.
-    pub(crate) fn take(&mut self, now: Instant) -> Result<(), Instant> {
+    pub fn take(&mut self, now: Instant) -> Result<(), Instant> {
         let next = self.next(now);
         if next > now {
             return Err(next);
@@ -73,12 +75,15 @@ impl TokenBucket {
     }
 
     /// When the next token is available.
-    pub(crate) fn next(&self, now: Instant) -> Instant {
+    #[must_use]
+    pub fn next(&self, now: Instant) -> Instant {
         let full_at = self.full_at.max(now) + self.interval;
         full_at.checked_sub(self.interval * self.burst).map_or(now, |at| at.max(now))
     }
 
-    pub(crate) fn is_full(&self, now: Instant) -> bool {
+    /// Returns `true` if no token is missing.
+    #[must_use]
+    pub fn is_full(&self, now: Instant) -> bool {
         self.full_at <= now
     }
 }

@@ -2,18 +2,14 @@
 
 pub(crate) mod action;
 pub(crate) mod attempt;
-pub mod capability;
-pub(crate) mod clock;
-pub mod events;
-pub mod extract;
+pub(crate) mod children;
+pub(crate) mod context;
+pub(crate) mod events;
+pub(crate) mod extensions;
 pub(crate) mod finalizer;
-pub mod handler;
+pub(crate) mod handler;
 pub(crate) mod lookup;
 pub(crate) mod observer;
-pub mod plan;
-pub(crate) mod settings;
-pub(crate) mod statuses;
-pub(crate) mod subset;
 pub(crate) mod worker;
 
 use std::future::Future;
@@ -25,7 +21,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
-use self::statuses::Statuses;
+use self::extensions::Extensions;
 use crate::object::key::ObjectKey;
 use crate::queue::reason::Reasons;
 
@@ -50,8 +46,22 @@ pub struct Call {
     cancelled: CancellationToken,
     tasks: Tasks,
     dry_run: bool,
-    /// The statuses that the call has applied.
-    pub(crate) statuses: Arc<Statuses>,
+    /// What arguments keep for this call.
+    #[doc(hidden)]
+    pub extensions: Arc<Extensions>,
+}
+
+/// The cause of an object's removal, if known. An argument of functions for `deleted`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Gone {
+    /// It was deleted.
+    Deleted,
+    /// It still exists, and no longer matches the controller's selector.
+    Left,
+    /// It was removed while the watch was interrupted, or the API server did not
+    /// respond.
+    Unknown,
 }
 
 /// The tasks that calls started. They are awaited, and then aborted, when the
@@ -76,7 +86,7 @@ impl Call {
         cancelled: CancellationToken,
         tasks: Tasks,
     ) -> Self {
-        Self { controller, key, attempt, reasons, cancelled, tasks, dry_run: false, statuses: Arc::default() }
+        Self { controller, key, attempt, reasons, cancelled, tasks, dry_run: false, extensions: Arc::default() }
     }
 
     /// The same call in a dry run.
@@ -127,7 +137,7 @@ impl Call {
     }
 
     /// The time now. In a test whose clock is paused it is that clock's, see
-    /// [`Clock`](crate::Clock).
+    /// `Clock`.
     ///
     /// ```
     /// use k8s_openapi::api::batch::v1::Job;

@@ -1,400 +1,80 @@
-//! Controllers: a retriever and a handler, with a store, a queue and workers between them.
+//! Controllers, whatever their types are: lists and watches, a queue, and workers that call a handler.
 
-pub(crate) mod builder;
-mod config;
-pub(crate) mod crd;
+pub(crate) mod config;
 pub(crate) mod error;
-mod handler_builder;
 pub(crate) mod installation;
 mod once;
-pub mod operator;
 pub(crate) mod partition;
+pub(crate) mod parts;
 pub(crate) mod pass;
+pub(crate) mod prerequisite;
 pub(crate) mod review;
 mod run;
 pub(crate) mod states;
 
-use std::collections::BTreeSet;
-use std::fmt::Display;
 use std::sync::Arc;
-use std::time::Duration;
 
-use futures_util::stream::BoxStream;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-
-use crate::call::finalizer::{Finalizers, Retirement};
-use crate::call::plan::{Plan, SettingsNeed};
-use crate::call::settings::GivenSettings;
-use crate::controller::error::{ConfigError, ConfigErrorKind};
-use crate::controller::installation::Installation;
-use crate::leader::LeaderElection;
-use crate::object::key::ObjectKey;
-use crate::object::kind::{Kind, KindInfo};
-use crate::object::sections::Changed;
+use crate::call::children::ChildObserver;
+use crate::call::extensions::Extensions;
+use crate::object::kind::KindInfo;
 use crate::watch::cache_id::CacheRequest;
 
-pub use crate::call::events::FailureEvents;
-pub(crate) use builder::Sample;
-pub use builder::{All, Builder, CustomKind, KindExt, MakeSource, MapFn, Source};
-use builder::{DynController, KeyStream, MakeCrd, Relation};
-pub(crate) use config::Config;
-use config::Leases;
-pub use config::MetricsCompat;
-pub use handler_builder::{HandlerBuilder, TypedHandler};
-pub(crate) use run::{Process, Runner};
+pub use config::Config;
+use config::MetricsCompat;
+use parts::{DynController, KeyStream, Relation};
+use prerequisite::Prerequisite;
+pub use run::{Process, Runner};
 
-/// Calls a handler for each object of a kind. An [`Operator`](crate::Operator)
-/// runs it.
-///
-/// ```
-/// use std::sync::Arc;
-/// use std::time::Duration;
-/// use k8s_openapi::api::core::v1::Pod;
-/// use kooper::{KindExt, Result};
-///
-/// async fn echo(pod: Arc<Pod>) -> Result<()> {
-///     println!("{:?}", pod.metadata.name);
-///     Ok(())
-/// }
-///
-/// let controller = Pod::controller("echo")
-///     .resync(Duration::from_secs(60))
-///     .workers(4)
-///     .handler(echo)
-///     .build()?;
-/// # let _ = controller;
-/// # Ok::<_, kooper::ConfigError>(())
-/// ```
-#[doc(alias = "reconciler")]
-pub struct Controller {
-    config: Config,
-    kind: KindInfo,
-    plan: Plan,
+/// A controller without its types: what a [`Runner`] runs.
+pub struct ControllerSpec {
+    /// Its settings.
+    pub config: Config,
+    /// Its own kind.
+    pub kind: KindInfo,
     /// `true` if the retriever is a custom one.
-    own_retriever: bool,
-    primary: CacheRequest,
+    pub own_retriever: bool,
+    /// The cache of its objects.
+    pub primary: CacheRequest,
     /// The cache of the metadata of all objects of the kind, for a controller with a
     /// selector and a finalizer: the finalizer is removed from objects outside of the
     /// selector, too.
-    unselected: Option<CacheRequest>,
-    relations: Arc<[Relation]>,
-    sources: Arc<[KeyStream]>,
-    crd: Option<MakeCrd>,
-    samples: Vec<Sample>,
-    parts: Arc<dyn DynController>,
+    pub unselected: Option<CacheRequest>,
+    /// The caches that its functions read, and those of children and related objects.
+    pub caches: Vec<CacheRequest>,
+    /// The other kinds whose changes queue keys.
+    pub relations: Arc<[Relation]>,
+    /// Keys from elsewhere.
+    pub sources: Arc<[KeyStream]>,
+    /// `true` if failures are recorded as Events.
+    pub reports_failures: bool,
+    /// Its functions.
+    pub parts: Arc<dyn DynController>,
 }
 
-impl Controller {
-    /// Starts the description of a controller of the kind `K`, like
-    /// [`KindExt::controller`]. Name and handler are required; everything else has
-    /// a default.
-    pub fn builder<K: Kind>(name: impl Into<String>) -> Builder<K> {
-        Builder::new(name.into())
-    }
-
-    /// The name, which is part of logs, metrics and the field manager.
-    #[must_use]
-    pub fn name(&self) -> &str {
+impl ControllerSpec {
+    pub(crate) fn name(&self) -> &str {
         &self.config.name
     }
+}
 
-    /// The kind, such as `Pod`.
-    #[must_use]
-    pub fn kind(&self) -> &str {
-        &self.kind.kind
-    }
-
-    /// Returns `true` if the kind is namespaced.
-    #[must_use]
-    pub fn is_namespaced(&self) -> bool {
-        self.kind.namespaced
-    }
-
-    /// Watches these namespaces instead of the built-in ones; an empty list is
-    /// for all. Returns `false`, and changes nothing, if the kind is
-    /// cluster-scoped or the controller has a custom retriever.
-    pub fn set_namespaces(&mut self, namespaces: Vec<String>) -> bool {
-        let can = self.kind.namespaced && !self.own_retriever;
-        if can {
-            self.config.namespaces = namespaces;
-        }
-        can
-    }
-
-    /// Sets how many objects are handled at the same time, instead of the
-    /// built-in number.
-    ///
-    /// # Errors
-    /// When the number is zero; then it is not changed.
-    pub fn set_workers(&mut self, workers: usize) -> Result<(), ConfigError> {
-        self.set(|config| config.workers = workers)
-    }
-
-    /// Sets the resync interval, instead of the built-in one; `None` disables
-    /// resyncs.
-    ///
-    /// # Errors
-    /// When the interval is zero; then it is not changed.
-    pub fn set_resync(&mut self, resync: Option<Duration>) -> Result<(), ConfigError> {
-        self.set(|config| config.resync = resync)
-    }
-
-    /// Fetches objects as JSON only, as is good for a packet capture. Otherwise
-    /// built-in kinds come in protobuf where the API server offers it.
-    pub fn set_json_only(&mut self, json_only: bool) {
-        self.config.json_only = json_only;
-    }
-
-    /// Sets the leader election, instead of the built-in one; with `None`
-    /// handlers run in every replica.
-    ///
-    /// # Errors
-    /// When the settings are invalid; then they are not changed.
-    pub fn set_leader_election(&mut self, election: Option<LeaderElection>) -> Result<(), ConfigError> {
-        self.set(|config| config.leader = election)
-    }
-
-    /// Changes settings if they are valid afterwards.
-    fn set(&mut self, change: impl FnOnce(&mut Config)) -> Result<(), ConfigError> {
-        let mut config = self.config.clone();
-        change(&mut config);
-        config.check()?;
-        self.config = config;
-        Ok(())
-    }
-
-    /// Returns `true` if the handlers run in one replica only.
-    #[must_use]
-    pub fn has_leader_election(&self) -> bool {
-        self.config.leader.is_some()
-    }
-
-    /// The namespaces that it watches; empty for all.
-    #[must_use]
-    pub fn namespaces(&self) -> &[String] {
-        &self.config.namespaces
-    }
-
-    /// The permissions and caches that its handlers and settings need.
-    #[must_use]
-    pub fn plan(&self) -> &Plan {
-        &self.plan
-    }
-
-    /// Its leases in an installation, unless it runs without leader election.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn leases(&self, installation: &Installation, namespace: &str) -> Option<Leases> {
-        self.config.leases(installation, namespace)
-    }
-
-    /// The CRD of its kind, if known, and whether the controller installs it.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn crd(&self) -> Option<(CustomResourceDefinition, bool)> {
-        self.crd.map(|make| (crd::bounded(make()), self.config.install_crd))
-    }
-
-    /// The kinds that it watches on the API server: its own, and those of its
-    /// caches.
-    #[doc(hidden)]
-    pub fn kinds(&self) -> impl Iterator<Item = &KindInfo> {
-        let own = (!self.own_retriever).then_some(&self.kind);
-        own.into_iter().chain(self.plan.caches().map(|request| &request.kind))
-    }
-
-    /// Returns `true` if the controller is not ready until the cluster serves this kind.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn needs_kind(&self, kind: &KindInfo) -> bool {
-        self.kinds().any(|one| one == kind) && !(self.config.optional && self.kind == *kind)
-    }
-
-    /// Returns `true` if the controller holds only the metadata of its own objects.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn is_metadata_only(&self) -> bool {
-        self.config.metadata_only
-    }
-
-    /// Returns `true` if a selector limits the controller's own objects.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn is_selected(&self) -> bool {
-        self.config.selected()
-    }
-
-    /// Returns `true` if the retriever is a custom one.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn has_own_retriever(&self) -> bool {
-        self.own_retriever
-    }
-
-    /// Returns `true` if a function builds its state.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn has_init(&self) -> bool {
-        self.config.init
-    }
-
-    /// Returns `true` if keys come from outside.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn has_sources(&self) -> bool {
-        !self.sources.is_empty()
-    }
-
-    /// The objects that `dev` applies.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn samples(&self) -> &[Sample] {
-        &self.samples
-    }
-
-    /// The same controller, which reports no failing calls as Events.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn without_events(mut self) -> Self {
-        self.plan.report_nothing();
-        self
-    }
-
-    /// Adds keys from outside.
-    #[doc(hidden)]
-    pub fn add_source(&mut self, keys: BoxStream<'static, ObjectKey>) {
-        let sources = std::mem::take(&mut self.sources);
-        let before = sources.iter().filter_map(|source| source.lock().take());
-        self.sources = before.chain([keys]).map(|keys| KeyStream::new(Some(keys))).collect();
-    }
-
-    /// Which objects it retrieves.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn label_selector(&self) -> Option<&str> {
-        self.config.labels.as_deref()
-    }
-
-    /// Its kind.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn kind_info(&self) -> &KindInfo {
-        &self.kind
-    }
-
-    /// The finalizers that it sets and removes.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn finalizers(&self) -> Option<Finalizers> {
-        self.config.finalizers()
-    }
-
-    /// Returns `true` if no function is called for objects that are being deleted.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn ignores_deletion(&self) -> bool {
-        self.config.ignores_deletion()
-    }
-
-    /// All field managers whose fields are its own.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn managers(&self, installation: &Installation) -> Vec<String> {
-        self.config.managers(installation)
-    }
-
-    /// From now on it only cleans up, whether or not it selects an object, and
-    /// installs no CRD: the program is uninstalled.
-    #[doc(hidden)]
-    pub fn retire(&mut self, retirement: Retirement) {
-        let config = &mut self.config;
-        config.retirement = Some(retirement);
-        (config.labels, config.fields) = (None, None);
-        config.changed = vec![Changed::Any];
-        config.install_crd = false;
-    }
-
-    /// The finalizer that it sets, if it cleans up.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn finalizer(&self) -> Option<&str> {
-        self.config.finalizer.as_deref()
-    }
-
-    pub(crate) fn field_manager(&self, installation: &Installation) -> String {
-        self.config.field_manager(installation)
-    }
-
-    pub(crate) fn previous_names(&self) -> &[String] {
-        &self.config.previous_names
-    }
-
-    pub(crate) fn previous_finalizers(&self) -> &[String] {
-        &self.config.previous_finalizers
-    }
-
-    #[doc(hidden)]
-    #[must_use]
-    pub fn previous_program(&self) -> Option<&str> {
-        self.config.previous_program.as_deref()
-    }
-
-    /// Returns an error if a function of the controller takes settings that are not
-    /// there.
-    #[doc(hidden)]
-    pub fn check_settings(&self, given: &GivenSettings) -> Result<(), ConfigError> {
-        match self.plan.settings().iter().find(|need| !given.has(need.type_id)) {
-            Some(need) => Err(self.lacks_settings(need, "set them with `settings`")),
-            None => Ok(()),
-        }
-    }
-
-    #[doc(hidden)]
-    #[must_use]
-    pub fn lacks_settings(&self, need: &SettingsNeed, advice: &str) -> ConfigError {
-        let problem = format!(
-            "it takes `Settings<{name}>`, but the program has no settings of this type: {advice}",
-            name = need.name
-        );
-        self.error("settings", ConfigErrorKind::Missing, problem)
-    }
-
-    pub(crate) fn error(&self, field: &'static str, kind: ConfigErrorKind, problem: impl Display) -> ConfigError {
-        self.config.error(field, kind, problem)
-    }
-
-    /// Returns `true` if the controller cannot run without a connection to an API server.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn needs_client(&self) -> bool {
-        self.check_client().is_err()
-    }
-
-    /// Returns an error if the controller needs a client, and names what needs
-    /// it.
-    pub(crate) fn check_client(&self) -> Result<(), ConfigError> {
-        let give = "the operator has no client: set one with `client`";
-        if !self.own_retriever {
-            let problem = format!("its objects are read from the API server, but {give}, or set a custom retriever");
-            return Err(self.error("retriever", ConfigErrorKind::NoClient, problem));
-        }
-        if self.config.leader.is_some() {
-            let problem = format!("its Lease is stored on the API server, but {give}, or remove the leader election");
-            return Err(self.error("leader_election", ConfigErrorKind::NoClient, problem));
-        }
-        let (needs, clients) = (self.plan.needs().iter().map(|need| &*need.because), self.plan.unruled_clients());
-        let what: BTreeSet<&str> = needs.chain(clients.iter().copied()).collect();
-        if what.is_empty() && !self.plan.takes_client() {
-            return Ok(());
-        }
-        let what = Vec::from_iter(what).join(", ");
-        let problem = format!("its arguments and settings need the API server ({what}), and {give}");
-        Err(self.error("handler", ConfigErrorKind::NoClient, problem))
+impl std::fmt::Debug for ControllerSpec {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ControllerSpec").field("config", &self.config).field("kind", &self.kind).finish_non_exhaustive()
     }
 }
 
-impl std::fmt::Debug for Controller {
+/// What the crates above add to the run of a controller.
+pub struct Hooks {
+    /// The condition for its start.
+    pub prerequisite: Option<Arc<dyn Prerequisite>>,
+    /// What its arguments keep.
+    pub extensions: Extensions,
+    /// Is told of its objects and of their children.
+    pub child_observer: Arc<dyn ChildObserver>,
+}
+
+impl std::fmt::Debug for Hooks {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Controller").field("config", &self.config).field("kind", &self.kind).finish_non_exhaustive()
+        f.debug_struct("Hooks").field("extensions", &self.extensions).finish_non_exhaustive()
     }
 }

@@ -64,8 +64,9 @@ struct Marked {
 }
 
 /// When the worker retries a failed key.
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum RetryHint {
+pub enum RetryHint {
     /// After the back-off.
     #[default]
     Backoff,
@@ -76,6 +77,13 @@ pub(crate) enum RetryHint {
     /// Not before the object changes, or the next resync.
     Never,
 }
+
+/// The source of an error about an object that exists and that no cache has yet. The call is
+/// repeated at once, like after a conflict.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the cache does not have it yet")]
+pub struct StaleCache;
 
 impl HandlerError {
     /// An error that a retry cannot fix. The handler is not called again before
@@ -159,9 +167,15 @@ fn marks<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a Ma
     sources(error).filter_map(|error| error.downcast_ref())
 }
 
+/// Returns `true` if a cache lags behind an object that the error is about.
+pub(crate) fn is_of_stale_cache(error: &(dyn StdError + 'static)) -> bool {
+    sources(error).any(|error| error.downcast_ref::<StaleCache>().is_some())
+}
+
 /// The outermost hint in the chain of an error; without one, the hint of an API
 /// server's refusal in the chain. `namespace` is that of the object.
-pub(crate) fn retry_hint(error: &(dyn StdError + 'static), namespace: Option<&str>) -> RetryHint {
+#[doc(hidden)]
+pub fn retry_hint(error: &(dyn StdError + 'static), namespace: Option<&str>) -> RetryHint {
     if let Some(hint) = marks(error).find_map(|marked| marked.hint) {
         return hint;
     }

@@ -32,7 +32,8 @@ use pool::Pool;
 /// It has threads of its own if the runtime of its first task has several. A runtime of
 /// the current thread has none beside it: a test that pauses the time has one clock.
 #[derive(Clone, Default)]
-pub(crate) struct Executor {
+#[expect(missing_debug_implementations, reason = "other crates of Kooper only pass it on")]
+pub struct Executor {
     /// `None` inside if it runs as tasks of the current runtime.
     pool: Arc<OnceLock<Option<Pool>>>,
 }

@@ -1,15 +1,30 @@
 //! The items that the other crates of Kooper use, by the module that they are in.
 
+pub mod backoff {
+    pub use crate::backoff::TokenBucket;
+}
 pub mod call {
     pub use crate::call::Tasks;
     pub mod action {
         pub use crate::call::action::Outcome;
     }
+    pub mod children {
+        pub use crate::call::children::ChildObserver;
+    }
+    pub mod context {
+        pub use crate::call::context::Written;
+    }
+    pub mod events {
+        pub use crate::call::events::{EventRecorder, MESSAGE, cut, with_tail};
+    }
+    pub mod extensions {
+        pub use crate::call::extensions::Extensions;
+    }
     pub mod finalizer {
         pub use crate::call::finalizer::{Finalizers, Retirement, set_by};
     }
-    pub mod settings {
-        pub use crate::call::settings::GivenSettings;
+    pub mod handler {
+        pub use crate::call::handler::{CallError, DeletedFunction, DynHandler, Wants};
     }
 }
 pub mod client {
@@ -20,18 +35,15 @@ pub mod clock {
     pub use crate::clock::wall;
 }
 pub mod controller {
-    pub use crate::controller::builder::Sample;
-    pub use crate::controller::states::States;
-    pub mod crd {
-        pub use crate::controller::crd::{
-            Advice, InstallError, InstallPlan, Installer, PROGRAM, annotated, is_established, lacking, merged, older,
-        };
+    pub use crate::controller::{Config, ControllerSpec, Hooks, Process, Runner};
+    pub mod config {
+        pub use crate::controller::config::Leases;
     }
     pub mod installation {
         pub use crate::controller::installation::Installation;
     }
-    pub mod operator {
-        pub use crate::controller::operator::DRAIN;
+    pub mod parts {
+        pub use crate::controller::parts::{DynController, Handlers, KeyStream, MapKeys, Relation};
     }
     pub mod partition {
         pub use crate::controller::partition::Partition;
@@ -39,25 +51,35 @@ pub mod controller {
     pub mod pass {
         pub use crate::controller::pass::{ControllerPass, Pass};
     }
+    pub mod prerequisite {
+        pub use crate::controller::prerequisite::{Prerequisite, Unmet};
+    }
     pub mod review {
         pub use crate::controller::review::{may, own_namespace};
     }
+    pub mod states {
+        pub use crate::controller::states::{InitContext, States};
+    }
 }
 pub mod error {
-    pub use crate::error::{chain, panic_text};
+    pub use crate::error::{RetryHint, chain, panic_text, retry_hint};
     pub mod redaction {
         pub use crate::error::redaction::{redact, remember};
     }
+    pub mod refusal {
+        pub use crate::error::refusal::{ApiStatus, Cause, Needs, is_missing_rule};
+    }
 }
 pub mod executor {
-    pub use crate::executor::is_in_task;
+    pub use crate::executor::{Executor, is_in_task};
 }
 pub mod leader {
     pub use crate::leader::lease::{MARK, SCOPE};
-    pub use crate::leader::new_identity;
-    pub use crate::leader::watchdog::Watchdog;
+    pub use crate::leader::watchdog::{Elected, Watchdog};
+    pub use crate::leader::{identity, is_fenced, new_identity};
 }
 pub mod metrics {
+    pub use crate::metrics::PanicSafe;
     #[cfg(feature = "measure")]
     pub use crate::metrics::held::measure::longest_held;
     pub mod health {
@@ -70,38 +92,40 @@ pub mod metrics {
     }
 }
 pub mod object {
+    pub mod as_object {
+        pub use crate::object::as_object::AsObject;
+    }
     pub mod kind {
-        pub use crate::object::kind::KindInfo;
+        pub use crate::object::kind::{KindInfo, is_metadata};
     }
     pub mod named {
         pub use crate::object::named::Named;
     }
     pub mod segment {
-        pub use crate::object::segment::{escape, unescape};
-    }
-    pub mod three_way_merge {
-        pub use crate::object::three_way_merge::{
-            changed_fields, essence, impose, merge, merge_patch, three_way_merge,
-        };
+        pub use crate::object::segment::{escape, is_possible, unescape};
     }
 }
 pub mod queue {
+    pub use crate::queue::WriteOrigin;
     pub use crate::queue::admission::Admission;
 }
 pub mod watch {
     pub mod cache_id {
-        pub use crate::watch::cache_id::CacheId;
+        pub use crate::watch::cache_id::{CacheId, CacheRequest};
     }
     pub mod informer {
-        pub use crate::watch::informer::Watched;
+        pub use crate::watch::informer::{SharedWatches, Watched};
+    }
+    pub mod retriever {
+        pub use crate::watch::retriever::{ErasedRetriever, erase};
     }
     pub mod selection {
         pub use crate::watch::selection::CacheSelection;
     }
     pub mod selected {
-        pub use crate::watch::selected::selects;
+        pub use crate::watch::selected::{Miss, Selected, selects};
     }
     pub mod store {
-        pub use crate::watch::store::{Cache, Store};
+        pub use crate::watch::store::{Cache, Change, IndexHit, Indexer, Store};
     }
 }

@@ -62,7 +62,8 @@ mod tests;
 pub(crate) mod watchdog;
 
 pub(crate) use elector::{Announce, Announcement, Elector, ElectorOptions};
-pub(crate) use fence::is_fenced;
+#[doc(hidden)]
+pub use fence::is_fenced;
 pub(crate) use leadership::Leadership;
 #[cfg(test)]
 use lease_state::Lost;
@@ -195,7 +196,8 @@ pub(crate) enum ElectionError {
 
 /// The identity of this process in Leases, `<hostname>_<uuid>`; all its controllers
 /// share it.
-pub(crate) fn identity() -> String {
+#[doc(hidden)]
+pub fn identity() -> String {
     static IDENTITY: OnceLock<String> = OnceLock::new();
     IDENTITY.get_or_init(identity::make).clone()
 }

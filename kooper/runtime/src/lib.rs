@@ -13,7 +13,7 @@ pub mod backoff;
 mod call;
 pub mod client;
 mod clock;
-pub mod controller;
+mod controller;
 pub mod error;
 mod executor;
 pub mod leader;
@@ -23,17 +23,11 @@ pub mod queue;
 mod watch;
 
 pub use call::action::Action;
-pub use call::capability::{
-    AccessError, Applier, Conditions, Creator, Deleter, Evictor, Getter, OwnedApplier, Patcher, Reader, Recorder,
-    StatusWriter,
-};
-pub use call::clock::Clock;
-pub use call::extract::{Gone, State};
-pub use call::settings::{SecretValue, Settings};
-pub use call::{Call, capability, events, extract, handler, plan};
+pub use call::context::ControllerContext;
+pub use call::events::{FailureEvents, Note};
+pub use call::{Call, Gone};
+pub use controller::config::MetricsCompat;
 pub use controller::error::{BuildError, ConfigError, ConfigErrorKind, ControllerError, RunError};
-pub use controller::operator::Operator;
-pub use controller::{Controller, KindExt};
 pub use error::{BoxError, HandlerError, Result};
 pub use kooper_grammar::name::NameError;
 pub use metrics::health::Health;

@@ -9,7 +9,8 @@ pub(crate) mod held;
 mod panic_safe;
 pub(crate) mod status;
 
-pub(crate) use panic_safe::PanicSafe;
+#[doc(hidden)]
+pub use panic_safe::PanicSafe;
 
 /// Reads the value of a gauge. It is called at each scrape, on the scraping
 /// thread: it should return quickly, and must not register anything.

@@ -13,7 +13,6 @@ pub(crate) mod scan;
 pub(crate) mod sections;
 pub(crate) mod segment;
 mod text;
-pub(crate) mod three_way_merge;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -154,12 +153,14 @@ impl Object {
     }
 
     /// Returns `true` if the apply with this digest is known to change nothing.
-    pub(crate) fn is_settled(&self, digest: u64) -> bool {
+    #[doc(hidden)]
+    pub fn is_settled(&self, digest: u64) -> bool {
         self.settled.load(Ordering::Relaxed) == digest
     }
 
     /// Records that applying this changed nothing.
-    pub(crate) fn settle(&self, digest: u64) {
+    #[doc(hidden)]
+    pub fn settle(&self, digest: u64) {
         self.settled.store(digest, Ordering::Relaxed);
     }
 
@@ -192,7 +193,8 @@ impl Object {
     }
 
     /// Returns `true` if the object is being deleted: it has a deletion timestamp.
-    pub(crate) fn is_terminating(&self) -> bool {
+    #[doc(hidden)]
+    pub fn is_terminating(&self) -> bool {
         self.terminating
     }
 

@@ -37,7 +37,9 @@ pub(crate) use admission::{Admission, AdmitAll};
 pub(crate) use completion::{Completion, Returned};
 pub(crate) use urgency::Urgency;
 pub(crate) use waiting::{KeyView, KeyViews};
-pub(crate) use writes::{CacheRef, Revision, WriteOrigin};
+#[doc(hidden)]
+pub use writes::WriteOrigin;
+pub(crate) use writes::{CacheRef, Revision};
 
 /// The most entries that are looked at in one step, because the queue is locked
 /// meanwhile.
@@ -114,7 +116,7 @@ pub(crate) struct Ticket {
 /// A de-duplicating queue of keys with priorities, delays, retries and resyncs.
 ///
 /// The methods are named as in client-go's work queue. Controllers have one of
-/// their own; use it directly for a program without a [`Controller`](crate::Controller).
+/// their own; use it directly for a program without a `Controller`.
 ///
 /// ```
 /// use kooper::queue::{Lane, QueueOptions, WorkQueue};

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use super::{FakeCluster, call};
-use kooper_runtime::extract::{Argument, Context};
-use kooper_runtime::handler::Handler;
+use kooper_access::State;
+use kooper_access::extract::{Argument, Context};
+use kooper_access::handler::Handler;
+use kooper_access::plan::Plan;
 use kooper_runtime::internal::object::kind::KindInfo;
 use kooper_runtime::internal::watch::cache_id::CacheId;
-use kooper_runtime::plan::Plan;
-use kooper_runtime::{Action, Kind, ObjectKey, Result, State};
+use kooper_runtime::{Action, Kind, ObjectKey, Result};
 
 /// Makes the arguments of a handler's call for one object of a [`FakeCluster`].
 #[derive(Debug)]

@@ -23,8 +23,8 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use kooper_runtime::handler::Handler;
-use kooper_runtime::internal::call::settings::GivenSettings;
+use kooper_access::handler::Handler;
+use kooper_access::internal::GivenSettings;
 use kooper_runtime::internal::object::kind::KindInfo;
 use kooper_runtime::{Action, Kind, Result};
 
@@ -134,7 +134,7 @@ impl Cluster {
     }
 
     /// Gives the controllers that this clone runs the program's settings, which
-    /// their handlers take as [`Settings<T>`](kooper_runtime::Settings).
+    /// their handlers take as [`Settings<T>`](kooper_access::Settings).
     #[must_use]
     pub fn with_settings<T: Send + Sync + 'static>(mut self, settings: T) -> Self {
         self.settings.give(settings);

@@ -39,9 +39,10 @@ use self::process::Make;
 use self::reference::Reference;
 use self::trial::{Sequence, Trial};
 use crate::Cluster;
-use kooper_runtime::internal::call::settings::GivenSettings;
+use kooper_access::Controller;
+use kooper_access::internal::GivenSettings;
 use kooper_runtime::internal::error::chain;
-use kooper_runtime::{ConfigError, Controller, Kind};
+use kooper_runtime::{ConfigError, Kind};
 
 pub use self::finding::Finding;
 pub use self::frame::explore;

@@ -28,18 +28,19 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use kooper_runtime::events::EventSink;
-use kooper_runtime::extract::ControllerContext;
-use kooper_runtime::handler::Handler;
+use kooper_access::Controller;
+use kooper_access::events::EventSink;
+use kooper_access::extract::ControllerContext;
+use kooper_access::handler::Handler;
+use kooper_access::internal::{GivenSettings, extensions};
+use kooper_access::plan::Plan;
 use kooper_runtime::internal::call::Tasks;
-use kooper_runtime::internal::call::settings::GivenSettings;
-use kooper_runtime::internal::controller::States;
+use kooper_runtime::internal::controller::states::States;
 use kooper_runtime::internal::object::kind::KindInfo;
 use kooper_runtime::internal::watch::cache_id::CacheId;
 use kooper_runtime::internal::watch::store::{Cache, Store};
 use kooper_runtime::object::Object;
-use kooper_runtime::plan::Plan;
-use kooper_runtime::{Action, Call, Controller, Kind, ObjectKey, Reason, Reasons, Result};
+use kooper_runtime::{Action, Call, Kind, ObjectKey, Reason, Reasons, Result};
 
 pub use arguments::Arguments;
 #[cfg(feature = "apiserver")]
@@ -52,7 +53,7 @@ pub use cluster::{paused_test, test};
 pub use explore::explore;
 #[cfg(feature = "apiserver")]
 pub use explore::{Exploration, Explored, Finding, Oracle, ScenarioResult};
-pub use kooper_runtime::events::Note;
+pub use kooper_access::events::Note;
 pub use reply::Reply;
 pub use sent::Sent;
 
@@ -184,7 +185,7 @@ impl FakeCluster {
     }
 
     /// Gives handlers the program's settings, which they take as
-    /// [`Settings<T>`](kooper_runtime::Settings). Settings of the same type are replaced.
+    /// [`Settings<T>`](kooper_access::Settings). Settings of the same type are replaced.
     ///
     /// ```
     /// use kooper::testing::FakeCluster;
@@ -202,7 +203,7 @@ impl FakeCluster {
 
     /// Calls a handler for this object, with all of its arguments, and returns its
     /// result. See [`arguments`](Self::arguments) for single ones, and for a handler that
-    /// takes a [`State`](kooper_runtime::State):
+    /// takes a [`State`](kooper_access::State):
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
@@ -307,8 +308,8 @@ impl FakeCluster {
         let caches = [own].into_iter().chain(others).collect();
         ControllerContext::detached(kind, primary, caches)
             .named("test", controller)
-            .planned(plan, lock(&self.inner.settings).clone())
-            .connected(self.client(), EventSink::recorded(self.inner.events.clone()))
+            .extended(extensions(plan, lock(&self.inner.settings).clone()))
+            .connected(self.client(), Arc::new(EventSink::recorded(self.inner.events.clone())))
     }
 }
 

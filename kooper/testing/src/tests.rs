@@ -8,8 +8,8 @@ use serde_json::json;
 
 use super::*;
 use kooper::prelude::*;
-use kooper_runtime::AccessError;
-use kooper_runtime::capability::{PatchBody, by};
+use kooper_access::AccessError;
+use kooper_access::capability::{PatchBody, by};
 use kooper_runtime::internal::error::chain;
 
 fn named<T: Resource + Default>(name: &str) -> T {
@@ -64,7 +64,7 @@ async fn a_handler_with_children_is_called_as_a_function() -> Result<()> {
 async fn a_child_of_another_owner_is_found_and_not_changed() -> Result<()> {
     let cluster = FakeCluster::new();
     let other = cluster.put::<Service>(&named("other"))?;
-    cluster.put(&kooper_runtime::capability::owned_by(&other, named::<Secret>("web-token"))?)?;
+    cluster.put(&kooper_access::capability::owned_by(&other, named::<Secret>("web-token"))?)?;
     let service = cluster.put::<Service>(&named("web"))?;
     let arguments = cluster.arguments(&service);
     let ended = expose(service.clone(), arguments.take(), arguments.take(), arguments.take(), arguments.take()).await;

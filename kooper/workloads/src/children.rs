@@ -11,8 +11,9 @@ use kooper_grammar::selector::Selector;
 use serde_json::json;
 
 use super::versions::Field as _;
-use kooper_runtime::capability::{PatchBody, by, owned_by};
-use kooper_runtime::{AccessError, Kind, ObjectKey, Patcher, Reader, Result};
+use kooper_access::capability::{PatchBody, by, owned_by};
+use kooper_access::{AccessError, Patcher, Reader};
+use kooper_runtime::{Kind, ObjectKey, Result};
 
 /// A kind whose objects select their children.
 pub(super) trait Selects: Kind {

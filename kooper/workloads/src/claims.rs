@@ -12,10 +12,10 @@ use serde_json::json;
 
 use super::children::{expression, key_of, matches, unless_gone};
 use super::pods::is_terminal;
-use kooper_runtime::capability::{Index, PatchBody, by};
-use kooper_runtime::{
-    ConfigError, Controller, Creator, Deleter, KindExt as _, ObjectKey, Patcher, Reader, Result, StatusWriter,
-};
+use kooper_access::KindExt as _;
+use kooper_access::capability::{Index, PatchBody, by};
+use kooper_access::{Controller, Creator, Deleter, Patcher, Reader, StatusWriter};
+use kooper_runtime::{ConfigError, ObjectKey, Result};
 
 /// The finalizers of claims that pods use, and of volumes that claims use.
 const CLAIM_IN_USE: &str = "kubernetes.io/pvc-protection";

@@ -15,9 +15,11 @@ use kube::ResourceExt as _;
 use self::schedule::Schedule;
 use super::children::{controlled, unless_gone};
 use super::versions::Field as _;
-use kooper_runtime::capability::owned_by;
+use kooper_access::KindExt as _;
+use kooper_access::capability::owned_by;
+use kooper_access::{Controller, Creator, Deleter, Reader, StatusWriter};
 use kooper_runtime::internal::clock;
-use kooper_runtime::{Action, ConfigError, Controller, Creator, Deleter, KindExt as _, Reader, Result, StatusWriter};
+use kooper_runtime::{Action, ConfigError, Result};
 
 /// The time for which a job was created.
 const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";

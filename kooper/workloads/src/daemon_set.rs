@@ -16,11 +16,11 @@ use super::pods::{self, available_in, count, is_ready, is_terminal};
 use super::revisions::{self, Revisions};
 use super::scheduler;
 use super::versions::Field as _;
-use kooper_runtime::capability::owned_by;
+use kooper_access::KindExt as _;
+use kooper_access::capability::owned_by;
+use kooper_access::{Controller, Creator, Deleter, Patcher, Reader, StatusWriter};
 use kooper_runtime::internal::clock;
-use kooper_runtime::{
-    Action, ConfigError, Controller, Creator, Deleter, KindExt as _, ObjectKey, Patcher, Reader, Result, StatusWriter,
-};
+use kooper_runtime::{Action, ConfigError, ObjectKey, Result};
 
 /// The taints that the pods of every DaemonSet tolerate.
 const TOLERATED: [(&str, &str); 6] = [

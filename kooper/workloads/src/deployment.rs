@@ -16,10 +16,10 @@ use self::rollout::{Bounds, Size};
 use super::children::{adopters, claim, controlled, controller_of, unless_gone};
 use super::pods::is_terminal;
 use super::versions::Field as _;
-use kooper_runtime::capability::PatchBody;
-use kooper_runtime::{
-    Action, ConfigError, Controller, Creator, Deleter, KindExt as _, ObjectKey, Patcher, Reader, Result, StatusWriter,
-};
+use kooper_access::KindExt as _;
+use kooper_access::capability::PatchBody;
+use kooper_access::{Controller, Creator, Deleter, Patcher, Reader, StatusWriter};
+use kooper_runtime::{Action, ConfigError, ObjectKey, Result};
 
 /// The number of a Deployment's template, on it and on its ReplicaSets.
 const REVISION: &str = "deployment.kubernetes.io/revision";

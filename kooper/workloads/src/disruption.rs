@@ -12,9 +12,11 @@ use super::children::{controller_of, expression, key_of, matches, unless_gone};
 use super::deployment::part;
 use super::pods::{is_active, is_ready, is_terminal};
 use super::versions::{Field as _, given};
-use kooper_runtime::capability::by;
+use kooper_access::KindExt as _;
+use kooper_access::capability::by;
+use kooper_access::{Controller, Reader, StatusWriter};
 use kooper_runtime::internal::clock;
-use kooper_runtime::{ConfigError, Controller, KindExt as _, ObjectKey, Reader, Result, StatusWriter};
+use kooper_runtime::{ConfigError, ObjectKey, Result};
 
 pub(super) fn controller() -> Result<Controller, ConfigError> {
     PodDisruptionBudget::controller("disruption")

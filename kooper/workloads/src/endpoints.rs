@@ -15,9 +15,11 @@ use serde_json::json;
 use super::children::{controlled, key_of, unless_gone};
 use super::pods::{is_ready, is_terminal};
 use super::versions::{Field as _, given};
-use kooper_runtime::capability::{Index, PatchBody, by, owned_by};
+use kooper_access::KindExt as _;
+use kooper_access::capability::{Index, PatchBody, by, owned_by};
+use kooper_access::{Controller, Creator, Deleter, Patcher, Reader};
 use kooper_runtime::internal::clock;
-use kooper_runtime::{ConfigError, Controller, Creator, Deleter, KindExt as _, ObjectKey, Patcher, Reader, Result};
+use kooper_runtime::{ConfigError, ObjectKey, Result};
 
 /// The labels of EndpointSlices and Endpoints: the Service, and who writes them.
 const SERVICE: &str = "kubernetes.io/service-name";

@@ -18,11 +18,11 @@ use serde_json::json;
 use self::progress::Progress;
 use super::children::{self, adopters, claim, key_of};
 use super::pods::is_active;
-use kooper_runtime::capability::PatchBody;
+use kooper_access::KindExt as _;
+use kooper_access::capability::PatchBody;
+use kooper_access::{Controller, Creator, Deleter, Patcher, Reader, StatusWriter};
 use kooper_runtime::internal::clock;
-use kooper_runtime::{
-    Action, ConfigError, Controller, Creator, Deleter, KindExt as _, Patcher, Reader, Result, StatusWriter,
-};
+use kooper_runtime::{Action, ConfigError, Result};
 
 pub(super) use self::tracking::controller as tracking;
 

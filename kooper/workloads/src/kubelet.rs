@@ -10,8 +10,10 @@ use kube::api::{DeleteParams, Preconditions};
 use super::children::{controller_of, key_of, unless_gone};
 use super::pods::{is_terminal, phase};
 use super::{Pace, node, notes};
+use kooper_access::KindExt as _;
+use kooper_access::{Controller, Creator, Deleter, State, StatusWriter};
 use kooper_runtime::internal::clock;
-use kooper_runtime::{Action, ConfigError, Controller, Creator, Deleter, KindExt as _, Result, State, StatusWriter};
+use kooper_runtime::{Action, ConfigError, Result};
 
 mod status;
 

@@ -35,9 +35,10 @@ use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use kooper_runtime::controller::operator::Builder;
+use kooper_access::controller::operator::Builder;
+use kooper_access::{Controller, Operator};
+use kooper_runtime::BuildError;
 use kooper_runtime::internal::error::chain;
-use kooper_runtime::{BuildError, Controller, Operator};
 
 /// The name of the program, which field managers begin with.
 const PROGRAM: &str = "cluster";

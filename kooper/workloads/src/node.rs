@@ -12,9 +12,11 @@ use serde_json::{Value, json};
 
 use super::children::unless_gone;
 use super::{Pace, typed};
-use kooper_runtime::capability::{PatchBody, owned_by};
+use kooper_access::KindExt as _;
+use kooper_access::capability::{PatchBody, owned_by};
+use kooper_access::{Applier, Controller, Patcher, State, StatusWriter};
 use kooper_runtime::internal::clock;
-use kooper_runtime::{Action, Applier, ConfigError, Controller, KindExt as _, Patcher, Result, State, StatusWriter};
+use kooper_runtime::{Action, ConfigError, Result};
 
 /// The name of the node that every cluster has.
 pub(super) const NAME: &str = "node-1";

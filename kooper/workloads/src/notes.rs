@@ -7,7 +7,7 @@ use k8s_openapi::api::events::v1 as events;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, Time};
 use kube::Resource as _;
 
-use kooper_runtime::Creator;
+use kooper_access::Creator;
 use kooper_runtime::internal::clock;
 
 /// The scheduler and the kubelet as clients see them.

@@ -10,11 +10,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::children::{self, adopters, claim};
 use super::pods::{self, available_in, count, is_active, is_ready, is_terminal};
 use super::versions::{Field as _, given};
-use kooper_runtime::capability::owned_by;
+use kooper_access::KindExt as _;
+use kooper_access::capability::owned_by;
+use kooper_access::{AccessError, Controller, Creator, Deleter, Patcher, Reader, StatusWriter};
 use kooper_runtime::internal::clock;
-use kooper_runtime::{
-    AccessError, Action, ConfigError, Controller, Creator, Deleter, KindExt as _, Patcher, Reader, Result, StatusWriter,
-};
+use kooper_runtime::{Action, ConfigError, Result};
 
 /// The most pods that one call creates or deletes.
 const BURST: usize = 500;

@@ -13,8 +13,9 @@ use super::children::{self, Selects, controlled};
 use super::pods;
 use super::typed;
 use super::versions::{Field as _, given};
-use kooper_runtime::capability::{PatchBody, owned_by};
-use kooper_runtime::{Creator, Deleter, Patcher, Reader, Result};
+use kooper_access::capability::{PatchBody, owned_by};
+use kooper_access::{Creator, Deleter, Patcher, Reader};
+use kooper_runtime::Result;
 
 /// The label of the pods of a revision.
 pub(super) const LABEL: &str = "controller-revision-hash";

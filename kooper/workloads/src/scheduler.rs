@@ -14,9 +14,11 @@ use serde_json::{Value, json};
 use super::children::{key_of, unless_gone};
 use super::pods::is_terminal;
 use super::{Pace, notes};
-use kooper_runtime::capability::{Index, by};
+use kooper_access::KindExt as _;
+use kooper_access::capability::{Index, by};
+use kooper_access::{Controller, Creator, Reader, State, StatusWriter};
 use kooper_runtime::internal::clock;
-use kooper_runtime::{ConfigError, Controller, Creator, KindExt as _, ObjectKey, Reader, Result, State, StatusWriter};
+use kooper_runtime::{ConfigError, ObjectKey, Result};
 
 /// The scheduler of pods that name no other.
 const SCHEDULER: &str = "default-scheduler";

@@ -13,10 +13,10 @@ use super::children::{self, adopters, claim};
 use super::pods::{available_in, is_terminal, phase};
 use super::revisions::{self, Revisions};
 use super::versions::Field as _;
+use kooper_access::KindExt as _;
+use kooper_access::{Controller, Creator, Deleter, Patcher, Reader, StatusWriter};
 use kooper_runtime::internal::clock;
-use kooper_runtime::{
-    Action, ConfigError, Controller, Creator, Deleter, KindExt as _, ObjectKey, Patcher, Reader, Result, StatusWriter,
-};
+use kooper_runtime::{Action, ConfigError, ObjectKey, Result};
 
 /// The label of the revisions of a StatefulSet.
 const HASH: &str = "controller.kubernetes.io/hash";

@@ -10,8 +10,8 @@ use tokio::runtime::Runtime;
 use super::run_command;
 use crate::http::Routes;
 use crate::{Declared, Definition, Program, ProgramSettings};
+use kooper_access::controller::Builder;
 use kooper_runtime::Kind;
-use kooper_runtime::controller::Builder;
 
 /// A program of controllers, with the same commands and flags as a generated `main`:
 /// `run`, `dev`, `rbac`, `manifests` and the others.
@@ -99,7 +99,7 @@ impl App {
     }
 
     /// Adds the flags of the program's own settings, which handlers take as
-    /// [`Settings<T>`](kooper_runtime::Settings). A program has one type of them.
+    /// [`Settings<T>`](kooper_access::Settings). A program has one type of them.
     pub fn settings<T: ProgramSettings>(mut self) -> Self {
         self.declared.add::<T>();
         self

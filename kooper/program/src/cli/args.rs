@@ -19,9 +19,9 @@ use tracing_subscriber::filter::Targets;
 
 use super::logging::{self, LogFormat};
 use crate::SettingsType;
-use kooper_runtime::internal::call::settings::GivenSettings;
+use kooper_access::internal::DRAIN;
+use kooper_access::internal::GivenSettings;
 use kooper_runtime::internal::controller::installation::Installation;
-use kooper_runtime::internal::controller::operator::DRAIN;
 
 pub(crate) use flags::Flag;
 pub(crate) use installation::{Addition, AlertFormat, Format, ManifestSettings, UninstallSettings};

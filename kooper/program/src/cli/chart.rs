@@ -14,7 +14,8 @@ use super::print::place;
 use crate::manifests::template::{expression, inline, render};
 use crate::manifests::{self, Choices, INSTALLATION, Part, Ports, Volumes, Workload};
 use crate::rbac;
-use kooper_runtime::{BoxError, Controller};
+use kooper_access::Controller;
+use kooper_runtime::BoxError;
 
 /// The files of the chart: paths and texts.
 pub(super) fn files(

@@ -27,13 +27,12 @@ use super::invocation::{Invocation, lease_namespace};
 use super::preflight::{self, TIMEOUT};
 use crate::metrics::Prometheus;
 use crate::rbac::{self, Grant, Grants, Place};
-use kooper_runtime::internal::controller::crd::{
-    Advice, InstallError, InstallPlan, Installer, is_established, lacking, older,
-};
+use kooper_access::Controller;
+use kooper_access::internal::crd::{Advice, InstallError, InstallPlan, Installer, is_established, lacking, older};
+use kooper_runtime::BoxError;
 use kooper_runtime::internal::controller::review::{may, own_namespace};
 use kooper_runtime::internal::error::chain;
 use kooper_runtime::internal::object::kind::KindInfo;
-use kooper_runtime::{BoxError, Controller};
 use unremoved::Unremoved;
 
 /// Maximum number of permissions to request at a time.

@@ -32,8 +32,9 @@ use crate::rbac::Place;
 use folder::Folder;
 use greeting::Greeting;
 use identity::Identity;
-use kooper_runtime::internal::controller::crd::{annotated, merged};
-use kooper_runtime::{BoxError, Controller};
+use kooper_access::Controller;
+use kooper_access::internal::crd::{annotated, merged};
+use kooper_runtime::BoxError;
 use kooper_workloads::Simulation;
 
 /// The namespace of the service account and of Leases.

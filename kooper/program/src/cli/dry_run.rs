@@ -20,9 +20,10 @@ use super::run::{GRACE, operator};
 use super::signals::Signals;
 use crate::dry_run::{Difference, DryRun, DryRunPass, PassResults};
 use crate::metrics::Prometheus;
+use kooper_access::Controller;
+use kooper_access::internal::three_way_merge::changed_fields;
 use kooper_runtime::internal::client::ClientStack;
-use kooper_runtime::internal::object::three_way_merge::changed_fields;
-use kooper_runtime::{BoxError, Controller, Health, ObjectKey};
+use kooper_runtime::{BoxError, Health, ObjectKey};
 
 /// Why there is no result.
 #[derive(Debug, thiserror::Error)]

@@ -3,9 +3,10 @@
 use super::app::App;
 use super::args::Settings;
 use super::connect::Connection;
+use kooper_access::Controller;
+use kooper_runtime::BoxError;
 use kooper_runtime::internal::controller::installation::Installation;
 use kooper_runtime::leader::LeaderElection;
-use kooper_runtime::{BoxError, Controller};
 
 /// A program that runs a command with these settings.
 pub(crate) struct Invocation<'a> {

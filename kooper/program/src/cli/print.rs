@@ -8,8 +8,9 @@ use serde::Serialize;
 
 use super::invocation::Invocation;
 use crate::rbac::{self, Place};
-use kooper_runtime::internal::controller::crd::{annotated, merged};
-use kooper_runtime::{BoxError, Controller};
+use kooper_access::Controller;
+use kooper_access::internal::crd::{annotated, merged};
+use kooper_runtime::BoxError;
 
 /// The CRDs of the controllers' kinds, each once.
 pub(crate) fn crd(invocation: &Invocation<'_>) -> Result<ExitCode, BoxError> {

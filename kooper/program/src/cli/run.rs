@@ -18,10 +18,11 @@ use super::listeners::Listeners;
 use super::preflight::preflight;
 use super::signals::Signals;
 use crate::metrics::Prometheus;
-use kooper_runtime::controller::operator::Builder as OperatorBuilder;
+use kooper_access::controller::operator::Builder as OperatorBuilder;
+use kooper_access::{Controller, Operator};
 use kooper_runtime::internal::error::chain;
 use kooper_runtime::internal::leader::Watchdog;
-use kooper_runtime::{BoxError, Controller, Health, Operator, RunError};
+use kooper_runtime::{BoxError, Health, RunError};
 
 /// Time after the drain timeout in which the operator has to end by itself.
 pub(super) const GRACE: Duration = Duration::from_secs(8);

@@ -30,9 +30,10 @@ use crate::metrics::Prometheus;
 use crate::rbac::Place;
 use definitions::Definitions;
 use held::{Fate, Held};
+use kooper_access::Controller;
 use kooper_runtime::internal::call::finalizer::Retirement;
 use kooper_runtime::internal::error::chain;
-use kooper_runtime::{BoxError, Controller, Health};
+use kooper_runtime::{BoxError, Health};
 use leases::Found;
 use step::say;
 

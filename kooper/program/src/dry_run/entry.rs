@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::Difference;
 use super::request::Id;
-use kooper_runtime::internal::object::three_way_merge::{essence, impose, merge, three_way_merge};
+use kooper_access::internal::three_way_merge::{essence, impose, merge, three_way_merge};
 
 /// The resource version of objects that only exist in the dry run.
 pub(super) const UNSTORED: &str = "0";

@@ -9,8 +9,8 @@ use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 
 use super::{DryRun, lock};
+use kooper_access::controller::operator::Builder;
 use kooper_runtime::ObjectKey;
-use kooper_runtime::controller::operator::Builder;
 use kooper_runtime::internal::controller::pass::{ControllerPass, Pass};
 use kooper_runtime::internal::object::kind::KindInfo;
 use kooper_runtime::internal::queue::Admission;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{INSTALLATION, Part, Ports, ProbePort, Security, Volumes, Workload, setting_file};
 use crate::alerts;
 use crate::rbac::{self, Place, Unruled};
-use kooper_runtime::Controller;
+use kooper_access::Controller;
 
 /// The seconds after the drain timeout in which the process has to end.
 const AFTER_DRAIN: u64 = 10;

@@ -3,8 +3,8 @@
 
 use serde_json::{Value, json};
 
-use kooper_runtime::Controller;
-use kooper_runtime::internal::controller::crd::merged;
+use kooper_access::Controller;
+use kooper_access::internal::crd::merged;
 
 /// A role to view and one to edit, for each CRD. `metadata` is what all documents
 /// have, and the names begin with `role`.

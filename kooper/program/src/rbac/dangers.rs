@@ -2,7 +2,7 @@
 
 use kooper_grammar::access::Rule;
 
-use kooper_runtime::Controller;
+use kooper_access::Controller;
 
 /// A warning for each dangerous part of a rule in `rbac`.
 pub(super) fn of(controller: &Controller) -> Vec<String> {

@@ -8,9 +8,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::*;
-use kooper_runtime::capability::{All, Subset};
+use kooper_access::capability::{All, Subset};
+use kooper_access::{Getter, KindExt, OwnedApplier, Reader};
+use kooper_runtime::ObjectKey;
 use kooper_runtime::leader::LeaderElection;
-use kooper_runtime::{Getter, KindExt, ObjectKey, OwnedApplier, Reader};
 
 #[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[kube(group = "rbac.example.com", version = "v1", kind = "Gadget", namespaced)]
@@ -27,7 +28,7 @@ fn place() -> Place {
     }
 }
 
-fn controller(name: &str, namespaces: &[&str]) -> kooper_runtime::controller::Builder<Pod> {
+fn controller(name: &str, namespaces: &[&str]) -> kooper_access::controller::Builder<Pod> {
     Controller::builder::<Pod>(name).namespaces(namespaces.iter().copied()).handler(async || {})
 }
 

@@ -1,6 +1,5 @@
 //! One call of a key: which function of the controller it calls, and why it failed.
 
-use std::error::Error as StdError;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -8,7 +7,6 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::call::capability::AccessError;
 use crate::call::events::FailureEvents;
 use crate::error::panicking::Panic;
 use crate::error::redaction::redact;
@@ -90,9 +88,7 @@ impl Failure {
         }
         let refused = ApiStatus::behind(&**error)
             .is_some_and(|refusal| matches!(refusal.cause, Cause::Conflict | Cause::AnotherObject));
-        let first: &(dyn StdError + 'static) = &**error;
-        let mut all = std::iter::successors(Some(first), |error: &&(dyn StdError + 'static)| (*error).source());
-        refused || all.any(|error| matches!(error.downcast_ref(), Some(AccessError::Unseen { .. })))
+        refused || error::is_of_stale_cache(&**error)
     }
 
     /// The failure of a call of this function, for the log and for people.

@@ -1,66 +1,54 @@
-//! Kubernetes Events: aggregated, limited, and written in the background.
+//! Kubernetes Events about the objects of a controller.
 
-mod correlate;
 mod detail;
-mod lasting;
-mod limit;
-mod wire;
-mod write;
 
-use parking_lot::Mutex;
-use std::sync::{Arc, OnceLock};
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
-use tokio::runtime::Handle;
-use tokio::sync::{mpsc, oneshot};
-use tokio::time::timeout;
 
-use crate::error::redaction::redact;
-use crate::metrics::MetricsRecorder;
 pub use detail::FailureEvents;
-use write::{Drops, Writer};
 
-/// The most notes that wait to be written. At the start there may be one for
-/// each object. A note takes less than a kilobyte.
-const WAITING: usize = 16_384;
+/// The API server's limit of a message, in bytes.
+pub const MESSAGE: usize = 1024;
 
-/// Records Kubernetes Events. It never waits, and can be cloned.
-#[derive(Clone, Default)]
-pub struct EventSink {
-    /// `None` without an API server.
-    inner: Option<Arc<Inner>>,
-    /// The recorded Events, for tests.
-    recorded: Option<RecordedEvents>,
-    /// `true` if Events about lasting conditions are not written.
-    silent: bool,
+/// Records Kubernetes Events. It never waits.
+pub trait EventRecorder: fmt::Debug + Send + Sync {
+    /// Records an Event.
+    fn publish(&self, note: Note);
+
+    /// Records an Event about something that lasts: there is one for each object and
+    /// reason, with the last message and a count.
+    fn report(&self, note: Note);
+
+    /// Writes on the current runtime, also what is recorded on another one, whose threads
+    /// may be blocked.
+    fn run_here(&self);
+
+    /// Waits until all Events are written, at most for `limit`.
+    fn drain(&self, limit: Duration) -> BoxFuture<'_, ()>;
 }
 
-/// The recorded Events, in order.
-pub(crate) type RecordedEvents = Arc<Mutex<Vec<Note>>>;
+/// Begins to record the Events of a controller through a client; nothing is recorded without one.
+pub(crate) type StartEvents = Arc<dyn Fn(Option<Client>, &Arc<str>) -> Arc<dyn EventRecorder> + Send + Sync>;
 
-struct Inner {
-    sender: mpsc::Sender<Message>,
-    /// The task that writes, until there is a runtime to start it on.
-    task: Mutex<Option<WriterTask>>,
-    /// The runtime of that task, if it is not the first caller's.
-    runtime: OnceLock<Handle>,
-    drops: Arc<Drops>,
-}
+/// Records nothing.
+#[derive(Debug)]
+pub(crate) struct NoEvents;
 
-struct WriterTask {
-    receiver: mpsc::Receiver<Message>,
-    writer: Writer,
-}
+impl EventRecorder for NoEvents {
+    fn publish(&self, _: Note) {}
 
-/// A message to the task that writes.
-enum Message {
-    Note(Box<Note>),
-    /// About something that lasts.
-    Lasting(Box<Note>),
-    /// Respond when all notes before this one are written.
-    Drain(oneshot::Sender<()>),
+    fn report(&self, _: Note) {}
+
+    fn run_here(&self) {}
+
+    fn drain(&self, _: Duration) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
 }
 
 /// A recorded Kubernetes Event.
@@ -81,136 +69,45 @@ pub struct Note {
     pub message: String,
 }
 
-impl std::fmt::Display for Note {
+impl Note {
+    /// A warning about an object.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn warning(
+        regarding: ObjectReference,
+        reason: impl Into<String>,
+        action: impl Into<String>,
+        message: impl Into<String>,
+    ) -> Self {
+        let (reason, action, message) = (reason.into(), action.into(), message.into());
+        Self { regarding, related: None, warning: true, reason, action, message }
+    }
+}
+
+impl fmt::Display for Note {
     /// Such as `Warning NoPassword: the Secret does not exist`.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = if self.warning { "Warning" } else { "Normal" };
         write!(f, "{kind} {}: {}", self.reason, self.message)
     }
 }
 
-impl EventSink {
-    /// A sink that writes as `program/controller`, from this `instance` of it.
-    /// Nothing is started before the first note.
-    #[doc(hidden)]
-    pub fn start(
-        client: Option<Client>,
-        program: &str,
-        controller: &Arc<str>,
-        instance: &str,
-        metrics: Arc<dyn MetricsRecorder>,
-    ) -> Self {
-        let Some(client) = client else { return Self::default() };
-        let (sender, receiver) = mpsc::channel(WAITING);
-        let drops = Arc::new(Drops::new(controller.clone(), metrics));
-        let source = wire::EventSource::new(program, controller, instance);
-        let writer = Writer::new(client, source, drops.clone());
-        let task = Mutex::new(Some(WriterTask { receiver, writer }));
-        let inner = Inner { sender, task, runtime: OnceLock::new(), drops };
-        Self { inner: Some(Arc::new(inner)), recorded: None, silent: false }
-    }
-
-    /// A sink that keeps all Events in memory and writes none.
-    #[doc(hidden)]
-    pub fn recorded(events: RecordedEvents) -> Self {
-        Self { inner: None, recorded: Some(events), silent: false }
-    }
-
-    /// The same sink, which writes Events about what lasts, or does not.
-    pub(crate) fn reporting(self, reports: bool) -> Self {
-        Self { silent: !reports, ..self }
-    }
-
-    /// Returns whether Events about lasting conditions are written.
-    pub(crate) fn reports(&self) -> bool {
-        !self.silent
-    }
-
-    /// Writes on the current runtime, also what is recorded on another one, whose threads
-    /// may be blocked.
-    pub(crate) fn run_here(&self) {
-        if let Some(inner) = &self.inner {
-            inner.runtime.get_or_init(Handle::current);
-        }
-    }
-
-    /// Queues a note. If too many wait, it is dropped and counted.
-    pub(crate) fn publish(&self, note: Note) {
-        self.send(note, Message::Note);
-    }
-
-    /// Queues a note about something that lasts: there is one Event for each object and
-    /// reason, with the last message and a count.
-    pub(crate) fn report(&self, note: Note) {
-        if self.reports() {
-            self.send(note, Message::Lasting);
-        }
-    }
-
-    fn send(&self, mut note: Note, message: fn(Box<Note>) -> Message) {
-        note.message = redact(&note.message).into_owned();
-        if let Some(events) = &self.recorded {
-            events.lock().push(note);
-            return;
-        }
-        let Some(inner) = &self.inner else { return };
-        inner.wake();
-        if inner.sender.try_send(message(Box::new(note))).is_err() {
-            inner.drops.count();
-            inner.drops.log_once("full", || {
-                format!(
-                    "more than {WAITING} Kubernetes Events are waiting to be written: further ones are dropped and \
-                     counted"
-                )
-            });
-        }
-    }
-
-    /// Waits until all notes are written, at most for `limit`.
-    pub(crate) async fn drain(&self, limit: Duration) {
-        let Some(inner) = &self.inner else { return };
-        let (done, written) = oneshot::channel();
-        let all = async {
-            // A task that was never started has nothing to write.
-            if !inner.is_asleep() && inner.sender.send(Message::Drain(done)).await.is_ok() {
-                drop(written.await);
-            }
-        };
-        if timeout(limit, all).await.is_err() {
-            let controller = inner.drops.controller();
-            tracing::debug!(controller, "Kubernetes Events were not written within {limit:?}");
-        }
-    }
+/// A message and what follows it, within the limit of an Event: the message is cut.
+#[must_use]
+pub fn with_tail(message: &str, tail: &str) -> String {
+    let room = MESSAGE.saturating_sub(tail.len());
+    let kept = cut(message, room, "…");
+    let dots = if kept.len() < message.len() { "…" } else { "" };
+    format!("{kept}{dots}{tail}")
 }
 
-/// A message and what follows it. The message is cut so that all of it is within the
-/// limit of an Event.
-pub(crate) fn with_tail(message: &str, tail: &str) -> String {
-    wire::with_tail(message, tail)
-}
-
-impl Inner {
-    /// Starts the task that writes, if there is a runtime by now.
-    fn wake(&self) {
-        let mut task = self.task.lock();
-        if task.is_some()
-            && let Some(runtime) = self.runtime.get().cloned().or_else(|| Handle::try_current().ok())
-            && let Some(WriterTask { receiver, writer }) = task.take()
-        {
-            runtime.spawn(writer.run(receiver));
-        }
+/// The beginning of a string that fits in so many bytes, with room for `tail` if
+/// it is cut.
+#[must_use]
+pub fn cut<'a>(text: &'a str, bytes: usize, tail: &str) -> &'a str {
+    if text.len() <= bytes {
+        return text;
     }
-
-    fn is_asleep(&self) -> bool {
-        self.task.lock().is_some()
-    }
+    let end = (0..=bytes - tail.len()).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
+    text.get(..end).unwrap_or_default()
 }
-
-impl std::fmt::Debug for EventSink {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("EventSink").finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-mod tests;

@@ -12,8 +12,8 @@ use futures_util::future::BoxFuture;
 
 use crate::call::Call;
 use crate::call::action::Action;
+use crate::call::context::{ControllerContext, Written};
 use crate::call::events::Note;
-use crate::call::extract::{ControllerContext, Written};
 use crate::call::handler::{CallError, DynHandler};
 use crate::call::lookup::{Lookup, UpdateResult};
 use crate::error::BoxError;
@@ -244,7 +244,7 @@ impl Unselected {
             "the object no longer matches the selector and keeps the finalizer {own}: it is not cleaned up until it \
              matches again or is deleted. To clean up such objects at once, set `on_leave = cleanup`"
         );
-        controller.events.report(Note {
+        controller.report(Note {
             regarding: controller.reference(object),
             related: None,
             warning: true,

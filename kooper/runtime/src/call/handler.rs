@@ -1,134 +1,20 @@
-//! Handlers: async functions, and services of [`Input`]s with middleware around them.
-
-mod end;
-mod function;
-mod init;
-mod signature;
+//! The functions of a controller, whatever their types are.
 
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use futures_util::future::BoxFuture;
-use serde::de::DeserializeOwned;
-use tower::util::BoxCloneSyncService;
-use tower::{Layer, Service, ServiceExt};
 
-use crate::call::Call;
 use crate::call::action::Action;
-use crate::call::extract::{Gone, Removed};
+use crate::call::{Call, Gone};
 use crate::error::BoxError;
 use crate::object::{DecodeError, Object};
 
-pub use super::action::Outcome;
-pub use end::Deleted;
-pub(crate) use function::Function;
-pub use function::Handler;
-pub use init::Init;
-pub(crate) use signature::Asynchronous;
-
-/// The request of a handler's middleware: an object and its call.
-///
-/// ```
-/// use k8s_openapi::api::core::v1::Pod;
-/// use kooper::handler::Input;
-/// use kooper::prelude::*;
-/// use kooper::tower;
-///
-/// let service = tower::service_fn(|Input { object, call }: Input<Pod>| async move {
-///     tracing::info!(key = %call.key(), uid = ?object.metadata.uid, "called");
-///     Ok::<_, kooper::BoxError>(Action::done())
-/// });
-/// let controller = Pod::controller("log").service(service).build();
-/// # assert!(controller.is_ok());
-/// ```
-#[derive(Debug)]
-pub struct Input<O> {
-    /// The object.
-    pub object: Arc<O>,
-    /// The call.
-    pub call: Call,
-}
-
-impl<O> Clone for Input<O> {
-    fn clone(&self) -> Self {
-        Self { object: self.object.clone(), call: self.call.clone() }
-    }
-}
-
-/// The service that middleware wraps: a `tower::Service` of [`Input`]s.
-///
-/// Layers are added with `#[controller(layers = […])]` or
-/// [`Builder::layer`](crate::controller::Builder::layer).
-pub struct HandlerService<O>(BoxCloneSyncService<Input<O>, Action, BoxError>);
-
-impl<O: 'static> HandlerService<O> {
-    pub(crate) fn new<T>(service: T) -> Self
-    where
-        T: Service<Input<O>, Response = Action> + Clone + Send + Sync + 'static,
-        T::Error: Into<BoxError>,
-        T::Future: Send + 'static,
-    {
-        Self(BoxCloneSyncService::new(service.map_err(Into::into)))
-    }
-}
-
-impl<O> Clone for HandlerService<O> {
-    fn clone(&self) -> Self {
-        Self(self.0.clone())
-    }
-}
-
-impl<O> std::fmt::Debug for HandlerService<O> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("HandlerService").finish_non_exhaustive()
-    }
-}
-
-impl<O> Service<Input<O>> for HandlerService<O> {
-    type Response = Action;
-    type Error = BoxError;
-    type Future = BoxFuture<'static, Result<Action, BoxError>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.0.poll_ready(context)
-    }
-
-    fn call(&mut self, input: Input<O>) -> Self::Future {
-        self.0.call(input)
-    }
-}
-
-/// Middleware around a handler for `O`: any `tower::Layer` over a service of
-/// [`Input`]s whose response is an [`Action`].
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is not middleware for a handler of `{O}`",
-    label = "not a layer",
-    note = "return a `tower::Layer<HandlerService<{O}>>` whose service is a cloneable `tower::Service<Input<{O}>, Response = Action>`"
-)]
-pub trait Middleware<O>: Send + Sync + 'static {
-    /// Wraps a handler.
-    fn wrap(&self, service: HandlerService<O>) -> HandlerService<O>;
-}
-
-#[diagnostic::do_not_recommend]
-impl<O: 'static, L> Middleware<O> for L
-where
-    L: Layer<HandlerService<O>> + Send + Sync + 'static,
-    L::Service:
-        Service<Input<O>, Response = Action, Error: Into<BoxError>, Future: Send> + Clone + Send + Sync + 'static,
-{
-    fn wrap(&self, service: HandlerService<O>) -> HandlerService<O> {
-        HandlerService::new(self.layer(service))
-    }
-}
-
-/// Decides whether an object is queued.
-pub(crate) type Filter<O> = Arc<dyn Fn(&O) -> bool + Send + Sync>;
-
 /// Why a call failed.
 #[derive(Debug)]
-pub(crate) enum CallError {
+pub enum CallError {
+    /// The object does not decode.
     Decode(DecodeError),
+    /// The handler failed.
     Handler(BoxError),
     /// The finalizer could not be set or removed.
     Finalizer(BoxError),
@@ -136,22 +22,11 @@ pub(crate) enum CallError {
 
 /// Decides whether an object is handled. An object that does not decode is handled,
 /// so that the call reports the error.
-pub(crate) type Wants = Arc<dyn Fn(&Object) -> bool + Send + Sync>;
-
-/// The filter of a type, for objects that are not decoded yet.
-pub(crate) fn wants<O: DeserializeOwned + 'static>(filter: Option<Filter<O>>) -> Wants {
-    let Some(filter) = filter else { return Arc::new(|_| true) };
-    Arc::new(move |object| {
-        let decide = || object.decode::<O>().map_or(true, |decoded| filter(&decoded));
-        std::panic::catch_unwind(std::panic::AssertUnwindSafe(decide)).unwrap_or_else(|_| {
-            tracing::error!(key = %object.key(), "the `when` filter panicked: the handler is called for the object");
-            true
-        })
-    })
-}
+pub type Wants = Arc<dyn Fn(&Object) -> bool + Send + Sync>;
 
 /// A handler of any type, as a worker calls it.
-pub(crate) trait DynHandler: Send + Sync {
+pub trait DynHandler: Send + Sync {
+    /// Calls the function for an object.
     fn call(&self, object: Arc<Object>, call: Call) -> BoxFuture<'static, Result<Action, CallError>>;
 
     /// Checks that the object decodes as the type that the handler takes.
@@ -159,39 +34,5 @@ pub(crate) trait DynHandler: Send + Sync {
 }
 
 /// The function for `deleted`, as a worker calls it.
-pub(crate) type DeletedFunction =
+pub type DeletedFunction =
     Arc<dyn Fn(Arc<Object>, Gone, Call) -> BoxFuture<'static, Result<Action, CallError>> + Send + Sync>;
-
-pub(crate) fn deleted_function<O: DeserializeOwned + Send + Sync + 'static>(
-    service: HandlerService<Removed<O>>,
-) -> DeletedFunction {
-    Arc::new(move |object, gone, call| {
-        let service = service.clone();
-        Box::pin(async move {
-            let object = Arc::new(object.decode::<O>().map_err(CallError::Decode)?);
-            send(service, Input { object: Arc::new(Removed { object, gone }), call }).await
-        })
-    })
-}
-
-pub(crate) struct Typed<O>(pub(crate) HandlerService<O>);
-
-impl<O: DeserializeOwned + Send + Sync + 'static> DynHandler for Typed<O> {
-    fn call(&self, object: Arc<Object>, call: Call) -> BoxFuture<'static, Result<Action, CallError>> {
-        let service = self.0.clone();
-        Box::pin(async move {
-            let decoded = Arc::new(object.decode::<O>().map_err(CallError::Decode)?);
-            drop(object);
-            send(service, Input { object: decoded, call }).await
-        })
-    }
-
-    fn fits(&self, object: &Object) -> Result<(), DecodeError> {
-        object.decode::<O>().map(drop)
-    }
-}
-
-async fn send<O: Send + Sync + 'static>(mut service: HandlerService<O>, input: Input<O>) -> Result<Action, CallError> {
-    let ready = service.ready().await.map_err(CallError::Handler)?;
-    ready.call(input).await.map_err(CallError::Handler)
-}

@@ -11,7 +11,7 @@ use kube::core::params::{ListParams, Patch, PatchParams};
 use serde::de::IgnoredAny;
 use serde_json::json;
 
-use crate::call::extract::Gone;
+use crate::call::Gone;
 use crate::error::refusal::{ApiStatus, Needs};
 use crate::error::{BoxError, chain};
 use crate::object::Object;

@@ -16,9 +16,10 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
+use crate::call::Gone;
 use crate::call::action::Action;
 use crate::call::attempt::{Attempt, Failure, Part};
-use crate::call::extract::{ControllerContext, Gone};
+use crate::call::context::ControllerContext;
 use crate::call::finalizer::{Left, Unselected};
 use crate::call::handler::CallError;
 use crate::call::observer::CallObserver;

@@ -2,23 +2,17 @@
 
 use std::time::Duration;
 
-use kooper_grammar::access::Rule;
 use kooper_grammar::name;
 use kooper_grammar::selector::{FieldSelector, Selector};
-use kube::core::metadata::PartialObjectMeta;
 
 use crate::backoff::Backoff;
 use crate::call::events::FailureEvents;
 use crate::call::finalizer::{Finalizers, Retirement};
-use crate::call::plan::{Need, Plan, Reach};
 use crate::controller::error::{ConfigError, ConfigErrorKind};
 use crate::controller::installation::Installation;
 use crate::leader::{LeaderElection, LeaseOwner, PreviousLease};
-use crate::object::kind::{Kind, KindInfo};
 use crate::object::sections::Changed;
-use crate::watch::cache_id::CacheRequest;
 use crate::watch::retriever::Scope;
-use crate::watch::selected::Selected;
 
 /// The result under which `kooper_controller_processed_event_duration_seconds` counts a failed
 /// call that will be retried.
@@ -35,7 +29,9 @@ pub enum MetricsCompat {
 /// The Leases of a controller: its own, and previous ones that it respects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leases {
+    /// The name of the Lease.
     pub name: String,
+    /// The namespace of the Lease.
     pub namespace: String,
     /// The mark in its annotation.
     pub mark: String,
@@ -48,42 +44,63 @@ pub struct Leases {
 
 /// The settings of a controller.
 #[derive(Debug, Clone)]
-pub(crate) struct Config {
-    pub(crate) name: String,
-    pub(crate) resync: Option<Duration>,
-    pub(crate) workers: usize,
-    pub(crate) retries: Option<u32>,
-    pub(crate) backoff: Backoff,
-    pub(crate) retry_rate: (u32, u32),
-    pub(crate) timeout: Option<Duration>,
-    pub(crate) namespaces: Vec<String>,
-    pub(crate) labels: Option<String>,
-    pub(crate) fields: Option<String>,
-    pub(crate) metadata_only: bool,
+pub struct Config {
+    /// The name of the controller.
+    pub name: String,
+    /// The interval of resyncs.
+    pub resync: Option<Duration>,
+    /// The number of concurrent calls.
+    pub workers: usize,
+    /// The most retries; `None` for no limit.
+    pub retries: Option<u32>,
+    /// The delays of retries.
+    pub backoff: Backoff,
+    /// The retries of all keys per second, and at once.
+    pub retry_rate: (u32, u32),
+    /// The limit of a call.
+    pub timeout: Option<Duration>,
+    /// The namespaces that are watched; empty for all.
+    pub namespaces: Vec<String>,
+    /// The label selector.
+    pub labels: Option<String>,
+    /// The field selector.
+    pub fields: Option<String>,
+    /// `true` if only metadata is fetched.
+    pub metadata_only: bool,
     /// `true` if objects are fetched as JSON only.
-    pub(crate) json_only: bool,
-    pub(crate) changed: Vec<Changed>,
-    pub(crate) metrics_compat: MetricsCompat,
-    pub(crate) stuck_after: Duration,
-    pub(crate) leader: Option<LeaderElection>,
-    pub(crate) previous_names: Vec<String>,
-    pub(crate) previous_finalizers: Vec<String>,
-    pub(crate) previous_program: Option<String>,
-    pub(crate) finalizer: Option<String>,
-    pub(crate) cleanup_on_leave: bool,
-    pub(crate) retirement: Option<Retirement>,
+    pub json_only: bool,
+    /// The changes that queue a key.
+    pub changed: Vec<Changed>,
+    /// What the counters count.
+    pub metrics_compat: MetricsCompat,
+    /// When a call that was aborted is stuck.
+    pub stuck_after: Duration,
+    /// The settings of leader election.
+    pub leader: Option<LeaderElection>,
+    /// Previous names of the controller.
+    pub previous_names: Vec<String>,
+    /// Previous names of the finalizer.
+    pub previous_finalizers: Vec<String>,
+    /// The previous name of the program.
+    pub previous_program: Option<String>,
+    /// The finalizer of `cleanup`.
+    pub finalizer: Option<String>,
+    /// `true` if objects that leave the selector are cleaned up.
+    pub cleanup_on_leave: bool,
+    /// Which objects are cleaned up before the program is uninstalled.
+    pub retirement: Option<Retirement>,
     /// `true` if the handler is called for objects that are being deleted.
-    pub(crate) while_deleting: bool,
-    pub(crate) install_crd: bool,
-    pub(crate) optional: bool,
+    pub while_deleting: bool,
+    /// `true` if the kind may be missing.
+    pub optional: bool,
     /// The detail of Events about calls that keep failing.
-    pub(crate) events: FailureEvents,
-    /// `true` if a function builds the state.
-    pub(crate) init: bool,
+    pub events: FailureEvents,
 }
 
 impl Config {
-    pub(crate) fn new(name: String) -> Self {
+    /// The defaults.
+    #[must_use]
+    pub fn new(name: String) -> Self {
         Self {
             name,
             resync: Some(Duration::from_secs(180)),
@@ -108,15 +125,14 @@ impl Config {
             cleanup_on_leave: false,
             retirement: None,
             while_deleting: false,
-            install_crd: false,
             optional: false,
             events: FailureEvents::default(),
-            init: false,
         }
     }
 
     /// The current finalizer, and the previous ones.
-    pub(crate) fn finalizers(&self) -> Option<Finalizers> {
+    #[must_use]
+    pub fn finalizers(&self) -> Option<Finalizers> {
         let own = self.finalizer.clone()?;
         let (previous, on_leave) = (self.previous_finalizers.clone(), self.cleanup_on_leave);
         Some(Finalizers { own, previous, on_leave, retirement: self.retirement })
@@ -131,20 +147,23 @@ impl Config {
     }
 
     /// The field manager, `<program>/<controller>` or `<program>.<instance>/<controller>`.
-    pub(crate) fn field_manager(&self, installation: &Installation) -> String {
+    #[must_use]
+    pub fn field_manager(&self, installation: &Installation) -> String {
         format!("{installation}/{}", self.name)
     }
 
     /// All field managers whose fields are the controller's own. Requests of a `Client`
     /// without a field manager have that of the user agent, which begins with the program.
-    pub(crate) fn managers(&self, installation: &Installation) -> Vec<String> {
+    #[must_use]
+    pub fn managers(&self, installation: &Installation) -> Vec<String> {
         let own = [self.field_manager(installation), installation.program.clone()];
         own.into_iter().chain(self.previous_managers(installation)).collect()
     }
 
     /// Returns `true` if no function of the controller is called for an object that is being
     /// deleted. A finalizer that the handler has set is then not removed.
-    pub(crate) fn ignores_deletion(&self) -> bool {
+    #[must_use]
+    pub fn ignores_deletion(&self) -> bool {
         !self.while_deleting && self.finalizer.is_none()
     }
 
@@ -157,53 +176,15 @@ impl Config {
     }
 
     /// Returns `true` if a label or field selector is set.
-    pub(crate) fn selected(&self) -> bool {
+    #[must_use]
+    pub fn selected(&self) -> bool {
         self.labels.is_some() || self.fields.is_some()
-    }
-
-    /// Adds the permissions and caches that the settings need to those of the arguments.
-    pub(crate) fn plan<K: Kind>(&self, plan: &mut Plan, own_retriever: bool, deleted: bool) {
-        let kind = KindInfo::of::<K>();
-        if !own_retriever && self.events != FailureEvents::Off {
-            plan.report_failures();
-        }
-        if !own_retriever {
-            // The finalizers of objects that are not selected are watched, too.
-            let fields = self.fields.as_deref().filter(|_| self.finalizer.is_none());
-            let fields = fields.and_then(|fields| FieldSelector::parse(fields).ok()).unwrap_or_default();
-            let selected = Selected { fields, ..Selected::default() };
-            let because = format!("resource = {}", kind.kind);
-            plan.require_selected(&kind, Some(&selected), &["list", "watch"], &because);
-        }
-        if self.finalizer.is_some() {
-            plan.require::<K>(None, &["get", "patch"], "cleanup");
-            if self.selected() {
-                plan.request_cache(CacheRequest::of::<PartialObjectMeta<K>>(), "cleanup");
-            }
-        }
-        if deleted && self.selected() {
-            plan.require::<K>(None, &["get"], "deleted");
-        }
-        if self.install_crd {
-            // The create is an apply, which is authorised with the name.
-            plan.require_permission(Need {
-                rule: Rule::new(
-                    "apiextensions.k8s.io",
-                    "customresourcedefinitions",
-                    None,
-                    &["create", "get", "patch", "watch"],
-                ),
-                names: vec![kind.resource()],
-                reach: Reach::Cluster,
-                because: "install_crd".to_owned(),
-            });
-        }
-        plan.settle::<K>();
     }
 
     /// The leases of the controller in an installation; `None` without leader
     /// election. They are in `namespace` unless the settings name another one.
-    pub(crate) fn leases(&self, installation: &Installation, namespace: &str) -> Option<Leases> {
+    #[must_use]
+    pub fn leases(&self, installation: &Installation, namespace: &str) -> Option<Leases> {
         let election = self.leader.as_ref()?;
         let shared = |(program, name): (&str, &str)| format!("{program}-{name}");
         let own = election.lease.clone().unwrap_or_else(|| shared((&installation.program, &self.name)));
@@ -237,12 +218,8 @@ impl Config {
         Scope { namespace: None, labels, fields, metadata_only, json_only }.in_each(&self.namespaces)
     }
 
-    pub(crate) fn error(
-        &self,
-        field: &'static str,
-        kind: ConfigErrorKind,
-        problem: impl std::fmt::Display,
-    ) -> ConfigError {
+    /// An error in a setting.
+    pub fn error(&self, field: &'static str, kind: ConfigErrorKind, problem: impl std::fmt::Display) -> ConfigError {
         ConfigError { controller: self.name.clone(), field, kind, problem: problem.to_string() }
     }
     fn malformed<E: std::fmt::Display>(&self, field: &'static str) -> impl Fn(E) -> ConfigError {
@@ -253,7 +230,7 @@ impl Config {
     }
 
     /// Returns an error for the first invalid setting; the name is checked first.
-    pub(crate) fn check(&self) -> Result<(), ConfigError> {
+    pub fn check(&self) -> Result<(), ConfigError> {
         if self.name.is_empty() {
             return Err(self.error(
                 "name",

@@ -4,15 +4,15 @@ use crate::metrics::MetricsError;
 use kooper_grammar::name::NameError;
 
 /// A controller cannot be built: one of its settings is missing or invalid.
-/// Returned by `build` of a [controller's builder](crate::controller::Builder).
+/// Returned by `build` of a controller's builder.
 ///
 /// The errors of controllers, in the order in which a program meets them:
 ///
 /// | error | returned by |
 /// |---|---|
-/// | [`ConfigError`] | `Pod::controller(…)…build()`, and the setters of [`Controller`](crate::Controller) |
+/// | [`ConfigError`] | `Pod::controller(…)…build()`, and the setters of `Controller` |
 /// | [`BuildError`] | `Operator::builder()…build()` |
-/// | [`RunError`] | [`Operator::run`](crate::Operator::run) and [`Controller::run`](crate::Controller::run) |
+/// | [`RunError`] | `Operator::run` and `Controller::run` |
 /// | [`ControllerError`] | part of a [`RunError`]: why one controller ended |
 ///
 /// ```
@@ -54,7 +54,7 @@ pub enum ConfigErrorKind {
 }
 
 /// An operator cannot be built. Returned by `build` of an
-/// [operator's builder](crate::controller::operator::Builder).
+/// operator's builder.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
@@ -87,7 +87,7 @@ pub enum BuildError {
 #[non_exhaustive]
 pub enum RunError {
     /// The operator around a single controller cannot be built. Returned by
-    /// [`Controller::run`](crate::Controller::run) only.
+    /// `Controller::run` only.
     #[error(transparent)]
     Build(#[from] BuildError),
     /// The operator has no controllers to run.

@@ -2,23 +2,21 @@
 
 use std::sync::Arc;
 
-use super::Controller;
-use super::builder::Handlers;
+use super::ControllerSpec;
+use super::parts::Handlers;
 use super::states::{InitContext, States};
 use crate::call::Call;
 use crate::call::action::Action;
-use crate::call::extract::ControllerContext;
+use crate::call::context::ControllerContext;
 use crate::call::finalizer::{Finalizing, Guarded};
 use crate::call::handler::{CallError, DynHandler, Wants};
 use crate::call::lookup::Lookup;
 use crate::error::Result;
 use crate::object::Object;
-use crate::watch::cache_id::CacheId;
 
-impl Controller {
+impl ControllerSpec {
     /// Calls the handler for an object once, as a worker does, and returns the
     /// result to the caller.
-    #[doc(hidden)]
     pub async fn call_once(
         &self,
         controller: Arc<ControllerContext>,
@@ -78,12 +76,5 @@ impl Controller {
             fields: self.config.fields.clone(),
             field_manager: controller.field_manager(),
         })
-    }
-
-    /// The cache of its own objects.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn primary(&self) -> CacheId {
-        self.primary.id
     }
 }

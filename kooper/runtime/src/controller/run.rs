@@ -1,11 +1,11 @@
 //! A running controller, from its first list to its drain.
 
-mod crd;
 mod election;
 mod event_handler;
 mod inspect;
 mod namespaces;
 mod pass;
+mod prerequisite;
 mod routes;
 mod starting;
 mod watching;
@@ -21,24 +21,23 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::builder::Handlers;
+use super::parts::Handlers;
 use super::states::{InitContext, States};
-use super::{Controller, MetricsCompat};
+use super::{ControllerSpec, Hooks, MetricsCompat};
 use crate::backoff::Backoff;
 use crate::call::Tasks;
-use crate::call::events::EventSink;
-use crate::call::extract::{Contested, ControllerContext, Creations, KeptEntries};
+use crate::call::context::ControllerContext;
+use crate::call::events::StartEvents;
 use crate::call::finalizer::{Guarded, Unremoved, Unselected};
 use crate::call::handler::DynHandler;
 use crate::call::observer::{CallMetrics, CallObserver, Failing, Observers, Reporter};
-use crate::call::settings::GivenSettings;
 use crate::call::worker::{Busy, Cleanup, Deletions, Functions, Limits, Tombstones, Undecodable, Workers};
 use crate::client::{ClientStack, on_current_runtime};
-use crate::controller::crd::Installer;
 use crate::controller::error::ControllerError;
 use crate::controller::installation::Installation;
 use crate::controller::partition::Partition;
 use crate::controller::pass::{ControllerPass, Pass};
+use crate::controller::prerequisite::Prerequisite;
 use crate::error::{self, BoxError};
 use crate::executor::{Executor, Task};
 use crate::leader::Elected;
@@ -68,37 +67,47 @@ const EVENTS_GRACE: Duration = Duration::from_secs(2);
 
 /// The parts that all controllers of a process share.
 #[derive(Clone)]
-pub(crate) struct Process {
+#[expect(missing_debug_implementations, reason = "other crates of Kooper only pass it on")]
+pub struct Process {
     /// The name in field managers and leases.
-    pub(crate) installation: Installation,
-    /// The client of all controllers, and the layers in it.
-    pub(crate) client: Option<Client>,
-    pub(crate) stack: Option<ClientStack>,
+    pub installation: Installation,
+    /// The client of all controllers.
+    pub client: Option<Client>,
+    /// The layers in it.
+    pub stack: Option<ClientStack>,
     /// The client for Leases, which does not wait for other requests.
-    pub(crate) lease_client: Option<Client>,
-    pub(crate) lease_namespace: String,
-    pub(crate) identity: String,
-    pub(crate) states: Arc<States>,
-    pub(crate) watches: Arc<SharedWatches>,
-    pub(crate) crds: Arc<Installer>,
-    pub(crate) metrics: Arc<dyn MetricsRecorder>,
-    pub(crate) health: Health,
+    pub lease_client: Option<Client>,
+    /// The namespace of leases.
+    pub lease_namespace: String,
+    /// The identity of this process.
+    pub identity: String,
+    /// The states that controllers share.
+    pub states: Arc<States>,
+    /// The watches that controllers share.
+    pub watches: Arc<SharedWatches>,
+    /// Begins to record Kubernetes Events.
+    pub start_events: StartEvents,
+    /// The metrics.
+    pub metrics: Arc<dyn MetricsRecorder>,
+    /// The probes.
+    pub health: Health,
     /// Where the functions of controllers run.
-    pub(crate) executor: Executor,
-    pub(crate) drain: Duration,
-    /// The program's own settings.
-    pub(crate) settings: GivenSettings,
+    pub executor: Executor,
+    /// The limit for running calls at the end.
+    pub drain: Duration,
     /// `true` if a controller that lost leadership becomes a standby again.
-    pub(crate) rejoins_election: bool,
+    pub rejoins_election: bool,
     /// One pass over all objects, instead of a run for as long as the process runs.
-    pub(crate) pass: Option<Arc<dyn Pass>>,
+    pub pass: Option<Arc<dyn Pass>>,
     /// The part of the objects that is handled; `None` for all.
-    pub(crate) partition: Option<Arc<dyn Partition>>,
+    pub partition: Option<Arc<dyn Partition>>,
 }
 
 /// A controller that is about to run: its queue is known to the metrics.
-pub(crate) struct Runner {
-    controller: Controller,
+#[expect(missing_debug_implementations, reason = "other crates of Kooper only pass it on")]
+pub struct Runner {
+    controller: ControllerSpec,
+    prerequisite: Option<Arc<dyn Prerequisite>>,
     process: Process,
     context: Arc<ControllerContext>,
     enqueuer: Arc<Enqueuer>,
@@ -120,7 +129,8 @@ pub(crate) struct Runner {
 }
 
 impl Runner {
-    pub(crate) fn new(controller: Controller, process: &Process) -> Result<Self, MetricsError> {
+    /// A controller in a process. It does nothing before [`run`](Self::run).
+    pub fn new(controller: ControllerSpec, hooks: Hooks, process: &Process) -> Result<Self, MetricsError> {
         let config = &controller.config;
         let name: Arc<str> = config.name.as_str().into();
         let pass = process.pass.as_ref().map(|pass| pass.clone().join(&name));
@@ -150,23 +160,13 @@ impl Runner {
             kind: controller.kind.clone(),
             client: client.clone(),
             caches: watching.caches(),
-            children: controller.plan.owned().iter().map(|owned| owned.id).collect(),
-            subsets: controller.plan.subsets().clone(),
             queue,
             own: watching.primary(),
             previous: config.previous_managers(&process.installation),
-            contested: Contested::default(),
-            creations: Creations::default(),
-            kept: KeptEntries::default(),
-            events: EventSink::start(
-                client,
-                &process.installation.program,
-                &name,
-                &process.identity,
-                process.metrics.clone(),
-            )
-            .reporting(controller.plan().reports_failures()),
-            settings: process.settings.clone(),
+            child_observer: hooks.child_observer,
+            extensions: hooks.extensions,
+            events: (process.start_events)(client, &name),
+            reports: controller.reports_failures,
         });
         let busy = Arc::new(Busy::new(name.clone(), config.workers));
         process.health.add(busy.clone());
@@ -221,6 +221,7 @@ impl Runner {
             leadership,
             watching,
             controller,
+            prerequisite: hooks.prerequisite,
             tombstones: Arc::default(),
             states,
             busy,
@@ -237,12 +238,15 @@ impl Runner {
         Ok(runner)
     }
 
-    pub(crate) fn name(&self) -> &str {
+    /// The name of the controller.
+    #[must_use]
+    pub fn name(&self) -> &str {
         self.controller.name()
     }
 
     /// The controller for a watchdog; `None` without leader election.
-    pub(crate) fn elected(&self) -> Option<Elected> {
+    #[must_use]
+    pub fn elected(&self) -> Option<Elected> {
         Some(Elected {
             controller: self.context.controller.clone(),
             leadership: self.leadership.clone(),
@@ -252,14 +256,14 @@ impl Runner {
     }
 
     /// Until `shutdown` is cancelled and everything has ended.
-    pub(crate) async fn run(mut self, shutdown: CancellationToken) -> Result<(), ControllerError> {
+    pub async fn run(mut self, shutdown: CancellationToken) -> Result<(), ControllerError> {
         self.context.events.run_here();
         let starting = self.starting.clone();
         let _closing = Closing(self.enqueuer.clone());
-        if !self.controller.namespaces().is_empty()
-            && let Some(finalizer) = self.controller.finalizer()
+        if !self.controller.config.namespaces.is_empty()
+            && let Some(finalizer) = &self.controller.config.finalizer
         {
-            let (controller, namespaces) = (self.controller.name(), self.controller.namespaces().join(", "));
+            let (controller, namespaces) = (self.controller.name(), self.controller.config.namespaces.join(", "));
             tracing::info!(
                 controller,
                 namespaces,
@@ -288,7 +292,7 @@ impl Runner {
 
     /// Starts the watches, and waits for the first lists.
     async fn start(&mut self, starting: &Starting) {
-        self.crd(starting).await;
+        self.meet_prerequisite(starting).await;
         let mut failures = 0;
         loop {
             let opening = self.watching.open(

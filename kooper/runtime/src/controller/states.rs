@@ -8,15 +8,17 @@ use std::sync::Arc;
 
 use tokio::sync::Mutex as AsyncMutex;
 
-use crate::call::extract::ControllerContext;
+use crate::call::context::ControllerContext;
 use crate::error::BoxError;
 
 /// The context in which the functions of a controller are built.
 #[derive(Clone)]
-pub(crate) struct InitContext {
-    pub(crate) controller: Arc<ControllerContext>,
+#[expect(missing_debug_implementations, reason = "other crates of Kooper only pass it on")]
+pub struct InitContext {
+    /// The controller.
+    pub controller: Arc<ControllerContext>,
     /// The states that this controller shares with others.
-    pub(crate) states: Arc<States>,
+    pub states: Arc<States>,
 }
 
 /// The states that `init` functions built, each once.
@@ -32,11 +34,7 @@ type Slot = Arc<AsyncMutex<Option<Arc<dyn Any + Send + Sync>>>>;
 impl States {
     /// The state of an `init` function, built if it does not exist yet. After a
     /// failure it is built again.
-    pub(crate) async fn get_or_build<S, Fut>(
-        &self,
-        id: (TypeId, u64),
-        build: impl FnOnce() -> Fut,
-    ) -> Result<Arc<S>, BoxError>
+    pub async fn get_or_build<S, Fut>(&self, id: (TypeId, u64), build: impl FnOnce() -> Fut) -> Result<Arc<S>, BoxError>
     where
         S: Send + Sync + 'static,
         Fut: Future<Output = Result<S, BoxError>>,

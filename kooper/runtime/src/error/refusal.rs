@@ -14,15 +14,15 @@ use std::fmt;
 use kooper_grammar::access::Rule;
 use kube::core::Status;
 
-pub(crate) use cause::Cause;
+pub use cause::Cause;
 
 /// A rejected request. As the source of an error it determines when the worker
 /// retries.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{words}{advice}")]
-pub(crate) struct ApiStatus {
+pub struct ApiStatus {
     /// Why the server rejected it.
-    pub(crate) cause: Cause,
+    pub cause: Cause,
     /// The server's message.
     words: String,
     /// The end of the message: what to do.
@@ -31,34 +31,38 @@ pub(crate) struct ApiStatus {
 
 /// A rule that a request needs.
 #[derive(Debug, Clone)]
-pub(crate) struct Needs<'a> {
-    pub(crate) rule: &'a Rule,
+pub struct Needs<'a> {
+    /// The rule that allows the request.
+    pub rule: &'a Rule,
     /// The name of the only object that the rule must cover.
-    pub(crate) only: Option<&'a str>,
+    pub only: Option<&'a str>,
     /// `None` for the whole cluster.
-    pub(crate) namespace: Option<&'a str>,
+    pub namespace: Option<&'a str>,
 }
 
 impl ApiStatus {
-    pub(crate) fn of(status: &Status) -> Self {
+    /// Reads a response.
+    #[must_use]
+    pub fn of(status: &Status) -> Self {
         let words = if status.message.is_empty() { &status.reason } else { &status.message };
         Self { cause: Cause::of(status), words: words.clone(), advice: String::new() }
     }
     /// Adds the advice to the message.
-    pub(crate) fn with_advice(mut self, needs: &Needs<'_>) -> Self {
+    #[must_use]
+    pub fn with_advice(mut self, needs: &Needs<'_>) -> Self {
         self.advice = self.advice(needs);
         self
     }
 
     /// Adds a clause to the message.
-    pub(crate) fn add_advice(&mut self, advice: &str) {
+    pub fn add_advice(&mut self, advice: &str) {
         self.advice.push_str("; ");
         self.advice.push_str(advice);
     }
 
     /// The first refusal in the chain of an error. It may come from a client that
     /// the handler created itself.
-    pub(crate) fn behind(error: &(dyn StdError + 'static)) -> Option<Self> {
+    pub fn behind(error: &(dyn StdError + 'static)) -> Option<Self> {
         std::iter::successors(Some(error), |error: &&(dyn StdError + 'static)| (*error).source()).find_map(|error| {
             if let Some(refusal) = error.downcast_ref::<Self>() {
                 return Some(refusal.clone());
@@ -83,7 +87,8 @@ impl ApiStatus {
 
     /// The advice, as the end of a message; empty where the server's message is
     /// enough.
-    pub(crate) fn advice(&self, needs: &Needs<'_>) -> String {
+    #[must_use]
+    pub fn advice(&self, needs: &Needs<'_>) -> String {
         let advice = self.cause.advice(needs);
         if advice.is_empty() { advice } else { format!("; {advice}") }
     }
@@ -91,7 +96,7 @@ impl ApiStatus {
 
 /// Returns `true` if the error was caused by a request that was forbidden because
 /// an RBAC rule is missing.
-pub(crate) fn is_missing_rule(error: &(dyn StdError + 'static)) -> bool {
+pub fn is_missing_rule(error: &(dyn StdError + 'static)) -> bool {
     ApiStatus::behind(error).is_some_and(|refusal| refusal.cause == Cause::MissingRule)
 }
 

@@ -23,7 +23,7 @@ enum FenceError {
 }
 
 /// Returns `true` if a request was rejected because this process is not the leader.
-pub(crate) fn is_fenced(error: &kube::Error) -> bool {
+pub fn is_fenced(error: &kube::Error) -> bool {
     let first: &(dyn std::error::Error + 'static) = error;
     std::iter::successors(Some(first), |error| error.source()).any(<dyn std::error::Error>::is::<FenceError>)
 }

@@ -9,7 +9,7 @@ use super::status::Inspected;
 /// The health of the process, as `/healthz` and `/readyz` report it. Clones share
 /// their state.
 ///
-/// A generated program serves it. With an [`Operator`](crate::Operator) of your
+/// A generated program serves it. With an `Operator` of your
 /// own, pass one to its builder and serve it with
 /// `Listener`, or from a server of your own:
 ///

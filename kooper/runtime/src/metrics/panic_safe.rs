@@ -10,14 +10,16 @@ use crate::error::panic_text;
 
 /// Wraps a recorder that may panic. Then the measurement is lost, and the measured
 /// code continues.
-pub(crate) struct PanicSafe {
+#[expect(missing_debug_implementations, reason = "other crates of Kooper only pass it on")]
+pub struct PanicSafe {
     recorder: Arc<dyn MetricsRecorder>,
     /// `true` once a panic was logged. Only the first one is.
     reported: AtomicBool,
 }
 
 impl PanicSafe {
-    pub(crate) fn new(recorder: Arc<dyn MetricsRecorder>) -> Self {
+    /// A recorder whose panics are caught.
+    pub fn new(recorder: Arc<dyn MetricsRecorder>) -> Self {
         Self { recorder, reported: AtomicBool::new(false) }
     }
 

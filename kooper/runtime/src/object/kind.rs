@@ -49,7 +49,8 @@ pub trait InNamespaces {}
 impl InNamespaces for NamespaceResourceScope {}
 
 /// Returns `true` if `K` is `PartialObjectMeta` of any kind, for which only metadata is fetched.
-pub(crate) fn is_metadata<K>() -> bool {
+#[must_use]
+pub fn is_metadata<K>() -> bool {
     // The kind within it is another type each time, so that only the name is the same.
     fn generic<T>() -> Option<&'static str> {
         std::any::type_name::<T>().split_once('<').map(|(name, _)| name)
@@ -86,7 +87,8 @@ impl KindInfo {
     }
 
     /// Returns `true` if both have the same objects, possibly in different API versions.
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
         (&self.group, &self.plural) == (&other.group, &other.plural)
     }
 
@@ -102,7 +104,8 @@ impl KindInfo {
     }
 
     /// The RBAC rule that grants verbs on the objects, or on a subresource.
-    pub(crate) fn rule(&self, subresource: Option<&str>, verbs: &[&str]) -> Rule {
+    #[must_use]
+    pub fn rule(&self, subresource: Option<&str>, verbs: &[&str]) -> Rule {
         Rule::new(&self.group, &self.plural, subresource, verbs)
     }
 

@@ -7,7 +7,7 @@ use super::Object;
 use super::scan::Cursor;
 
 /// Which changes of an object trigger a reconcile: the filter that the key
-/// `changed` and [`Builder::changed`](crate::controller::Builder::changed) take.
+/// `changed` and `Builder::changed` take.
 ///
 /// The first sight of an object, its deletion timestamp and a new uid always
 /// trigger one.

@@ -22,7 +22,8 @@ pub fn unescape(segment: &str) -> Cow<'_, str> {
 
 /// Returns `true` if the name follows the rule that all kinds share. The API server
 /// checks the stricter rules of each kind.
-pub(crate) fn is_possible(name: &str) -> bool {
+#[must_use]
+pub fn is_possible(name: &str) -> bool {
     !matches!(name, "" | "." | "..") && !name.contains(['/', '%'])
 }
 

@@ -46,7 +46,7 @@ pub(crate) struct Revision {
 
 /// Whose write an event reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum WriteOrigin {
+pub enum WriteOrigin {
     /// The runtime's, such as that of a finalizer. The event does not queue the
     /// key.
     Silent,

@@ -12,7 +12,9 @@ use crate::object::kind::{Kind, KindInfo, is_metadata};
 /// A cache that must be synced before the first call.
 #[derive(Clone)]
 pub struct CacheRequest {
+    /// The cache.
     pub id: CacheId,
+    /// The kind of its objects.
     pub kind: KindInfo,
     pub(crate) open: fn(Client, Scope) -> Arc<dyn ErasedRetriever>,
 }
@@ -22,7 +24,8 @@ pub struct CacheRequest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CacheId {
     type_id: TypeId,
-    pub(crate) metadata_only: bool,
+    /// `true` if it has only metadata.
+    pub metadata_only: bool,
     /// `None` for all objects.
     pub selected: Option<&'static Selected>,
 }
@@ -35,7 +38,8 @@ impl CacheId {
     }
 
     /// The cache of some of these objects.
-    pub(crate) fn selecting(self, selected: Option<&'static Selected>) -> Self {
+    #[must_use]
+    pub fn selecting(self, selected: Option<&'static Selected>) -> Self {
         Self { selected, ..self }
     }
 
@@ -47,7 +51,9 @@ impl CacheId {
 }
 
 impl CacheRequest {
-    pub(crate) fn of<K: Kind>() -> Self {
+    /// The cache of all objects of a kind.
+    #[must_use]
+    pub fn of<K: Kind>() -> Self {
         Self {
             id: CacheId::of::<K>(),
             kind: KindInfo::of::<K>(),
@@ -56,13 +62,14 @@ impl CacheRequest {
     }
 
     /// The cache of some of these objects.
-    pub(crate) fn selecting(mut self, selected: Option<&'static Selected>) -> Self {
+    #[must_use]
+    pub fn selecting(mut self, selected: Option<&'static Selected>) -> Self {
         self.id = self.id.selecting(selected);
         self
     }
 
     /// Returns `true` if labels, fields or names limit the objects.
-    pub(crate) fn hides(&self) -> bool {
+    pub fn hides(&self) -> bool {
         self.id.selected.is_some_and(Selected::hides)
     }
 

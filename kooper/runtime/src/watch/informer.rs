@@ -27,7 +27,7 @@ use crate::watch::store::{Change, Store};
 
 pub(crate) use feed::Feed;
 use liveness::{Liveness, Probe, Verdict};
-pub(crate) use shared::SharedWatches;
+pub use shared::SharedWatches;
 pub use shared::Watched;
 pub(crate) use status::WatchStatus;
 

@@ -2,7 +2,7 @@
 //!
 //! A controller retrieves its objects from the API server by default. To
 //! retrieve them from elsewhere, pass a [`Retriever`] of your own to
-//! [`Builder::retriever`](crate::controller::Builder::retriever).
+//! `Builder::retriever`.
 
 pub(crate) mod api;
 mod channel;
@@ -27,7 +27,9 @@ use crate::object::{MalformedObject, Object};
 pub use api::{ApiRetriever, Scope};
 pub use channel::{Sender, channel, fixed};
 pub use closures::from_fns;
-pub(crate) use erased::{ErasedRetriever, erase};
+#[doc(hidden)]
+pub use erased::ErasedRetriever;
+pub use erased::erase;
 pub(crate) use snapshot::Snapshot;
 
 /// Lists and watches the objects of the kind `K`.

@@ -15,17 +15,19 @@ use crate::object::key::ObjectKey;
 /// all of them, in the namespaces of the controller.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Selected {
-    pub(crate) labels: Selector,
-    pub(crate) fields: FieldSelector,
+    /// The label selector.
+    pub labels: Selector,
+    /// The field selector.
+    pub fields: FieldSelector,
     /// The only names; empty for all.
-    pub(crate) names: BTreeSet<String>,
+    pub names: BTreeSet<String>,
     /// The only namespaces; empty for those of the controller.
-    pub(crate) namespaces: BTreeSet<String>,
+    pub namespaces: BTreeSet<String>,
 }
 
 /// Why an object is not selected.
 #[derive(Debug)]
-pub(crate) enum Miss<'a> {
+pub enum Miss<'a> {
     /// This label, with its value in the object.
     Label(&'a Requirement, Option<&'a str>),
     /// This field: whether it must be equal, and to which value.
@@ -46,7 +48,7 @@ pub fn selects(labels: Option<&str>, fields: Option<&str>, object: &Value) -> bo
 impl Selected {
     /// The same selection for as long as the process runs. Selections are constants
     /// of a program, so there are few. `None` is for all objects.
-    pub(crate) fn interned(self) -> Option<&'static Self> {
+    pub fn interned(self) -> Option<&'static Self> {
         static KNOWN: Mutex<BTreeSet<&'static Selected>> = Mutex::new(BTreeSet::new());
         if self == Self::default() {
             return None;
@@ -61,12 +63,13 @@ impl Selected {
     }
 
     /// Returns `true` if labels, fields or names limit the objects.
-    pub(crate) fn hides(&self) -> bool {
+    #[must_use]
+    pub fn hides(&self) -> bool {
         !(self.labels.is_empty() && self.fields.is_empty() && self.names.is_empty())
     }
 
     /// The names that a role can be limited to; empty for all.
-    pub(crate) fn role_names(&self) -> Vec<String> {
+    pub fn role_names(&self) -> Vec<String> {
         if self.names.is_empty() {
             return self.fields.terms().find_map(exact_name).into_iter().map(str::to_owned).collect();
         }
@@ -91,7 +94,7 @@ impl Selected {
     }
 
     /// Returns `true` if an object matches that was read from the API server.
-    pub(crate) fn selects(&self, object: &Object) -> bool {
+    pub fn selects(&self, object: &Object) -> bool {
         if !self.hides() {
             return true;
         }
@@ -100,7 +103,8 @@ impl Selected {
     }
 
     /// Returns `true` if the object with this key can match: its name and namespace are selected.
-    pub(crate) fn admits(&self, key: &ObjectKey) -> bool {
+    #[must_use]
+    pub fn admits(&self, key: &ObjectKey) -> bool {
         let namespace = key.namespace().unwrap_or_default();
         (self.names.is_empty() || self.names.contains(key.name()))
             && (self.namespaces.is_empty() || self.namespaces.contains(namespace))
@@ -108,7 +112,8 @@ impl Selected {
 
     /// Why an object does not match. The defaults of the API server are missing in
     /// one that is not `stored`: a field that it lacks may match.
-    pub(crate) fn first_miss<'a>(&'a self, object: &'a Value, stored: bool) -> Option<Miss<'a>> {
+    #[must_use]
+    pub fn first_miss<'a>(&'a self, object: &'a Value, stored: bool) -> Option<Miss<'a>> {
         let metadata = &object["metadata"];
         if !self.names.is_empty() && !self.names.contains(metadata["name"].as_str().unwrap_or_default()) {
             return Some(Miss::Name);

@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::object::key::ObjectKey;
 use crate::object::{Dictionaries, Object};
 pub use cache::Cache;
-pub(crate) use change::Change;
-pub(crate) use index::{IndexHit, Indexer};
+pub use change::Change;
+pub use index::{IndexHit, Indexer};
 pub(crate) use list_snapshot::ListSnapshot;
 use shard::{ByKey, SHARDS, Shard, shard_of};
 

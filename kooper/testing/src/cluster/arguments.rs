@@ -8,16 +8,18 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Cluster, PROGRAM};
 use crate::call;
-use kooper_runtime::events::EventSink;
-use kooper_runtime::extract::{Argument, Context, ControllerContext};
-use kooper_runtime::handler::Handler;
+use kooper_access::State;
+use kooper_access::events::EventSink;
+use kooper_access::extract::{Argument, Context, ControllerContext};
+use kooper_access::handler::Handler;
+use kooper_access::internal::extensions;
+use kooper_access::plan::Plan;
 use kooper_runtime::internal::object::kind::KindInfo;
 use kooper_runtime::internal::watch::cache_id::CacheId;
 use kooper_runtime::internal::watch::store::{Cache, Store};
 use kooper_runtime::metrics::NoMetrics;
 use kooper_runtime::object::Object;
-use kooper_runtime::plan::Plan;
-use kooper_runtime::{Action, Kind, ObjectKey, Result, State};
+use kooper_runtime::{Action, Kind, ObjectKey, Result};
 
 /// Makes the arguments of a handler's call for one object of a [`Cluster`].
 #[derive(Debug)]
@@ -91,10 +93,11 @@ impl<O: Kind, S: Send + Sync + 'static> LiveArguments<O, S> {
         let controller: Arc<str> = kind.kind.to_lowercase().into();
         let client = self.cluster.client();
         let events = EventSink::start(Some(client.clone()), PROGRAM, &controller, PROGRAM, Arc::new(NoMetrics));
+        let events = Arc::new(events);
         let call = call(&controller, ObjectKey::of(&self.object), self.attempt, self.cancelled.clone());
         let controller = ControllerContext::detached(kind, CacheId::of::<O>(), caches.into_iter().collect())
             .named(PROGRAM, &controller)
-            .planned(&plan, self.cluster.settings.clone())
+            .extended(extensions(&plan, self.cluster.settings.clone()))
             .connected(client, events);
         Context::new(self.object.clone(), call, self.state.clone(), Arc::new(controller))
     }

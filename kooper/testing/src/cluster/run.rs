@@ -8,10 +8,11 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{Cluster, PROGRAM, mortal, pause, role};
-use kooper_runtime::controller::operator::Builder;
-use kooper_runtime::internal::controller::crd::{annotated, merged};
+use kooper_access::controller::operator::Builder;
+use kooper_access::internal::crd::{annotated, merged};
+use kooper_access::{Controller, Operator};
 use kooper_runtime::internal::leader;
-use kooper_runtime::{Controller, Health, Operator, Result, RunError};
+use kooper_runtime::{Health, Result, RunError};
 
 /// Maximum time until controllers are ready.
 const START: Duration = Duration::from_secs(30);

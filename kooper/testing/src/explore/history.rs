@@ -22,7 +22,7 @@ use super::tape::{Tape, Written};
 use super::trial::{Gap, Step, Trial};
 use crate::Cluster;
 use crate::cluster::{CONTROLLERS, Restless, State};
-use kooper_runtime::internal::call::settings::GivenSettings;
+use kooper_access::internal::GivenSettings;
 use kooper_runtime::internal::error::{chain, panic_text};
 use kooper_runtime::{ObjectKey, Result};
 

@@ -12,9 +12,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::tape::{self, Tape};
 use crate::Cluster;
+use kooper_access::Controller;
 use kooper_runtime::internal::error::chain;
 use kooper_runtime::metrics::{Counter, MetricsError, MetricsRecorder, ReadGauge};
-use kooper_runtime::{ConfigError, Controller, Health, ObjectKey, Result, RunError};
+use kooper_runtime::{ConfigError, Health, ObjectKey, Result, RunError};
 
 /// Time between the kill of a process and its restart.
 const DOWN: Duration = Duration::from_secs(1);

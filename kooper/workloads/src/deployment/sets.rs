@@ -10,8 +10,8 @@ use super::rollout::{Bounds, Size};
 use super::{DESIRED, HASH, HISTORY, MAXIMUM, REVISION, annotation, plain};
 use crate::pods;
 use crate::versions::{Field as _, given};
+use kooper_access::capability::owned_by;
 use kooper_runtime::Result;
-use kooper_runtime::capability::owned_by;
 
 /// Annotations that a ReplicaSet does not take over.
 const OWN: [&str; 6] = [

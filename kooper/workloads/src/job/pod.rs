@@ -7,8 +7,8 @@ use k8s_openapi::api::core::v1::{EnvVar, EnvVarSource, ObjectFieldSelector, Pod}
 
 use super::TRACKED;
 use crate::pods;
+use kooper_access::capability::owned_by;
 use kooper_runtime::Result;
-use kooper_runtime::capability::owned_by;
 
 /// The number of a pod of an indexed job, as annotation and label.
 const INDEX: &str = "batch.kubernetes.io/job-completion-index";

@@ -7,8 +7,10 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::{is_tracked, progress, untrack};
 use crate::children::{controller_of, key_of};
-use kooper_runtime::capability::by;
-use kooper_runtime::{ConfigError, Controller, KindExt as _, ObjectKey, Patcher, Reader, Result};
+use kooper_access::KindExt as _;
+use kooper_access::capability::by;
+use kooper_access::{Controller, Patcher, Reader};
+use kooper_runtime::{ConfigError, ObjectKey, Result};
 
 pub(crate) fn controller() -> Result<Controller, ConfigError> {
     Pod::controller("job-tracking")

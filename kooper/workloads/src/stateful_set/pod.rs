@@ -10,8 +10,8 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::{pods, revisions};
+use kooper_access::capability::owned_by;
 use kooper_runtime::Result;
-use kooper_runtime::capability::owned_by;
 
 /// The pod of an ordinal.
 pub(super) fn pod(

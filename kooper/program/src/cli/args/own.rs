@@ -17,7 +17,7 @@ use clap::{Arg, ArgMatches, Command};
 
 use super::every_flag;
 use crate::SettingsType;
-use kooper_runtime::internal::call::settings::GivenSettings;
+use kooper_access::internal::GivenSettings;
 pub(crate) use pod::PodSettings;
 
 /// The heading of the settings in `--help`.

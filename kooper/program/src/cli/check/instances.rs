@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 
 use crate::manifests::INSTALLATION;
 use crate::rbac::Place;
-use kooper_runtime::Controller;
+use kooper_access::Controller;
 use kooper_runtime::internal::leader::{MARK, SCOPE};
 
 /// Another installation whose controller handles the same objects.

@@ -4,7 +4,7 @@ use kube::api::{Api, ListParams};
 use kube::core::{ApiResource, DynamicObject};
 use kube::{Client, ResourceExt};
 
-use kooper_runtime::Controller;
+use kooper_access::Controller;
 
 /// Maximum number of objects in a page of a list.
 pub(super) const PAGE: u32 = 500;

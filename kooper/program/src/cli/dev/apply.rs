@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
 use crate::cli::document::{Document, DocumentError};
-use kooper_runtime::internal::controller::crd::is_established;
+use kooper_access::internal::crd::is_established;
 use kooper_runtime::internal::error::chain;
 
 /// The field manager.

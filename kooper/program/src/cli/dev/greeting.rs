@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::Path;
 
-use kooper_runtime::Controller;
+use kooper_access::Controller;
 
 /// Describes the running program, and how to connect to its API server.
 pub(super) struct Greeting<'a> {

@@ -4,7 +4,7 @@ use kooper_apiserver::User;
 use serde_json::{Value, json};
 
 use crate::rbac::{self, Place};
-use kooper_runtime::Controller;
+use kooper_access::Controller;
 
 /// The service account that the program runs as.
 #[derive(Debug)]

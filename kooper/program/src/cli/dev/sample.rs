@@ -7,9 +7,10 @@ use serde_json::{Value, json};
 use super::apply;
 use super::least::{self, Unmade};
 use crate::cli::document::{self, Document, DocumentError};
-use kooper_runtime::internal::controller;
+use kooper_access::Controller;
+use kooper_access::internal;
+use kooper_runtime::BoxError;
 use kooper_runtime::internal::object::kind::KindInfo;
-use kooper_runtime::{BoxError, Controller};
 
 /// The name of generated objects.
 const NAME: &str = "hello";
@@ -22,7 +23,7 @@ struct Sample<'a> {
 
 /// The objects of the controllers' sample files; each file is read once.
 fn written(controllers: &[Controller]) -> Result<Vec<Document>, DocumentError> {
-    let mut files: Vec<&controller::Sample> = Vec::new();
+    let mut files: Vec<&internal::Sample> = Vec::new();
     for file in controllers.iter().flat_map(Controller::samples) {
         if !files.contains(&file) {
             files.push(file);

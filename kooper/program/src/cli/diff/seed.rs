@@ -6,10 +6,11 @@ use kube::core::params::{Patch, PatchParams, ValidationDirective};
 use serde_json::Value;
 
 use crate::cli::document::{Document, DocumentError};
+use kooper_access::Controller;
+use kooper_runtime::ObjectKey;
 use kooper_runtime::internal::error::chain;
 use kooper_runtime::internal::object::kind::KindInfo;
 use kooper_runtime::internal::object::segment::escape;
-use kooper_runtime::{Controller, ObjectKey};
 
 /// The field manager of `kubectl apply --server-side`: what it applied before and is
 /// no longer in the file is removed.

@@ -6,8 +6,8 @@ use kube::core::{ApiResource, DynamicObject};
 use kube::{Client, ResourceExt};
 
 use crate::rbac::Place;
-use kooper_runtime::Controller;
-use kooper_runtime::internal::controller::crd::{PROGRAM, merged};
+use kooper_access::Controller;
+use kooper_access::internal::crd::{PROGRAM, merged};
 
 /// The CRDs of the controllers' kinds, as far as the cluster has them.
 #[derive(Debug, Default)]

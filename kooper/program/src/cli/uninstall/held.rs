@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::definitions::Definitions;
 use crate::cli::args::UninstallSettings;
-use kooper_runtime::Controller;
+use kooper_access::Controller;
 use kooper_runtime::internal::call::finalizer::Finalizers;
 use kooper_runtime::internal::object::kind::KindInfo;
 

@@ -9,7 +9,7 @@ use kube::Client;
 use kube::api::{Api, DeleteParams, Preconditions};
 
 use crate::rbac::Place;
-use kooper_runtime::Controller;
+use kooper_access::Controller;
 
 /// The name of a Lease.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

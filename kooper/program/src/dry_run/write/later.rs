@@ -10,8 +10,8 @@ use super::super::entry::{Entry, UNSTORED};
 use super::super::request::Target;
 use super::prepared::{Change, Write, unstored};
 use super::{grace, now};
+use kooper_access::internal::three_way_merge::{merge, merge_patch};
 use kooper_runtime::internal::client::Next;
-use kooper_runtime::internal::object::three_way_merge::{merge, merge_patch};
 
 /// A write of an object of the cluster that the dry run has changed before.
 pub(super) async fn again(next: &Next, write: &Write, entry: &mut Entry) -> Result<Answer, BoxError> {

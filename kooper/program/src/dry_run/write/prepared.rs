@@ -13,8 +13,8 @@ use super::super::entry::Author;
 use super::super::layer::UnsentError;
 use super::super::request::{Form, Target, dry, parameter};
 use super::MERGE_PATCH;
+use kooper_access::internal::three_way_merge::merge;
 use kooper_runtime::internal::client::Next;
-use kooper_runtime::internal::object::three_way_merge::merge;
 
 /// A write that is ready to be sent.
 #[derive(Clone)]

@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
+use crate::call::context::ControllerContext;
 use crate::call::events::Note;
-use crate::call::extract::ControllerContext;
 use crate::call::lookup::Lookup;
 use crate::error::chain;
 use crate::object::Object;
@@ -52,7 +52,7 @@ impl Unremoved {
             controller = %controller.controller, %key,
             "the object is being deleted and keeps the finalizer {finalizer}, which this program has set: write `cleanup = path, finalizer = \"{finalizer}\"`, or `while_deleting` so that the handler is called and can remove it"
         );
-        controller.events.report(Note {
+        controller.report(Note {
             regarding: controller.reference(object),
             related: None,
             warning: true,

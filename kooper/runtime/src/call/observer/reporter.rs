@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::failing::{Failing, Failures, SameError};
 use super::{CallObserver, EndedCall, Outcome};
 use crate::call::attempt::{Attempt, Failure, Part};
+use crate::call::context::ControllerContext;
 use crate::call::events::{FailureEvents, Note, with_tail};
-use crate::call::extract::ControllerContext;
 use crate::call::finalizer::Finalizers;
 use crate::object::key::ObjectKey;
 use crate::object::{DecodeError, Object};
@@ -165,7 +165,7 @@ impl Reporter {
         let (calls, lasted) = (failed_calls(failures.calls), rounded(failures.lasted()));
         attempt.span.in_scope(|| tracing::info!(key = %attempt.key, "it succeeds again after {calls} in {lasted}"));
         let Some(object) = self.object(&attempt.key).filter(|_| failures.is_reported()) else { return };
-        self.controller.events.report(Note {
+        self.controller.report(Note {
             regarding: self.controller.reference(&object),
             related: None,
             warning: false,
@@ -177,8 +177,8 @@ impl Reporter {
 
     /// Reports a Warning Event on an object.
     fn warn(&self, key: &ObjectKey, reason: &str, action: &str, message: String, returned: Returned) {
-        let Some(object) = self.object(key).filter(|_| self.controller.events.reports()) else { return };
-        self.controller.events.report(Note {
+        let Some(object) = self.object(key).filter(|_| self.controller.reports) else { return };
+        self.controller.report(Note {
             regarding: self.controller.reference(&object),
             related: None,
             warning: true,

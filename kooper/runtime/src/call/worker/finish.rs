@@ -89,7 +89,7 @@ impl Workers {
         if let Some(unremoved) = &self.functions.unremoved {
             unremoved.forget(key);
         }
-        self.controller.forget_owner(key);
+        self.controller.child_observer.owner_gone(key);
         self.give_back(key, ticket, Completion::Gone);
     }
 }

@@ -4,7 +4,7 @@ use parking_lot::{Mutex, MutexGuard};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use crate::call::extract::Gone;
+use crate::call::Gone;
 use crate::object::Object;
 use crate::object::key::ObjectKey;
 

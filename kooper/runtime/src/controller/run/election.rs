@@ -8,8 +8,8 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{EVENTS_GRACE, Process, Runner, Starting};
-use crate::call::events::{EventSink, Note};
+use super::{EVENTS_GRACE, Runner, Starting};
+use crate::call::events::{EventRecorder, Note};
 use crate::controller::config::Leases;
 use crate::controller::error::ControllerError;
 use crate::leader::{Announce, Announcement, Elector, ElectorOptions};
@@ -69,12 +69,11 @@ impl Runner {
 
     /// A separate sink: the sink of the handlers is fenced, and the loss of the
     /// lease is recorded when the fence is closed already.
-    fn lease_events(&self) -> EventSink {
-        let Process { client, installation, identity, metrics, .. } = &self.process;
-        EventSink::start(client.clone(), &installation.program, &self.context.controller, identity, metrics.clone())
+    fn lease_events(&self) -> Arc<dyn EventRecorder> {
+        (self.process.start_events)(self.process.client.clone(), &self.context.controller)
     }
 
-    fn elector(&self, events: EventSink) -> Option<Elector> {
+    fn elector(&self, events: Arc<dyn EventRecorder>) -> Option<Elector> {
         let config = &self.controller.config;
         let election = config.leader.clone()?;
         let client = self.process.lease_client.clone().or_else(|| self.process.client.clone())?;
@@ -132,7 +131,7 @@ impl Holding {
 
 /// Records the announcements of the elector as Kubernetes Events on the Lease, with
 /// client-go's reason. The elector itself logs them.
-fn record(events: EventSink, leases: &Leases, identity: &str) -> Announce {
+fn record(events: Arc<dyn EventRecorder>, leases: &Leases, identity: &str) -> Announce {
     let identity = identity.to_owned();
     let regarding = ObjectReference {
         api_version: Some("coordination.k8s.io/v1".to_owned()),

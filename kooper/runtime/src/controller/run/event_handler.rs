@@ -1,16 +1,16 @@
 //! Queues keys because of changes in the stores.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::namespaces::Namespaces;
-use crate::call::extract::{ControllerContext, Gone};
+use crate::call::Gone;
+use crate::call::context::ControllerContext;
 use crate::call::finalizer::Finalizers;
 use crate::call::handler::Wants;
 use crate::call::observer::CallObserver;
 use crate::call::worker::{Tombstones, Undecodable};
-use crate::controller::builder::MapKeys;
+use crate::controller::parts::MapKeys;
 use crate::metrics::{Counter, MetricsRecorder};
 use crate::object::key::ObjectKey;
 use crate::object::kind::KindInfo;
@@ -90,7 +90,7 @@ impl Enqueuer {
     /// Forgets a key that is not handled any more, although its object exists. A worker that takes
     /// it finds no object.
     fn left(&self, key: &ObjectKey) {
-        self.controller.forget_owner(key);
+        self.controller.child_observer.owner_gone(key);
         self.observer.ignored(key);
         self.queue().forget(key);
     }
@@ -266,23 +266,6 @@ impl Related {
         self.enqueuer.count(Counter::DecodeError);
         Vec::new()
     }
-
-    /// The owners that could not apply this child while it belonged to another one.
-    fn freed(&self, change: &Change) -> BTreeSet<ObjectKey> {
-        let contested = &self.enqueuer.controller.contested;
-        match (&self.keys, &change.old) {
-            (Keys::Owner(_), Some(old)) if !contested.is_empty() => {
-                let before = change.old_metadata().map(controller_uid);
-                let same = change.new.is_some() && change.new_metadata().map(controller_uid) == before;
-                if same { BTreeSet::new() } else { contested.release(&self.kind, old.key()) }
-            }
-            _ => BTreeSet::new(),
-        }
-    }
-}
-
-fn controller_uid(metadata: Result<&Metadata, &DecodeError>) -> Option<String> {
-    Some(metadata.ok()?.controller()?.uid.clone())
 }
 
 impl Sink for Related {
@@ -290,16 +273,13 @@ impl Sink for Related {
         // The keys of the old version are queued, too: the new one may no longer
         // refer to them.
         let mut keys = self.keys(change);
-        keys.extend(self.freed(change));
+        if let Keys::Owner(_) = self.keys {
+            keys.extend(self.enqueuer.controller.child_observer.child_changed(&self.kind, change));
+        }
         keys.sort_unstable();
         keys.dedup();
         let lane = if seen == Seen::First { Lane::Background } else { Lane::Event };
         let Some(object) = change.key() else { return };
-        if change.new.is_none()
-            && let Some(old) = &change.old
-        {
-            self.enqueuer.controller.kept.forget(old.uid());
-        }
         for key in keys.iter().filter(|key| self.is_ours(key)) {
             let reason = Reason::Related(self.name.clone(), object.clone());
             self.enqueuer.add(key, lane, reason, CacheRef::Other(self.id), (change, seen), |_| Urgency::Soon);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::Starting;
 use super::namespaces::Namespaces;
-use crate::call::extract::ControllerContext;
+use crate::call::context::ControllerContext;
 use crate::call::observer::Failing;
 use crate::call::worker::{Busy, Running};
 use crate::leader::Leadership;

@@ -4,12 +4,10 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
-use kube::ResourceExt;
 use tokio_util::sync::CancellationToken;
 
 use super::{InitContext, Runner};
-use crate::controller::builder::Handlers;
-use crate::controller::crd::{InstallError, InstallPlan};
+use crate::controller::parts::Handlers;
 use crate::controller::pass::{ControllerPass, Leaving};
 use crate::error;
 
@@ -32,7 +30,7 @@ impl Runner {
 
     /// Fills the caches and builds the state; `None` if no object can be handled.
     async fn prepare(&mut self, pass: &dyn ControllerPass) -> Option<Handlers> {
-        if !self.predict_crd(pass).await {
+        if !self.predict(pass).await {
             return None;
         }
         let opening =
@@ -56,28 +54,12 @@ impl Runner {
         None
     }
 
-    /// Reports the planned change of the CRD. Returns `false` if the CRD is missing, so
-    /// there are no objects.
-    async fn predict_crd(&mut self, pass: &dyn ControllerPass) -> bool {
-        let (Some(client), Some((crd, installs))) = (self.process.client.clone(), self.controller.crd()) else {
-            return true;
-        };
-        if !installs {
-            self.compare(client, crd);
-            return true;
+    /// Tells the pass what the prerequisite would do; `false` if there are no objects before it.
+    async fn predict(&self, pass: &dyn ControllerPass) -> bool {
+        match (&self.process.client, &self.prerequisite) {
+            (Some(client), Some(prerequisite)) => prerequisite.predict(client, pass).await,
+            _ => true,
         }
-        let name = crd.name_any();
-        match self.process.crds.predict(&client, crd).await {
-            Ok(InstallPlan::Install) => {
-                pass.note(format!("the CRD {name} does not exist yet: `run` installs it, and there are no objects"));
-                return false;
-            }
-            Ok(InstallPlan::Replace) => pass.note(format!("`run` replaces the CRD {name}")),
-            Ok(InstallPlan::Keep { .. } | InstallPlan::Newer(..)) => {}
-            Err(error @ InstallError::Forbidden { .. }) => pass.problem(format!("the CRD {name}: {error}")),
-            Err(error) => pass.problem(format!("`run` would keep the CRD {name}, and would not be ready: {error}")),
-        }
-        true
     }
 }
 

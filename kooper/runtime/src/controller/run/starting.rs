@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::call::extract::ControllerContext;
+use crate::call::context::ControllerContext;
 use crate::metrics::health::Probe;
 
 /// Why a controller is not ready: it is starting, or its CRD is not installed.

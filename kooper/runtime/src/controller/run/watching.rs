@@ -14,12 +14,12 @@ use super::Process;
 use super::event_handler::{Enqueuer, EventHandler, Keys, Leaving, Progress, Related};
 use super::namespaces::{Namespaces, Tried};
 use super::routes::Routes;
-use crate::call::extract::Caches;
+use crate::call::context::Caches;
 use crate::call::worker::{Tombstones, Undecodable};
 use crate::client::on_current_runtime;
 use crate::controller::pass::Pass;
 use crate::controller::review::may_get_namespace;
-use crate::controller::{Config, Controller};
+use crate::controller::{Config, ControllerSpec};
 use crate::error::BoxError;
 use crate::executor::Task;
 use crate::metrics::{Gauge, MetricsRecorder};
@@ -50,11 +50,11 @@ struct Watches {
 }
 
 impl Watching {
-    pub(super) fn new(controller: &Controller, process: &Process) -> Self {
+    pub(super) fn new(controller: &ControllerSpec, process: &Process) -> Self {
         let config = &controller.config;
         let scopes = if controller.own_retriever { vec![Scope::default()] } else { config.scopes() };
         let primary = Watches::new(controller, process, &controller.primary, scopes, true);
-        let others = controller.plan.caches().map(|request| {
+        let others = controller.caches.iter().map(|request| {
             let scopes = request.scopes(&config.namespaces, config.json_only);
             (request.id, Watches::new(controller, process, request, scopes, false))
         });
@@ -146,7 +146,7 @@ impl Watching {
     /// Starts the watches that are not running yet.
     pub(super) async fn open(
         &mut self,
-        controller: &Controller,
+        controller: &ControllerSpec,
         process: &Process,
         enqueuer: &Arc<Enqueuer>,
         tombstones: &Arc<Tombstones>,
@@ -228,7 +228,7 @@ impl Watching {
     }
 
     /// Tells a pass of the caches.
-    fn opened(&self, controller: &Controller, pass: &dyn Pass) {
+    fn opened(&self, controller: &ControllerSpec, pass: &dyn Pass) {
         let own = (!controller.own_retriever).then_some(&self.primary);
         for watches in self.others.values().chain(own) {
             for (scope, watched) in watches.scopes.iter().zip(&watches.watched) {
@@ -258,7 +258,13 @@ impl Watching {
 
 impl Watches {
     /// `own` is for the objects that the controller handles.
-    fn new(controller: &Controller, process: &Process, request: &CacheRequest, scopes: Vec<Scope>, own: bool) -> Self {
+    fn new(
+        controller: &ControllerSpec,
+        process: &Process,
+        request: &CacheRequest,
+        scopes: Vec<Scope>,
+        own: bool,
+    ) -> Self {
         let watched = scopes.iter().map(|scope| watched(controller, process, request, scope, own)).collect();
         Self { request: request.clone(), scopes, watched }
     }
@@ -306,7 +312,7 @@ async fn subscribe(
 /// The watch of a scope. It is shared by all controllers with an equal scope, unless
 /// the retriever is a custom one.
 fn watched(
-    controller: &Controller,
+    controller: &ControllerSpec,
     process: &Process,
     request: &CacheRequest,
     scope: &Scope,

@@ -11,7 +11,7 @@ const PAUSE: Duration = Duration::from_secs(5);
 
 /// Why a request was rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Cause {
+pub enum Cause {
     /// The credentials are not accepted.
     Credentials,
     /// No RBAC rule grants the request.

@@ -27,7 +27,7 @@ const STOP_GRACE: Duration = Duration::from_secs(1);
 /// The watches of a process. All users of the same kind, scope and form share
 /// one.
 #[derive(Debug, Default)]
-pub(crate) struct SharedWatches {
+pub struct SharedWatches {
     known: Mutex<HashMap<(CacheId, Scope), Arc<Watched>>>,
     /// The kinds that a controller of the process has marked as secret.
     secret: Vec<KindInfo>,
@@ -50,7 +50,8 @@ pub struct Watched {
 
 impl SharedWatches {
     /// The watches of a process whose controllers have marked these kinds as secret.
-    pub(crate) fn new(secret: Vec<KindInfo>) -> Self {
+    #[must_use]
+    pub fn new(secret: Vec<KindInfo>) -> Self {
         Self { secret, ..Self::default() }
     }
 
@@ -105,7 +106,7 @@ impl SharedWatches {
     }
 
     /// Stops all watches. One that a function of the user's blocks is left alone.
-    pub(crate) async fn stop(&self) {
+    pub async fn stop(&self) {
         self.stop.cancel();
         let mut tasks = std::mem::take(&mut *lock(&self.tasks));
         let ended = async { while tasks.join_next().await.is_some() {} };

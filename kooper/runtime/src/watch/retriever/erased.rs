@@ -11,19 +11,24 @@ use futures_util::stream::BoxStream;
 use super::{Event, ListRequest, Page, RetrieveError, Retriever, WatchRequest};
 
 /// A retriever of any kind, as the informer holds it.
-pub(crate) trait ErasedRetriever: Send + Sync {
+pub trait ErasedRetriever: Send + Sync {
+    /// As [`Retriever::list`].
     fn list(&self, request: ListRequest) -> BoxFuture<'_, Result<Page, RetrieveError>>;
+    /// As [`Retriever::watch`].
     fn watch(
         &self,
         request: WatchRequest,
     ) -> BoxFuture<'_, Result<BoxStream<'static, Result<Event, RetrieveError>>, RetrieveError>>;
+    /// As [`Retriever::streams_lists`].
     fn streams_lists(&self) -> bool;
+    /// As [`Retriever::longest_silence`].
     fn longest_silence(&self) -> Option<Duration>;
 }
 
 struct TypedRetriever<K, R>(R, PhantomData<fn() -> K>);
 
-pub(crate) fn erase<K: 'static, R: Retriever<K>>(retriever: R) -> Arc<dyn ErasedRetriever> {
+/// A retriever without its types.
+pub fn erase<K: 'static, R: Retriever<K>>(retriever: R) -> Arc<dyn ErasedRetriever> {
     Arc::new(TypedRetriever(retriever, PhantomData))
 }
 

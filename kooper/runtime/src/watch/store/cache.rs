@@ -41,7 +41,8 @@ impl Cache {
 
     /// Returns `true` if the cache contains the objects of a namespace, or with
     /// `None` those of a cluster-scoped kind.
-    pub(crate) fn covers(&self, namespace: Option<&str>) -> bool {
+    #[must_use]
+    pub fn covers(&self, namespace: Option<&str>) -> bool {
         self.stores.iter().any(|(watched, _)| watched.is_none() || watched.as_deref() == namespace)
     }
 
@@ -55,7 +56,8 @@ impl Cache {
     }
 
     /// All objects of a namespace, or of all, in no particular order.
-    pub(crate) fn all(&self, namespace: Option<&str>) -> Vec<Arc<Object>> {
+    #[must_use]
+    pub fn all(&self, namespace: Option<&str>) -> Vec<Arc<Object>> {
         self.of(namespace).flat_map(|store| store.all()).filter(|object| is_in(object, namespace)).collect()
     }
 
@@ -66,7 +68,8 @@ impl Cache {
 
     /// The objects of a namespace, or of all, that have one of the values, and those
     /// that cannot be read, in no particular order.
-    pub(crate) fn find(&self, by: Indexer, values: &[String], namespace: Option<&str>) -> Vec<IndexHit> {
+    #[must_use]
+    pub fn find(&self, by: Indexer, values: &[String], namespace: Option<&str>) -> Vec<IndexHit> {
         let found = self.of(namespace).flat_map(|store| store.find(by, values));
         found.filter(|found| is_in(&found.object, namespace)).collect()
     }

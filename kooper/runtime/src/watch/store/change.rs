@@ -11,8 +11,10 @@ use crate::object::{DecodeError, Metadata, Object};
 /// that they all need is decoded once, on first use.
 #[derive(Debug, Default)]
 pub struct Change {
-    pub(crate) old: Option<Arc<Object>>,
-    pub(crate) new: Option<Arc<Object>>,
+    /// The object before.
+    pub old: Option<Arc<Object>>,
+    /// The object after.
+    pub new: Option<Arc<Object>>,
     parsed: [Parsed; 2],
 }
 
@@ -33,13 +35,13 @@ impl Change {
     }
 
     /// The metadata of the old object.
-    pub(crate) fn old_metadata(&self) -> Option<Result<&Metadata, &DecodeError>> {
+    pub fn old_metadata(&self) -> Option<Result<&Metadata, &DecodeError>> {
         let [parsed, _] = &self.parsed;
         self.old.as_deref().map(|object| metadata(object, parsed))
     }
 
     /// The metadata of the new object.
-    pub(crate) fn new_metadata(&self) -> Option<Result<&Metadata, &DecodeError>> {
+    pub fn new_metadata(&self) -> Option<Result<&Metadata, &DecodeError>> {
         let [_, parsed] = &self.parsed;
         self.new.as_deref().map(|object| metadata(object, parsed))
     }

@@ -1,5 +1,5 @@
 //! Indexes: objects by label, by owner, or by the values of an
-//! [`Index`](crate::call::capability::Index).
+//! `Index`.
 //!
 //! A change only marks an object as unread. The next lookup reads it without
 //! locking the store, so that informers do not wait for a decoder; an index that
@@ -29,7 +29,7 @@ const MANY: usize = 1024;
 
 /// Reads the values of an object for an index.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Indexer {
+pub struct Indexer {
     id: TypeId,
     name: &'static str,
     read: fn(&Object) -> Result<Vec<String>, DecodeError>,
@@ -37,13 +37,14 @@ pub(crate) struct Indexer {
 
 impl Indexer {
     /// The indexer with the type `Id` as its name.
-    pub(crate) fn new<Id: 'static>(read: fn(&Object) -> Result<Vec<String>, DecodeError>) -> Self {
+    pub fn new<Id: 'static>(read: fn(&Object) -> Result<Vec<String>, DecodeError>) -> Self {
         let name = std::any::type_name::<Id>().rsplit("::").next().unwrap_or_default();
         Self { id: TypeId::of::<Id>(), name, read }
     }
 
     /// Objects by their labels, each as `key=value`.
-    pub(crate) fn labels() -> Self {
+    #[must_use]
+    pub fn labels() -> Self {
         enum Labels {}
         Self::new::<Labels>(|object| {
             let labels = object.metadata()?.labels;
@@ -52,7 +53,8 @@ impl Indexer {
     }
 
     /// Objects by the uids of their owners.
-    pub(crate) fn owners() -> Self {
+    #[must_use]
+    pub fn owners() -> Self {
         enum Owners {}
         Self::new::<Owners>(|object| {
             let owners = object.metadata()?.owner_references;
@@ -84,10 +86,11 @@ type ReadValues = (Result<Vec<String>, DecodeError>, Arc<Object>);
 
 /// An object that an index found.
 #[derive(Debug)]
-pub(crate) struct IndexHit {
-    pub(crate) object: Arc<Object>,
+pub struct IndexHit {
+    /// The object.
+    pub object: Arc<Object>,
     /// The reason if it could not be read, so that it may have any value.
-    pub(crate) error: Option<DecodeError>,
+    pub error: Option<DecodeError>,
 }
 
 impl Store {

@@ -11,7 +11,7 @@ use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches};
 
-use kooper_runtime::SecretValue;
+use kooper_access::SecretValue;
 use kooper_runtime::internal::error::redaction;
 
 /// The flag and the variable for a file with the value of a secret.

@@ -6,7 +6,7 @@ use clap::{ArgAction, Args, ValueEnum};
 
 use super::*;
 use crate::Declared;
-use kooper_runtime::SecretValue;
+use kooper_access::SecretValue;
 use kooper_runtime::internal::error::redaction::redact;
 
 /// This is not the description of the program.

@@ -5,7 +5,7 @@ use kube::core::metadata::PartialObjectMeta;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::call::extract::Caches;
+use crate::call::context::Caches;
 use crate::call::observer::Observers;
 use crate::metrics::NoMetrics;
 use crate::queue::{AdmitAll, Completion, WriteOrigin};

@@ -1,0 +1,120 @@
+use std::time::Duration;
+
+use kooper_runtime::error::chain;
+use kooper_runtime::internal::error::{RetryHint, retry_hint};
+use kube::core::response::{StatusCause, StatusDetails};
+
+use super::*;
+
+fn rule(text: &str) -> Rule {
+    Rule::parse(text).expect("a rule")
+}
+
+fn refused(code: u16, message: &str, details: StatusDetails) -> AccessError {
+    let asked = RequestInfo {
+        verb: "apply",
+        kind: "Deployment".to_owned(),
+        object: ObjectKey::namespaced("shop", "web"),
+        rule: rule("apps/deployments: create, patch"),
+        named: false,
+        owner: rule("example.com/shops/finalizers: update"),
+    };
+    let status = Status { code, message: message.to_owned(), details: Some(details), ..Status::default() };
+    AccessError::of(asked, kube::Error::Api(Box::new(status)))
+}
+
+fn caused(reason: &str) -> StatusDetails {
+    let cause = StatusCause { reason: reason.to_owned(), message: String::new(), field: String::new() };
+    StatusDetails { name: "web".to_owned(), causes: vec![cause], ..details() }
+}
+
+fn details() -> StatusDetails {
+    let text = String::new;
+    StatusDetails { name: text(), group: text(), kind: text(), uid: text(), causes: Vec::new(), retry_after_seconds: 0 }
+}
+
+#[test]
+fn a_missing_rule_is_named() {
+    let error = refused(403, "deployments.apps \"web\" is forbidden: User \"shop\" cannot patch it", details());
+    assert_eq!(chain(&error), error.to_string(), "its text has the cause, and has it once");
+    assert_eq!(
+        error.to_string(),
+        "cannot apply Deployment `shop/web`: deployments.apps \"web\" is forbidden: User \"shop\" cannot patch it; \
+         grant the rule \"apps/deployments: create, patch\" in namespace `shop`"
+    );
+    assert!(error.is_missing_rule() && is_missing_rule(&error));
+    let error = refused(403, "deployments.apps \"web\" is forbidden: cannot set blockOwnerDeletion if …", details());
+    assert!(chain(&error).contains("grant the rule \"example.com/shops/finalizers: update\""), "{error:?}");
+}
+
+#[test]
+fn a_namespace_that_is_being_deleted_is_not_a_missing_rule() {
+    let message = "deployments.apps \"web\" is forbidden: unable to create new content in namespace shop because it is \
+                   being terminated";
+    let error = refused(403, message, caused("NamespaceTerminating"));
+    assert!(chain(&error).contains("being deleted") && !chain(&error).contains("grant"), "{error:?}");
+    assert!(error.is_namespace_terminating() && !error.is_missing_rule(), "{error}");
+    assert_eq!(retry_hint(&error, Some("shop")), RetryHint::Never, "no retry helps");
+    for other in [None, Some("sho"), Some("till")] {
+        assert_eq!(retry_hint(&error, other), RetryHint::Backoff, "another namespace may be created again");
+    }
+}
+
+#[test]
+fn a_pause_requested_by_the_server_reaches_the_worker() {
+    let requested = StatusDetails { retry_after_seconds: 9, ..details() };
+    assert_eq!(retry_hint(&refused(429, "too many", requested), None), RetryHint::Pause(Duration::from_secs(9)));
+    assert_eq!(retry_hint(&refused(429, "budget", details()), None), RetryHint::Pause(Duration::from_secs(5)));
+    assert_eq!(retry_hint(&refused(409, "conflict", details()), None), RetryHint::Backoff);
+    let text = chain(&refused(429, "budget", details()));
+    assert_eq!(text, "cannot apply Deployment `shop/web`: budget; the API server requests a pause of 5s");
+}
+
+#[test]
+fn a_deleted_object_is_not_a_missing_kind() {
+    let gone = refused(404, "deployments.apps \"web\" not found", caused(""));
+    assert!(gone.is_not_found() && !chain(&gone).contains("CRD"), "{gone:?}");
+    let missing = refused(404, "the server could not find the requested resource", details());
+    assert!(chain(&missing).contains("does not serve `deployments.apps`"), "{missing:?}");
+}
+
+#[test]
+fn another_object_of_the_same_name_is_a_conflict_in_each_form_of_the_response() {
+    let mut immutable = caused("FieldValueInvalid");
+    immutable.causes[0].field = "metadata.uid".to_owned();
+    for error in [
+        refused(
+            409,
+            "\"web\": uid mismatch: the provided object specified uid 1, and no existing object was found",
+            details(),
+        ),
+        refused(422, "field is immutable", immutable),
+    ] {
+        assert!(error.is_conflict() && chain(&error).ends_with("another object may have its name"), "{error:?}");
+    }
+    assert!(!refused(422, "spec.replicas: Invalid value", caused("FieldValueInvalid")).is_conflict());
+}
+
+#[test]
+fn an_error_that_no_retry_can_fix_is_not_retried() {
+    let error = AccessError::from(OwnerError::Unborn { owner: "Shop".to_owned() });
+    assert_eq!(retry_hint(&error, None), RetryHint::Never);
+    assert_eq!(chain(&error), error.to_string());
+}
+
+#[test]
+fn an_error_without_a_response_has_that_of_the_connection_in_its_text() {
+    let asked = RequestInfo {
+        verb: "delete",
+        kind: "Pod".to_owned(),
+        object: ObjectKey::namespaced("shop", "web"),
+        rule: rule("pods: delete"),
+        named: false,
+        owner: rule("example.com/shops/finalizers: update"),
+    };
+    let error = AccessError::of(asked, kube::Error::Service("connection reset".into()));
+    let text = error.to_string();
+    assert!(text.starts_with("cannot delete Pod `shop/web`: no response from the API server: "), "{text}");
+    assert!(text.ends_with("connection reset"), "{text}");
+    assert_eq!(chain(&error), text);
+}

@@ -1,0 +1,341 @@
+//! Children: applied only if they belong to the owner.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::num::NonZero;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use kooper_runtime::error::StaleCache;
+use kooper_runtime::internal::object::as_object::AsObject;
+use kooper_runtime::internal::watch::cache_id::CacheId;
+use kooper_runtime::internal::watch::store::Cache;
+use kooper_runtime::object::Object;
+use kooper_runtime::{Kind, Note, ObjectKey};
+use kube::Resource;
+use serde::Serialize;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::error::AccessError;
+use super::grant::MayApplyOwned;
+use super::owner::{describe, own};
+use super::request::{ApiResponse, Operation, ResourceClient, body};
+use super::write::answered;
+use super::{Access, Request};
+
+/// A resource version that no object has, so that an apply can only create. The
+/// API server ignores it if there is no object, and returns a conflict if there
+/// is one.
+const NEVER: &str = "1";
+
+impl<T: Kind + Serialize + Clone, V> Access<T, V> {
+    /// Applies a child and sets its owner reference: the owner controls it, and
+    /// it is deleted with the owner. [`OwnedApplier`](super::OwnedApplier)
+    /// grants it.
+    ///
+    /// The cache of children has the current owner of the object:
+    ///
+    /// - If there is no object, it is created, and never applied to another
+    ///   client's object.
+    /// - If it belongs to the owner, it is applied to the object with this uid,
+    ///   and never to its successor.
+    /// - If it belongs to another owner, or to none, nothing is written. A
+    ///   Warning Event `ErrResourceExists` is recorded on the owner, and the
+    ///   error is [`AccessError::NotOurs`].
+    ///
+    /// If the API server rejects the child because of an entry that another
+    /// client added, such as a port with the same name, this entry is removed.
+    /// An Event on the owner names the entry and its field manager.
+    ///
+    /// An apply that is known to change nothing is not sent again, so a handler
+    /// can call this every time. If the cache of children has only metadata, the
+    /// returned child then has the metadata of the cache, and for the rest the
+    /// fields that were passed.
+    ///
+    /// A child of an owner that is being deleted would only delay the deletion:
+    /// nothing is written, and the error is [`AccessError::OwnerTerminating`]. A handler
+    /// returns it with `?`: if the deletion arrived during its call, that is no failure.
+    ///
+    /// A child that is deleted again and again is created at once five times, and
+    /// then every ten seconds; the error between is [`AccessError::DeletedAgain`].
+    /// It is what happens while the cache does not have the deletion of the owner
+    /// yet, because the garbage collector deletes the child.
+    ///
+    /// If `owns` selects some children only, a child that would not be selected is
+    /// rejected before anything is written. A child that another client has taken
+    /// out of the selection is found, and its labels are restored.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+    /// use kooper::prelude::*;
+    ///
+    /// async fn password(owner: Arc<ConfigMap>, secrets: OwnedApplier<Secret>) -> Result<()> {
+    ///     let mut child = Secret::default();
+    ///     child.metadata.name = Some(format!("{}-password", owner.name_any()));
+    ///     child.string_data = Some([("password".to_owned(), "open sesame".to_owned())].into());
+    ///     secrets.apply_owned(&*owner, &child).await?;
+    ///     Ok(())
+    /// }
+    ///
+    /// let controller = ConfigMap::controller("passwords").handler(password);
+    /// # let _ = controller.build().unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// [`AccessError::NotOurs`], [`AccessError::OwnerTerminating`] and [`AccessError::DeletedAgain`], see above. Also
+    /// if the owner cannot own the child, `owns` does not select it, or the API server rejects the request or does not respond.
+    pub fn apply_owned<'a, O, M>(&'a self, owner: &O, child: &T) -> Request<'a, T>
+    where
+        O: AsObject<M>,
+        V: MayApplyOwned<T>,
+    {
+        self.apply_child(owner.as_object(), child, false)
+    }
+
+    /// Like [`apply_owned`](Self::apply_owned), and also takes over an object
+    /// that has no controlling owner. An object of another owner is not changed.
+    ///
+    /// # Errors
+    /// Like [`apply_owned`](Self::apply_owned).
+    pub fn adopt<'a, O, M>(&'a self, owner: &O, child: &T) -> Request<'a, T>
+    where
+        O: AsObject<M>,
+        V: MayApplyOwned<T>,
+    {
+        self.apply_child(owner.as_object(), child, true)
+    }
+
+    /// The same argument, for children that no other client may extend. Entries
+    /// that others add to the lists and maps that the handler sets are removed
+    /// when the child is applied, each with an Event on the owner. Without this,
+    /// only entries that collide with the handler's own are removed.
+    ///
+    /// Metadata, status and other fields are not affected, such as the
+    /// `replicas` that an autoscaler sets. Maps are those of built-in kinds, such
+    /// as `data`, `labels` or `limits`. Lists are those with keys, and sets. An
+    /// entry that an admission webhook adds again, or that cannot be removed, is
+    /// kept, with an Event `ForeignEntryKept` on the owner.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+    /// use kooper::prelude::*;
+    ///
+    /// async fn password(owner: Arc<ConfigMap>, secrets: OwnedApplier<Secret>) -> Result<()> {
+    ///     let mut child = Secret::default();
+    ///     child.metadata.name = Some(format!("{}-password", owner.name_any()));
+    ///     child.string_data = Some([("password".to_owned(), "open sesame".to_owned())].into());
+    ///     secrets.exclusive().apply_owned(&*owner, &child).await?;
+    ///     Ok(())
+    /// }
+    /// # let _ = ConfigMap::controller("passwords").handler(password).build().unwrap();
+    /// ```
+    #[must_use = "call `apply_owned` on the returned value"]
+    pub fn exclusive(&self) -> Self
+    where
+        V: MayApplyOwned<T>,
+    {
+        Self { exclusive: true, ..self.clone() }
+    }
+
+    fn apply_child<O>(&self, owner: &O, child: &T, adopt: bool) -> Request<'_, T>
+    where
+        O: Resource<DynamicType = (), Scope: 'static>,
+    {
+        let objects = self.objects();
+        let prepared = own(owner, child.clone()).map_err(AccessError::from).and_then(|child| body(&child));
+        let parent = Parent {
+            name: describe(owner),
+            uid: owner.meta().uid.clone().unwrap_or_default(),
+            terminating: owner.meta().deletion_timestamp.is_some(),
+            reference: owner.object_ref(&()),
+        };
+        Box::pin(async move {
+            let mut body = prepared?;
+            let key = objects.key_of(&mut body);
+            answered(objects.apply_child(&parent, &key, body, adopt).await?, &key)
+        })
+    }
+}
+
+/// The owner of a child.
+pub(super) struct Parent {
+    name: String,
+    uid: String,
+    /// `true` if the owner was being deleted when the caller read it.
+    terminating: bool,
+    pub(super) reference: ObjectReference,
+}
+
+impl Parent {
+    fn key(&self) -> ObjectKey {
+        let ObjectReference { namespace, name, .. } = &self.reference;
+        ObjectKey::new(namespace.as_deref(), name.as_deref().unwrap_or_default())
+    }
+
+    /// Returns whether the live object has another controlling owner.
+    pub(super) fn has_lost(&self, live: &Value) -> bool {
+        let owners = live["metadata"]["ownerReferences"].as_array();
+        owners.into_iter().flatten().any(|owner| owner["controller"] == true && owner["uid"] != *self.uid)
+    }
+}
+
+impl ResourceClient<'_> {
+    /// Applies as this controller, and takes over the fields of its previous names.
+    pub(super) async fn apply(&self, key: &ObjectKey, body: Value) -> Result<ApiResponse, AccessError> {
+        let answer = self.send_raw(key, Operation::Apply(body, self.controller.field_manager())).await?;
+        self.take_over(&answer, false).await?;
+        Ok(answer)
+    }
+
+    async fn apply_child(
+        &self,
+        parent: &Parent,
+        key: &ObjectKey,
+        mut body: Value,
+        adopt: bool,
+    ) -> Result<Option<Arc<Object>>, AccessError> {
+        self.check_owner(parent, key)?;
+        self.check_shown(key, &body)?;
+        let known = self.known_child(key)?;
+        let known = match known {
+            Some(known) => known,
+            None => {
+                self.check_pause(parent, key)?;
+                body["metadata"]["resourceVersion"] = NEVER.into();
+                match self.apply(key, body.clone()).await {
+                    Err(error) if error.is_conflict() => {
+                        if let Some(metadata) = body["metadata"].as_object_mut() {
+                            metadata.remove("resourceVersion");
+                        }
+                        self.hidden_child(key).await?
+                    }
+                    applied => {
+                        let applied = applied?;
+                        self.children.creations.note(&parent.key(), &self.kind, key, Instant::now());
+                        return Ok(self.restore_selected_labels(parent, key, &body, applied.0).await?.map(Arc::new));
+                    }
+                }
+            }
+        };
+        let metadata = &mut body["metadata"];
+        metadata["uid"] = known.uid().into();
+        let known_metadata = known.metadata()?;
+        match known_metadata.controller() {
+            Some(controller) if controller.uid == parent.uid => return self.apply_to(parent, &known, body).await,
+            None if adopt => metadata["resourceVersion"] = known.version().into(),
+            other => {
+                let owner = other.map(|one| format!("{} `{}` ({})", one.kind, one.name, one.uid));
+                return Err(self.not_ours(parent, &known, owner));
+            }
+        }
+        let applied = self.remove_conflicting_fields(parent, key, known.uid(), body.clone()).await?;
+        Ok(self.restore_selected_labels(parent, key, &body, applied).await?.map(Arc::new))
+    }
+
+    /// Rejects a child whose owner is being deleted, as far as the caller or the cache
+    /// of the controller's own objects knows.
+    fn check_owner(&self, parent: &Parent, key: &ObjectKey) -> Result<(), AccessError> {
+        let now = self.controller.own.get(&parent.key()).filter(|now| now.uid() == parent.uid);
+        if parent.terminating || now.is_some_and(|now| now.is_terminating()) {
+            return Err(AccessError::owner_terminating(&self.kind.kind, key, &parent.name));
+        }
+        Ok(())
+    }
+
+    /// Rejects the creation of a child that was created and deleted again and again.
+    fn check_pause(&self, parent: &Parent, key: &ObjectKey) -> Result<(), AccessError> {
+        match self.children.creations.pause(&parent.key(), &self.kind, key, Instant::now()) {
+            Some(pause) => Err(AccessError::deleted_again(&self.kind.kind, key, &parent.name, pause)),
+            None => Ok(()),
+        }
+    }
+
+    /// Applies to a cached child, unless that is known to change nothing. After a
+    /// change the new version is not settled, so the next call sends a request
+    /// once more.
+    async fn apply_to(
+        &self,
+        parent: &Parent,
+        known: &Arc<Object>,
+        body: Value,
+    ) -> Result<Option<Arc<Object>>, AccessError> {
+        let digest = digest(&self.controller.field_manager(), self.exclusive, &body);
+        if known.is_settled(digest) {
+            return self.settled(known, body).map(Some);
+        }
+        let applied = self.remove_conflicting_fields(parent, known.key(), known.uid(), body.clone()).await?;
+        let applied = self.restore_selected_labels(parent, known.key(), &body, applied).await?;
+        if applied.as_ref().is_some_and(|applied| applied.version() == known.version()) {
+            known.settle(digest);
+        }
+        Ok(applied.map(Arc::new))
+    }
+
+    /// A child that applying it would not change. A cache of metadata does not have
+    /// the rest of it, which is what was applied.
+    fn settled(&self, known: &Arc<Object>, body: Value) -> Result<Arc<Object>, AccessError> {
+        let mut children = self.children();
+        if children.any(|(id, cache)| !id.metadata_only && cache.get(known.key()).is_some()) {
+            return Ok(known.clone());
+        }
+        let (mut whole, metadata): (Value, Value) = (body, known.decode()?);
+        whole["metadata"] = metadata["metadata"].clone();
+        let whole = Object::parse(whole.to_string().as_bytes());
+        whole.map(Arc::new).map_err(AccessError::wrong)
+    }
+
+    /// The caches of children of this kind.
+    fn children(&self) -> impl Iterator<Item = (CacheId, &Cache)> {
+        let caches = self.controller.caches.of_kind(&self.kind);
+        caches.filter(|(id, _)| self.children.caches.contains(id))
+    }
+
+    /// An object that exists, and that no cache of children has: another client may
+    /// have removed a label that selects it.
+    async fn hidden_child(&self, key: &ObjectKey) -> Result<Arc<Object>, AccessError> {
+        let unseen = || AccessError::Unseen { kind: self.kind.kind.clone(), object: key.clone(), source: StaleCache };
+        if !self.may_be_hidden() {
+            return Err(unseen());
+        }
+        match self.send(key, Operation::Get).await {
+            Ok(found) => found.map(Arc::new).ok_or_else(unseen),
+            // It was deleted meanwhile.
+            Err(error) if error.is_gone() => Err(unseen()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The object of this name in the caches of children.
+    fn known_child(&self, key: &ObjectKey) -> Result<Option<Arc<Object>>, AccessError> {
+        if !self.children().any(|(_, cache)| cache.covers(key.namespace())) {
+            let kind = &self.kind.kind;
+            return Err(AccessError::wrong(format!(
+                "{kind} `{key}` is in a namespace that the controller `{}` does not watch, so its owner is not known",
+                self.controller.controller
+            )));
+        }
+        let found = self.children().find_map(|(_, cache)| cache.get(key));
+        Ok(found)
+    }
+
+    fn not_ours(&self, parent: &Parent, known: &Object, owner: Option<String>) -> AccessError {
+        let error = AccessError::NotOurs {
+            kind: self.kind.kind.clone(),
+            object: known.key().clone(),
+            wanted: parent.name.clone(),
+            owner,
+        };
+        self.children.contested.wait(&self.kind, known.key(), parent.key());
+        let mut note = Note::warning(parent.reference.clone(), "ErrResourceExists", "Apply", error.to_string());
+        note.related = Some(self.reference(known));
+        self.controller.events.publish(note);
+        error
+    }
+}
+
+/// A digest of the applied body and field manager; never 0, which means none.
+fn digest(manager: &str, exclusive: bool, body: &Value) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (manager, exclusive, body.to_string()).hash(&mut hasher);
+    NonZero::new(hasher.finish()).map_or(1, NonZero::get)
+}

@@ -1,0 +1,142 @@
+//! Writing the status of an object.
+
+use kooper_runtime::{Kind, ObjectKey};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::error::AccessError;
+use super::grant::MayWriteStatus;
+use super::has_status::HasStatus;
+use super::request::{Operation, ResourceClient};
+use super::statuses::{KnownStatus, Statuses};
+use super::write::key_of;
+use super::{Access, Request};
+
+impl<T: Kind, V> Access<T, V> {
+    /// Applies the status of an object: all fields of it that this controller
+    /// sets. Nothing is sent if the object already has this status, or if the
+    /// call has applied it last. A condition whose `status` does not change keeps
+    /// its `lastTransitionTime`. Returns whether a request was sent.
+    ///
+    /// `object` is the object that the handler was called for. The status is
+    /// applied to the object with its uid only.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::{Service, ServiceStatus};
+    /// use kooper::prelude::*;
+    ///
+    /// async fn expose(service: Arc<Service>, statuses: StatusWriter<Service>) -> Result<()> {
+    ///     statuses.apply_status(&service, &ServiceStatus::default()).await?;
+    ///     Ok(())
+    /// }
+    /// # let _ = Service::controller("expose").handler(expose).build().unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// If the object no longer exists ([`AccessError::is_not_found`]), or
+    /// the API server rejects the request or does not respond.
+    pub fn apply_status<'a, M>(&'a self, object: &T, status: &T::Status) -> Request<'a, bool>
+    where
+        T: HasStatus<M, Status: Serialize>,
+        V: MayWriteStatus<T>,
+    {
+        self.apply_status_at(object, status, None)
+    }
+
+    /// Like [`apply_status`](Self::apply_status), if the object has not changed since it
+    /// was read. It is for a status that follows from the one before, such as a counter:
+    /// a leader whose cache is behind cannot set it back. Let it be the first write to
+    /// the object in a call.
+    ///
+    /// # Errors
+    /// If the object has changed ([`AccessError::is_conflict`]): return the error, and the
+    /// call is repeated with the object as it is. Otherwise those of `apply_status`.
+    pub fn apply_status_unchanged<'a, M>(&'a self, object: &T, status: &T::Status) -> Request<'a, bool>
+    where
+        T: HasStatus<M, Status: Serialize>,
+        V: MayWriteStatus<T>,
+    {
+        self.apply_status_at(object, status, Some(object.meta().resource_version.clone().unwrap_or_default()))
+    }
+
+    /// Applies a status to the object, or to this version of it.
+    fn apply_status_at<'a, M>(&'a self, object: &T, status: &T::Status, version: Option<String>) -> Request<'a, bool>
+    where
+        T: HasStatus<M, Status: Serialize>,
+        V: MayWriteStatus<T>,
+    {
+        let encode = |status: &T::Status| {
+            let kind = T::kind(&());
+            serde_json::to_value(status).map_err(|error| {
+                AccessError::wrong(format!("the status of a {kind} cannot be written as JSON: {error}"))
+            })
+        };
+        let before = object.status().map(encode).transpose().map(Option::unwrap_or_default);
+        let wanted = before.and_then(|before| Ok((before, encode(status)?)));
+        let (objects, key) = (self.objects(), key_of(object));
+        let uid = object.meta().uid.clone().unwrap_or_default();
+        Box::pin(async move {
+            let (before, wanted) = wanted?;
+            // Without a call it is not known how old the object is.
+            let sent =
+                objects.call.map(|call| call.extensions.get::<Statuses>().of(&objects.kind.resource(), &key, &uid));
+            let mut sent = match &sent {
+                Some(sent) => sent.lock().await,
+                None => {
+                    let status = KnownStatus::Unknown.next(&before, wanted);
+                    objects.apply_status(&key, &uid, version, status.unwrap_or_default()).await?;
+                    return Ok(true);
+                }
+            };
+            let Some(status) = sent.next(&before, wanted) else { return Ok(false) };
+            // Until there is a response; for good if there is none.
+            *sent = KnownStatus::Unknown;
+            objects.apply_status(&key, &uid, version, status.clone()).await?;
+            *sent = KnownStatus::Status(status);
+            Ok(true)
+        })
+    }
+
+    /// Merges annotations into an object by a write of its status, which does not count as a new generation.
+    #[doc(hidden)]
+    pub fn annotate<'a>(&'a self, object: &'a T, annotations: &Value) -> Request<'a, ()>
+    where
+        V: MayWriteStatus<T>,
+    {
+        let patch = super::PatchBody::merge(json!({"metadata": {"annotations": annotations}}));
+        let patch = patch.of_uid(object.meta().uid.as_deref().unwrap_or_default()).of_status();
+        let objects = self.objects();
+        Box::pin(async move {
+            let manager = objects.controller.field_manager();
+            objects.send(&key_of(object), Operation::Patch(patch, manager)).await.map(drop)
+        })
+    }
+}
+
+impl ResourceClient<'_> {
+    async fn apply_status(
+        &self,
+        key: &ObjectKey,
+        uid: &str,
+        version: Option<String>,
+        status: Value,
+    ) -> Result<(), AccessError> {
+        let mut body = json!({
+            "apiVersion": self.kind.api_version(),
+            "kind": self.kind.kind,
+            "metadata": {"name": key.name()},
+            "status": status,
+        });
+        if let Some(namespace) = key.namespace() {
+            body["metadata"]["namespace"] = namespace.into();
+        }
+        if !uid.is_empty() {
+            body["metadata"]["uid"] = uid.into();
+        }
+        if let Some(version) = version {
+            body["metadata"]["resourceVersion"] = version.into();
+        }
+        let applied = self.send_raw(key, Operation::ApplyStatus(body, self.controller.field_manager())).await?;
+        self.take_over(&applied, true).await
+    }
+}

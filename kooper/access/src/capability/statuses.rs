@@ -1,0 +1,152 @@
+//! The statuses that a call has applied. The object that the handler was called
+//! with does not show them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use kooper_runtime::ObjectKey;
+use parking_lot::Mutex;
+use serde_json::Value;
+
+/// The status of each object that a call has written.
+#[derive(Debug, Default)]
+pub(super) struct Statuses(Mutex<HashMap<StatusId, Arc<tokio::sync::Mutex<KnownStatus>>>>);
+
+/// The resource, the object, and its uid.
+type StatusId = (String, ObjectKey, String);
+
+/// The status of an object, as far as a call knows it.
+#[derive(Debug, Default)]
+pub(super) enum KnownStatus {
+    /// Nothing was sent: it is the status that the handler received.
+    #[default]
+    Nothing,
+    /// A request failed or has no response yet: it may have been done.
+    Unknown,
+    /// This status was applied last.
+    Status(Value),
+}
+
+impl Statuses {
+    /// The status of one object. It is locked while it is sent, so that two writes
+    /// of one call cannot overtake each other.
+    pub(super) fn of(&self, resource: &str, key: &ObjectKey, uid: &str) -> Arc<tokio::sync::Mutex<KnownStatus>> {
+        let mut known = self.0.lock();
+        known.entry((resource.to_owned(), key.clone(), uid.to_owned())).or_default().clone()
+    }
+}
+
+impl KnownStatus {
+    /// The status to send so that it becomes `wanted`, after the handler received
+    /// `before`; `None` if nothing changes.
+    pub(super) fn next(&self, before: &Value, mut wanted: Value) -> Option<Value> {
+        match self {
+            Self::Nothing => changed(before, wanted),
+            Self::Status(last) => changed(last, wanted),
+            Self::Unknown => {
+                keep_transitions(before, &mut wanted);
+                Some(wanted)
+            }
+        }
+    }
+}
+
+/// The status to send to replace `now`; `None` if they are equal.
+fn changed(now: &Value, mut wanted: Value) -> Option<Value> {
+    keep_transitions(now, &mut wanted);
+    let (mut old, mut new) = (now.clone(), wanted.clone());
+    for value in [&mut old, &mut new] {
+        prune(value);
+    }
+    (old != new).then_some(wanted)
+}
+
+/// Keeps the `lastTransitionTime` of conditions whose status does not change.
+fn keep_transitions(now: &Value, wanted: &mut Value) {
+    let (Some(before), Some(conditions)) = (now["conditions"].as_array(), wanted.get_mut("conditions")) else { return };
+    for condition in conditions.as_array_mut().into_iter().flatten() {
+        let same = |one: &&Value| ["type", "status"].iter().all(|field| one[*field] == condition[*field]);
+        if let Some(since) = before.iter().find(same).and_then(|one| one.get("lastTransitionTime"))
+            && condition.is_object()
+        {
+            condition["lastTransitionTime"] = since.clone();
+        }
+    }
+}
+
+/// Removes nulls and empty objects, which the API server does not store.
+fn prune(value: &mut Value) {
+    if let Value::Object(fields) = value {
+        fields.values_mut().for_each(prune);
+        fields.retain(|_, value| !value.is_null());
+        if fields.is_empty() {
+            *value = Value::Null;
+        }
+    } else if let Value::Array(items) = value {
+        items.iter_mut().for_each(prune);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn condition(status: &str, since: &str, generation: u64) -> Value {
+        json!({"conditions": [
+            {"type": "Ready", "status": status, "lastTransitionTime": since, "observedGeneration": generation}
+        ]})
+    }
+
+    #[test]
+    fn an_equal_status_is_not_sent() {
+        assert_eq!(changed(&json!({"replicas": 3}), json!({"replicas": 3, "phase": null})), None);
+        assert_eq!(changed(&Value::Null, json!({"detail": {}})), None);
+        assert_eq!(changed(&json!({"replicas": 3}), json!({"replicas": 2})), Some(json!({"replicas": 2})));
+        assert_eq!(changed(&json!({"replicas": 3}), json!({})), Some(json!({})));
+    }
+
+    #[test]
+    fn the_transition_time_of_a_condition_with_the_same_status_is_kept() {
+        let before = condition("True", "then", 1);
+        assert_eq!(changed(&before, condition("True", "now", 1)), None);
+        assert_eq!(changed(&before, condition("True", "now", 2)), Some(condition("True", "then", 2)));
+        assert_eq!(changed(&before, condition("False", "now", 1)), Some(condition("False", "now", 1)));
+    }
+
+    /// The result of a request.
+    #[derive(Debug, Clone, Copy)]
+    enum Fate {
+        Done,
+        /// It is done, and the response is lost.
+        Lost,
+        Refused,
+    }
+
+    proptest! {
+        /// After a successful write the server has the wanted status, regardless of the call's earlier writes.
+        #[test]
+        fn a_status_that_was_applied_is_on_the_server(
+            begin in 0..3,
+            writes in prop::collection::vec(
+                (0..3, prop_oneof![Just(Fate::Done), Just(Fate::Lost), Just(Fate::Refused)]), 1..8),
+        ) {
+            let status = |number: i32| json!({"replicas": number});
+            let (mut sent, mut server) = (KnownStatus::Nothing, begin);
+            for (wanted, fate) in writes {
+                let Some(_) = sent.next(&status(begin), status(wanted)) else {
+                    prop_assert_eq!(server, wanted, "it was not sent");
+                    continue;
+                };
+                sent = KnownStatus::Unknown;
+                match fate {
+                    Fate::Done => (sent, server) = (KnownStatus::Status(status(wanted)), wanted),
+                    Fate::Lost => server = wanted,
+                    Fate::Refused => {}
+                }
+            }
+        }
+    }
+}

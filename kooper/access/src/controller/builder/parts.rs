@@ -1,0 +1,196 @@
+//! The parts of a controller whose types are erased.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use kooper_grammar::access::Rule;
+use kooper_grammar::selector::FieldSelector;
+use kooper_runtime::internal::call::handler::{DynHandler, Wants};
+use kooper_runtime::internal::controller::parts::{DynController, Handlers, Relation};
+use kooper_runtime::internal::controller::states::InitContext;
+use kooper_runtime::internal::controller::{Config, ControllerSpec};
+use kooper_runtime::internal::object::kind::{KindInfo, is_metadata};
+use kooper_runtime::internal::watch::cache_id::CacheRequest;
+use kooper_runtime::internal::watch::retriever::{ErasedRetriever, erase};
+use kooper_runtime::internal::watch::selected::Selected;
+use kooper_runtime::retriever::{ApiRetriever, Scope};
+use kooper_runtime::{BoxError, ConfigError, ConfigErrorKind, FailureEvents, Kind};
+use kube::Client;
+use kube::core::metadata::PartialObjectMeta;
+use serde::de::DeserializeOwned;
+
+use super::{Builder, Common, MakeRetriever, MakeService, MakeState, Wrap};
+use crate::controller::Controller;
+use crate::extract::Removed;
+use crate::handler::{self, Filter, Typed};
+use crate::plan::{Need, Plan, Reach};
+
+struct TypedParts<K, O, S> {
+    state: MakeState<S>,
+    handler: MakeService<O, S>,
+    cleanup: Option<MakeService<O, S>>,
+    deleted: Option<MakeService<Removed<O>, S>>,
+    retriever: Option<MakeRetriever>,
+    layers: Vec<Wrap<O>>,
+    when: Option<Filter<O>>,
+    kind: PhantomData<fn() -> K>,
+}
+
+impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'static> Builder<K, O, S> {
+    /// Builds the controller.
+    ///
+    /// # Errors
+    /// When the name or the handler is missing, or a setting is invalid. Name,
+    /// handler and retriever are checked in this order.
+    pub fn build(self) -> Result<Controller, ConfigError> {
+        let Self { common, state, handler, cleanup, deleted, layers, when, kind: _ } = self;
+        let Common {
+            mut config,
+            mut plan,
+            mistake,
+            retriever,
+            mut relations,
+            sources,
+            crd,
+            installs_crd,
+            has_init,
+            samples,
+        } = common;
+        config.metadata_only |= is_metadata::<K>();
+        config.check()?;
+        let handler = handler.ok_or_else(|| {
+            config.error("handler", ConfigErrorKind::Missing, "it is missing: set one with `.handler(…)`")
+        })?;
+        if let Some(mistake) = mistake {
+            return Err(mistake);
+        }
+        let own_retriever = retriever.is_some();
+        plan_settings::<K>(&config, &mut plan, own_retriever, deleted.is_some(), installs_crd);
+        if let Some((setting, mistake)) = plan.mistake() {
+            return Err(config.error(setting, ConfigErrorKind::Malformed, mistake));
+        }
+        if own_retriever && (!config.namespaces.is_empty() || config.selected()) {
+            let problem = "a custom retriever selects its objects itself: remove `namespaces`, `labels` and `fields`";
+            return Err(config.error("retriever", ConfigErrorKind::Conflict, problem));
+        }
+        if own_retriever && (config.finalizer.is_some() || installs_crd) {
+            let problem = "`cleanup` and `install_crd` need objects of the API server, but a custom retriever may \
+                           return others: remove them";
+            return Err(config.error("retriever", ConfigErrorKind::Conflict, problem));
+        }
+        let owned = plan.owned().iter();
+        relations.extend(owned.map(|owned| Relation { cache: owned.id, kind: owned.kind.clone(), map: None }));
+        let spec = ControllerSpec {
+            kind: KindInfo::of::<K>(),
+            primary: if config.metadata_only && !is_metadata::<K>() {
+                CacheRequest::of::<PartialObjectMeta<K>>()
+            } else {
+                CacheRequest::of::<K>()
+            },
+            unselected: (config.finalizer.is_some() && config.selected())
+                .then(CacheRequest::of::<PartialObjectMeta<K>>),
+            config,
+            own_retriever,
+            caches: plan.caches().cloned().collect(),
+            relations: relations.into(),
+            sources: sources.into(),
+            reports_failures: plan.reports_failures(),
+            parts: Arc::new(TypedParts {
+                state,
+                handler,
+                cleanup,
+                deleted,
+                retriever,
+                layers,
+                when,
+                kind: PhantomData::<fn() -> K>,
+            }),
+        };
+        Ok(Controller { spec, plan, crd, installs_crd, has_init, samples })
+    }
+}
+
+impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'static> DynController
+    for TypedParts<K, O, S>
+{
+    fn retrievers(&self, client: Option<Client>, scopes: &[Scope]) -> Result<Vec<Arc<dyn ErasedRetriever>>, BoxError> {
+        if let Some(make) = &self.retriever {
+            return Ok(vec![make(client)?]);
+        }
+        let client = client.ok_or("the operator has no client")?;
+        let open = |scope: &Scope| erase::<K, _>(ApiRetriever::<K>::new(client.clone(), scope.clone()));
+        Ok(scopes.iter().map(open).collect())
+    }
+
+    fn wants(&self) -> Wants {
+        handler::wants(self.when.clone())
+    }
+
+    fn has_filter(&self) -> bool {
+        self.when.is_some()
+    }
+
+    fn has_deleted(&self) -> bool {
+        self.deleted.is_some()
+    }
+
+    fn handlers(&self, context: InitContext) -> BoxFuture<'_, Result<Handlers, BoxError>> {
+        Box::pin(async move {
+            let controller = context.controller.clone();
+            let state = (self.state)(context).await?;
+            let wrapped = |make: &MakeService<O, S>| -> Arc<dyn DynHandler> {
+                let inner = make(state.clone(), controller.clone());
+                Arc::new(Typed(self.layers.iter().rev().fold(inner, |service, layer| layer.wrap(service))))
+            };
+            Ok(Handlers {
+                handler: wrapped(&self.handler),
+                cleanup: self.cleanup.as_ref().map(wrapped),
+                deleted: self
+                    .deleted
+                    .as_ref()
+                    .map(|make| handler::deleted_function(make(state.clone(), controller.clone()))),
+            })
+        })
+    }
+}
+
+/// Adds the permissions and caches that the settings need to those of the arguments.
+fn plan_settings<K: Kind>(config: &Config, plan: &mut Plan, own_retriever: bool, deleted: bool, installs_crd: bool) {
+    let kind = KindInfo::of::<K>();
+    if !own_retriever && config.events != FailureEvents::Off {
+        plan.report_failures();
+    }
+    if !own_retriever {
+        // The finalizers of objects that are not selected are watched, too.
+        let fields = config.fields.as_deref().filter(|_| config.finalizer.is_none());
+        let fields = fields.and_then(|fields| FieldSelector::parse(fields).ok()).unwrap_or_default();
+        let selected = Selected { fields, ..Selected::default() };
+        let because = format!("resource = {}", kind.kind);
+        plan.require_selected(&kind, Some(&selected), &["list", "watch"], &because);
+    }
+    if config.finalizer.is_some() {
+        plan.require::<K>(None, &["get", "patch"], "cleanup");
+        if config.selected() {
+            plan.request_cache(CacheRequest::of::<PartialObjectMeta<K>>(), "cleanup");
+        }
+    }
+    if deleted && config.selected() {
+        plan.require::<K>(None, &["get"], "deleted");
+    }
+    if installs_crd {
+        // The create is an apply, which is authorised with the name.
+        plan.require_permission(Need {
+            rule: Rule::new(
+                "apiextensions.k8s.io",
+                "customresourcedefinitions",
+                None,
+                &["create", "get", "patch", "watch"],
+            ),
+            names: vec![kind.resource()],
+            reach: Reach::Cluster,
+            because: "install_crd".to_owned(),
+        });
+    }
+    plan.settle::<K>();
+}

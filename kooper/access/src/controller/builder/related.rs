@@ -1,0 +1,220 @@
+//! Other sources of keys: children, related objects, external streams.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use futures_util::stream::BoxStream;
+use futures_util::{Stream, StreamExt, stream};
+use kooper_runtime::internal::controller::parts::{MapKeys, Relation};
+use kooper_runtime::internal::object::kind::KindInfo;
+use kooper_runtime::object::Object;
+use kooper_runtime::{ControllerContext, Kind, ObjectKey, error};
+use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
+
+use super::map::MapFn;
+use super::{All, Builder};
+use crate::capability::Reader;
+
+/// A function that makes a stream of keys: `fn() -> impl Stream<Item = ObjectKey>`.
+pub trait MakeSource<Args>: Send + 'static {
+    /// The stream.
+    fn make(self) -> impl Source;
+}
+
+// Recommended, so that the message names the argument or stream that is wrong.
+impl<F, Args: NoArguments> MakeSource<Args> for F
+where
+    F: MakeSignature<Args> + Send + 'static,
+    F::Output: Source,
+{
+    fn make(self) -> impl Source {
+        self.call_with(Args::none())
+    }
+}
+
+/// A function that is called once, with at most one argument.
+pub trait MakeSignature<Args> {
+    /// Its return type.
+    type Output;
+
+    /// Calls it.
+    fn call_with(self, arguments: Args) -> Self::Output;
+}
+
+#[diagnostic::do_not_recommend]
+impl<F: FnOnce() -> R, R> MakeSignature<()> for F {
+    type Output = R;
+
+    fn call_with(self, (): ()) -> R {
+        self()
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<F: FnOnce(A) -> R, A, R> MakeSignature<(A,)> for F {
+    type Output = R;
+
+    fn call_with(self, (argument,): (A,)) -> R {
+        self(argument)
+    }
+}
+
+/// No arguments.
+#[diagnostic::on_unimplemented(
+    message = "a function for `sources` takes no arguments, but this one takes `{Self}`",
+    label = "takes an argument",
+    note = "write `fn name() -> impl Stream<Item = ObjectKey>`"
+)]
+pub trait NoArguments {
+    /// None.
+    fn none() -> Self;
+}
+
+#[diagnostic::do_not_recommend]
+impl NoArguments for () {
+    fn none() -> Self {}
+}
+
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a stream of keys",
+    label = "not a stream of `ObjectKey`",
+    note = "return `impl Stream<Item = ObjectKey> + Send + 'static`"
+)]
+/// A source of external keys: any stream of [`ObjectKey`]s.
+pub trait Source: Send + 'static {
+    /// The keys.
+    fn keys(self) -> BoxStream<'static, ObjectKey>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<St: Stream<Item = ObjectKey> + Send + 'static> Source for St {
+    fn keys(self) -> BoxStream<'static, ObjectKey> {
+        self.boxed()
+    }
+}
+
+impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'static> Builder<K, O, S> {
+    /// Watches objects of the kind `T`. A change of one enqueues the key of its
+    /// controller owner, if that is of this controller's kind.
+    ///
+    /// ```
+    /// use k8s_openapi::api::apps::v1::Deployment;
+    /// use k8s_openapi::api::core::v1::{ConfigMap, Service};
+    /// use kooper::KindExt;
+    ///
+    /// let controller = ConfigMap::controller("shop").owns(Deployment::all()).owns(Service::all());
+    /// # let _ = controller.handler(async || {}).build()?;
+    /// # Ok::<_, kooper::ConfigError>(())
+    /// ```
+    ///
+    /// If all children have a label, or only their metadata matters, fewer objects
+    /// and less of them are fetched and held in memory:
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+    /// use kooper::KindExt;
+    ///
+    /// let controller = ConfigMap::controller("shop").owns(Secret::all().labels("app=shop").metadata_only());
+    /// # let _ = controller.handler(async || {}).build()?;
+    /// # Ok::<_, kooper::ConfigError>(())
+    /// ```
+    ///
+    /// Then [`apply_owned`](crate::capability::Access::apply_owned) rejects a child
+    /// that would not be selected.
+    pub fn owns<T: Kind>(mut self, children: All<T>) -> Self {
+        self.common.plan.watch_children(children);
+        self
+    }
+
+    /// Watches objects of the kind `T`. A change of one enqueues the keys that
+    /// `map` returns for its old and its new version. With `PartialObjectMeta<T>`
+    /// only metadata is fetched.
+    #[doc(alias = "EnqueueRequestsFromMapFunc")]
+    pub fn watches<T, F, Args>(self, map: F) -> Self
+    where
+        T: Kind,
+        F: MapFn<T, K, Args>,
+    {
+        self.watches_only(All::new(), map)
+    }
+
+    /// Like [`watches`](Self::watches), for some objects of the kind. An object that
+    /// leaves the selection is mapped once more, and so is one that enters it.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+    /// use kooper::{KindExt, ObjectKey};
+    ///
+    /// fn holder(secret: &Secret) -> Option<ObjectKey> {
+    ///     Some(ObjectKey::new(secret.metadata.namespace.as_deref(), secret.metadata.name.as_deref()?))
+    /// }
+    ///
+    /// let opaque = Secret::all().fields("type=Opaque");
+    /// let controller = ConfigMap::controller("holders").watches_only(opaque, holder);
+    /// # let _ = controller.handler(async || {}).build()?;
+    /// # Ok::<_, kooper::ConfigError>(())
+    /// ```
+    pub fn watches_only<T, F, Args>(mut self, objects: All<T>, map: F) -> Self
+    where
+        T: Kind,
+        F: MapFn<T, K, Args>,
+    {
+        let (kind, described) = (KindInfo::of::<T>(), objects.describe());
+        let request = self.common.plan.require_cache("watches", objects, format!("watches = [{described}]"));
+        if F::READS {
+            self.common.plan.require_reader::<K, ()>(format!("watches = [{described} => …]"));
+        }
+        let map = Arc::new(map);
+        let make = move |controller: &Arc<ControllerContext>| -> MapKeys {
+            let (map, reader) = (map.clone(), Reader::<K>::of(controller));
+            Arc::new(move |object: &Object| {
+                // The decoding of a type may panic, too.
+                let keys = || object.decode::<T>().map(|decoded| map.keys(&decoded, &reader));
+                catch_unwind(AssertUnwindSafe(keys)).unwrap_or_else(|panic| {
+                    let text = error::panic_text(&*panic);
+                    tracing::error!(object = %object.key(), "the function of `watches` panicked: {text}; no key is queued for this object");
+                    Ok(Vec::new())
+                })
+            })
+        };
+        self.common.relations.push(Relation { cache: request.id, kind, map: Some(Box::new(make)) });
+        self
+    }
+
+    /// Selects the objects that every [`Reader<T>`](Reader) of this controller reads: no
+    /// others are fetched. For several selections of one kind each has a type, see
+    /// [`Subset`](crate::capability::Subset).
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+    /// use kooper::KindExt;
+    /// use kooper::capability::Reader;
+    ///
+    /// async fn handler(secrets: Reader<Secret>) {
+    ///     println!("{} Secrets of the shop", secrets.list().count());
+    /// }
+    ///
+    /// let controller = ConfigMap::controller("shop").reads(Secret::all().labels("app=shop")).handler(handler);
+    /// # let _ = controller.build()?;
+    /// # Ok::<_, kooper::ConfigError>(())
+    /// ```
+    pub fn reads<T: Kind>(mut self, objects: All<T>) -> Self {
+        self.common.plan.reads(objects);
+        self
+    }
+
+    /// Enqueues the keys of a stream. The handler is called with the reason
+    /// [`External`](kooper_runtime::Reason::External) if the object exists.
+    #[doc(alias = "GenericEvent")]
+    pub fn source<St: Source>(mut self, keys: St) -> Self {
+        self.common.sources.push(Mutex::new(Some(keys.keys())));
+        self
+    }
+
+    /// Like [`source`](Self::source), but creates the stream when the controller
+    /// starts. A stream may need the runtime that exists then.
+    pub fn source_from<F: MakeSource<Args>, Args: 'static>(self, make: F) -> Self {
+        self.source(stream::once(async move { make.make().keys() }).flatten())
+    }
+}

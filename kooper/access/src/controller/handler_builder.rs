@@ -1,0 +1,106 @@
+//! A handler that is assembled step by step, so that each error in its signature
+//! is reported separately. The attribute generates these calls instead of
+//! [`Builder::handler`].
+
+use kooper_runtime::internal::call::action::Outcome;
+use kooper_runtime::{Action, BoxError, Kind};
+use serde::de::DeserializeOwned;
+
+use super::builder::Builder;
+use crate::extract::{Argument, Context};
+use crate::handler::Asynchronous;
+
+type Extract<O, S, A> = Box<dyn Fn(&Context<O, S>) -> A + Send + Sync>;
+type Finish<K, O, S, T> = Box<dyn FnOnce(fn(T) -> Result<Action, BoxError>) -> Builder<K, O, S>>;
+
+/// A builder whose handler has the arguments `A` so far.
+#[doc(hidden)]
+pub struct HandlerBuilder<K, O, S, A> {
+    builder: Builder<K, O, S>,
+    extract: Extract<O, S, A>,
+}
+
+/// A builder whose handler returns `T`.
+///
+/// The types of the function and its future do not appear here: errors about
+/// their bounds were reported at the call, and are not reported again.
+#[doc(hidden)]
+pub struct TypedHandler<K, O, S, T> {
+    finish: Finish<K, O, S, T>,
+}
+
+impl<K, O, S, A> std::fmt::Debug for HandlerBuilder<K, O, S, A> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HandlerBuilder").field("builder", &self.builder).finish_non_exhaustive()
+    }
+}
+
+impl<K, O, S, T> std::fmt::Debug for TypedHandler<K, O, S, T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TypedHandler").finish_non_exhaustive()
+    }
+}
+
+impl<K, O, S> Builder<K, O, S>
+where
+    K: Kind,
+    O: DeserializeOwned + Send + Sync + 'static,
+    S: Send + Sync + 'static,
+{
+    /// Begins a handler without arguments.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn arguments(self) -> HandlerBuilder<K, O, S, ()> {
+        HandlerBuilder { builder: self, extract: Box::new(|_| ()) }
+    }
+}
+
+impl<K, O, S, A> HandlerBuilder<K, O, S, A>
+where
+    K: Kind,
+    O: DeserializeOwned + Send + Sync + 'static,
+    S: Send + Sync + 'static,
+    A: 'static,
+{
+    /// One more argument.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn argument<T: Argument<O, S, M>, M>(mut self) -> HandlerBuilder<K, O, S, (A, T)> {
+        T::plan(self.builder.plan());
+        let before = self.extract;
+        HandlerBuilder {
+            builder: self.builder,
+            extract: Box::new(move |context| (before(context), T::extract(context))),
+        }
+    }
+
+    /// The function, and its call with the extracted arguments.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn call<H, F, Fut>(self, handler: H, call: F) -> TypedHandler<K, O, S, Fut::Answer>
+    where
+        H: Send + Sync + 'static,
+        F: Fn(&H, A) -> Fut + Send + Sync + 'static,
+        Fut: Asynchronous + Send + 'static,
+    {
+        let Self { builder, extract } = self;
+        let finish = move |outcome: fn(Fut::Answer) -> Result<Action, BoxError>| {
+            builder.function(move |context| {
+                let future = call(&handler, extract(&context));
+                Box::pin(async move { outcome(future.await) })
+            })
+        };
+        TypedHandler { finish: Box::new(finish) }
+    }
+}
+
+impl<K, O, S, T> TypedHandler<K, O, S, T> {
+    /// The return type of the function.
+    #[doc(hidden)]
+    pub fn outcome(self) -> Builder<K, O, S>
+    where
+        T: Outcome,
+    {
+        (self.finish)(T::into_action)
+    }
+}

@@ -1,0 +1,320 @@
+//! The task that writes Events.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Event as CoreEvent;
+use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use k8s_openapi::jiff::Timestamp;
+use kooper_grammar::access::Rule;
+use kooper_runtime::internal::error::refusal::{ApiStatus, Needs};
+use kooper_runtime::internal::{clock, leader};
+use kooper_runtime::metrics::{Counter, MetricsRecorder};
+use kooper_runtime::{Note, error};
+use kube::Client;
+use kube::api::{Api, Patch, PatchParams, PostParams};
+use parking_lot::Mutex;
+use serde_json::json;
+use tokio::sync::mpsc::Receiver;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::Message;
+use super::correlate::{Correlator, Due};
+use super::lasting::{DueLasting, Lasting};
+use super::wire::EventSource;
+
+/// The most notes that are aggregated at once.
+const BATCH: usize = 100;
+
+/// Maximum number of attempts of a request, and the timeout of each.
+const TRIES: u32 = 3;
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Writes Events, one after the other.
+pub(super) struct Writer {
+    client: Client,
+    source: EventSource,
+    correlator: Correlator,
+    lasting: Lasting,
+    drops: Arc<Drops>,
+}
+
+/// Why an Event was not written.
+#[derive(Debug, thiserror::Error)]
+enum WriteError {
+    #[error("{}", ApiStatus::behind(_0).map_or_else(|| error::chain(_0).to_string(), |refusal| refusal.to_string()))]
+    Server(kube::Error),
+    #[error("no response within {TIMEOUT:?}")]
+    Silence,
+    #[error("another client deletes it after each write")]
+    Expired,
+}
+
+impl WriteError {
+    /// Returns whether the server responded with this status code.
+    fn has_code(&self, code: u16) -> bool {
+        matches!(self, Self::Server(kube::Error::Api(status)) if status.code == code)
+    }
+}
+
+impl Writer {
+    pub(super) fn new(client: Client, source: EventSource, drops: Arc<Drops>) -> Self {
+        Self { client, source, correlator: Correlator::default(), lasting: Lasting::new(Instant::now()), drops }
+    }
+
+    /// Runs until all senders are dropped.
+    pub(super) async fn run(mut self, mut receiver: Receiver<Message>) {
+        let mut batch = Vec::new();
+        loop {
+            let receiving = receiver.recv_many(&mut batch, BATCH);
+            let received = match self.lasting.wait(Instant::now()) {
+                Some(wait) => timeout(wait, receiving).await.ok(),
+                None => Some(receiving.await),
+            };
+            if received == Some(0) {
+                return;
+            }
+            let mut waiting = Vec::new();
+            for message in batch.drain(..) {
+                match message {
+                    Message::Note(note) => {
+                        if !self.correlator.take(*note, Instant::now(), clock::wall()) {
+                            self.drops.count();
+                            self.drops.log_once("rate", || {
+                                "too many Kubernetes Events on one object: at most 25 at once and then one every five \
+                                 minutes are written; further ones are dropped and counted"
+                                    .to_owned()
+                            });
+                        }
+                    }
+                    Message::Lasting(note) => {
+                        if !self.lasting.take(*note, clock::wall()) {
+                            self.drops.count();
+                            self.drops.log_once("lasting", || {
+                                "too many objects fail at once: the Kubernetes Events of some are dropped and counted".to_owned()
+                            });
+                        }
+                    }
+                    Message::Drain(done) => waiting.push(done),
+                }
+            }
+            // Repetitions that arrived before the first Event was written come after it.
+            for _ in 0..2 {
+                for due in self.correlator.due(Instant::now()) {
+                    self.write(due).await;
+                }
+            }
+            while let Some(due) = self.lasting.due(Instant::now()) {
+                self.write_lasting(due).await;
+            }
+            for done in waiting {
+                // The receiver may be dropped.
+                let _ = done.send(());
+            }
+        }
+    }
+
+    async fn write(&mut self, due: Due) {
+        match due {
+            Due::New { key, note, first } => {
+                let event = self.source.event(&note, first);
+                match self.create(&event).await {
+                    Ok(()) => self.correlator.written(&key, event.metadata.name.unwrap_or_default()),
+                    Err(failure) => self.fail(&key, &note, &failure),
+                }
+            }
+            Due::More { key, note, name, count, last } => {
+                let mut event = self.source.event(&note, last);
+                event.metadata.name = Some(name);
+                match self.repeat(&event, count, last).await {
+                    Ok(()) => {}
+                    // It has expired or was deleted.
+                    Err(WriteError::Server(kube::Error::Api(status))) if status.code == 404 => {
+                        self.correlator.forget(&key);
+                        self.correlator.take(note, Instant::now(), last);
+                    }
+                    Err(failure) => self.fail(&key, &note, &failure),
+                }
+            }
+        }
+    }
+
+    /// Writes an Event about something that lasts. One that exists is continued, also if
+    /// another replica has created it.
+    async fn write_lasting(&mut self, DueLasting { note, at, before }: DueLasting) {
+        match self.continue_lasting(&note, at, before).await {
+            Ok(count) => self.lasting.written(&note, count, Instant::now()),
+            Err(failure) => {
+                self.lasting.forget(&note);
+                self.drop_note("", &note, &failure);
+            }
+        }
+    }
+
+    /// Returns how often it has been written by now.
+    async fn continue_lasting(&self, note: &Note, at: Timestamp, before: Option<i32>) -> Result<i32, WriteError> {
+        let event = self.source.lasting(note, at);
+        let metadata = &event.metadata;
+        let events: Api<CoreEvent> =
+            Api::namespaced(self.client.clone(), metadata.namespace.as_deref().unwrap_or_default());
+        let name = metadata.name.as_deref().unwrap_or_default();
+        let observed = |count: Option<i32>| {
+            let mut series = json!({"lastObservedTime": MicroTime(at)});
+            if let Some(count) = count {
+                series["count"] = count.into();
+            }
+            Patch::Merge(json!({
+                "message": event.message, "reportingInstance": event.reporting_instance, "series": series,
+            }))
+        };
+        let (parameters, create) = (PatchParams::default(), PostParams::default());
+        let mut before = before;
+        // An Event that exists may expire meanwhile.
+        for _ in 0..2 {
+            let count = match before {
+                Some(count) => count,
+                None => match self.send(|| events.create(&create, &event)).await {
+                    Ok(_) => return Ok(1),
+                    Err(failure) if failure.has_code(409) => {
+                        // Its count is unknown: the response to this patch has it.
+                        let patch = observed(None);
+                        match self.send(|| events.patch(name, &parameters, &patch)).await {
+                            Ok(known) => known.series.and_then(|series| series.count).unwrap_or(1).max(1),
+                            Err(failure) if failure.has_code(404) => continue,
+                            Err(failure) => return Err(failure),
+                        }
+                    }
+                    Err(failure) => return Err(failure),
+                },
+            };
+            let count = count.saturating_add(1);
+            let patch = observed(Some(count));
+            match self.send(|| events.patch(name, &parameters, &patch)).await {
+                Ok(_) => return Ok(count),
+                Err(failure) if failure.has_code(404) => before = None,
+                Err(failure) => return Err(failure),
+            }
+        }
+        Err(WriteError::Expired)
+    }
+
+    /// Sends a request until it is answered, if another try can succeed.
+    async fn send<T, F>(&self, request: impl Fn() -> F) -> Result<T, WriteError>
+    where
+        F: Future<Output = kube::Result<T>>,
+    {
+        let mut tried = 0;
+        loop {
+            match timeout(TIMEOUT, request()).await {
+                Ok(Ok(answer)) => return Ok(answer),
+                Ok(Err(error)) => self.pause(WriteError::Server(error), &mut tried).await?,
+                Err(_) => self.pause(WriteError::Silence, &mut tried).await?,
+            }
+        }
+    }
+
+    async fn create(&self, event: &Event) -> Result<(), WriteError> {
+        let events = self.events(event);
+        let mut tried = 0;
+        loop {
+            let created = timeout(TIMEOUT, events.create(&PostParams::default(), event)).await;
+            match created {
+                Ok(Ok(_)) => return Ok(()),
+                // The response to an earlier try was lost.
+                Ok(Err(kube::Error::Api(status))) if tried > 0 && status.code == 409 => return Ok(()),
+                Ok(Err(error)) => self.pause(WriteError::Server(error), &mut tried).await?,
+                Err(_) => self.pause(WriteError::Silence, &mut tried).await?,
+            }
+        }
+    }
+
+    async fn repeat(&self, event: &Event, count: i32, last: Timestamp) -> Result<(), WriteError> {
+        let (events, name) = (self.events(event), event.metadata.name.as_deref().unwrap_or_default());
+        let patch = Patch::Merge(json!({"series": {"count": count, "lastObservedTime": MicroTime(last)}}));
+        let parameters = PatchParams::default();
+        self.send(|| events.patch(name, &parameters, &patch)).await.map(drop)
+    }
+
+    fn events(&self, event: &Event) -> Api<Event> {
+        Api::namespaced(self.client.clone(), event.metadata.namespace.as_deref().unwrap_or_default())
+    }
+
+    /// Waits before the next try, if one can succeed.
+    async fn pause(&self, failure: WriteError, tried: &mut u32) -> Result<(), WriteError> {
+        *tried += 1;
+        let may_pass = match &failure {
+            WriteError::Server(kube::Error::Api(status)) => status.code == 429 || status.code >= 500,
+            // Requests that the fence rejects are logged with the leadership.
+            WriteError::Server(error) => !leader::is_fenced(error),
+            WriteError::Silence => true,
+            WriteError::Expired => false,
+        };
+        if !may_pass || *tried >= TRIES {
+            return Err(failure);
+        }
+        sleep(Duration::from_secs(u64::from(*tried))).await;
+        Ok(())
+    }
+
+    fn fail(&mut self, key: &str, note: &Note, failure: &WriteError) {
+        self.correlator.forget(key);
+        self.drop_note("events.k8s.io", note, failure);
+    }
+
+    /// Counts an Event that could not be written in a group of the API.
+    fn drop_note(&self, group: &str, note: &Note, failure: &WriteError) {
+        self.drops.count();
+        let namespace = note.regarding.namespace.as_deref().filter(|namespace| !namespace.is_empty());
+        let namespace = namespace.unwrap_or("default");
+        let (cause, advice) = match failure {
+            WriteError::Server(error) if leader::is_fenced(error) => return,
+            WriteError::Server(kube::Error::Api(status)) => {
+                let rule = Rule::new(group, "events", None, &["create", "patch"]);
+                let advice =
+                    ApiStatus::of(status).advice(&Needs { rule: &rule, only: None, namespace: Some(namespace) });
+                (format!("{} {}{advice}", status.code, status.reason), advice)
+            }
+            WriteError::Server(_) | WriteError::Silence | WriteError::Expired => {
+                ("no response".to_owned(), String::new())
+            }
+        };
+        self.drops.log_once(&cause, || {
+            let reason = &note.reason;
+            format!(
+                "the Kubernetes Event `{reason}` could not be written: {failure}{advice}; it is dropped. Further ones with the same cause are only counted"
+            )
+        });
+    }
+}
+
+/// Counts the Events that a controller drops, and logs each cause once.
+pub(super) struct Drops {
+    controller: Arc<str>,
+    metrics: Arc<dyn MetricsRecorder>,
+    /// The causes that were logged.
+    logged: Mutex<HashSet<String>>,
+}
+
+impl Drops {
+    /// The most causes that are logged.
+    const MOST: usize = 64;
+
+    pub(super) fn new(controller: Arc<str>, metrics: Arc<dyn MetricsRecorder>) -> Self {
+        Self { controller, metrics, logged: Mutex::default() }
+    }
+    pub(super) fn controller(&self) -> &str {
+        &self.controller
+    }
+    pub(super) fn count(&self) {
+        self.metrics.count(&self.controller, Counter::EventDropped);
+    }
+
+    pub(super) fn log_once(&self, cause: &str, text: impl FnOnce() -> String) {
+        let mut logged = self.logged.lock();
+        if logged.len() < Self::MOST && logged.insert(cause.to_owned()) {
+            tracing::warn!(controller = %self.controller, "{}", text());
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! How a controller of [Kooper](https://github.com/kooper-rs/kooper) is described, and what a
+//! call of its handler may do. Depend on the crate `kooper`, which re-exports the public items.
+//!
+//! The types end here: [`controller`] builds a controller of functions whose arguments are
+//! extracted by their types ([`extract`], [`handler`]), and the runtime runs it without them.
+//! [`plan`] is what arguments need before the controller runs; a [`capability`] is an argument
+//! that grants one verb on one kind.
+
+pub mod capability;
+mod clock;
+mod context;
+pub mod controller;
+mod crd;
+pub mod events;
+pub mod extract;
+pub mod handler;
+pub mod plan;
+mod settings;
+mod subset;
+mod three_way_merge;
+
+pub use capability::{
+    AccessError, Applier, Conditions, Creator, Deleter, Evictor, Getter, OwnedApplier, Patcher, Reader, Recorder,
+    StatusWriter,
+};
+
+pub use clock::Clock;
+pub use controller::operator::Operator;
+pub use controller::{Controller, KindExt};
+pub use extract::State;
+pub use settings::{SecretValue, Settings};
+
+/// The items for the other crates of Kooper. No part of it is stable.
+#[doc(hidden)]
+pub mod internal {
+    pub use crate::context::extensions;
+    pub use crate::controller::builder::Sample;
+    pub use crate::controller::operator::DRAIN;
+    pub use crate::settings::GivenSettings;
+    pub mod crd {
+        pub use crate::crd::{
+            Advice, InstallError, InstallPlan, Installer, PROGRAM, annotated, is_established, lacking, merged, older,
+        };
+    }
+    pub mod three_way_merge {
+        pub use crate::three_way_merge::{changed_fields, essence, impose, merge, merge_patch, three_way_merge};
+    }
+}

@@ -1,0 +1,68 @@
+//! The parts of a controller whose types are erased.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use futures_util::stream::BoxStream;
+use kube::Client;
+use parking_lot::Mutex;
+
+use super::states::InitContext;
+use crate::call::context::ControllerContext;
+use crate::call::handler::{DeletedFunction, DynHandler, Wants};
+use crate::error::BoxError;
+use crate::object::key::ObjectKey;
+use crate::object::kind::KindInfo;
+use crate::object::{DecodeError, Object};
+use crate::watch::cache_id::CacheId;
+use crate::watch::retriever::{ErasedRetriever, Scope};
+
+/// The functions of a controller, with their state.
+#[derive(Clone)]
+#[expect(missing_debug_implementations, reason = "other crates of Kooper only pass it on")]
+pub struct Handlers {
+    /// The handler.
+    pub handler: Arc<dyn DynHandler>,
+    /// The function for `cleanup`.
+    pub cleanup: Option<Arc<dyn DynHandler>>,
+    /// The function for `deleted`.
+    pub deleted: Option<DeletedFunction>,
+}
+
+/// The parts of a running controller, independent of its types.
+pub trait DynController: Send + Sync {
+    /// The retriever of each scope, or only the custom one.
+    fn retrievers(&self, client: Option<Client>, scopes: &[Scope]) -> Result<Vec<Arc<dyn ErasedRetriever>>, BoxError>;
+
+    /// The filter before the queue.
+    fn wants(&self) -> Wants;
+
+    /// Returns `true` if the user has set a filter.
+    fn has_filter(&self) -> bool;
+
+    /// Returns `true` if the controller has a function for removed objects.
+    fn has_deleted(&self) -> bool;
+
+    /// Builds the state, and the functions with it.
+    fn handlers(&self, context: InitContext) -> BoxFuture<'_, Result<Handlers, BoxError>>;
+}
+
+/// External keys, until the controller takes them.
+pub type KeyStream = Mutex<Option<BoxStream<'static, ObjectKey>>>;
+
+/// Maps an object to the keys to enqueue.
+pub type MapKeys = Arc<dyn Fn(&Object) -> Result<Vec<ObjectKey>, DecodeError> + Send + Sync>;
+
+/// Objects of another kind whose changes enqueue keys.
+#[expect(missing_debug_implementations, reason = "other crates of Kooper only pass it on")]
+pub struct Relation {
+    /// The cache of these objects.
+    pub cache: CacheId,
+    /// Their kind.
+    pub kind: KindInfo,
+    /// By the owner reference if there is no map function.
+    pub map: Option<MakeMap>,
+}
+
+/// Makes a map function for one controller.
+type MakeMap = Box<dyn Fn(&Arc<ControllerContext>) -> MapKeys + Send + Sync>;
