@@ -1,0 +1,1 @@
+//! The rows of the table of events, one test each.
