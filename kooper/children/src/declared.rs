@@ -216,6 +216,7 @@ pub struct Deleting<P, S, L, H> {
 #[derive(Debug)]
 pub struct WithChildren<A>(PhantomData<A>);
 
+#[diagnostic::do_not_recommend]
 impl<P, S, L, H, A> Handler<P, S, WithChildren<A>> for Applying<P, S, L, H>
 where
     P: Kind,
@@ -242,6 +243,7 @@ where
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<P, S, L, H, A> Handler<P, S, WithChildren<A>> for Deleting<P, S, L, H>
 where
     P: Kind,

@@ -12,7 +12,7 @@ use kooper_runtime::{BoxError, Kind};
 use serde::Serialize;
 
 pub use arguments::{AnyObject, AsInput, AsReader, AsSettings, AsState, ChildArg, Inputs, TakeArg};
-pub use output::{AsExternal, AsList, AsOption, ChildOutput, External, Form, Made, Many, Maybe, One, Plain};
+pub use output::{AsExternal, AsList, AsOption, Awaited, ChildOutput, External, Form, Made, Many, Maybe, One, Plain};
 
 /// A kind of which there can be children. Implemented for every [`Kind`] that can be written.
 #[diagnostic::on_unimplemented(

@@ -3,7 +3,7 @@
 use std::any::TypeId;
 use std::marker::PhantomData;
 
-use crate::function::{ChildFn, Form};
+use crate::function::{Awaited, ChildFn, Form};
 use crate::graph::{Flags, Recreate, SlotSpec};
 
 /// A child function, by its type.
@@ -132,6 +132,15 @@ impl<P, F: 'static, V: Verbs> Slot<P, F, V> {
     /// Does not count the children for the owner's `Ready`.
     pub fn not_ready(mut self) -> Self {
         self.flags.not_ready = true;
+        self
+    }
+
+    /// States what the signature says: the function returns [`External`](crate::External). It is the attribute's flag
+    /// `external`.
+    pub fn external<A, M, R, N: Awaited>(self) -> Self
+    where
+        F: ChildFn<P, (A, M, R, N)>,
+    {
         self
     }
 

@@ -110,6 +110,19 @@ pub enum AsList {}
 #[derive(Debug)]
 pub enum AsExternal {}
 
+/// The marker of a return type with [`External<T>`].
+#[diagnostic::on_unimplemented(
+    message = "this child is not external: its function does not return `External<T>`",
+    label = "does not return `External<T>`",
+    note = "return `External<T>` with the key of the object, or remove `external`"
+)]
+pub trait Awaited {}
+
+impl Awaited for AsExternal {}
+
+#[diagnostic::do_not_recommend]
+impl<M: Awaited> Awaited for (M,) {}
+
 /// A type that a child function can return. `M` is inferred.
 #[diagnostic::on_unimplemented(
     message = "a child function cannot return `{Self}`",
