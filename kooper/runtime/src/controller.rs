@@ -40,7 +40,7 @@ use builder::{DynController, KeyStream, MakeCrd, Relation};
 pub(crate) use config::Config;
 use config::Leases;
 pub use config::MetricsCompat;
-pub use handler_builder::{HandlerBuilder, TypedHandler};
+pub use handler_builder::{CompleteHandler, HandlerBuilder, TypedHandler};
 pub(crate) use run::{Process, Runner};
 
 /// Calls a handler for each object of a kind. An [`Operator`](crate::Operator)
