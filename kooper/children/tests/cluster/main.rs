@@ -1,5 +1,7 @@
 //! Declared children on an embedded API server whose pods run.
 
+mod flags;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
