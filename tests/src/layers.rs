@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// The folders of the crates in the repository that users depend on.
-pub const CRATES: [&str; 9] = [
+pub const CRATES: [&str; 10] = [
     "kooper",
     "kooper/grammar",
     "kooper/protobuf",
@@ -12,6 +12,7 @@ pub const CRATES: [&str; 9] = [
     "kooper/program",
     "kooper/apiserver",
     "kooper/workloads",
+    "kooper/children",
     "kooper/testing",
     "kooper-macros",
 ];

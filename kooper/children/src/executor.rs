@@ -1,6 +1,6 @@
 //! The executor: it does the steps of plans with the capabilities of the runtime, until there are none.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::future::join_all;
 use kooper_runtime::extract::Context;
@@ -103,12 +103,14 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         let mut observed = Observed { slots: vec![SlotProgress::default(); self.slots.len()], ..Observed::default() };
         let mut objects = BTreeMap::new();
         let names: Vec<_> = self.graph.nodes().iter().map(|node| node.spec.name.clone()).collect();
-        for slot in &self.slots {
-            for (id, child, object) in slot.existing(context, &names)? {
-                // Slots of one kind find the same children, and one of them may keep what it has adopted.
-                let known = observed.children.entry(id.clone()).or_insert_with(|| child.clone());
-                known.is_kept |= child.is_kept;
-                objects.insert(id, object);
+        // Slots of one kind have the same cache.
+        let mut read = BTreeSet::new();
+        for (slot, node) in self.slots.iter().zip(self.graph.nodes()) {
+            if !node.spec.flags.external && read.insert(slot.resource()) {
+                for (id, child, object) in slot.existing(context, &names)? {
+                    observed.children.insert(id.clone(), child);
+                    objects.insert(id, object);
+                }
             }
         }
         Ok(Progress { observed, objects, wanted: BTreeMap::new(), error: None })

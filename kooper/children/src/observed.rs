@@ -38,7 +38,7 @@ pub struct Child {
     pub readiness: Readiness,
     /// `true` if it is being deleted.
     pub is_terminating: bool,
-    /// `true` if it is never deleted: it was adopted, an annotation keeps it, or its kind is kept by default.
+    /// `true` if it is not pruned: an annotation keeps it, or its kind is kept by default.
     pub is_kept: bool,
 }
 

@@ -10,7 +10,7 @@ use kooper_runtime::capability::{PatchBody, by};
 use kooper_runtime::extract::{Argument, Context};
 use kooper_runtime::internal::object::kind::KindInfo;
 use kooper_runtime::plan::Plan;
-use kooper_runtime::{BoxError, Deleter, Kind, ObjectKey, OwnedApplier, Patcher, Reader};
+use kooper_runtime::{BoxError, Call, Deleter, Kind, ObjectKey, OwnedApplier, Patcher, Reader};
 use kube::api::{DeleteParams, Preconditions, PropagationPolicy};
 use kube::{Resource, ResourceExt};
 use serde_json::{Value, json};
@@ -110,8 +110,8 @@ pub(crate) fn owner<P: Kind, S>(context: &Context<P, S>) -> Arc<P> {
     <Arc<P> as Argument<P, S, ()>>::extract(context)
 }
 
-fn controller<P: Kind, S>(context: &Context<P, S>) -> kooper_runtime::Call {
-    <kooper_runtime::Call as Argument<P, S, ()>>::extract(context)
+fn call<P: Kind, S>(context: &Context<P, S>) -> Call {
+    <Call as Argument<P, S, ()>>::extract(context)
 }
 
 /// The name of a child. Its namespace defaults to that of the owner.
@@ -135,27 +135,21 @@ fn is_kept_by_default<T: ChildKind>() -> bool {
     kept.contains(&(&*T::group(&()), &*T::kind(&())))
 }
 
-impl<P: Kind, F, V, M> Typed<P, F, V, M> {
-    fn found<S, T: ChildKind>(
-        &self,
-        context: &Context<P, S>,
-        child: Arc<T>,
-        slots: &[String],
-    ) -> Result<Found, BoxError> {
-        let names = slots.iter().map(String::as_str);
-        let label = labels::read(child.meta().labels.as_ref(), controller(context).controller(), names);
-        let annotations = child.annotations();
-        let record = Child {
-            uid: child.uid().unwrap_or_default(),
-            version: child.resource_version().unwrap_or_default(),
-            label,
-            readiness: judge(&*child)?,
-            is_terminating: child.meta().deletion_timestamp.is_some(),
-            // An adopted object may hold what somebody else has put there.
-            is_kept: is_kept_by_default::<T>() || self.slot.flags.adopt || annotations.contains_key(labels::KEEP),
-        };
-        Ok((id_of(&*owner(context), &*child), record, child))
-    }
+fn found<P: Kind, S, T: ChildKind>(
+    context: &Context<P, S>,
+    child: Arc<T>,
+    slots: &[String],
+) -> Result<Found, BoxError> {
+    let names = slots.iter().map(String::as_str);
+    let record = Child {
+        uid: child.uid().unwrap_or_default(),
+        version: child.resource_version().unwrap_or_default(),
+        label: labels::read(child.meta().labels.as_ref(), call(context).controller(), names),
+        readiness: judge(&*child)?,
+        is_terminating: child.meta().deletion_timestamp.is_some(),
+        is_kept: is_kept_by_default::<T>() || child.annotations().contains_key(labels::KEEP),
+    };
+    Ok((id_of(&*owner(context), &*child), record, child))
 }
 
 fn typed<T: ChildKind>(object: AnyObject) -> Result<Arc<T>, BoxError> {
@@ -183,9 +177,6 @@ where
     }
 
     fn existing(&self, context: &Context<P, S>, slots: &[String]) -> Result<Vec<Found>, BoxError> {
-        if F::EXTERNAL {
-            return Ok(Vec::new());
-        }
         let owner = owner(context);
         let reader = <Reader<<F::Form as Form>::Kind> as Argument<P, S, (_, ())>>::extract(context);
         let mut children = Vec::new();
@@ -196,7 +187,7 @@ where
                 .iter()
                 .any(|one| one.controller == Some(true) && Some(&one.uid) == owner.meta().uid.as_ref());
             if controls {
-                children.push(self.found(context, child, slots)?);
+                children.push(found(context, child, slots)?);
             }
         }
         Ok(children)
@@ -229,7 +220,7 @@ where
     fn apply<'a>(&'a self, context: &'a Context<P, S>, child: AnyObject, label: &SlotLabel) -> Request<'a, Found> {
         let label = label.clone();
         async move {
-            let (owner, call) = (owner(context), controller(context));
+            let (owner, call) = (owner(context), call(context));
             let mut child: <F::Form as Form>::Kind = Arc::unwrap_or_clone(typed(child)?);
             child.labels_mut().extend(labels::labels(call.controller(), &label));
             let applier = <OwnedApplier<<F::Form as Form>::Kind> as Argument<P, S, (_, ())>>::extract(context);
@@ -237,7 +228,7 @@ where
                 true => applier.adopt(&*owner, &child).await?,
                 false => applier.apply_owned(&*owner, &child).await?,
             };
-            self.found(context, Arc::new(applied), std::slice::from_ref(&label.slot))
+            found(context, Arc::new(applied), std::slice::from_ref(&label.slot))
         }
         .boxed()
     }
@@ -246,14 +237,14 @@ where
         let label = label.clone();
         async move {
             let child: Arc<<F::Form as Form>::Kind> = typed(child)?;
-            let set: serde_json::Map<_, _> = labels::labels(controller(context).controller(), &label)
+            let set: serde_json::Map<_, _> = labels::labels(call(context).controller(), &label)
                 .into_iter()
                 .map(|(key, value)| (key, Value::from(value)))
                 .collect();
             let patcher = <Patcher<<F::Form as Form>::Kind> as Argument<P, S, (_, ())>>::extract(context);
             let patch = PatchBody::merge(json!({"metadata": {"labels": set}}));
             let patched = patcher.patch_object(&*child, patch).await?;
-            self.found(context, Arc::new(patched), std::slice::from_ref(&label.slot))
+            found(context, Arc::new(patched), std::slice::from_ref(&label.slot))
         }
         .boxed()
     }

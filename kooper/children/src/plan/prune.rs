@@ -21,10 +21,11 @@ impl<'a> Planner<'a> {
     /// The children of a slot that no slot wants any more, also while they are being deleted. A child that another slot
     /// wants gets the label of that one when it is applied.
     pub(super) fn obsolete(&self, slot: usize) -> impl Iterator<Item = (&'a ChildId, &'a Child)> {
-        let is_kept = self.node(slot).spec.flags.keep;
-        let prunes = self.node(slot).spec.flags.prune;
+        let flags = self.node(slot).spec.flags;
         let wanted = self.wanted();
-        self.labelled(slot).filter(move |(id, child)| !(is_kept || child.is_kept && !prunes || wanted.contains(id)))
+        // An adopted object may hold what somebody else has put there.
+        let is_kept = move |child: &Child| flags.keep || (child.is_kept || flags.adopt) && !flags.prune;
+        self.labelled(slot).filter(move |(id, child)| !is_kept(child) && !wanted.contains(id))
     }
 
     /// The children that functions have returned, and those that were created once.

@@ -98,7 +98,8 @@ impl Line {
 
 fn is_ours(target: &str) -> bool {
     let krate = target.split("::").next().unwrap_or_default();
-    ["kooper", "kooper_program", "kooper_runtime", "kooper_testing", "kooper_workloads"].contains(&krate)
+    ["kooper", "kooper_children", "kooper_program", "kooper_runtime", "kooper_testing", "kooper_workloads"]
+        .contains(&krate)
 }
 
 /// Writes the fields of a line.
