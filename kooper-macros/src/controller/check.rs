@@ -14,7 +14,7 @@ use crate::support::crate_path::CratePath;
 use crate::support::errors::{Errors, message};
 use crate::support::place::Place;
 use crate::support::text::text;
-use crate::support::types::{Read, last_word, reader, resource_of, settings, shared};
+use crate::support::types::{Read, is_children, last_word, reader, resource_of, settings, shared};
 
 /// Compares the values with each other and with the function, and notes all errors.
 pub(crate) fn model<'a>(args: &'a Args, handler: &'a Handler, errors: &mut Errors) -> Option<Model<'a>> {
@@ -118,7 +118,7 @@ fn check_reads(args: &Args, handler: &Handler, errors: &mut Errors) {
 /// Children are declared for whole objects of one kind, and for a handler that is called before the deletion.
 fn check_children(args: &Args, handler: &Handler, errors: &mut Errors) {
     let Some(key) = args.key("children") else {
-        let taken = handler.arguments.iter().find(|argument| last_word(argument) == "Children");
+        let taken = handler.arguments.iter().find(|argument| is_children(argument));
         if let Some(taken) = taken.filter(|_| !args.tries("children")) {
             let text = message!(
                 "there are no children: write `children = [path]` in the attribute, with the functions that say what they are"
