@@ -15,6 +15,7 @@ mod objects;
 mod resource;
 mod setting;
 mod signature;
+mod slots;
 mod value;
 
 use proc_macro2::TokenStream;

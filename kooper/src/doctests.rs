@@ -28,6 +28,7 @@ pages! {
     middleware = "../../docs/guide/14-middleware.md"
     builder = "../../docs/guide/15-builder.md"
     cookbook = "../../docs/guide/19-cookbook.md"
+    declared_children = "../../docs/guide/21-declared-children.md"
     attribute = "../../docs/reference/attribute.md"
     cli = "../../docs/reference/cli.md"
     metrics = "../../docs/reference/metrics.md"

@@ -257,6 +257,10 @@ pub use kooper_access::{
 };
 #[cfg(feature = "apiserver")]
 pub use kooper_apiserver as apiserver;
+#[doc(inline)]
+pub use kooper_children as children;
+#[doc(inline)]
+pub use kooper_children::{Children, External};
 #[cfg(feature = "macros")]
 pub use kooper_macros::{controller, explore, test};
 #[cfg(feature = "cli")]
@@ -358,7 +362,8 @@ pub mod prelude {
 
     pub use crate::tracing;
     pub use crate::{
-        AccessError, Action, Applier, Call, Clock, Conditions, Creator, Deleter, Evictor, Getter, Gone, HandlerError,
-        Kind, KindExt, ObjectKey, OwnedApplier, Patcher, Reader, Recorder, Result, Settings, State, StatusWriter,
+        AccessError, Action, Applier, Call, Children, Clock, Conditions, Creator, Deleter, Evictor, Getter, Gone,
+        HandlerError, Kind, KindExt, ObjectKey, OwnedApplier, Patcher, Reader, Recorder, Result, Settings, State,
+        StatusWriter,
     };
 }

@@ -105,10 +105,13 @@ pub mod v1 {
     pub use crate::ConfigError;
     pub use crate::controller::{All, Builder, Controller, CustomKind, FailureEvents};
     use crate::controller::{HandlerBuilder, TypedHandler};
+    use crate::handler::Handler;
     pub use crate::leader::LeaderElection;
     pub use crate::main;
     pub use crate::{Kind, Namespaced};
     use kooper_access::extract::Argument;
+    use kooper_children::function::ChildFn;
+    use kooper_children::{Declaration, PlanSlot, Slot, SlotExt, SlotInputs};
     pub use kooper_program::{Declared, Definition, Program, ProgramSettings};
     use kooper_runtime::internal::call::action::Outcome;
 
@@ -207,9 +210,121 @@ pub mod v1 {
     }
 
     /// Completes a handler with its return type.
-    pub fn outcome<K, O, S, T: Outcome>(handler: TypedHandler<K, O, S, T>) -> Builder<K, O, S> {
-        handler.outcome()
+    pub fn outcome<K, O, S, T: Outcome>(handler: TypedHandler<K, O, S, T>) -> Builder<K, O, S>
+    where
+        K: Kind,
+        O: DeserializeOwned + Send + Sync + 'static,
+        S: Send + Sync + 'static,
+    {
+        let (builder, handler) = handler.outcome();
+        builder.handler(handler)
     }
+
+    /// The children of a controller; none if their declaration is invalid, which the builder reports.
+    pub type Children<K, S, L> = Option<kooper_children::Declared<K, S, L>>;
+
+    /// Begins the declaration of children.
+    pub fn children<K: Kind, S>(_: &Builder<K, K, S>) -> Declaration<K, S, ()> {
+        kooper_children::declare()
+    }
+
+    /// A slot of a declaration, with the slots whose children the function takes.
+    pub fn slot<P, S, L, F, M, I, N>(_: &Declaration<P, S, L>, function: F, inputs: I) -> F::Slot
+    where
+        F: SlotFunction<P, M>,
+        I: SlotInputs<P, F::Inputs, N>,
+    {
+        function.begin(inputs)
+    }
+
+    /// A function that a slot can begin with: every [`ChildFn`]. There are two impls, as of [`Begin`]: with one the
+    /// compiler would report the declaration of the slot, too.
+    #[diagnostic::on_unimplemented(
+        message = "`{Self}` is not a child function of `{P}`",
+        label = "not a child function",
+        note = "write `fn name(owner: &{P}, …) -> T`, or with `Option<T>`, `Vec<T>` or `External<T>`, each also in `Result`; it is not async",
+        note = "beside the owner it can take children as `&T`, `Option<&T>` and `&[T]`, and `&Reader<T>`, `&State<S>` and `&Settings<T>`"
+    )]
+    pub trait SlotFunction<P, M>: Sized {
+        /// The forms of the children that it takes.
+        type Inputs;
+        /// The slot.
+        type Slot;
+
+        /// Begins the slot.
+        fn begin<I: SlotInputs<P, Self::Inputs, N>, N>(self, inputs: I) -> Self::Slot;
+    }
+
+    #[diagnostic::do_not_recommend]
+    impl<P, F: ChildFn<P, M>, M> SlotFunction<P, (M,)> for F {
+        type Inputs = F::Inputs;
+        type Slot = Slot<P, F>;
+
+        fn begin<I: SlotInputs<P, F::Inputs, N>, N>(self, inputs: I) -> Slot<P, F> {
+            self.with(inputs)
+        }
+    }
+
+    #[diagnostic::do_not_recommend]
+    impl<P, F: Never> SlotFunction<P, Nothing> for F {
+        type Inputs = ();
+        type Slot = ();
+
+        fn begin<I: SlotInputs<P, (), N>, N>(self, _: I) {}
+    }
+
+    /// Completes the declaration of children.
+    #[must_use]
+    pub fn declared<K: Kind, S, L>(
+        builder: Builder<K, K, S>,
+        declaration: Declaration<K, S, L>,
+    ) -> (Builder<K, K, S>, Children<K, S, L>)
+    where
+        S: Send + Sync + 'static,
+    {
+        match declaration.build() {
+            Ok(children) => (builder, Some(children)),
+            Err(error) => (builder.mistaken("children", error), None),
+        }
+    }
+
+    /// As [`outcome`], for a handler that is called once the children are applied.
+    pub fn outcome_with_children<K: Kind, S, T: Outcome, L>(
+        handler: TypedHandler<K, K, S, T>,
+        children: &Children<K, S, L>,
+    ) -> Builder<K, K, S>
+    where
+        S: Send + Sync + 'static,
+        L: PlanSlot<K, S> + 'static,
+    {
+        let (builder, handler) = handler.outcome();
+        match children {
+            Some(children) => builder.handler(children.handler(handler)),
+            None => builder.handler(handler),
+        }
+    }
+
+    /// A cleanup that is called once the children are deleted.
+    pub fn cleanup_after_children<K: Kind, S, L, H, A>(
+        builder: Builder<K, K, S>,
+        children: &Children<K, S, L>,
+        finalizer: &str,
+        cleanup: H,
+    ) -> Builder<K, K, S>
+    where
+        S: Send + Sync + 'static,
+        L: PlanSlot<K, S> + 'static,
+        H: Handler<K, S, A>,
+        A: 'static,
+    {
+        match children {
+            Some(children) => builder.cleanup(finalizer, children.deletion(cleanup)),
+            None => builder.cleanup(finalizer, cleanup),
+        }
+    }
+
+    /// The cleanup of a controller that has no other one than the deletion of its children.
+    pub async fn no_cleanup() {}
 
     /// The function that makes the CRD of a kind, if it has one.
     pub type Crd = Option<fn() -> CustomResourceDefinition>;

@@ -58,6 +58,7 @@ mod program {
 
 mod cluster {
     mod attribute;
+    mod children;
     mod clock;
     mod control_plane;
     mod exploration;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// The folders of the crates in the repository that users depend on.
-pub const CRATES: [&str; 10] = [
+pub const CRATES: [&str; 11] = [
     "kooper",
     "kooper/grammar",
     "kooper/protobuf",
@@ -13,6 +13,7 @@ pub const CRATES: [&str; 10] = [
     "kooper/program",
     "kooper/apiserver",
     "kooper/workloads",
+    "kooper/children",
     "kooper/testing",
     "kooper-macros",
 ];

@@ -47,6 +47,11 @@ trait Builders: Sized {
     fn lease(self) {}
     fn maybe_crd(self) {}
     fn known(self) {}
+    fn slot(self) {}
+    fn with(self) {}
+    fn child(self) {}
+    fn after(self) {}
+    fn once(self) {}
 }
 
 impl<T> Builders for T {}
@@ -68,6 +73,7 @@ refused! { vec format assert env module_path option_env concat stringify }
     namespaces = ["a", "b"], changed = [any], init = connect, timeout = off, rbac("pods: get"), main = false,
     owns = [::k8s_openapi::api::core::v1::Service], watches = [::k8s_openapi::api::core::v1::Secret => users_of],
     reads = [(::k8s_openapi::api::core::v1::Secret, labels = "a=b")], sources = [nothing], cleanup = end, finalizer = "example.com/end", previous_names = ["old"], previous_finalizers = ["example.com/old"], previous_program = "older", deleted = end,
+    children = [settings, password(settings, once, after = settings)], deletion = ordered,
     leader_election(lease = "program", lease_duration = "30s", renew_deadline = "20s", retry_period = "2s"),
 )]
 async fn program(
@@ -92,6 +98,17 @@ fn nothing() -> ::futures_util::stream::Pending<::kooper::ObjectKey> {
 }
 
 async fn end(_: ::kooper::Call) {}
+
+fn settings(_: &::k8s_openapi::api::core::v1::Pod) -> ::k8s_openapi::api::core::v1::ConfigMap {
+    ::std::default::Default::default()
+}
+
+fn password(
+    _: &::k8s_openapi::api::core::v1::Pod,
+    _: &::k8s_openapi::api::core::v1::ConfigMap,
+) -> ::k8s_openapi::api::core::v1::Secret {
+    ::std::default::Default::default()
+}
 
 #[test]
 fn it_is_defined() {

@@ -11,7 +11,7 @@ use kooper::prelude::*;
 /// An unknown name.
 #[kooper::controller(
     resource = Pod, init = connect, when = is_ours, owns = [Service], watches = [ConfigMap => users_of],
-    sources = [orders], cleanup = tear_down, finalizer = "example.com/pods", deleted = forget, leader_election,
+    sources = [orders], children = [config, password(config, once)], deletion = ordered, cleanup = tear_down, finalizer = "example.com/pods", deleted = forget, leader_election,
     backoff = ("10ms", "1000s"), main = false,
 )]
 pub async fn pods(
@@ -25,6 +25,14 @@ pub async fn pods(
     _: Recorder,
 ) -> Result<(), HandlerError> {
     if names.contains(&pod.name_any()) { Ok(()) } else { Err(HandlerError::permanent("a stranger")) }
+}
+
+fn config(_: &Pod) -> ConfigMap {
+    ConfigMap::default()
+}
+
+fn password(_: &Pod, _: &ConfigMap) -> Secret {
+    Secret::default()
 }
 
 async fn connect() -> Result<Vec<String>, HandlerError> {

@@ -7,6 +7,8 @@ use kooper::__private::v1::{Definition, Program};
 mod arguments;
 #[path = "../pass/capabilities.rs"]
 mod capabilities;
+#[path = "../pass/children.rs"]
+mod children;
 #[path = "../pass/hostile.rs"]
 mod hostile;
 #[path = "../pass/keys.rs"]

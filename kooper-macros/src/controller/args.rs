@@ -6,6 +6,7 @@ use syn::{LitStr, Path, Type};
 use crate::controller::key::Entry;
 use crate::controller::resource::Resource;
 use crate::controller::setting::Setting;
+use crate::controller::slots::Slot;
 use crate::support::spanned::Spanned;
 use crate::support::types::Read;
 
@@ -22,6 +23,9 @@ pub(crate) struct Args {
     pub(crate) status: Option<Span>,
     /// The readers to which the selections of `reads` apply.
     pub(crate) reads: Vec<Read>,
+    pub(crate) children: Option<Spanned<Vec<Slot>>>,
+    /// The word `ordered` of `deletion`.
+    pub(crate) deletion: Option<Spanned<()>>,
     pub(crate) cleanup: Option<Spanned<Path>>,
     pub(crate) finalizer: Option<Spanned<LitStr>>,
     pub(crate) on_leave: Option<Spanned<()>>,

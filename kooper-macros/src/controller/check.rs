@@ -14,7 +14,7 @@ use crate::support::crate_path::CratePath;
 use crate::support::errors::{Errors, message};
 use crate::support::place::Place;
 use crate::support::text::text;
-use crate::support::types::{Read, last_word, reader, resource_of, settings, shared};
+use crate::support::types::{Read, is_children, last_word, reader, resource_of, settings, shared};
 
 /// Compares the values with each other and with the function, and notes all errors.
 pub(crate) fn model<'a>(args: &'a Args, handler: &'a Handler, errors: &mut Errors) -> Option<Model<'a>> {
@@ -24,6 +24,7 @@ pub(crate) fn model<'a>(args: &'a Args, handler: &'a Handler, errors: &mut Error
     check_lease(args, errors);
     check_settings(args, handler, errors);
     check_reads(args, handler, errors);
+    check_children(args, handler, errors);
     let cleanup = cleanup::model(args, handler, errors);
     let kinds = kinds(args, handler, errors);
     check_previous_names(args, kinds.as_ref(), errors);
@@ -34,6 +35,7 @@ pub(crate) fn model<'a>(args: &'a Args, handler: &'a Handler, errors: &mut Error
         kinds: kinds?,
         namespaced: args.has("namespace") || args.has("namespaces"),
         installs_crd: args.has("install_crd"),
+        children: args.children.as_ref(),
         cleanup,
         own: args.own.as_ref().map(|own| &own.value),
         settings: &args.settings,
@@ -110,6 +112,36 @@ fn check_reads(args: &Args, handler: &Handler, errors: &mut Errors) {
             );
             errors.add(Place::of(&read.kind), text);
         }
+    }
+}
+
+/// Children are declared for whole objects of one kind, and for a handler that is called before the deletion.
+fn check_children(args: &Args, handler: &Handler, errors: &mut Errors) {
+    let Some(key) = args.key("children") else {
+        let taken = handler.arguments.iter().find(|argument| is_children(argument));
+        if let Some(taken) = taken.filter(|_| !args.tries("children")) {
+            let text = message!(
+                "there are no children: write `children = [path]` in the attribute, with the functions that say what they are"
+            );
+            errors.add(Place::of(taken), text);
+        }
+        return;
+    };
+    if args.lists_kinds() {
+        errors.add(key, message!("`children` are those of one kind: write a separate handler for each kind"));
+    }
+    if let Some(key) = args.key("metadata_only") {
+        errors.add(key, message!("the functions of `children` take the whole object: remove `metadata_only`"));
+    }
+    if let Some(key) = args.key("retriever") {
+        let text = message!(
+            "`children` belong to objects of the API server, and a custom retriever may return others: remove `retriever`"
+        );
+        errors.add(key, text);
+    }
+    if let Some(key) = args.key("while_deleting") {
+        let text = message!("`children` are not applied for an object that is being deleted: remove `while_deleting`");
+        errors.add(key, text);
     }
 }
 

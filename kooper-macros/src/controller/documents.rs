@@ -10,6 +10,7 @@ use super::election::ELECTION;
 use super::key::{FLAG, Key};
 use super::keys::CONTROLLER;
 use super::objects::SELECTION;
+use super::slots::FLAGS;
 
 /// A table of the reference page, from the rows of a table of keys.
 fn table<T>(keys: &[Key<T>]) -> String {
@@ -30,6 +31,7 @@ fn reference(page: &str) -> String {
         ("keys", table(CONTROLLER.keys)),
         ("settings", table(ELECTION.keys)),
         ("settings of a kind", table(SELECTION.keys)),
+        ("flags of a slot", table(FLAGS.keys)),
     ];
     for (name, table) in tables {
         let begin = format!(

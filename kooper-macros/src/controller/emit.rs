@@ -162,7 +162,9 @@ fn builder(model: &Model<'_>, kind: &TokenStream, name: &TokenStream) -> TokenSt
     let arguments = arguments.iter().map(|ty| steps.spread(Place::of(ty), "argument"));
     let call = steps.handler(kind);
     let outcome = output.as_ref().map_or_else(|| ident.span().into(), Place::of);
-    let outcome = steps.spread(outcome, "outcome");
+    let outcome = steps.outcome(outcome);
+    let children = model.children.map(|children| steps.children(children));
+    let deletion = steps.deletion();
     let same_settings = same_settings(model);
     let Place { start, end } = Place::of(kind);
     let place = steps.at(start);
@@ -176,6 +178,8 @@ fn builder(model: &Model<'_>, kind: &TokenStream, name: &TokenStream) -> TokenSt
         #same_settings
         #start
         #settings
+        #children
+        #deletion
         let #builder = #builder.maybe_crd(#crd);
         let #builder = #builder.arguments();
         #(#arguments)*

@@ -136,7 +136,14 @@ impl<T> Table<T> {
         before
     }
 
-    fn entry(&self, input: ParseStream<'_>, target: &mut T, before: &[Entry], entry: &mut Entry) -> syn::Result<()> {
+    /// Parses one entry. `before` are the entries before it.
+    pub(crate) fn entry(
+        &self,
+        input: ParseStream<'_>,
+        target: &mut T,
+        before: &[Entry],
+        entry: &mut Entry,
+    ) -> syn::Result<()> {
         let Self { noun, example, .. } = self;
         let Ok(ident) = input.call(Ident::parse_any) else {
             return Err(input.error(message!("expected a {noun}, such as `{example}`")));

@@ -10,7 +10,7 @@ use crate::controller::key::{FLAG, Key, Mentions, PARENTHESES, Shape, Table};
 use crate::controller::objects::{self, Objects};
 use crate::controller::setting::{Setting, Stage, call, calls, keep};
 use crate::controller::value::{numbers, paths, strings, words};
-use crate::controller::{election, resource};
+use crate::controller::{election, resource, slots};
 use crate::support::spanned::Spanned;
 
 /// The table of the attribute.
@@ -221,6 +221,25 @@ const KEYS: &[Key<Args>] = &[
         ..Key::EQUALS
     },
     Key {
+        name: "children",
+        form: "a list of child functions, each with its inputs and flags in parentheses",
+        example: "children = [config, password(once), web(config, password)]",
+        default: "none",
+        doc: "What should exist for an object, and in what order. An entry is a *slot*: the path of a `fn(&K, …) -> T`, in parentheses the slots whose children it takes, and flags. The children are applied and pruned before each call of the handler, which can take `Children<K>`.",
+        mentions: Mentions::FUNCTIONS,
+        read: keep!(children, slots::read),
+        ..Key::EQUALS
+    },
+    Key {
+        name: "deletion",
+        form: "`ordered`",
+        example: "deletion = ordered",
+        default: "Kubernetes deletes the children, in any order",
+        doc: "Delete the children before their owner, those that depend on others first, and call `cleanup` once they are gone. It needs a `finalizer`.",
+        read: keep!(deletion, words::only_ordered),
+        ..Key::EQUALS
+    },
+    Key {
         name: "cleanup",
         form: "the path of an async function",
         example: "cleanup = tear_down",
@@ -234,9 +253,9 @@ const KEYS: &[Key<Args>] = &[
         name: "finalizer",
         form: "a name in your own domain",
         example: "finalizer = \"shop.example.com/cleanup\"",
-        default: "required with `cleanup`",
-        doc: "The finalizer that keeps an object until `cleanup` is done. It is written out, so renaming the function \
-              leaves no object stuck.",
+        default: "required with `cleanup` and `deletion`",
+        doc: "The finalizer that keeps an object until `cleanup` and the ordered deletion of its children are done. It is \
+              written out, so renaming the function leaves no object stuck.",
         read: keep!(finalizer, strings::finalizer),
         ..Key::EQUALS
     },

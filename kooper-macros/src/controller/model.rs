@@ -5,6 +5,7 @@ use syn::{Generics, LitStr, Path, Type};
 
 use crate::controller::setting::Setting;
 use crate::controller::signature::Handler;
+use crate::controller::slots::Slot;
 use crate::support::crate_path::CratePath;
 use crate::support::spanned::Spanned;
 
@@ -18,6 +19,7 @@ pub(crate) struct Model<'a> {
     pub(crate) namespaced: bool,
     /// `true` if it installs CRDs, which requires a kind with a CRD.
     pub(crate) installs_crd: bool,
+    pub(crate) children: Option<&'a Spanned<Vec<Slot>>>,
     pub(crate) cleanup: Option<Cleanup<'a>>,
     /// The type of the program's own settings.
     pub(crate) own: Option<&'a Type>,
@@ -46,7 +48,7 @@ impl Kinds<'_> {
 
 /// The cleanup before an object is deleted.
 pub(crate) struct Cleanup<'a> {
-    pub(crate) path: &'a Spanned<Path>,
+    pub(crate) deletion: Deletion<'a>,
     pub(crate) finalizer: &'a LitStr,
     /// Finalizers that it had before.
     pub(crate) previous: Option<&'a Spanned<Vec<LitStr>>>,
@@ -54,12 +56,23 @@ pub(crate) struct Cleanup<'a> {
     pub(crate) on_leave: Option<&'a Spanned<()>>,
 }
 
+/// What is done before an object is deleted.
+pub(crate) enum Deletion<'a> {
+    /// A function is called.
+    Cleanup(&'a Spanned<Path>),
+    /// The children are deleted in order, and a function is called afterwards.
+    Ordered { ordered: &'a Spanned<()>, cleanup: Option<&'a Spanned<Path>> },
+}
+
 impl Cleanup<'_> {
-    /// Its calls of the builder.
+    /// Its calls of the builder that do not need the declared children.
     pub(crate) fn settings(&self) -> impl Iterator<Item = Setting> {
-        let cleanup = self.path.clone().map(|path| (self.finalizer.clone(), path));
+        let cleanup = match self.deletion {
+            Deletion::Cleanup(path) => Some(path.clone().map(|path| (self.finalizer.clone(), path))),
+            Deletion::Ordered { .. } => None,
+        };
         let previous = self.previous.map(|previous| Setting::new("previous_finalizers", previous.clone()));
         let on_leave = self.on_leave.map(|on_leave| Setting::new("cleanup_on_leave", on_leave.clone()));
-        [Some(Setting::new("cleanup", cleanup)), previous, on_leave].into_iter().flatten()
+        [cleanup.map(|cleanup| Setting::new("cleanup", cleanup)), previous, on_leave].into_iter().flatten()
     }
 }

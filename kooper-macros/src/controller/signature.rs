@@ -176,9 +176,10 @@ fn owned(lent: &Type, kind: &str) -> String {
 }
 
 /// The arguments of a handler beside the object, which are not the name of a kind.
-pub(super) const ARGUMENTS: [&str; 16] = [
+pub(super) const ARGUMENTS: [&str; 17] = [
     "Arc",
     "Call",
+    "Children",
     "Client",
     "Clock",
     "State",

@@ -60,6 +60,20 @@ fn with_every_key_for_production() -> Case {
     (attribute, item)
 }
 
+fn with_children() -> Case {
+    let attribute = quote! {
+        resource = Shop, init = connect, children = [
+            config, password(once), v1::web(config, password, keep, not_ready), front(after = web, recreate(orphan)),
+            dns(web, after = [front, config]), tls(external),
+        ],
+        deletion = ordered, cleanup = tear_down, finalizer = "shop.example.com/shop", main = false,
+    };
+    let item = quote! {
+        async fn shops(children: Children<Shop>) -> Result<()> { Ok(()) }
+    };
+    (attribute, item)
+}
+
 fn with_a_list() -> Case {
     let item = quote! {
         pub async fn each<K: Kind + Debug>(object: Arc<K>) -> Result<Action> where K: Clone {
@@ -86,6 +100,25 @@ fn every_key() {
 fn every_key_for_production() {
     let (attribute, item) = with_every_key_for_production();
     insta::assert_snapshot!(expanded(attribute, &item));
+}
+
+#[test]
+fn declared_children() {
+    let (attribute, item) = with_children();
+    insta::assert_snapshot!(expanded(attribute, &item));
+}
+
+#[test]
+fn children_that_are_deleted_in_order_need_no_cleanup() {
+    let attribute = quote!(resource = Shop, children = [config], deletion = ordered, finalizer = "a.b/c", main = false);
+    let item = quote!(
+        async fn shops() {}
+    );
+    let tokens = expand(attribute, &item).to_string();
+    assert!(
+        tokens.contains(r#"(__builder , & __children , "a.b/c" , :: kooper :: __private :: v1 :: no_cleanup)"#),
+        "{tokens}"
+    );
 }
 
 #[test]
@@ -131,6 +164,7 @@ fn a_custom_path_is_the_only_path_to_kooper() {
         (quote!(resource = Pod, workers = 0, main = false), echo()),
         with_every_key(),
         with_every_key_for_production(),
+        with_children(),
         with_a_list(),
         with_a_list_and_crds(),
     ];

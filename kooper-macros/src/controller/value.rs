@@ -44,7 +44,12 @@ impl<'a> Value<'a> {
 
     /// Notes an error in a value that could be parsed, so that it is still compared with others.
     pub(crate) fn note(&self, place: impl Into<Place>, text: String) {
-        self.notes.borrow_mut().push(place.into().error(text));
+        self.note_error(place.into().error(text));
+    }
+
+    /// As [`note`](Self::note), with an error of the parser.
+    pub(crate) fn note_error(&self, error: syn::Error) {
+        self.notes.borrow_mut().push(error);
     }
 
     /// The noted errors.

@@ -59,6 +59,11 @@ pub(crate) fn settings(argument: &Type) -> Option<&Type> {
     last_segment(argument).filter(|last| last.ident == "Settings").and_then(inside)
 }
 
+/// Returns `true` for `Children<…>`, and not for a type of the user's with that name alone.
+pub(crate) fn is_children(argument: &Type) -> bool {
+    last_segment(argument).is_some_and(|last| last.ident == "Children" && inside(last).is_some())
+}
+
 /// A type without the invisible groups that a `macro_rules!` puts around it.
 pub(crate) fn plain(ty: &Type) -> &Type {
     match ty {

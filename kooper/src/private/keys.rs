@@ -59,10 +59,16 @@ pub mod reads {}
 /// `sources = [orders]`: Keys from outside the cluster: each `fn() -> impl Stream<Item = ObjectKey>` is called when the controller starts. A key triggers the handler if its object exists.
 pub mod sources {}
 
+/// `children = [config, password(once), web(config, password)]`: What should exist for an object, and in what order. An entry is a *slot*: the path of a `fn(&K, …) -> T`, in parentheses the slots whose children it takes, and flags. The children are applied and pruned before each call of the handler, which can take `Children<K>`.
+pub mod children {}
+
+/// `deletion = ordered`: Delete the children before their owner, those that depend on others first, and call `cleanup` once they are gone. It needs a `finalizer`.
+pub mod deletion {}
+
 /// `cleanup = tear_down`: Called before an object is deleted, guaranteed by the `finalizer`. Arguments and return types are those of a handler; the finalizer is removed when it returns without an error and without requesting a requeue.
 pub mod cleanup {}
 
-/// `finalizer = "shop.example.com/cleanup"`: The finalizer that keeps an object until `cleanup` is done. It is written out, so renaming the function leaves no object stuck.
+/// `finalizer = "shop.example.com/cleanup"`: The finalizer that keeps an object until `cleanup` and the ordered deletion of its children are done. It is written out, so renaming the function leaves no object stuck.
 pub mod finalizer {}
 
 /// `on_leave = cleanup`: Also clean up an object that no longer matches `labels` or `fields`.

@@ -1,17 +1,18 @@
-//! The rules of `cleanup`, and of the keys that have no effect without it.
+//! The rules of `cleanup` and `deletion`, and of the keys that have no effect without them.
 
 use kooper_grammar::name;
 use syn::LitStr;
 
 use crate::controller::args::Args;
-use crate::controller::model::Cleanup;
+use crate::controller::model::{Cleanup, Deletion};
 use crate::controller::signature::Handler;
 use crate::support::errors::{Errors, message};
 
 /// Combines the keys, and notes all errors.
 pub(super) fn model<'a>(args: &'a Args, handler: &Handler, errors: &mut Errors) -> Option<Cleanup<'a>> {
-    if args.tries("cleanup") {
-        check_cleanup(args, handler, errors);
+    if args.tries("cleanup") || args.tries("deletion") {
+        check_finalizer(args, handler, errors);
+        check_others(args, errors);
     } else {
         check_alone(args, errors);
     }
@@ -22,27 +23,42 @@ pub(super) fn model<'a>(args: &'a Args, handler: &Handler, errors: &mut Errors) 
             errors.add(previous.span(), message!("\"{text}\" is the current finalizer: list only earlier ones"));
         }
     }
+    let cleanup = args.cleanup.as_ref();
+    let deletion = match &args.deletion {
+        Some(ordered) => Deletion::Ordered { ordered, cleanup },
+        None => Deletion::Cleanup(cleanup?),
+    };
     Some(Cleanup {
-        path: args.cleanup.as_ref()?,
+        deletion,
         finalizer: finalizer?,
         previous: args.previous_finalizers.as_ref(),
         on_leave: args.on_leave.as_ref(),
     })
 }
 
-fn check_cleanup(args: &Args, handler: &Handler, errors: &mut Errors) {
-    if let Some(key) = args.key("cleanup").filter(|_| !args.tries("finalizer")) {
+fn check_finalizer(args: &Args, handler: &Handler, errors: &mut Errors) {
+    let key = ["cleanup", "deletion"].into_iter().find_map(|name| args.key(name).map(|key| (name, key)));
+    if let Some((needs, key)) = key.filter(|_| !args.tries("finalizer")) {
         let fallback = || name::kebab(&handler.ident.to_string());
         let name = args.name.as_ref().map_or_else(fallback, |name| name.value.value());
         errors.add(
             key,
             message!(
-                "`cleanup` needs the name of its finalizer: write `finalizer = \"your.domain/{name}\"` with your own \
+                "`{needs}` needs the name of its finalizer: write `finalizer = \"your.domain/{name}\"` with your own \
                  domain"
             ),
         );
     }
-    if let Some(key) = args.key("cleanup").filter(|_| args.has("retriever")) {
+}
+
+fn check_others(args: &Args, errors: &mut Errors) {
+    if let Some(key) = args.key("deletion").filter(|_| !args.tries("children")) {
+        errors.add(
+            key,
+            message!("`deletion` has no effect without `children`: add `children = [path]`, or remove `deletion`"),
+        );
+    }
+    if let Some(key) = args.key("cleanup").filter(|_| args.has("retriever") && !args.has("children")) {
         errors.add(
             key,
             message!(
@@ -51,7 +67,7 @@ fn check_cleanup(args: &Args, handler: &Handler, errors: &mut Errors) {
             ),
         );
     }
-    if let Some(key) = args.key("while_deleting") {
+    if let Some(key) = args.key("while_deleting").filter(|_| !args.has("children")) {
         errors.add(
             key,
             message!(

@@ -3,9 +3,11 @@
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 
-use crate::controller::model::{Cleanup, Kinds, Model};
+use crate::controller::model::{Cleanup, Deletion, Kinds, Model};
 use crate::controller::setting::{Setting, parentheses};
+use crate::controller::slots::Slot;
 use crate::support::place::Place;
+use crate::support::spanned::Spanned;
 
 /// Generates each call with the place of its key or value, so that a bound that is not met is
 /// reported there.
@@ -38,20 +40,80 @@ impl Steps<'_> {
         quote_spanned!(key=> let #builder = #builder.#method #types #arguments;)
     }
 
+    /// The declaration of the children, each with the place of its function.
+    pub(super) fn children(&self, slots: &Spanned<Vec<Slot>>) -> TokenStream {
+        let runtime = &self.model.runtime;
+        let place = self.at(slots.key);
+        let (builder, children, here) = (self.variable(place), self.local("__children", place), runtime.at(place));
+        let slot_statements = slots.value.iter().map(|slot| {
+            let place = self.at(slot.place().start);
+            let (children, here, end) = (self.local("__children", place), runtime.at(place), self.at(slot.place().end));
+            let variable = self.local("__slot", place);
+            let (path, inputs, calls) = (slot.path(), slot.inputs(&slots.value), slot.calls(&slots.value, runtime));
+            let arguments = parentheses(quote!(&#children, #path, #inputs), end);
+            let child = parentheses(variable.to_token_stream(), end);
+            quote_spanned! {place=>
+                let #variable = #here::slot #arguments #calls;
+                let #children = #children.child #child;
+            }
+        });
+        let slot_statements: TokenStream = slot_statements.collect();
+        quote_spanned! {place=>
+            let #children = #here::children(&#builder);
+            #slot_statements
+            let (#builder, #children) = #here::declared(#builder, #children);
+        }
+    }
+
+    /// The ordered deletion of the children, before the user's own cleanup.
+    pub(super) fn deletion(&self) -> Option<TokenStream> {
+        let Cleanup { deletion: Deletion::Ordered { ordered, cleanup }, finalizer, .. } =
+            self.model.cleanup.as_ref()?
+        else {
+            return None;
+        };
+        let place = cleanup.map_or(ordered.place, |cleanup| cleanup.place);
+        let place = Place { start: self.at(place.start), end: self.at(place.end) };
+        let here = self.model.runtime.at(place.start);
+        let function = cleanup.map_or_else(|| quote!(#here::no_cleanup), |cleanup| cleanup.value.to_token_stream());
+        let (builder, children) = (self.variable(place.start), self.local("__children", place.start));
+        let arguments = parentheses(quote!(#builder, &#children, #finalizer, #function), place.end);
+        Some(quote_spanned!(place.start=> let #builder = #here::cleanup_after_children #arguments;))
+    }
+
+    /// The call that completes the handler with its return type.
+    pub(super) fn outcome(&self, place: Place) -> TokenStream {
+        match self.model.children {
+            Some(_) => {
+                let children = self.local("__children", place.start);
+                self.spread_with(place, "outcome_with_children", &quote!(, &#children))
+            }
+            None => self.spread(place, "outcome"),
+        }
+    }
+
     /// A call of a function of the runtime, with the place from the first to the last word of its
     /// subject. The types of arguments are inferred: an unknown type would otherwise be reported
     /// twice.
     pub(super) fn spread(&self, place: Place, function: &str) -> TokenStream {
+        self.spread_with(place, function, &TokenStream::new())
+    }
+
+    fn spread_with(&self, place: Place, function: &str, more: &TokenStream) -> TokenStream {
         let (start, end) = (self.at(place.start), self.at(place.end));
         let (builder, here) = (self.variable(start), self.model.runtime.at(start));
         let function = Ident::new(function, end);
-        let arguments = parentheses(builder.to_token_stream(), end);
+        let arguments = parentheses(quote!(#builder #more), end);
         quote_spanned!(start=> let #builder = #here::#function #arguments;)
     }
 
     /// The variable that holds the builder.
     pub(super) fn variable(&self, place: Span) -> Ident {
-        Ident::new("__builder", self.at(place))
+        self.local("__builder", place)
+    }
+
+    fn local(&self, name: &str, place: Span) -> Ident {
+        Ident::new(name, self.at(place))
     }
 
     /// The place with the hygiene of the function's name: the tokens of an attribute that a

@@ -47,8 +47,16 @@ pub(crate) fn failure_events(value: &Value<'_>) -> syn::Result<Spanned<FailureEv
 }
 
 pub(crate) fn only_cleanup(value: &Value<'_>) -> syn::Result<Spanned<()>> {
+    only(value, "cleanup")
+}
+
+pub(crate) fn only_ordered(value: &Value<'_>) -> syn::Result<Spanned<()>> {
+    only(value, "ordered")
+}
+
+fn only(value: &Value<'_>, word: &str) -> syn::Result<Spanned<()>> {
     let span = value.input.span();
-    match value.word("cleanup")? {
+    match value.word(word)? {
         Some(span) => Ok(value.spanned((), span)),
         None => Err(value.wrong(span)),
     }

@@ -346,11 +346,16 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     pub fn rbac<R: AsRef<str>>(mut self, rules: impl IntoIterator<Item = R>) -> Self {
         match rules.into_iter().map(|rule| Rule::parse(rule.as_ref())).collect() {
             Ok(rules) => self.common.plan.grant(rules),
-            Err(error) => {
-                let mistake = || self.common.config.error("rbac", ConfigErrorKind::Malformed, error);
-                self.common.mistake = self.common.mistake.or_else(|| Some(mistake()));
-            }
+            Err(error) => return self.mistaken("rbac", error),
         }
+        self
+    }
+
+    /// Notes a mistake in a setting, which `build` returns if it is the first one.
+    #[doc(hidden)]
+    pub fn mistaken(mut self, setting: &'static str, problem: impl std::fmt::Display) -> Self {
+        let mistake = || self.common.config.error(setting, ConfigErrorKind::Malformed, problem);
+        self.common.mistake = self.common.mistake.or_else(|| Some(mistake()));
         self
     }
 
@@ -386,7 +391,8 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     #[doc(alias = "reconcile")]
     pub fn handler<H: Handler<O, S, Args>, Args: 'static>(mut self, handler: H) -> Self {
         H::plan(&mut self.common.plan);
-        self.function(move |input| handler.handle(input))
+        self.handler = Some(service_of(move |input| handler.handle(input)));
+        self
     }
 
     /// Sets the handler as a `tower::Service`: for handlers that are structs,
@@ -402,14 +408,6 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
 
     pub(super) fn plan(&mut self) -> &mut Plan {
         &mut self.common.plan
-    }
-
-    pub(super) fn function<F>(mut self, function: F) -> Self
-    where
-        F: Fn(Context<O, S>) -> BoxFuture<'static, Result<Action, BoxError>> + Send + Sync + 'static,
-    {
-        self.handler = Some(service_of(function));
-        self
     }
 }
 

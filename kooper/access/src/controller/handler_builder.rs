@@ -2,16 +2,19 @@
 //! is reported separately. The attribute generates these calls instead of
 //! [`Builder::handler`].
 
+use futures_util::future::BoxFuture;
 use kooper_runtime::internal::call::action::Outcome;
 use kooper_runtime::{Action, BoxError, Kind};
 use serde::de::DeserializeOwned;
 
 use super::builder::Builder;
 use crate::extract::{Argument, Context};
-use crate::handler::Asynchronous;
+use crate::handler::{Asynchronous, Handler};
+use crate::plan::Plan;
 
 type Extract<O, S, A> = Box<dyn Fn(&Context<O, S>) -> A + Send + Sync>;
-type Finish<K, O, S, T> = Box<dyn FnOnce(fn(T) -> Result<Action, BoxError>) -> Builder<K, O, S>>;
+type Function<O, S> = Box<dyn Fn(Context<O, S>) -> BoxFuture<'static, Result<Action, BoxError>> + Send + Sync>;
+type Finish<O, S, T> = Box<dyn FnOnce(fn(T) -> Result<Action, BoxError>) -> Function<O, S>>;
 
 /// A builder whose handler has the arguments `A` so far.
 #[doc(hidden)]
@@ -26,8 +29,13 @@ pub struct HandlerBuilder<K, O, S, A> {
 /// their bounds were reported at the call, and are not reported again.
 #[doc(hidden)]
 pub struct TypedHandler<K, O, S, T> {
-    finish: Finish<K, O, S, T>,
+    builder: Builder<K, O, S>,
+    finish: Finish<O, S, T>,
 }
+
+/// A handler that is complete, and whose builder has planned what its arguments need.
+#[doc(hidden)]
+pub struct CompleteHandler<O, S>(Function<O, S>);
 
 impl<K, O, S, A> std::fmt::Debug for HandlerBuilder<K, O, S, A> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -38,6 +46,20 @@ impl<K, O, S, A> std::fmt::Debug for HandlerBuilder<K, O, S, A> {
 impl<K, O, S, T> std::fmt::Debug for TypedHandler<K, O, S, T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("TypedHandler").finish_non_exhaustive()
+    }
+}
+
+impl<O, S> std::fmt::Debug for CompleteHandler<O, S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CompleteHandler").finish_non_exhaustive()
+    }
+}
+
+impl<O: 'static, S: 'static> Handler<O, S, ()> for CompleteHandler<O, S> {
+    fn plan(_: &mut Plan) {}
+
+    fn handle(&self, context: Context<O, S>) -> BoxFuture<'static, Result<Action, BoxError>> {
+        (self.0)(context)
     }
 }
 
@@ -84,23 +106,20 @@ where
         Fut: Asynchronous + Send + 'static,
     {
         let Self { builder, extract } = self;
-        let finish = move |outcome: fn(Fut::Answer) -> Result<Action, BoxError>| {
-            builder.function(move |context| {
+        let finish = move |outcome: fn(Fut::Answer) -> Result<Action, BoxError>| -> Function<O, S> {
+            Box::new(move |context| {
                 let future = call(&handler, extract(&context));
                 Box::pin(async move { outcome(future.await) })
             })
         };
-        TypedHandler { finish: Box::new(finish) }
+        TypedHandler { builder, finish: Box::new(finish) }
     }
 }
 
-impl<K, O, S, T> TypedHandler<K, O, S, T> {
-    /// The return type of the function.
+impl<K, O, S, T: Outcome> TypedHandler<K, O, S, T> {
+    /// The return type of the function. The handler can be wrapped before the builder gets it.
     #[doc(hidden)]
-    pub fn outcome(self) -> Builder<K, O, S>
-    where
-        T: Outcome,
-    {
-        (self.finish)(T::into_action)
+    pub fn outcome(self) -> (Builder<K, O, S>, CompleteHandler<O, S>) {
+        (self.builder, CompleteHandler((self.finish)(T::into_action)))
     }
 }

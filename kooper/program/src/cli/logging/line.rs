@@ -98,8 +98,16 @@ impl Line {
 
 fn is_ours(target: &str) -> bool {
     let krate = target.split("::").next().unwrap_or_default();
-    ["kooper", "kooper_access", "kooper_program", "kooper_runtime", "kooper_testing", "kooper_workloads"]
-        .contains(&krate)
+    [
+        "kooper",
+        "kooper_access",
+        "kooper_children",
+        "kooper_program",
+        "kooper_runtime",
+        "kooper_testing",
+        "kooper_workloads",
+    ]
+    .contains(&krate)
 }
 
 /// Writes the fields of a line.

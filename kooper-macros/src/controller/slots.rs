@@ -1,0 +1,302 @@
+//! Slots, the entries of `children`: `[config, password(once), web(config, after = password)]`.
+
+mod check;
+
+use kooper_grammar::suggest::nearest;
+use proc_macro2::{Ident, TokenStream};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::ext::IdentExt;
+use syn::parse::ParseStream;
+use syn::{Path, Token, parenthesized, token};
+
+use crate::controller::key::{Entry, FLAG, Key, Shape, Table};
+use crate::controller::setting::{Setting, call, parentheses};
+use crate::controller::value::{Value, words};
+use crate::support::crate_path::CratePath;
+use crate::support::entries;
+use crate::support::errors::{Errors, message};
+use crate::support::place::Place;
+use crate::support::spanned::Spanned;
+
+/// A child function with its inputs and flags.
+pub(crate) struct Slot {
+    path: Path,
+    /// The last word of the path.
+    name: Ident,
+    /// The names of the slots whose children the function takes.
+    inputs: Vec<Ident>,
+    /// The names of the slots that are ready before a child is created.
+    after: Vec<Ident>,
+    /// The flags.
+    settings: Vec<Setting>,
+}
+
+/// The table of the flags.
+pub(crate) const FLAGS: Table<Slot> = Table {
+    noun: "flag of a slot",
+    example: "once",
+    keys: KEYS,
+    others: &[
+        ("depends_on", "after"),
+        ("needs", "after"),
+        ("create_only", "once"),
+        ("retain", "keep"),
+        ("delete", "prune"),
+        ("replace", "recreate"),
+        ("takeover", "adopt"),
+        ("read_only", "external"),
+    ],
+};
+
+const KEYS: &[Key<Slot>] = &[
+    Key {
+        name: "after",
+        form: "the name of another slot, or a list of names",
+        example: "after = web",
+        default: "none",
+        doc: "A child is created only when the children of these slots are ready. Updates do not wait.",
+        read: |slot, value| {
+            slot.after = names(value)?;
+            Ok(())
+        },
+        ..Key::EQUALS
+    },
+    Key {
+        name: "once",
+        shapes: FLAG,
+        form: "no value",
+        example: "once",
+        default: "off",
+        doc: "The child is created, and not changed afterwards. The function is called only while there is none.",
+        read: call!(once, words::flag),
+        ..Key::EQUALS
+    },
+    Key {
+        name: "keep",
+        shapes: FLAG,
+        form: "no value",
+        example: "keep",
+        default: "off",
+        doc: "Children are never pruned, and are released when the owner is deleted, by `deletion = ordered`.",
+        read: call!(keep, words::flag),
+        ..Key::EQUALS
+    },
+    Key {
+        name: "prune",
+        shapes: FLAG,
+        form: "no value",
+        example: "prune",
+        default: "off",
+        doc: "Prune what is kept by default, too: adopted objects, PersistentVolumeClaims, Namespaces and CRDs.",
+        read: call!(prune, words::flag),
+        ..Key::EQUALS
+    },
+    Key {
+        name: "recreate",
+        shapes: &[Shape::Flag, Shape::Parentheses],
+        form: "no value, or `(orphan)`",
+        example: "recreate",
+        default: "off",
+        doc: "A child whose immutable field would have to change is deleted and created again. With `recreate(orphan)`, what depends on it is kept, such as the pods of a StatefulSet.",
+        read: |slot, value| {
+            slot.settings.push(recreate(value)?);
+            Ok(())
+        },
+        ..Key::EQUALS
+    },
+    Key {
+        name: "adopt",
+        shapes: FLAG,
+        form: "no value",
+        example: "adopt",
+        default: "off",
+        doc: "Take over an object that has no controlling owner.",
+        read: call!(adopt, words::flag),
+        ..Key::EQUALS
+    },
+    Key {
+        name: "external",
+        shapes: FLAG,
+        form: "no value",
+        example: "external",
+        default: "off",
+        doc: "The object is made by somebody else: it is awaited, and never written. The function returns `External<T>`.",
+        read: call!(external, words::flag),
+        ..Key::EQUALS
+    },
+    Key {
+        name: "not_ready",
+        shapes: FLAG,
+        form: "no value",
+        example: "not_ready",
+        default: "off",
+        doc: "The children do not count for the owner's `Ready`.",
+        read: call!(not_ready, words::flag),
+        ..Key::EQUALS
+    },
+];
+
+/// The slots of a controller. Mistakes within a slot are noted, so that the slots are still compared with each other.
+pub(crate) fn read(value: &Value<'_>) -> syn::Result<Spanned<Vec<Slot>>> {
+    let slots = value.list_in(value.input, |input| Slot::parse(value, input))?;
+    check::slots(value, &slots.value);
+    Ok(slots)
+}
+
+/// `recreate`, or `recreate(orphan)`.
+fn recreate(value: &Value<'_>) -> syn::Result<Setting> {
+    let flag = words::flag(value)?;
+    if !value.input.peek(token::Paren) {
+        return Ok(Setting::new("recreate", flag));
+    }
+    let content;
+    let parentheses = parenthesized!(content in value.input);
+    match content.parse::<Ident>() {
+        Ok(word) if word == "orphan" && content.is_empty() => Ok(Setting::new("recreate_orphan", flag)),
+        _ => {
+            // Tokens that are left would cause another error.
+            let _: syn::Result<TokenStream> = content.parse();
+            Err(value.wrong(parentheses.span.join()))
+        }
+    }
+}
+
+/// The name of a slot, or a list of names.
+fn names(value: &Value<'_>) -> syn::Result<Vec<Ident>> {
+    if value.input.peek(token::Bracket) {
+        return Ok(value.set(|input| name(value, input))?.value);
+    }
+    Ok(vec![name(value, value.input)?])
+}
+
+fn name(value: &Value<'_>, input: ParseStream<'_>) -> syn::Result<Ident> {
+    let span = input.span();
+    let name = input.call(Ident::parse_any).map_err(|_| value.wrong(span))?;
+    if entries::ended(input) { Ok(name) } else { Err(value.wrong(span)) }
+}
+
+impl Slot {
+    fn parse(value: &Value<'_>, input: ParseStream<'_>) -> syn::Result<Self> {
+        let span = input.span();
+        let path = input.call(Path::parse_mod_style).map_err(|_| value.wrong(span))?;
+        let Some(last) = path.segments.last() else { return Err(value.wrong(span)) };
+        let name = last.ident.clone();
+        let mut slot = Self { path, name, inputs: Vec::new(), after: Vec::new(), settings: Vec::new() };
+        if input.peek(token::Paren) {
+            let content;
+            parenthesized!(content in input);
+            slot.read(value, &content);
+        }
+        Ok(slot)
+    }
+
+    /// Parses what is in the parentheses of a slot.
+    fn read(&mut self, value: &Value<'_>, content: ParseStream<'_>) {
+        let mut errors = Errors::new();
+        let mut before = Vec::new();
+        let wrong = |place: Place| {
+            place.error(message!("in parentheses are names of other slots and flags: write `web(config, once)`"))
+        };
+        let unfinished = |span| wrong(Place::from(span));
+        entries::read(content, &mut errors, unfinished, |input| {
+            let fork = input.fork();
+            let Ok(word) = fork.call(Ident::parse_any) else { return Err(wrong(input.span().into())) };
+            if fork.peek(Token![::]) {
+                let path = input.call(Path::parse_mod_style)?;
+                return Err(wrong(Place::of(&path)));
+            }
+            let text = word.to_string();
+            let is_flag = FLAGS.find(&text).is_some() || fork.peek(Token![=]);
+            if !is_flag && !fork.peek(token::Paren) {
+                self.inputs.push(input.call(Ident::parse_any)?);
+                return Ok(());
+            }
+            if !is_flag && nearest(&text, FLAGS.keys.iter().map(|key| key.name)).is_none() {
+                return Err(wrong(word.span().into()));
+            }
+            let mut entry = Entry::default();
+            let read = FLAGS.entry(input, self, &before, &mut entry);
+            before.push(entry);
+            read
+        });
+        if let Err(error) = errors.check() {
+            value.note_error(error);
+        }
+    }
+
+    /// The names of the slots that it waits for.
+    fn waits_for(&self) -> impl Iterator<Item = &Ident> {
+        self.inputs.iter().chain(&self.after)
+    }
+
+    /// The flag of this name, as written.
+    fn flag(&self, name: &str) -> Option<&Setting> {
+        self.settings.iter().find(|flag| flag.method.trim_end_matches("_orphan") == name)
+    }
+
+    /// The path of the function.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The place of the function's path.
+    pub(crate) fn place(&self) -> Place {
+        Place::of(&self.path)
+    }
+
+    /// The inputs, as a tuple of their paths.
+    pub(crate) fn inputs(&self, slots: &[Self]) -> TokenStream {
+        let paths = self.inputs.iter().map(|name| path(name, slots));
+        let place = self.inputs.first().map_or_else(|| self.name.span(), Ident::span);
+        parentheses(quote!(#(#paths,)*), place).into_token_stream()
+    }
+
+    /// The calls that follow: what it waits for, and its flags.
+    pub(crate) fn calls(&self, slots: &[Self], runtime: &CratePath) -> TokenStream {
+        let after = self.after.iter().map(|name| {
+            let path = path(name, slots);
+            quote_spanned!(name.span()=> .after(#path))
+        });
+        let flags = self.settings.iter().map(|Setting { method, key, place, value, .. }| {
+            let method = Ident::new(method, *key);
+            let arguments = parentheses(value.arguments(runtime), place.end);
+            quote_spanned!(*key=> .#method #arguments)
+        });
+        quote!(#(#after)* #(#flags)*)
+    }
+}
+
+/// The path of the slot of this name, which ends at the place of the name.
+fn path(name: &Ident, slots: &[Slot]) -> Path {
+    let mut path =
+        slots.iter().find(|slot| slot.name == *name).map_or_else(|| name.clone().into(), |slot| slot.path.clone());
+    if let Some(last) = path.segments.last_mut() {
+        last.ident = name.clone();
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use syn::parse::Parser;
+
+    use super::*;
+
+    #[test]
+    fn every_example_is_read() {
+        for key in FLAGS.keys {
+            let written = format!("[web({}), a, b]", key.example.replace("web", "a"));
+            let ident = Ident::new("children", proc_macro2::Span::call_site());
+            let read = |input: ParseStream<'_>| {
+                let value = Value::new(["children", "", ""], &ident, input);
+                let slots = read(&value)?;
+                value.check()?;
+                Ok(slots.value)
+            };
+            let slots = read.parse_str(&written).expect(key.example);
+            assert_eq!(slots.first().map(|slot| slot.settings.len() + slot.after.len()), Some(1));
+            assert!([key.form, key.default, key.doc].iter().all(|text| !text.is_empty()), "{}", key.name);
+        }
+        assert!(FLAGS.others.iter().all(|(_, ours)| FLAGS.find(ours).is_some()));
+    }
+}

@@ -1,0 +1,305 @@
+//! The builder of declared children, and the handlers that it makes.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use kooper_access::extract::Context;
+use kooper_access::handler::Handler;
+use kooper_access::plan::Plan;
+use kooper_runtime::{Action, BoxError, Kind};
+
+use crate::executor::Executor;
+use crate::function::CallFn;
+use crate::graph::{Graph, GraphError};
+use crate::slot::{Deletes, FunctionId, Slot, SlotExt, SlotInputs, Verbs};
+use crate::typed::{DynSlot, PlanSlot, Planned, Typed};
+
+/// An object that a slot waits for, and that is not a child, enqueues nobody.
+const EXTERNAL_AGAIN: Duration = Duration::from_secs(15);
+
+/// The deletion of a child calls for the owner earlier.
+const WAVE_AGAIN: Duration = Duration::from_secs(60);
+
+/// Begins the declaration of children of an owner `P`, in a controller with the state `S`.
+///
+/// ```
+/// use k8s_openapi::api::apps::v1::Deployment;
+/// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+/// use kooper::prelude::*;
+/// use kooper_children::{Children, SlotExt, declare};
+/// use serde_json::{from_value, json};
+///
+/// fn password(_: &ConfigMap) -> Result<Secret> {
+///     Ok(from_value(json!({"metadata": {"name": "password"}, "stringData": {"password": "open sesame"}}))?)
+/// }
+///
+/// fn web(_: &ConfigMap, password: &Secret) -> Result<Deployment> {
+///     let secret = json!([{"secretRef": {"name": password.name_any()}}]);
+///     Ok(from_value(json!({
+///         "metadata": {"name": "web"},
+///         "spec": {
+///             "selector": {"matchLabels": {"app": "web"}},
+///             "template": {
+///                 "metadata": {"labels": {"app": "web"}},
+///                 "spec": {"containers": [{"name": "web", "image": "example.com/web", "envFrom": secret}]},
+///             },
+///         },
+///     }))?)
+/// }
+///
+/// async fn shops(children: Children<ConfigMap>) -> Result<()> {
+///     let web = children.get(web)?;
+///     tracing::info!(exists = web.is_some(), "reconciled");
+///     Ok(())
+/// }
+///
+/// let children = declare().child(password.slot().once()).child(web.with((password,))).build()?;
+/// let controller = ConfigMap::controller("shops")
+///     .handler(children.handler(shops))
+///     .cleanup("example.com/shop", children.deletion(async || {}))
+///     .build()?;
+/// # let _ = controller;
+/// # Ok::<_, kooper::BoxError>(())
+/// ```
+pub fn declare<P: Kind, S>() -> Declaration<P, S, ()> {
+    Declaration { slots: Vec::new(), planned: PhantomData }
+}
+
+/// Slots that are being declared. `L` is the list of their types.
+#[must_use = "slots do nothing until they are built"]
+pub struct Declaration<P, S, L> {
+    slots: Vec<Box<dyn DynSlot<P, S>>>,
+    planned: PhantomData<fn() -> L>,
+}
+
+/// The slots of a controller. It makes the handlers that apply and delete their children.
+pub struct Declared<P, S, L> {
+    executor: Arc<Executor<P, S>>,
+    planned: PhantomData<fn() -> L>,
+}
+
+/// A child function without inputs, or a [`Slot`]. The parameters are inferred.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a slot of `{P}`",
+    label = "not a slot",
+    note = "pass a child function `fn(&{P}) -> T`; one that takes children of other slots names them with `with`, as in `web.with((config, password))`"
+)]
+pub trait IntoSlot<P, S, M> {
+    /// The types of the slot.
+    type Planned: PlanSlot<P, S>;
+
+    #[doc(hidden)]
+    fn into_slot(self) -> impl DynSlotOf<P, S>;
+}
+
+/// A slot without its type.
+#[doc(hidden)]
+pub trait DynSlotOf<P, S>: sealed::Sealed<P, S> {}
+
+mod sealed {
+    pub trait Sealed<P, S> {
+        #[allow(private_interfaces, reason = "only this crate calls it")]
+        fn boxed(self) -> Box<dyn crate::typed::DynSlot<P, S>>;
+    }
+}
+
+struct Boxed<P, S>(Box<dyn DynSlot<P, S>>);
+
+impl<P, S> sealed::Sealed<P, S> for Boxed<P, S> {
+    #[allow(private_interfaces, reason = "only this crate calls it")]
+    fn boxed(self) -> Box<dyn DynSlot<P, S>> {
+        self.0
+    }
+}
+
+impl<P, S> DynSlotOf<P, S> for Boxed<P, S> {}
+
+/// The marker of functions.
+#[derive(Debug)]
+pub struct OfFunction<M>(PhantomData<M>);
+
+/// The marker of slots.
+#[derive(Debug)]
+pub struct OfSlot<M>(PhantomData<M>);
+
+impl<P, S, F, M> IntoSlot<P, S, OfFunction<M>> for F
+where
+    P: Kind,
+    S: Send + Sync + 'static,
+    F: CallFn<P, S, M>,
+    (): SlotInputs<P, F::Inputs, ()>,
+    M: 'static,
+{
+    type Planned = Planned<F, Deletes, M>;
+
+    fn into_slot(self) -> impl DynSlotOf<P, S> {
+        IntoSlot::<P, S, OfSlot<M>>::into_slot(SlotExt::<P, M>::slot(self))
+    }
+}
+
+impl<P, S, F, V, M> IntoSlot<P, S, OfSlot<M>> for Slot<P, F, V>
+where
+    P: Kind,
+    S: Send + Sync + 'static,
+    F: CallFn<P, S, M>,
+    V: Verbs,
+    M: 'static,
+{
+    type Planned = Planned<F, V, M>;
+
+    fn into_slot(self) -> impl DynSlotOf<P, S> {
+        Boxed(Box::new(Typed { slot: self, signature: PhantomData::<fn(M)> }))
+    }
+}
+
+impl<P: Kind, S, L> Declaration<P, S, L> {
+    /// Adds a slot.
+    pub fn child<C: IntoSlot<P, S, M>, M>(mut self, slot: C) -> Declaration<P, S, (C::Planned, L)> {
+        self.slots.push(sealed::Sealed::boxed(slot.into_slot()));
+        Declaration { slots: self.slots, planned: PhantomData }
+    }
+
+    /// Checks the slots.
+    ///
+    /// # Errors
+    /// If a slot depends on one that is not declared or on itself, if two have the same name, or if flags contradict
+    /// each other.
+    pub fn build(self) -> Result<Declared<P, S, L>, GraphError> {
+        let known: Vec<_> = self.slots.iter().map(|slot| slot.id().clone()).collect();
+        let name = |id: &FunctionId| known.iter().find(|known| known.is(id.id)).unwrap_or(id).name.clone();
+        let graph = Graph::new(self.slots.iter().map(|slot| slot.spec(&name)).collect())?;
+        Ok(Declared { executor: Arc::new(Executor { graph, slots: self.slots }), planned: PhantomData })
+    }
+}
+
+impl<P, S, L> Declared<P, S, L> {
+    /// The graph of the slots.
+    #[must_use]
+    pub fn graph(&self) -> &Graph {
+        &self.executor.graph
+    }
+
+    /// A handler that applies and prunes the children, and then calls this one, which can take
+    /// [`Children`](crate::Children). It is also called if a slot is held or has failed. If a slot has failed, the call
+    /// fails afterwards.
+    #[must_use = "pass it to `Builder::handler`"]
+    pub fn handler<H>(&self, handler: H) -> Applying<P, S, L, H> {
+        Applying { executor: self.executor.clone(), handler: Arc::new(handler), planned: PhantomData }
+    }
+
+    /// A cleanup that releases the children that are kept, deletes the others in waves, the deepest first, and then
+    /// calls this one.
+    #[must_use = "pass it to `Builder::cleanup`"]
+    pub fn deletion<H>(&self, cleanup: H) -> Deleting<P, S, L, H> {
+        Deleting { executor: self.executor.clone(), cleanup: Arc::new(cleanup), planned: PhantomData }
+    }
+}
+
+/// A handler that applies children first. [`Declared::handler`] makes it.
+pub struct Applying<P, S, L, H> {
+    executor: Arc<Executor<P, S>>,
+    handler: Arc<H>,
+    planned: PhantomData<fn() -> L>,
+}
+
+/// A cleanup that deletes children first. [`Declared::deletion`] makes it.
+pub struct Deleting<P, S, L, H> {
+    executor: Arc<Executor<P, S>>,
+    cleanup: Arc<H>,
+    planned: PhantomData<fn() -> L>,
+}
+
+/// The marker of handlers with declared children.
+#[derive(Debug)]
+pub struct WithChildren<A>(PhantomData<A>);
+
+#[diagnostic::do_not_recommend]
+impl<P, S, L, H, A> Handler<P, S, WithChildren<A>> for Applying<P, S, L, H>
+where
+    P: Kind,
+    S: Send + Sync + 'static,
+    L: PlanSlot<P, S> + 'static,
+    H: Handler<P, S, A>,
+{
+    fn plan(plan: &mut Plan) {
+        L::plan(plan);
+        H::plan(plan);
+    }
+
+    fn handle(&self, context: Context<P, S>) -> BoxFuture<'static, Result<Action, BoxError>> {
+        let (executor, handler) = (self.executor.clone(), self.handler.clone());
+        Box::pin(async move {
+            let pass = executor.apply(&context).await?;
+            let action = pass.children.lend(|| handler.handle(context)).await?;
+            match pass.error {
+                Some(error) => Err(error),
+                None if pass.polls && action.delay().is_none() => Ok(Action::requeue_after(EXTERNAL_AGAIN)),
+                None => Ok(action),
+            }
+        })
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<P, S, L, H, A> Handler<P, S, WithChildren<A>> for Deleting<P, S, L, H>
+where
+    P: Kind,
+    S: Send + Sync + 'static,
+    L: PlanSlot<P, S> + 'static,
+    H: Handler<P, S, A>,
+{
+    fn plan(plan: &mut Plan) {
+        L::plan(plan);
+        H::plan(plan);
+    }
+
+    fn handle(&self, context: Context<P, S>) -> BoxFuture<'static, Result<Action, BoxError>> {
+        let (executor, cleanup) = (self.executor.clone(), self.cleanup.clone());
+        Box::pin(async move {
+            let pass = executor.delete(&context).await?;
+            if let Some(error) = pass.error {
+                return Err(error);
+            }
+            if pass.is_blocked {
+                return Ok(Action::requeue_after(WAVE_AGAIN));
+            }
+            pass.children.lend(|| cleanup.handle(context)).await
+        })
+    }
+}
+
+impl<P, S> PlanSlot<P, S> for () {
+    fn plan(_: &mut Plan) {}
+}
+
+impl<P, S, C: PlanSlot<P, S>, L: PlanSlot<P, S>> PlanSlot<P, S> for (C, L) {
+    fn plan(plan: &mut Plan) {
+        L::plan(plan);
+        C::plan(plan);
+    }
+}
+
+macro_rules! debugs {
+    ($($name:ident<$($parameter:ident),*>, $graph:expr;)*) => {
+        $(
+            impl<$($parameter),*> fmt::Debug for $name<$($parameter),*> {
+                fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                    f.write_str(stringify!($name))?;
+                    f.write_str(" ")?;
+                    #[allow(clippy::redundant_closure_call, reason = "the expression needs the value")]
+                    fmt::Debug::fmt(&($graph)(self), f)
+                }
+            }
+        )*
+    };
+}
+
+debugs! {
+    Declared<P, S, L>, |this: &Self| this.executor.graph.to_text();
+    Applying<P, S, L, H>, |this: &Self| this.executor.graph.to_text();
+    Deleting<P, S, L, H>, |this: &Self| this.executor.graph.to_text();
+    Declaration<P, S, L>, |this: &Self| this.slots.iter().map(|slot| slot.id().name.clone()).collect::<Vec<_>>();
+}

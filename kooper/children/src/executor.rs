@@ -1,0 +1,288 @@
+//! The executor: it does the steps of plans with the capabilities of the runtime, until there are none.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures_util::future::join_all;
+use kooper_access::extract::Context;
+use kooper_runtime::internal::error::chain;
+use kooper_runtime::{BoxError, Kind};
+use kube::ResourceExt;
+
+use crate::children::{Children, SlotChildren};
+use crate::function::AnyObject;
+use crate::graph::Graph;
+use crate::observed::{ChildId, Observed, Owner, Run, SlotProgress, Write};
+use crate::plan::{Plan, SlotState, Step, plan, provided};
+use crate::typed::{Called, DynSlot, Found, delete_params, owner};
+
+/// A reason to wait, as an error.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Wait(String);
+
+/// The error of a child function that waits for something: the slot is held, without failure, and none of its children
+/// is changed.
+///
+/// ```
+/// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+/// use kooper::prelude::*;
+/// use kooper_children::wait;
+///
+/// fn password(owner: &ConfigMap) -> Result<Secret> {
+///     let data = owner.data.clone().ok_or_else(|| wait("there are no data yet"))?;
+///     Ok(Secret { string_data: Some(data), ..Secret::default() })
+/// }
+/// # assert!(password(&ConfigMap::default()).is_err());
+/// ```
+pub fn wait(why: impl Into<String>) -> BoxError {
+    Box::new(Wait(why.into()))
+}
+
+/// The slots of a controller.
+pub(crate) struct Executor<P, S> {
+    pub(crate) graph: Graph,
+    pub(crate) slots: Vec<Box<dyn DynSlot<P, S>>>,
+}
+
+/// The end of a pass.
+pub(crate) struct Pass<P> {
+    pub(crate) children: Children<P>,
+    /// The first error.
+    pub(crate) error: Option<BoxError>,
+    /// `true` if a slot waits for an object that is no child.
+    pub(crate) polls: bool,
+    /// `true` if children block the deletion of the owner.
+    pub(crate) is_blocked: bool,
+}
+
+/// The state of a running pass.
+struct Progress {
+    observed: Observed,
+    /// The objects behind the names: those that exist.
+    objects: BTreeMap<ChildId, AnyObject>,
+    /// What the functions have returned.
+    wanted: BTreeMap<ChildId, AnyObject>,
+    error: Option<BoxError>,
+}
+
+/// The result of a step.
+enum Done {
+    Called(usize, Result<Called, BoxError>),
+    Written(usize, ChildId, Result<Found, BoxError>),
+    Labelled(ChildId, Result<Found, BoxError>),
+    Deleted(ChildId, Result<(), BoxError>),
+    Released(ChildId, Result<(), BoxError>),
+}
+
+impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
+    /// Applies and prunes the children.
+    pub(crate) async fn apply(&self, context: &Context<P, S>) -> Result<Pass<P>, BoxError> {
+        self.pass(context, &Owner::default()).await
+    }
+
+    /// Releases children, and deletes those of the next wave.
+    pub(crate) async fn delete(&self, context: &Context<P, S>) -> Result<Pass<P>, BoxError> {
+        // `kubectl delete --cascade=orphan` leaves the children to nobody.
+        let is_ordered = !owner(context).finalizers().iter().any(|finalizer| finalizer == "orphan");
+        self.pass(context, &Owner { is_terminating: true, is_ordered, ..Owner::default() }).await
+    }
+
+    async fn pass(&self, context: &Context<P, S>, owner: &Owner) -> Result<Pass<P>, BoxError> {
+        let mut progress = self.observe(context)?;
+        loop {
+            let next = plan(owner, &self.graph, &progress.observed);
+            if next.steps.is_empty() {
+                return Ok(self.end(next, progress));
+            }
+            let results = join_all(next.steps.iter().map(|step| self.execute(context, &progress, step))).await;
+            results.into_iter().for_each(|done| self.note(&mut progress, done));
+        }
+    }
+
+    fn observe(&self, context: &Context<P, S>) -> Result<Progress, BoxError> {
+        let mut observed = Observed { slots: vec![SlotProgress::default(); self.slots.len()], ..Observed::default() };
+        let mut objects = BTreeMap::new();
+        let names: Vec<_> = self.graph.nodes().iter().map(|node| node.spec.name.clone()).collect();
+        // Slots of one kind have the same cache.
+        let mut read = BTreeSet::new();
+        for (slot, node) in self.slots.iter().zip(self.graph.nodes()) {
+            if !node.spec.flags.external && read.insert(slot.resource()) {
+                for (id, child, object) in slot.existing(context, &names)? {
+                    observed.children.insert(id.clone(), child);
+                    objects.insert(id, object);
+                }
+            }
+        }
+        Ok(Progress { observed, objects, wanted: BTreeMap::new(), error: None })
+    }
+
+    async fn execute(&self, context: &Context<P, S>, progress: &Progress, step: &Step) -> Done {
+        let missing = || BoxError::from("the object of a step is not known");
+        let object = |id: &ChildId| progress.objects.get(id).cloned().ok_or_else(missing);
+        match step {
+            Step::Call { slot } => {
+                let inputs = self.graph.nodes()[*slot].inputs.iter().map(|&input| {
+                    let ids = provided(&self.graph, &progress.observed, input);
+                    ids.iter().filter_map(|id| progress.objects.get(id).cloned()).collect()
+                });
+                let inputs: Vec<Vec<_>> = inputs.collect();
+                Done::Called(*slot, self.slots[*slot].call(context, &inputs))
+            }
+            Step::Apply { slot, child, label } => {
+                let result = match progress.wanted.get(child).cloned().ok_or_else(missing) {
+                    Ok(object) => self.slots[*slot].apply(context, object, label).await,
+                    Err(error) => Err(error),
+                };
+                Done::Written(*slot, child.clone(), result)
+            }
+            Step::Label { slot, child, label } => {
+                let result = match object(child) {
+                    Ok(object) => self.slots[*slot].label(context, object, label).await,
+                    Err(error) => Err(error),
+                };
+                Done::Labelled(child.clone(), result)
+            }
+            Step::Delete { child, uid, version, cause } => {
+                let params = delete_params(uid, version.as_deref(), *cause);
+                let result = match self.slot_of(child) {
+                    Some(slot) => slot.delete(context, child, params).await,
+                    None => Err(missing()),
+                };
+                Done::Deleted(child.clone(), result)
+            }
+            Step::Release { child, .. } => {
+                let result = match (self.slot_of(child), object(child)) {
+                    (Some(slot), Ok(object)) => slot.release(context, object).await,
+                    (_, object) => object.and(Err(missing())),
+                };
+                Done::Released(child.clone(), result)
+            }
+        }
+    }
+
+    /// A slot of the child's kind.
+    fn slot_of(&self, child: &ChildId) -> Option<&dyn DynSlot<P, S>> {
+        self.slots.iter().find(|slot| slot.resource() == child.resource).map(|slot| &**slot)
+    }
+
+    fn note(&self, progress: &mut Progress, done: Done) {
+        match done {
+            Done::Called(slot, result) => self.called(progress, slot, result),
+            Done::Written(slot, id, result) => {
+                let write = match result {
+                    Ok(found) => {
+                        progress.found(found);
+                        Write::Applied
+                    }
+                    Err(error) => Write::Refused(progress.fail(error)),
+                };
+                let desired = &mut progress.observed.slots[slot].desired;
+                desired.iter_mut().filter(|(one, _)| *one == id).for_each(|(_, known)| *known = write.clone());
+            }
+            Done::Labelled(id, result) => match result {
+                Ok(found) => progress.found(found),
+                Err(error) => {
+                    let why = progress.fail(error);
+                    progress.refuse(&id, &why);
+                }
+            },
+            // It is noted in any case, so that it is not tried again in this pass.
+            Done::Deleted(id, result) => {
+                if let Err(error) = result {
+                    progress.fail(error);
+                }
+                if let Some(child) = progress.observed.children.get_mut(&id) {
+                    child.is_terminating = true;
+                }
+            }
+            Done::Released(id, result) => {
+                if let Err(error) = result {
+                    progress.fail(error);
+                }
+                progress.observed.children.remove(&id);
+            }
+        }
+    }
+
+    fn called(&self, progress: &mut Progress, slot: usize, result: Result<Called, BoxError>) {
+        let run = match result {
+            Ok(Called::Children(children)) => {
+                let taken = children.iter().find(|(id, _)| progress.wanted.contains_key(id));
+                if let Some((id, _)) = taken {
+                    let problem =
+                        format!("{id} is also a child of another slot, or returned twice: give it another name");
+                    Run::Failed(progress.fail(problem.into()))
+                } else {
+                    let desired = children.iter().map(|(id, _)| (id.clone(), Write::Pending)).collect();
+                    progress.observed.slots[slot].desired = desired;
+                    progress.wanted.extend(children);
+                    Run::Returned
+                }
+            }
+            Ok(Called::External(id, found)) => {
+                progress.observed.slots[slot].desired = vec![(id.clone(), Write::Applied)];
+                if let Some((readiness, object)) = found {
+                    progress.observed.external.insert(id.clone(), readiness);
+                    progress.objects.insert(id, object);
+                }
+                Run::Returned
+            }
+            Err(error) => match error.downcast::<Wait>() {
+                Ok(wait) => Run::Waits(wait.0),
+                Err(error) => Run::Failed(progress.fail(error)),
+            },
+        };
+        progress.observed.slots[slot].run = run;
+    }
+
+    fn end(&self, plan: Plan, progress: Progress) -> Pass<P> {
+        let Plan { slots: states, blocking, .. } = plan;
+        let state = |slot: usize| states.get(slot).cloned().unwrap_or(SlotState::Pending);
+        let nodes = self.graph.nodes();
+        let children = self.slots.iter().enumerate().map(|(index, slot)| {
+            let ids = provided(&self.graph, &progress.observed, index);
+            SlotChildren {
+                id: slot.id().id,
+                name: nodes[index].spec.name.clone(),
+                state: state(index),
+                counts: !nodes[index].spec.flags.not_ready,
+                objects: ids.iter().filter_map(|id| progress.objects.get(id).cloned()).collect(),
+            }
+        });
+        let children: Vec<_> = children.collect();
+        for slot in &children {
+            if let SlotState::Held(why) | SlotState::NotReady(why) | SlotState::Unhealthy(why) = &slot.state {
+                tracing::debug!(slot = slot.name, "{why}");
+            }
+        }
+        for child in &blocking {
+            tracing::debug!(%child, "its deletion is waited for");
+        }
+        let waits = |index: usize| nodes[index].spec.flags.external && state(index) != SlotState::Ready;
+        Pass {
+            children: Children::new(children),
+            error: progress.error,
+            polls: (0..nodes.len()).any(waits),
+            is_blocked: !blocking.is_empty(),
+        }
+    }
+}
+
+impl Progress {
+    fn found(&mut self, (id, child, object): Found) {
+        self.observed.children.insert(id.clone(), child);
+        self.objects.insert(id, object);
+    }
+
+    /// Keeps the first error, and returns its text.
+    fn fail(&mut self, error: BoxError) -> String {
+        let text = chain(&*error);
+        self.error.get_or_insert(error);
+        text
+    }
+
+    fn refuse(&mut self, id: &ChildId, why: &str) {
+        let desired = self.observed.slots.iter_mut().flat_map(|slot| &mut slot.desired);
+        desired.filter(|(one, _)| one == id).for_each(|(_, write)| *write = Write::Refused(why.to_owned()));
+    }
+}

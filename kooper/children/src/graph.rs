@@ -1,0 +1,271 @@
+//! The slots of a controller as a graph: which depend on which, and how deep each is.
+
+mod diagram;
+
+use std::collections::HashMap;
+use std::fmt;
+
+/// The number of children that a slot's function returns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Returns {
+    /// Always one: `T`.
+    #[default]
+    One,
+    /// One or none: `Option<T>`.
+    Maybe,
+    /// Any number: `Vec<T>`.
+    Many,
+}
+
+/// The replacement of a child whose immutable field would have to change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recreate {
+    /// Its dependents are deleted with it.
+    Background,
+    /// Its dependents are kept, such as the pods of a StatefulSet.
+    Orphan,
+}
+
+/// The flags of a slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Flags {
+    /// Created once, and not changed afterwards.
+    pub once: bool,
+    /// Never pruned, and released when the owner is deleted.
+    pub keep: bool,
+    /// Pruned, also where the kind is kept by default.
+    pub prune: bool,
+    /// Deleted and created again if an immutable field has to change.
+    pub recreate: Option<Recreate>,
+    /// An object without a controlling owner is taken over.
+    pub adopt: bool,
+    /// Skipped while its kind is not installed.
+    pub optional: bool,
+    /// Awaited, and never written.
+    pub external: bool,
+    /// Not counted for the owner's `Ready`.
+    pub not_ready: bool,
+}
+
+/// A slot as it was declared.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SlotSpec {
+    /// Its name, which is that of the function.
+    pub name: String,
+    /// The kind of its children, for messages and diagrams.
+    pub kind: String,
+    /// The slots whose children the function takes.
+    pub inputs: Vec<String>,
+    /// The slots that are ready before a child of this one is created.
+    pub after: Vec<String>,
+    /// The number of children.
+    pub returns: Returns,
+    /// Its flags.
+    pub flags: Flags,
+}
+
+/// A slot within its graph.
+#[derive(Debug, Clone)]
+pub struct Node {
+    /// The slot as it was declared.
+    pub spec: SlotSpec,
+    pub(crate) inputs: Vec<usize>,
+    pub(crate) after: Vec<usize>,
+    /// All slots that depend on it, directly or not.
+    pub(crate) dependents: Vec<usize>,
+    /// The length of the longest way from a slot that depends on none.
+    pub(crate) depth: u32,
+}
+
+/// The slots of a controller. Dependencies exist, and there is no circle of them.
+#[derive(Debug, Clone, Default)]
+pub struct Graph {
+    nodes: Vec<Node>,
+    /// The indexes of the slots; each comes after those that it depends on.
+    order: Vec<usize>,
+}
+
+/// A mistake in the declaration of slots.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum GraphError {
+    /// Two slots have the same name.
+    #[error("there are two slots `{0}`: write each function once")]
+    Duplicate(String),
+    /// A slot depends on one that is not declared.
+    #[error("the slot `{slot}` depends on `{unknown}`, which is not declared: add it to the children")]
+    Unknown {
+        /// The slot.
+        slot: String,
+        /// The name that is not declared.
+        unknown: String,
+    },
+    /// Slots wait for each other.
+    #[error("the slots {} wait for each other: remove one of these dependencies", quoted(.0))]
+    Cyclic(Vec<String>),
+    /// Two flags contradict each other.
+    #[error("the slot `{slot}` cannot be both `{one}` and `{other}`: remove one of them")]
+    Contradiction {
+        /// The slot.
+        slot: String,
+        /// A flag.
+        one: &'static str,
+        /// The flag that contradicts it.
+        other: &'static str,
+    },
+}
+
+impl Flags {
+    /// The flags that are set, as they are written.
+    fn names(&self) -> impl Iterator<Item = &'static str> {
+        let recreate = match self.recreate {
+            Some(Recreate::Background) => "recreate",
+            Some(Recreate::Orphan) => "recreate(orphan)",
+            None => "",
+        };
+        let names = [
+            (self.once, "once"),
+            (self.keep, "keep"),
+            (self.prune, "prune"),
+            (self.recreate.is_some(), recreate),
+            (self.adopt, "adopt"),
+            (self.optional, "optional"),
+            (self.external, "external"),
+            (self.not_ready, "not_ready"),
+        ];
+        names.into_iter().filter(|(set, _)| *set).map(|(_, name)| name)
+    }
+
+    /// The first two flags that contradict each other.
+    fn contradiction(&self) -> Option<(&'static str, &'static str)> {
+        let pairs = [
+            (self.once && self.recreate.is_some(), ("once", "recreate")),
+            (self.keep && self.prune, ("keep", "prune")),
+            (self.external && self.once, ("external", "once")),
+            (self.external && self.keep, ("external", "keep")),
+            (self.external && self.prune, ("external", "prune")),
+            (self.external && self.recreate.is_some(), ("external", "recreate")),
+            (self.external && self.adopt, ("external", "adopt")),
+        ];
+        pairs.into_iter().find(|(both, _)| *both).map(|(_, pair)| pair)
+    }
+}
+
+impl Graph {
+    /// Checks the slots and orders them.
+    ///
+    /// # Errors
+    /// If a name is declared twice or not at all, if slots wait for each other, or if flags contradict each other.
+    pub fn new(slots: Vec<SlotSpec>) -> Result<Self, GraphError> {
+        let mut by_name = HashMap::new();
+        for (index, slot) in slots.iter().enumerate() {
+            if by_name.insert(slot.name.as_str(), index).is_some() {
+                return Err(GraphError::Duplicate(slot.name.clone()));
+            }
+            if let Some((one, other)) = slot.flags.contradiction() {
+                return Err(GraphError::Contradiction { slot: slot.name.clone(), one, other });
+            }
+        }
+        let find = |slot: &SlotSpec, names: &[String]| -> Result<Vec<usize>, GraphError> {
+            let find = |name: &String| by_name.get(name.as_str()).copied();
+            let unknown = |name: &String| GraphError::Unknown { slot: slot.name.clone(), unknown: name.clone() };
+            names.iter().map(|name| find(name).ok_or_else(|| unknown(name))).collect()
+        };
+        let mut edges = Vec::new();
+        for slot in &slots {
+            edges.push((find(slot, &slot.inputs)?, find(slot, &slot.after)?));
+        }
+        let nodes = slots.into_iter().zip(edges);
+        let nodes = nodes.map(|(spec, (inputs, after))| Node { spec, inputs, after, dependents: Vec::new(), depth: 0 });
+        let mut graph = Self { nodes: nodes.collect(), order: Vec::new() };
+        graph.sort()?;
+        Ok(graph)
+    }
+
+    fn sort(&mut self) -> Result<(), GraphError> {
+        while self.order.len() < self.nodes.len() {
+            let is_next = |&slot: &usize| {
+                !self.order.contains(&slot) && self.nodes[slot].depends_on().all(|other| self.order.contains(&other))
+            };
+            let Some(slot) = (0..self.nodes.len()).find(is_next) else {
+                return Err(GraphError::Cyclic(self.circle()));
+            };
+            let depth = self.nodes[slot].depends_on().map(|other| self.nodes[other].depth + 1).max();
+            self.nodes[slot].depth = depth.unwrap_or_default();
+            self.order.push(slot);
+        }
+        for &slot in self.order.iter().rev() {
+            let (direct, all): (Vec<_>, Vec<_>) = self
+                .order
+                .iter()
+                .filter(|&&other| self.nodes[other].depends_on().any(|one| one == slot))
+                .map(|&other| (other, self.nodes[other].dependents.clone()))
+                .unzip();
+            let mut dependents: Vec<_> = direct.into_iter().chain(all.into_iter().flatten()).collect();
+            dependents.sort_unstable();
+            dependents.dedup();
+            self.nodes[slot].dependents = dependents;
+        }
+        Ok(())
+    }
+
+    /// The names of a circle, of those slots that could not be ordered.
+    fn circle(&self) -> Vec<String> {
+        let is_left = |slot: &usize| !self.order.contains(slot);
+        let mut way: Vec<usize> = (0..self.nodes.len()).find(is_left).into_iter().collect();
+        while let Some(next) = way.last().and_then(|&last| self.nodes[last].depends_on().find(is_left)) {
+            if let Some(start) = way.iter().position(|&slot| slot == next) {
+                way.drain(..start);
+                break;
+            }
+            way.push(next);
+        }
+        way.into_iter().map(|slot| self.nodes[slot].spec.name.clone()).collect()
+    }
+
+    /// The slots, in the order of their declaration.
+    #[must_use]
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// The indexes of the slots; each comes after those that it depends on.
+    pub(crate) fn order(&self) -> &[usize] {
+        &self.order
+    }
+
+    /// The index of the slot of this name.
+    pub(crate) fn find(&self, name: &str) -> Option<usize> {
+        self.nodes.iter().position(|node| node.spec.name == name)
+    }
+}
+
+impl Node {
+    fn depends_on(&self) -> impl Iterator<Item = usize> {
+        self.inputs.iter().chain(&self.after).copied()
+    }
+
+    /// The length of the longest way from a slot that depends on none. Children are deleted from the deepest on.
+    #[must_use]
+    pub fn depth(&self) -> u32 {
+        self.depth
+    }
+}
+
+impl fmt::Display for Returns {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::One => "",
+            Self::Maybe => "?",
+            Self::Many => "*",
+        })
+    }
+}
+
+fn quoted(names: &[String]) -> String {
+    let names: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
+    names.join(", ")
+}
+
+#[cfg(test)]
+mod tests;

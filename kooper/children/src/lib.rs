@@ -1,0 +1,26 @@
+//! Declared children of [Kooper](https://github.com/kooper-rs/kooper)'s controllers: functions say what should exist
+//! for an object, and in what order.
+//!
+//! A *slot* is a child function with what it depends on, see [`declare`]. [`graph`] checks and orders the slots of a
+//! controller. [`mod@plan`] decides what is next: it is a function of the owner, its slots and what is [`observed`],
+//! without any I/O. [`mod@readiness`] judges objects by the rules of their kind. An executor does the steps with the
+//! capabilities of the runtime, which knows nothing of children.
+
+mod children;
+mod declared;
+mod executor;
+pub mod function;
+pub mod graph;
+mod labels;
+pub mod observed;
+pub mod plan;
+pub mod readiness;
+mod slot;
+mod typed;
+
+pub use children::Children;
+pub use declared::{Applying, Declaration, Declared, Deleting, IntoSlot, OfFunction, OfSlot, WithChildren, declare};
+pub use executor::wait;
+pub use function::External;
+pub use slot::{Deletes, Fits, FunctionId, Keeps, Slot, SlotExt, SlotInputs, Verbs};
+pub use typed::{PlanSlot, Planned};

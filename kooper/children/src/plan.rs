@@ -1,0 +1,363 @@
+//! The planner: from an owner, its slots and what is observed to the next steps. It sends nothing and remembers
+//! nothing: whoever executes the steps notes their results in [`Observed`] and plans again, until there are no steps.
+//! A crash in between loses nothing, because the next pass begins with the labels of the children.
+
+mod deletion;
+#[cfg(test)]
+mod mistakes;
+mod prune;
+
+use crate::graph::{Graph, Node, Recreate, Returns};
+use crate::observed::{Child, ChildId, Observed, Owner, Run, SlotLabel, SlotProgress, Write};
+use crate::readiness::Readiness;
+
+/// A step of a plan. All steps of one plan can be executed at once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// Call the function of the slot.
+    Call {
+        /// The index of the slot.
+        slot: usize,
+    },
+    /// Apply a child that the slot's function has returned, with the labels.
+    Apply {
+        /// The index of the slot.
+        slot: usize,
+        /// The child.
+        child: ChildId,
+        /// The labels that it gets.
+        label: SlotLabel,
+    },
+    /// Set the labels of a child, and nothing else of it: it was created once.
+    Label {
+        /// The index of the slot.
+        slot: usize,
+        /// The child.
+        child: ChildId,
+        /// The labels that it gets.
+        label: SlotLabel,
+    },
+    /// Delete a child of this uid and version.
+    Delete {
+        /// The child.
+        child: ChildId,
+        /// Its uid.
+        uid: String,
+        /// Its version; `None` for any.
+        version: Option<String>,
+        /// The reason.
+        cause: Cause,
+    },
+    /// Remove the owner reference of a child, so that it outlives its owner.
+    Release {
+        /// The child.
+        child: ChildId,
+        /// Its uid.
+        uid: String,
+    },
+}
+
+/// The reason for which a child is deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// No slot wants it any more.
+    Prune,
+    /// It is created again.
+    Recreate(Recreate),
+    /// Its owner is being deleted, and this is the turn of its depth.
+    Wave(u32),
+}
+
+/// The state of a slot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SlotState {
+    /// It still has steps in this pass.
+    Pending,
+    /// Its kind is not installed, and it is optional.
+    Skipped,
+    /// It waits for something. Its children are neither applied nor pruned.
+    Held(String),
+    /// Its function failed, or a write was refused.
+    Failed(String),
+    /// Its children are applied, and not ready yet.
+    NotReady(String),
+    /// Its children are applied, and one of them has failed by itself.
+    Unhealthy(String),
+    /// Its children are applied and ready, also if it has none.
+    Ready,
+}
+
+/// The next steps, and the state of each slot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// The next steps; none if the pass is over.
+    pub steps: Vec<Step>,
+    /// The state of each slot, in the order of the graph's nodes. Empty while the owner is being deleted.
+    pub slots: Vec<SlotState>,
+    /// The children that block the deletion of the owner: those of the current wave.
+    pub blocking: Vec<ChildId>,
+}
+
+/// Plans the next steps.
+#[must_use]
+pub fn plan(owner: &Owner, graph: &Graph, observed: &Observed) -> Plan {
+    if owner.is_terminating {
+        return deletion::plan(owner, graph, observed);
+    }
+    let mut planner =
+        Planner { graph, observed, states: vec![SlotState::Pending; graph.nodes().len()], steps: Vec::new() };
+    for &slot in graph.order() {
+        planner.states[slot] = planner.judge(slot);
+    }
+    planner.prune(owner);
+    Plan { steps: planner.steps, slots: planner.states, blocking: Vec::new() }
+}
+
+/// The children that a slot gives to those that take it: what its function has returned in this pass, or else those
+/// that have its label.
+#[must_use]
+pub fn provided(graph: &Graph, observed: &Observed, slot: usize) -> Vec<ChildId> {
+    let progress = &observed.slots[slot];
+    if progress.run == Run::Returned {
+        return progress.desired.iter().map(|(id, _)| id.clone()).collect();
+    }
+    let name = &graph.nodes()[slot].spec.name;
+    let has_label = |child: &Child| child.label.as_ref().is_some_and(|label| label.slot == *name);
+    observed.children.iter().filter(|(_, child)| has_label(child)).map(|(id, _)| id.clone()).collect()
+}
+
+struct Planner<'a> {
+    graph: &'a Graph,
+    observed: &'a Observed,
+    states: Vec<SlotState>,
+    steps: Vec<Step>,
+}
+
+impl<'a> Planner<'a> {
+    fn node(&self, slot: usize) -> &'a Node {
+        &self.graph.nodes()[slot]
+    }
+
+    fn progress(&self, slot: usize) -> &'a SlotProgress {
+        &self.observed.slots[slot]
+    }
+
+    fn name(&self, slot: usize) -> &'a str {
+        &self.node(slot).spec.name
+    }
+
+    fn label(&self, slot: usize) -> SlotLabel {
+        let node = self.node(slot);
+        SlotLabel { slot: node.spec.name.clone(), depth: node.depth }
+    }
+
+    /// The children that have the slot's label.
+    fn labelled(&self, slot: usize) -> impl Iterator<Item = (&'a ChildId, &'a Child)> {
+        let name = self.name(slot);
+        let has_label = move |child: &Child| child.label.as_ref().is_some_and(|label| label.slot == name);
+        self.observed.children.iter().filter(move |(_, child)| has_label(child))
+    }
+
+    /// Judges a slot whose dependencies are judged, and adds its next steps.
+    fn judge(&mut self, slot: usize) -> SlotState {
+        let (node, progress) = (self.node(slot), self.progress(slot));
+        if progress.is_absent {
+            let absent = || format!("the kind {} is not installed", node.spec.kind);
+            return if node.spec.flags.optional { SlotState::Skipped } else { SlotState::Held(absent()) };
+        }
+        let mut dependencies = node.inputs.iter().chain(&node.after);
+        if dependencies.any(|&other| self.states[other] == SlotState::Pending) {
+            return SlotState::Pending;
+        }
+        if let Err(why) = self.has_inputs(slot) {
+            return SlotState::Held(why);
+        }
+        if node.spec.flags.once && progress.run == Run::NotCalled {
+            let existing: Vec<_> = self.labelled(slot).map(|(id, _)| id).collect();
+            if !existing.is_empty() {
+                return self.condition(existing);
+            }
+        }
+        match &progress.run {
+            Run::NotCalled => match self.may_create(slot) {
+                Err(why) if self.labelled(slot).next().is_none() => SlotState::Held(why),
+                _ => {
+                    self.steps.push(Step::Call { slot });
+                    SlotState::Pending
+                }
+            },
+            Run::Waits(why) => SlotState::Held(why.clone()),
+            Run::Failed(why) => SlotState::Failed(why.clone()),
+            Run::Returned if node.spec.flags.external => {
+                let desired = &progress.desired;
+                self.worst(desired.iter().map(|(id, _)| (id, self.observed.external.get(id))))
+            }
+            Run::Returned => self.write(slot),
+        }
+    }
+
+    /// Applies what the function of a slot has returned.
+    fn write(&mut self, slot: usize) -> SlotState {
+        let (node, progress) = (self.node(slot), self.progress(slot));
+        let mut steps = Vec::new();
+        let (mut held, mut failed) = (None, None);
+        // Both would use the same port or volume: the old one goes first.
+        if let Some(recreate) = node.spec.flags.recreate
+            && !progress.desired.is_empty()
+            && self.are_inputs_ready(slot)
+        {
+            for (id, old) in self.obsolete(slot) {
+                held.get_or_insert_with(|| format!("waits until {id} is gone"));
+                steps.extend(delete(id, old, Cause::Recreate(recreate)));
+            }
+        }
+        let blocked = held.clone();
+        for (id, write) in &progress.desired {
+            let existing = self.observed.children.get(id);
+            match (write, existing) {
+                (Write::Applied, _) => {}
+                (Write::Refused(why), _) => {
+                    failed.get_or_insert_with(|| why.clone());
+                }
+                (Write::Immutable(why), existing) => match (node.spec.flags.recreate, existing) {
+                    (Some(recreate), Some(old)) => {
+                        held.get_or_insert_with(|| format!("waits until {id} is gone, to create it again"));
+                        steps.extend(delete(id, old, Cause::Recreate(recreate)));
+                    }
+                    // The next pass creates it.
+                    (Some(_), None) => {
+                        held.get_or_insert_with(|| format!("waits until {id} is created again"));
+                    }
+                    (None, _) => {
+                        failed.get_or_insert_with(|| why.clone());
+                    }
+                },
+                (Write::Pending, Some(child)) if child.is_terminating => {
+                    held.get_or_insert_with(|| format!("waits until {id} is gone: it is being deleted"));
+                }
+                (Write::Pending, Some(child)) if node.spec.flags.once => {
+                    if child.label != Some(self.label(slot)) {
+                        steps.push(Step::Label { slot, child: id.clone(), label: self.label(slot) });
+                    }
+                }
+                (Write::Pending, Some(_)) => {
+                    steps.push(Step::Apply { slot, child: id.clone(), label: self.label(slot) });
+                }
+                (Write::Pending, None) => match blocked.clone().map_or_else(|| self.may_create(slot), Err) {
+                    Ok(()) => steps.push(Step::Apply { slot, child: id.clone(), label: self.label(slot) }),
+                    Err(why) => {
+                        held.get_or_insert(why);
+                    }
+                },
+            }
+        }
+        let has_steps = !steps.is_empty();
+        self.steps.extend(steps);
+        match (failed, held) {
+            _ if has_steps => SlotState::Pending,
+            (Some(why), _) => SlotState::Failed(why),
+            (None, Some(why)) => SlotState::Held(why),
+            (None, None) => self.condition(progress.desired.iter().map(|(id, _)| id)),
+        }
+    }
+
+    /// The state of a slot whose children are applied.
+    fn condition<'b>(&self, children: impl IntoIterator<Item = &'b ChildId>) -> SlotState {
+        self.worst(children.into_iter().map(|id| (id, self.observed.children.get(id).map(|child| &child.readiness))))
+    }
+
+    fn worst<'b>(&self, children: impl Iterator<Item = (&'b ChildId, Option<&'b Readiness>)>) -> SlotState {
+        let mut state = SlotState::Ready;
+        for (id, readiness) in children {
+            match readiness {
+                Some(Readiness::Ready) => {}
+                Some(Readiness::Failed(why)) => return SlotState::Unhealthy(format!("{id}: {why}")),
+                Some(Readiness::Usable(why) | Readiness::Waiting(why)) => {
+                    state = SlotState::NotReady(format!("{id}: {why}"));
+                }
+                None => state = SlotState::NotReady(format!("{id} does not exist yet")),
+            }
+        }
+        state
+    }
+
+    /// Checks that the function can be called: the children that it takes exist, or are known to be none.
+    fn has_inputs(&self, slot: usize) -> Result<(), String> {
+        self.node(slot).inputs.iter().try_for_each(|&input| self.data(input).map(drop))
+    }
+
+    /// Returns whether all inputs are ready. Only then the function says what should no longer exist.
+    fn are_inputs_ready(&self, slot: usize) -> bool {
+        self.node(slot).inputs.iter().all(|&input| self.data(input) == Ok(true))
+    }
+
+    /// Checks that a child of the slot may be created: all that it depends on is ready.
+    fn may_create(&self, slot: usize) -> Result<(), String> {
+        let node = self.node(slot);
+        for &other in node.inputs.iter().chain(&node.after) {
+            if self.data(other) != Ok(true) {
+                return Err(self.explain(other));
+            }
+        }
+        Ok(())
+    }
+
+    /// The reason to wait for a slot.
+    fn explain(&self, slot: usize) -> String {
+        let name = self.name(slot);
+        match &self.states[slot] {
+            SlotState::Held(why) | SlotState::NotReady(why) | SlotState::Unhealthy(why) => {
+                format!("waits for {name}: {why}")
+            }
+            SlotState::Failed(_) => format!("waits for {name}, which has failed"),
+            SlotState::Skipped => format!("waits for {name}, whose kind is not installed"),
+            SlotState::Pending | SlotState::Ready => format!("waits for {name}"),
+        }
+    }
+
+    /// Returns whether the children of a slot are ready for others, or an error if it is not known which they are.
+    fn data(&self, slot: usize) -> Result<bool, String> {
+        let (returns, progress) = (self.node(slot).spec.returns, self.progress(slot));
+        match &self.states[slot] {
+            SlotState::Ready => Ok(true),
+            SlotState::NotReady(_) | SlotState::Unhealthy(_) => {
+                let desired = progress.desired.iter().map(|(id, _)| id);
+                let children: Vec<_> = match self.node(slot).spec.flags.external {
+                    true => desired.map(|id| self.observed.external.get(id)).collect(),
+                    false if progress.run == Run::NotCalled => {
+                        self.labelled(slot).map(|(_, child)| Some(&child.readiness)).collect()
+                    }
+                    false => {
+                        let live = |id| self.observed.children.get(id).filter(|child| !child.is_terminating);
+                        desired.map(|id| live(id).map(|child| &child.readiness)).collect()
+                    }
+                };
+                if children.iter().any(Option::is_none) {
+                    return Err(self.explain(slot));
+                }
+                Ok(children.into_iter().flatten().all(Readiness::is_usable))
+            }
+            // An empty list and none are values.
+            SlotState::Skipped if returns != Returns::One => Ok(true),
+            // It is not known which children a held list has; of a single one the last is as good.
+            SlotState::Held(_) if returns != Returns::Many => {
+                let mut live = self.labelled(slot).filter(|(_, child)| !child.is_terminating);
+                let is_wanted = |id| progress.run != Run::Returned || progress.desired.iter().any(|(one, _)| one == id);
+                match (live.next(), live.next()) {
+                    (Some((id, _)), None) if is_wanted(id) => Ok(false),
+                    _ => Err(self.explain(slot)),
+                }
+            }
+            _ => Err(self.explain(slot)),
+        }
+    }
+}
+
+/// Deletes a child, unless that is under way.
+fn delete(id: &ChildId, child: &Child, cause: Cause) -> Option<Step> {
+    let version = Some(child.version.clone());
+    (!child.is_terminating).then(|| Step::Delete { child: id.clone(), uid: child.uid.clone(), version, cause })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,43 @@
+//! The deletion of an owner: children are released or deleted in waves, the deepest first.
+//!
+//! It needs the labels of the children alone, so that it also works when the functions fail, or when the owner no
+//! longer decodes.
+
+use super::{Cause, Plan, Step};
+use crate::graph::Graph;
+use crate::observed::{Child, ChildId, Observed, Owner};
+
+pub(super) fn plan(owner: &Owner, graph: &Graph, observed: &Observed) -> Plan {
+    let mut plan = Plan { steps: Vec::new(), slots: Vec::new(), blocking: Vec::new() };
+    let mut waves = Vec::new();
+    for (id, child) in &observed.children {
+        let Some(label) = &child.label else { continue };
+        let slot = graph.find(&label.slot).map(|slot| &graph.nodes()[slot].spec.flags);
+        if slot.is_some_and(|flags| flags.keep) {
+            plan.steps.push(Step::Release { child: id.clone(), uid: child.uid.clone() });
+        } else {
+            waves.push((label.depth, id, child));
+        }
+    }
+    if owner.is_ordered {
+        let deepest = waves.iter().map(|(depth, ..)| *depth).max();
+        #[cfg(test)]
+        let is_turn = |depth: u32| Some(depth) == deepest || super::mistakes::skips_waves();
+        #[cfg(not(test))]
+        let is_turn = |depth: u32| Some(depth) == deepest;
+        for (depth, id, child) in waves {
+            if is_turn(depth) {
+                plan.blocking.push(id.clone());
+                plan.steps.extend(delete(id, child, depth));
+            }
+        }
+    }
+    plan
+}
+
+/// A child may change while it ends, so that its version does not count.
+fn delete(id: &ChildId, child: &Child, depth: u32) -> Option<Step> {
+    let Child { uid, is_terminating, .. } = child;
+    let delete = || Step::Delete { child: id.clone(), uid: uid.clone(), version: None, cause: Cause::Wave(depth) };
+    (!is_terminating).then(delete)
+}

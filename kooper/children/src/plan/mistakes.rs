@@ -1,0 +1,48 @@
+//! Mistakes that tests plant into the planner, to see that a property finds each of them.
+
+use std::cell::Cell;
+
+use super::SlotState;
+use crate::observed::Run;
+
+/// A mistake of the planner, or of its executor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mistake {
+    HeldTakenForAbsent,
+    PruneBeforeReady,
+    PruneAfterFailure,
+    WaveSkipped,
+    LabelLost,
+}
+
+thread_local! {
+    static PLANTED: Cell<Option<Mistake>> = const { Cell::new(None) };
+}
+
+/// Plants a mistake, or none, for the tests of this thread.
+pub(super) fn plant(mistake: Option<Mistake>) {
+    PLANTED.set(mistake);
+}
+
+fn is_planted(mistake: Mistake) -> bool {
+    PLANTED.get() == Some(mistake)
+}
+
+/// The decision of a planner with a mistake; `None` if it decides as usual.
+pub(super) fn may_prune(state: &SlotState, run: &Run) -> Option<bool> {
+    let is_decided = match state {
+        SlotState::Held(_) => is_planted(Mistake::HeldTakenForAbsent),
+        SlotState::Failed(_) => is_planted(Mistake::PruneAfterFailure),
+        SlotState::NotReady(_) => is_planted(Mistake::PruneBeforeReady) && *run == Run::Returned,
+        _ => false,
+    };
+    is_decided.then_some(true)
+}
+
+pub(super) fn skips_waves() -> bool {
+    is_planted(Mistake::WaveSkipped)
+}
+
+pub(super) fn loses_labels() -> bool {
+    is_planted(Mistake::LabelLost)
+}

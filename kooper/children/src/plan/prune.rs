@@ -1,0 +1,84 @@
+//! Pruning: the deletion of children that no slot wants any more.
+//!
+//! A slot that is held or has failed says nothing about its children, so that none of them is pruned.
+
+use super::{Cause, Planner, SlotState, delete};
+use crate::observed::{Child, ChildId, Owner, Run};
+
+impl<'a> Planner<'a> {
+    pub(super) fn prune(&mut self, owner: &Owner) {
+        for &slot in self.graph.order() {
+            if self.may_prune(slot) {
+                let obsolete: Vec<_> = self.obsolete(slot).collect();
+                self.steps.extend(obsolete.into_iter().filter_map(|(id, child)| delete(id, child, Cause::Prune)));
+            }
+        }
+        if owner.prunes_unknown && self.steps.is_empty() && self.is_complete() {
+            self.prune_unknown();
+        }
+    }
+
+    /// The children of a slot that no slot wants any more, also while they are being deleted. A child that another slot
+    /// wants gets the label of that one when it is applied.
+    pub(super) fn obsolete(&self, slot: usize) -> impl Iterator<Item = (&'a ChildId, &'a Child)> {
+        let flags = self.node(slot).spec.flags;
+        let wanted = self.wanted();
+        // An adopted object may hold what somebody else has put there.
+        let is_kept = move |child: &Child| flags.keep || (child.is_kept || flags.adopt) && !flags.prune;
+        self.labelled(slot).filter(move |(id, child)| !is_kept(child) && !wanted.contains(id))
+    }
+
+    /// The children that functions have returned, and those that were created once.
+    fn wanted(&self) -> Vec<&'a ChildId> {
+        let returned = self.observed.slots.iter().flat_map(|slot| &slot.desired).map(|(id, _)| id);
+        let is_once = |slot: &usize| self.node(*slot).spec.flags.once;
+        let once = (0..self.graph.nodes().len()).filter(is_once).flat_map(|slot| self.labelled(slot));
+        returned.chain(once.map(|(id, _)| id)).collect()
+    }
+
+    /// Returns whether the slot's obsolete children can be deleted: its function has said what it wants instead, that
+    /// is ready, and what depends on it neither refers to the old ones nor has obsolete children of its own.
+    fn may_prune(&self, slot: usize) -> bool {
+        #[cfg(test)]
+        if let Some(decided) = super::mistakes::may_prune(&self.states[slot], &self.progress(slot).run) {
+            return decided;
+        }
+        let is_gone = |&other: &usize| self.is_done(other) && self.obsolete(other).next().is_none();
+        self.progress(slot).run == Run::Returned
+            && self.are_inputs_ready(slot)
+            && self.is_done(slot)
+            && self.node(slot).dependents.iter().all(is_gone)
+    }
+
+    /// Returns whether the children of the slot are applied, and ready if that counts.
+    fn is_done(&self, slot: usize) -> bool {
+        match &self.states[slot] {
+            SlotState::Ready | SlotState::Skipped => true,
+            SlotState::NotReady(_) | SlotState::Unhealthy(_) => self.node(slot).spec.flags.not_ready,
+            SlotState::Pending | SlotState::Held(_) | SlotState::Failed(_) => false,
+        }
+    }
+
+    /// Returns whether each slot is done and has no obsolete children.
+    fn is_complete(&self) -> bool {
+        (0..self.graph.nodes().len()).all(|slot| self.is_done(slot) && self.obsolete(slot).next().is_none())
+    }
+
+    /// Deletes the children of slots that the program no longer has, the deepest first.
+    fn prune_unknown(&mut self) {
+        let wanted = self.wanted();
+        let mut unknown = Vec::new();
+        for (id, child) in &self.observed.children {
+            if let Some(label) = &child.label
+                && !child.is_kept
+                && self.graph.find(&label.slot).is_none()
+                && !wanted.contains(&id)
+            {
+                unknown.push((label.depth, id, child));
+            }
+        }
+        let deepest = unknown.iter().map(|(depth, ..)| *depth).max();
+        let steps = unknown.into_iter().filter(|(depth, ..)| Some(*depth) == deepest);
+        self.steps.extend(steps.filter_map(|(_, id, child)| delete(id, child, Cause::Prune)));
+    }
+}

@@ -1,0 +1,63 @@
+//! Properties of the planner, and that each of them finds the mistakes that it is for.
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestError, TestRunner};
+
+use super::super::mistakes::{Mistake, plant};
+use super::model::{Checked, Happening, World, graphs, happenings};
+use crate::graph::Graph;
+
+fn run(property: fn(&Graph, &[Happening]) -> Checked, mistake: Option<Mistake>) -> Result<(), String> {
+    plant(mistake);
+    let mut runner = TestRunner::new(Config { cases: 2_000, failure_persistence: None, ..Config::default() });
+    let result = runner.run(&(graphs(), happenings()), |(graph, happenings)| property(&graph, &happenings));
+    plant(None);
+    result.map_err(|error| match error {
+        TestError::Fail(reason, (graph, happenings)) => format!("{reason}\n{}{happenings:#?}", graph.to_text()),
+        TestError::Abort(reason) => reason.to_string(),
+    })
+}
+
+/// Whatever has happened, and in whatever order: when the trouble is over, the children are those of a fresh start.
+/// On the way nothing is created too early, and nothing is deleted that is wanted or in use.
+fn ends_like_a_fresh_start(graph: &Graph, happenings: &[Happening]) -> Checked {
+    let mut world = World::new(graph);
+    happenings.iter().try_for_each(|happening| world.happens(happening))?;
+    let mut fresh = world.fresh();
+    world.settle()?;
+    fresh.settle()?;
+    prop_assert_eq!(world.state(), fresh.state());
+    Ok(())
+}
+
+/// An owner that is deleted at any moment leaves nothing but what is kept, and its children go from the deepest on.
+fn is_deleted_in_waves(graph: &Graph, happenings: &[Happening]) -> Checked {
+    let mut world = World::new(graph);
+    happenings.iter().try_for_each(|happening| world.happens(happening))?;
+    world.delete()
+}
+
+#[test]
+fn any_order_of_events_leads_to_the_state_of_a_fresh_start() {
+    run(ends_like_a_fresh_start, None).unwrap_or_else(|found| panic!("{found}"));
+}
+
+#[test]
+fn an_owner_that_is_deleted_at_any_moment_takes_its_children_with_it_in_order() {
+    run(is_deleted_in_waves, None).unwrap_or_else(|found| panic!("{found}"));
+}
+
+#[test]
+fn each_planted_mistake_is_found() {
+    for (mistake, property, what) in [
+        (Mistake::HeldTakenForAbsent, ends_like_a_fresh_start as fn(&Graph, &[Happening]) -> Checked, "is pruned"),
+        (Mistake::PruneBeforeReady, ends_like_a_fresh_start, "which is not ready"),
+        (Mistake::PruneAfterFailure, ends_like_a_fresh_start, "is pruned"),
+        (Mistake::WaveSkipped, is_deleted_in_waves, "is deleted before it"),
+        (Mistake::LabelLost, is_deleted_in_waves, "left over"),
+        (Mistake::LabelLost, ends_like_a_fresh_start, ""),
+    ] {
+        let found = run(property, Some(mistake)).expect_err(&format!("{mistake:?} is not found"));
+        assert!(found.contains(what), "{mistake:?}: {found}");
+    }
+}

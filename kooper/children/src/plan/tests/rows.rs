@@ -1,0 +1,302 @@
+//! The rows of the table of events, and the flags.
+
+use super::super::{Cause, Plan, SlotState, Step, plan};
+use crate::graph::{Flags, Graph, Recreate, Returns, SlotSpec};
+use crate::observed::{Child, ChildId, Observed, Owner, Run, SlotLabel, SlotProgress, Write};
+use crate::readiness::Readiness;
+
+fn slot(name: &str, inputs: &[&str], flags: Flags) -> SlotSpec {
+    let inputs = inputs.iter().map(|&name| name.to_owned()).collect();
+    SlotSpec { name: name.to_owned(), kind: "ConfigMap".to_owned(), inputs, flags, ..SlotSpec::default() }
+}
+
+fn id(name: &str) -> ChildId {
+    ChildId { resource: "configmaps".to_owned(), namespace: None, name: name.to_owned() }
+}
+
+fn label(slot: &str, depth: u32) -> SlotLabel {
+    SlotLabel { slot: slot.to_owned(), depth }
+}
+
+fn waiting() -> Readiness {
+    Readiness::Waiting("it starts".to_owned())
+}
+
+/// A state that is put together step by step.
+struct Scene {
+    graph: Graph,
+    owner: Owner,
+    observed: Observed,
+}
+
+impl Scene {
+    fn new(slots: Vec<SlotSpec>) -> Self {
+        let observed = Observed { slots: vec![SlotProgress::default(); slots.len()], ..Observed::default() };
+        Self { graph: Graph::new(slots).unwrap(), owner: Owner::default(), observed }
+    }
+
+    /// A ready child of a slot.
+    fn child(mut self, name: &str, slot: &str, depth: u32) -> Self {
+        let child = Child {
+            uid: format!("uid of {name}"),
+            version: "7".to_owned(),
+            label: Some(label(slot, depth)),
+            readiness: Readiness::Ready,
+            is_terminating: false,
+            is_kept: false,
+        };
+        self.observed.children.insert(id(name), child);
+        self
+    }
+
+    fn change(mut self, name: &str, change: impl FnOnce(&mut Child)) -> Self {
+        change(self.observed.children.get_mut(&id(name)).unwrap());
+        self
+    }
+
+    /// The function of a slot has returned these children.
+    fn returned(mut self, slot: usize, desired: &[(&str, Write)]) -> Self {
+        let desired = desired.iter().map(|(name, write)| (id(name), write.clone())).collect();
+        self.observed.slots[slot] = SlotProgress { run: Run::Returned, desired, ..SlotProgress::default() };
+        self
+    }
+
+    fn run(mut self, slot: usize, run: Run) -> Self {
+        self.observed.slots[slot].run = run;
+        self
+    }
+
+    fn plan(&self) -> Plan {
+        plan(&self.owner, &self.graph, &self.observed)
+    }
+
+    fn steps(&self) -> Vec<String> {
+        self.plan().steps.iter().map(shown).collect()
+    }
+}
+
+fn shown(step: &Step) -> String {
+    match step {
+        Step::Call { slot } => format!("call {slot}"),
+        Step::Apply { child, label, .. } => format!("apply {} as {} {}", child.name, label.slot, label.depth),
+        Step::Label { child, label, .. } => format!("label {} as {}", child.name, label.slot),
+        Step::Delete { child, version, cause, .. } => {
+            format!("{} {} at {}", named(*cause), child.name, version.as_deref().unwrap_or("any version"))
+        }
+        Step::Release { child, .. } => format!("release {}", child.name),
+    }
+}
+
+fn named(cause: Cause) -> String {
+    match cause {
+        Cause::Prune => "prune".to_owned(),
+        Cause::Recreate(_) => "recreate".to_owned(),
+        Cause::Wave(depth) => format!("wave {depth}:"),
+    }
+}
+
+fn chain(flags: Flags) -> Scene {
+    Scene::new(vec![slot("config", &[], flags), slot("web", &["config"], Flags::default())])
+}
+
+fn applied() -> Write {
+    Write::Applied
+}
+
+#[test]
+fn a_function_that_fails_holds_what_depends_on_it_and_nothing_else() {
+    let scene = Scene::new(vec![
+        slot("config", &[], Flags::default()),
+        slot("web", &["config"], Flags::default()),
+        slot("alone", &[], Flags::default()),
+    ]);
+    let scene = scene.child("c", "config", 0).child("w", "web", 1).run(0, Run::Failed("no".to_owned()));
+    assert_eq!(scene.steps(), ["call 2"]);
+    let held = SlotState::Held("waits for config, which has failed".to_owned());
+    assert_eq!(scene.plan().slots, [SlotState::Failed("no".to_owned()), held, SlotState::Pending]);
+}
+
+#[test]
+fn a_write_that_is_refused_fails_its_slot_and_holds_what_depends_on_it() {
+    let scene = chain(Flags::default()).returned(0, &[("c", Write::Refused("quota".to_owned()))]);
+    assert!(scene.steps().is_empty());
+    assert_eq!(scene.plan().slots[0], SlotState::Failed("quota".to_owned()));
+}
+
+#[test]
+fn a_slot_that_waits_is_held_without_failure_and_keeps_its_children() {
+    let scene = chain(Flags::default()).child("c", "config", 0).run(0, Run::Waits("no address".to_owned()));
+    assert_eq!(scene.steps(), Vec::<String>::new());
+    let held = "waits for config: no address".to_owned();
+    assert_eq!(scene.plan().slots, [SlotState::Held("no address".to_owned()), SlotState::Held(held)]);
+}
+
+#[test]
+fn a_child_is_created_when_its_input_is_ready_and_updated_before() {
+    let created = |readiness: Readiness| {
+        let scene = chain(Flags::default()).child("c", "config", 0).returned(0, &[("c", applied())]);
+        scene.change("c", |child| child.readiness = readiness)
+    };
+    assert_eq!(created(Readiness::Ready).steps(), ["call 1"]);
+    assert!(created(waiting()).steps().is_empty());
+    // Others would wait for a volume that is bound when one of their pods is scheduled.
+    assert_eq!(created(Readiness::Usable("unbound".to_owned())).steps(), ["call 1"]);
+    let update = created(waiting()).child("w", "web", 1);
+    assert_eq!(update.steps(), ["call 1"]);
+    assert_eq!(update.returned(1, &[("w", Write::Pending)]).steps(), ["apply w as web 1"]);
+}
+
+#[test]
+fn what_follows_after_a_slot_waits_for_it_only_to_be_created() {
+    let after = |scene: Scene| scene.returned(0, &[("c", applied())]);
+    let new = || {
+        let later = SlotSpec { after: vec!["config".to_owned()], ..slot("web", &[], Flags::default()) };
+        Scene::new(vec![slot("config", &[], Flags::default()), later])
+    };
+    assert!(after(new()).steps().is_empty(), "config does not exist yet");
+    assert_eq!(after(new().child("w", "web", 1)).steps(), ["call 1"]);
+}
+
+#[test]
+fn a_child_that_was_deleted_is_created_again_when_it_is_gone() {
+    let scene = chain(Flags::default()).returned(0, &[("c", Write::Pending)]);
+    assert_eq!(scene.steps(), ["apply c as config 0"]);
+    let going = scene.child("c", "config", 0).change("c", |child| child.is_terminating = true);
+    assert!(going.steps().is_empty());
+    assert!(matches!(&going.plan().slots[0], SlotState::Held(why) if why.contains("is being deleted")));
+}
+
+#[test]
+fn under_a_new_name_the_new_child_is_ready_before_the_old_one_is_pruned() {
+    let renamed = |readiness: Readiness| {
+        let scene = chain(Flags::default()).child("old", "config", 0).child("new", "config", 0).child("w", "web", 1);
+        let scene = scene.change("new", |child| child.readiness = readiness);
+        scene.returned(0, &[("new", applied())]).returned(1, &[("w", applied())])
+    };
+    assert!(renamed(waiting()).steps().is_empty());
+    assert_eq!(renamed(Readiness::Ready).steps(), ["prune old at 7"]);
+    let unready = renamed(Readiness::Ready).change("w", |child| child.readiness = waiting());
+    assert!(unready.steps().is_empty(), "web may still use the old one");
+}
+
+#[test]
+fn recreation_deletes_the_old_child_before_the_new_one_is_created() {
+    let flags = Flags { recreate: Some(Recreate::Orphan), ..Flags::default() };
+    let scene = chain(flags).child("old", "config", 0).returned(0, &[("new", Write::Pending)]);
+    assert_eq!(scene.steps(), ["recreate old at 7"]);
+    let gone = chain(flags).returned(0, &[("new", Write::Pending)]);
+    assert_eq!(gone.steps(), ["apply new as config 0"]);
+}
+
+#[test]
+fn only_with_recreate_an_immutable_child_is_deleted() {
+    let refused = |flags: Flags| {
+        let immutable = Write::Immutable("spec.selector is immutable".to_owned());
+        chain(flags).child("c", "config", 0).returned(0, &[("c", immutable)])
+    };
+    assert_eq!(
+        refused(Flags { recreate: Some(Recreate::Background), ..Flags::default() }).steps(),
+        ["recreate c at 7"]
+    );
+    let failed = refused(Flags::default());
+    assert!(failed.steps().is_empty());
+    assert_eq!(failed.plan().slots[0], SlotState::Failed("spec.selector is immutable".to_owned()));
+}
+
+#[test]
+fn a_function_that_is_renamed_keeps_its_child_and_gives_it_a_new_label() {
+    let mut scene = chain(Flags::default()).child("c", "former", 0);
+    scene.owner.prunes_unknown = true;
+    assert_eq!(scene.returned(0, &[("c", Write::Pending)]).steps(), ["apply c as config 0"]);
+}
+
+#[test]
+fn a_slot_without_children_is_pruned_after_what_depends_on_it() {
+    let maybe =
+        |name: &str, inputs: &[&str]| SlotSpec { returns: Returns::Maybe, ..slot(name, inputs, Flags::default()) };
+    let both = || Scene::new(vec![maybe("config", &[]), maybe("web", &["config"])]).child("c", "config", 0);
+    let scene = both().child("w", "web", 1).returned(0, &[]).returned(1, &[]);
+    assert_eq!(scene.steps(), ["prune w at 7"]);
+    let scene = scene.change("w", |child| child.is_terminating = true);
+    assert!(scene.steps().is_empty(), "it still exists");
+    assert_eq!(both().returned(0, &[]).returned(1, &[]).steps(), ["prune c at 7"]);
+}
+
+#[test]
+fn children_of_a_slot_that_the_program_no_longer_has_are_pruned_after_a_complete_pass() {
+    let complete = || {
+        let scene = chain(Flags::default()).child("c", "config", 0).child("w", "web", 1);
+        let mut scene = scene.child("a", "former", 3).child("b", "former", 4);
+        scene.owner.prunes_unknown = true;
+        scene.returned(0, &[("c", applied())]).returned(1, &[("w", applied())])
+    };
+    assert_eq!(complete().steps(), ["prune b at 7"], "the deepest first");
+    assert!(complete().change("w", |child| child.readiness = waiting()).steps().is_empty());
+    let mut other_version_lives = complete();
+    other_version_lives.owner.prunes_unknown = false;
+    assert!(other_version_lives.steps().is_empty());
+}
+
+#[test]
+fn what_is_kept_is_not_pruned() {
+    let keep = Flags { keep: true, ..Flags::default() };
+    let renamed = |flags: Flags| {
+        let slots = vec![slot("config", &[], flags)];
+        let scene = Scene::new(slots).child("old", "config", 0).child("new", "config", 0);
+        scene.returned(0, &[("new", applied())])
+    };
+    assert!(renamed(keep).steps().is_empty());
+    let adopted = |flags| renamed(flags).change("old", |child| child.is_kept = true);
+    assert!(adopted(Flags::default()).steps().is_empty());
+    assert_eq!(adopted(Flags { prune: true, ..Flags::default() }).steps(), ["prune old at 7"]);
+}
+
+#[test]
+fn what_was_created_once_is_neither_made_nor_written_again() {
+    let once = Flags { once: true, ..Flags::default() };
+    assert_eq!(chain(once).child("c", "config", 0).steps(), ["call 1"]);
+    assert_eq!(chain(once).steps(), ["call 0"]);
+    // It is a child from before, of which only the function knows the name.
+    let before = chain(once).child("c", "config", 0).change("c", |child| child.label = None);
+    assert_eq!(before.returned(0, &[("c", Write::Pending)]).steps()[0], "label c as config");
+}
+
+#[test]
+fn a_kind_that_is_not_installed_holds_its_slot_or_skips_it() {
+    let absent = |flags: Flags| {
+        let mut scene = Scene::new(vec![slot("monitor", &[], flags)]);
+        scene.observed.slots[0].is_absent = true;
+        scene.plan().slots
+    };
+    assert_eq!(absent(Flags { optional: true, ..Flags::default() }), [SlotState::Skipped]);
+    assert_eq!(absent(Flags::default()), [SlotState::Held("the kind ConfigMap is not installed".to_owned())]);
+}
+
+#[test]
+fn an_object_of_somebody_else_is_awaited_and_never_written() {
+    let external = Flags { external: true, ..Flags::default() };
+    assert_eq!(chain(external).steps(), ["call 0"]);
+    let mut scene = chain(external).returned(0, &[("tls", applied())]);
+    assert!(scene.steps().is_empty());
+    scene.observed.external.insert(id("tls"), Readiness::Ready);
+    assert_eq!(scene.steps(), ["call 1"]);
+}
+
+#[test]
+fn an_owner_that_is_deleted_loses_its_children_in_waves_without_a_call() {
+    let going = |scene: Scene| {
+        let owner = Owner { is_terminating: true, is_ordered: true, ..Owner::default() };
+        Scene { owner, ..scene }
+    };
+    let keep = Flags { keep: true, ..Flags::default() };
+    let all = || chain(keep).child("c", "config", 0).child("w", "web", 1).child("x", "former", 5);
+    let scene = going(all());
+    assert_eq!(scene.steps(), ["release c", "wave 5: x at any version"]);
+    assert_eq!(scene.plan().blocking, [id("x")]);
+    let scene = scene.change("x", |child| child.is_terminating = true);
+    assert_eq!(scene.steps(), ["release c"]);
+    assert_eq!(scene.plan().blocking, [id("x")], "a finalizer of its own keeps it");
+    let mut orphaned = going(all());
+    orphaned.owner.is_ordered = false;
+    assert_eq!(orphaned.steps(), ["release c"]);
+}

@@ -1,0 +1,207 @@
+//! Slots: child functions with their inputs and flags.
+
+use std::any::TypeId;
+use std::marker::PhantomData;
+
+use crate::function::{Awaited, ChildFn, Form};
+use crate::graph::{Flags, Recreate, SlotSpec};
+
+/// A child function, by its type.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FunctionId {
+    pub(crate) id: TypeId,
+    /// The last segment of its path.
+    pub(crate) name: String,
+}
+
+impl FunctionId {
+    pub(crate) fn of<F: 'static>() -> Self {
+        let path = std::any::type_name::<F>();
+        let path = path.split_once('<').map_or(path, |(path, _)| path);
+        let name = path.rsplit("::").next().unwrap_or(path);
+        Self { id: TypeId::of::<F>(), name: name.to_owned() }
+    }
+}
+
+/// A child function of an owner `P`, with its inputs and flags. [`SlotExt`] begins one.
+#[derive(Debug, Clone)]
+#[must_use = "a slot does nothing until it is declared as a child"]
+pub struct Slot<P, F, V = Deletes> {
+    pub(crate) function: F,
+    pub(crate) id: FunctionId,
+    pub(crate) inputs: Vec<FunctionId>,
+    pub(crate) after: Vec<FunctionId>,
+    pub(crate) flags: Flags,
+    owner: PhantomData<fn(P) -> V>,
+}
+
+/// The verbs that a slot needs: the children of one with `keep` are never deleted.
+pub trait Verbs: 'static {
+    /// `true` if children are deleted.
+    const DELETES: bool;
+}
+
+/// Children of the slot are pruned.
+#[derive(Debug)]
+pub enum Deletes {}
+
+/// Children of the slot are kept.
+#[derive(Debug)]
+pub enum Keeps {}
+
+impl Verbs for Deletes {
+    const DELETES: bool = true;
+}
+
+impl Verbs for Keeps {
+    const DELETES: bool = false;
+}
+
+/// The methods of child functions that make slots of them. The parameters are inferred.
+pub trait SlotExt<P, M>: ChildFn<P, M> {
+    /// A slot whose function takes the children of these slots, in the order of its arguments.
+    fn with<I: SlotInputs<P, Self::Inputs, N>, N>(self, inputs: I) -> Slot<P, Self> {
+        let _ = inputs;
+        let flags = Flags { external: Self::EXTERNAL, ..Flags::default() };
+        let id = FunctionId::of::<Self>();
+        Slot { function: self, id, inputs: I::ids(), after: Vec::new(), flags, owner: PhantomData }
+    }
+
+    /// A slot whose function takes no other children.
+    fn slot(self) -> Slot<P, Self>
+    where
+        (): SlotInputs<P, Self::Inputs, ()>,
+    {
+        self.with(())
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<P, M, F: ChildFn<P, M>> SlotExt<P, M> for F {}
+
+impl<P, F: 'static, V: Verbs> Slot<P, F, V> {
+    /// Gives the slot another name than that of its function. Its children have it as a label: a closure needs one.
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.id.name = name.into();
+        self
+    }
+
+    /// Creates a child of this slot only when those of another one are ready.
+    pub fn after<G: ChildFn<P, M>, M>(mut self, other: G) -> Self {
+        let _ = other;
+        self.after.push(FunctionId::of::<G>());
+        self
+    }
+
+    /// Creates the child once, and does not change it afterwards.
+    pub fn once(mut self) -> Self {
+        self.flags.once = true;
+        self
+    }
+
+    /// Never prunes the children, and releases them when the owner is deleted.
+    pub fn keep(self) -> Slot<P, F, Keeps> {
+        let Self { function, id, inputs, after, flags, owner: _ } = self;
+        Slot { function, id, inputs, after, flags: Flags { keep: true, ..flags }, owner: PhantomData }
+    }
+
+    /// Prunes the children, also where the kind is kept by default, or where they were adopted.
+    pub fn prune(mut self) -> Self {
+        self.flags.prune = true;
+        self
+    }
+
+    /// Deletes a child before the one that replaces it is created.
+    pub fn recreate(mut self) -> Self {
+        self.flags.recreate = Some(Recreate::Background);
+        self
+    }
+
+    /// Like [`recreate`](Self::recreate), and keeps what depends on the child, such as the pods of a StatefulSet.
+    pub fn recreate_orphan(mut self) -> Self {
+        self.flags.recreate = Some(Recreate::Orphan);
+        self
+    }
+
+    /// Takes over an object that has no controlling owner.
+    pub fn adopt(mut self) -> Self {
+        self.flags.adopt = true;
+        self
+    }
+
+    /// Does not count the children for the owner's `Ready`.
+    pub fn not_ready(mut self) -> Self {
+        self.flags.not_ready = true;
+        self
+    }
+
+    /// States what the signature says: the function returns [`External`](crate::External). It is the attribute's flag
+    /// `external`.
+    pub fn external<A, M, R, N: Awaited>(self) -> Self
+    where
+        F: ChildFn<P, (A, M, R, N)>,
+    {
+        self
+    }
+
+    pub(crate) fn spec<M>(&self, names: &impl Fn(&FunctionId) -> String) -> SlotSpec
+    where
+        F: ChildFn<P, M>,
+    {
+        SlotSpec {
+            name: self.id.name.clone(),
+            kind: <<F::Form as Form>::Kind as kube::Resource>::kind(&()).into_owned(),
+            inputs: self.inputs.iter().map(names).collect(),
+            after: self.after.iter().map(names).collect(),
+            returns: F::Form::RETURNS,
+            flags: self.flags,
+        }
+    }
+}
+
+/// A slot whose children fit an argument of the form `F`.
+#[diagnostic::on_unimplemented(
+    message = "this slot has `{Self}`, and the function takes `{F}` there",
+    label = "another slot is expected here",
+    note = "`One<T>` is taken as `&T`, `Maybe<T>` as `Option<&T>`, and `Many<T>` as `&[T]`"
+)]
+pub trait Fits<F> {}
+
+#[diagnostic::do_not_recommend]
+impl<F> Fits<F> for F {}
+
+/// A tuple of child functions whose children are what a function takes. The parameters are inferred.
+#[diagnostic::on_unimplemented(
+    message = "these are not the slots whose children the function takes: it takes `{Inputs}`",
+    label = "other inputs are expected here",
+    note = "write one function for each argument that is a child, in their order, as in `web.with((config, password))`"
+)]
+pub trait SlotInputs<P, Inputs, M> {
+    #[doc(hidden)]
+    fn ids() -> Vec<FunctionId>;
+}
+
+macro_rules! inputs {
+    ($($input:ident $form:ident $marker:ident)*) => {
+        impl<P, $($input, $form, $marker),*> SlotInputs<P, inputs!(@list $($form)*), ($($marker,)*)> for ($($input,)*)
+        where
+            $($input: ChildFn<P, $marker>, <$input as ChildFn<P, $marker>>::Form: Fits<$form>),*
+        {
+            fn ids() -> Vec<FunctionId> {
+                vec![$(FunctionId::of::<$input>()),*]
+            }
+        }
+    };
+    (@list) => { () };
+    (@list $form:ident $($rest:ident)*) => { ($form, inputs!(@list $($rest)*)) };
+}
+
+inputs!();
+inputs!(I1 F1 M1);
+inputs!(I1 F1 M1 I2 F2 M2);
+inputs!(I1 F1 M1 I2 F2 M2 I3 F3 M3);
+inputs!(I1 F1 M1 I2 F2 M2 I3 F3 M3 I4 F4 M4);
+inputs!(I1 F1 M1 I2 F2 M2 I3 F3 M3 I4 F4 M4 I5 F5 M5);
+inputs!(I1 F1 M1 I2 F2 M2 I3 F3 M3 I4 F4 M4 I5 F5 M5 I6 F6 M6);
+inputs!(I1 F1 M1 I2 F2 M2 I3 F3 M3 I4 F4 M4 I5 F5 M5 I6 F6 M6 I7 F7 M7);
+inputs!(I1 F1 M1 I2 F2 M2 I3 F3 M3 I4 F4 M4 I5 F5 M5 I6 F6 M6 I7 F7 M7 I8 F8 M8);

@@ -1,0 +1,284 @@
+//! The children of a slot by their type, behind a trait without it.
+
+use std::any::TypeId;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use kooper_access::capability::{PatchBody, by};
+use kooper_access::extract::{Argument, Context};
+use kooper_access::plan::Plan;
+use kooper_access::{Deleter, OwnedApplier, Patcher, Reader};
+use kooper_runtime::internal::object::kind::KindInfo;
+use kooper_runtime::{BoxError, Call, Kind, ObjectKey};
+use kube::api::{DeleteParams, Preconditions, PropagationPolicy};
+use kube::{Resource, ResourceExt};
+use serde_json::{Value, json};
+
+use crate::function::{AnyObject, CallFn, ChildKind, Form, Made};
+use crate::graph::{Recreate, SlotSpec};
+use crate::labels;
+use crate::observed::{Child, ChildId, SlotLabel};
+use crate::plan::Cause;
+use crate::readiness::{Readiness, readiness};
+use crate::slot::{FunctionId, Slot, Verbs};
+
+/// A child, its name, and the object itself.
+pub(crate) type Found = (ChildId, Child, AnyObject);
+
+/// What the function of a slot has returned.
+pub(crate) enum Called {
+    Children(Vec<(ChildId, AnyObject)>),
+    /// An object to wait for, which may exist.
+    External(ChildId, Option<(Readiness, AnyObject)>),
+}
+
+/// A slot whose kind is not known.
+pub(crate) trait DynSlot<P, S>: Send + Sync {
+    fn id(&self) -> &FunctionId;
+
+    /// The resource of its children, such as `deployments.apps`.
+    fn resource(&self) -> String;
+
+    fn spec(&self, names: &dyn Fn(&FunctionId) -> String) -> SlotSpec;
+
+    /// The children of the owner, of this slot's kind. `slots` are the names of all slots.
+    fn existing(&self, context: &Context<P, S>, slots: &[String]) -> Result<Vec<Found>, BoxError>;
+
+    fn call(&self, context: &Context<P, S>, inputs: &[Vec<AnyObject>]) -> Result<Called, BoxError>;
+
+    fn apply<'a>(&'a self, context: &'a Context<P, S>, child: AnyObject, label: &SlotLabel) -> Request<'a, Found>;
+
+    fn label<'a>(&'a self, context: &'a Context<P, S>, child: AnyObject, label: &SlotLabel) -> Request<'a, Found>;
+
+    fn delete<'a>(&'a self, context: &'a Context<P, S>, child: &ChildId, params: DeleteParams) -> Request<'a, ()>;
+
+    fn release<'a>(&'a self, context: &'a Context<P, S>, child: AnyObject) -> Request<'a, ()>;
+}
+
+pub(crate) type Request<'a, T> = BoxFuture<'a, Result<T, BoxError>>;
+
+/// The parameters for the deletion of a child.
+pub(crate) fn delete_params(uid: &str, version: Option<&str>, cause: Cause) -> DeleteParams {
+    let policy = match cause {
+        Cause::Recreate(Recreate::Orphan) => PropagationPolicy::Orphan,
+        _ => PropagationPolicy::Background,
+    };
+    let preconditions = Preconditions { uid: Some(uid.to_owned()), resource_version: version.map(str::to_owned) };
+    DeleteParams { propagation_policy: Some(policy), preconditions: Some(preconditions), ..DeleteParams::default() }
+}
+
+/// A slot with the type of its function.
+pub(crate) struct Typed<P, F, V, M> {
+    pub(crate) slot: Slot<P, F, V>,
+    pub(crate) signature: PhantomData<fn(M)>,
+}
+
+/// Adds to the plan what a slot of a controller with the state `S` needs.
+pub trait PlanSlot<P, S> {
+    #[doc(hidden)]
+    fn plan(plan: &mut Plan);
+}
+
+/// A slot by its types alone.
+#[derive(Debug)]
+pub struct Planned<F, V, M>(PhantomData<fn() -> (F, V, M)>);
+
+impl<P: Kind, S, F: CallFn<P, S, M>, V: Verbs, M> PlanSlot<P, S> for Planned<F, V, M> {
+    fn plan(plan: &mut Plan) {
+        F::plan(plan);
+        reads::<P, S, <F::Form as Form>::Kind>(plan);
+        if !F::EXTERNAL {
+            applies::<P, S, <F::Form as Form>::Kind>(plan, V::DELETES);
+        }
+    }
+}
+
+fn reads<P: Kind, S, T: ChildKind>(plan: &mut Plan) {
+    <Reader<T> as Argument<P, S, (T, ())>>::plan(plan);
+}
+
+fn applies<P: Kind, S, T: ChildKind>(plan: &mut Plan, deletes: bool) {
+    <OwnedApplier<T> as Argument<P, S, (T, ())>>::plan(plan);
+    if deletes {
+        <Deleter<T> as Argument<P, S, (T, ())>>::plan(plan);
+    }
+}
+
+/// The owner of a call.
+pub(crate) fn owner<P: Kind, S>(context: &Context<P, S>) -> Arc<P> {
+    <Arc<P> as Argument<P, S, ()>>::extract(context)
+}
+
+fn call<P: Kind, S>(context: &Context<P, S>) -> Call {
+    <Call as Argument<P, S, ()>>::extract(context)
+}
+
+/// The name of a child. Its namespace defaults to that of the owner.
+fn id_of<P: Kind, T: ChildKind>(owner: &P, child: &T) -> ChildId {
+    let kind = KindInfo::of::<T>();
+    let namespace = child.namespace().or_else(|| owner.namespace()).filter(|_| kind.namespaced);
+    ChildId { resource: kind.resource(), namespace, name: child.name_any() }
+}
+
+fn key_of(id: &ChildId) -> ObjectKey {
+    ObjectKey::new(id.namespace.as_deref(), &id.name)
+}
+
+fn judge<T: ChildKind>(object: &T) -> Result<Readiness, BoxError> {
+    Ok(readiness(&T::group(&()), &T::kind(&()), &serde_json::to_value(object)?))
+}
+
+/// The kinds whose objects hold more than their owner can make again.
+fn is_kept_by_default<T: ChildKind>() -> bool {
+    let kept = [("", "PersistentVolumeClaim"), ("", "Namespace"), ("apiextensions.k8s.io", "CustomResourceDefinition")];
+    kept.contains(&(&*T::group(&()), &*T::kind(&())))
+}
+
+fn found<P: Kind, S, T: ChildKind>(
+    context: &Context<P, S>,
+    child: Arc<T>,
+    slots: &[String],
+) -> Result<Found, BoxError> {
+    let names = slots.iter().map(String::as_str);
+    let record = Child {
+        uid: child.uid().unwrap_or_default(),
+        version: child.resource_version().unwrap_or_default(),
+        label: labels::read(child.meta().labels.as_ref(), call(context).controller(), names),
+        readiness: judge(&*child)?,
+        is_terminating: child.meta().deletion_timestamp.is_some(),
+        is_kept: is_kept_by_default::<T>() || child.annotations().contains_key(labels::KEEP),
+    };
+    Ok((id_of(&*owner(context), &*child), record, child))
+}
+
+fn typed<T: ChildKind>(object: AnyObject) -> Result<Arc<T>, BoxError> {
+    object.downcast().map_err(|_| "a child is of another kind".into())
+}
+
+impl<P, S, F, V, M> DynSlot<P, S> for Typed<P, F, V, M>
+where
+    P: Kind,
+    S: Send + Sync + 'static,
+    F: CallFn<P, S, M>,
+    V: Verbs,
+    M: 'static,
+{
+    fn id(&self) -> &FunctionId {
+        &self.slot.id
+    }
+
+    fn resource(&self) -> String {
+        KindInfo::of::<<F::Form as Form>::Kind>().resource()
+    }
+
+    fn spec(&self, names: &dyn Fn(&FunctionId) -> String) -> SlotSpec {
+        self.slot.spec(&names)
+    }
+
+    fn existing(&self, context: &Context<P, S>, slots: &[String]) -> Result<Vec<Found>, BoxError> {
+        let owner = owner(context);
+        let reader = <Reader<<F::Form as Form>::Kind> as Argument<P, S, (_, ())>>::extract(context);
+        let mut children = Vec::new();
+        for child in reader.select(by::owner(&*owner)) {
+            let child = child?;
+            let controls = child
+                .owner_references()
+                .iter()
+                .any(|one| one.controller == Some(true) && Some(&one.uid) == owner.meta().uid.as_ref());
+            if controls {
+                children.push(found(context, child, slots)?);
+            }
+        }
+        Ok(children)
+    }
+
+    fn call(&self, context: &Context<P, S>, inputs: &[Vec<AnyObject>]) -> Result<Called, BoxError> {
+        let owner = owner(context);
+        let children = match self.slot.function.call(&owner, context, inputs)? {
+            Made::Children(children) => children,
+            Made::External(key) => {
+                let namespaced = KindInfo::of::<<F::Form as Form>::Kind>().namespaced;
+                let namespace = key.namespace().map(str::to_owned).or_else(|| owner.namespace()).filter(|_| namespaced);
+                let resource = KindInfo::of::<<F::Form as Form>::Kind>().resource();
+                let id = ChildId { resource, namespace, name: key.name().to_owned() };
+                let reader = <Reader<<F::Form as Form>::Kind> as Argument<P, S, (_, ())>>::extract(context);
+                let found = reader.get(&key_of(&id))?.map(|object| Ok::<_, BoxError>((judge(&*object)?, object)));
+                let found = found.transpose()?.map(|(readiness, object)| (readiness, object as AnyObject));
+                return Ok(Called::External(id, found));
+            }
+        };
+        let named = children.into_iter().map(|child| match child.meta().name.as_deref() {
+            None | Some("") => {
+                Err(format!("a child of the slot `{}` has no name: set `metadata.name`", self.slot.id.name))
+            }
+            Some(_) => Ok((id_of(&*owner, &child), Arc::new(child) as AnyObject)),
+        });
+        Ok(Called::Children(named.collect::<Result<_, _>>()?))
+    }
+
+    fn apply<'a>(&'a self, context: &'a Context<P, S>, child: AnyObject, label: &SlotLabel) -> Request<'a, Found> {
+        let label = label.clone();
+        async move {
+            let (owner, call) = (owner(context), call(context));
+            let mut child: <F::Form as Form>::Kind = Arc::unwrap_or_clone(typed(child)?);
+            child.labels_mut().extend(labels::labels(call.controller(), &label));
+            let applier = <OwnedApplier<<F::Form as Form>::Kind> as Argument<P, S, (_, ())>>::extract(context);
+            let applied = match self.slot.flags.adopt {
+                true => applier.adopt(&*owner, &child).await?,
+                false => applier.apply_owned(&*owner, &child).await?,
+            };
+            found(context, Arc::new(applied), std::slice::from_ref(&label.slot))
+        }
+        .boxed()
+    }
+
+    fn label<'a>(&'a self, context: &'a Context<P, S>, child: AnyObject, label: &SlotLabel) -> Request<'a, Found> {
+        let label = label.clone();
+        async move {
+            let child: Arc<<F::Form as Form>::Kind> = typed(child)?;
+            let set: serde_json::Map<_, _> = labels::labels(call(context).controller(), &label)
+                .into_iter()
+                .map(|(key, value)| (key, Value::from(value)))
+                .collect();
+            let patcher = <Patcher<<F::Form as Form>::Kind> as Argument<P, S, (_, ())>>::extract(context);
+            let patch = PatchBody::merge(json!({"metadata": {"labels": set}}));
+            let patched = patcher.patch_object(&*child, patch).await?;
+            found(context, Arc::new(patched), std::slice::from_ref(&label.slot))
+        }
+        .boxed()
+    }
+
+    fn delete<'a>(&'a self, context: &'a Context<P, S>, child: &ChildId, params: DeleteParams) -> Request<'a, ()> {
+        let key = key_of(child);
+        async move {
+            let deleter = <Deleter<<F::Form as Form>::Kind> as Argument<P, S, (_, ())>>::extract(context);
+            match deleter.delete_with(&key, params).await {
+                // It has changed: its event begins another pass.
+                Err(error) if error.is_conflict() => Ok(()),
+                result => Ok(result?),
+            }
+        }
+        .boxed()
+    }
+
+    fn release<'a>(&'a self, context: &'a Context<P, S>, child: AnyObject) -> Request<'a, ()> {
+        async move {
+            let child: Arc<<F::Form as Form>::Kind> = typed(child)?;
+            let uid = owner(context).uid();
+            let others: Vec<_> = child.owner_references().iter().filter(|one| Some(&one.uid) != uid.as_ref()).collect();
+            let metadata = json!({"ownerReferences": others, "resourceVersion": child.resource_version()});
+            let patcher = <Patcher<<F::Form as Form>::Kind> as Argument<P, S, (_, ())>>::extract(context);
+            patcher.patch_object(&*child, PatchBody::merge(json!({"metadata": metadata}))).await?;
+            Ok(())
+        }
+        .boxed()
+    }
+}
+
+impl FunctionId {
+    pub(crate) fn is(&self, id: TypeId) -> bool {
+        self.id == id
+    }
+}

@@ -1,0 +1,166 @@
+//! Flags of slots, and children from before.
+
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kooper::prelude::*;
+use kooper::testing::Cluster;
+use kooper::{ConfigError, Controller};
+use kooper_children::{Children, External, SlotExt, declare, wait};
+use serde_json::json;
+
+use super::{Shop, corner};
+
+fn named(shop: &Shop, suffix: &str) -> ConfigMap {
+    let mut config = ConfigMap::default();
+    config.metadata.name = Some(format!("{}-{suffix}", shop.name_any()));
+    config
+}
+
+/// The ConfigMap of the shop's current suffix.
+fn current(shop: &Shop) -> ConfigMap {
+    named(shop, &shop.spec.config)
+}
+
+fn tls(shop: &Shop) -> External<Secret> {
+    External::new(ObjectKey::of(shop).with_name("tls"))
+}
+
+fn secured(shop: &Shop, tls: &Secret) -> Result<ConfigMap> {
+    let mut config = named(shop, "secured");
+    config.data = Some([("type".to_owned(), tls.type_.clone().unwrap_or_default())].into());
+    Ok(config)
+}
+
+fn patient(shop: &Shop) -> Result<ConfigMap> {
+    if shop.spec.front { Ok(named(shop, "patient")) } else { Err(wait("it has no front")) }
+}
+
+/// Two slots want the same child.
+fn twin(shop: &Shop) -> ConfigMap {
+    current(shop)
+}
+
+fn by_hand() -> Result<Controller, ConfigError> {
+    async fn apply(shop: Arc<Shop>, configs: OwnedApplier<ConfigMap>) -> Result<()> {
+        configs.apply_owned(&shop, &current(&shop)).await?;
+        Ok(())
+    }
+    Shop::controller("shops").install_crd().handler(apply).build()
+}
+
+macro_rules! declared {
+    ($($slot:expr),*) => {{
+        let children = declare().$(child($slot)).*.build().expect("the slots are right");
+        Shop::controller("shops")
+            .install_crd()
+            .handler(children.handler(async |_: Children<Shop>| {}))
+            .cleanup("example.com/shop", children.deletion(async || {}))
+            .build()
+    }};
+}
+
+async fn config(cluster: &Cluster, name: &str) -> Result<Option<ConfigMap>> {
+    Ok(cluster.get(name).await?)
+}
+
+#[kooper::test(start_paused = true)]
+async fn a_child_from_before_gets_its_labels_and_loses_them_with_a_rollback(cluster: Cluster) -> Result<()> {
+    let running = cluster.run([by_hand()?]).await?;
+    cluster.create(&corner("a", false, &[])).await?;
+    cluster.settle().await;
+    let before = config(&cluster, "corner-a").await?.ok_or("there is no ConfigMap")?;
+    assert!(before.metadata.labels.is_none());
+    running.stop().await?;
+
+    let running = cluster.run([declared!(current)?]).await?;
+    cluster.settle().await;
+    let now = config(&cluster, "corner-a").await?.ok_or("there is no ConfigMap")?;
+    assert_eq!((now.uid(), now.labels()["kooper.rs/slot"].as_str()), (before.uid(), "current"));
+    running.stop().await?;
+
+    let running = cluster.run([by_hand()?]).await?;
+    cluster.settle().await;
+    let back = config(&cluster, "corner-a").await?.ok_or("there is no ConfigMap")?;
+    assert_eq!((back.uid(), back.metadata.labels), (before.uid(), None));
+    running.stop().await
+}
+
+#[kooper::test(start_paused = true)]
+async fn what_is_kept_outlives_its_name_and_its_owner(cluster: Cluster) -> Result<()> {
+    let running = cluster.run([declared!(current.slot().keep())?]).await?;
+    let shop = cluster.create(&corner("a", false, &[])).await?;
+    cluster.settle().await;
+    cluster.patch(&shop, json!({"spec": {"config": "b"}})).await?;
+    cluster.settle().await;
+    assert!(config(&cluster, "corner-a").await?.is_some());
+    cluster.delete(&shop).await?;
+    cluster.wait_deleted(&shop).await;
+    cluster.settle().await;
+    for name in ["corner-a", "corner-b"] {
+        let kept = config(&cluster, name).await?.ok_or("it is gone")?;
+        assert!(kept.owner_references().is_empty());
+    }
+    running.stop().await
+}
+
+#[kooper::test(start_paused = true)]
+async fn an_object_without_an_owner_is_adopted_only_if_the_slot_says_so(cluster: Cluster) -> Result<()> {
+    let shop = corner("a", false, &[]);
+    let other = cluster.create(&current(&shop)).await?;
+    let running = cluster.run([declared!(current)?]).await?;
+    cluster.create(&shop).await?;
+    cluster.settle().await;
+    let refused = config(&cluster, "corner-a").await?.ok_or("it is gone")?;
+    assert_eq!(refused.resource_version(), other.resource_version());
+    running.stop().await?;
+
+    let running = cluster.run([declared!(current.slot().adopt())?]).await?;
+    cluster.settle().await;
+    let adopted = config(&cluster, "corner-a").await?.ok_or("it is gone")?;
+    assert_eq!((adopted.uid(), adopted.owner_references().len()), (other.uid(), 1));
+    running.stop().await
+}
+
+#[kooper::test(start_paused = true)]
+async fn an_external_object_is_awaited_and_left_alone(cluster: Cluster) -> Result<()> {
+    let running = cluster.run([declared!(tls, secured.with((tls,)))?]).await?;
+    cluster.create(&corner("a", false, &[])).await?;
+    cluster.settle().await;
+    assert!(config(&cluster, "corner-secured").await?.is_none());
+    let mut secret = Secret::default();
+    secret.metadata.name = Some("tls".to_owned());
+    let secret = cluster.create(&secret).await?;
+    cluster.settle().await;
+    let secured = config(&cluster, "corner-secured").await?.ok_or("there is no ConfigMap")?;
+    assert_eq!(secured.data.unwrap_or_default()["type"], "Opaque");
+    let now: Secret = cluster.get("tls").await?.ok_or("it is gone")?;
+    assert_eq!(now.resource_version(), secret.resource_version());
+    running.stop().await
+}
+
+#[kooper::test(start_paused = true)]
+async fn a_slot_that_waits_keeps_its_child(cluster: Cluster) -> Result<()> {
+    let running = cluster.run([declared!(patient)?]).await?;
+    let shop = cluster.create(&corner("a", true, &[])).await?;
+    cluster.settle().await;
+    assert!(config(&cluster, "corner-patient").await?.is_some());
+    cluster.patch(&shop, json!({"spec": {"front": false}})).await?;
+    cluster.settle().await;
+    assert!(config(&cluster, "corner-patient").await?.is_some());
+    running.stop().await
+}
+
+#[kooper::test(start_paused = true)]
+async fn two_slots_that_want_one_child_do_not_take_it_from_each_other(cluster: Cluster) -> Result<()> {
+    let running = cluster.run([declared!(current, twin)?]).await?;
+    cluster.create(&corner("a", false, &[])).await?;
+    cluster.settle().await;
+    let child = config(&cluster, "corner-a").await?.ok_or("there is no ConfigMap")?;
+    assert_eq!(child.labels()["kooper.rs/slot"], "current");
+    running.stop().await
+}
+
+#[test]
+fn a_slot_that_depends_on_one_that_is_not_declared_is_a_mistake() {
+    let error = declare::<Shop, ()>().child(secured.with((tls,))).build().unwrap_err();
+    assert_eq!(error.to_string(), "the slot `secured` depends on `tls`, which is not declared: add it to the children");
+}

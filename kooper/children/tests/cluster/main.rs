@@ -1,0 +1,259 @@
+//! Declared children on an embedded API server whose pods run.
+
+mod flags;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kooper::prelude::*;
+use kooper::testing::{Cluster, Exploration};
+use kooper::{ConfigError, Controller};
+use kooper_children::{Children, Declared, PlanSlot, SlotExt, declare};
+use kube::{CustomResource, KubeSchema};
+use serde::{Deserialize, Serialize};
+use serde_json::{from_value, json};
+
+#[derive(CustomResource, KubeSchema, Clone, Debug, Default, Deserialize, Serialize)]
+#[kube(group = "example.com", version = "v1", kind = "Shop", namespaced, status = "ShopStatus")]
+struct ShopSpec {
+    /// The suffix of the name of its ConfigMap.
+    config: String,
+    #[serde(default)]
+    front: bool,
+    #[serde(default)]
+    shelves: Vec<String>,
+    /// Its function fails.
+    #[serde(default)]
+    broken: bool,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize, KubeSchema)]
+struct ShopStatus {
+    open: i32,
+    conditions: Vec<Condition>,
+}
+
+fn config(shop: &Shop) -> Result<ConfigMap> {
+    if shop.spec.broken {
+        return Err("the shop is broken".into());
+    }
+    Ok(from_value(json!({"metadata": {"name": format!("{}-{}", shop.name_any(), shop.spec.config)}}))?)
+}
+
+fn password(shop: &Shop) -> Result<Secret> {
+    let name = format!("{}-password", shop.name_any());
+    Ok(from_value(json!({"metadata": {"name": name}, "stringData": {"made-for": shop.spec.config}}))?)
+}
+
+fn shelves(shop: &Shop) -> Vec<ConfigMap> {
+    let named = |shelf: &String| {
+        let mut config = ConfigMap::default();
+        config.metadata.name = Some(format!("{}-shelf-{shelf}", shop.name_any()));
+        config
+    };
+    shop.spec.shelves.iter().map(named).collect()
+}
+
+fn web(shop: &Shop, config: &ConfigMap, password: &Secret, shelves: &[ConfigMap]) -> Result<Deployment> {
+    let environment = [config.name_any(), password.name_any()];
+    let labels = json!({"shop": shop.name_any()});
+    Ok(from_value(json!({
+        "metadata": {"name": shop.name_any()},
+        "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {"containers": [{
+                    "name": "web", "image": "example.com/web",
+                    "args": [environment.join(","), shelves.len().to_string()],
+                }]},
+            },
+        },
+    }))?)
+}
+
+fn front(shop: &Shop) -> Result<Option<Service>> {
+    if !shop.spec.front {
+        return Ok(None);
+    }
+    let name = format!("{}-front", shop.name_any());
+    Ok(Some(from_value(json!({"metadata": {"name": name}, "spec": {"ports": [{"port": 80}]}}))?))
+}
+
+async fn shops(shop: Arc<Shop>, children: Children<Shop>, statuses: StatusWriter<Shop>) -> Result<()> {
+    let web = children.get(web)?.and_then(|web| web.status.clone()).unwrap_or_default();
+    let before = shop.status.clone().unwrap_or_default();
+    let mut conditions = Conditions::of(&shop, &before.conditions);
+    children.report(&mut conditions);
+    let status = ShopStatus { open: web.available_replicas.unwrap_or_default(), conditions: conditions.into_vec() };
+    statuses.apply_status(&shop, &status).await?;
+    Ok(())
+}
+
+fn children() -> Declared<Shop, (), impl PlanSlot<Shop, ()> + 'static> {
+    let children = declare()
+        .child(config)
+        .child(password.slot().once())
+        .child(shelves)
+        .child(web.with((config, password, shelves)))
+        .child(front.slot().after(web));
+    children.build().expect("they depend on each other in one direction")
+}
+
+fn controller() -> Result<Controller, ConfigError> {
+    let children = children();
+    Shop::controller("shops")
+        .install_crd()
+        .handler(children.handler(shops))
+        .cleanup("example.com/shop", children.deletion(async || {}))
+        .build()
+}
+
+fn corner(config: &str, front: bool, shelves: &[&str]) -> Shop {
+    let shelves = shelves.iter().map(|&shelf| shelf.to_owned()).collect();
+    Shop::new("corner", ShopSpec { config: config.to_owned(), front, shelves, broken: false })
+}
+
+fn ready(shop: &Shop) -> Option<&Condition> {
+    shop.status.as_ref()?.conditions.iter().find(|one| one.type_ == "Ready")
+}
+
+fn is_ready(shop: &Shop) -> bool {
+    ready(shop).is_some_and(|ready| ready.status == "True" && ready.observed_generation == shop.metadata.generation)
+}
+
+/// The writes to these resources, as `verb resource`, in their order.
+fn writes(cluster: &Cluster, resources: &[&str]) -> Vec<String> {
+    let requests = cluster.requests();
+    let is_read = |verb: &str| matches!(verb, "get" | "list" | "watch");
+    let ours = requests.iter().filter(|one| resources.contains(&&*one.resource()) && !is_read(one.verb()));
+    ours.map(|request| format!("{} {}", request.verb(), request.resource())).collect()
+}
+
+#[kooper::test]
+async fn children_are_created_in_their_order_and_the_owner_is_ready_when_all_are(cluster: Cluster) -> Result<()> {
+    let running = cluster.run([controller()?]).await?;
+    let shop = cluster.create(&corner("a", true, &["1", "2"])).await?;
+    let shop = cluster.wait(&shop, is_ready).await;
+    assert_eq!(shop.status.map(|status| status.open), Some(1));
+    let web: Deployment = cluster.get("corner").await?.ok_or("there is no Deployment")?;
+    assert_eq!(web.labels()["kooper.rs/slot"], "web");
+    assert_eq!(web.labels()["kooper.rs/depth"], "1");
+    assert_eq!(web.labels()["kooper.rs/controller"], "shops");
+    let front: Service = cluster.get("corner-front").await?.ok_or("there is no Service")?;
+    assert!(front.creation_timestamp() >= web.creation_timestamp());
+    running.stop().await
+}
+
+#[kooper::test(start_paused = true)]
+async fn a_child_that_no_slot_wants_is_pruned_when_its_successor_is_in_use(cluster: Cluster) -> Result<()> {
+    let running = cluster.run([controller()?]).await?;
+    let shop = cluster.create(&corner("a", true, &["1", "2"])).await?;
+    cluster.settle().await;
+    cluster.patch(&shop, json!({"spec": {"config": "b", "front": false, "shelves": ["2"]}})).await?;
+    cluster.settle().await;
+    assert!(is_ready(&cluster.get("corner").await?.ok_or("there is no Shop")?));
+    let configs: Vec<ConfigMap> = cluster.list().await?;
+    let names: Vec<_> = configs.iter().map(ResourceExt::name_any).filter(|name| name.starts_with("corner")).collect();
+    assert_eq!(names, ["corner-b", "corner-shelf-2"]);
+    assert!(cluster.get::<Service>("corner-front").await?.is_none());
+    let password: Secret = cluster.get("corner-password").await?.ok_or("there is no Secret")?;
+    assert_eq!(password.data.unwrap_or_default()["made-for"].0, b"a", "it was made once");
+    running.stop().await
+}
+
+#[kooper::test(start_paused = true)]
+async fn a_function_that_fails_prunes_nothing_and_is_told_in_the_status(cluster: Cluster) -> Result<()> {
+    let running = cluster.run([controller()?]).await?;
+    let shop = cluster.create(&corner("a", true, &[])).await?;
+    cluster.settle().await;
+    cluster.patch(&shop, json!({"spec": {"broken": true, "config": "b"}})).await?;
+    let says = |shop: &Shop| ready(shop).is_some_and(|ready| ready.message == "config: the shop is broken");
+    cluster.wait(&shop, says).await;
+    assert!(cluster.get::<ConfigMap>("corner-a").await?.is_some());
+    assert!(cluster.get::<Deployment>("corner").await?.is_some());
+    cluster.patch(&shop, json!({"spec": {"broken": false}})).await?;
+    cluster.wait(&shop, is_ready).await;
+    cluster.settle().await;
+    assert!(cluster.get::<ConfigMap>("corner-a").await?.is_none());
+    running.stop().await
+}
+
+#[kooper::test(start_paused = true)]
+async fn a_child_that_was_deleted_or_edited_is_corrected(cluster: Cluster) -> Result<()> {
+    let running = cluster.run([controller()?]).await?;
+    cluster.create(&corner("a", false, &[])).await?;
+    cluster.settle().await;
+    let web: Deployment = cluster.get("corner").await?.ok_or("there is no Deployment")?;
+    cluster.patch(&web, json!({"spec": {"replicas": 3}, "metadata": {"labels": {"kooper.rs/slot": "other"}}})).await?;
+    let config: ConfigMap = cluster.get("corner-a").await?.ok_or("there is no ConfigMap")?;
+    cluster.delete(&config).await?;
+    cluster.settle().await;
+    let web: Deployment = cluster.get("corner").await?.ok_or("there is no Deployment")?;
+    assert_eq!(web.spec.as_ref().and_then(|spec| spec.replicas), Some(1));
+    assert_eq!(web.labels()["kooper.rs/slot"], "web");
+    assert!(cluster.get::<ConfigMap>("corner-a").await?.is_some());
+    running.stop().await
+}
+
+#[kooper::test(start_paused = true)]
+async fn a_pass_without_changes_sends_nothing(cluster: Cluster) -> Result<()> {
+    let running = cluster.run([controller()?]).await?;
+    let shop = cluster.create(&corner("a", true, &["1"])).await?;
+    cluster.settle().await;
+    let own = ["configmaps", "secrets", "services", "shops.example.com/status", "shops.example.com"];
+    let before = writes(&cluster, &own).len();
+    cluster.patch(&shop, json!({"metadata": {"annotations": {"example.com/note": "a call"}}})).await?;
+    cluster.settle().await;
+    assert_eq!(writes(&cluster, &own)[before..], Vec::<String>::new());
+    running.stop().await
+}
+
+#[kooper::test(start_paused = true)]
+async fn an_owner_that_is_deleted_loses_its_children_from_the_deepest_on(cluster: Cluster) -> Result<()> {
+    let running = cluster.run([controller()?]).await?;
+    let shop = cluster.create(&corner("a", true, &["1"])).await?;
+    cluster.settle().await;
+    let front: Service = cluster.get("corner-front").await?.ok_or("there is no Service")?;
+    cluster.patch(&front, json!({"metadata": {"finalizers": ["example.com/other"]}})).await?;
+    cluster.delete(&shop).await?;
+    cluster.settle().await;
+    assert!(cluster.get::<Deployment>("corner").await?.is_some(), "the front still exists");
+    cluster.patch(&front, json!({"metadata": {"finalizers": null}})).await?;
+    cluster.wait_deleted(&shop).await;
+    let deleted = writes(&cluster, &["configmaps", "secrets", "deployments.apps", "services"]);
+    let deleted: Vec<_> = deleted.iter().filter_map(|write| write.strip_prefix("delete ")).collect();
+    assert_eq!(deleted[..2], ["services", "deployments.apps"]);
+    running.stop().await
+}
+
+#[test]
+fn the_rules_follow_from_the_functions() -> Result<()> {
+    let controller = controller()?;
+    let needs = controller.plan().needs();
+    let rules = |resource: &str| {
+        let rules = needs.iter().map(|need| need.rule.to_string());
+        rules.filter(|rule| rule.contains(resource)).collect::<BTreeSet<_>>()
+    };
+    let of = |verbs: &[&str]| verbs.iter().map(|verbs| format!("services: {verbs}")).collect();
+    assert_eq!(rules("services"), of(&["create, patch", "delete", "list, watch"]));
+    Ok(())
+}
+
+#[test]
+fn whatever_goes_wrong_the_children_are_what_they_should_be() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    let exploration = Exploration::of(|| Ok(vec![controller()?]))
+        .state(corner("a", true, &["1", "2"]))
+        .state(corner("b", false, &["2"]))
+        // It is made once, and keeps what it was made for.
+        .ignore("data.made-for")
+        .seed(1)
+        .limit(10);
+    let explored = exploration.run(runtime, async |_: Cluster| {}).unwrap_or_else(|finding| panic!("{finding}"));
+    println!("{explored}");
+}

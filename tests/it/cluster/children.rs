@@ -1,0 +1,196 @@
+//! Children that the attribute declares, on a cluster of their own.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
+use kooper::External;
+use kooper::children::plan::SlotState;
+use kooper::kube;
+use kooper::prelude::*;
+use kooper::testing::Cluster;
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{from_value, json};
+
+#[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[kube(group = "children.example.com", version = "v1", kind = "Shop", namespaced, status = "ShopStatus")]
+struct ShopSpec {
+    owner: String,
+    #[serde(default)]
+    closed: bool,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+struct ShopStatus {
+    /// The slots that are not ready.
+    waiting: Vec<String>,
+    available: i32,
+}
+
+/// A shop with a configuration, a password, a web server, and a front that is there once the web server is ready.
+#[kooper::controller(
+    resource = Shop, children = [config, password(once), web(config, password), front(after = web)],
+    deletion = ordered, finalizer = "children.example.com/shop", backoff = ("5ms", "50ms"), main = false,
+)]
+async fn shops(shop: Arc<Shop>, children: Children<Shop>, statuses: StatusWriter<Shop>) -> Result<()> {
+    let waiting = children.states().filter(|(_, state)| **state != SlotState::Ready);
+    let waiting = waiting.map(|(name, _)| name.to_owned()).collect();
+    let available = children.get(web)?.and_then(|web| web.status.as_ref()?.available_replicas);
+    let status = ShopStatus { waiting, available: available.unwrap_or_default() };
+    statuses.apply_status(&shop, &status).await?;
+    Ok(())
+}
+
+fn named<T: Resource + Default>(shop: &Shop, suffix: &str) -> T {
+    let mut child = T::default();
+    child.meta_mut().name = Some(format!("{}-{suffix}", shop.name_any()));
+    child
+}
+
+fn config(shop: &Shop) -> ConfigMap {
+    let data = BTreeMap::from([("owner".to_owned(), shop.spec.owner.clone())]);
+    ConfigMap { data: Some(data), ..named(shop, "config") }
+}
+
+fn password(shop: &Shop) -> Result<Secret> {
+    let data = BTreeMap::from([("first-owner".to_owned(), shop.spec.owner.clone())]);
+    Ok(Secret { string_data: Some(data), ..named(shop, "password") })
+}
+
+fn web(shop: &Shop, config: &ConfigMap, password: &Secret) -> Result<Deployment> {
+    let env = json!([
+        {"configMapRef": {"name": config.name_any()}}, {"secretRef": {"name": password.name_any()}}
+    ]);
+    let labels = json!({"shop": shop.name_any()});
+    let spec = from_value(json!({
+        "replicas": 1,
+        "selector": {"matchLabels": labels},
+        "template": {
+            "metadata": {"labels": labels},
+            "spec": {"containers": [{"name": "web", "image": "example.com/web", "envFrom": env}]},
+        },
+    }))?;
+    Ok(Deployment { spec: Some(spec), ..named(shop, "web") })
+}
+
+fn front(shop: &Shop) -> Result<Option<Service>> {
+    let spec = from_value(json!({"selector": {"shop": shop.name_any()}, "ports": [{"port": 80}]}))?;
+    Ok((!shop.spec.closed).then(|| Service { spec: Some(spec), ..named(shop, "front") }))
+}
+
+/// A controller without logic of its own.
+#[kooper::controller(resource = Secret, labels = "copied=yes", children = [copy(gate, keep), gate(external)], main = false)]
+async fn copies() {}
+
+fn gate(secret: &Secret) -> External<ConfigMap> {
+    External::new(ObjectKey::new(secret.namespace().as_deref(), "gate"))
+}
+
+fn copy(secret: &Secret, gate: &ConfigMap) -> ConfigMap {
+    let mut copy = ConfigMap { data: gate.data.clone(), ..ConfigMap::default() };
+    copy.metadata.name = Some(format!("{}-copy", secret.name_any()));
+    copy
+}
+
+fn shop(name: &str) -> Shop {
+    Shop::new(name, ShopSpec { owner: "ann".to_owned(), closed: false })
+}
+
+fn waits_for(names: &'static [&'static str]) -> impl Fn(&Shop) -> bool {
+    move |shop| shop.status.as_ref().is_some_and(|status| status.waiting == names)
+}
+
+/// The status of a Deployment whose pods all run.
+fn running(web: &Deployment) -> serde_json::Value {
+    json!({"status": {
+        "observedGeneration": web.metadata.generation,
+        "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1, "availableReplicas": 1,
+        "conditions": [{"type": "Available", "status": "True"}],
+    }})
+}
+
+#[kooper::test(shops)]
+async fn a_child_is_created_once_those_before_it_are_ready(cluster: Cluster) -> Result<()> {
+    cluster.stop_workloads().await;
+    let shop = cluster.create(&shop("corner")).await?;
+    cluster.wait(&shop, waits_for(&["web", "front"])).await;
+    assert!(cluster.get::<Service>("corner-front").await?.is_none());
+
+    let web: Deployment = cluster.wait("corner-web", |_: &Deployment| true).await;
+    cluster.patch_status(&web, running(&web)).await?;
+    cluster.wait("corner-front", |_: &Service| true).await;
+    let shop = cluster.wait(&shop, waits_for(&[])).await;
+    assert_eq!(shop.status.map(|status| status.available), Some(1));
+    Ok(())
+}
+
+#[kooper::test(shops)]
+async fn a_child_that_is_no_longer_returned_is_pruned(cluster: Cluster) -> Result<()> {
+    let shop = cluster.create(&shop("corner")).await?;
+    let front = cluster.wait("corner-front", |_: &Service| true).await;
+    cluster.patch(&shop, json!({"spec": {"closed": true}})).await?;
+    cluster.wait_deleted(&front).await;
+    assert!(cluster.get::<Deployment>("corner-web").await?.is_some());
+    Ok(())
+}
+
+#[kooper::test(shops)]
+async fn a_child_that_is_deleted_is_created_again(cluster: Cluster) -> Result<()> {
+    cluster.create(&shop("corner")).await?;
+    let front = cluster.wait("corner-front", |_: &Service| true).await;
+    cluster.delete(&front).await?;
+    cluster.wait("corner-front", |other: &Service| other.metadata.uid != front.metadata.uid).await;
+    Ok(())
+}
+
+#[kooper::test(shops)]
+async fn a_child_with_once_is_not_changed(cluster: Cluster) -> Result<()> {
+    let shop = cluster.create(&shop("corner")).await?;
+    let password = cluster.wait("corner-password", |_: &Secret| true).await;
+    cluster.wait("corner-front", |_: &Service| true).await;
+    cluster.patch(&shop, json!({"spec": {"owner": "bob"}})).await?;
+    let is_of_bob = |config: &ConfigMap| config.data.as_ref().is_some_and(|data| data["owner"] == "bob");
+    cluster.wait("corner-config", is_of_bob).await;
+    let now: Option<Secret> = cluster.get("corner-password").await?;
+    assert_eq!(now.and_then(|now| now.data), password.data);
+    Ok(())
+}
+
+#[kooper::test(shops)]
+async fn children_are_deleted_before_those_that_they_depend_on(cluster: Cluster) -> Result<()> {
+    let shop = cluster.create(&shop("corner")).await?;
+    let front = cluster.wait("corner-front", |_: &Service| true).await;
+    let web: Deployment = cluster.wait("corner-web", |_: &Deployment| true).await;
+    let web = cluster.patch(&web, json!({"metadata": {"finalizers": ["example.com/slow"]}})).await?;
+
+    cluster.delete(&shop).await?;
+    cluster.wait_deleted(&front).await;
+    cluster.wait(&web, |web: &Deployment| web.metadata.deletion_timestamp.is_some()).await;
+    let config: Option<ConfigMap> = cluster.get("corner-config").await?;
+    assert!(config.as_ref().is_some_and(|config| config.metadata.deletion_timestamp.is_none()));
+
+    cluster.patch(&web, json!({"metadata": {"finalizers": null}})).await?;
+    cluster.wait_deleted(&shop).await;
+    let left: Option<ConfigMap> = cluster.get("corner-config").await?;
+    assert!(left.is_none(), "{left:?}");
+    Ok(())
+}
+
+#[kooper::test]
+async fn an_external_object_is_awaited_and_passed_on(cluster: Cluster) -> Result<()> {
+    let mut secret = Secret::default();
+    secret.metadata.name = Some("one".to_owned());
+    secret.metadata.labels = Some(BTreeMap::from([("copied".to_owned(), "yes".to_owned())]));
+    cluster.create(&secret).await?;
+
+    let mut gate = ConfigMap::default();
+    gate.metadata.name = Some("gate".to_owned());
+    gate.data = Some(BTreeMap::from([("open".to_owned(), "yes".to_owned())]));
+    cluster.create(&gate).await?;
+    let running = cluster.run([copies::controller()?]).await?;
+    let copy = cluster.wait("one-copy", |_: &ConfigMap| true).await;
+    assert_eq!(copy.data, gate.data);
+    running.stop().await
+}

@@ -1,0 +1,9 @@
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kooper::State;
+
+#[kooper::controller(resource = Pod, children = [config])]
+async fn echo() {}
+
+fn config(_: &Pod, _: &State<String>) -> ConfigMap {
+    ConfigMap::default()
+}

@@ -1,0 +1,73 @@
+//! Declared children.
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
+use kooper::External;
+use kooper::prelude::*;
+
+use crate::names;
+
+#[kooper::controller(resource = Pod, children = [config, inner::password(once), web(config, password)], main = false)]
+async fn each_form(children: Children<Pod>) -> Result<()> {
+    let _: Option<Arc<ConfigMap>> = children.get(config)?;
+    let _: Option<Arc<Deployment>> = children.get(web)?;
+    Ok(())
+}
+
+#[kooper::controller(
+    resource = Pod, init = connect, children = [config(after = tls, prune), tls(external), fronts(not_ready), dns(fronts, recreate(orphan), adopt)],
+    main = false,
+)]
+async fn each_flag(fronts: Children<Pod>, _: State<String>) {
+    let _ = fronts.get(self::fronts);
+}
+
+#[kooper::controller(resource = Pod, children = [config(keep)], deletion = ordered, finalizer = "a.b/c", main = false)]
+async fn without_cleanup() {}
+
+#[kooper::controller(resource = Pod, children = [config], deletion = ordered, cleanup = end, finalizer = "a.b/c", main = false)]
+async fn with_cleanup() -> Result<Action> {
+    Ok(Action::done())
+}
+
+async fn connect() -> Result<String> {
+    Ok(String::new())
+}
+
+async fn end(_: Children<Pod>) -> Result<()> {
+    Ok(())
+}
+
+fn config(_: &Pod) -> Result<ConfigMap> {
+    Ok(ConfigMap::default())
+}
+
+mod inner {
+    pub(super) fn password(_: &super::Pod) -> Option<super::Secret> {
+        None
+    }
+}
+
+fn web(_: &Pod, _: &ConfigMap, _: Option<&Secret>) -> Deployment {
+    Deployment::default()
+}
+
+fn tls(_: &Pod) -> External<Secret> {
+    External::new(ObjectKey::cluster_scoped("tls"))
+}
+
+fn fronts(_: &Pod, _: &State<String>, _: &Reader<Secret>) -> Vec<Service> {
+    Vec::new()
+}
+
+fn dns(_: &Pod, _: &[Service]) -> Result<Vec<ConfigMap>> {
+    Ok(Vec::new())
+}
+
+#[test]
+fn each_is_defined() {
+    assert_eq!(names::<each_form>(), ["each-form"]);
+    assert_eq!(names::<each_flag>(), ["each-flag"]);
+    assert_eq!(names::<without_cleanup>(), ["without-cleanup"]);
+    assert_eq!(names::<with_cleanup>(), ["with-cleanup"]);
+}
