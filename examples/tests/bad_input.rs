@@ -50,7 +50,7 @@ fn a_missing_kubeconfig_is_reported_with_the_setting_that_names_it() {
         (
             &["--listen=off", "--kubeconfig=/nowhere/config"][..],
             &[][..],
-            "the kubeconfig /nowhere/config of --kubeconfig does not exist",
+            "the kubeconfig /nowhere/config set by --kubeconfig does not exist",
         ),
         (
             &["--listen=off"],
@@ -60,7 +60,7 @@ fn a_missing_kubeconfig_is_reported_with_the_setting_that_names_it() {
         (
             &["--listen=off"],
             &[("KOOPER_KUBECONFIG", "/nowhere/third")],
-            "the kubeconfig /nowhere/third of --kubeconfig does not exist",
+            "the kubeconfig /nowhere/third set by --kubeconfig does not exist",
         ),
     ] {
         let (code, said) = ended(args, variables);

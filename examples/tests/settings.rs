@@ -85,7 +85,7 @@ fn dev_and_check_know_the_settings() {
     let (code, said) = ended(&["check", "--kubeconfig", kubeconfig], &[]);
     assert_eq!(code, Some(0), "{said}");
     assert!(
-        said.contains("note     `run` needs other settings: 1 setting is missing: set `--token <TOKEN>`"),
+        said.contains("note     `run` needs different settings: 1 setting is missing: set `--token <TOKEN>`"),
         "{said}"
     );
     let (_, said) = ended(&["check", "--kubeconfig", kubeconfig, "--token", "s"], &[]);

@@ -134,7 +134,10 @@ impl Pages {
 
     /// The response of a page of the program's own.
     pub(super) async fn route(&self, path: &str, request: &Parts) -> Response<Full<Bytes>> {
-        self.routes.answer(path, request, &self.program).await
+        self.routes.answer(path, request, &self.program).await.unwrap_or_else(|| {
+            let text = format!("{path} panicked: the log has the reason\n");
+            text_response(StatusCode::INTERNAL_SERVER_ERROR, text)
+        })
     }
 
     fn status(&self, query: Option<&str>) -> String {

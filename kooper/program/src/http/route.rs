@@ -7,11 +7,9 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use http::request::Parts;
-use http::{Request, Response, StatusCode};
+use http::{Request, Response};
 use http_body_util::Full;
 use tokio::runtime::Handle;
-
-use super::pages::text_response;
 
 type Answer = Arc<dyn Fn(Request<()>) -> BoxFuture<'static, Response<Full<Bytes>>> + Send + Sync>;
 
@@ -38,17 +36,12 @@ impl Routes {
         self.0.keys().copied()
     }
 
-    /// The response of a page. Its function is called on `program`: one that blocks its thread delays
-    /// no probe.
-    pub(super) async fn answer(&self, path: &str, request: &Parts, program: &Handle) -> Response<Full<Bytes>> {
-        let Some(answer) = self.0.get(path).cloned() else {
-            return text_response(StatusCode::NOT_FOUND, "no such page\n".to_owned());
-        };
+    /// The response of a page; `None` if its function panicked. It is called on `program`: one that
+    /// blocks its thread delays no probe.
+    pub(super) async fn answer(&self, path: &str, request: &Parts, program: &Handle) -> Option<Response<Full<Bytes>>> {
+        let answer = self.0.get(path)?.clone();
         let request = Request::from_parts(request.clone(), ());
-        program.spawn(async move { answer(request).await }).await.unwrap_or_else(|_| {
-            let text = format!("{path} panicked: the log has the reason\n");
-            text_response(StatusCode::INTERNAL_SERVER_ERROR, text)
-        })
+        program.spawn(async move { answer(request).await }).await.ok()
     }
 }
 
