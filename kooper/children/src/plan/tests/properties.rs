@@ -49,15 +49,18 @@ fn an_owner_that_is_deleted_at_any_moment_takes_its_children_with_it_in_order() 
 
 #[test]
 fn each_planted_mistake_is_found() {
-    for (mistake, property, what) in [
-        (Mistake::HeldTakenForAbsent, ends_like_a_fresh_start as fn(&Graph, &[Happening]) -> Checked, "is pruned"),
-        (Mistake::PruneBeforeReady, ends_like_a_fresh_start, "which is not ready"),
-        (Mistake::PruneAfterFailure, ends_like_a_fresh_start, "is pruned"),
-        (Mistake::WaveSkipped, is_deleted_in_waves, "is deleted before it"),
-        (Mistake::LabelLost, is_deleted_in_waves, "left over"),
-        (Mistake::LabelLost, ends_like_a_fresh_start, ""),
+    type Property = fn(&Graph, &[Happening]) -> Checked;
+    // Which check finds it first is left to chance.
+    let pruned = ["is pruned, and is wanted", "which is not ready", "which is held", "is in use"].as_slice();
+    for (mistake, property, findings) in [
+        (Mistake::HeldTakenForAbsent, ends_like_a_fresh_start as Property, pruned),
+        (Mistake::PruneBeforeReady, ends_like_a_fresh_start, pruned),
+        (Mistake::PruneAfterFailure, ends_like_a_fresh_start, pruned),
+        (Mistake::WaveSkipped, is_deleted_in_waves, &["is deleted before it"]),
+        (Mistake::LabelLost, is_deleted_in_waves, &["left over"]),
+        (Mistake::LabelLost, ends_like_a_fresh_start, &[""]),
     ] {
         let found = run(property, Some(mistake)).expect_err(&format!("{mistake:?} is not found"));
-        assert!(found.contains(what), "{mistake:?}: {found}");
+        assert!(findings.iter().any(|finding| found.contains(finding)), "{mistake:?}: {found}");
     }
 }
