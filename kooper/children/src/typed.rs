@@ -83,7 +83,7 @@ pub trait PlanSlot<P, S> {
 
 /// A slot by its types alone.
 #[derive(Debug)]
-pub struct Planned<F, V, M>(PhantomData<fn() -> (F, V, M)>);
+pub struct Planned<F, V, M>(PhantomData<F>, PhantomData<V>, PhantomData<fn() -> M>);
 
 impl<P: Kind, S, F: CallFn<P, S, M>, V: Verbs, M> PlanSlot<P, S> for Planned<F, V, M> {
     fn plan(plan: &mut Plan) {
