@@ -274,7 +274,6 @@ pub mod v1 {
     }
 
     /// Completes the declaration of children.
-    #[must_use]
     pub fn declared<K: Kind, S, L>(
         builder: Builder<K, K, S>,
         declaration: Declaration<K, S, L>,

@@ -22,11 +22,13 @@ const STATUS: u64 = 3;
 const INCARNATION: u64 = 4;
 
 /// The namespace of an index.
+#[must_use]
 pub fn namespace(index: usize) -> String {
     format!("bench-{:02}", index % NAMESPACES)
 }
 
 /// The name of an index.
+#[must_use]
 pub fn name(index: usize) -> String {
     format!("bench-{index:06}")
 }
@@ -34,6 +36,7 @@ pub fn name(index: usize) -> String {
 /// The object of an index, made from a stored one of its workload: what the API server added to that stays.
 ///
 /// `incarnation` counts how often it was deleted and created again.
+#[must_use]
 pub fn stored(template: &Value, kind: Kind, index: usize, incarnation: u32, sent: u64) -> Value {
     let mut document = template.clone();
     overlay(&mut document, object(kind, index, sent));
@@ -64,6 +67,7 @@ fn overlay(under: &mut Value, over: Value) {
 }
 
 /// The object of an index, as its creator writes it.
+#[must_use]
 pub fn object(kind: Kind, index: usize, sent: u64) -> Value {
     match kind {
         Kind::Pods => pod(index, sent),
@@ -72,6 +76,7 @@ pub fn object(kind: Kind, index: usize, sent: u64) -> Value {
 }
 
 /// Its status, as somebody else writes it later.
+#[must_use]
 pub fn status(kind: Kind, index: usize) -> Value {
     match kind {
         Kind::Pods => pod_status(index),

@@ -74,11 +74,14 @@ impl Steps<'_> {
         };
         let place = cleanup.map_or(ordered.place, |cleanup| cleanup.place);
         let place = Place { start: self.at(place.start), end: self.at(place.end) };
-        let here = self.model.runtime.at(place.start);
+        // Not at the function: clippy would take it for what is called, and report an async function
+        // that awaits nothing.
+        let here = self.model.runtime.at(self.at(ordered.place.start));
         let function = cleanup.map_or_else(|| quote!(#here::no_cleanup), |cleanup| cleanup.value.to_token_stream());
         let (builder, children) = (self.variable(place.start), self.local("__children", place.start));
         let arguments = parentheses(quote!(#builder, &#children, #finalizer, #function), place.end);
-        Some(quote_spanned!(place.start=> let #builder = #here::cleanup_after_children #arguments;))
+        let callee = Ident::new("cleanup_after_children", self.at(ordered.place.start));
+        Some(quote_spanned!(place.start=> let #builder = #here::#callee #arguments;))
     }
 
     /// The call that completes the handler with its return type.

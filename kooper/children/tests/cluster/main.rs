@@ -130,7 +130,7 @@ fn is_ready(shop: &Shop) -> bool {
 fn writes(cluster: &Cluster, resources: &[&str]) -> Vec<String> {
     let requests = cluster.requests();
     let is_read = |verb: &str| matches!(verb, "get" | "list" | "watch");
-    let ours = requests.iter().filter(|one| resources.contains(&&*one.resource()) && !is_read(one.verb()));
+    let ours = requests.iter().filter(|one| resources.contains(&one.resource()) && !is_read(one.verb()));
     ours.map(|request| format!("{} {}", request.verb(), request.resource())).collect()
 }
 
