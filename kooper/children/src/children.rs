@@ -116,6 +116,7 @@ impl<P> fmt::Debug for Children<P> {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<P: Any + Send + Sync, S> Argument<P, S> for Children<P> {
     /// The arguments of a handler are extracted before its future is polled, on the thread that lends the children.
     fn extract(_: &Context<P, S>) -> Self {

@@ -55,6 +55,7 @@ impl<O, S> std::fmt::Debug for CompleteHandler<O, S> {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<O: 'static, S: 'static> Handler<O, S, ()> for CompleteHandler<O, S> {
     fn plan(_: &mut Plan) {}
 
