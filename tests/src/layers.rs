@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// The folders of the crates in the repository that users depend on.
-pub const CRATES: [&str; 9] = [
+pub const CRATES: [&str; 10] = [
     "kooper",
     "kooper/grammar",
     "kooper/protobuf",
     "kooper/runtime",
+    "kooper/serving",
     "kooper/program",
     "kooper/apiserver",
     "kooper/workloads",

@@ -7,8 +7,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The sources of the library.
-const SOURCES: [&str; 5] =
-    ["kooper/src", "kooper/runtime/src", "kooper/program/src", "kooper/testing/src", "kooper/workloads/src"];
+const SOURCES: [&str; 6] = [
+    "kooper/src",
+    "kooper/runtime/src",
+    "kooper/program/src",
+    "kooper/serving/src",
+    "kooper/testing/src",
+   
+    "kooper/workloads/src",
+];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
