@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// The folders of the crates in the repository that users depend on.
-pub const CRATES: [&str; 10] = [
+pub const CRATES: [&str; 11] = [
     "kooper",
     "kooper/grammar",
     "kooper/protobuf",
     "kooper/runtime",
     "kooper/serving",
+    "kooper/webhooks",
     "kooper/program",
     "kooper/apiserver",
     "kooper/workloads",
