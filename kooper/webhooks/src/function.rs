@@ -62,7 +62,6 @@ pub trait MutateFunction<K, S, Args>: Send + Sync + 'static {
 pub trait ValidateOutcome {
     /// The result with any error.
     #[doc(hidden)]
-    #[expect(clippy::missing_errors_doc, reason = "it is a conversion")]
     fn into_result(self) -> Result<(), BoxError>;
 }
 
@@ -87,7 +86,6 @@ impl<E: Into<BoxError>> ValidateOutcome for Result<(), E> {
 pub trait MutateOutcome<K> {
     /// The result with any error.
     #[doc(hidden)]
-    #[expect(clippy::missing_errors_doc, reason = "it is a conversion")]
     fn into_result(self) -> Result<K, BoxError>;
 }
 

@@ -21,5 +21,8 @@ pub use argument::{Argument, Context, NewObject};
 pub use denied::Denied;
 pub use function::{MutateFunction, MutateOutcome, ValidateFunction, ValidateOutcome};
 pub use program::{PORT, Running, StartError, Webhooks};
-pub use server::{Certificate, ServeError, Server};
+pub use server::ServeError;
 pub use webhook::{Builder, ConfigError, FailurePolicy, Mutate, Validate, Webhook};
+
+#[cfg(not(any(feature = "ring", feature = "aws-lc-rs")))]
+compile_error!("webhooks are served over HTTPS: enable the feature `ring` or `aws-lc-rs`");

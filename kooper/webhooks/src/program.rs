@@ -17,6 +17,7 @@ use kooper_serving::{CertificateError, FileCertificate};
 use kube::Client;
 use kube::api::ObjectMeta;
 use parking_lot::Mutex;
+use prometheus::Registry;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
@@ -24,6 +25,7 @@ use crate::authority::leaf::Leaf;
 use crate::authority::rotation::Authorities;
 use crate::authority::secret::{CaSecret, SecretError};
 use crate::registration::{Registration, Target, probes};
+use crate::server::metrics::Metrics;
 use crate::server::{Certificate, ServeError, Server};
 use crate::webhook::Webhook;
 
@@ -61,6 +63,8 @@ pub struct Webhooks {
     webhooks: Vec<Webhook>,
     namespaces: Vec<String>,
     deployment: Option<String>,
+    owner: Option<String>,
+    registry: Option<Registry>,
     mode: Mode,
 }
 
@@ -102,8 +106,11 @@ pub enum StartError {
     /// The server does not start.
     #[error(transparent)]
     Serve(#[from] ServeError),
+    /// The metrics cannot be registered.
+    #[error("the metrics of webhooks cannot be registered: {0}")]
+    Metrics(prometheus::Error),
     /// The controller of the registration cannot be built.
-    #[error("the registration of webhooks cannot be built: {0}")]
+    #[error(transparent)]
     Registration(#[from] ControllerError),
 }
 
@@ -165,11 +172,14 @@ impl Webhooks {
             webhooks: Vec::new(),
             namespaces: Vec::new(),
             deployment: None,
+            owner: None,
+            registry: None,
             mode: Mode::Own,
         }
     }
 
-    /// Sets the instance that distinguishes this installation of the program from others.
+    /// Sets the instance that distinguishes this installation of the program from others: that
+    /// of the operator which runs the registration.
     pub fn instance(mut self, instance: impl Into<String>) -> Self {
         self.installation.instance = Some(instance.into());
         self
@@ -210,6 +220,19 @@ impl Webhooks {
     /// replicas are updated, as an old one would not know it.
     pub fn deployment(mut self, name: impl Into<String>) -> Self {
         self.deployment = Some(name.into());
+        self
+    }
+
+    /// Sets the ClusterRole of the program as the owner of the configurations: they are deleted
+    /// with it, and the API servers no longer call a program that is not there.
+    pub fn owner(mut self, cluster_role: impl Into<String>) -> Self {
+        self.owner = Some(cluster_role.into());
+        self
+    }
+
+    /// Sets the registry of the metrics.
+    pub fn metrics(mut self, registry: &Registry) -> Self {
+        self.registry = Some(registry.clone());
         self
     }
 
@@ -260,7 +283,11 @@ impl Webhooks {
             }
         });
         let served = self.webhooks.iter().cloned().chain(probes());
-        let server = Server::start(self.address, served, acceptor)?;
+        let metrics = Metrics::new().map_err(StartError::Metrics)?;
+        if let Some(registry) = &self.registry {
+            metrics.register(registry).map_err(StartError::Metrics)?;
+        }
+        let server = Server::start(self.address, served, acceptor, metrics)?;
         let renewal = renewal(client.clone(), &self.namespace, Arc::clone(&shared));
         let names = names(&self.installation);
         // The operator adds the instance.
@@ -273,6 +300,7 @@ impl Webhooks {
             webhooks: self.webhooks,
             namespaces: self.namespaces,
             deployment: self.deployment,
+            owner: self.owner,
             shared,
         };
         let controller = controller(registration, election)?;
@@ -357,7 +385,7 @@ fn controller(registration: Registration, election: LeaderElection) -> Result<Co
     let metadata = ObjectMeta { name, namespace: Some(registration.namespace.clone()), ..ObjectMeta::default() };
     #[expect(clippy::expect_used, reason = "it has a name")]
     let retriever = fixed([Secret { metadata, ..Secret::default() }]).expect("an object");
-    Controller::builder::<Secret>("webhooks")
+    Controller::builder::<Secret>("kooper-webhooks")
         .retriever(retriever)
         .state(registration)
         .resync(EVERY)

@@ -16,11 +16,12 @@ use std::time::Duration;
 
 use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::rbac::v1::ClusterRole;
 use kooper_runtime::internal::clock;
 use kooper_runtime::internal::controller::installation::Installation;
 use kooper_runtime::{Action, Kind};
 use kube::api::{Api, Patch, PatchParams};
-use kube::{Client, Error};
+use kube::{Client, Error, Resource};
 use serde::Serialize;
 use serde_json::Value;
 use tokio::time::sleep;
@@ -33,6 +34,8 @@ use crate::webhook::Webhook;
 
 mod configuration;
 mod probe;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use configuration::{Configuration, Target, is_of_kubernetes};
 pub(crate) use probe::webhooks as probes;
@@ -49,6 +52,8 @@ pub(crate) enum RegisterError {
     Secret(#[from] SecretError),
     #[error("the configuration `{name}` cannot be {verb}: {error}")]
     Request { name: String, verb: &'static str, error: Error },
+    #[error("the ClusterRole `{name}` that owns the configurations cannot be read: {error}")]
+    Owner { name: String, error: Error },
     #[error("the Deployment `{name}` cannot be read: {error}")]
     Deployment { name: String, error: Error },
     #[error("the Lease `{name}` cannot be written as a dry run: {error}")]
@@ -71,6 +76,8 @@ pub(crate) struct Registration {
     pub(crate) namespaces: Vec<String>,
     /// The Deployment of the program: new functions are registered when all replicas serve them.
     pub(crate) deployment: Option<String>,
+    /// The ClusterRole that owns the configurations.
+    pub(crate) owner: Option<String>,
     pub(crate) shared: Arc<Shared>,
 }
 
@@ -78,8 +85,9 @@ impl Registration {
     /// Does what is due. It is called again and again.
     pub(crate) async fn reconcile(&self, client: &Client) -> Result<Action, RegisterError> {
         let rolled_out = self.is_rolled_out(client).await?;
-        let validating = self.configuration(false, rolled_out);
-        let mutating = self.configuration(true, rolled_out);
+        let owner = self.owner_reference(client).await?;
+        let configuration = |mutates| Configuration { registration: self, mutates, rolled_out, owner: owner.clone() };
+        let (validating, mutating) = (configuration(false), configuration(true));
         let live = (
             live::<ValidatingWebhookConfiguration>(client, &validating).await?,
             live::<MutatingWebhookConfiguration>(client, &mutating).await?,
@@ -96,8 +104,13 @@ impl Registration {
         Ok(Action::done())
     }
 
-    fn configuration(&self, mutates: bool, rolled_out: bool) -> Configuration<'_> {
-        Configuration { registration: self, mutates, rolled_out }
+    /// The reference to the owner, if there is one.
+    async fn owner_reference(&self, client: &Client) -> Result<Option<Value>, RegisterError> {
+        let Some(name) = &self.owner else { return Ok(None) };
+        let roles: Api<ClusterRole> = Api::all(client.clone());
+        let found = roles.get_opt(name).await;
+        let found = found.map_err(|error| RegisterError::Owner { name: name.clone(), error })?;
+        Ok(found.and_then(|role| role.owner_ref(&()).and_then(|owner| serde_json::to_value(owner).ok())))
     }
 
     /// The bundle to publish; empty if another program injects it. `None` if another replica
@@ -219,7 +232,7 @@ async fn apply<C: Kind + Clone + Debug + Serialize>(
     }
     let name = configuration.name();
     let api: Api<C> = Api::all(client.clone());
-    let manager = format!("{}/webhooks", configuration.registration.installation);
+    let manager = format!("{}/kooper-webhooks", configuration.registration.installation);
     let params = PatchParams::apply(&manager).force();
     let applied = api.patch(&name, &params, &Patch::Apply(&desired)).await;
     let applied = applied.map_err(|error| RegisterError::Request { name, verb: "applied", error })?;

@@ -18,9 +18,11 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::webhook::Webhook;
+use metrics::Metrics;
 
 mod answer;
 mod connection;
+pub(crate) mod metrics;
 #[cfg(test)]
 mod tests;
 
@@ -35,7 +37,7 @@ const DRAIN: Duration = Duration::from_secs(10);
 
 /// Returns the newest TLS acceptor, or `None` while there is no certificate: connections are
 /// closed then.
-pub type Certificate = Arc<dyn Fn() -> Option<TlsAcceptor> + Send + Sync>;
+pub(crate) type Certificate = Arc<dyn Fn() -> Option<TlsAcceptor> + Send + Sync>;
 
 /// Why the server does not start.
 #[derive(Debug, thiserror::Error)]
@@ -63,7 +65,7 @@ pub enum ServeError {
 /// The running server of webhooks. Dropping it ends its connections at once.
 #[derive(Debug)]
 #[must_use = "the server stops when it is dropped"]
-pub struct Server {
+pub(crate) struct Server {
     address: SocketAddr,
     shared: Arc<Shared>,
     stop: CancellationToken,
@@ -74,6 +76,7 @@ pub struct Server {
 struct Shared {
     webhooks: HashMap<String, Webhook>,
     certificate: Certificate,
+    metrics: Metrics,
     /// `true` if each response ends its connection.
     closing: AtomicBool,
     requests: TaskTracker,
@@ -81,13 +84,11 @@ struct Shared {
 
 impl Server {
     /// Starts to serve webhooks on an address.
-    ///
-    /// # Errors
-    /// When the port is taken, two webhooks have the same path, or the system has no thread left.
-    pub fn start(
+    pub(crate) fn start(
         address: SocketAddr,
         webhooks: impl IntoIterator<Item = Webhook>,
         certificate: Certificate,
+        metrics: Metrics,
     ) -> Result<Self, ServeError> {
         let bound = TcpListener::bind(address).and_then(|socket| {
             socket.set_nonblocking(true)?;
@@ -102,22 +103,21 @@ impl Server {
             }
         }
         let (closing, requests) = (AtomicBool::new(false), TaskTracker::new());
-        let shared = Arc::new(Shared { webhooks: by_path, certificate, closing, requests });
+        let shared = Arc::new(Shared { webhooks: by_path, certificate, metrics, closing, requests });
         let stop = CancellationToken::new();
         let thread = spawn(socket, Arc::clone(&shared), stop.clone()).map_err(ServeError::Thread)?;
         Ok(Self { address, shared, stop, thread: Some(thread) })
     }
 
     /// The address in use: with port 0, the port that the system chose.
-    #[must_use]
-    pub fn local_addr(&self) -> SocketAddr {
+    pub(crate) fn local_addr(&self) -> SocketAddr {
         self.address
     }
 
     /// Stops without a failed call: serves for `linger`, while API servers learn that it goes,
     /// and ends each connection with its next response; then accepts no more, and waits for the
     /// requests in progress.
-    pub async fn shutdown(self, linger: Duration) {
+    pub(crate) async fn shutdown(self, linger: Duration) {
         self.shared.closing.store(true, Ordering::Relaxed);
         tokio::time::sleep(linger).await;
         self.stop.cancel();

@@ -57,13 +57,9 @@ impl Authorities {
             _ if self.current.age(now) >= AUTHORITY => due = Self::new(now)?,
             None if self.current.age(now) >= RENEWED => due.next = Some((Authority::new(now)?, None)),
             None => {}
-            Some((next, since)) if !is_published(next) => {
-                // Somebody has replaced the configuration: the wait begins again.
-                if since.is_some() {
-                    due.next = Some((next.clone(), None));
-                }
-            }
-            Some((next, None)) => due.next = Some((next.clone(), Some(now))),
+            // Somebody has replaced the configuration: the wait begins again.
+            Some((next, Some(_))) if !is_published(next) => due.next = Some((next.clone(), None)),
+            Some((next, None)) if is_published(next) => due.next = Some((next.clone(), Some(now))),
             Some((next, Some(since))) if now.duration_since(*since).unsigned_abs() >= PUBLISHED => {
                 let until = now.checked_add(LEAF).unwrap_or(now);
                 due.old = Some((self.current.certificate.clone(), until));

@@ -25,11 +25,11 @@ pub(crate) struct CaSecret {
     name: String,
 }
 
-/// What was read, with the version that a write replaces.
+/// What was read, with the metadata of the version that a write replaces.
 #[derive(Debug)]
 pub(crate) struct Read {
     pub(crate) authorities: Authorities,
-    version: Option<String>,
+    metadata: ObjectMeta,
 }
 
 impl CaSecret {
@@ -42,17 +42,21 @@ impl CaSecret {
     pub(crate) async fn read(&self, known: Option<&Authorities>) -> Result<Read, SecretError> {
         loop {
             let found = self.secrets.get_opt(&self.name).await.map_err(|error| self.error("read", error))?;
-            let version = found.as_ref().and_then(|secret| secret.metadata.resource_version.clone());
-            match found.map(|secret| Authorities::from_data(&secret.data.unwrap_or_default())) {
-                Some(Ok(authorities)) => return Ok(Read { authorities, version }),
-                Some(Err(error)) => tracing::error!("the Secret `{}`: {error}; it is replaced", self.name),
-                None => {}
-            }
+            let metadata = match found {
+                None => ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() },
+                Some(secret) => match Authorities::from_data(&secret.data.unwrap_or_default()) {
+                    Ok(authorities) => return Ok(Read { authorities, metadata: secret.metadata }),
+                    Err(error) => {
+                        tracing::error!("the Secret `{}`: {error}; it is replaced", self.name);
+                        secret.metadata
+                    }
+                },
+            };
             let authorities = match known {
                 Some(known) => known.clone(),
                 None => Authorities::new(clock::wall())?,
             };
-            if let Some(read) = self.write(authorities, version).await? {
+            if let Some(read) = self.write(authorities, metadata).await? {
                 return Ok(read);
             }
         }
@@ -60,12 +64,11 @@ impl CaSecret {
 
     /// Replaces what was read. `None` if another replica has written meanwhile.
     pub(crate) async fn replace(&self, read: Read, with: Authorities) -> Result<Option<Read>, SecretError> {
-        self.write(with, read.version).await
+        self.write(with, read.metadata).await
     }
 
-    async fn write(&self, authorities: Authorities, over: Option<String>) -> Result<Option<Read>, SecretError> {
-        let metadata =
-            ObjectMeta { name: Some(self.name.clone()), resource_version: over.clone(), ..ObjectMeta::default() };
+    async fn write(&self, authorities: Authorities, metadata: ObjectMeta) -> Result<Option<Read>, SecretError> {
+        let is_new = metadata.resource_version.is_none();
         let secret = Secret {
             metadata,
             type_: Some("Opaque".to_owned()),
@@ -73,12 +76,13 @@ impl CaSecret {
             ..Secret::default()
         };
         let params = PostParams::default();
-        let written = match over {
-            Some(_) => self.secrets.replace(&self.name, &params, &secret).await,
-            None => self.secrets.create(&params, &secret).await,
+        let written = if is_new {
+            self.secrets.create(&params, &secret).await
+        } else {
+            self.secrets.replace(&self.name, &params, &secret).await
         };
         match written {
-            Ok(secret) => Ok(Some(Read { authorities, version: secret.metadata.resource_version })),
+            Ok(secret) => Ok(Some(Read { authorities, metadata: secret.metadata })),
             // Changed, created or deleted meanwhile.
             Err(Error::Api(status)) if [404, 409].contains(&status.code) => Ok(None),
             Err(error) => Err(self.error("written", error)),

@@ -151,8 +151,8 @@ fn pairs(before: &[Value], after: &[Value]) -> Vec<Option<usize>> {
         }
     }
     for (entry, found) in after.iter().zip(&mut found) {
-        for at in 0..before.len() {
-            if found.is_none() && before[at] == *entry {
+        for (at, before) in before.iter().enumerate() {
+            if found.is_none() && before == entry {
                 take(at, found);
             }
         }

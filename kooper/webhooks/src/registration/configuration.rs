@@ -55,6 +55,7 @@ pub(crate) struct Configuration<'a> {
     pub(crate) registration: &'a Registration,
     pub(crate) mutates: bool,
     pub(crate) rolled_out: bool,
+    pub(crate) owner: Option<Value>,
 }
 
 impl<'a> Configuration<'a> {
@@ -99,6 +100,9 @@ impl<'a> Configuration<'a> {
         }
         let kind = if self.mutates { "MutatingWebhookConfiguration" } else { "ValidatingWebhookConfiguration" };
         let mut metadata = json!({"name": self.name(), "labels": {"app.kubernetes.io/managed-by": "kooper"}});
+        if let Some(owner) = &self.owner {
+            metadata["ownerReferences"] = json!([owner]);
+        }
         if let Certificates::Injected { from, .. } = &self.registration.shared.certificates {
             metadata["annotations"] = json!({"cert-manager.io/inject-ca-from": from});
         }

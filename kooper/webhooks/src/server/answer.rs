@@ -71,13 +71,23 @@ impl Failure {
 
 /// The response to a request.
 pub(super) async fn answer(shared: &Shared, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    let path = request.uri().path().to_owned();
+    // Not of other paths, of which there is no end.
+    let in_flight = shared.webhooks.contains_key(&path).then(|| shared.metrics.begin(&path));
+    let mut denied = false;
     let (status, body) = match decide(shared, request).await {
-        Ok(body) => (StatusCode::OK, body),
+        Ok(decided) => {
+            denied = decided.denied;
+            (StatusCode::OK, decided.body)
+        }
         Err(failure) => {
             let (status, reason) = failure.code();
             (status, review::failure(status.as_u16(), reason, &failure.to_string()))
         }
     };
+    if let Some(in_flight) = in_flight {
+        in_flight.ended(status, denied);
+    }
     let mut response = Response::new(Full::new(body.into()));
     *response.status_mut() = status;
     let headers = response.headers_mut();
@@ -92,7 +102,7 @@ pub(super) async fn answer(shared: &Shared, request: Request<Incoming>) -> Respo
     response
 }
 
-async fn decide(shared: &Shared, request: Request<Incoming>) -> Result<Vec<u8>, Failure> {
+async fn decide(shared: &Shared, request: Request<Incoming>) -> Result<Decided, Failure> {
     let began = Instant::now();
     let webhook = shared.webhooks.get(request.uri().path()).ok_or(Failure::NotFound)?;
     if request.method() != Method::POST {
@@ -115,7 +125,7 @@ async fn decide(shared: &Shared, request: Request<Incoming>) -> Result<Vec<u8>, 
         move || call(&webhook, &body, |future| handle.block_on(timeout_at(deadline, future)).map_err(drop))
     });
     match timeout_at(deadline, called).await {
-        Ok(Ok(Ok(Some(body)))) => Ok(body),
+        Ok(Ok(Ok(Some(decided)))) => Ok(decided),
         Ok(Ok(Err(failure))) => Err(failure),
         Ok(Ok(Ok(None))) | Err(_) => {
             tracing::warn!(webhook = webhook.name(), "the function did not return within {within:?}");
@@ -125,9 +135,16 @@ async fn decide(shared: &Shared, request: Request<Incoming>) -> Result<Vec<u8>, 
             let panic = panicked.try_into_panic();
             let text = panic.map_or_else(|_| "it was cancelled".to_owned(), |panic| panic_text(&*panic));
             tracing::error!(webhook = webhook.name(), "the function panicked: {text}");
+            shared.metrics.panics.inc();
             Err(Failure::Panicked { webhook: name() })
         }
     }
+}
+
+/// A response to a request that was decided on.
+struct Decided {
+    denied: bool,
+    body: Vec<u8>,
 }
 
 type Called = Result<Verdict, BoxError>;
@@ -138,7 +155,7 @@ fn call(
     webhook: &Webhook,
     body: &Bytes,
     run: impl FnOnce(futures_util::future::BoxFuture<'static, Called>) -> Result<Called, ()>,
-) -> Result<Option<Vec<u8>>, Failure> {
+) -> Result<Option<Decided>, Failure> {
     let request = review::Request::parse(body)?;
     request.check(&webhook.rules.kind)?;
     let admission = Admission::from(request.info());
@@ -150,7 +167,11 @@ fn call(
         Err(error) => Err(error),
     };
     match decided {
-        Ok(verdict) => Ok(Some(review::response(&request, &webhook.rules.kind, &verdict, admission.notes()))),
+        Ok(verdict) => {
+            let denied = matches!(verdict, Verdict::Denied(_));
+            let body = review::response(&request, &webhook.rules.kind, &verdict, admission.notes());
+            Ok(Some(Decided { denied, body }))
+        }
         Err(error) => {
             let key = admission.key();
             tracing::warn!(webhook = webhook.name(), %key, "the function failed: {}", chain(&*error));

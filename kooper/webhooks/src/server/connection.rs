@@ -20,8 +20,10 @@ use super::{Shared, answer};
 /// has the most. An API server opens one for each concurrent request.
 pub(super) const CONNECTIONS: usize = 512;
 
-/// Maximum number of concurrent TLS handshakes of a source.
-const HANDSHAKES: usize = 64;
+/// Maximum number of concurrent TLS handshakes of a source. An API server with more concurrent
+/// requests than idle connections opens hundreds in a second, and one that is refused is a
+/// failed call.
+const HANDSHAKES: usize = 256;
 
 /// Maximum time until the first request of a connection, with the handshake.
 pub(super) const FIRST: Duration = Duration::from_secs(10);

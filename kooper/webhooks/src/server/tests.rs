@@ -62,7 +62,8 @@ fn started() -> (Server, Client) {
     let mutate = Webhook::mutate::<ConfigMap>("fill").failure(FailurePolicy::Fail).function(fill);
     let webhooks = [validate.build().expect("a webhook"), mutate.build().expect("a webhook")];
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let server = Server::start(any, webhooks, Arc::new(move || Some(acceptor.clone()))).expect("it starts");
+    let metrics = Metrics::new().expect("metrics");
+    let server = Server::start(any, webhooks, Arc::new(move || Some(acceptor.clone())), metrics).expect("it starts");
     let mut roots = RootCertStore::empty();
     roots.add(chain[0].clone()).expect("a root");
     let config = ClientConfig::builder_with_provider(Arc::new(kooper_serving::provider()));
@@ -276,11 +277,35 @@ async fn a_connection_serves_many_requests_until_the_server_goes() {
     assert!(TcpStream::connect(client.address).await.is_err(), "it no longer listens");
 }
 
+#[tokio::test]
+async fn metrics_count_requests_by_path_and_code_and_other_paths_do_not() {
+    let (server, client) = started();
+    for word in ["nothing", "deny", "panic"] {
+        client.review(CHECK, doing(word)).await;
+    }
+    client.post("/elsewhere", "{}").await;
+    let registry = prometheus::Registry::new();
+    server.shared.metrics.register(&registry).expect("registered");
+    let text = prometheus::TextEncoder::new().encode_to_string(&registry.gather()).expect("text");
+    for line in [
+        r#"controller_runtime_webhook_requests_total{code="200",webhook="/validate--v1-configmap/check"} 2"#,
+        r#"controller_runtime_webhook_requests_total{code="500",webhook="/validate--v1-configmap/check"} 1"#,
+        r#"controller_runtime_webhook_requests_in_flight{webhook="/validate--v1-configmap/check"} 0"#,
+        r#"controller_runtime_webhook_latency_seconds_count{webhook="/validate--v1-configmap/check"} 3"#,
+        "controller_runtime_webhook_panics_total 1",
+        r#"kooper_webhook_denied_total{webhook="/validate--v1-configmap/check"} 1"#,
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+    }
+    assert!(!text.contains("elsewhere"), "{text}");
+}
+
 #[test]
 fn two_webhooks_cannot_have_the_same_path() {
     let webhook = Webhook::validate::<ConfigMap>("check").failure(FailurePolicy::Fail).function(check).build();
     let webhook = webhook.expect("a webhook");
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let error = Server::start(any, [webhook.clone(), webhook], Arc::new(|| None)).map(drop).expect_err("it is refused");
+    let error = Server::start(any, [webhook.clone(), webhook], Arc::new(|| None), Metrics::new().expect("metrics"));
+    let error = error.map(drop).expect_err("it is refused");
     assert_eq!(error.to_string(), format!("two webhooks have the path `{CHECK}`: give one of them another name"));
 }

@@ -40,6 +40,14 @@ async fn webhooks_are_called_after_a_restart_on_another_port_and_after_the_secre
         .await;
     assert_eq!(text(&secret(&fixture).await, "ca.crt"), first);
     fixture.denies().await;
+    let garbage = r#"{"data": {"ca.crt": "Z2FyYmFnZQ=="}}"#;
+    fixture.plane.must(&["patch", "secret", SECRET, "-n", &fixture.namespace, "--type=merge", "-p", garbage]);
+    let mut found = None;
+    while found != first {
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        found = text(&secret(&fixture).await, "ca.crt");
+    }
+    fixture.denies().await;
     program.stop().await;
     // A new one has nothing to put back. It is registered with `Fail` all the time.
     fixture.plane.must(&["delete", "secret", SECRET, "-n", &fixture.namespace]);
@@ -48,6 +56,23 @@ async fn webhooks_are_called_after_a_restart_on_another_port_and_after_the_secre
     assert_ne!(text(&secret(&fixture).await, "ca.crt"), first);
     fixture.registered("Fail").await;
     program.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn replicas_share_an_authority_and_another_one_registers_when_the_first_stops() {
+    let Some(fixture) = Fixture::new("replicas").await else { return };
+    let [one, other] = [fixture.start(FailurePolicy::Fail), fixture.start(FailurePolicy::Fail)];
+    fixture.registered("Fail").await;
+    let first = text(&secret(&fixture).await, "ca.crt");
+    let url =
+        || fixture.configuration("validatingwebhookconfiguration")["webhooks"][0]["clientConfig"]["url"].to_string();
+    let (is_one, before) = (url().contains(&one.running.as_ref().expect("it runs").local_addr().to_string()), url());
+    let (leader, standby) = if is_one { (one, other) } else { (other, one) };
+    leader.stop().await;
+    until("the other one registers", || url() != before).await;
+    fixture.denies().await;
+    assert_eq!(text(&secret(&fixture).await, "ca.crt"), first);
+    standby.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -99,6 +124,18 @@ async fn a_certificate_of_files_is_served_with_the_authority_of_another_file() {
     fixture.denies().await;
     assert!(!fixture.plane.kubectl(&["get", "secret", SECRET, "-n", &fixture.namespace]).success, "there is no Secret");
     program.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_configurations_go_with_the_role_of_the_program() {
+    let Some(fixture) = Fixture::new("owner").await else { return };
+    fixture.plane.must(&["create", "clusterrole", "shop-webhooks-owner", "--verb=get", "--resource=pods"]);
+    let program = fixture.start_with(FailurePolicy::Fail, |webhooks| webhooks.owner("shop-webhooks-owner"));
+    fixture.registered("Fail").await;
+    program.stop().await;
+    assert!(!fixture.create("a", json!({})).success, "nobody answers");
+    fixture.plane.must(&["delete", "clusterrole", "shop-webhooks-owner"]);
+    until("nobody is asked", || fixture.create("a", json!({})).success).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
