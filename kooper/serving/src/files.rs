@@ -25,7 +25,7 @@ pub struct FileCertificate {
 
 #[derive(Debug)]
 struct Files {
-    /// Whose certificate it is, for messages, such as `the metrics'`.
+    /// Whose certificate it is, for messages, such as `the metrics`.
     owner: &'static str,
     certificate: PathBuf,
     key: PathBuf,
@@ -50,7 +50,7 @@ struct Content {
 #[non_exhaustive]
 pub enum CertificateError {
     /// A file cannot be read.
-    #[error("the file {} of {owner} certificate or key cannot be read: {error}", file.display())]
+    #[error("the file {} of {owner}' certificate or key cannot be read: {error}", file.display())]
     Unreadable {
         /// Whose certificate it is.
         owner: &'static str,
@@ -86,7 +86,7 @@ pub enum CertificateError {
 }
 
 impl FileCertificate {
-    /// Loads the files. `owner` is whose certificate it is, for messages, such as `the metrics'`.
+    /// Loads the files. `owner` is whose certificate it is, for messages, such as `the metrics`.
     ///
     /// # Errors
     /// When they cannot be read or used.
@@ -139,10 +139,10 @@ impl Files {
         match tried.1 {
             Ok(acceptor) => {
                 loaded.acceptor = acceptor;
-                tracing::info!("{} certificate has been replaced", self.owner);
+                tracing::info!("the certificate of {} has been replaced", self.owner);
             }
             Err(error) => {
-                tracing::warn!("{} certificate cannot be replaced, and stays in use: {error}", self.owner);
+                tracing::warn!("the certificate of {} cannot be replaced, and stays in use: {error}", self.owner);
             }
         }
     }
@@ -212,7 +212,7 @@ mod tests {
         }
 
         fn load(&self) -> Result<FileCertificate, CertificateError> {
-            FileCertificate::load("the metrics'", self.folder.join("tls.crt"), self.folder.join("tls.key"))
+            FileCertificate::load("the metrics", self.folder.join("tls.crt"), self.folder.join("tls.key"))
         }
     }
 

@@ -12,7 +12,7 @@ use kooper_runtime::internal::controller::installation::Installation;
 use kooper_runtime::internal::error::chain;
 use kooper_runtime::leader::LeaderElection;
 use kooper_runtime::retriever::fixed;
-use kooper_runtime::{Action, ConfigError as ControllerError, Controller, Result, State};
+use kooper_runtime::{Action, ConfigError as ControllerError, Controller, Recorder, Result, State};
 use kooper_serving::{CertificateError, FileCertificate};
 use kube::Client;
 use kube::api::ObjectMeta;
@@ -24,7 +24,7 @@ use tokio::time::sleep;
 use crate::authority::leaf::Leaf;
 use crate::authority::rotation::Authorities;
 use crate::authority::secret::{CaSecret, SecretError};
-use crate::registration::{Registration, Target, probes};
+use crate::registration::{RegisterError, Registration, Target, probes};
 use crate::server::metrics::Metrics;
 use crate::server::{Certificate, ServeError, Server};
 use crate::webhook::Webhook;
@@ -309,7 +309,7 @@ impl Webhooks {
 
     fn certificates(&self, target: &Target) -> Result<Certificates, CertificateError> {
         let load = |certificate: &PathBuf, key: &PathBuf| {
-            FileCertificate::load("the webhooks'", certificate.clone(), key.clone())
+            FileCertificate::load("the webhooks", certificate.clone(), key.clone())
         };
         Ok(match &self.mode {
             Mode::Own => {
@@ -378,8 +378,10 @@ fn renewal(client: Client, namespace: &str, shared: Arc<Shared>) -> JoinHandle<(
 /// The controller that registers the webhooks, in the replica that leads. Its only object
 /// stands for the Secret, and is called again and again.
 fn controller(registration: Registration, election: LeaderElection) -> Result<Controller, ControllerError> {
-    async fn register(registration: State<Registration>, client: Client) -> Result<Action> {
-        Ok(registration.reconcile(&client).await?)
+    async fn register(registration: State<Registration>, client: Client, events: Recorder) -> Result<Action> {
+        // A controller with a retriever of its own reports no failures by itself.
+        let report = |error: &RegisterError| events.warning("WebhooksNotRegistered", error.to_string());
+        Ok(registration.reconcile(&client).await.inspect_err(report)?)
     }
     let name = Some(names(&registration.installation).secret);
     let metadata = ObjectMeta { name, namespace: Some(registration.namespace.clone()), ..ObjectMeta::default() };

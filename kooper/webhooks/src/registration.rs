@@ -58,6 +58,8 @@ pub(crate) enum RegisterError {
     Deployment { name: String, error: Error },
     #[error("the Lease `{name}` cannot be written as a dry run: {error}")]
     Probe { name: String, error: Error },
+    #[error("the Lease `{name}` cannot be written as a dry run: the API server answers {status}")]
+    Refused { name: String, status: http::StatusCode },
     #[error("the file {} of the webhooks' certificate authority cannot be read or is not PEM", file.display())]
     Bundle { file: PathBuf },
     #[error("the API server does not reach the webhooks at {target}: they stay registered with `Ignore`")]

@@ -22,7 +22,7 @@ enum Origin {
 impl Certificate {
     /// That of two files in PEM, which are read again when they change.
     pub(crate) fn load(certificate: PathBuf, key: PathBuf) -> Result<Self, CertificateError> {
-        Ok(Self(Origin::Files(FileCertificate::load("the metrics'", certificate, key)?)))
+        Ok(Self(Origin::Files(FileCertificate::load("the metrics", certificate, key)?)))
     }
 
     /// A self-signed certificate. A client can encrypt with it, but cannot verify the

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use http::StatusCode;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, PostParams};
 use kube::client::Body;
@@ -59,7 +60,11 @@ pub(super) async fn is_reached(
     let request = Request::new(leases.resource_url()).replace(name, &params, body);
     let request = request.map_err(|error| failed(Error::BuildRequest(error)))?;
     let response = client.send(request.map(Body::from)).await.map_err(failed)?;
+    let status = response.status();
     // The holder may have renewed it meanwhile: the next attempt writes a newer one.
+    if !status.is_success() && status != StatusCode::CONFLICT {
+        return Err(RegisterError::Refused { name: name.clone(), status });
+    }
     let warnings = response.headers().get_all("warning").iter();
     Ok(warnings.filter_map(|one| one.to_str().ok()).any(|one| one.contains(warning(mutates))))
 }

@@ -124,7 +124,7 @@ fn cert_manager_is_asked_to_write_its_authority_and_none_is_written_beside_it() 
     let (certificate, key) = (folder.path().join("tls.crt"), folder.path().join("tls.key"));
     std::fs::write(&certificate, made.cert.pem()).expect("written");
     std::fs::write(&key, made.signing_key.serialize_pem()).expect("written");
-    let certificate = FileCertificate::load("the webhooks'", certificate, key).expect("a certificate");
+    let certificate = FileCertificate::load("the webhooks", certificate, key).expect("a certificate");
     let registration = registration(Certificates::Injected { certificate, from: "shops/shop-webhooks".to_owned() });
     let desired = validating(&registration, true).desired("", &armed(&[]), &Value::Null);
     assert_eq!(desired["metadata"]["annotations"]["cert-manager.io/inject-ca-from"], "shops/shop-webhooks");

@@ -99,12 +99,12 @@ impl Client {
         self.exchange((head + body).as_bytes()).await
     }
 
-    async fn review(&self, path: &str, object: Value) -> (u16, Value) {
+    async fn review(&self, path: &str, object: &Value) -> (u16, Value) {
         self.post(path, &review(object).to_string()).await
     }
 }
 
-fn review(object: Value) -> Value {
+fn review(object: &Value) -> Value {
     json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
         "uid": "1-2", "kind": {"group": "", "version": "v1", "kind": "ConfigMap"}, "operation": "UPDATE",
         "name": "motto", "namespace": "shop", "userInfo": {"username": "jane"},
@@ -119,7 +119,7 @@ fn doing(word: &str) -> Value {
 #[tokio::test]
 async fn a_request_is_allowed_with_warnings_and_audit_annotations() {
     let (_server, client) = started();
-    let (status, body) = client.review(CHECK, doing("warn")).await;
+    let (status, body) = client.review(CHECK, &doing("warn")).await;
     let expected =
         json!({"uid": "1-2", "allowed": true, "warnings": ["it is late"], "auditAnnotations": {"was": "sleep"}});
     assert_eq!((status, &body["response"]), (200, &expected));
@@ -129,51 +129,51 @@ async fn a_request_is_allowed_with_warnings_and_audit_annotations() {
 #[tokio::test]
 async fn a_denial_has_every_cause_with_its_field_wherever_it_is_in_the_chain() {
     let (_server, client) = started();
-    let (status, body) = client.review(CHECK, doing("deny")).await;
+    let (status, body) = client.review(CHECK, &doing("deny")).await;
     let response = &body["response"];
     assert_eq!((status, &response["allowed"], &response["status"]["code"]), (200, &json!(false), &json!(422)));
     assert_eq!(response["status"]["reason"], "Invalid");
     let causes = &response["status"]["details"]["causes"];
     assert_eq!((&causes[0]["field"], &causes[1]["field"]), (&json!("data.do"), &json!("data.b")));
-    let (_, within) = client.review(CHECK, doing("deny within")).await;
+    let (_, within) = client.review(CHECK, &doing("deny within")).await;
     assert_eq!(within["response"]["status"]["message"], "the shop is shut");
 }
 
 #[tokio::test]
 async fn other_errors_and_panics_are_failures_that_the_failure_policy_decides_on() {
     let (_server, client) = started();
-    let (status, body) = client.review(CHECK, doing("fail")).await;
+    let (status, body) = client.review(CHECK, &doing("fail")).await;
     assert_eq!((status, &body["kind"], &body["code"]), (500, &json!("Status"), &json!(500)));
     assert_eq!(body["message"], "the function `check` failed: the stock cannot be read");
-    let (status, body) = client.review(CHECK, doing("panic")).await;
+    let (status, body) = client.review(CHECK, &doing("panic")).await;
     assert_eq!(
         (status, &body["message"]),
         (500, &json!("the function `check` panicked")),
         "a panic may quote anything"
     );
-    assert_eq!(client.review(CHECK, doing("nothing")).await.0, 200, "only that request failed");
+    assert_eq!(client.review(CHECK, &doing("nothing")).await.0, 200, "only that request failed");
 }
 
 #[tokio::test]
 async fn a_function_that_waits_or_blocks_its_thread_is_answered_before_the_caller_gives_up() {
     let (_server, client) = started();
     for word in ["wait", "block"] {
-        let (status, body) = client.review(&format!("{CHECK}?timeout=1s"), doing(word)).await;
+        let (status, body) = client.review(&format!("{CHECK}?timeout=1s"), &doing(word)).await;
         let message = "the function `check` did not return within 900 ms";
         assert_eq!((status, &body["message"]), (500, &json!(message)), "{word}");
     }
-    assert_eq!(client.review(CHECK, doing("nothing")).await.0, 200);
+    assert_eq!(client.review(CHECK, &doing("nothing")).await.0, 200);
 }
 
 #[tokio::test]
 async fn a_function_fills_a_field_and_what_it_leaves_is_not_sent() {
     let (_server, client) = started();
-    let (_, body) = client.review(FILL, doing("nothing")).await;
+    let (_, body) = client.review(FILL, &doing("nothing")).await;
     let patch = body["response"]["patch"].as_str().expect("a patch");
     let patch = base64::Engine::decode(&base64::engine::general_purpose::STANDARD, patch).expect("base64");
     let patch: Value = serde_json::from_slice(&patch).expect("JSON");
     assert_eq!(patch, json!([{"op": "add", "path": "/data/motto", "value": "keep calm"}]));
-    let (_, body) = client.review(FILL, json!({"metadata": {}, "data": {"motto": "mine"}})).await;
+    let (_, body) = client.review(FILL, &json!({"metadata": {}, "data": {"motto": "mine"}})).await;
     assert_eq!(body["response"], json!({"uid": "1-2", "allowed": true}));
 }
 
@@ -181,7 +181,7 @@ async fn a_function_fills_a_field_and_what_it_leaves_is_not_sent() {
 async fn bad_input_gets_a_status_that_says_what_is_wrong() {
     let (_server, client) = started();
     let changed = |pointer: &str, value: Value| {
-        let mut review = review(doing("nothing"));
+        let mut review = review(&doing("nothing"));
         *review.pointer_mut(pointer).expect("it is there") = value;
         review.to_string()
     };
@@ -227,13 +227,13 @@ async fn bad_input_gets_a_status_that_says_what_is_wrong() {
 async fn a_body_of_seven_mebibytes_is_read_and_a_larger_one_is_refused() {
     let (_server, client) = started();
     let of = |size: usize| {
-        let empty = review(json!({"metadata": {"name": "motto"}, "data": {"x": ""}})).to_string();
+        let empty = review(&json!({"metadata": {"name": "motto"}, "data": {"x": ""}})).to_string();
         empty.replace("\"x\":\"\"", &format!("\"x\":\"{}\"", "x".repeat(size - empty.len())))
     };
     assert_eq!(client.post(CHECK, &of(answer::BODY)).await.0, 200);
     let (status, body) = client.post(CHECK, &of(answer::BODY + 1)).await;
     assert_eq!((status, &body["reason"]), (413, &json!("RequestEntityTooLarge")));
-    assert_eq!(client.review(CHECK, doing("nothing")).await.0, 200, "only that request failed");
+    assert_eq!(client.review(CHECK, &doing("nothing")).await.0, 200, "only that request failed");
 }
 
 #[tokio::test]
@@ -244,7 +244,7 @@ async fn a_client_that_sends_no_request_or_half_a_body_is_disconnected_and_holds
     let mut slow = client.connect().await;
     let head = format!("POST {CHECK}?timeout=1s HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\nhalf");
     slow.write_all(head.as_bytes()).await.expect("sent");
-    assert_eq!(client.review(CHECK, doing("nothing")).await.0, 200);
+    assert_eq!(client.review(CHECK, &doing("nothing")).await.0, 200);
     let mut text = Vec::new();
     drop(slow.read_to_end(&mut text).await);
     assert!(String::from_utf8_lossy(&text).starts_with("HTTP/1.1 408 "), "{text:?}");
@@ -259,7 +259,7 @@ async fn a_client_that_sends_no_request_or_half_a_body_is_disconnected_and_holds
 async fn a_connection_serves_many_requests_until_the_server_goes() {
     let (server, client) = started();
     let mut stream = client.connect().await;
-    let body = review(doing("nothing")).to_string();
+    let body = review(&doing("nothing")).to_string();
     let head = format!("POST {CHECK} HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n{body}", body.len());
     let mut response = async |closes: bool| {
         stream.write_all(head.as_bytes()).await.expect("sent");
@@ -281,7 +281,7 @@ async fn a_connection_serves_many_requests_until_the_server_goes() {
 async fn metrics_count_requests_by_path_and_code_and_other_paths_do_not() {
     let (server, client) = started();
     for word in ["nothing", "deny", "panic"] {
-        client.review(CHECK, doing(word)).await;
+        client.review(CHECK, &doing(word)).await;
     }
     client.post("/elsewhere", "{}").await;
     let registry = prometheus::Registry::new();
