@@ -123,11 +123,12 @@ impl Fixture {
     }
 
     /// Creates a shop by kubectl.
-    pub(crate) fn create(&self, name: &str, spec: Value) -> Output {
+    pub(crate) fn create(&self, name: &str, spec: impl Into<Value>) -> Output {
         self.kubectl(&["create", "-f", "-"], &self.shop(name, spec))
     }
 
-    pub(crate) fn shop(&self, name: &str, spec: Value) -> Value {
+    pub(crate) fn shop(&self, name: &str, spec: impl Into<Value>) -> Value {
+        let spec: Value = spec.into();
         json!({
             "apiVersion": "webhooks.example.com/v1", "kind": "Shop",
             "metadata": {"name": name, "namespace": self.namespace}, "spec": spec,
