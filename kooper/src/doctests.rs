@@ -46,6 +46,10 @@ pages! {
     style = "../../docs/contributing/style.md"
 }
 
+#[cfg(feature = "webhooks")]
+#[doc = include_str!("../../docs/guide/20-webhooks.md")]
+mod webhooks {}
+
 /// Its tests need the embedded API server.
 #[cfg(feature = "apiserver")]
 #[doc = include_str!("../../docs/guide/10-testing.md")]

@@ -213,6 +213,7 @@
 //! | `cli` | yes | [`main!`] and the generated `main` |
 //! | `otel` | | traces for an OpenTelemetry collector |
 //! | `apiserver` | | the Kubernetes API in this process, for the command `dev` and for tests; enables `cli` |
+//! | `webhooks` | | admission webhooks: functions that validate or change objects before they are stored |
 //! | `rustls-tls` | yes | TLS with rustls |
 //! | `ring` | yes | the ring provider for rustls |
 //! | `aws-lc-rs` | | the aws-lc-rs provider for rustls, instead of ring |
@@ -279,6 +280,8 @@ pub use kooper_runtime::{
 };
 #[doc(inline)]
 pub use kooper_testing as testing;
+#[cfg(feature = "webhooks")]
+pub use kooper_webhooks as webhooks;
 pub use tokio_util::sync::CancellationToken;
 
 #[cfg(feature = "cli")]

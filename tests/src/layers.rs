@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// The folders of the crates in the repository that users depend on.
-pub const CRATES: [&str; 11] = [
+pub const CRATES: [&str; 13] = [
     "kooper",
     "kooper/grammar",
     "kooper/protobuf",
     "kooper/runtime",
     "kooper/access",
+    "kooper/serving",
+    "kooper/webhooks",
     "kooper/program",
     "kooper/apiserver",
     "kooper/workloads",

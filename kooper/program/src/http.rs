@@ -24,12 +24,10 @@ pub(crate) mod certificate;
 mod connections;
 #[cfg(feature = "cli")]
 pub(crate) mod guard;
-mod limits;
 mod pages;
 mod pulse;
 mod route;
 mod site;
-mod source;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -253,7 +251,7 @@ impl Listener {
                 match socket.and_then(|socket| Ok((socket, site()?))) {
                     Ok((socket, site)) => {
                         drop(started.send(Ok(())));
-                        stopped.run_until_cancelled(connections::accept(socket, Arc::new(site))).await;
+                        stopped.run_until_cancelled(connections::accept(&socket, Arc::new(site))).await;
                     }
                     Err(error) => drop(started.send(Err(error))),
                 }

@@ -1,9 +1,5 @@
 //! The connections of a listener: HTTP/1.1, over TLS if the service has a certificate.
-//!
-//! A source with many connections ends its own: those of others stay.
 
-use std::cmp::Reverse;
-use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,13 +11,11 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::task::AbortHandle;
-use tokio::time::Instant;
 
-#[cfg(all(feature = "cli", feature = "rustls-tls"))]
-use super::limits::{Limits, Running};
-use super::source::Source;
 use kooper_runtime::BoxError;
+#[cfg(all(feature = "cli", feature = "rustls-tls"))]
+use kooper_serving::Limits;
+use kooper_serving::Source;
 
 /// A connection serves one request and lasts no longer than this, however
 /// slow its client is.
@@ -38,14 +32,6 @@ pub(super) const MOST_CONNECTIONS: usize = 128;
 /// which allows 64 a second.
 #[cfg(all(feature = "cli", feature = "rustls-tls"))]
 pub(super) const HANDSHAKES_OF_SOURCE: usize = 16;
-#[cfg(all(feature = "cli", feature = "rustls-tls"))]
-const HANDSHAKE_PACE: Duration = Duration::from_millis(250);
-
-/// Pause after a connection could not be accepted.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
-/// Minimum time between two log lines about connections that could not be accepted.
-const LOG_EVERY: Duration = Duration::from_secs(60);
 
 /// Answers the requests of a listener.
 pub(super) trait Service: Send + Sync + 'static {
@@ -58,77 +44,27 @@ pub(super) trait Service: Send + Sync + 'static {
 }
 
 /// Accepts connections until it is dropped.
-pub(super) async fn accept(socket: tokio::net::TcpListener, service: Arc<impl Service>) {
-    let mut connections: VecDeque<(Source, AbortHandle)> = VecDeque::new();
-    let mut logged: Option<Instant> = None;
+pub(super) async fn accept(socket: &tokio::net::TcpListener, service: Arc<impl Service>) {
     #[cfg(all(feature = "cli", feature = "rustls-tls"))]
     let handshakes = Limits::new(HANDSHAKES_OF_SOURCE);
-    loop {
-        let (stream, source) = match socket.accept().await {
-            Ok((stream, address)) => (stream, Source::of(address.ip())),
-            Err(error) => {
-                // Out of file descriptors, as a rule: the socket stays ready,
-                // so without a pause this would spin.
-                if logged.is_none_or(|last| last.elapsed() >= LOG_EVERY) {
-                    tracing::warn!(%error, "the listener for metrics and probes cannot accept a connection");
-                    logged = Some(Instant::now());
-                }
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-                continue;
-            }
-        };
+    kooper_serving::accept(socket, "metrics and probes", MOST_CONNECTIONS, |stream, source| {
         // Refused at once: it costs nothing, and ends no other connection.
         #[cfg(all(feature = "cli", feature = "rustls-tls"))]
         let tls = match service.acceptor().map(|acceptor| handshakes.begin(source).map(|running| (acceptor, running))) {
-            Some(None) => continue,
+            Some(None) => return None,
             tls => tls.flatten(),
         };
-        connections.retain(|(_, connection)| !connection.is_finished());
-        if connections.len() >= MOST_CONNECTIONS
-            && let Some(at) = dispensable(connections.iter().map(|(source, _)| *source))
-            && let Some((_, connection)) = connections.remove(at)
-        {
-            connection.abort();
-        }
         let service = Arc::clone(&service);
-        let task = tokio::spawn(async move {
+        Some(async move {
             #[cfg(all(feature = "cli", feature = "rustls-tls"))]
             if let Some((acceptor, running)) = tls {
-                let accepting = handshake(acceptor, running, stream);
+                let accepting = kooper_serving::handshake(acceptor, running, stream);
                 return within_time(async { serve_stream(accepting.await?, source, &service).await }).await;
             }
             within_time(serve_stream(stream, source, &service)).await;
-        });
-        connections.push_back((source, task.abort_handle()));
-    }
-}
-
-/// The oldest connection of the source with the most; the first is the oldest of all.
-fn dispensable(connections: impl Iterator<Item = Source> + Clone) -> Option<usize> {
-    let mut counts: HashMap<Source, usize> = HashMap::new();
-    for source in connections.clone() {
-        *counts.entry(source).or_default() += 1;
-    }
-    let of = |source: &Source| counts.get(source).copied().unwrap_or_default();
-    connections.enumerate().max_by_key(|(at, source)| (of(source), Reverse(*at))).map(|(at, _)| at)
-}
-
-/// Makes a TLS handshake, which counts until it has ended, and until its time is over.
-#[cfg(all(feature = "cli", feature = "rustls-tls"))]
-async fn handshake(
-    acceptor: tokio_rustls::TlsAcceptor,
-    running: Running,
-    stream: tokio::net::TcpStream,
-) -> std::io::Result<tokio_rustls::server::TlsStream<tokio::net::TcpStream>> {
-    let running = Arc::new(running);
-    let paced = Arc::clone(&running);
-    tokio::spawn(async move {
-        tokio::time::sleep(HANDSHAKE_PACE).await;
-        drop(paced);
-    });
-    let accepted = acceptor.accept(stream).await;
-    drop(running);
-    accepted
+        })
+    })
+    .await;
 }
 
 /// Serves a connection, for a limited time.
@@ -159,27 +95,13 @@ where
     Ok(connection.await?)
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "cli", feature = "rustls-tls"))]
 mod tests {
     use super::*;
 
-    fn source(address: &str) -> Source {
-        Source::of(address.parse().expect("an address"))
-    }
-
-    #[test]
-    fn a_flood_of_one_source_ends_its_own_oldest_connection() {
-        let of = |addresses: &[&str]| dispensable(addresses.iter().map(|address| source(address)));
-        assert_eq!(of(&["10.0.0.1", "10.0.0.2", "10.0.0.2", "10.0.0.3", "10.0.0.2"]), Some(1));
-        assert_eq!(of(&["10.0.0.1", "10.0.0.2", "10.0.0.3"]), Some(0), "of equals, the oldest");
-        assert_eq!(of(&[]), None);
-    }
-
     /// A service with TLS.
-    #[cfg(all(feature = "cli", feature = "rustls-tls"))]
     struct Secured(super::super::certificate::Certificate);
 
-    #[cfg(all(feature = "cli", feature = "rustls-tls"))]
     impl Service for Secured {
         async fn answer(&self, _: &Parts, _: Source) -> Response<Full<Bytes>> {
             Response::default()
@@ -190,7 +112,6 @@ mod tests {
         }
     }
 
-    #[cfg(all(feature = "cli", feature = "rustls-tls"))]
     #[tokio::test]
     async fn a_source_with_many_handshakes_is_refused_before_the_next_one_and_others_are_not() {
         use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -198,7 +119,7 @@ mod tests {
         let certificate = super::super::certificate::Certificate::self_signed().expect("a certificate");
         let socket = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let server = socket.local_addr().expect("bound");
-        tokio::spawn(accept(socket, Arc::new(Secured(certificate))));
+        tokio::spawn(async move { accept(&socket, Arc::new(Secured(certificate))).await });
         let connect = async |source: &str| {
             let client = tokio::net::TcpSocket::new_v4().expect("a socket");
             client.bind(format!("{source}:0").parse().expect("an address")).expect("an address of loopback");

@@ -25,10 +25,9 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinError;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::limits::Limits;
 use super::pages::{Page, later, text_response};
-use super::source::Source;
 use kooper_runtime::internal::error::chain;
+use kooper_serving::{Limits, Source};
 use verdicts::{Digest, Key, Question, Verdict, Verdicts};
 
 /// Maximum time for the API server to respond to both reviews.

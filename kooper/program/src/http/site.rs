@@ -15,11 +15,10 @@ use tokio::time::Instant;
 mod builder;
 
 use super::connections::Service;
-use super::limits::Limits;
 use super::pages::{Found, Page, Pages, later, text_response};
-use super::source::Source;
 #[cfg(feature = "cli")]
 pub(crate) use builder::{GuardMaker, Offer, SiteBuilder};
+use kooper_serving::{Limits, Source};
 
 /// Maximum number of concurrent requests of a source, except for probes.
 pub(super) const MOST_OF_SOURCE: usize = 16;

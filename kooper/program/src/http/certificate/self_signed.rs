@@ -80,7 +80,7 @@ impl Made {
         let key = KeyPair::generate().map_err(MakeError::Certificate)?;
         let certificate = params.self_signed(&key).map_err(MakeError::Certificate)?;
         let key = PrivatePkcs8KeyDer::from(key.serialize_der()).into();
-        let acceptor = super::acceptor(vec![certificate.der().clone()], key).map_err(MakeError::Unusable)?;
+        let acceptor = kooper_serving::acceptor(vec![certificate.der().clone()], key).map_err(MakeError::Unusable)?;
         Ok(Self { acceptor, at })
     }
 }

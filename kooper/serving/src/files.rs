@@ -2,6 +2,7 @@
 //! Secret do.
 
 use parking_lot::Mutex;
+use std::fmt;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,13 +17,16 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 /// Minimum time between two comparisons of the files. A kubelet updates them once a minute.
 const COMPARE: Duration = Duration::from_secs(5);
 
-/// A certificate and its key.
-pub(super) struct FromFiles {
+/// A certificate and its key in two files in PEM.
+pub struct FileCertificate {
     files: Files,
     loaded: Mutex<Loaded>,
 }
 
+#[derive(Debug)]
 struct Files {
+    /// Whose certificate it is, for messages, such as `the metrics`.
+    owner: &'static str,
     certificate: PathBuf,
     key: PathBuf,
 }
@@ -43,29 +47,59 @@ struct Content {
 
 /// Why a certificate cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum CertificateError {
-    #[error("the file {} of the metrics' certificate or key cannot be read: {error}", file.display())]
-    Unreadable { file: PathBuf, error: io::Error },
+#[non_exhaustive]
+pub enum CertificateError {
+    /// A file cannot be read.
+    #[error("the file {} of {owner}' certificate or key cannot be read: {error}", file.display())]
+    Unreadable {
+        /// Whose certificate it is.
+        owner: &'static str,
+        /// The file.
+        file: PathBuf,
+        /// The error of the system.
+        error: io::Error,
+    },
+    /// A file has no certificate.
     #[error("the file {} has no certificate in PEM: it begins with `-----BEGIN CERTIFICATE-----`", file.display())]
-    NoCertificate { file: PathBuf },
+    NoCertificate {
+        /// The file.
+        file: PathBuf,
+    },
+    /// A file has no key.
     #[error("the file {} has no private key in PEM, such as PKCS #8", file.display())]
-    NoKey { file: PathBuf },
+    NoKey {
+        /// The file.
+        file: PathBuf,
+    },
+    /// They do not belong together, or are of a kind that is not supported.
     #[error(
         "the certificate {} and the key {} cannot be used: {error}", certificate.display(), key.display()
     )]
-    Unusable { certificate: PathBuf, key: PathBuf, error: rustls::Error },
+    Unusable {
+        /// The file of the certificate.
+        certificate: PathBuf,
+        /// The file of the key.
+        key: PathBuf,
+        /// The error of rustls.
+        error: rustls::Error,
+    },
 }
 
-impl FromFiles {
-    pub(super) fn load(certificate: PathBuf, key: PathBuf) -> Result<Self, CertificateError> {
-        let files = Files { certificate, key };
+impl FileCertificate {
+    /// Loads the files. `owner` is whose certificate it is, for messages, such as `the metrics`.
+    ///
+    /// # Errors
+    /// When they cannot be read or used.
+    pub fn load(owner: &'static str, certificate: PathBuf, key: PathBuf) -> Result<Self, CertificateError> {
+        let files = Files { owner, certificate, key };
         let content = files.read()?;
         let loaded = Loaded { acceptor: files.acceptor(&content)?, content, compared: Instant::now() };
         Ok(Self { files, loaded: Mutex::new(loaded) })
     }
 
     /// Returns the TLS acceptor of the newest usable certificate.
-    pub(super) fn acceptor(&self) -> TlsAcceptor {
+    #[must_use]
+    pub fn acceptor(&self) -> TlsAcceptor {
         let mut loaded = self.loaded.lock();
         let now = Instant::now();
         if now.saturating_duration_since(loaded.compared) >= COMPARE {
@@ -76,10 +110,18 @@ impl FromFiles {
     }
 }
 
+impl fmt::Debug for FileCertificate {
+    /// The files alone, as their content is secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FileCertificate").field("files", &self.files).finish_non_exhaustive()
+    }
+}
+
 impl Files {
     fn read(&self) -> Result<Content, CertificateError> {
-        let read =
-            |file: &Path| fs::read(file).map_err(|error| CertificateError::Unreadable { file: file.to_owned(), error });
+        let unreadable =
+            |file: &Path, error| CertificateError::Unreadable { owner: self.owner, file: file.to_owned(), error };
+        let read = |file: &Path| fs::read(file).map_err(|error| unreadable(file, error));
         Ok(Content { certificate: read(&self.certificate)?, key: read(&self.key)? })
     }
 
@@ -97,10 +139,10 @@ impl Files {
         match tried.1 {
             Ok(acceptor) => {
                 loaded.acceptor = acceptor;
-                tracing::info!("the certificate of the metrics has been replaced");
+                tracing::info!("the certificate of {} has been replaced", self.owner);
             }
             Err(error) => {
-                tracing::warn!("the certificate of the metrics cannot be replaced, and stays in use: {error}");
+                tracing::warn!("the certificate of {} cannot be replaced, and stays in use: {error}", self.owner);
             }
         }
     }
@@ -125,7 +167,7 @@ impl Files {
         let chain = chain.ok_or_else(|| CertificateError::NoCertificate { file: self.certificate.clone() })?;
         let key = PrivateKeyDer::from_pem_slice(&content.key);
         let key = key.map_err(|_| CertificateError::NoKey { file: self.key.clone() })?;
-        super::acceptor(chain, key).map_err(|error| CertificateError::Unusable {
+        crate::acceptor(chain, key).map_err(|error| CertificateError::Unusable {
             certificate: self.certificate.clone(),
             key: self.key.clone(),
             error,
@@ -169,8 +211,8 @@ mod tests {
             fs::rename(next, self.folder.join("..data")).expect("renamed");
         }
 
-        fn load(&self) -> Result<FromFiles, CertificateError> {
-            FromFiles::load(self.folder.join("tls.crt"), self.folder.join("tls.key"))
+        fn load(&self) -> Result<FileCertificate, CertificateError> {
+            FileCertificate::load("the metrics", self.folder.join("tls.crt"), self.folder.join("tls.key"))
         }
     }
 

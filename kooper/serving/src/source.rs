@@ -5,10 +5,12 @@ use std::net::{IpAddr, Ipv6Addr};
 /// The address of a client. One client may have a whole network of IPv6: the first 64
 /// bits count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Source(IpAddr);
+pub struct Source(IpAddr);
 
 impl Source {
-    pub(super) fn of(address: IpAddr) -> Self {
+    /// The source of connections from an address.
+    #[must_use]
+    pub fn of(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V6(address) => Self(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into()),
             address => Self(address),

@@ -4,28 +4,32 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::source::Source;
+use crate::source::Source;
 
 /// Counts what runs for each source, up to a limit.
-pub(super) struct Limits {
+#[derive(Debug)]
+pub struct Limits {
     most: usize,
     running: Mutex<HashMap<Source, usize>>,
 }
 
 /// One thing that runs, until it is dropped.
+#[derive(Debug)]
 #[must_use = "it counts until it is dropped"]
-pub(super) struct Running {
+pub struct Running {
     limits: Arc<Limits>,
     source: Source,
 }
 
 impl Limits {
-    pub(super) fn new(most: usize) -> Arc<Self> {
+    /// A limit of `most` for each source.
+    #[must_use]
+    pub fn new(most: usize) -> Arc<Self> {
         Arc::new(Self { most, running: Mutex::default() })
     }
 
     /// Begins something; `None` if the source has too much running.
-    pub(super) fn begin(self: &Arc<Self>, source: Source) -> Option<Running> {
+    pub fn begin(self: &Arc<Self>, source: Source) -> Option<Running> {
         let mut running = self.running.lock();
         let count = running.entry(source).or_default();
         (*count < self.most).then(|| {

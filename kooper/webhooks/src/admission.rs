@@ -1,0 +1,138 @@
+//! The request that a function decides on.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::authentication::v1::UserInfo;
+use kooper_runtime::ObjectKey;
+use parking_lot::Mutex;
+use serde::Deserialize;
+
+/// What a request does to the object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+#[non_exhaustive]
+pub enum Operation {
+    /// It is created.
+    Create,
+    /// It is changed.
+    Update,
+    /// It is deleted.
+    Delete,
+}
+
+impl Operation {
+    /// The name in rules, such as `CREATE`.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Create => "CREATE",
+            Self::Update => "UPDATE",
+            Self::Delete => "DELETE",
+        }
+    }
+}
+
+/// The request that a function of a webhook decides on: an argument of these functions.
+///
+/// ```
+/// use kooper_webhooks::{Admission, Operation};
+///
+/// let request = Admission::new(Operation::Update).by("jane");
+/// assert_eq!(request.user().username.as_deref(), Some("jane"));
+/// request.warn("spec.colour is deprecated: use spec.flavour");
+/// assert_eq!(request.warnings(), ["spec.colour is deprecated: use spec.flavour"]);
+/// ```
+#[derive(Debug, Clone)]
+pub struct Admission {
+    pub(crate) request: Arc<RequestInfo>,
+    notes: Arc<Mutex<Notes>>,
+}
+
+/// What is known about a request beside its objects.
+#[derive(Debug, Clone)]
+pub(crate) struct RequestInfo {
+    pub(crate) operation: Operation,
+    pub(crate) key: ObjectKey,
+    pub(crate) user: UserInfo,
+    pub(crate) dry_run: bool,
+}
+
+/// What the function adds to the response.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Notes {
+    pub(crate) warnings: Vec<String>,
+    pub(crate) audit: BTreeMap<String, String>,
+}
+
+impl Admission {
+    /// A request, as to call a function in a unit test.
+    #[must_use]
+    pub fn new(operation: Operation) -> Self {
+        let key = ObjectKey::cluster_scoped("test");
+        RequestInfo { operation, key, user: UserInfo::default(), dry_run: false }.into()
+    }
+
+    /// The same request of a user with this name.
+    #[must_use]
+    pub fn by(self, username: impl Into<String>) -> Self {
+        let user = UserInfo { username: Some(username.into()), ..self.request.user.clone() };
+        RequestInfo { user, ..(*self.request).clone() }.into()
+    }
+
+    /// The same request as a dry run.
+    #[must_use]
+    pub fn in_dry_run(self) -> Self {
+        RequestInfo { dry_run: true, ..(*self.request).clone() }.into()
+    }
+
+    /// What the request does to the object.
+    #[must_use]
+    pub fn operation(&self) -> Operation {
+        self.request.operation
+    }
+
+    /// The namespace and name of the object. The name is empty while the API server has not
+    /// generated it from `metadata.generateName`.
+    #[must_use]
+    pub fn key(&self) -> &ObjectKey {
+        &self.request.key
+    }
+
+    /// Who sent the request.
+    #[must_use]
+    pub fn user(&self) -> &UserInfo {
+        &self.request.user
+    }
+
+    /// Returns whether the API server stores nothing. Check it before a side effect.
+    #[must_use]
+    pub fn is_dry_run(&self) -> bool {
+        self.request.dry_run
+    }
+
+    /// Warns the client, whatever the result is: kubectl prints it.
+    pub fn warn(&self, warning: impl Into<String>) {
+        self.notes.lock().warnings.push(warning.into());
+    }
+
+    /// Adds an annotation to the request's entry in the audit log.
+    pub fn audit(&self, key: impl Into<String>, value: impl Into<String>) {
+        self.notes.lock().audit.insert(key.into(), value.into());
+    }
+
+    /// The warnings, as for a unit test.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        self.notes.lock().warnings.clone()
+    }
+
+    pub(crate) fn notes(&self) -> Notes {
+        self.notes.lock().clone()
+    }
+}
+
+impl From<RequestInfo> for Admission {
+    fn from(request: RequestInfo) -> Self {
+        Self { request: Arc::new(request), notes: Arc::default() }
+    }
+}

@@ -1,0 +1,95 @@
+//! The Secret with the authorities. Each write is a compare-and-swap, so that no replica
+//! replaces what another one has made.
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{Api, ObjectMeta, PostParams};
+use kube::{Client, Error};
+
+use super::AuthorityError;
+use super::rotation::Authorities;
+use kooper_runtime::internal::clock;
+
+/// Why the Secret cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SecretError {
+    #[error("the Secret `{name}` of the webhooks' certificate authority cannot be {verb}: {error}")]
+    Request { name: String, verb: &'static str, error: Error },
+    #[error(transparent)]
+    Authority(#[from] AuthorityError),
+}
+
+/// The Secret of a program.
+#[derive(Clone, Debug)]
+pub(crate) struct CaSecret {
+    secrets: Api<Secret>,
+    name: String,
+}
+
+/// What was read, with the metadata of the version that a write replaces.
+#[derive(Debug)]
+pub(crate) struct Read {
+    pub(crate) authorities: Authorities,
+    metadata: ObjectMeta,
+}
+
+impl CaSecret {
+    pub(crate) fn new(client: Client, namespace: &str, name: String) -> Self {
+        Self { secrets: Api::namespaced(client, namespace), name }
+    }
+
+    /// Reads the authorities. If there is no Secret, it is created with `known`, those that
+    /// this process has used so far, or with new ones. One that is malformed is replaced.
+    pub(crate) async fn read(&self, known: Option<&Authorities>) -> Result<Read, SecretError> {
+        loop {
+            let found = self.secrets.get_opt(&self.name).await.map_err(|error| self.error("read", error))?;
+            let metadata = match found {
+                None => ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() },
+                Some(secret) => match Authorities::from_data(&secret.data.unwrap_or_default()) {
+                    Ok(authorities) => return Ok(Read { authorities, metadata: secret.metadata }),
+                    Err(error) => {
+                        tracing::error!("the Secret `{}`: {error}; it is replaced", self.name);
+                        secret.metadata
+                    }
+                },
+            };
+            let authorities = match known {
+                Some(known) => known.clone(),
+                None => Authorities::new(clock::wall())?,
+            };
+            if let Some(read) = self.write(authorities, metadata).await? {
+                return Ok(read);
+            }
+        }
+    }
+
+    /// Replaces what was read. `None` if another replica has written meanwhile.
+    pub(crate) async fn replace(&self, read: Read, with: Authorities) -> Result<Option<Read>, SecretError> {
+        self.write(with, read.metadata).await
+    }
+
+    async fn write(&self, authorities: Authorities, metadata: ObjectMeta) -> Result<Option<Read>, SecretError> {
+        let is_new = metadata.resource_version.is_none();
+        let secret = Secret {
+            metadata,
+            type_: Some("Opaque".to_owned()),
+            data: Some(authorities.to_data()),
+            ..Secret::default()
+        };
+        let params = PostParams::default();
+        let written = if is_new {
+            self.secrets.create(&params, &secret).await
+        } else {
+            self.secrets.replace(&self.name, &params, &secret).await
+        };
+        match written {
+            Ok(secret) => Ok(Some(Read { authorities, metadata: secret.metadata })),
+            // Changed, created or deleted meanwhile.
+            Err(Error::Api(status)) if [404, 409].contains(&status.code) => Ok(None),
+            Err(error) => Err(self.error("written", error)),
+        }
+    }
+
+    fn error(&self, verb: &'static str, error: Error) -> SecretError {
+        SecretError::Request { name: self.name.clone(), verb, error }
+    }
+}

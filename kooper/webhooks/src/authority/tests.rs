@@ -1,0 +1,109 @@
+use std::sync::Arc;
+
+use k8s_openapi::jiff::SignedDuration;
+use tokio_rustls::rustls::client::WebPkiServerVerifier;
+use tokio_rustls::rustls::client::danger::ServerCertVerifier;
+use tokio_rustls::rustls::pki_types::{ServerName, UnixTime};
+
+use super::rotation::{Authorities, PUBLISHED};
+use super::*;
+
+fn start() -> Timestamp {
+    "2026-01-01T00:00:00Z".parse().expect("a time")
+}
+
+/// Returns whether a client that trusts the bundle accepts what the authority signs.
+fn is_trusted(bundle: &str, by: &Authority, signed: Timestamp, now: Timestamp) -> bool {
+    let mut roots = RootCertStore::empty();
+    CertificateDer::pem_slice_iter(bundle.as_bytes()).for_each(|one| roots.add(one.expect("PEM")).expect("a root"));
+    let provider = Arc::new(kooper_serving::provider());
+    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build().expect("roots");
+    let (certificate, _) = by.sign(&["shop.shops.svc".to_owned()], signed).expect("signed");
+    let name = ServerName::try_from("shop.shops.svc").expect("a name");
+    let now = UnixTime::since_unix_epoch(Duration::from_secs(now.as_second().try_into().expect("after 1970")));
+    verifier.verify_server_cert(&certificate, &[], &name, &[], now).is_ok()
+}
+
+#[test]
+fn what_an_authority_signs_is_trusted_for_a_week_by_its_bundle_and_by_no_other() {
+    let authorities = Authorities::new(start()).expect("an authority");
+    let other = Authorities::new(start()).expect("an authority");
+    let (bundle, current) = (authorities.bundle(), &authorities.current);
+    assert!(is_trusted(&bundle, current, start(), start()));
+    assert!(!is_trusted(&other.bundle(), current, start(), start()));
+    assert!(!is_trusted(&bundle, current, start(), start() + SignedDuration::from_hours(8 * 24)), "it has expired");
+}
+
+#[test]
+fn what_was_written_is_read_again_and_a_malformed_secret_is_not_used() {
+    let mut authorities = Authorities::new(start()).expect("an authority");
+    let later = start() + SignedDuration::from_hours(250 * 24);
+    authorities = authorities.advance(later, "").expect("made").expect("it gets a successor");
+    authorities = authorities.advance(later, &authorities.bundle()).expect("made").expect("it is published");
+    assert_eq!(Authorities::from_data(&authorities.to_data()).expect("it was written"), authorities);
+    for (key, value) in [("ca.crt", "canary"), ("ca.key", "canary"), ("ca.made", "canary")] {
+        let mut data = authorities.to_data();
+        data.get_mut(key).expect("it is there").0 = value.into();
+        let error = Authorities::from_data(&data).map(drop).expect_err("it cannot be used").to_string();
+        assert!(!error.contains("canary"), "{error}");
+    }
+    let mut data = authorities.to_data();
+    let other = Authorities::new(start()).expect("an authority").to_data();
+    data.insert("ca.key".to_owned(), other["ca.key"].clone());
+    assert!(Authorities::from_data(&data).is_err(), "the key is another one's");
+}
+
+/// Each step of a rotation, with replicas that have signed with the authority of one step
+/// before, and API servers that have the bundle of one step before.
+#[test]
+fn no_api_server_distrusts_a_replica_in_a_whole_rotation() {
+    let mut now = start();
+    let mut authorities = Authorities::new(now).expect("an authority");
+    let mut rotations = 0;
+    for _ in 0..600 {
+        now += SignedDuration::from_hours(24);
+        while let Some(next) = authorities.advance(now, &authorities.bundle()).expect("made") {
+            rotations += usize::from(next.current != authorities.current);
+            let before = std::mem::replace(&mut authorities, next);
+            for bundle in [before.bundle(), authorities.bundle()] {
+                assert!(is_bundle(&bundle));
+                for signer in [&before.current, &authorities.current] {
+                    assert!(is_trusted(&bundle, signer, now, now), "at {now}");
+                }
+            }
+            now += SignedDuration::try_from(PUBLISHED).expect("short");
+        }
+        assert!(authorities.current.age(now) < AUTHORITY, "it is renewed in time");
+    }
+    assert!(rotations >= 2, "{rotations}");
+}
+
+#[test]
+fn the_next_authority_does_not_sign_before_it_has_been_published_for_a_while() {
+    let later = start() + SignedDuration::from_hours(250 * 24);
+    let wait = SignedDuration::try_from(PUBLISHED).expect("short");
+    let first = Authorities::new(start()).expect("an authority");
+    assert_eq!(first.advance(start(), &first.bundle()).expect("nothing is due"), None);
+    let waiting = first.advance(later, &first.bundle()).expect("made").expect("a successor");
+    assert_eq!(waiting.advance(later + wait, &first.bundle()).expect("nothing is due"), None, "it is not published");
+    let published = waiting.advance(later, &waiting.bundle()).expect("made").expect("it is published");
+    assert_eq!(published.advance(later, &waiting.bundle()).expect("nothing is due"), None);
+    // Somebody has put the configuration back.
+    let again = published.advance(later + wait, &first.bundle()).expect("made").expect("the wait begins again");
+    assert_eq!(again, waiting);
+    let signs = published.advance(later + wait, &waiting.bundle()).expect("made").expect("it signs");
+    assert_ne!(signs.current, first.current);
+    assert!(signs.bundle().contains(first.current.certificate.trim()), "what the old one signed is in use");
+    let week = SignedDuration::try_from(LEAF).expect("short");
+    let dropped = signs.advance(later + wait + week, &signs.bundle()).expect("made").expect("it is dropped");
+    assert!(!dropped.bundle().contains(first.current.certificate.trim()));
+}
+
+#[test]
+fn an_authority_that_has_expired_is_replaced_at_once() {
+    let authorities = Authorities::new(start()).expect("an authority");
+    let late = start() + SignedDuration::try_from(AUTHORITY).expect("a year");
+    let replaced = authorities.advance(late, &authorities.bundle()).expect("made").expect("it is replaced");
+    assert_ne!(replaced.current, authorities.current);
+    assert!(is_trusted(&replaced.bundle(), &replaced.current, late, late));
+}

@@ -1,0 +1,28 @@
+//! Admission webhooks as functions, for operators that are written with
+//! [Kooper](https://github.com/kooper-rs/kooper).
+//!
+//! A [`Webhook`] is a function that validates or changes the objects of a kind before the API
+//! server stores them. [`Webhooks`] serves those of a program over HTTPS, and registers them.
+
+mod admission;
+mod argument;
+mod authority;
+mod denied;
+mod function;
+mod patch;
+mod program;
+mod registration;
+mod review;
+mod server;
+mod webhook;
+
+pub use admission::{Admission, Operation};
+pub use argument::{Argument, Context, NewObject};
+pub use denied::Denied;
+pub use function::{MutateFunction, MutateOutcome, ValidateFunction, ValidateOutcome};
+pub use program::{PORT, Running, StartError, Webhooks};
+pub use server::ServeError;
+pub use webhook::{Builder, ConfigError, FailurePolicy, Mutate, Validate, Webhook};
+
+#[cfg(not(any(feature = "ring", feature = "aws-lc-rs")))]
+compile_error!("webhooks are served over HTTPS: enable the feature `ring` or `aws-lc-rs`");

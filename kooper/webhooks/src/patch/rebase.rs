@@ -1,0 +1,166 @@
+//! A change of an object's typed form, applied to its raw form.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+/// The fields that distinguish the entries of a list, as far as the lists of Kubernetes are maps.
+const KEYS: [&str; 8] = ["name", "type", "uid", "key", "ip", "mountPath", "containerPort", "port"];
+
+/// The list of values that is a set, in every kind.
+const SET: &str = "metadata.finalizers";
+
+/// Applies to `raw` what changed from `before` to `after`. Returns the result, and the paths
+/// of values that `raw` has and that changed.
+pub(super) fn rebase(before: &Value, after: &Value, raw: &Value) -> (Value, Vec<String>) {
+    let mut rebase = Rebase { path: Vec::new(), changed: Vec::new() };
+    let result = rebase.value(before, after, raw);
+    (result, rebase.changed)
+}
+
+struct Rebase {
+    path: Vec<String>,
+    changed: Vec<String>,
+}
+
+impl Rebase {
+    fn value(&mut self, before: &Value, after: &Value, raw: &Value) -> Value {
+        if before == after {
+            return raw.clone();
+        }
+        match (before, after, raw) {
+            (Value::Object(before), Value::Object(after), Value::Object(raw)) => self.fields(before, after, raw).into(),
+            (Value::Array(before), Value::Array(after), Value::Array(raw)) => self.entries(before, after, raw).into(),
+            _ => {
+                self.change();
+                after.clone()
+            }
+        }
+    }
+
+    fn fields(
+        &mut self,
+        before: &Map<String, Value>,
+        after: &Map<String, Value>,
+        raw: &Map<String, Value>,
+    ) -> Map<String, Value> {
+        let mut result = raw.clone();
+        for field in before.keys().filter(|field| !after.contains_key(*field)) {
+            if result.remove(field).is_some_and(|there| !is_absent(&there)) {
+                self.within(format!(".{field}"), Self::change);
+            }
+        }
+        for (field, after) in after {
+            let before = before.get(field);
+            if before == Some(after) {
+                continue;
+            }
+            let changed = match raw.get(field).filter(|there| !is_absent(there)) {
+                // The type gave it a default, or does not read it: now it is set.
+                None => after.clone(),
+                Some(there) if there == after => continue,
+                // The type leaves out what it has read, as an empty value, so only the fields
+                // within are compared.
+                Some(there) => {
+                    let nothing = Value::Object(Map::new());
+                    let before = before.unwrap_or(&nothing);
+                    self.within(format!(".{field}"), |this| this.value(before, after, there))
+                }
+            };
+            result.insert(field.clone(), changed);
+        }
+        result
+    }
+
+    /// The entries of a list. Each keeps what only its raw form has.
+    fn entries(&mut self, before: &[Value], after: &[Value], raw: &[Value]) -> Vec<Value> {
+        // The type has read other entries than there are, so none can be found again.
+        if before.len() != raw.len() {
+            self.change();
+            return after.to_vec();
+        }
+        let key = key_of([before, after]);
+        let found = match key {
+            Some(key) => {
+                after.iter().map(|one| before.iter().position(|other| other.get(key) == one.get(key))).collect()
+            }
+            None => pairs(before, after),
+        };
+        let kept: Vec<usize> = found.iter().flatten().copied().collect();
+        let adds = found.contains(&None) && key.is_none() && self.path() != SET;
+        if adds || kept.len() < before.len() || !kept.is_sorted() {
+            self.change();
+        }
+        let each = after.iter().zip(found);
+        each.map(|(after, found)| match found {
+            Some(at) => self.within(format!("[{at}]"), |this| this.value(&before[at], after, &raw[at])),
+            None => after.clone(),
+        })
+        .collect()
+    }
+
+    fn within<T>(&mut self, step: String, then: impl FnOnce(&mut Self) -> T) -> T {
+        self.path.push(step);
+        let result = then(self);
+        self.path.pop();
+        result
+    }
+
+    fn path(&self) -> String {
+        self.path.concat().trim_start_matches('.').to_owned()
+    }
+
+    fn change(&mut self) {
+        let path = self.path();
+        // A list may have changed as a whole and in its entries.
+        if self.changed.last() != Some(&path) {
+            self.changed.push(path);
+        }
+    }
+}
+
+/// A value that states nothing.
+fn is_absent(value: &Value) -> bool {
+    value.is_null() || value.as_object().is_some_and(Map::is_empty)
+}
+
+/// The field that distinguishes all entries of these lists.
+fn key_of(lists: [&[Value]; 2]) -> Option<&'static str> {
+    KEYS.into_iter().find(|key| {
+        lists.iter().all(|list| {
+            let values = list.iter().filter_map(|one| one.get(key));
+            let values = values.filter(|value| value.is_string() || value.is_number());
+            values.map(ToString::to_string).collect::<BTreeSet<_>>().len() == list.len()
+        })
+    })
+}
+
+/// For each entry of a list without keys the one that it was before: an equal one, or else
+/// the one in its place.
+fn pairs(before: &[Value], after: &[Value]) -> Vec<Option<usize>> {
+    let mut free: Vec<bool> = vec![true; before.len()];
+    let mut found: Vec<Option<usize>> = vec![None; after.len()];
+    let mut take = |at: usize, found: &mut Option<usize>| {
+        if std::mem::replace(&mut free[at], false) {
+            *found = Some(at);
+        }
+    };
+    for (at, (one, other)) in before.iter().zip(after).enumerate() {
+        if one == other {
+            take(at, &mut found[at]);
+        }
+    }
+    for (entry, found) in after.iter().zip(&mut found) {
+        for (at, before) in before.iter().enumerate() {
+            if found.is_none() && before == entry {
+                take(at, found);
+            }
+        }
+    }
+    for (at, found) in found.iter_mut().enumerate() {
+        if found.is_none() && at < before.len() {
+            take(at, found);
+        }
+    }
+    found
+}

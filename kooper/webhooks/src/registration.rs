@@ -1,0 +1,242 @@
+//! The registration of webhooks: configurations that tell the API servers when to call which
+//! function, and by which certificate they verify the server.
+//!
+//! 1. Each entry is registered with `Ignore`, so that nothing fails before the server was reached.
+//! 2. The probe: a webhook with `Ignore` on the own Lease, for dry runs alone, warns the client.
+//!    A write of the Lease as a dry run that returns the warning has passed the server. This
+//!    needs no further permission, and renewals of the Lease do not match.
+//! 3. Each entry whose policy is `Fail` gets it, and keeps it from then on: a restart of the
+//!    program opens no gap.
+
+use std::collections::BTreeSet;
+use std::fmt::Debug;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::rbac::v1::ClusterRole;
+use kooper_runtime::internal::clock;
+use kooper_runtime::internal::controller::installation::Installation;
+use kooper_runtime::{Action, Kind};
+use kube::api::{Api, Patch, PatchParams};
+use kube::{Client, Error, Resource};
+use serde::Serialize;
+use serde_json::Value;
+use tokio::time::sleep;
+
+use crate::authority::is_bundle;
+use crate::authority::rotation::Authorities;
+use crate::authority::secret::{CaSecret, Read, SecretError};
+use crate::program::{Certificates, Shared};
+use crate::webhook::Webhook;
+
+mod configuration;
+mod probe;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use configuration::{Configuration, Target, is_of_kubernetes};
+pub(crate) use probe::webhooks as probes;
+
+/// How often the API server is asked to probe in one attempt, and the pause between two. An
+/// API server takes some time to learn a configuration.
+const PROBES: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// Why the webhooks are not registered.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RegisterError {
+    #[error(transparent)]
+    Secret(#[from] SecretError),
+    #[error("the configuration `{name}` cannot be {verb}: {error}")]
+    Request { name: String, verb: &'static str, error: Error },
+    #[error("the ClusterRole `{name}` that owns the configurations cannot be read: {error}")]
+    Owner { name: String, error: Error },
+    #[error("the Deployment `{name}` cannot be read: {error}")]
+    Deployment { name: String, error: Error },
+    #[error("the Lease `{name}` cannot be written as a dry run: {error}")]
+    Probe { name: String, error: Error },
+    #[error("the Lease `{name}` cannot be written as a dry run: the API server answers {status}")]
+    Refused { name: String, status: http::StatusCode },
+    #[error("the file {} of the webhooks' certificate authority cannot be read or is not PEM", file.display())]
+    Bundle { file: PathBuf },
+    #[error("the API server does not reach the webhooks at {target}: they stay registered with `Ignore`")]
+    Unreached { target: String },
+}
+
+/// What the leader of the Lease writes.
+#[derive(Debug)]
+pub(crate) struct Registration {
+    pub(crate) installation: Installation,
+    pub(crate) namespace: String,
+    pub(crate) lease: String,
+    pub(crate) target: Target,
+    pub(crate) webhooks: Vec<Webhook>,
+    /// The namespaces of the controllers; empty for all.
+    pub(crate) namespaces: Vec<String>,
+    /// The Deployment of the program: new functions are registered when all replicas serve them.
+    pub(crate) deployment: Option<String>,
+    /// The ClusterRole that owns the configurations.
+    pub(crate) owner: Option<String>,
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl Registration {
+    /// Does what is due. It is called again and again.
+    pub(crate) async fn reconcile(&self, client: &Client) -> Result<Action, RegisterError> {
+        let rolled_out = self.is_rolled_out(client).await?;
+        let owner = self.owner_reference(client).await?;
+        let configuration = |mutates| Configuration { registration: self, mutates, rolled_out, owner: owner.clone() };
+        let (validating, mutating) = (configuration(false), configuration(true));
+        let live = (
+            live::<ValidatingWebhookConfiguration>(client, &validating).await?,
+            live::<MutatingWebhookConfiguration>(client, &mutating).await?,
+        );
+        let published = configuration::published([&live.0, &live.1]);
+        let Some(bundle) = self.bundle(client, &published).await? else {
+            return Ok(Action::requeue_after(PAUSE));
+        };
+        // Both are registered before either is probed: a server that is not reached fails the probe.
+        let validating = self.register::<ValidatingWebhookConfiguration>(client, validating, live.0, &bundle).await?;
+        let mutating = self.register::<MutatingWebhookConfiguration>(client, mutating, live.1, &bundle).await?;
+        self.arm::<ValidatingWebhookConfiguration>(client, &validating, &bundle).await?;
+        self.arm::<MutatingWebhookConfiguration>(client, &mutating, &bundle).await?;
+        Ok(Action::done())
+    }
+
+    /// The reference to the owner, if there is one.
+    async fn owner_reference(&self, client: &Client) -> Result<Option<Value>, RegisterError> {
+        let Some(name) = &self.owner else { return Ok(None) };
+        let roles: Api<ClusterRole> = Api::all(client.clone());
+        let found = roles.get_opt(name).await;
+        let found = found.map_err(|error| RegisterError::Owner { name: name.clone(), error })?;
+        Ok(found.and_then(|role| role.owner_ref(&()).and_then(|owner| serde_json::to_value(owner).ok())))
+    }
+
+    /// The bundle to publish; empty if another program injects it. `None` if another replica
+    /// has changed the authorities meanwhile.
+    async fn bundle(&self, client: &Client, published: &str) -> Result<Option<String>, RegisterError> {
+        let (secret, leaf) = match &self.shared.certificates {
+            Certificates::Injected { .. } => return Ok(Some(String::new())),
+            Certificates::Files { ca, .. } => {
+                let text = std::fs::read_to_string(ca).ok().filter(|text| is_bundle(text));
+                return text.map(Some).ok_or_else(|| RegisterError::Bundle { file: ca.clone() });
+            }
+            Certificates::Own { secret, leaf, .. } => (secret, leaf),
+        };
+        let secret = CaSecret::new(client.clone(), &self.namespace, secret.clone());
+        let known = self.shared.known();
+        let mut read = secret.read(known.as_ref()).await?;
+        while let Some(next) = advance(&read, published)? {
+            tracing::info!("the webhooks' certificate authorities have changed");
+            match secret.replace(read, next).await? {
+                Some(written) => read = written,
+                None => return Ok(None),
+            }
+        }
+        leaf.renew(&read.authorities.current, clock::wall()).map_err(SecretError::from)?;
+        self.shared.know(&read.authorities);
+        Ok(Some(read.authorities.bundle()))
+    }
+
+    /// Writes a configuration, in which the entries that failed before still fail.
+    async fn register<'a, C: Kind + Clone + Debug + Serialize>(
+        &self,
+        client: &Client,
+        configuration: Configuration<'a>,
+        live: Value,
+        bundle: &str,
+    ) -> Result<Registered<'a>, RegisterError> {
+        if configuration.is_empty() && live.is_null() {
+            return Ok(Registered { configuration, armed: BTreeSet::new(), live });
+        }
+        let armed = configuration::armed(&live);
+        let live = apply::<C>(client, &configuration, live, bundle, &armed).await?;
+        Ok(Registered { configuration, armed, live })
+    }
+
+    /// Lets the entries fail that are to, once the server was reached.
+    async fn arm<C: Kind + Clone + Debug + Serialize>(
+        &self,
+        client: &Client,
+        registered: &Registered<'_>,
+        bundle: &str,
+    ) -> Result<(), RegisterError> {
+        let Registered { configuration, armed, live } = registered;
+        let all = configuration.to_fail();
+        if all.is_subset(armed) {
+            return Ok(());
+        }
+        for _ in 0..PROBES {
+            if probe::is_reached(client, self, configuration.mutates).await? {
+                apply::<C>(client, configuration, live.clone(), bundle, &all).await?;
+                return Ok(());
+            }
+            sleep(PAUSE).await;
+        }
+        Err(RegisterError::Unreached { target: self.target.to_string() })
+    }
+
+    /// Returns whether all replicas are of one version, so that each serves every function.
+    async fn is_rolled_out(&self, client: &Client) -> Result<bool, RegisterError> {
+        let Some(name) = &self.deployment else { return Ok(true) };
+        let deployments: Api<Deployment> = Api::namespaced(client.clone(), &self.namespace);
+        let found = deployments.get_opt(name).await;
+        let found = found.map_err(|error| RegisterError::Deployment { name: name.clone(), error })?;
+        Ok(found.is_none_or(|deployment| is_updated(&deployment)))
+    }
+}
+
+/// A configuration that was written.
+struct Registered<'a> {
+    configuration: Configuration<'a>,
+    /// The entries that failed before.
+    armed: BTreeSet<String>,
+    live: Value,
+}
+
+fn advance(read: &Read, published: &str) -> Result<Option<Authorities>, SecretError> {
+    Ok(read.authorities.advance(clock::wall(), published)?)
+}
+
+fn is_updated(deployment: &Deployment) -> bool {
+    let Some(status) = &deployment.status else { return false };
+    let wanted = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
+    status.observed_generation >= deployment.metadata.generation
+        && status.updated_replicas.unwrap_or_default() == wanted
+        && status.replicas.unwrap_or_default() == wanted
+}
+
+/// The configuration as it is; `Null` if it does not exist.
+async fn live<C: Kind + Clone + Debug + Serialize>(
+    client: &Client,
+    configuration: &Configuration<'_>,
+) -> Result<Value, RegisterError> {
+    let name = configuration.name();
+    let api: Api<C> = Api::all(client.clone());
+    let found = api.get_opt(&name).await.map_err(|error| RegisterError::Request { name, verb: "read", error })?;
+    Ok(found.and_then(|found| serde_json::to_value(found).ok()).unwrap_or_default())
+}
+
+/// Applies the configuration, unless it is there as it should be. Returns it as it is then.
+async fn apply<C: Kind + Clone + Debug + Serialize>(
+    client: &Client,
+    configuration: &Configuration<'_>,
+    live: Value,
+    bundle: &str,
+    armed: &BTreeSet<String>,
+) -> Result<Value, RegisterError> {
+    let desired = configuration.desired(bundle, armed, &live);
+    if configuration::is_as_desired(&desired, &live) {
+        return Ok(live);
+    }
+    let name = configuration.name();
+    let api: Api<C> = Api::all(client.clone());
+    let manager = format!("{}/kooper-webhooks", configuration.registration.installation);
+    let params = PatchParams::apply(&manager).force();
+    let applied = api.patch(&name, &params, &Patch::Apply(&desired)).await;
+    let applied = applied.map_err(|error| RegisterError::Request { name, verb: "applied", error })?;
+    Ok(serde_json::to_value(applied).unwrap_or_default())
+}

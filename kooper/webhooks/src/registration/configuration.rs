@@ -1,0 +1,250 @@
+//! The content of a configuration.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use kooper_runtime::internal::object::kind::KindInfo;
+use serde_json::{Value, json};
+
+use super::{Registration, probe};
+use crate::program::Certificates;
+use crate::webhook::{FailurePolicy, Rules, Webhook};
+
+const GROUP: &str = "admissionregistration.k8s.io/v1";
+
+/// The namespaces that a cluster needs to start: no webhook on a kind of Kubernetes is called
+/// for them.
+const SYSTEM: [&str; 2] = ["kube-system", "kube-node-lease"];
+
+/// Where API servers reach the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// A Service of the program's namespace.
+    Service { name: String, port: u16 },
+    /// An address outside of the cluster.
+    Url(String),
+}
+
+impl Target {
+    /// The names that the server's certificate is for, of a program in this namespace.
+    pub(crate) fn names(&self, namespace: &str) -> Vec<String> {
+        match self {
+            Self::Service { name, .. } => vec![format!("{name}.{namespace}.svc")],
+            Self::Url(url) => {
+                let host = url.parse::<http::Uri>().ok().and_then(|uri| uri.host().map(str::to_owned));
+                vec![host.unwrap_or_default().trim_matches(['[', ']']).to_owned()]
+            }
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Service { name, port } => write!(f, "the Service `{name}`, port {port}"),
+            Self::Url(url) => f.write_str(url),
+        }
+    }
+}
+
+/// One of the two configurations of a program.
+#[derive(Debug)]
+pub(crate) struct Configuration<'a> {
+    pub(crate) registration: &'a Registration,
+    pub(crate) mutates: bool,
+    pub(crate) rolled_out: bool,
+    pub(crate) owner: Option<Value>,
+}
+
+impl<'a> Configuration<'a> {
+    /// The name, with the namespace: configurations belong to the cluster. Two installations
+    /// never have the same one, as no other part of it has a dot.
+    pub(crate) fn name(&self) -> String {
+        let Registration { installation, namespace, .. } = self.registration;
+        let instance = installation.instance.iter().map(|instance| format!(".{instance}"));
+        format!("{}--webhooks.{namespace}{}", installation.program, instance.collect::<String>())
+    }
+
+    fn webhooks(&self) -> impl Iterator<Item = &'a Webhook> {
+        let mutates = self.mutates;
+        self.registration.webhooks.iter().filter(move |webhook| webhook.rules.mutates == mutates)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.webhooks().next().is_none()
+    }
+
+    /// The names of the entries whose policy is `Fail` once the server was reached.
+    pub(crate) fn to_fail(&self) -> BTreeSet<String> {
+        let failing = self.webhooks().filter(|webhook| webhook.rules.failure == FailurePolicy::Fail);
+        failing.map(|webhook| self.entry_name(&webhook.rules)).collect()
+    }
+
+    /// The configuration, where the entries in `armed` have the policy `Fail`. While not all
+    /// replicas are of one version, functions that are not registered yet stay so.
+    pub(crate) fn desired(&self, bundle: &str, armed: &BTreeSet<String>, live: &Value) -> Value {
+        let to_fail = self.to_fail();
+        let registered = entries(live).filter_map(|entry| entry["name"].as_str()).collect::<BTreeSet<_>>();
+        let mut listed: Vec<Value> = Vec::new();
+        for webhook in self.webhooks() {
+            let name = self.entry_name(&webhook.rules);
+            if self.rolled_out || registered.contains(&*name) {
+                let fails = to_fail.contains(&name) && armed.contains(&name);
+                listed.push(self.entry(&name, webhook, bundle, fails));
+            }
+        }
+        if !self.is_empty() {
+            listed.push(self.probe(bundle));
+        }
+        let kind = if self.mutates { "MutatingWebhookConfiguration" } else { "ValidatingWebhookConfiguration" };
+        let mut metadata = json!({"name": self.name(), "labels": {"app.kubernetes.io/managed-by": "kooper"}});
+        if let Some(owner) = &self.owner {
+            metadata["ownerReferences"] = json!([owner]);
+        }
+        if let Certificates::Injected { from, .. } = &self.registration.shared.certificates {
+            metadata["annotations"] = json!({"cert-manager.io/inject-ca-from": from});
+        }
+        json!({"apiVersion": GROUP, "kind": kind, "metadata": metadata, "webhooks": listed})
+    }
+
+    /// A domain name, as the API server requires.
+    fn entry_name(&self, rules: &Rules) -> String {
+        format!("{}.{}.kooper.rs", rules.name.replace('_', "-"), self.registration.installation.program)
+    }
+
+    fn entry(&self, name: &str, webhook: &Webhook, bundle: &str, fails: bool) -> Value {
+        let Rules { kind, operations, timeout, .. } = &*webhook.rules;
+        let mut entry = self.common(name, webhook, bundle);
+        entry["rules"] = json!([{
+            "apiGroups": [kind.group], "apiVersions": [kind.version], "resources": [kind.plural],
+            "operations": operations, "scope": if kind.namespaced { "Namespaced" } else { "Cluster" },
+        }]);
+        entry["failurePolicy"] = if fails { "Fail" } else { "Ignore" }.into();
+        entry["timeoutSeconds"] = timeout.as_secs().into();
+        entry["matchConditions"] = conditions(kind);
+        if let Some(selector) = self.namespace_selector(kind) {
+            entry["namespaceSelector"] = selector;
+        }
+        entry
+    }
+
+    /// The entry of the probe.
+    fn probe(&self, bundle: &str) -> Value {
+        let Registration { namespace, lease, .. } = self.registration;
+        let webhook = probe::webhook(self.mutates);
+        let mut entry = self.common(&self.entry_name(&webhook.rules), &webhook, bundle);
+        entry["rules"] = json!([{
+            "apiGroups": ["coordination.k8s.io"], "apiVersions": ["v1"], "resources": ["leases"],
+            "operations": ["UPDATE"], "scope": "Namespaced",
+        }]);
+        entry["failurePolicy"] = "Ignore".into();
+        entry["timeoutSeconds"] = 1.into();
+        entry["namespaceSelector"] = selector("In", &[namespace]);
+        let condition = format!("has(request.dryRun) && request.dryRun && request.name == '{lease}'");
+        entry["matchConditions"] = json!([{"name": "probe", "expression": condition}]);
+        entry
+    }
+
+    fn common(&self, name: &str, webhook: &Webhook, bundle: &str) -> Value {
+        let path = webhook.path();
+        let mut config = match &self.registration.target {
+            Target::Service { name, port } => json!({
+                "service": {"name": name, "namespace": self.registration.namespace, "path": path, "port": port},
+            }),
+            Target::Url(url) => json!({"url": format!("{}{path}", url.trim_end_matches('/'))}),
+        };
+        if !bundle.is_empty() {
+            config["caBundle"] = STANDARD.encode(bundle).into();
+        }
+        let mut entry = json!({
+            "name": name, "admissionReviewVersions": ["v1"], "clientConfig": config, "sideEffects": "None",
+            "matchPolicy": "Equivalent",
+        });
+        if self.mutates {
+            entry["reinvocationPolicy"] = "Never".into();
+        }
+        entry
+    }
+
+    /// For objects of Kubernetes not those namespaces without which neither the cluster nor the
+    /// program starts; for others the namespaces of the controllers.
+    fn namespace_selector(&self, kind: &KindInfo) -> Option<Value> {
+        let Registration { namespace, namespaces, .. } = self.registration;
+        if !kind.namespaced {
+            return None;
+        }
+        if is_of_kubernetes(kind) {
+            let [one, other] = SYSTEM;
+            return Some(selector("NotIn", &[one, other, namespace]));
+        }
+        let names: Vec<_> = namespaces.iter().map(String::as_str).collect();
+        (!names.is_empty()).then(|| selector("In", &names))
+    }
+}
+
+/// Returns whether a kind is one of Kubernetes.
+pub(crate) fn is_of_kubernetes(kind: &KindInfo) -> bool {
+    !kind.group.contains('.') || kind.group.ends_with(".k8s.io")
+}
+
+fn selector(operator: &str, names: &[&str]) -> Value {
+    json!({"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": operator, "values": names}]})
+}
+
+/// No webhook is called for an update of an object that is being deleted, which could keep a
+/// finalizer for ever; nor for one that changes nothing that a user states. Kinds of
+/// Kubernetes state more than a `spec`.
+fn conditions(kind: &KindInfo) -> Value {
+    let terminating = "request.operation != 'UPDATE' || !has(object.metadata.deletionTimestamp)";
+    let mut conditions = vec![json!({"name": "not-terminating", "expression": terminating})];
+    if !is_of_kubernetes(kind) {
+        let differs = ["?spec", "metadata.?labels", "metadata.?annotations"]
+            .map(|field| format!("object.{field} != oldObject.{field}"));
+        let expression = format!("request.operation != 'UPDATE' || {}", differs.join(" || "));
+        conditions.push(json!({"name": "changed", "expression": expression}));
+    }
+    conditions.into()
+}
+
+fn entries(live: &Value) -> impl Iterator<Item = &Value> {
+    live["webhooks"].as_array().into_iter().flatten()
+}
+
+/// The names of the entries that have the policy `Fail`.
+pub(crate) fn armed(live: &Value) -> BTreeSet<String> {
+    let armed = entries(live).filter(|entry| entry["failurePolicy"] == "Fail");
+    armed.filter_map(|entry| entry["name"].as_str().map(str::to_owned)).collect()
+}
+
+/// The bundle that every entry of the configurations has; empty if they differ, or there is none.
+pub(crate) fn published(live: [&Value; 2]) -> String {
+    let bundles: BTreeSet<_> = live
+        .into_iter()
+        .flat_map(entries)
+        .map(|entry| &entry["clientConfig"]["caBundle"])
+        .map(ToString::to_string)
+        .collect();
+    let mut bundles = bundles.into_iter();
+    let (Some(only), None) = (bundles.next(), bundles.next()) else { return String::new() };
+    let decoded = STANDARD.decode(only.trim_matches('"')).unwrap_or_default();
+    String::from_utf8(decoded).unwrap_or_default()
+}
+
+/// Returns whether a configuration has all that is desired, and no other entry.
+pub(crate) fn is_as_desired(desired: &Value, live: &Value) -> bool {
+    entries(desired).count() == entries(live).count() && has(desired, live)
+}
+
+fn has(desired: &Value, live: &Value) -> bool {
+    match (desired, live) {
+        (Value::Object(desired), Value::Object(live)) => {
+            desired.iter().all(|(field, desired)| live.get(field).is_some_and(|live| has(desired, live)))
+        }
+        (Value::Array(desired), Value::Array(live)) => {
+            desired.len() == live.len() && desired.iter().zip(live).all(|(desired, live)| has(desired, live))
+        }
+        (desired, live) => desired == live,
+    }
+}

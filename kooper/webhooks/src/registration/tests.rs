@@ -1,0 +1,165 @@
+use k8s_openapi::api::apps::v1::{DeploymentSpec, DeploymentStatus};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kooper_serving::FileCertificate;
+use kube::CustomResource;
+use parking_lot::Mutex;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::*;
+use crate::authority::leaf::Leaf;
+use crate::webhook::FailurePolicy;
+use crate::{Admission, Webhook};
+
+#[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[kube(group = "example.com", version = "v1", kind = "Shop", namespaced)]
+struct ShopSpec {}
+
+async fn check(_: Arc<ConfigMap>, _: Admission) {}
+
+fn own() -> Certificates {
+    Certificates::Own { secret: "shop--webhook-ca".to_owned(), leaf: Leaf::new(Vec::new()), known: Mutex::new(None) }
+}
+
+fn registration(certificates: Certificates) -> Registration {
+    let built = Webhook::validate::<ConfigMap>("check_all").failure(FailurePolicy::Fail).function(check).build();
+    Registration {
+        installation: Installation::new("shop", Some("blue".to_owned())),
+        namespace: "shops".to_owned(),
+        lease: "shop--webhooks.blue".to_owned(),
+        target: Target::Service { name: "shop-webhooks".to_owned(), port: 443 },
+        webhooks: vec![built.expect("a webhook")],
+        namespaces: vec!["north".to_owned()],
+        deployment: None,
+        owner: None,
+        shared: Arc::new(Shared { certificates }),
+    }
+}
+
+fn validating(registration: &Registration, rolled_out: bool) -> Configuration<'_> {
+    Configuration { registration, mutates: false, rolled_out, owner: None }
+}
+
+fn armed(names: &[&str]) -> BTreeSet<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+const ENTRY: &str = "check-all.shop.kooper.rs";
+
+#[test]
+fn a_configuration_has_an_entry_for_each_function_and_one_for_the_probe() {
+    let registration = registration(own());
+    let configuration = validating(&registration, true);
+    let desired = configuration.desired("a bundle", &armed(&[]), &Value::Null);
+    assert_eq!(desired["metadata"]["name"], "shop--webhooks.shops.blue");
+    let not_terminating = "request.operation != 'UPDATE' || !has(object.metadata.deletionTimestamp)";
+    let expected = json!({
+        "name": ENTRY, "admissionReviewVersions": ["v1"], "sideEffects": "None", "matchPolicy": "Equivalent",
+        "clientConfig": {"caBundle": "YSBidW5kbGU=", "service": {
+            "name": "shop-webhooks", "namespace": "shops", "port": 443, "path": "/validate--v1-configmap/check_all",
+        }},
+        "rules": [{
+            "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"], "operations": ["CREATE", "UPDATE"],
+            "scope": "Namespaced",
+        }],
+        "failurePolicy": "Ignore", "timeoutSeconds": 5,
+        "matchConditions": [{"name": "not-terminating", "expression": not_terminating}],
+        "namespaceSelector": {"matchExpressions": [{
+            "key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system", "kube-node-lease", "shops"],
+        }]},
+    });
+    assert_eq!(desired["webhooks"][0], expected);
+    let probe = &desired["webhooks"][1];
+    assert_eq!((&probe["name"], &probe["failurePolicy"]), (&json!("probe.shop.kooper.rs"), &json!("Ignore")));
+    let condition = "has(request.dryRun) && request.dryRun && request.name == 'shop--webhooks.blue'";
+    assert_eq!(probe["matchConditions"][0]["expression"], condition);
+}
+
+#[test]
+fn an_entry_fails_when_it_was_armed_and_the_probe_never_does() {
+    let registration = registration(own());
+    let configuration = validating(&registration, true);
+    let all = configuration.to_fail();
+    assert_eq!(all, armed(&[ENTRY]));
+    let desired = configuration.desired("a bundle", &all, &Value::Null);
+    assert_eq!(
+        (&desired["webhooks"][0]["failurePolicy"], &desired["webhooks"][1]["failurePolicy"]),
+        (&json!("Fail"), &json!("Ignore"))
+    );
+    assert_eq!(configuration::armed(&desired), all);
+}
+
+#[test]
+fn a_function_that_is_new_is_not_registered_while_an_old_replica_may_be_called() {
+    let registration = registration(own());
+    let before = validating(&registration, true).desired("a bundle", &armed(&[ENTRY]), &Value::Null);
+    let configuration = validating(&registration, false);
+    let first = configuration.desired("a bundle", &armed(&[]), &Value::Null);
+    assert_eq!(first["webhooks"].as_array().map(Vec::len), Some(1), "the probe alone");
+    assert_eq!(configuration.desired("a bundle", &armed(&[ENTRY]), &before), before, "it is registered already");
+}
+
+#[test]
+fn a_configuration_is_written_if_it_lacks_something_or_has_an_entry_too_many() {
+    let registration = registration(own());
+    let desired = validating(&registration, true).desired("a bundle", &armed(&[]), &Value::Null);
+    assert!(!configuration::is_as_desired(&desired, &Value::Null));
+    let mut live = desired.clone();
+    live["webhooks"][0]["objectSelector"] = json!({});
+    assert!(configuration::is_as_desired(&desired, &live), "the server has added defaults");
+    assert_eq!(configuration::published([&live, &Value::Null]), "a bundle");
+    live["webhooks"][0]["failurePolicy"] = "Fail".into();
+    assert!(!configuration::is_as_desired(&desired, &live));
+    let mut more = desired.clone();
+    more["webhooks"].as_array_mut().expect("a list").push(json!({"name": "gone.shop.kooper.rs"}));
+    assert!(!configuration::is_as_desired(&desired, &more));
+    assert_eq!(configuration::published([&desired, &more]), "", "one entry has none");
+}
+
+#[test]
+fn cert_manager_is_asked_to_write_its_authority_and_none_is_written_beside_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+    let (certificate, key) = (folder.path().join("tls.crt"), folder.path().join("tls.key"));
+    std::fs::write(&certificate, made.cert.pem()).expect("written");
+    std::fs::write(&key, made.signing_key.serialize_pem()).expect("written");
+    let certificate = FileCertificate::load("the webhooks", certificate, key).expect("a certificate");
+    let registration = registration(Certificates::Injected { certificate, from: "shops/shop-webhooks".to_owned() });
+    let desired = validating(&registration, true).desired("", &armed(&[]), &Value::Null);
+    assert_eq!(desired["metadata"]["annotations"]["cert-manager.io/inject-ca-from"], "shops/shop-webhooks");
+    assert_eq!(desired["webhooks"][0]["clientConfig"].get("caBundle"), None);
+}
+
+#[test]
+fn a_webhook_of_a_custom_resource_is_called_for_what_users_state_in_the_namespaces_of_the_controllers() {
+    async fn check_shop(_: Arc<Shop>) {}
+    let built = Webhook::validate::<Shop>("check_all").function(check_shop).build();
+    let registration = Registration { webhooks: vec![built.expect("a webhook")], ..registration(own()) };
+    let desired = validating(&registration, true).desired("a bundle", &armed(&[]), &Value::Null);
+    let entry = &desired["webhooks"][0];
+    let differs = "request.operation != 'UPDATE' || object.?spec != oldObject.?spec || object.metadata.?labels != \
+                   oldObject.metadata.?labels || object.metadata.?annotations != oldObject.metadata.?annotations";
+    assert_eq!(entry["matchConditions"][1]["expression"], differs);
+    assert_eq!(entry["namespaceSelector"]["matchExpressions"][0]["values"], json!(["north"]));
+}
+
+#[test]
+fn a_deployment_is_updated_when_all_its_replicas_are_of_the_newest_version() {
+    let of = |generation, updated, replicas| {
+        let status = DeploymentStatus {
+            observed_generation: Some(generation),
+            updated_replicas: Some(updated),
+            replicas: Some(replicas),
+            ..DeploymentStatus::default()
+        };
+        let spec = DeploymentSpec { replicas: Some(2), ..DeploymentSpec::default() };
+        let mut deployment = Deployment { spec: Some(spec), status: Some(status), ..Deployment::default() };
+        deployment.metadata.generation = Some(7);
+        deployment
+    };
+    assert!(is_updated(&of(7, 2, 2)));
+    assert!(!is_updated(&of(6, 2, 2)), "its controller has not seen the new version");
+    assert!(!is_updated(&of(7, 1, 2)));
+    assert!(!is_updated(&of(7, 2, 3)), "an old replica is there");
+}

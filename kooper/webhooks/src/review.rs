@@ -1,0 +1,160 @@
+//! The envelope of a request: an `AdmissionReview` whose objects stay raw JSON.
+
+use std::borrow::Cow;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use k8s_openapi::api::authentication::v1::UserInfo;
+use kooper_runtime::ObjectKey;
+use kooper_runtime::internal::object::kind::KindInfo;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use crate::admission::{Notes, Operation, RequestInfo};
+use crate::denied::Denied;
+use crate::patch::Patch;
+
+/// The version of reviews that is spoken. Every API server since Kubernetes 1.16 does.
+pub(crate) const VERSION: &str = "admission.k8s.io/v1";
+const KIND: &str = "AdmissionReview";
+
+/// The most characters of a caller's text that a message quotes.
+const QUOTED: usize = 100;
+
+/// Why a body is not a request that can be decided on.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ReviewError {
+    #[error("the body is not an AdmissionReview in JSON (line {line}, column {column})")]
+    Garbage { line: usize, column: usize },
+    #[error("the body is `{found}`, and this server answers `{VERSION}, Kind={KIND}`")]
+    Version { found: String },
+    #[error("the review has no request")]
+    NoRequest,
+    #[error("the request has no {0}")]
+    NoObject(&'static str),
+    #[error("the object is `{found}`, and this webhook is for `{expected}`")]
+    Kind { expected: String, found: String },
+}
+
+/// The type of a review alone, which is read first: other versions may have other fields.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct TypeMeta<'a> {
+    #[serde(borrow, default)]
+    api_version: Cow<'a, str>,
+    #[serde(borrow, default)]
+    kind: Cow<'a, str>,
+}
+
+#[derive(Deserialize)]
+struct Review<'a> {
+    #[serde(borrow)]
+    request: Option<Request<'a>>,
+}
+
+/// A request whose objects are not decoded.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Request<'a> {
+    pub(crate) uid: String,
+    kind: Kind,
+    #[serde(default)]
+    pub(crate) name: String,
+    #[serde(default)]
+    namespace: String,
+    pub(crate) operation: Operation,
+    #[serde(default)]
+    user_info: UserInfo,
+    #[serde(default)]
+    dry_run: Option<bool>,
+    #[serde(borrow)]
+    pub(crate) object: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(crate) old_object: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Kind {
+    #[serde(default)]
+    group: String,
+    version: String,
+    kind: String,
+}
+
+impl<'a> Request<'a> {
+    /// Reads a body.
+    pub(crate) fn parse(body: &'a [u8]) -> Result<Self, ReviewError> {
+        let garbage = |error: serde_json::Error| ReviewError::Garbage { line: error.line(), column: error.column() };
+        let TypeMeta { api_version, kind } = serde_json::from_slice(body).map_err(garbage)?;
+        if (&*api_version, &*kind) != (VERSION, KIND) {
+            let found: String = format!("{api_version}, Kind={kind}").chars().take(QUOTED).collect();
+            return Err(ReviewError::Version { found });
+        }
+        let review: Review<'a> = serde_json::from_slice(body).map_err(garbage)?;
+        review.request.ok_or(ReviewError::NoRequest)
+    }
+
+    /// Checks that the request is about a kind, and has the objects of its operation.
+    pub(crate) fn check(&self, expected: &KindInfo) -> Result<(), ReviewError> {
+        let Kind { group, version, kind } = &self.kind;
+        if (group, version, kind) != (&expected.group, &expected.version, &expected.kind) {
+            let slash = if group.is_empty() { "" } else { "/" };
+            let found = format!("{group}{slash}{version}, Kind={kind}").chars().take(QUOTED).collect();
+            let expected = format!("{}, Kind={}", expected.api_version(), expected.kind);
+            return Err(ReviewError::Kind { expected, found });
+        }
+        match self.operation {
+            Operation::Create | Operation::Update if self.object.is_none() => Err(ReviewError::NoObject("object")),
+            Operation::Update | Operation::Delete if self.old_object.is_none() => {
+                Err(ReviewError::NoObject("oldObject"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn info(&self) -> RequestInfo {
+        let namespace = (!self.namespace.is_empty()).then_some(self.namespace.as_str());
+        RequestInfo {
+            operation: self.operation,
+            key: ObjectKey::new(namespace, &self.name),
+            user: self.user_info.clone(),
+            dry_run: self.dry_run.unwrap_or_default(),
+        }
+    }
+}
+
+/// What a function has decided.
+#[derive(Debug)]
+pub(crate) enum Verdict {
+    Allowed(Patch),
+    Denied(Denied),
+}
+
+/// The body of a response to a request.
+pub(crate) fn response(request: &Request<'_>, kind: &KindInfo, verdict: &Verdict, notes: Notes) -> Vec<u8> {
+    let mut response = json!({"uid": request.uid, "allowed": matches!(verdict, Verdict::Allowed(_))});
+    match verdict {
+        Verdict::Allowed(patch) if patch.is_empty() => {}
+        Verdict::Allowed(patch) => {
+            response["patchType"] = "JSONPatch".into();
+            response["patch"] = STANDARD.encode(patch.to_json()).into();
+        }
+        Verdict::Denied(denied) => response["status"] = denied.status(kind, &request.name),
+    }
+    if !notes.warnings.is_empty() {
+        response["warnings"] = notes.warnings.into();
+    }
+    if !notes.audit.is_empty() {
+        response["auditAnnotations"] = notes.audit.into_iter().collect();
+    }
+    json!({"apiVersion": VERSION, "kind": KIND, "response": response}).to_string().into_bytes()
+}
+
+/// The body of a response to a request that was not decided on.
+pub(crate) fn failure(code: u16, reason: &str, message: &str) -> Vec<u8> {
+    let status: Value = json!({
+        "apiVersion": "v1", "kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": message,
+    });
+    status.to_string().into_bytes()
+}

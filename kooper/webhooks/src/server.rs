@@ -1,0 +1,183 @@
+//! The server that the API server calls: HTTPS, HTTP/1.1, on threads of its own.
+//!
+//! Whoever reaches it can call it. So there are limits for each source and for each request,
+//! and a response has nothing that the caller has not sent, beside the messages of functions.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Runtime};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::webhook::Webhook;
+use metrics::Metrics;
+
+mod answer;
+mod connection;
+pub(crate) mod metrics;
+#[cfg(test)]
+mod tests;
+
+/// The threads that read and write. Functions have others: one each.
+const THREADS: usize = 2;
+
+/// Maximum number of functions that run at the same time. More wait, within their deadline.
+const RUNNING: usize = 256;
+
+/// Maximum time for requests in progress when the server has stopped to accept others.
+const DRAIN: Duration = Duration::from_secs(10);
+
+/// Returns the newest TLS acceptor, or `None` while there is no certificate: connections are
+/// closed then.
+pub(crate) type Certificate = Arc<dyn Fn() -> Option<TlsAcceptor> + Send + Sync>;
+
+/// Why the server does not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// The address cannot be bound.
+    #[error("cannot listen on {address} for webhooks: {error}")]
+    Bind {
+        /// The requested address.
+        address: SocketAddr,
+        /// The error of the system.
+        error: io::Error,
+    },
+    /// Two webhooks have the same path.
+    #[error("two webhooks have the path `{path}`: give one of them another name")]
+    Twice {
+        /// The path of both.
+        path: String,
+    },
+    /// The threads cannot be started.
+    #[error("cannot start the threads that serve webhooks")]
+    Thread(#[source] io::Error),
+}
+
+/// The running server of webhooks. Dropping it ends its connections at once.
+#[derive(Debug)]
+#[must_use = "the server stops when it is dropped"]
+pub(crate) struct Server {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    stop: CancellationToken,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What all connections share.
+struct Shared {
+    webhooks: HashMap<String, Webhook>,
+    certificate: Certificate,
+    metrics: Metrics,
+    /// `true` if each response ends its connection.
+    closing: AtomicBool,
+    requests: TaskTracker,
+}
+
+impl Server {
+    /// Starts to serve webhooks on an address.
+    pub(crate) fn start(
+        address: SocketAddr,
+        webhooks: impl IntoIterator<Item = Webhook>,
+        certificate: Certificate,
+        metrics: Metrics,
+    ) -> Result<Self, ServeError> {
+        let bound = TcpListener::bind(address).and_then(|socket| {
+            socket.set_nonblocking(true)?;
+            Ok((socket.local_addr()?, socket))
+        });
+        let (address, socket) = bound.map_err(|error| ServeError::Bind { address, error })?;
+        let mut by_path = HashMap::new();
+        for webhook in webhooks {
+            let path = webhook.path();
+            if by_path.insert(path.clone(), webhook).is_some() {
+                return Err(ServeError::Twice { path });
+            }
+        }
+        let (closing, requests) = (AtomicBool::new(false), TaskTracker::new());
+        let shared = Arc::new(Shared { webhooks: by_path, certificate, metrics, closing, requests });
+        let stop = CancellationToken::new();
+        let thread = spawn(socket, Arc::clone(&shared), stop.clone()).map_err(ServeError::Thread)?;
+        Ok(Self { address, shared, stop, thread: Some(thread) })
+    }
+
+    /// The address in use: with port 0, the port that the system chose.
+    pub(crate) fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Stops without a failed call: serves for `linger`, while API servers learn that it goes,
+    /// and ends each connection with its next response; then accepts no more, and waits for the
+    /// requests in progress.
+    pub(crate) async fn shutdown(self, linger: Duration) {
+        self.shared.closing.store(true, Ordering::Relaxed);
+        tokio::time::sleep(linger).await;
+        self.stop.cancel();
+        self.shared.requests.close();
+        if tokio::time::timeout(DRAIN, self.shared.requests.wait()).await.is_err() {
+            tracing::warn!("requests to webhooks still run after {} s, and are ended", DRAIN.as_secs());
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop.cancel();
+        self.shared.requests.close();
+        if let Some(thread) = self.thread.take() {
+            // It panicked if this fails, and the panic was reported then.
+            drop(thread.join());
+        }
+    }
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("webhooks", &self.webhooks).finish_non_exhaustive()
+    }
+}
+
+/// Starts the runtime of the server, and the thread that it is dropped on.
+fn spawn(socket: TcpListener, shared: Arc<Shared>, stop: CancellationToken) -> io::Result<JoinHandle<()>> {
+    let (started, start) = mpsc::channel();
+    let thread = std::thread::Builder::new().name("kooper-webhooks".into()).spawn(move || {
+        let runtime = match runtime() {
+            Ok(runtime) => runtime,
+            Err(error) => return drop(started.send(Err(error))),
+        };
+        runtime.block_on(async {
+            match tokio::net::TcpListener::from_std(socket) {
+                Ok(socket) => {
+                    drop(started.send(Ok(())));
+                    stop.run_until_cancelled(connection::accept(&socket, &shared)).await;
+                    drop(socket);
+                    // Requests in progress; none if the server was dropped.
+                    drop(tokio::time::timeout(DRAIN, shared.requests.wait()).await);
+                }
+                Err(error) => drop(started.send(Err(error))),
+            }
+        });
+        // A function that blocks its thread does not hold up the end.
+        runtime.shutdown_background();
+    })?;
+    start.recv().unwrap_or_else(|_| Err(io::Error::other("they ended at once")))?;
+    Ok(thread)
+}
+
+fn runtime() -> io::Result<Runtime> {
+    Builder::new_multi_thread()
+        .worker_threads(THREADS)
+        .max_blocking_threads(RUNNING)
+        .thread_name("kooper-webhook")
+        .enable_io()
+        .enable_time()
+        .build()
+}

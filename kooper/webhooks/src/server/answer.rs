@@ -1,0 +1,190 @@
+//! From a request to its response.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ALLOW, CONNECTION, CONTENT_TYPE};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper::body::Incoming;
+use kooper_runtime::internal::error::redaction::redact;
+use kooper_runtime::internal::error::{chain, panic_text};
+use kooper_runtime::{BoxError, GoDuration};
+use tokio::runtime::Handle;
+use tokio::time::{Instant, timeout_at};
+
+use super::Shared;
+use crate::admission::Admission;
+use crate::review::{self, ReviewError, Verdict};
+use crate::webhook::Webhook;
+
+/// The largest body, in bytes: an object of the largest size that the API server accepts,
+/// twice, and the rest of a review.
+pub(super) const BODY: usize = 7 * 1024 * 1024;
+
+/// How long a caller waits that does not say how long it waits.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The share of the caller's time that a request has, in per cent. After it the caller would
+/// not hear the answer.
+const SHARE: u32 = 90;
+
+/// Why a request has no decision.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error("the server has no such webhook")]
+    NotFound,
+    #[error("webhooks are called by POST")]
+    Method,
+    #[error("the body is larger than {BODY} bytes")]
+    TooLarge,
+    #[error("the body did not arrive in time")]
+    Slow,
+    #[error("the body cannot be read")]
+    Body,
+    #[error(transparent)]
+    Review(#[from] ReviewError),
+    #[error("the function `{webhook}` did not return within {} ms", within.as_millis())]
+    Timeout { webhook: String, within: Duration },
+    #[error("the function `{webhook}` panicked")]
+    Panicked { webhook: String },
+    #[error("the function `{webhook}` failed: {message}")]
+    Failed { webhook: String, message: String },
+}
+
+impl Failure {
+    /// The code of the response, and its reason as Kubernetes names it.
+    fn code(&self) -> (StatusCode, &'static str) {
+        match self {
+            Self::NotFound => (StatusCode::NOT_FOUND, "NotFound"),
+            Self::Method => (StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed"),
+            Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge"),
+            Self::Slow => (StatusCode::REQUEST_TIMEOUT, "Timeout"),
+            Self::Body | Self::Review(_) => (StatusCode::BAD_REQUEST, "BadRequest"),
+            Self::Timeout { .. } | Self::Panicked { .. } | Self::Failed { .. } => {
+                (StatusCode::INTERNAL_SERVER_ERROR, "InternalError")
+            }
+        }
+    }
+}
+
+/// The response to a request.
+pub(super) async fn answer(shared: &Shared, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    let path = request.uri().path().to_owned();
+    // Not of other paths, of which there is no end.
+    let in_flight = shared.webhooks.contains_key(&path).then(|| shared.metrics.begin(&path));
+    let mut denied = false;
+    let (status, body) = match decide(shared, request).await {
+        Ok(decided) => {
+            denied = decided.denied;
+            (StatusCode::OK, decided.body)
+        }
+        Err(failure) => {
+            let (status, reason) = failure.code();
+            (status, review::failure(status.as_u16(), reason, &failure.to_string()))
+        }
+    };
+    if let Some(in_flight) = in_flight {
+        in_flight.ended(status, denied);
+    }
+    let mut response = Response::new(Full::new(body.into()));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if status == StatusCode::METHOD_NOT_ALLOWED {
+        headers.insert(ALLOW, HeaderValue::from_static("POST"));
+    }
+    // What is left of a body that was not read would be taken for the next request.
+    if shared.closing.load(Ordering::Relaxed) || status != StatusCode::OK {
+        headers.insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
+}
+
+async fn decide(shared: &Shared, request: Request<Incoming>) -> Result<Decided, Failure> {
+    let began = Instant::now();
+    let webhook = shared.webhooks.get(request.uri().path()).ok_or(Failure::NotFound)?;
+    if request.method() != Method::POST {
+        return Err(Failure::Method);
+    }
+    let within = time_of(request.uri().query());
+    let deadline = began + within;
+    let collected = Limited::new(request.into_body(), BODY).collect();
+    let body = match timeout_at(deadline, collected).await {
+        Ok(Ok(body)) => body.to_bytes(),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => return Err(Failure::TooLarge),
+        Ok(Err(_)) => return Err(Failure::Body),
+        Err(_) => return Err(Failure::Slow),
+    };
+    let name = || webhook.name().to_owned();
+    let late = || Failure::Timeout { webhook: name(), within };
+    // A thread for each call: a function that blocks it delays no other one.
+    let called = tokio::task::spawn_blocking({
+        let (webhook, handle) = (webhook.clone(), Handle::current());
+        move || call(&webhook, &body, |future| handle.block_on(timeout_at(deadline, future)).map_err(drop))
+    });
+    match timeout_at(deadline, called).await {
+        Ok(Ok(Ok(Some(decided)))) => Ok(decided),
+        Ok(Ok(Err(failure))) => Err(failure),
+        Ok(Ok(Ok(None))) | Err(_) => {
+            tracing::warn!(webhook = webhook.name(), "the function did not return within {within:?}");
+            Err(late())
+        }
+        Ok(Err(panicked)) => {
+            let panic = panicked.try_into_panic();
+            let text = panic.map_or_else(|_| "it was cancelled".to_owned(), |panic| panic_text(&*panic));
+            tracing::error!(webhook = webhook.name(), "the function panicked: {text}");
+            shared.metrics.panics.inc();
+            Err(Failure::Panicked { webhook: name() })
+        }
+    }
+}
+
+/// A response to a request that was decided on.
+struct Decided {
+    denied: bool,
+    body: Vec<u8>,
+}
+
+type Called = Result<Verdict, BoxError>;
+
+/// Calls a function for a body. `run` runs its future, and fails at the deadline: then there
+/// is no response.
+fn call(
+    webhook: &Webhook,
+    body: &Bytes,
+    run: impl FnOnce(futures_util::future::BoxFuture<'static, Called>) -> Result<Called, ()>,
+) -> Result<Option<Decided>, Failure> {
+    let request = review::Request::parse(body)?;
+    request.check(&webhook.rules.kind)?;
+    let admission = Admission::from(request.info());
+    let decided = match webhook.decide(&request, admission.clone()) {
+        Ok(future) => match run(future) {
+            Ok(decided) => decided,
+            Err(()) => return Ok(None),
+        },
+        Err(error) => Err(error),
+    };
+    match decided {
+        Ok(verdict) => {
+            let denied = matches!(verdict, Verdict::Denied(_));
+            let body = review::response(&request, &webhook.rules.kind, &verdict, admission.notes());
+            Ok(Some(Decided { denied, body }))
+        }
+        Err(error) => {
+            let key = admission.key();
+            tracing::warn!(webhook = webhook.name(), %key, "the function failed: {}", chain(&*error));
+            // The causes may quote what the caller must not see.
+            let message = redact(&error.to_string()).into_owned();
+            Err(Failure::Failed { webhook: webhook.name().to_owned(), message })
+        }
+    }
+}
+
+/// How long a request has, from the time that its caller waits, such as `timeout=5s`.
+fn time_of(query: Option<&str>) -> Duration {
+    let given = query.into_iter().flat_map(|query| query.split('&')).find_map(|pair| pair.strip_prefix("timeout="));
+    let given = given.and_then(|text| text.parse::<GoDuration>().ok()).map(Duration::from);
+    given.filter(|time| !time.is_zero() && *time <= Duration::from_secs(60)).unwrap_or(TIMEOUT) * SHARE / 100
+}

@@ -1,0 +1,90 @@
+//! The connections of the server.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use kooper_runtime::BoxError;
+use kooper_serving::{Limits, Running};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+
+use super::{Shared, answer};
+
+/// The most connections at the same time; a further one ends the oldest of the source that
+/// has the most. An API server opens one for each concurrent request.
+pub(super) const CONNECTIONS: usize = 512;
+
+/// Maximum number of concurrent TLS handshakes of a source. An API server with more concurrent
+/// requests than idle connections opens hundreds in a second, and one that is refused is a
+/// failed call.
+const HANDSHAKES: usize = 256;
+
+/// Maximum time until the first request of a connection, with the handshake.
+pub(super) const FIRST: Duration = Duration::from_secs(10);
+
+/// Maximum time between two requests. It is longer than an API server keeps an idle
+/// connection, which is 90 seconds, so that none is closed while a request is under way.
+const IDLE: Duration = Duration::from_secs(120);
+
+/// Maximum size of a request's head, in bytes.
+const HEAD: usize = 16 * 1024;
+
+/// Accepts connections until it is dropped.
+pub(super) async fn accept(socket: &tokio::net::TcpListener, shared: &Arc<Shared>) {
+    let handshakes = Limits::new(HANDSHAKES);
+    kooper_serving::accept(socket, "webhooks", CONNECTIONS, |stream, source| {
+        let acceptor = (shared.certificate)()?;
+        let running = handshakes.begin(source)?;
+        let shared = Arc::clone(shared);
+        Some(async move {
+            // A client that goes away, or is no client, only affects its own connection.
+            if let Err(error) = serve(stream, acceptor, running, shared).await {
+                tracing::debug!(error, "a connection to the server of webhooks broke");
+            }
+        })
+    })
+    .await;
+}
+
+async fn serve(
+    stream: TcpStream,
+    acceptor: TlsAcceptor,
+    running: Running,
+    shared: Arc<Shared>,
+) -> Result<(), BoxError> {
+    // Small responses are sent at once.
+    stream.set_nodelay(true)?;
+    let began = tokio::time::Instant::now();
+    let stream = timeout(FIRST, kooper_serving::handshake(acceptor, running, stream)).await??;
+    let requested = Arc::new(AtomicBool::new(false));
+    let service = service_fn(|request| {
+        requested.store(true, Ordering::Relaxed);
+        let shared = Arc::clone(&shared);
+        async move {
+            let token = shared.requests.token();
+            let response = answer::answer(&shared, request).await;
+            drop(token);
+            Ok::<_, Infallible>(response)
+        }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(IDLE)
+        .max_buf_size(HEAD)
+        .serve_connection(TokioIo::new(stream), service);
+    let mut connection = std::pin::pin!(connection);
+    tokio::select! {
+        ended = connection.as_mut() => return Ok(ended?),
+        () = tokio::time::sleep_until(began + FIRST) => {}
+    }
+    if requested.load(Ordering::Relaxed) {
+        connection.await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,372 @@
+//! A webhook: a function with its rules, whatever the type of its objects.
+
+use std::collections::BTreeSet;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use kooper_access::State;
+use kooper_access::internal::GivenSettings;
+use kooper_runtime::internal::object::kind::KindInfo;
+use kooper_runtime::object::Object;
+use kooper_runtime::{BoxError, Kind};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::admission::{Admission, Operation};
+use crate::argument::Context;
+use crate::denied::Denied;
+use crate::function::{MutateFunction, ValidateFunction};
+use crate::patch::{Patch, patch};
+use crate::review::{Request, Verdict};
+
+mod checks;
+
+/// What happens to a request while the webhook cannot be reached, or fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FailurePolicy {
+    /// The request is denied.
+    Fail,
+    /// The request goes on as if there were no webhook.
+    Ignore,
+}
+
+/// A function that validates: the type parameter of a [`Builder`].
+#[derive(Debug)]
+pub struct Validate;
+
+/// A function that changes objects: the type parameter of a [`Builder`].
+#[derive(Debug)]
+pub struct Mutate;
+
+/// A function that the API server calls before it stores an object of a kind.
+#[derive(Clone)]
+pub struct Webhook {
+    pub(crate) rules: Arc<Rules>,
+    call: Decide,
+}
+
+/// What the API server is told about a webhook.
+#[derive(Debug)]
+pub(crate) struct Rules {
+    pub(crate) name: String,
+    pub(crate) mutates: bool,
+    pub(crate) kind: KindInfo,
+    pub(crate) operations: BTreeSet<&'static str>,
+    pub(crate) failure: FailurePolicy,
+    pub(crate) timeout: Duration,
+}
+
+/// Decides on a request, after its objects were decoded.
+type Decide = Arc<
+    dyn Fn(&Request<'_>, Admission) -> Result<BoxFuture<'static, Result<Verdict, BoxError>>, BoxError> + Send + Sync,
+>;
+
+/// Makes [`Decide`] of what the function takes.
+type Bind<S> = Box<dyn FnOnce(State<S>, GivenSettings, Arc<str>, bool) -> Decide + Send>;
+
+/// An error in the description of a webhook.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("webhook `{webhook}`: {problem}")]
+pub struct ConfigError {
+    /// The name of the webhook.
+    pub webhook: String,
+    /// What is wrong, and what to write instead.
+    pub problem: String,
+}
+
+/// Builds a [`Webhook`]. `M` is [`Validate`] or [`Mutate`], and `S` is the state.
+#[must_use = "a builder builds nothing until `build` is called"]
+pub struct Builder<K, M, S = ()> {
+    name: String,
+    operations: Vec<Operation>,
+    failure: Option<FailurePolicy>,
+    timeout: Duration,
+    overwrite: bool,
+    state: State<S>,
+    settings: GivenSettings,
+    function: Option<Function<S>>,
+    kind: PhantomData<fn() -> (K, M)>,
+}
+
+struct Function<S> {
+    bind: Bind<S>,
+    /// `false` if it cannot be called without an object.
+    is_optional: bool,
+    lacks: fn(&GivenSettings) -> Option<&'static str>,
+}
+
+impl Webhook {
+    /// Starts the description of a webhook that validates objects of the kind `K`.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use kooper_webhooks::{Denied, FailurePolicy, Webhook};
+    ///
+    /// async fn check(new: Arc<ConfigMap>) -> Result<(), Denied> {
+    ///     let has_motto = new.data.as_ref().is_some_and(|data| data.contains_key("motto"));
+    ///     if has_motto { Ok(()) } else { Err(Denied::default().field("data.motto", "must be set")) }
+    /// }
+    ///
+    /// let webhook = Webhook::validate::<ConfigMap>("check").failure(FailurePolicy::Ignore).function(check).build()?;
+    /// assert_eq!(webhook.path(), "/validate--v1-configmap/check");
+    /// # Ok::<_, kooper_webhooks::ConfigError>(())
+    /// ```
+    pub fn validate<K: Kind>(name: impl Into<String>) -> Builder<K, Validate> {
+        Builder::new(name.into())
+    }
+
+    /// Starts the description of a webhook that changes objects of the kind `K` before they
+    /// are stored.
+    ///
+    /// It fills fields that are absent. A function that changes a value that is there fails,
+    /// unless [`overwrite`](Builder::overwrite) is set: the value belongs to the client that
+    /// applied it. Fields that the type does not know survive, and `status` and
+    /// `metadata.managedFields` cannot be changed.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use kooper_webhooks::{FailurePolicy, Webhook};
+    ///
+    /// async fn fill(mut object: ConfigMap) -> ConfigMap {
+    ///     object.data.get_or_insert_default().entry("motto".into()).or_insert("keep calm".into());
+    ///     object
+    /// }
+    ///
+    /// let webhook = Webhook::mutate::<ConfigMap>("fill").failure(FailurePolicy::Ignore).function(fill).build();
+    /// # assert!(webhook.is_ok());
+    /// ```
+    pub fn mutate<K: Kind + Serialize>(name: impl Into<String>) -> Builder<K, Mutate> {
+        Builder::new(name.into())
+    }
+
+    /// The name, which is part of the path and of the API server's messages.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.rules.name
+    }
+
+    /// The path on the server, such as `/validate-example-com-v1-shop/check`: as
+    /// controller-runtime makes it, and the name.
+    #[must_use]
+    pub fn path(&self) -> String {
+        let Rules { name, mutates, kind, .. } = &*self.rules;
+        let verb = if *mutates { "mutate" } else { "validate" };
+        format!("/{verb}-{}-{}-{}/{name}", kind.group.replace('.', "-"), kind.version, kind.kind.to_lowercase())
+    }
+
+    /// Decodes the objects of a request. The future decides on it.
+    pub(crate) fn decide(
+        &self,
+        request: &Request<'_>,
+        admission: Admission,
+    ) -> Result<BoxFuture<'static, Result<Verdict, BoxError>>, BoxError> {
+        (self.call)(request, admission)
+    }
+}
+
+impl std::fmt::Debug for Webhook {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.rules.fmt(f)
+    }
+}
+
+impl<K, M> Builder<K, M> {
+    fn new(name: String) -> Self {
+        Self {
+            name,
+            operations: vec![Operation::Create, Operation::Update],
+            failure: None,
+            timeout: checks::TIMEOUT,
+            overwrite: false,
+            state: State::new(()),
+            settings: GivenSettings::default(),
+            function: None,
+            kind: PhantomData,
+        }
+    }
+}
+
+impl<K: Kind, M: 'static, S: Send + Sync + 'static> Builder<K, M, S> {
+    /// Sets the operations that the function is called for: creations and updates unless set.
+    pub fn operations(mut self, operations: impl IntoIterator<Item = Operation>) -> Self {
+        self.operations = operations.into_iter().collect();
+        self
+    }
+
+    /// Sets what happens to a request while the webhook cannot be reached. It must be set for
+    /// kinds of Kubernetes; for others it is [`Fail`](FailurePolicy::Fail) unless set.
+    pub fn failure(mut self, failure: FailurePolicy) -> Self {
+        self.failure = Some(failure);
+        self
+    }
+
+    /// Sets how long the API server waits: 5 seconds unless set, and 30 at most. The function
+    /// is cancelled a little earlier.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// Sets the state that the function takes as `State<S>`. Call it before `function`.
+    pub fn state<T: Send + Sync + 'static>(self, state: T) -> Builder<K, M, T> {
+        let Self { name, operations, failure, timeout, overwrite, settings, kind, .. } = self;
+        Builder {
+            name,
+            operations,
+            failure,
+            timeout,
+            overwrite,
+            state: State::new(state),
+            settings,
+            function: None,
+            kind,
+        }
+    }
+
+    /// Sets the settings that the function takes as `Settings<T>`.
+    pub fn settings<T: Send + Sync + 'static>(mut self, settings: T) -> Self {
+        self.settings.give(settings);
+        self
+    }
+
+    /// Builds the webhook.
+    ///
+    /// # Errors
+    /// When the function is missing, or a setting does not fit it.
+    pub fn build(self) -> Result<Webhook, ConfigError> {
+        let mutates = std::any::TypeId::of::<M>() == std::any::TypeId::of::<Mutate>();
+        let kind = KindInfo::of::<K>();
+        let error = |problem: String| ConfigError { webhook: self.name.clone(), problem };
+        let name: Arc<str> = self.name.as_str().into();
+        checks::name(&self.name).map_err(error)?;
+        checks::operations(&self.operations, mutates).map_err(error)?;
+        checks::timeout(self.timeout).map_err(error)?;
+        let failure = checks::failure(self.failure, &kind).map_err(error)?;
+        let Some(function) = self.function else {
+            return Err(error("it has no function: set one with `function`".to_owned()));
+        };
+        if self.operations.contains(&Operation::Delete) && !function.is_optional {
+            let ty = &kind.kind;
+            return Err(error(format!(
+                "there is no new object in a deletion: take `Option<Arc<{ty}>>` as the first argument, and \
+                 `Option<Arc<{ty}>>` as the second one for the object that is deleted"
+            )));
+        }
+        if let Some(lacking) = (function.lacks)(&self.settings) {
+            return Err(error(format!(
+                "it takes `Settings<{lacking}>`, and there are none of this type: give them with `settings`"
+            )));
+        }
+        let rules = Rules {
+            name: self.name,
+            mutates,
+            kind,
+            operations: self.operations.iter().map(|operation| operation.name()).collect(),
+            failure,
+            timeout: self.timeout,
+        };
+        let call = (function.bind)(self.state, self.settings, name, self.overwrite);
+        Ok(Webhook { rules: Arc::new(rules), call })
+    }
+}
+
+impl<K: Kind, S: Send + Sync + 'static> Builder<K, Validate, S> {
+    /// Sets the function.
+    pub fn function<F: ValidateFunction<K, S, Args>, Args>(mut self, function: F) -> Self {
+        let bind: Bind<S> = Box::new(move |state, settings, _, _| {
+            Arc::new(move |request, admission| {
+                let (new, old) = (request.object, request.old_object.filter(|_| F::TAKES_OLD));
+                let new = new.map(decode).transpose()?.map(Arc::new);
+                let old = old.map(decode).transpose()?.map(Arc::new);
+                let (state, settings) = (state.clone(), settings.clone());
+                let called = function.validate(Context { new, old, admission, state, settings });
+                // It was checked that the operation has an object.
+                let called = called.ok_or("the request has no object")?;
+                Ok(Box::pin(async move { verdict(called.await.map(|()| Patch::default())) }))
+            })
+        });
+        self.function = Some(Function { bind, is_optional: F::IS_OPTIONAL, lacks: F::lacks });
+        self
+    }
+}
+
+impl<K: Kind + Serialize, S: Send + Sync + 'static> Builder<K, Mutate, S> {
+    /// Lets the function change and remove values that are there. Two clients that apply the
+    /// same object then conflict with each other about these fields.
+    pub fn overwrite(mut self) -> Self {
+        self.overwrite = true;
+        self
+    }
+
+    /// Sets the function.
+    pub fn function<F: MutateFunction<K, S, Args>, Args>(mut self, function: F) -> Self {
+        let bind: Bind<S> = Box::new(move |state, settings, name, overwrite| {
+            Arc::new(move |request, admission| {
+                let raw = request.object.ok_or("the request has no object")?;
+                let object: K = decode(raw)?;
+                let old = request.old_object.filter(|_| F::TAKES_OLD).map(decode).transpose()?.map(Arc::new);
+                let before = serde_json::to_value(&object)?;
+                let (state, settings) = (state.clone(), settings.clone());
+                let called = function.mutate(object, Context { new: None, old, admission, state, settings });
+                let (raw, name) = (raw.get().to_owned(), Arc::clone(&name));
+                Ok(Box::pin(async move {
+                    let after = match called.await {
+                        Ok(object) => serde_json::to_value(&object)?,
+                        Err(error) => return verdict(Err(error)),
+                    };
+                    if before == after {
+                        return Ok(Verdict::Allowed(Patch::default()));
+                    }
+                    let raw: Value = serde_json::from_str(&raw)?;
+                    Ok(Verdict::Allowed(patch(&name, &before, &after, &raw, overwrite)?))
+                }))
+            })
+        });
+        self.function = Some(Function { bind, is_optional: true, lacks: F::lacks });
+        self
+    }
+}
+
+fn verdict(result: Result<Patch, BoxError>) -> Result<Verdict, BoxError> {
+    match result {
+        Ok(patch) => Ok(Verdict::Allowed(patch)),
+        Err(error) => match Denied::in_chain(&*error) {
+            Some(denied) => Ok(Verdict::Denied(denied.clone())),
+            None => Err(error),
+        },
+    }
+}
+
+/// Decodes an object. The error names the field, and no value of it.
+fn decode<K: DeserializeOwned>(raw: &RawValue) -> Result<K, BoxError> {
+    serde_json::from_str(raw.get()).map_err(|error| match undecodable::<K>(raw) {
+        Some(known) => known,
+        None => format!("the object does not decode (line {}, column {})", error.line(), error.column()).into(),
+    })
+}
+
+/// The runtime's error about an object that does not decode, which needs a name.
+fn undecodable<K: DeserializeOwned>(raw: &RawValue) -> Option<BoxError> {
+    let named = Object::parse(raw.get().as_bytes()).ok();
+    let object = named.or_else(|| {
+        let mut object: Value = serde_json::from_str(raw.get()).ok()?;
+        object.get_mut("metadata")?.as_object_mut()?.insert("name".to_owned(), "(generated)".into());
+        Object::parse(object.to_string().as_bytes()).ok()
+    })?;
+    object.decode::<K>().err().map(Into::into)
+}
+
+impl<K, M, S> std::fmt::Debug for Builder<K, M, S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Builder").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,60 @@
+//! What is checked when a webhook is built.
+
+use std::time::Duration;
+
+use kooper_runtime::internal::object::kind::KindInfo;
+
+use super::FailurePolicy;
+use crate::admission::Operation;
+use crate::registration::is_of_kubernetes;
+
+/// How long the API server waits for an answer.
+pub(super) const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The longest time that the API server waits for an answer.
+const LONGEST: Duration = Duration::from_secs(30);
+
+/// The longest name. It is a label of a domain name, which has at most 63 characters.
+const LONGEST_NAME: usize = 63;
+
+/// A function's name, as it is part of a path and of a domain name.
+pub(super) fn name(name: &str) -> Result<(), String> {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-';
+    let ends = |c: Option<char>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
+    if name.len() <= LONGEST_NAME && name.chars().all(plain) && ends(name.chars().next()) && ends(name.chars().last()) {
+        return Ok(());
+    }
+    Err(format!("the name consists of at most {LONGEST_NAME} lower-case letters, digits, `_` and `-`, such as `check`"))
+}
+
+pub(super) fn operations(operations: &[Operation], mutates: bool) -> Result<(), String> {
+    if operations.is_empty() {
+        return Err("it has no operations: name one, such as `Operation::Create`".to_owned());
+    }
+    if mutates && operations.contains(&Operation::Delete) {
+        return Err("an object that is deleted cannot be changed: remove `Operation::Delete`".to_owned());
+    }
+    Ok(())
+}
+
+pub(super) fn timeout(timeout: Duration) -> Result<(), String> {
+    // The API server counts whole seconds.
+    let is_whole = timeout.subsec_nanos() == 0 && !timeout.is_zero();
+    if is_whole && timeout <= LONGEST {
+        return Ok(());
+    }
+    Err(format!("the timeout is a whole number of seconds, from 1 to {}", LONGEST.as_secs()))
+}
+
+/// The failure policy. For kinds of Kubernetes there is no default: a cluster that cannot
+/// create pods while a webhook is away may not be able to start the webhook.
+pub(super) fn failure(failure: Option<FailurePolicy>, kind: &KindInfo) -> Result<FailurePolicy, String> {
+    match failure {
+        Some(failure) => Ok(failure),
+        None if !is_of_kubernetes(kind) => Ok(FailurePolicy::Fail),
+        None => Err(format!(
+            "`{}` is a kind of Kubernetes: write with `failure` what happens to its objects while the webhook is away",
+            kind.kind
+        )),
+    }
+}

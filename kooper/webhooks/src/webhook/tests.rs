@@ -1,0 +1,71 @@
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kooper_access::{Settings, State};
+
+use super::*;
+use crate::admission::{Admission, Operation};
+
+async fn check(_: Arc<ConfigMap>, _: Option<Arc<ConfigMap>>, _: Admission) {}
+
+async fn on_delete(_: Option<Arc<ConfigMap>>, _: Option<Arc<ConfigMap>>) -> Result<(), Denied> {
+    Ok(())
+}
+
+fn problem(built: Result<Webhook, ConfigError>) -> String {
+    built.expect_err("it is refused").to_string()
+}
+
+fn described() -> Builder<ConfigMap, Validate> {
+    Webhook::validate::<ConfigMap>("check").failure(FailurePolicy::Ignore)
+}
+
+#[test]
+fn a_webhook_of_a_kind_of_kubernetes_says_what_happens_while_it_is_away() {
+    let built = Webhook::validate::<ConfigMap>("check").function(check).build();
+    assert_eq!(
+        problem(built),
+        "webhook `check`: `ConfigMap` is a kind of Kubernetes: write with `failure` what happens to its objects while \
+         the webhook is away"
+    );
+    assert!(described().function(check).build().is_ok());
+}
+
+#[test]
+fn a_function_that_decides_on_deletions_takes_an_object_that_may_be_absent() {
+    let operations = [Operation::Delete];
+    let built = described().operations(operations).function(check).build();
+    assert!(problem(built).contains("take `Option<Arc<ConfigMap>>` as the first argument"));
+    assert!(described().operations(operations).function(on_delete).build().is_ok());
+    let mutate = Webhook::mutate::<ConfigMap>("fill").failure(FailurePolicy::Ignore).operations(operations);
+    async fn fill(object: ConfigMap) -> ConfigMap {
+        object
+    }
+    assert!(problem(mutate.function(fill).build()).contains("cannot be changed"));
+}
+
+#[test]
+fn what_a_function_takes_is_there_when_it_is_built() {
+    async fn settled(_: Arc<ConfigMap>, state: State<u32>, settings: Settings<String>) -> Result<(), Denied> {
+        Err(Denied::new(format!("{} {}", *state, *settings)))
+    }
+    assert!(
+        problem(described().state(7).function(settled).build()).contains("it takes `Settings<alloc::string::String>`")
+    );
+    assert!(described().state(7).settings("seven".to_owned()).function(settled).build().is_ok());
+    assert!(problem(described().build()).contains("it has no function"));
+}
+
+#[test]
+fn names_timeouts_and_operations_are_those_that_the_api_server_takes() {
+    let named =
+        |name: &str| Webhook::validate::<ConfigMap>(name).failure(FailurePolicy::Ignore).function(check).build();
+    assert_eq!(named("check_all").expect("a name").path(), "/validate--v1-configmap/check_all");
+    for name in ["", "Check", "-check", "a/b", "überall", &"x".repeat(64)] {
+        assert!(named(name).is_err(), "{name}");
+    }
+    for timeout in [Duration::ZERO, Duration::from_millis(1500), Duration::from_secs(31)] {
+        assert!(described().timeout(timeout).function(check).build().is_err(), "{timeout:?}");
+    }
+    assert!(described().operations([]).function(check).build().is_err());
+}

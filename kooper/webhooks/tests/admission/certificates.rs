@@ -1,0 +1,151 @@
+//! Certificates and registration over the life of a program.
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use kooper_webhooks::FailurePolicy;
+use kube::api::{Api, Patch, PatchParams};
+use serde_json::json;
+
+use crate::fixture::{Fixture, until};
+
+const SECRET: &str = "shop--webhook-ca";
+
+async fn secret(fixture: &Fixture) -> Secret {
+    let secrets: Api<Secret> = Api::namespaced(fixture.client.clone(), &fixture.namespace);
+    secrets.get(SECRET).await.expect("it is there")
+}
+
+fn text(secret: &Secret, key: &str) -> Option<String> {
+    let value = secret.data.as_ref()?.get(key)?;
+    String::from_utf8(value.0.clone()).ok()
+}
+
+/// Lets a time in the Secret be longer ago.
+async fn age(fixture: &Fixture, key: &str, by: SignedDuration) {
+    let secrets: Api<Secret> = Api::namespaced(fixture.client.clone(), &fixture.namespace);
+    let data = json!({"data": {key: ByteString((Timestamp::now() - by).to_string().into_bytes())}});
+    secrets.patch(SECRET, &PatchParams::default(), &Patch::Merge(data)).await.expect("patched");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn webhooks_are_called_after_a_restart_on_another_port_and_after_the_secret_was_deleted() {
+    let Some(fixture) = Fixture::new("restart").await else { return };
+    let program = fixture.start(FailurePolicy::Fail);
+    fixture.registered("Fail").await;
+    let first = text(&secret(&fixture).await, "ca.crt");
+    // The running program puts back what it used.
+    fixture.plane.must(&["delete", "secret", SECRET, "-n", &fixture.namespace]);
+    until("the Secret is back", || fixture.plane.kubectl(&["get", "secret", SECRET, "-n", &fixture.namespace]).success)
+        .await;
+    assert_eq!(text(&secret(&fixture).await, "ca.crt"), first);
+    fixture.denies().await;
+    let garbage = r#"{"data": {"ca.crt": "Z2FyYmFnZQ=="}}"#;
+    fixture.plane.must(&["patch", "secret", SECRET, "-n", &fixture.namespace, "--type=merge", "-p", garbage]);
+    let mut found = None;
+    while found != first {
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        found = text(&secret(&fixture).await, "ca.crt");
+    }
+    fixture.denies().await;
+    program.stop().await;
+    // A new one has nothing to put back. It is registered with `Fail` all the time.
+    fixture.plane.must(&["delete", "secret", SECRET, "-n", &fixture.namespace]);
+    let program = fixture.start(FailurePolicy::Fail);
+    fixture.denies().await;
+    assert_ne!(text(&secret(&fixture).await, "ca.crt"), first);
+    fixture.registered("Fail").await;
+    program.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn replicas_share_an_authority_and_another_one_registers_when_the_first_stops() {
+    let Some(fixture) = Fixture::new("replicas").await else { return };
+    let [one, other] = [fixture.start(FailurePolicy::Fail), fixture.start(FailurePolicy::Fail)];
+    fixture.registered("Fail").await;
+    let first = text(&secret(&fixture).await, "ca.crt");
+    let url =
+        || fixture.configuration("validatingwebhookconfiguration")["webhooks"][0]["clientConfig"]["url"].to_string();
+    let (is_one, before) = (url().contains(&one.running.as_ref().expect("it runs").local_addr().to_string()), url());
+    let (leader, standby) = if is_one { (one, other) } else { (other, one) };
+    leader.stop().await;
+    until("the other one registers", || url() != before).await;
+    fixture.denies().await;
+    assert_eq!(text(&secret(&fixture).await, "ca.crt"), first);
+    standby.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_request_fails_while_the_certificate_authority_is_rotated() {
+    let Some(fixture) = Fixture::new("rotation").await else { return };
+    let program = fixture.start(FailurePolicy::Fail);
+    fixture.registered("Fail").await;
+    let first = text(&secret(&fixture).await, "ca.crt");
+    let day = SignedDuration::from_hours(24);
+    let succeeds = || {
+        let created = fixture.kubectl(&["create", "--dry-run=server", "-f", "-"], &fixture.shop("a", json!({})));
+        assert!(created.success, "{}", created.stderr);
+    };
+    age(&fixture, "ca.made", day * 300).await;
+    let mut published = None;
+    while published.is_none() {
+        succeeds();
+        published = text(&secret(&fixture).await, "next.published");
+    }
+    assert_eq!(text(&secret(&fixture).await, "ca.crt"), first, "the next one does not sign at once");
+    age(&fixture, "next.published", SignedDuration::from_mins(6)).await;
+    while text(&secret(&fixture).await, "ca.crt") == first {
+        succeeds();
+    }
+    assert_eq!(text(&secret(&fixture).await, "old.crt"), first, "it stays published");
+    age(&fixture, "old.until", SignedDuration::ZERO).await;
+    while text(&secret(&fixture).await, "old.crt").is_some() {
+        succeeds();
+    }
+    // The API server has forgotten the first one by now, or does so soon.
+    fixture.denies().await;
+    succeeds();
+    program.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_of_files_is_served_with_the_authority_of_another_file() {
+    let Some(fixture) = Fixture::new("files").await else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).expect("a certificate");
+    let file = |name: &str, text: String| {
+        let file = folder.path().join(name);
+        std::fs::write(&file, text).expect("written");
+        file
+    };
+    let (certificate, key) = (file("tls.crt", made.cert.pem()), file("tls.key", made.signing_key.serialize_pem()));
+    let program = fixture.start_with(FailurePolicy::Fail, |webhooks| webhooks.files(&certificate, &key, &certificate));
+    fixture.registered("Fail").await;
+    fixture.denies().await;
+    assert!(!fixture.plane.kubectl(&["get", "secret", SECRET, "-n", &fixture.namespace]).success, "there is no Secret");
+    program.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_configurations_go_with_the_role_of_the_program() {
+    let Some(fixture) = Fixture::new("owner").await else { return };
+    fixture.plane.must(&["create", "clusterrole", "shop-webhooks-owner", "--verb=get", "--resource=pods"]);
+    let program = fixture.start_with(FailurePolicy::Fail, |webhooks| webhooks.owner("shop-webhooks-owner"));
+    fixture.registered("Fail").await;
+    program.stop().await;
+    assert!(!fixture.create("a", json!({})).success, "nobody answers");
+    fixture.plane.must(&["delete", "clusterrole", "shop-webhooks-owner"]);
+    until("nobody is asked", || fixture.create("a", json!({})).success).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_not_reached_stays_registered_with_ignore() {
+    let Some(fixture) = Fixture::new("unreached").await else { return };
+    let program = fixture.start_with(FailurePolicy::Fail, |webhooks| webhooks.url("https://127.0.0.1:1"));
+    fixture.registered("Ignore").await;
+    let events = || fixture.plane.must(&["get", "events", "-n", &fixture.namespace, "-o", "json"]);
+    until("an Event says so", || events().contains("does not reach the webhooks at https://127.0.0.1:1")).await;
+    fixture.registered("Ignore").await;
+    assert!(fixture.create("a", json!({"mood": "bad"})).success);
+    program.stop().await;
+}

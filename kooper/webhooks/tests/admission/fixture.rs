@@ -1,0 +1,200 @@
+//! A program with webhooks, beside a kube-apiserver that calls them on loopback.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use kooper_access::Operator;
+use kooper_runtime::BoxError;
+use kooper_tests::control_plane::{ControlPlane, Output};
+use kooper_webhooks::{Admission, Denied, FailurePolicy, Running, Webhook, Webhooks};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config, CustomResource};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+#[derive(CustomResource, Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[kube(group = "webhooks.example.com", version = "v1", kind = "Shop", namespaced)]
+pub(crate) struct ShopSpec {
+    /// What the functions do.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) mood: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) flavour: Option<String>,
+    #[serde(default)]
+    pub(crate) size: i32,
+}
+
+/// Does what the mood says.
+async fn check(new: Arc<Shop>, request: Admission) -> Result<(), BoxError> {
+    match new.spec.mood.as_str() {
+        "bad" => {
+            let denied = Denied::default().field("spec.mood", "must not be `bad`");
+            return Err(denied.field("spec.size", "must be at least 1").into());
+        }
+        "broken" => return Err("the stock cannot be read".into()),
+        "panic" => panic!("a canary"),
+        "slow" => std::thread::sleep(Duration::from_secs(4)),
+        "talkative" => request.warn(format!("hello {}", request.user().username.as_deref().unwrap_or_default())),
+        _ => {}
+    }
+    Ok(())
+}
+
+async fn fill(mut shop: Shop) -> Shop {
+    shop.spec.flavour.get_or_insert_with(|| "vanilla".to_owned());
+    if shop.spec.mood == "greedy" {
+        shop.spec.size += 1;
+    }
+    shop
+}
+
+/// A namespace of a kube-apiserver that all tests share.
+pub(crate) struct Fixture {
+    pub(crate) plane: &'static ControlPlane,
+    pub(crate) namespace: String,
+    pub(crate) client: Client,
+}
+
+/// A program that serves and registers webhooks.
+pub(crate) struct Program {
+    pub(crate) running: Option<Running>,
+    stop: CancellationToken,
+    operator: JoinHandle<()>,
+}
+
+impl Fixture {
+    pub(crate) async fn new(name: &str) -> Option<Self> {
+        let plane = ControlPlane::shared()?;
+        let kubeconfig = Kubeconfig::read_from(plane.kubeconfig()).expect("a kubeconfig");
+        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.expect("valid");
+        let client = Client::try_from(config).expect("a client");
+        let namespace = format!("webhooks-{name}");
+        plane.must(&["create", "namespace", &namespace]);
+        static INSTALLED: OnceLock<()> = OnceLock::new();
+        INSTALLED.get_or_init(|| install_crd(plane));
+        Some(Self { plane, namespace, client })
+    }
+
+    /// Starts a program with two functions, whose server is on a free port.
+    pub(crate) fn start(&self, failure: FailurePolicy) -> Program {
+        self.start_with(failure, |webhooks| webhooks)
+    }
+
+    pub(crate) fn start_with(&self, failure: FailurePolicy, settings: impl FnOnce(Webhooks) -> Webhooks) -> Program {
+        let validate = Webhook::validate::<Shop>("check").failure(failure).timeout(Duration::from_secs(2));
+        let mutate = Webhook::mutate::<Shop>("fill").failure(failure).function(fill).build();
+        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|socket| socket.local_addr());
+        let address: SocketAddr = free.expect("a free port");
+        let webhooks = Webhooks::new("shop", &self.namespace)
+            .listen(address)
+            .url(format!("https://{address}"))
+            .namespaces([&self.namespace])
+            .webhook(validate.function(check).build().expect("a webhook"))
+            .webhook(mutate.expect("a webhook"));
+        let (running, controller) = settings(webhooks).start(&self.client).expect("it starts");
+        let operator =
+            Operator::builder().client(self.client.clone()).controller(controller).build().expect("an operator");
+        let stop = CancellationToken::new();
+        let stopped = stop.clone();
+        let operator = tokio::spawn(async move { operator.run(stopped).await.expect("it stops when it is asked to") });
+        Program { running: Some(running), stop, operator }
+    }
+
+    /// Waits until both configurations have this policy for each function.
+    pub(crate) async fn registered(&self, policy: &str) {
+        for kind in ["validatingwebhookconfiguration", "mutatingwebhookconfiguration"] {
+            until(&format!("{kind} with {policy}"), || {
+                let configuration = self.configuration(kind);
+                let entries = configuration["webhooks"].as_array().cloned().unwrap_or_default();
+                let own = entries.iter().filter(|one| !one["name"].as_str().unwrap_or_default().starts_with("probe."));
+                own.clone().count() == 1 && own.clone().all(|one| one["failurePolicy"] == policy)
+            })
+            .await;
+        }
+    }
+
+    pub(crate) fn configuration(&self, kind: &str) -> Value {
+        let name = format!("shop--webhooks.{}", self.namespace);
+        let output = self.plane.kubectl(&["get", kind, &name, "-o", "json"]);
+        if output.success { serde_json::from_str(&output.stdout).expect("JSON") } else { Value::Null }
+    }
+
+    /// Creates a shop by kubectl.
+    pub(crate) fn create(&self, name: &str, spec: impl Into<Value>) -> Output {
+        self.kubectl(&["create", "-f", "-"], &self.shop(name, spec))
+    }
+
+    pub(crate) fn shop(&self, name: &str, spec: impl Into<Value>) -> Value {
+        let spec: Value = spec.into();
+        json!({
+            "apiVersion": "webhooks.example.com/v1", "kind": "Shop",
+            "metadata": {"name": name, "namespace": self.namespace}, "spec": spec,
+        })
+    }
+
+    pub(crate) fn kubectl(&self, args: &[&str], input: &Value) -> Output {
+        self.plane.kubectl_with(args, &input.to_string())
+    }
+
+    /// The spec of a shop.
+    pub(crate) fn spec(&self, name: &str) -> Value {
+        let text = self.plane.must(&["get", "shops.webhooks.example.com", name, "-n", &self.namespace, "-o", "json"]);
+        serde_json::from_str::<Value>(&text).expect("JSON")["spec"].clone()
+    }
+
+    /// Waits until the API server's calls reach the webhooks: they deny a bad shop.
+    pub(crate) async fn denies(&self) {
+        until("a bad shop is denied", || {
+            let created =
+                self.kubectl(&["create", "--dry-run=server", "-f", "-"], &self.shop("bad", json!({"mood": "bad"})));
+            created.stderr.contains("must not be `bad`")
+        })
+        .await;
+    }
+}
+
+impl Program {
+    /// Stops to register, and then to serve.
+    pub(crate) async fn stop(mut self) {
+        self.stop.cancel();
+        (&mut self.operator).await.expect("no panic");
+        drop(self.running.take());
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+/// What the type does not know is kept by the schema.
+fn install_crd(plane: &ControlPlane) {
+    let schema = json!({"type": "object", "properties": {
+        "spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+    }});
+    let version = json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}});
+    plane.apply([json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "shops.webhooks.example.com"},
+        "spec": {
+            "group": "webhooks.example.com", "scope": "Namespaced", "versions": [version],
+            "names": {"kind": "Shop", "plural": "shops", "singular": "shop"},
+        },
+    })]);
+    plane.must(&["wait", "--for=condition=Established", "crd/shops.webhooks.example.com"]);
+}
+
+/// Waits for a condition.
+pub(crate) async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let waited = async {
+        while !holds() {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(90), waited).await.unwrap_or_else(|_| panic!("not within 90 s: {what}"));
+}

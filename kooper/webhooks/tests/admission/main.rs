@@ -1,0 +1,5 @@
+//! Webhooks that the real kube-apiserver calls. Without its binaries each test is skipped and says so.
+
+mod certificates;
+mod fixture;
+mod requests;
