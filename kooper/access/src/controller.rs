@@ -9,7 +9,6 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
-use builder::{MakeCrd, Sample};
 use futures_util::stream::BoxStream;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kooper_runtime::internal::call::finalizer::{Finalizers, Retirement};
@@ -33,6 +32,7 @@ use crate::context::extensions;
 use crate::crd::{Compared, Installed, Installer};
 use crate::plan::{Plan, SettingsNeed};
 use crate::settings::GivenSettings;
+use builder::{MakeCrd, Sample};
 
 pub use builder::{All, Builder, CustomKind, KindExt, MakeSource, MapFn, Source};
 pub use handler_builder::{HandlerBuilder, TypedHandler};

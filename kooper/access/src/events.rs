@@ -21,6 +21,7 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
+
 use write::{Drops, Writer};
 
 /// The most notes that wait to be written. At the start there may be one for

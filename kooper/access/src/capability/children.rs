@@ -6,15 +6,16 @@ mod kept;
 
 use std::collections::BTreeSet;
 
-use contested::Contested;
-use creations::Creations;
-use kept::KeptEntries;
 use kooper_runtime::ObjectKey;
 use kooper_runtime::internal::call::children::ChildObserver;
 use kooper_runtime::internal::object::kind::KindInfo;
 use kooper_runtime::internal::watch::cache_id::CacheId;
 use kooper_runtime::internal::watch::store::Change;
 use kooper_runtime::object::{DecodeError, Metadata};
+
+use contested::Contested;
+use creations::Creations;
+use kept::KeptEntries;
 
 /// The children of a controller's objects, an extension of its context.
 #[derive(Debug, Default)]

@@ -20,7 +20,6 @@ use kooper_runtime::internal::watch::informer::SharedWatches;
 use kooper_runtime::metrics::{MetricsRecorder, NoMetrics};
 use kooper_runtime::{BuildError, ConfigError, ConfigErrorKind, ControllerError, Health, RunError};
 use kube::Client;
-use supervised::supervised;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -28,6 +27,7 @@ use crate::controller::Controller;
 use crate::crd::{Advice, Installer};
 use crate::events::EventSink;
 use crate::settings::GivenSettings;
+use supervised::supervised;
 
 /// The default time that running handler calls get on shutdown.
 #[doc(hidden)]
