@@ -5,29 +5,9 @@ import (
 	"sort"
 	"strings"
 
-	discoveryv2 "k8s.io/api/apidiscovery/v2"
-	discoveryv2beta1 "k8s.io/api/apidiscovery/v2beta1"
-	extensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/install"
-	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
-	metav1beta1 "k8s.io/apimachinery/pkg/apis/meta/v1beta1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	aggregator "k8s.io/kube-aggregator/pkg/apis/apiregistration/install"
-	"k8s.io/kubernetes/pkg/api/legacyscheme"
-	_ "k8s.io/kubernetes/pkg/controlplane"
 )
-
-// scheme has all kinds that a client of the API meets.
-func scheme() *runtime.Scheme {
-	all := legacyscheme.Scheme
-	extensions.Install(all)
-	aggregator.Install(all)
-	must(meta.AddMetaToScheme(all))
-	must(metav1beta1.AddMetaToScheme(all))
-	must(discoveryv2.AddToScheme(all))
-	must(discoveryv2beta1.AddToScheme(all))
-	return all
-}
 
 // Kinds of each version that are never a body: parameters, and the frame of a watch.
 var parameters = map[string]bool{
@@ -47,6 +27,11 @@ func kindsOf(all *runtime.Scheme) []schema.GroupVersionKind {
 			kinds = append(kinds, kind)
 		}
 	}
+	sortKinds(kinds)
+	return kinds
+}
+
+func sortKinds(kinds []schema.GroupVersionKind) {
 	sort.Slice(kinds, func(i, j int) bool {
 		a, b := kinds[i], kinds[j]
 		if one, other := a.GroupVersion().String(), b.GroupVersion().String(); one != other {
@@ -54,7 +39,6 @@ func kindsOf(all *runtime.Scheme) []schema.GroupVersionKind {
 		}
 		return a.Kind < b.Kind
 	})
-	return kinds
 }
 
 // nameOf is what OpenAPI calls a type.
@@ -62,7 +46,12 @@ func nameOf(of reflect.Type) string {
 	if named, ok := reflect.Zero(of).Interface().(interface{ OpenAPIModelName() string }); ok {
 		return named.OpenAPIModelName()
 	}
-	return strings.ReplaceAll(of.PkgPath(), "/", ".") + "." + of.Name()
+	name := strings.ReplaceAll(of.PkgPath(), "/", ".") + "." + of.Name()
+	// As later versions call it.
+	if rest, ok := strings.CutPrefix(name, "k8s.io."); ok {
+		name = "io.k8s." + rest
+	}
+	return name
 }
 
 func must(err error) {

@@ -3,9 +3,9 @@
 //
 // Usage:
 //
-//	protobuf table FOLDER        writes table.bin and table.txt
-//	protobuf sample FILE         writes an object of each kind of a stable version
-//	protobuf objects SEED COUNT  prints COUNT random objects of each kind
+//	protobuf table FOLDER OTHER...  writes table.bin and table.txt, with what other tables have besides
+//	protobuf sample FILE            writes an object of each kind of a stable version
+//	protobuf objects SEED COUNT     prints COUNT random objects of each kind
 //
 // FOLDER is kooper/protobuf/src/table. table.txt is the table for readers, and
 // table.bin the same for the program. The output is the same on each run.
@@ -32,8 +32,15 @@ func main() {
 func run(arguments []string) error {
 	all := scheme()
 	switch {
-	case len(arguments) == 2 && arguments[0] == "table":
+	case len(arguments) >= 2 && arguments[0] == "table":
 		table := tableOf(all)
+		for _, path := range arguments[2:] {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			table.add(string(text))
+		}
 		if err := os.WriteFile(filepath.Join(arguments[1], "table.txt"), []byte(table.text()), 0o644); err != nil {
 			return err
 		}
@@ -60,5 +67,5 @@ func run(arguments []string) error {
 		defer out.Flush()
 		return writeObjects(out, all, kindsOf(all), seed, count)
 	}
-	return fmt.Errorf("usage: protobuf table FOLDER | protobuf sample FILE | protobuf objects SEED COUNT")
+	return fmt.Errorf("usage: protobuf table FOLDER OTHER... | protobuf sample FILE | protobuf objects SEED COUNT")
 }

@@ -53,7 +53,7 @@ func (t table) versions() ([]string, map[string][]schema.GroupVersionKind) {
 func (t table) text() string {
 	var text strings.Builder
 	line := func(format string, arguments ...any) { fmt.Fprintf(&text, format+"\n", arguments...) }
-	line("# Written by tests/control-plane/protobuf from Kubernetes 1.36. Do not edit.")
+	line("# Written by tests/control-plane/write-tables from Kubernetes 1.33 to 1.37. Do not edit.")
 	line("# A group version, and indented below it its kinds with their messages. Then a message, and indented below it")
 	line("# its fields: number, name in JSON, kind of the value, and how the field is written. Names are without `io.k8s.`,")
 	line("# and within a message without its package.")

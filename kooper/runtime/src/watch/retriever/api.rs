@@ -86,7 +86,7 @@ impl<K: Resource<DynamicType = ()>> ApiRetriever<K> {
     pub fn new(client: Client, mut scope: Scope) -> Self {
         scope.metadata_only |= is_metadata::<K>();
         let path = K::url_path(&(), scope.namespace.as_deref());
-        let protobuf = COMPLETE && !scope.json_only && (scope.metadata_only || is_known::<K>());
+        let protobuf = !scope.json_only && (scope.metadata_only || is_known::<K>());
         Self { client, path, scope, protobuf, kind: PhantomData }
     }
 
@@ -105,17 +105,9 @@ impl<K: Resource<DynamicType = ()>> ApiRetriever<K> {
     }
 }
 
-// The table of protobuf is that of Kubernetes 1.36: types of a newer version may have fields that it lacks.
-k8s_openapi::k8s_if_le_1_36! {
-    const COMPLETE: bool = true;
-}
-k8s_openapi::k8s_if_ge_1_37! {
-    const COMPLETE: bool = false;
-}
-
-/// Returns `true` if protobuf loses no field of the type. A type of k8s-openapi
-/// drops unknown fields in any encoding. Other types, such as a user's own type of a
-/// built-in kind, may have fields that the protobuf table lacks.
+/// Returns `true` if protobuf loses no field of the type. The table has the fields of all
+/// versions that k8s-openapi has types of, and those drop unknown fields in any encoding. Other
+/// types, such as a user's own type of a built-in kind, may have fields that the table lacks.
 fn is_known<K: Resource<DynamicType = ()>>() -> bool {
     std::any::type_name::<K>().starts_with("k8s_openapi::") && Kind::of(&K::api_version(&()), &K::kind(&())).is_some()
 }
