@@ -5,7 +5,7 @@
 //! registry of your own; [`NoMetrics`] records nothing.
 //!
 //! All durations are exported in seconds. A generated program serves them at
-//! `/metrics`; for an [`Operator`](kooper_runtime::Operator) of your own, pass a recorder
+//! `/metrics`; for an [`Operator`](kooper_access::Operator) of your own, pass a recorder
 //! to its builder.
 
 mod client;

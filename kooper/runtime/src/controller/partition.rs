@@ -12,6 +12,6 @@ pub trait Partition: Send + Sync {
     fn admission(&self, controller: &Arc<str>) -> Arc<dyn Admission>;
 
     /// Decides which of the controller's own objects are kept in its cache. A
-    /// [`Reader`](crate::Reader) of the kind still has all of them.
+    /// `Reader` of the kind still has all of them.
     fn selection(&self, controller: &Arc<str>) -> Arc<dyn CacheSelection>;
 }
