@@ -7,6 +7,7 @@
 mod admission;
 mod argument;
 mod authority;
+mod certificates;
 mod denied;
 mod function;
 mod patch;

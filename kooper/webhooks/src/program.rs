@@ -23,8 +23,8 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use crate::authority::leaf::Leaf;
-use crate::authority::rotation::Authorities;
 use crate::authority::secret::{CaSecret, SecretError};
+use crate::certificates::{Certificates, Shared};
 use crate::registration::{RegisterError, Registration, Target, probes};
 use crate::server::metrics::Metrics;
 use crate::server::{Certificate, ServeError, Server};
@@ -128,38 +128,6 @@ fn names(installation: &Installation) -> Names {
     let suffix = instance.as_ref().map_or_else(String::new, |instance| format!(".{instance}"));
     let lease_of_all = format!("{program}--webhooks");
     Names { secret: format!("{program}--webhook-ca{suffix}"), lease: format!("{lease_of_all}{suffix}"), lease_of_all }
-}
-
-/// The certificates in use, as the server and the registration share them.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) certificates: Certificates,
-}
-
-#[derive(Debug)]
-pub(crate) enum Certificates {
-    /// Those of the own authority, in the Secret of this name.
-    Own { secret: String, leaf: Leaf, known: Mutex<Option<Authorities>> },
-    /// Those of files, with the authority in another one.
-    Files { certificate: FileCertificate, ca: PathBuf },
-    /// Those of files, while another program writes the authority into the configurations.
-    Injected { certificate: FileCertificate, from: String },
-}
-
-impl Shared {
-    /// The authorities that this process has used so far.
-    pub(crate) fn known(&self) -> Option<Authorities> {
-        match &self.certificates {
-            Certificates::Own { known, .. } => known.lock().clone(),
-            Certificates::Files { .. } | Certificates::Injected { .. } => None,
-        }
-    }
-
-    pub(crate) fn know(&self, authorities: &Authorities) {
-        if let Certificates::Own { known, .. } = &self.certificates {
-            *known.lock() = Some(authorities.clone());
-        }
-    }
 }
 
 impl Webhooks {

@@ -29,7 +29,7 @@ use tokio::time::sleep;
 use crate::authority::is_bundle;
 use crate::authority::rotation::Authorities;
 use crate::authority::secret::{CaSecret, Read, SecretError};
-use crate::program::{Certificates, Shared};
+use crate::certificates::{Certificates, Shared};
 use crate::webhook::Webhook;
 
 mod configuration;
@@ -37,7 +37,7 @@ mod probe;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use configuration::{Configuration, Target, is_of_kubernetes};
+pub(crate) use configuration::{Configuration, Target};
 pub(crate) use probe::webhooks as probes;
 
 /// How often the API server is asked to probe in one attempt, and the pause between two. An

@@ -25,6 +25,8 @@ use crate::review::{Request, Verdict};
 
 mod checks;
 
+pub(crate) use checks::is_of_kubernetes;
+
 /// What happens to a request while the webhook cannot be reached, or fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailurePolicy {

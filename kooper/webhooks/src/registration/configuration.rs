@@ -9,8 +9,8 @@ use kooper_runtime::internal::object::kind::KindInfo;
 use serde_json::{Value, json};
 
 use super::{Registration, probe};
-use crate::program::Certificates;
-use crate::webhook::{FailurePolicy, Rules, Webhook};
+use crate::certificates::Certificates;
+use crate::webhook::{FailurePolicy, Rules, Webhook, is_of_kubernetes};
 
 const GROUP: &str = "admissionregistration.k8s.io/v1";
 
@@ -182,11 +182,6 @@ impl<'a> Configuration<'a> {
         let names: Vec<_> = namespaces.iter().map(String::as_str).collect();
         (!names.is_empty()).then(|| selector("In", &names))
     }
-}
-
-/// Returns whether a kind is one of Kubernetes.
-pub(crate) fn is_of_kubernetes(kind: &KindInfo) -> bool {
-    !kind.group.contains('.') || kind.group.ends_with(".k8s.io")
 }
 
 fn selector(operator: &str, names: &[&str]) -> Value {

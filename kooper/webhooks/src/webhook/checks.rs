@@ -6,7 +6,6 @@ use kooper_runtime::internal::object::kind::KindInfo;
 
 use super::FailurePolicy;
 use crate::admission::Operation;
-use crate::registration::is_of_kubernetes;
 
 /// How long the API server waits for an answer.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(5);
@@ -57,4 +56,9 @@ pub(super) fn failure(failure: Option<FailurePolicy>, kind: &KindInfo) -> Result
             kind.kind
         )),
     }
+}
+
+/// Returns whether a kind is one of Kubernetes.
+pub(crate) fn is_of_kubernetes(kind: &KindInfo) -> bool {
+    !kind.group.contains('.') || kind.group.ends_with(".k8s.io")
 }
