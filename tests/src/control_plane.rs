@@ -133,7 +133,11 @@ impl ControlPlane {
     ///
     /// If it fails.
     pub fn must(&self, args: &[&str]) -> String {
-        let output = self.kubectl(args);
+        let mut output = self.kubectl(args);
+        // `kubectl wait` fails, instead of waiting, for an object whose status has no conditions yet.
+        while args.first() == Some(&"wait") && output.stderr.contains(".status.conditions accessor error: <nil>") {
+            output = self.kubectl(args);
+        }
         assert!(output.success, "kubectl {args:?}: {}", output.stderr);
         output.stdout
     }
