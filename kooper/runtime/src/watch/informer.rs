@@ -280,15 +280,15 @@ impl Informer {
     }
 
     /// Ignores an object that is not selected, and drops it if the store has it.
-    fn skip(&self, object: &Object) {
+    fn skip(&self, object: Object) {
         let Some(known) = self.store.get(object.key()) else { return };
-        let Ok(last) = Object::parse(&known.json()) else { return };
-        let change = self.store.remove(last);
-        if known.uid() == object.uid() {
+        let is_same = known.uid() == object.uid();
+        self.store.remove(object);
+        if is_same {
             self.sink.left(&known);
         } else {
             // Another object has the name now, so the known one was deleted.
-            self.sink.changed(&change, Seen::Watched);
+            self.sink.changed(&Change::new(Some(known), None), Seen::Watched);
         }
     }
 
@@ -344,7 +344,7 @@ impl Informer {
             match event {
                 Event::Added(object) | Event::Modified(object) | Event::Deleted(object) if !self.keeps(&object) => {
                     self.advance(object.version());
-                    self.skip(&object);
+                    self.skip(object);
                 }
                 Event::Added(object) | Event::Modified(object) => {
                     self.advance(object.version());
