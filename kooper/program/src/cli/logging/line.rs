@@ -104,7 +104,9 @@ fn is_ours(target: &str) -> bool {
         "kooper_children",
         "kooper_program",
         "kooper_runtime",
+        "kooper_serving",
         "kooper_testing",
+        "kooper_webhooks",
         "kooper_workloads",
     ]
     .contains(&krate)
