@@ -56,7 +56,7 @@ pub(crate) struct Cleanup<'a> {
     pub(crate) on_leave: Option<&'a Spanned<()>>,
 }
 
-/// What is done before an object is deleted.
+/// The work before an object is deleted.
 pub(crate) enum Deletion<'a> {
     /// A function is called.
     Cleanup(&'a Spanned<Path>),

@@ -403,7 +403,7 @@ impl Controller {
         self.spec.primary.id
     }
 
-    /// What runs, and what its arguments keep.
+    /// The functions that run, and the state that their arguments keep.
     fn into_run(self, crds: &Arc<Installer>, settings: GivenSettings) -> (ControllerSpec, Hooks) {
         let prerequisite = self.prerequisite(crds);
         let extensions = extensions(&self.plan, settings);

@@ -17,7 +17,7 @@ use crate::graph::{Graph, GraphError};
 use crate::slot::{Deletes, FunctionId, Slot, SlotExt, SlotInputs, Verbs};
 use crate::typed::{DynSlot, PlanSlot, Planned, Typed};
 
-/// An object that a slot waits for, and that is not a child, enqueues nobody.
+/// An object that a slot waits for enqueues no owner unless it is a child.
 const EXTERNAL_AGAIN: Duration = Duration::from_secs(15);
 
 /// The deletion of a child calls for the owner earlier.

@@ -60,7 +60,7 @@ struct Progress {
     observed: Observed,
     /// The objects behind the names: those that exist.
     objects: BTreeMap<ChildId, AnyObject>,
-    /// What the functions have returned.
+    /// The children that the functions have returned.
     wanted: BTreeMap<ChildId, AnyObject>,
     error: Option<BoxError>,
 }
@@ -82,7 +82,7 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
 
     /// Releases children, and deletes those of the next wave.
     pub(crate) async fn delete(&self, context: &Context<P, S>) -> Result<Pass<P>, BoxError> {
-        // `kubectl delete --cascade=orphan` leaves the children to nobody.
+        // `kubectl delete --cascade=orphan` keeps the children.
         let is_ordered = !owner(context).finalizers().iter().any(|finalizer| finalizer == "orphan");
         self.pass(context, &Owner { is_terminating: true, is_ordered, ..Owner::default() }).await
     }

@@ -1,4 +1,4 @@
-//! What a controller remembers of its children.
+//! The memory of a controller for its children.
 
 mod contested;
 mod creations;
@@ -24,7 +24,7 @@ pub(crate) struct Children {
     pub(super) caches: Vec<CacheId>,
     /// Children of one owner that another one wants.
     pub(super) contested: Contested,
-    /// How often children were created.
+    /// The number of creations of each child.
     pub(super) creations: Creations,
     /// Entries of other clients that are added again while they are removed.
     pub(super) kept: KeptEntries,

@@ -45,7 +45,7 @@ pub(super) struct ResourceClient<'a> {
     pub(super) subset: Option<&'static Selected>,
     /// `true` if entries that other clients add to a child are removed.
     pub(super) exclusive: bool,
-    /// What is remembered of children.
+    /// The memory for the children.
     pub(super) children: Arc<Children>,
     path: fn(Option<&str>) -> String,
 }

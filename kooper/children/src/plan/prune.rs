@@ -23,7 +23,7 @@ impl<'a> Planner<'a> {
     pub(super) fn obsolete(&self, slot: usize) -> impl Iterator<Item = (&'a ChildId, &'a Child)> {
         let flags = self.node(slot).spec.flags;
         let wanted = self.wanted();
-        // An adopted object may hold what somebody else has put there.
+        // An adopted object may hold the data of another client.
         let is_kept = move |child: &Child| flags.keep || (child.is_kept || flags.adopt) && !flags.prune;
         self.labelled(slot).filter(move |(id, child)| !is_kept(child) && !wanted.contains(id))
     }

@@ -6,7 +6,7 @@ use crate::object::key::ObjectKey;
 use crate::object::kind::KindInfo;
 use crate::watch::store::Change;
 
-/// Is told what becomes of a controller's objects and of their children.
+/// Observes the changes of a controller's objects and of their children.
 pub trait ChildObserver: Send + Sync {
     /// The object of the key is gone.
     fn owner_gone(&self, _: &ObjectKey) {}

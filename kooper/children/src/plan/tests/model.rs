@@ -23,7 +23,7 @@ pub(super) enum Happening {
     Refuses(usize, bool),
     /// The children of a slot become ready, or are not ready any more.
     Ready(usize, bool),
-    /// Somebody else deletes a child.
+    /// Another client deletes a child.
     Deleted(usize),
     /// What is being deleted goes.
     Collected,
