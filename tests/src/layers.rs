@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// The folders of the crates in the repository that users depend on.
-pub const CRATES: [&str; 9] = [
+pub const CRATES: [&str; 10] = [
     "kooper",
     "kooper/grammar",
     "kooper/protobuf",
     "kooper/runtime",
     "kooper/program",
     "kooper/apiserver",
+    "kooper/sharding",
     "kooper/workloads",
     "kooper/testing",
     "kooper-macros",
