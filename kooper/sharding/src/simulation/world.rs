@@ -91,7 +91,8 @@ impl World {
     }
 
     pub(super) fn restart(&mut self, who: usize) {
-        self.processes[who] = self.process();
+        let process = self.process();
+        self.processes[who] = process;
         self.wake(who, self.now);
     }
 
@@ -110,7 +111,8 @@ impl World {
     }
 
     pub(super) fn run_to(&mut self, to: Duration) -> Result<(), String> {
-        self.run(to, |_| false).map(drop)
+        self.run(to, |_| false)?;
+        Ok(())
     }
 
     fn run(&mut self, by: Duration, mut condition: impl FnMut(&Self) -> bool) -> Result<bool, String> {
