@@ -20,7 +20,7 @@
 //! 5. Older versions of the map are ignored.
 //! 6. If a slot or the map was deleted, the session or the owners may still work: others wait for a
 //!    lease before they write a new one. A replica works only after it has announced that it has
-//!    seen a map, so that the first map needs no wait.
+//!    seen a map and has read it once more, so that the first map needs no wait.
 //! 7. Field and number of shards are those of the map. It is split when all sessions were started
 //!    with a higher number; for another field, or fewer shards, all shards are released first.
 //!

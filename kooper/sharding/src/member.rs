@@ -107,11 +107,12 @@ pub struct Member {
     warm: BTreeSet<Shard>,
     /// The number of shards that those above refer to.
     of: ShardCount,
+    /// The session that has announced that it has seen a map, and since when this is known.
+    told: Option<(Session, Moment)>,
     /// The plan is computed again, because something has changed.
     changed: bool,
     /// The same, because it is this late.
     look_again: Moment,
-    random: u64,
     mutant: Option<Mutant>,
 }
 
@@ -138,10 +139,10 @@ impl Member {
             wanted: BTreeSet::new(),
             warm: BTreeSet::new(),
             of: options.count,
+            told: None,
             changed: true,
             look_again: now,
             options,
-            random,
             mutant,
         }
     }
@@ -191,6 +192,9 @@ impl Member {
         self.map.valid_until(self.options.terms.validity).filter(|until| now < *until)?;
         let slot = self.slots.get(own.slot).filter(|slot| slot.session(own.slot).as_ref() == Some(&own))?;
         slot.announcement.as_ref().filter(|told| told.seen)?;
+        // Whoever finds no map later reads the slots later still, and sees the announcement.
+        let (_, since) = self.told.as_ref().filter(|(session, _)| *session == own)?;
+        self.map.confirmed().filter(|confirmed| confirmed >= since)?;
         Some((own, self.map.map()?))
     }
 

@@ -23,7 +23,7 @@ use dice::Dice;
 use scenario::{Disruption, DisruptionKind, Summary};
 use world::World;
 
-const SEEDS: u64 = 300;
+const SEEDS: u64 = 200;
 
 /// Lease, renew deadline and retry period, in milliseconds.
 const TIMINGS: [[u64; 3]; 3] = [[15_000, 10_000, 2_000], [3_000, 2_000, 1_000], [6_000, 4_000, 1_000]];
@@ -167,9 +167,7 @@ fn eight_replicas_that_join_and_leave_move_as_few_shards_as_possible() {
         settle(&mut world, 28);
         // And give it back, one after another.
         (1..8).for_each(|who| world.stop(who));
-        world
-            .run_until(world.now + lease * 4, "the last replica does not own all", |world| world.is_settled())
-            .unwrap();
+        world.run_until(world.now + lease * 4, "the last replica does not own all", World::is_settled).unwrap();
     }
 }
 

@@ -93,6 +93,11 @@ impl MapView {
         self.named.iter().filter(move |(_, since)| **since <= moment).map(|(owner, _)| owner)
     }
 
+    /// When the last request that showed that there is a map was sent.
+    pub(super) fn confirmed(&self) -> Option<Moment> {
+        self.confirmed
+    }
+
     /// When the map is no longer known to exist: it may have been deleted, and created again by a
     /// replica that has waited for a lease.
     pub(super) fn valid_until(&self, validity: Duration) -> Option<Moment> {

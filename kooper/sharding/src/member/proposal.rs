@@ -66,7 +66,9 @@ impl Member {
     /// know of it yet; it stops when it has not seen the map for the time of its token.
     pub(super) fn guarded_until(&self, now: Moment) -> Option<Moment> {
         let (me, absent) = (self.session(now)?, self.map.absent()?);
-        let is_guarded = self.map.seen || self.slots.has_experienced(&me);
+        // Sessions are looked at after the map was found to be missing.
+        let is_looked = self.slots.read_at.is_some_and(|read| read >= absent);
+        let is_guarded = self.map.seen || !is_looked || self.slots.has_experienced(&me);
         let guard = if is_guarded { self.options.terms.lease } else { Moment::ZERO };
         Some(if self.mutant == Some(Mutant::NoGuardOfTheMap) { absent } else { absent + guard })
     }

@@ -129,6 +129,7 @@ impl Member {
                 seat.claim.handle_read(sent, now, found.as_ref().map(|found| found.record.clone()));
                 self.slots.observe(slot, Some(sent), now, found, &self.map);
                 self.changed = true;
+                self.note_told(now);
             }
             Err(()) => seat.claim.handle_read_failure(sent, now),
         }
@@ -149,6 +150,19 @@ impl Member {
             SessionAnswer::Failed => seat.claim.handle_write_result(now, WriteResult::Failed),
         }
         self.changed = true;
+        self.note_told(now);
+    }
+
+    /// Notes that the announcement of this session says that it has seen a map. The map is read
+    /// once more before the session works.
+    fn note_told(&mut self, now: Moment) {
+        let Some(own) = self.own() else { return };
+        let slot = self.slots.get(own.slot).filter(|slot| slot.session(own.slot).as_ref() == Some(&own));
+        let has_told = slot.and_then(|slot| slot.announcement.as_ref()).is_some_and(|told| told.seen);
+        if has_told && self.told.as_ref().is_none_or(|(session, _)| *session != own) {
+            self.told = Some((own, now));
+            self.map.read_next = now;
+        }
     }
 
     /// The next request for the slots.

@@ -10,7 +10,7 @@ use super::network::{Answer, Request, SimServer};
 use super::process::{Call, InFlight, Process};
 use super::scenario::{Disruption, DisruptionKind, Scheduled, SimEvent, Summary};
 use super::{Configuration, Mutant};
-use crate::map::{MapRecord, MapWrite, ShardMap};
+use crate::map::{MapWrite, ShardMap};
 use crate::member::{MapAnswer, MapStep, SessionAnswer, SessionStep, SlotsStep};
 use crate::session::SlotRecord;
 
@@ -261,7 +261,7 @@ impl World {
                 match process.member.next_session(now, wall) {
                     SessionStep::Read(slot) => requests.push((0, Request::SessionRead(slot))),
                     SessionStep::Write(slot, write, told) => {
-                        requests.push((0, Request::SessionWrite(slot, write, told)))
+                        requests.push((0, Request::SessionWrite(slot, write, told)));
                     }
                     SessionStep::Wait(at) => until = until.min(at),
                     SessionStep::Gone => return process.crash(),
@@ -426,7 +426,7 @@ impl World {
         let (now, member) = (process.clock.at(self.now), &mut process.member);
         match (request, answer) {
             (Request::SessionRead(slot), Some(Answer::Slot(found))) => {
-                member.handle_session_read(slot, sent, now, Ok(found))
+                member.handle_session_read(slot, sent, now, Ok(found));
             }
             (Request::SessionRead(slot), _) => member.handle_session_read(slot, sent, now, Err(())),
             (Request::SessionWrite(slot, ..), answer) => {
