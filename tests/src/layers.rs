@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// The folders of the crates in the repository that users depend on.
-pub const CRATES: [&str; 13] = [
+pub const CRATES: [&str; 14] = [
     "kooper",
     "kooper/grammar",
     "kooper/protobuf",
@@ -14,6 +14,7 @@ pub const CRATES: [&str; 13] = [
     "kooper/webhooks",
     "kooper/program",
     "kooper/apiserver",
+    "kooper/sharding",
     "kooper/workloads",
     "kooper/children",
     "kooper/testing",

@@ -75,6 +75,11 @@ pub mod executor {
 }
 pub mod leader {
     pub use crate::leader::lease::{MARK, SCOPE};
+    pub mod lease_state {
+        pub use crate::leader::lease_state::{
+            Candidate, LeaseState, LeaseWrite, Lost, NextStep, Record, Terms, WriteResult,
+        };
+    }
     pub use crate::leader::watchdog::{Elected, Watchdog};
     pub use crate::leader::{identity, is_fenced, new_identity};
 }

@@ -51,7 +51,7 @@ mod fence;
 mod identity;
 mod leadership;
 pub(crate) mod lease;
-mod lease_state;
+pub(crate) mod lease_state;
 mod previous;
 mod scope;
 #[cfg(test)]

@@ -8,8 +8,10 @@ use crate::clock::Moment;
 
 /// The next step.
 #[derive(Debug)]
-pub(in crate::leader) enum NextStep {
+pub enum NextStep {
+    /// Read the Lease.
     Read,
+    /// Write it.
     Write(LeaseWrite),
     /// Wait until then, unless the record changes.
     Wait(Moment),
@@ -21,7 +23,7 @@ pub(in crate::leader) enum NextStep {
 
 /// Why leadership was lost.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Lost {
+pub enum Lost {
     /// No renewal succeeded in time.
     Deadline,
     /// Another candidate holds the lease.
