@@ -14,6 +14,7 @@ mod model;
 mod objects;
 mod resource;
 mod setting;
+mod shards;
 mod signature;
 mod slots;
 mod value;

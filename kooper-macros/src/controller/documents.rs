@@ -10,6 +10,7 @@ use super::election::ELECTION;
 use super::key::{FLAG, Key};
 use super::keys::CONTROLLER;
 use super::objects::SELECTION;
+use super::shards::SHARDS;
 use super::slots::FLAGS;
 
 /// A table of the reference page, from the rows of a table of keys.
@@ -30,6 +31,7 @@ fn reference(page: &str) -> String {
     let tables = [
         ("keys", table(CONTROLLER.keys)),
         ("settings", table(ELECTION.keys)),
+        ("settings of shards", table(SHARDS.keys)),
         ("settings of a kind", table(SELECTION.keys)),
         ("flags of a slot", table(FLAGS.keys)),
     ];

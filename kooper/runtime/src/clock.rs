@@ -11,13 +11,15 @@ use tokio::time::Instant;
 pub(crate) type Moment = Duration;
 
 /// A clock that never goes back. Timers only wake tasks; this clock decides.
-pub(crate) trait Clock: Send + Sync + 'static {
-    fn now(&self) -> Moment;
+pub trait Clock: Send + Sync + 'static {
+    /// The time since its start.
+    fn now(&self) -> Duration;
 }
 
 /// The clock of this machine. It continues while the machine is suspended, so that a
 /// laptop that was asleep does not assume that it is still the leader.
-pub(crate) fn system() -> Arc<dyn Clock> {
+#[must_use]
+pub fn system() -> Arc<dyn Clock> {
     #[cfg(target_os = "linux")]
     return Arc::new(BootTime);
     #[cfg(not(target_os = "linux"))]

@@ -21,6 +21,7 @@ use crate::watch::cache_id::CacheRequest;
 
 pub use config::Config;
 use config::MetricsCompat;
+use partition::Partition;
 use parts::{DynController, KeyStream, Relation};
 use prerequisite::Prerequisite;
 pub use run::{Process, Runner};
@@ -71,6 +72,8 @@ pub struct Hooks {
     pub extensions: Extensions,
     /// Is told of its objects and of their children.
     pub child_observer: Arc<dyn ChildObserver>,
+    /// The part of its objects that it handles; `None` for all.
+    pub partition: Option<Arc<dyn Partition>>,
 }
 
 impl std::fmt::Debug for Hooks {

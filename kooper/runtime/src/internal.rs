@@ -32,7 +32,7 @@ pub mod client {
     pub use crate::client::stack::{ClientStack, Next, RequestLayer, ResponseBody, boxed, from_fn};
 }
 pub mod clock {
-    pub use crate::clock::wall;
+    pub use crate::clock::{Clock, system, wall};
 }
 pub mod controller {
     pub use crate::controller::{Config, ControllerSpec, Hooks, Process, Runner};
@@ -74,12 +74,16 @@ pub mod executor {
     pub use crate::executor::{Executor, is_in_task};
 }
 pub mod leader {
-    pub use crate::leader::lease::{MARK, SCOPE};
+    pub use crate::leader::lease::{Lease, LeaseError, MARK, SCOPE};
     pub mod lease_state {
         pub use crate::leader::lease_state::{
             Candidate, LeaseState, LeaseWrite, Lost, NextStep, Record, Terms, WriteResult,
         };
     }
+    pub mod shard {
+        pub use crate::leader::shard::ShardTerm;
+    }
+    pub use crate::leader::leadership::Leadership;
     pub use crate::leader::watchdog::{Elected, Watchdog};
     pub use crate::leader::{identity, is_fenced, new_identity};
 }
@@ -112,7 +116,7 @@ pub mod object {
 }
 pub mod queue {
     pub use crate::queue::WriteOrigin;
-    pub use crate::queue::admission::Admission;
+    pub use crate::queue::admission::{Admission, Grant};
 }
 pub mod watch {
     pub mod cache_id {

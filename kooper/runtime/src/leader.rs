@@ -49,11 +49,12 @@ mod elector;
 mod fake;
 mod fence;
 mod identity;
-mod leadership;
+pub(crate) mod leadership;
 pub(crate) mod lease;
 pub(crate) mod lease_state;
 mod previous;
 mod scope;
+pub(crate) mod shard;
 #[cfg(test)]
 mod simulation;
 mod status;

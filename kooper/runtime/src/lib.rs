@@ -30,6 +30,7 @@ pub use controller::config::MetricsCompat;
 pub use controller::error::{BuildError, ConfigError, ConfigErrorKind, ControllerError, RunError};
 pub use error::{BoxError, HandlerError, Result};
 pub use kooper_grammar::name::NameError;
+pub use leader::shard::Shard;
 pub use metrics::health::Health;
 pub use object::duration::{DurationError, GoDuration};
 pub use object::key::ObjectKey;

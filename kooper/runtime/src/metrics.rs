@@ -129,6 +129,8 @@ pub enum Counter {
     Restore,
     /// This process became the leader.
     LeaderTransition,
+    /// This process works on a shard from now on.
+    ShardGained,
     /// A Kubernetes Event was not written: there were too many, or the server
     /// rejected it.
     EventDropped,
@@ -199,6 +201,10 @@ pub enum Gauge {
     },
     /// The time until leadership expires unless the Lease is renewed, in seconds.
     LeaseTimeLeft,
+    /// The shards that this process works on.
+    ShardsOwned,
+    /// The shards that no process owns, or one that has stopped renewing its Lease.
+    ShardsUnowned,
 }
 
 /// Why a recorder could not be built, or a controller or gauge not be registered.

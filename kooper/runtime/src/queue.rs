@@ -33,7 +33,7 @@ use crate::queue::reason::{Reason, Reasons};
 
 use state::QueueState;
 
-pub(crate) use admission::{Admission, AdmitAll};
+pub(crate) use admission::{Admission, AdmitAll, Grant};
 pub(crate) use completion::{Completion, Returned};
 pub(crate) use urgency::Urgency;
 pub(crate) use waiting::{KeyView, KeyViews};

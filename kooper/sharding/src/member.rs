@@ -192,7 +192,7 @@ impl Member {
         let own = self.session(now)?;
         self.map.valid_until(self.options.terms.validity).filter(|until| now < *until)?;
         let slot = self.slots.get(own.slot).filter(|slot| slot.session(own.slot).as_ref() == Some(&own))?;
-        slot.announcement.as_ref().filter(|told| told.map.as_ref() == self.map.uid())?;
+        slot.announcement.as_ref().filter(|told| told.map.as_deref() == self.map.uid().map(|uid| &**uid))?;
         // Whoever fills a later map reads the slots after this map was deleted, and sees the
         // announcement, because it was stored before this map was last seen.
         let (_, uid, since) = self.told.as_ref().filter(|(session, ..)| *session == own)?;
@@ -204,6 +204,32 @@ impl Member {
     #[must_use]
     pub fn admits(&self, shard: Shard, now: Duration) -> bool {
         !self.draining.contains_key(&shard) && self.holds(shard, now).is_some()
+    }
+
+    /// Until when this replica may work, unless its session and the map are confirmed again.
+    #[must_use]
+    pub fn works_until(&self, now: Duration) -> Option<Duration> {
+        self.working(now)?;
+        let session = self.seat.as_ref().and_then(|seat| seat.claim.until())?;
+        self.map.valid_until(self.options.terms.validity).map(|map| map.min(session))
+    }
+
+    /// The shards that the map gives to this replica, whether it may work on them now or not, and
+    /// those that it will be given.
+    pub fn selected(&self) -> impl Iterator<Item = Shard> {
+        let own = self.own();
+        let owned = move |owner: Option<&Session>| self.is_own(owner, own.as_ref());
+        let map = self.map.map().into_iter().flat_map(|map| map.iter());
+        let owned = map.filter(move |(_, ownership)| owned(ownership.owner.as_ref())).map(|(shard, _)| shard);
+        owned.chain(self.wanted.iter().copied())
+    }
+
+    /// The shards that no live session owns.
+    #[must_use]
+    pub fn unowned(&self) -> usize {
+        let is_live = |owner: &Session| self.live.contains(owner);
+        let shards = self.map.map().into_iter().flat_map(|map| map.iter());
+        shards.filter(|(_, ownership)| !ownership.owner.as_ref().is_some_and(is_live)).count()
     }
 
     /// The map, if it is known.
@@ -258,7 +284,7 @@ impl Member {
             count: self.options.count,
             by: self.options.by,
             leaving: self.stage != Stage::Running,
-            map: self.map.seen().cloned(),
+            map: self.map.seen().map(|uid| (**uid).to_owned()),
             warm: self.warm.clone(),
             of: self.of,
         }

@@ -65,7 +65,7 @@ pub struct Announcement {
     /// The uid of the map that it knows. It works by no other map, so that whoever fills a new
     /// map sees who may still work by one that was deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub map: Option<Arc<str>>,
+    pub map: Option<String>,
     /// Its stores hold these shards of other replicas.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub warm: BTreeSet<Shard>,

@@ -46,6 +46,15 @@ pub(crate) fn failure_events(value: &Value<'_>) -> syn::Result<Spanned<FailureEv
     Err(wrong)
 }
 
+/// Returns `true` for `namespace`.
+pub(crate) fn uid_or_namespace(value: &Value<'_>) -> syn::Result<bool> {
+    let wrong = value.wrong(value.input.span());
+    if value.word("uid")?.is_some() {
+        return Ok(false);
+    }
+    value.word("namespace")?.map(|_| true).ok_or(wrong)
+}
+
 pub(crate) fn only_cleanup(value: &Value<'_>) -> syn::Result<Spanned<()>> {
     only(value, "cleanup")
 }

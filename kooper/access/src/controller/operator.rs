@@ -19,6 +19,7 @@ use kooper_runtime::internal::metrics::PanicSafe;
 use kooper_runtime::internal::watch::informer::SharedWatches;
 use kooper_runtime::metrics::{MetricsRecorder, NoMetrics};
 use kooper_runtime::{BuildError, ConfigError, ConfigErrorKind, ControllerError, Health, RunError};
+use kooper_sharding::{Sharding, ShardingOptions};
 use kube::Client;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -402,15 +403,38 @@ impl Builder {
             drain: self.drain,
             rejoins_election: self.rejoins_election,
             pass: self.pass,
-            partition: self.partition,
         };
-        let settings = self.settings;
+        let (settings, partition) = (self.settings, self.partition);
         let runners = self.controllers.into_iter().map(|controller| {
-            let (spec, hooks) = controller.into_run(&crds, settings.clone());
-            Runner::new(spec, hooks, &process)
+            let partition = partition.clone().or(sharding(&controller, &process)?);
+            let (spec, hooks) = controller.into_run(&crds, settings.clone(), partition);
+            Ok(Runner::new(spec, hooks, &process)?)
         });
-        let runners = runners.collect::<Result<_, _>>()?;
+        let runners = runners.collect::<Result<_, BuildError>>()?;
         Ok(Operator { runners, watches: process.watches, health: process.health })
+    }
+}
+
+/// The part of the objects that a controller with shards handles in this process.
+fn sharding(controller: &Controller, process: &Process) -> Result<Option<Arc<dyn Partition>>, ConfigError> {
+    let client = process.lease_client.clone().or_else(|| process.client.clone());
+    let leases = controller.shard_leases(&process.installation, &process.lease_namespace);
+    let Some((leases, client)) = leases.zip(client).filter(|_| process.pass.is_none()) else { return Ok(None) };
+    let sharding = Sharding::new(ShardingOptions {
+        controller: controller.name().into(),
+        shards: leases.shards.clone(),
+        mark: controller.field_manager(&process.installation),
+        leases: leases.names,
+        namespace: leases.namespace,
+        watched: controller.namespaces().to_vec(),
+        identity: process.identity.clone(),
+        client,
+        metrics: process.metrics.clone(),
+        health: process.health.clone(),
+    });
+    match sharding {
+        Ok(sharding) => Ok(Some(Arc::new(sharding))),
+        Err(error) => Err(controller.error("shards", ConfigErrorKind::OutOfRange, error)),
     }
 }
 
@@ -430,6 +454,9 @@ fn check_names(controllers: &[Controller], installation: &Installation) -> Resul
         if one.previous_program() == Some(&installation.program) {
             let problem = format!("`{}` is the current name of the program: set a previous one", installation.program);
             return Err(one.error("previous_program", ConfigErrorKind::Taken, problem).into());
+        }
+        for lease in one.shard_leases(installation, "default").iter().flat_map(|leases| &leases.names) {
+            name::subdomain(lease).map_err(|error| one.error("shards", ConfigErrorKind::Malformed, error))?;
         }
         if let Some(leases) = one.leases(installation, "default") {
             let leases = std::iter::once(&leases.name).chain(leases.previous.iter().map(|previous| &previous.name));

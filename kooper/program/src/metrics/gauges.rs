@@ -29,6 +29,8 @@ pub(super) struct Gauges {
     watch_age: Family,
     stuck_calls: Family,
     lease_time_left: Family,
+    shards_owned: Family,
+    shards_unowned: Family,
 }
 
 impl Gauges {
@@ -47,6 +49,8 @@ impl Gauges {
             watch_age: Family::new(&table::WATCH_AGE)?,
             stuck_calls: Family::new(&table::STUCK_CALLS)?,
             lease_time_left: Family::new(&table::LEASE_TIME_LEFT)?,
+            shards_owned: Family::new(&table::SHARDS_OWNED)?,
+            shards_unowned: Family::new(&table::SHARDS_UNOWNED)?,
         })
     }
 
@@ -73,6 +77,8 @@ impl Gauges {
             Gauge::StuckCalls => self.stuck_calls.add(&one, read),
             Gauge::Leader { lease } => self.leader.add(&[lease], read),
             Gauge::LeaseTimeLeft => self.lease_time_left.add(&one, read),
+            Gauge::ShardsOwned => self.shards_owned.add(&one, read),
+            Gauge::ShardsUnowned => self.shards_unowned.add(&one, read),
             // The runtime is pinned, so there is none.
             other => {
                 debug_assert!(false, "{other:?} has no metric");
@@ -81,7 +87,7 @@ impl Gauges {
         }
     }
 
-    pub(super) fn parts(&self) -> [&dyn Collector; 13] {
+    pub(super) fn parts(&self) -> [&dyn Collector; 15] {
         [
             &self.queue_length,
             &self.depth,
@@ -96,6 +102,8 @@ impl Gauges {
             &self.watch_age,
             &self.stuck_calls,
             &self.lease_time_left,
+            &self.shards_owned,
+            &self.shards_unowned,
         ]
     }
 }

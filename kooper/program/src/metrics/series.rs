@@ -53,6 +53,7 @@ pub(super) struct Series {
     restores: IntCounterVec,
     abandoned: IntCounterVec,
     leader_transitions: IntCounterVec,
+    shards_gained: IntCounterVec,
     lease_renewals: HistogramVec,
     events_dropped: IntCounterVec,
 }
@@ -81,6 +82,7 @@ impl Series {
             restores: counter(&table::RESTORES)?,
             abandoned: counter(&table::ABANDONED)?,
             leader_transitions: counter(&table::LEADER_TRANSITIONS)?,
+            shards_gained: counter(&table::SHARDS_GAINED)?,
             lease_renewals: histogram(&table::LEASE_RENEWALS, PROCESSING_BUCKETS.to_vec())?,
             events_dropped: counter(&table::EVENTS_DROPPED)?,
         })
@@ -107,6 +109,7 @@ impl Series {
             &self.restores,
             &self.abandoned,
             &self.leader_transitions,
+            &self.shards_gained,
             &self.events_dropped,
         ] {
             counter.with_label_values(&[controller]);
@@ -173,6 +176,7 @@ impl Series {
             Counter::Restore => of(&self.restores),
             Counter::Abandoned => of(&self.abandoned),
             Counter::LeaderTransition => of(&self.leader_transitions),
+            Counter::ShardGained => of(&self.shards_gained),
             Counter::EventDropped => of(&self.events_dropped),
             // The runtime is pinned, so there is none.
             other => debug_assert!(false, "{other:?} has no metric"),
@@ -202,6 +206,7 @@ impl Series {
             &self.restores,
             &self.abandoned,
             &self.leader_transitions,
+            &self.shards_gained,
             &self.lease_renewals,
             &self.events_dropped,
         ]

@@ -135,6 +135,12 @@ metrics! {
         "The duration of writes of the leader's Lease, failed ones included.";
     LEASE_TIME_LEFT: Gauge of Seconds, "kooper_lease_time_left_seconds" ["controller"],
         "Seconds until leadership expires unless the Lease is renewed.";
+    SHARDS_OWNED: Gauge of Number, "kooper_shards_owned" ["controller"],
+        "The shards that this process works on.";
+    SHARDS_UNOWNED: Gauge of Number, "kooper_shards_unowned" ["controller"],
+        "The shards that no process owns, or one that has stopped renewing its Lease.";
+    SHARDS_GAINED: Counter of Number, "kooper_shards_gained_total" ["controller"],
+        "How often this process began to work on a shard.";
     STUCK_CALLS: Gauge of Number, "kooper_stuck_calls" ["controller"],
         "Handler calls that block their thread, or are still running after they were aborted.";
 

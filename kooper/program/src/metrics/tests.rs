@@ -85,6 +85,9 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("kooper_lease_time_left_seconds", "gauge", "controller"),
     ("kooper_relists_total", "counter", "controller"),
     ("kooper_restores_total", "counter", "controller"),
+    ("kooper_shards_gained_total", "counter", "controller"),
+    ("kooper_shards_owned", "gauge", "controller"),
+    ("kooper_shards_unowned", "gauge", "controller"),
     ("kooper_store_bytes", "gauge", "controller"),
     ("kooper_store_objects", "gauge", "controller"),
     ("kooper_stuck_calls", "gauge", "controller"),
@@ -252,6 +255,7 @@ fn counters_start_at_zero_and_each_is_incremented_separately() {
         (Counter::Restore, &[r#"kooper_restores_total{controller="echo"}"#]),
         (Counter::Abandoned, &[r#"kooper_abandoned_total{controller="echo"}"#]),
         (Counter::LeaderTransition, &[r#"kooper_leader_transitions_total{controller="echo"}"#]),
+        (Counter::ShardGained, &[r#"kooper_shards_gained_total{controller="echo"}"#]),
     ];
     for (counter, expected) in counts {
         let (registry, metrics) = begun();

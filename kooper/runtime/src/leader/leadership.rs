@@ -24,7 +24,7 @@ pub(super) const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// It expires by the local clock, independently of the network, the API server and the
 /// runtime. Clones share their state.
 #[derive(Clone)]
-pub(crate) struct Leadership {
+pub struct Leadership {
     /// `None` without leader election: every process is the leader.
     token: Option<Arc<Token>>,
 }
@@ -43,18 +43,25 @@ struct Token {
 
 impl Leadership {
     /// The leadership without leader election: always held.
-    pub(crate) fn always() -> Self {
+    #[must_use]
+    pub fn always() -> Self {
         Self { token: None }
     }
 
     /// A leadership that is not held until an elector sets it.
-    pub(crate) fn none() -> Self {
+    #[must_use]
+    pub fn none() -> Self {
         Self::by(clock::system())
     }
 
     pub(super) fn by(clock: Arc<dyn Clock>) -> Self {
         let (until, end, term) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
         Self { token: Some(Arc::new(Token { clock, until, end, term, changed: watch::Sender::new(()) })) }
+    }
+
+    /// Returns `true` if it is held for a time, and not always.
+    pub(crate) fn expires(&self) -> bool {
+        self.token.is_some()
     }
 
     /// Returns `true` if this process is the leader now.
@@ -120,12 +127,13 @@ impl Leadership {
     }
 
     /// The clock of the token; the system's without leader election.
-    pub(super) fn clock(&self) -> Arc<dyn Clock> {
+    #[must_use]
+    pub fn clock(&self) -> Arc<dyn Clock> {
         self.token.as_ref().map_or_else(clock::system, |token| Arc::clone(&token.clock))
     }
 
     /// Sets the time until which it is valid; `None` drops it.
-    pub(super) fn set(&self, until: Option<Moment>) {
+    pub fn set(&self, until: Option<Moment>) {
         let Some(token) = &self.token else { return };
         let until = until.map_or(0, nanos);
         if until > 0 {
@@ -140,7 +148,7 @@ impl Leadership {
     }
 
     /// Drops it because another process may lead already.
-    pub(super) fn cut(&self) {
+    pub fn cut(&self) {
         if let Some(token) = &self.token {
             token.end.fetch_min(nanos(token.clock.now()), Ordering::AcqRel);
         }

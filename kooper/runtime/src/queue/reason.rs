@@ -44,6 +44,8 @@ pub enum Reason {
     External,
     /// This replica became the leader, so every object is handled.
     Leader,
+    /// This replica owns the shard of the object since then, see [`Call::shard`](crate::Call::shard).
+    Shard,
     /// Another object, of the given kind and key, is owned by or mapped to this one.
     Related(Arc<str>, ObjectKey),
 }
@@ -60,6 +62,7 @@ impl Reason {
             Self::Requeue => 1 << 6,
             Self::External => 1 << 7,
             Self::Leader => 1 << 8,
+            Self::Shard => 1 << 9,
             Self::Related(..) => 0,
         }
     }
@@ -77,6 +80,7 @@ impl fmt::Display for Reason {
             Self::Requeue => "requeue",
             Self::External => "external",
             Self::Leader => "leader",
+            Self::Shard => "shard",
             Self::Related(kind, key) => return write!(f, "{kind} {key}"),
         })
     }
@@ -124,7 +128,7 @@ impl Reasons {
     /// The first resyncs after such runs are spread. Reasons about children are ignored,
     /// because children may be listed later.
     pub(crate) fn only_first(&self) -> bool {
-        self.only_of(Reason::Initial.bit() | Reason::Leader.bit())
+        self.only_of(Reason::Initial.bit() | Reason::Leader.bit() | Reason::Shard.bit())
     }
 
     pub(crate) fn only_resync(&self) -> bool {

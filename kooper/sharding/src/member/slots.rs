@@ -154,7 +154,7 @@ impl Slots {
             let record = slot.record.as_ref();
             let session = record.and_then(|record| record.session(index)).filter(|session| session != me);
             let told = record.and_then(|record| record.announcement.as_ref());
-            session.is_some() && told.is_none_or(|told| told.map.as_ref().is_some_and(|known| known != map))
+            session.is_some() && told.is_none_or(|told| told.map.as_deref().is_some_and(|known| *known != **map))
         })
     }
 

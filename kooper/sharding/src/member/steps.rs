@@ -159,9 +159,9 @@ impl Member {
     fn note_told(&mut self, now: Moment) {
         let Some(own) = self.own() else { return };
         let slot = self.slots.get(own.slot).filter(|slot| slot.session(own.slot).as_ref() == Some(&own));
-        let Some(uid) = slot.and_then(|slot| slot.announcement.as_ref()?.map.clone()) else { return };
-        if self.told.as_ref().is_none_or(|(session, told, _)| (session, told) != (&own, &uid)) {
-            self.told = Some((own, uid, now));
+        let Some(uid) = slot.and_then(|slot| slot.announcement.as_ref()?.map.as_deref()) else { return };
+        if self.told.as_ref().is_none_or(|(session, told, _)| (session, &**told) != (&own, uid)) {
+            self.told = Some((own, uid.into(), now));
             self.map.read_next = now;
         }
     }
@@ -261,6 +261,11 @@ impl Member {
             MapAnswer::Conflict => {}
             MapAnswer::Failed => self.map.failed(),
         }
+    }
+
+    /// A watch shows that the map was deleted.
+    pub fn handle_map_deleted(&mut self, now: Duration) {
+        self.map.read_next = now;
     }
 
     /// A watch shows the map. Events may be late, and older than what is known.

@@ -173,7 +173,10 @@ impl World {
         let (loads, count) = (self.loads(), usize::from(map.count().get()));
         let fair = count / running.len().max(1)..=count.div_ceil(running.len().max(1));
         let is_current = (map.by(), map.count()) == (self.configuration.by, self.configuration.count);
-        !stops && is_current && running.iter().all(|who| fair.contains(&loads[*who])) && loads.iter().sum::<usize>() == count
+        !stops
+            && is_current
+            && running.iter().all(|who| fair.contains(&loads[*who]))
+            && loads.iter().sum::<usize>() == count
     }
 
     /// The time after the last fault by which every shard has an owner again.

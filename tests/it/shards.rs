@@ -1,0 +1,5 @@
+//! Shards: several replicas in one process share the objects of a cluster.
+
+mod handing_over;
+mod replicas;
+mod trouble;
