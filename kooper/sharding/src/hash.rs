@@ -5,12 +5,12 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 /// The number of buckets. It never changes, and a shard is a run of buckets.
-pub const BUCKETS: u16 = 256;
+pub(crate) const BUCKETS: u16 = 256;
 
 /// The field of an object that decides its shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum By {
+pub(crate) enum By {
     /// An incarnation of an object.
     Uid,
     /// All objects of a namespace are in the same shard.
@@ -24,7 +24,7 @@ impl By {
     /// their last characters, which FNV-1a hardly spreads to its top byte, so their hash is
     /// finalised.
     #[must_use]
-    pub fn bucket(self, value: &str) -> u8 {
+    pub(crate) fn bucket(self, value: &str) -> u8 {
         let hash = fnv1a(value.as_bytes());
         let hash = match self {
             Self::Uid => hash,
@@ -37,7 +37,7 @@ impl By {
 /// A number of shards: a power of two, at most [`BUCKETS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "u16", into = "u16")]
-pub struct ShardCount(u16);
+pub(crate) struct ShardCount(u16);
 
 /// The number of shards is not a power of two up to [`BUCKETS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -47,18 +47,18 @@ pub struct ShardCountError(u16);
 impl ShardCount {
     /// The number itself.
     #[must_use]
-    pub fn get(self) -> u16 {
+    pub(crate) fn get(self) -> u16 {
         self.0
     }
 
     /// The shard of a bucket. With twice as many shards, shard `n` becomes `2n` and `2n + 1`.
     #[must_use]
-    pub fn shard(self, bucket: u8) -> Shard {
+    pub(crate) fn shard(self, bucket: u8) -> Shard {
         Shard((u16::from(bucket) / (BUCKETS / self.0)) as u8)
     }
 
     /// All shards.
-    pub fn shards(self) -> impl Iterator<Item = Shard> {
+    pub(crate) fn shards(self) -> impl Iterator<Item = Shard> {
         (0..self.0).map(|index| Shard(index as u8))
     }
 }
@@ -80,12 +80,12 @@ impl From<ShardCount> for u16 {
 /// The index of a shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Shard(pub u8);
+pub(crate) struct Shard(pub(crate) u8);
 
 impl Shard {
     /// Its place in a list of all shards.
     #[must_use]
-    pub fn index(self) -> usize {
+    pub(crate) fn index(self) -> usize {
         self.0.into()
     }
 }

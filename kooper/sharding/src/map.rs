@@ -10,17 +10,17 @@ use crate::session::{Session, SessionError};
 
 /// The owner of a shard.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Ownership {
+pub(crate) struct Ownership {
     /// `None` if the shard is free.
-    pub owner: Option<Session>,
+    pub(crate) owner: Option<Session>,
     /// It rises with every change of the owner, also when the map was deleted and is created
     /// again: the number for fences. 0 only in a map that was just created.
-    pub term: u64,
+    pub(crate) term: u64,
 }
 
 /// The owners of all shards. It is replaced by compare-and-swap only.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ShardMap {
+pub(crate) struct ShardMap {
     by: By,
     count: ShardCount,
     /// As many as `count`.
@@ -29,7 +29,7 @@ pub struct ShardMap {
 
 /// Why the text of a map cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum MapError {
+pub(crate) enum MapError {
     /// It is not JSON, or not of this form.
     #[error("the map of the shards cannot be read: {0}")]
     Json(#[from] serde_json::Error),
@@ -62,35 +62,35 @@ struct Stored {
 impl ShardMap {
     /// A map whose shards are free. Terms are higher than `term`.
     #[must_use]
-    pub fn new(by: By, count: ShardCount, term: u64) -> Self {
+    pub(crate) fn new(by: By, count: ShardCount, term: u64) -> Self {
         Self { by, count, shards: vec![Ownership { owner: None, term }; count.get().into()] }
     }
 
     /// The field that decides the shard of an object.
     #[must_use]
-    pub fn by(&self) -> By {
+    pub(crate) fn by(&self) -> By {
         self.by
     }
 
     /// The number of shards.
     #[must_use]
-    pub fn count(&self) -> ShardCount {
+    pub(crate) fn count(&self) -> ShardCount {
         self.count
     }
 
     /// The owner of a shard; `None` if there is no such shard.
     #[must_use]
-    pub fn get(&self, shard: Shard) -> Option<&Ownership> {
+    pub(crate) fn get(&self, shard: Shard) -> Option<&Ownership> {
         self.shards.get(shard.index())
     }
 
     /// All shards and their owners.
-    pub fn iter(&self) -> impl Iterator<Item = (Shard, &Ownership)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Shard, &Ownership)> {
         self.count.shards().zip(&self.shards)
     }
 
     /// Gives a shard to another owner, in a new term. Does nothing if it has that owner.
-    pub fn assign(&mut self, shard: Shard, owner: Option<Session>) {
+    pub(crate) fn assign(&mut self, shard: Shard, owner: Option<Session>) {
         if let Some(ownership) = self.shards.get_mut(shard.index())
             && ownership.owner != owner
         {
@@ -100,7 +100,7 @@ impl ShardMap {
 
     /// Splits every shard, as often as it takes to have `count` of them. Owners and terms stay,
     /// so that no call is disturbed.
-    pub fn split(&mut self, count: ShardCount) {
+    pub(crate) fn split(&mut self, count: ShardCount) {
         let parts = usize::from(count.get() / self.count.get()).max(1);
         self.shards = self.shards.drain(..).flat_map(|shard| std::iter::repeat_n(shard, parts)).collect();
         self.count = self.count.max(count);
@@ -108,13 +108,13 @@ impl ShardMap {
 
     /// Returns `true` if no shard ever had an owner: the map was just created.
     #[must_use]
-    pub fn is_new(&self) -> bool {
+    pub(crate) fn is_new(&self) -> bool {
         self.highest_term() == 0
     }
 
     /// The highest term.
     #[must_use]
-    pub fn highest_term(&self) -> u64 {
+    pub(crate) fn highest_term(&self) -> u64 {
         self.shards.iter().map(|shard| shard.term).max().unwrap_or_default()
     }
 
@@ -122,7 +122,7 @@ impl ShardMap {
     ///
     /// # Errors
     /// If the text is not that of a map.
-    pub fn parse(text: &str) -> Result<Self, MapError> {
+    pub(crate) fn parse(text: &str) -> Result<Self, MapError> {
         let Stored { by, count, sessions, shards } = serde_json::from_str(text)?;
         if shards.len() != usize::from(count.get()) {
             return Err(MapError::Count { found: shards.len(), count: count.get() });
@@ -140,7 +140,7 @@ impl ShardMap {
     ///
     /// # Errors
     /// Never for a map: its numbers and texts can all be written as JSON.
-    pub fn to_text(&self) -> serde_json::Result<String> {
+    pub(crate) fn to_text(&self) -> serde_json::Result<String> {
         let owners = self.shards.iter().filter_map(|shard| shard.owner.as_ref());
         let mut indices: BTreeMap<&Session, usize> = owners.map(|owner| (owner, 0)).collect();
         let mut sessions = Vec::with_capacity(indices.len());
@@ -168,22 +168,22 @@ impl ShardMap {
 
 /// A map with its resource version.
 #[derive(Debug, Clone)]
-pub struct MapRecord {
+pub(crate) struct MapRecord {
     /// The uid of its Lease: a map that was deleted and created again has another one.
-    pub uid: Arc<str>,
+    pub(crate) uid: Arc<str>,
     /// The resource version of its Lease.
-    pub version: Arc<str>,
+    pub(crate) version: Arc<str>,
     /// The map.
-    pub map: Arc<ShardMap>,
+    pub(crate) map: Arc<ShardMap>,
 }
 
 /// A map to write.
 #[derive(Debug, Clone)]
-pub struct MapWrite {
+pub(crate) struct MapWrite {
     /// The version that it replaces; `None` creates the Lease.
-    pub base: Option<Arc<str>>,
+    pub(crate) base: Option<Arc<str>>,
     /// The map.
-    pub map: Arc<ShardMap>,
+    pub(crate) map: Arc<ShardMap>,
 }
 
 #[cfg(test)]

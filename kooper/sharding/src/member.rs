@@ -24,7 +24,7 @@ mod steps;
 
 use map_view::MapView;
 use slots::Slots;
-pub use steps::{MapAnswer, MapStep, SessionAnswer, SessionStep, SlotsStep};
+pub(crate) use steps::{MapAnswer, MapStep, SessionAnswer, SessionStep, SlotsStep};
 
 /// A moment of the local clock: the time since its start.
 type Moment = Duration;
@@ -34,19 +34,19 @@ const DRAIN: Duration = Duration::from_secs(2);
 
 /// What a replica is started with.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub(crate) struct Options {
     /// The identity of the process. No other process ever has it.
-    pub identity: Arc<str>,
+    pub(crate) identity: Arc<str>,
     /// The mark of the controller in its Leases.
-    pub mark: Arc<str>,
+    pub(crate) mark: Arc<str>,
     /// The number of slots: of replicas, and of those that a roll-out adds.
-    pub slots: u8,
+    pub(crate) slots: u8,
     /// The number of shards.
-    pub count: ShardCount,
+    pub(crate) count: ShardCount,
     /// What decides the shard of an object.
-    pub by: By,
+    pub(crate) by: By,
     /// The timings of sessions.
-    pub terms: Terms,
+    pub(crate) terms: Terms,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,7 +88,7 @@ enum Resize {
 
 /// One replica.
 #[derive(Debug)]
-pub struct Member {
+pub(crate) struct Member {
     options: Options,
     stage: Stage,
     seat: Option<Seat>,
@@ -120,7 +120,7 @@ pub struct Member {
 impl Member {
     /// A replica that starts now.
     #[must_use]
-    pub fn new(options: Options, now: Duration) -> Self {
+    pub(crate) fn new(options: Options, now: Duration) -> Self {
         Self::mutated(options, now, None)
     }
 
@@ -150,7 +150,7 @@ impl Member {
 
     /// The session of this replica, while its token is valid.
     #[must_use]
-    pub fn session(&self, now: Duration) -> Option<Session> {
+    pub(crate) fn session(&self, now: Duration) -> Option<Session> {
         let seat = self.seat.as_ref()?;
         seat.claim.until().filter(|until| now < *until + seat.bonus)?;
         self.own()
@@ -172,14 +172,14 @@ impl Member {
     /// The term in which this replica works on a shard; `None` if it must not. Whatever a call
     /// sends is sent in the term in which it began, or not at all.
     #[must_use]
-    pub fn holds(&self, shard: Shard, now: Duration) -> Option<u64> {
+    pub(crate) fn holds(&self, shard: Shard, now: Duration) -> Option<u64> {
         let (own, map) = self.working(now)?;
         let ownership = map.get(shard).filter(|_| !self.map.is_given(shard))?;
         self.is_own(ownership.owner.as_ref(), Some(&own)).then_some(ownership.term)
     }
 
     /// The shards that this replica works on, and the terms.
-    pub fn held(&self, now: Duration) -> impl Iterator<Item = (Shard, u64)> {
+    pub(crate) fn held(&self, now: Duration) -> impl Iterator<Item = (Shard, u64)> {
         let shards = self.working(now).into_iter().flat_map(move |(own, map)| {
             let owned = move |owner: Option<&Session>| self.is_own(owner, Some(&own));
             map.iter().filter(move |(_, ownership)| owned(ownership.owner.as_ref()))
@@ -202,13 +202,13 @@ impl Member {
 
     /// Returns `true` if calls of a shard may begin.
     #[must_use]
-    pub fn admits(&self, shard: Shard, now: Duration) -> bool {
+    pub(crate) fn admits(&self, shard: Shard, now: Duration) -> bool {
         !self.draining.contains_key(&shard) && self.holds(shard, now).is_some()
     }
 
     /// Until when this replica may work, unless its session and the map are confirmed again.
     #[must_use]
-    pub fn works_until(&self, now: Duration) -> Option<Duration> {
+    pub(crate) fn works_until(&self, now: Duration) -> Option<Duration> {
         self.working(now)?;
         let session = self.seat.as_ref().and_then(|seat| seat.claim.until())?;
         self.map.valid_until(self.options.terms.validity).map(|map| map.min(session))
@@ -216,7 +216,7 @@ impl Member {
 
     /// The shards that the map gives to this replica, whether it may work on them now or not, and
     /// those that it will be given.
-    pub fn selected(&self) -> impl Iterator<Item = Shard> {
+    pub(crate) fn selected(&self) -> impl Iterator<Item = Shard> {
         let own = self.own();
         let owned = move |owner: Option<&Session>| self.is_own(owner, own.as_ref());
         let map = self.map.map().into_iter().flat_map(|map| map.iter());
@@ -226,7 +226,7 @@ impl Member {
 
     /// The shards that no live session owns.
     #[must_use]
-    pub fn unowned(&self) -> usize {
+    pub(crate) fn unowned(&self) -> usize {
         let is_live = |owner: &Session| self.live.contains(owner);
         let shards = self.map.map().into_iter().flat_map(|map| map.iter());
         shards.filter(|(_, ownership)| !ownership.owner.as_ref().is_some_and(is_live)).count()
@@ -234,18 +234,18 @@ impl Member {
 
     /// The map, if it is known.
     #[must_use]
-    pub fn map(&self) -> Option<&Arc<ShardMap>> {
+    pub(crate) fn map(&self) -> Option<&Arc<ShardMap>> {
         self.map.map()
     }
 
     /// The shards that no call begins of, and that are handed over when [`drained`](Self::drained)
     /// says that none runs.
-    pub fn draining(&self) -> impl Iterator<Item = Shard> {
+    pub(crate) fn draining(&self) -> impl Iterator<Item = Shard> {
         self.draining.iter().filter(|(_, drain)| !drain.done).map(|(shard, _)| *shard)
     }
 
     /// No call of a shard runs.
-    pub fn drained(&mut self, shard: Shard) {
+    pub(crate) fn drained(&mut self, shard: Shard) {
         if let Some(drain) = self.draining.get_mut(&shard) {
             drain.done = true;
             self.changed = true;
@@ -253,12 +253,12 @@ impl Member {
     }
 
     /// The shards that will be handed over to this replica when its stores hold them.
-    pub fn to_warm(&self) -> impl Iterator<Item = Shard> {
+    pub(crate) fn to_warm(&self) -> impl Iterator<Item = Shard> {
         self.wanted.difference(&self.warm).copied()
     }
 
     /// The stores hold a shard of another replica.
-    pub fn warmed(&mut self, shard: Shard) {
+    pub(crate) fn warmed(&mut self, shard: Shard) {
         if self.wanted.contains(&shard) {
             self.warm.insert(shard);
         }
@@ -266,17 +266,11 @@ impl Member {
 
     /// Hands all shards over, and releases the session. What is not handed over after `limit` is
     /// left to the others when the session is released.
-    pub fn stop(&mut self, now: Duration, limit: Duration) {
+    pub(crate) fn stop(&mut self, now: Duration, limit: Duration) {
         if self.stage == Stage::Running {
             self.stage = Stage::Leaving { until: now + limit };
             self.changed = true;
         }
-    }
-
-    /// Returns `true` if it has stopped.
-    #[must_use]
-    pub fn is_gone(&self) -> bool {
-        self.stage == Stage::Gone
     }
 
     fn announcement(&self) -> Announcement {

@@ -9,7 +9,7 @@ use crate::session::Session;
 /// No session has two shards more than another one, and no plan with that property moves fewer
 /// shards away from a live owner. `None` if there is no session.
 #[must_use]
-pub fn plan(map: &ShardMap, live: &[Session]) -> Vec<Option<usize>> {
+pub(crate) fn plan(map: &ShardMap, live: &[Session]) -> Vec<Option<usize>> {
     let owners = map.iter().map(|(_, shard)| live.iter().position(|session| Some(session) == shard.owner.as_ref()));
     let mut owners: Vec<Option<usize>> = owners.collect();
     if live.is_empty() {

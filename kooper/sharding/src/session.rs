@@ -14,13 +14,13 @@ use crate::hash::{By, Shard, ShardCount};
 /// replica does after it has observed no renewal for a lease. A session that ended never
 /// comes back: the next one of the same replica is acquired at another time.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Session {
+pub(crate) struct Session {
     /// The index of its slot.
-    pub slot: u8,
+    pub(crate) slot: u8,
     /// When the slot was acquired, in microseconds of the replica's wall clock.
-    pub acquired: i64,
+    pub(crate) acquired: i64,
     /// The identity of the replica.
-    pub identity: Arc<str>,
+    pub(crate) identity: Arc<str>,
 }
 
 impl fmt::Display for Session {
@@ -33,7 +33,7 @@ impl fmt::Display for Session {
 /// The text is not that of a session.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a session: slot/time/identity")]
-pub struct SessionError(String);
+pub(crate) struct SessionError(String);
 
 impl FromStr for Session {
     type Err = SessionError;
@@ -54,38 +54,38 @@ impl Session {
 
 /// What a replica tells the others, in an annotation of its slot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Announcement {
+pub(crate) struct Announcement {
     /// The number of shards that the replica was started with.
-    pub count: ShardCount,
+    pub(crate) count: ShardCount,
     /// The field that it was started with.
-    pub by: By,
+    pub(crate) by: By,
     /// It stops, and must be given no shard.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub leaving: bool,
+    pub(crate) leaving: bool,
     /// The uid of the map that it knows. It works by no other map, so that whoever fills a new
     /// map sees who may still work by one that was deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub map: Option<String>,
+    pub(crate) map: Option<String>,
     /// Its stores hold these shards of other replicas.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub warm: BTreeSet<Shard>,
+    pub(crate) warm: BTreeSet<Shard>,
     /// The number of shards that `warm` refers to.
-    pub of: ShardCount,
+    pub(crate) of: ShardCount,
 }
 
 /// A slot: the record of its Lease, and the announcement of its holder.
 #[derive(Debug, Clone)]
-pub struct SlotRecord {
+pub(crate) struct SlotRecord {
     /// The record of its Lease.
-    pub record: Record,
+    pub(crate) record: Record,
     /// `None` in a slot that was released.
-    pub announcement: Option<Announcement>,
+    pub(crate) announcement: Option<Announcement>,
 }
 
 impl SlotRecord {
     /// The session that holds the slot.
     #[must_use]
-    pub fn session(&self, slot: u8) -> Option<Session> {
+    pub(crate) fn session(&self, slot: u8) -> Option<Session> {
         let acquired = self.record.acquired.filter(|_| !self.record.holder.is_empty())?;
         Some(Session { slot, acquired, identity: Arc::clone(&self.record.holder) })
     }

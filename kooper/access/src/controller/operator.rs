@@ -1,5 +1,6 @@
 //! Several controllers in one process, isolated from each other's failures.
 
+mod sharding;
 mod supervised;
 
 use std::collections::HashSet;
@@ -19,7 +20,6 @@ use kooper_runtime::internal::metrics::PanicSafe;
 use kooper_runtime::internal::watch::informer::SharedWatches;
 use kooper_runtime::metrics::{MetricsRecorder, NoMetrics};
 use kooper_runtime::{BuildError, ConfigError, ConfigErrorKind, ControllerError, Health, RunError};
-use kooper_sharding::{Sharding, ShardingOptions};
 use kube::Client;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -28,6 +28,7 @@ use crate::controller::Controller;
 use crate::crd::{Advice, Installer};
 use crate::events::EventSink;
 use crate::settings::GivenSettings;
+use sharding::sharding;
 use supervised::supervised;
 
 /// The default time that running handler calls get on shutdown.
@@ -412,29 +413,6 @@ impl Builder {
         });
         let runners = runners.collect::<Result<_, BuildError>>()?;
         Ok(Operator { runners, watches: process.watches, health: process.health })
-    }
-}
-
-/// The part of the objects that a controller with shards handles in this process.
-fn sharding(controller: &Controller, process: &Process) -> Result<Option<Arc<dyn Partition>>, ConfigError> {
-    let client = process.lease_client.clone().or_else(|| process.client.clone());
-    let leases = controller.shard_leases(&process.installation, &process.lease_namespace);
-    let Some((leases, client)) = leases.zip(client).filter(|_| process.pass.is_none()) else { return Ok(None) };
-    let sharding = Sharding::new(ShardingOptions {
-        controller: controller.name().into(),
-        shards: leases.shards.clone(),
-        mark: controller.field_manager(&process.installation),
-        leases: leases.names,
-        namespace: leases.namespace,
-        watched: controller.namespaces().to_vec(),
-        identity: process.identity.clone(),
-        client,
-        metrics: process.metrics.clone(),
-        health: process.health.clone(),
-    });
-    match sharding {
-        Ok(sharding) => Ok(Some(Arc::new(sharding))),
-        Err(error) => Err(controller.error("shards", ConfigErrorKind::OutOfRange, error)),
     }
 }
 

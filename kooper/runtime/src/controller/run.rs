@@ -2,6 +2,7 @@
 
 mod election;
 mod event_handler;
+mod gauges;
 mod inspect;
 mod namespaces;
 mod part;
@@ -44,7 +45,7 @@ use crate::executor::{Executor, Task};
 use crate::leader::Elected;
 use crate::leader::Leadership;
 use crate::metrics::health::Health;
-use crate::metrics::{Counter, Gauge, MetricsError, MetricsRecorder};
+use crate::metrics::{Counter, MetricsError, MetricsRecorder};
 use crate::queue::reason::Reason;
 use crate::queue::{Admission, AdmitAll, Lane, QueueOptions, Urgency, WorkQueue};
 use crate::watch::informer::SharedWatches;
@@ -485,23 +486,6 @@ impl Runner {
         tracing::error!(controller = self.controller.name(), retry_in = ?wait, "`{what}` failed: {error}");
         starting.failed(what, error);
         sleep(wait).await;
-    }
-
-    fn worker_gauges(&self) {
-        let max = self.controller.config.workers as f64;
-        self.gauge(Gauge::MaxWorkers, move || max);
-        let busy = || self.busy.clone();
-        let (active, unfinished, longest, stuck) = (busy(), busy(), busy(), busy());
-        self.gauge(Gauge::ActiveWorkers, move || active.calls());
-        self.gauge(Gauge::UnfinishedWork, move || unfinished.unfinished());
-        self.gauge(Gauge::LongestRunning, move || longest.longest());
-        self.gauge(Gauge::StuckCalls, move || stuck.stuck() as f64);
-        let failing = self.failing.clone();
-        self.gauge(Gauge::FailingKeys, move || failing.keys() as f64);
-    }
-
-    fn gauge(&self, gauge: Gauge, read: impl Fn() -> f64 + Send + Sync + 'static) {
-        watching::gauge(&*self.process.metrics, self.controller.name(), gauge, read);
     }
 }
 

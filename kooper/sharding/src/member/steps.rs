@@ -11,7 +11,7 @@ use crate::session::{Announcement, SlotRecord};
 
 /// The next request for the own slot.
 #[derive(Debug)]
-pub enum SessionStep {
+pub(crate) enum SessionStep {
     /// Read the slot.
     Read(u8),
     /// Write the slot, with the announcement, or without one where it is released.
@@ -24,7 +24,7 @@ pub enum SessionStep {
 
 /// The result of a write of a slot.
 #[derive(Debug)]
-pub enum SessionAnswer {
+pub(crate) enum SessionAnswer {
     /// The stored record.
     Committed(SlotRecord),
     /// Another version is stored.
@@ -35,7 +35,7 @@ pub enum SessionAnswer {
 
 /// The next request for the slots of all replicas.
 #[derive(Debug)]
-pub enum SlotsStep {
+pub(crate) enum SlotsStep {
     /// Read all slots.
     Read,
     /// End the session in a slot.
@@ -46,7 +46,7 @@ pub enum SlotsStep {
 
 /// The next request for the map.
 #[derive(Debug)]
-pub enum MapStep {
+pub(crate) enum MapStep {
     /// Read the map.
     Read,
     /// Write the map.
@@ -57,7 +57,7 @@ pub enum MapStep {
 
 /// The result of a write of the map.
 #[derive(Debug)]
-pub enum MapAnswer {
+pub(crate) enum MapAnswer {
     /// The stored map.
     Committed(MapRecord),
     /// Another version is stored.
@@ -69,7 +69,7 @@ pub enum MapAnswer {
 impl Member {
     /// The next request for the own slot. `wall` is the time of the wall clock in microseconds;
     /// no decision depends on it.
-    pub fn next_session(&mut self, now: Duration, wall: i64) -> SessionStep {
+    pub(crate) fn next_session(&mut self, now: Duration, wall: i64) -> SessionStep {
         loop {
             self.replan(now);
             if self.stage == Stage::Gone {
@@ -117,7 +117,7 @@ impl Member {
 
     /// Handles the result of a read of the own slot that was sent at `sent`; the error is that it
     /// failed.
-    pub fn handle_session_read(
+    pub(crate) fn handle_session_read(
         &mut self,
         slot: u8,
         sent: Duration,
@@ -137,7 +137,7 @@ impl Member {
     }
 
     /// Handles the result of the write of the own slot that was sent at `sent`.
-    pub fn handle_session_write(&mut self, slot: u8, sent: Duration, now: Duration, answer: SessionAnswer) {
+    pub(crate) fn handle_session_write(&mut self, slot: u8, sent: Duration, now: Duration, answer: SessionAnswer) {
         let Some(seat) = self.seat.as_mut().filter(|seat| seat.slot == slot) else { return };
         match answer {
             SessionAnswer::Committed(stored) => {
@@ -167,7 +167,7 @@ impl Member {
     }
 
     /// The next request for the slots.
-    pub fn next_slots(&mut self, now: Duration, wall: i64) -> SlotsStep {
+    pub(crate) fn next_slots(&mut self, now: Duration, wall: i64) -> SlotsStep {
         self.replan(now);
         if self.stage == Stage::Gone {
             return SlotsStep::Wait(Duration::MAX);
@@ -190,7 +190,12 @@ impl Member {
     }
 
     /// Handles the result of a read of all slots that was sent at `sent`, in their order.
-    pub fn handle_slots_read(&mut self, sent: Duration, now: Duration, found: Result<Vec<Option<SlotRecord>>, ()>) {
+    pub(crate) fn handle_slots_read(
+        &mut self,
+        sent: Duration,
+        now: Duration,
+        found: Result<Vec<Option<SlotRecord>>, ()>,
+    ) {
         match found {
             Ok(found) => {
                 self.slots.read(sent, now);
@@ -203,18 +208,20 @@ impl Member {
     }
 
     /// Handles the result of a tombstone: whether or not it was committed, the slots are read.
-    pub fn handle_tombstone(&mut self, now: Duration, is_unknown: bool) {
+    pub(crate) fn handle_tombstone(&mut self, now: Duration, is_unknown: bool) {
         self.slots.not_before = now;
         self.slots.pause = if is_unknown { now + self.options.terms.retry / 4 } else { now };
     }
 
-    /// A watch shows a slot. Events may be late, and older than what is known.
-    pub fn handle_slot_event(&mut self, slot: u8, now: Duration, found: SlotRecord) {
+    /// A watch shows a slot. Events may be late, and older than what is known. The executor reads the
+    /// slots only.
+    #[cfg(test)]
+    pub(crate) fn handle_slot_event(&mut self, slot: u8, now: Duration, found: SlotRecord) {
         self.changed |= self.slots.observe(slot, None, now, Some(found), &self.map);
     }
 
     /// The next request for the map.
-    pub fn next_map(&mut self, now: Duration) -> MapStep {
+    pub(crate) fn next_map(&mut self, now: Duration) -> MapStep {
         self.replan(now);
         if self.stage == Stage::Gone {
             return MapStep::Wait(Duration::MAX);
@@ -236,7 +243,7 @@ impl Member {
 
     /// Handles the result of a read of the map that was sent at `sent`; the error is that it
     /// failed.
-    pub fn handle_map_read(&mut self, sent: Duration, now: Duration, found: Result<Option<MapRecord>, ()>) {
+    pub(crate) fn handle_map_read(&mut self, sent: Duration, now: Duration, found: Result<Option<MapRecord>, ()>) {
         let pause = self.slots.jittered(self.options.terms.retry / 4, now);
         let Ok(found) = found else {
             self.map.not_before = now + pause;
@@ -251,7 +258,7 @@ impl Member {
     }
 
     /// Handles the result of the write of the map that was sent at `sent`.
-    pub fn handle_map_write(&mut self, sent: Duration, now: Duration, answer: MapAnswer) {
+    pub(crate) fn handle_map_write(&mut self, sent: Duration, now: Duration, answer: MapAnswer) {
         self.map.not_before = now;
         self.changed = true;
         match answer {
@@ -264,12 +271,12 @@ impl Member {
     }
 
     /// A watch shows that the map was deleted.
-    pub fn handle_map_deleted(&mut self, now: Duration) {
+    pub(crate) fn handle_map_deleted(&mut self, now: Duration) {
         self.map.read_next = now;
     }
 
     /// A watch shows the map. Events may be late, and older than what is known.
-    pub fn handle_map_event(&mut self, now: Duration, found: MapRecord) {
+    pub(crate) fn handle_map_event(&mut self, now: Duration, found: MapRecord) {
         self.changed |= self.map.learn(now, found);
     }
 }
