@@ -2,7 +2,9 @@
 
 pub(crate) mod config;
 pub(crate) mod error;
+pub(crate) mod health;
 pub(crate) mod installation;
+mod namespaces;
 mod once;
 pub(crate) mod partition;
 pub(crate) mod parts;
@@ -10,7 +12,9 @@ pub(crate) mod pass;
 pub(crate) mod prerequisite;
 pub(crate) mod review;
 mod run;
+mod starting;
 pub(crate) mod states;
+pub(crate) mod view;
 
 use std::sync::Arc;
 

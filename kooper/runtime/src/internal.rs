@@ -20,6 +20,9 @@ pub mod call {
     pub mod extensions {
         pub use crate::call::extensions::Extensions;
     }
+    pub mod worker {
+        pub use crate::call::worker::Running;
+    }
     pub mod finalizer {
         pub use crate::call::finalizer::{Finalizers, Retirement, set_by};
     }
@@ -60,6 +63,10 @@ pub mod controller {
     pub mod states {
         pub use crate::controller::states::{InitContext, States};
     }
+    pub mod view {
+        pub use crate::controller::health::Registered;
+        pub use crate::controller::view::{ControllerView, WatchView};
+    }
 }
 pub mod error {
     pub use crate::error::{RetryHint, chain, panic_text, retry_hint};
@@ -85,11 +92,6 @@ pub mod metrics {
     pub mod health {
         pub use crate::metrics::health::Probe;
     }
-    pub mod status {
-        pub use crate::metrics::status::{
-            CallState, ControllerState, Inspect, KeyState, Query, QueueCounts, Role, Rows, WatchState, shown,
-        };
-    }
 }
 pub mod object {
     pub mod as_object {
@@ -106,8 +108,8 @@ pub mod object {
     }
 }
 pub mod queue {
-    pub use crate::queue::WriteOrigin;
     pub use crate::queue::admission::Admission;
+    pub use crate::queue::{ForbiddenKey, KeyView, QueueCounts, Run, Timer, Waiting, WriteOrigin};
 }
 pub mod watch {
     pub mod cache_id {

@@ -7,7 +7,6 @@ use std::time::Duration;
 pub(crate) mod health;
 pub(crate) mod held;
 mod panic_safe;
-pub(crate) mod status;
 
 #[doc(hidden)]
 pub use panic_safe::PanicSafe;

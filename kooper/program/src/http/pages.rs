@@ -14,7 +14,6 @@ use super::pulse::Pulse;
 use super::route::Routes;
 use super::status;
 use kooper_runtime::Health;
-use kooper_runtime::internal::metrics::status::Query;
 
 const TEXT: &str = "text/plain; charset=utf-8";
 
@@ -142,7 +141,7 @@ impl Pages {
 
     fn status(&self, query: Option<&str>) -> String {
         let search = status::search(query);
-        let states = self.health.inspected().inspect(&Query { search: search.clone(), most: status::MOST_ROWS });
+        let states = status::states(&self.health, &status::Query { search: search.clone(), most: status::MOST_ROWS });
         let title = self.status.as_deref().unwrap_or_default();
         status::page(title, &search, &self.health.ready(), &states)
     }

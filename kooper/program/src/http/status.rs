@@ -5,8 +5,17 @@
 
 use std::fmt::{self, Display, Write};
 
+use kooper_runtime::internal::call::worker::Running;
+use kooper_runtime::internal::controller::view::WatchView;
 use kooper_runtime::internal::error::redaction::redact;
-use kooper_runtime::internal::metrics::status::{CallState, ControllerState, KeyState, Role, Rows, WatchState, shown};
+
+mod keys;
+mod model;
+mod read;
+mod waiting;
+
+use model::{ControllerState, KeyState, Role, Rows, shown};
+pub(super) use model::{Query, states};
 
 /// The most rows that a page has.
 pub(super) const MOST_ROWS: usize = 1_000;
@@ -198,8 +207,8 @@ fn table<T>(
     more(html, "p", rows.more, hint)
 }
 
-fn watch(html: &mut String, watch: &WatchState) -> fmt::Result {
-    let WatchState { place, objects, heard, problem } = watch;
+fn watch(html: &mut String, watch: &WatchView) -> fmt::Result {
+    let WatchView { place, objects, heard, problem } = watch;
     write!(html, "<td>{}</td><td>{}</td><td>{} ago</td>", Escaped(place), grouped(*objects), shown(*heard))?;
     match problem {
         Some(problem) => write!(html, "<td class=\"bad\">{}</td>", Escaped(problem)),
@@ -207,8 +216,8 @@ fn watch(html: &mut String, watch: &WatchState) -> fmt::Result {
     }
 }
 
-fn call(html: &mut String, call: &CallState) -> fmt::Result {
-    write!(html, "<td>{}</td><td>{}</td><td>{}</td>", Escaped(&call.key), call.attempt, shown(call.age))
+fn call(html: &mut String, call: &Running) -> fmt::Result {
+    write!(html, "<td>{}</td><td>{}</td><td>{}</td>", Escaped(call.key.as_str()), call.attempt, shown(call.age))
 }
 
 fn key(html: &mut String, state: &KeyState) -> fmt::Result {

@@ -2,12 +2,9 @@
 
 mod election;
 mod event_handler;
-mod inspect;
-mod namespaces;
 mod pass;
 mod prerequisite;
 mod routes;
-mod starting;
 mod watching;
 
 use std::panic::AssertUnwindSafe;
@@ -34,23 +31,23 @@ use crate::call::observer::{CallMetrics, CallObserver, Failing, Observers, Repor
 use crate::call::worker::{Busy, Cleanup, Deletions, Functions, Limits, Tombstones, Undecodable, Workers};
 use crate::client::{ClientStack, on_current_runtime};
 use crate::controller::error::ControllerError;
+use crate::controller::health::Health;
 use crate::controller::installation::Installation;
 use crate::controller::partition::Partition;
 use crate::controller::pass::{ControllerPass, Pass};
 use crate::controller::prerequisite::Prerequisite;
+use crate::controller::starting::Starting;
+use crate::controller::view::ControllerView;
 use crate::error::{self, BoxError};
 use crate::executor::{Executor, Task};
 use crate::leader::Elected;
 use crate::leader::Leadership;
-use crate::metrics::health::Health;
 use crate::metrics::{Counter, Gauge, MetricsError, MetricsRecorder};
 use crate::queue::reason::Reason;
 use crate::queue::{Admission, AdmitAll, Lane, QueueOptions, Urgency, WorkQueue};
 use crate::watch::informer::SharedWatches;
 
 use event_handler::{Closing, Enqueuer};
-use inspect::ControllerStatus;
-use starting::Starting;
 use watching::Watching;
 
 /// The delays between retries of an `init` that fails.
@@ -120,7 +117,7 @@ pub struct Runner {
     undecodable: Arc<Undecodable>,
     observer: Arc<dyn CallObserver>,
     starting: Arc<Starting>,
-    view: Arc<ControllerStatus>,
+    view: Arc<ControllerView>,
     admission: Arc<dyn Admission>,
     /// Its part of a pass.
     pass: Option<Arc<dyn ControllerPass>>,
@@ -200,8 +197,8 @@ impl Runner {
         process.health.add(starting.clone());
         // A state whose client is fenced by one Lease is not shared.
         let states = if config.leader.is_some() { Arc::default() } else { process.states.clone() };
-        let view = Arc::new(ControllerStatus {
-            controller: context.clone(),
+        let view = Arc::new(ControllerView {
+            context: context.clone(),
             namespaces: watching.namespaces(),
             leadership: leadership.clone(),
             identity: config.leader.is_some().then(|| process.identity.clone()),
@@ -213,7 +210,7 @@ impl Runner {
             failing: failing.clone(),
             starting: starting.clone(),
         });
-        process.health.inspected().add(&name, controller.kind.resource(), view.weak());
+        process.health.add_controller(&view);
         let runner = Self {
             enqueuer: enqueuer.into(),
             process: process.clone(),
