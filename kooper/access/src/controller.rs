@@ -21,12 +21,14 @@ use kooper_runtime::internal::controller::{Config, ControllerSpec, Hooks};
 use kooper_runtime::internal::object::kind::KindInfo;
 use kooper_runtime::internal::watch::cache_id::CacheId;
 use kooper_runtime::leader::LeaderElection;
+use kooper_runtime::metrics::MetricsRecorder;
 use kooper_runtime::object::Object;
 use kooper_runtime::{
     Action, Call, Changed, ConfigError, ConfigErrorKind, ControllerContext, Kind, ObjectKey, Result as HandlerResult,
 };
 use parking_lot::Mutex;
 
+use crate::calls::observe;
 use crate::capability::Children;
 use crate::context::extensions;
 use crate::crd::{Compared, Installed, Installer};
@@ -404,11 +406,17 @@ impl Controller {
     }
 
     /// The functions that run, and the state that their arguments keep.
-    fn into_run(self, crds: &Arc<Installer>, settings: GivenSettings) -> (ControllerSpec, Hooks) {
+    fn into_run(
+        self,
+        crds: &Arc<Installer>,
+        settings: GivenSettings,
+        metrics: Arc<dyn MetricsRecorder>,
+    ) -> (ControllerSpec, Hooks) {
         let prerequisite = self.prerequisite(crds);
+        let observe = observe(&self.spec.config, metrics);
         let extensions = extensions(&self.plan, settings);
         let child_observer = extensions.get::<Children>();
-        (self.spec, Hooks { prerequisite, extensions, child_observer })
+        (self.spec, Hooks { prerequisite, extensions, child_observer, observe })
     }
 
     /// The CRD of the kind, which is installed or compared before the controller starts.

@@ -20,11 +20,11 @@ use std::sync::Arc;
 
 use crate::call::children::ChildObserver;
 use crate::call::extensions::Extensions;
+use crate::call::observer::Observe;
 use crate::object::kind::KindInfo;
 use crate::watch::cache_id::CacheRequest;
 
 pub use config::Config;
-use config::MetricsCompat;
 use parts::{DynController, KeyStream, Relation};
 use prerequisite::Prerequisite;
 pub use run::{Process, Runner};
@@ -75,6 +75,8 @@ pub struct Hooks {
     pub extensions: Extensions,
     /// Is told of its objects and of their children.
     pub child_observer: Arc<dyn ChildObserver>,
+    /// Makes the observers of its calls.
+    pub observe: Observe,
 }
 
 impl std::fmt::Debug for Hooks {

@@ -8,6 +8,9 @@ pub mod call {
     pub mod action {
         pub use crate::call::action::Outcome;
     }
+    pub mod attempt {
+        pub use crate::call::attempt::{Attempt, Failure, Part};
+    }
     pub mod children {
         pub use crate::call::children::ChildObserver;
     }
@@ -19,6 +22,9 @@ pub mod call {
     }
     pub mod extensions {
         pub use crate::call::extensions::Extensions;
+    }
+    pub mod observer {
+        pub use crate::call::observer::{CallObserver, EndedCall, Observe, Outcome};
     }
     pub mod worker {
         pub use crate::call::worker::Running;
@@ -92,6 +98,9 @@ pub mod metrics {
     pub mod health {
         pub use crate::metrics::health::Probe;
     }
+    pub mod held {
+        pub use crate::metrics::held::{Held, drop_aside};
+    }
 }
 pub mod object {
     pub mod as_object {
@@ -109,7 +118,7 @@ pub mod object {
 }
 pub mod queue {
     pub use crate::queue::admission::Admission;
-    pub use crate::queue::{ForbiddenKey, KeyView, QueueCounts, Run, Timer, Waiting, WriteOrigin};
+    pub use crate::queue::{ForbiddenKey, KeyView, QueueCounts, Returned, Run, Timer, Waiting, WriteOrigin};
 }
 pub mod watch {
     pub mod cache_id {

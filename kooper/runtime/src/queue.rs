@@ -32,7 +32,9 @@ use crate::queue::reason::{Reason, Reasons};
 use state::QueueState;
 
 pub(crate) use admission::{Admission, AdmitAll};
-pub(crate) use completion::{Completion, Returned};
+pub(crate) use completion::Completion;
+#[doc(hidden)]
+pub use completion::Returned;
 #[doc(hidden)]
 pub use entry::Timer;
 pub(crate) use urgency::Urgency;

@@ -20,14 +20,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::parts::Handlers;
 use super::states::{InitContext, States};
-use super::{ControllerSpec, Hooks, MetricsCompat};
+use super::{ControllerSpec, Hooks};
 use crate::backoff::Backoff;
 use crate::call::Tasks;
 use crate::call::context::ControllerContext;
 use crate::call::events::StartEvents;
 use crate::call::finalizer::{Guarded, Unremoved, Unselected};
 use crate::call::handler::DynHandler;
-use crate::call::observer::{CallMetrics, CallObserver, Failing, Observers, Reporter};
+use crate::call::observer::{CallObserver, Observers};
 use crate::call::worker::{Busy, Cleanup, Deletions, Functions, Limits, Tombstones, Undecodable, Workers};
 use crate::client::{ClientStack, on_current_runtime};
 use crate::controller::error::ControllerError;
@@ -113,7 +113,6 @@ pub struct Runner {
     tombstones: Arc<Tombstones>,
     states: Arc<States>,
     busy: Arc<Busy>,
-    failing: Arc<Failing>,
     undecodable: Arc<Undecodable>,
     observer: Arc<dyn CallObserver>,
     starting: Arc<Starting>,
@@ -169,21 +168,9 @@ impl Runner {
         process.health.add(busy.clone());
         let undecodable = Arc::new(Undecodable::new(name.clone()));
         process.health.add(undecodable.clone());
-        let failing = Arc::new(Failing::default());
-        let metrics = CallMetrics {
-            controller: name.clone(),
-            recorder: process.metrics.clone(),
-            retried_is_success: config.metrics_compat == MetricsCompat::Go,
-        };
-        let reporter = Reporter {
-            controller: context.clone(),
-            failing: failing.clone(),
-            detail: config.events,
-            finalizers: config.finalizers(),
-            unselected: watching.unselected(),
-        };
-        let observer: Arc<dyn CallObserver> =
-            Arc::new(Observers(vec![undecodable.clone(), Arc::new(metrics), Arc::new(reporter)]));
+        let mut observers: Vec<Arc<dyn CallObserver>> = vec![undecodable.clone()];
+        observers.extend((hooks.observe)(&context, watching.unselected()));
+        let observer: Arc<dyn CallObserver> = Arc::new(Observers(observers));
         let enqueuer = Enqueuer {
             controller: context.clone(),
             metrics: process.metrics.clone(),
@@ -207,7 +194,6 @@ impl Runner {
             ignores_deletion: config.ignores_deletion(),
             watches: watching.all(),
             busy: busy.clone(),
-            failing: failing.clone(),
             starting: starting.clone(),
         });
         process.health.add_controller(&view);
@@ -222,7 +208,6 @@ impl Runner {
             tombstones: Arc::default(),
             states,
             busy,
-            failing,
             undecodable,
             observer,
             starting,
@@ -477,8 +462,6 @@ impl Runner {
         self.gauge(Gauge::UnfinishedWork, move || unfinished.unfinished());
         self.gauge(Gauge::LongestRunning, move || longest.longest());
         self.gauge(Gauge::StuckCalls, move || stuck.stuck() as f64);
-        let failing = self.failing.clone();
-        self.gauge(Gauge::FailingKeys, move || failing.keys() as f64);
     }
 
     fn gauge(&self, gauge: Gauge, read: impl Fn() -> f64 + Send + Sync + 'static) {

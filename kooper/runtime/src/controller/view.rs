@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use crate::call::context::ControllerContext;
 use crate::call::extensions::Extensions;
-use crate::call::observer::Failing;
 use crate::call::worker::{Busy, Running};
 use crate::controller::namespaces::Namespaces;
 use crate::controller::starting::Starting;
@@ -31,7 +30,6 @@ pub struct ControllerView {
     pub(super) ignores_deletion: bool,
     pub(super) watches: Vec<Arc<Watched>>,
     pub(super) busy: Arc<Busy>,
-    pub(super) failing: Arc<Failing>,
     pub(super) starting: Arc<Starting>,
 }
 
@@ -83,18 +81,6 @@ impl ControllerView {
     #[must_use]
     pub fn calls(&self) -> Vec<Running> {
         self.busy.running()
-    }
-
-    /// Some of the keys whose last call failed, first those whose error is known.
-    #[must_use]
-    pub fn failing(&self, most: usize) -> Vec<ObjectKey> {
-        self.failing.some_keys(most)
-    }
-
-    /// The last error of a key, and how many of its calls have failed.
-    #[must_use]
-    pub fn last_error(&self, key: &ObjectKey) -> Option<(String, u32)> {
-        self.failing.last_error(key)
     }
 
     /// Its watches.

@@ -20,10 +20,11 @@ thread_local! {
 
 /// A panic that was caught.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Panic {
-    pub(crate) message: String,
+pub struct Panic {
+    /// Its message.
+    pub message: String,
     /// File and line, if they are known.
-    pub(crate) place: Option<String>,
+    pub place: Option<String>,
 }
 
 impl Panic {

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use kooper_access::internal::Failing;
 use kooper_runtime::ObjectKey;
 use kooper_runtime::internal::call::worker::Running;
 use kooper_runtime::internal::controller::view::{ControllerView, WatchView};
@@ -19,6 +20,7 @@ const IGNORED: &str = "it is being deleted: the handler is not called for it, as
 /// The state of a controller now. The search filters calls and keys, not watches.
 pub(super) fn state(view: &ControllerView, query: &Query) -> ControllerState {
     let (role, problem) = (role(view), problem(view));
+    let failing = view.extensions().get::<Failing>();
     let mut running = view.calls();
     let all_busy = all_busy(view, &running);
     running.retain(|call| call.key.as_str().contains(&query.search));
@@ -31,7 +33,7 @@ pub(super) fn state(view: &ControllerView, query: &Query) -> ControllerState {
     let mut first: Vec<ObjectKey> = calls.shown.iter().map(|call| call.key.clone()).collect();
     let asked = key(&query.search);
     let Rows { shown: views, more } = if query.search.is_empty() {
-        first.extend(view.failing(most));
+        first.extend(failing.some_keys(most));
         first.truncate(most);
         keys::next(view.queue(), &first, most)
     } else {
@@ -57,7 +59,7 @@ pub(super) fn state(view: &ControllerView, query: &Query) -> ControllerState {
         key: one.key.to_string(),
         why: why(one),
         reasons: one.reasons.to_string(),
-        error: view.last_error(&one.key),
+        error: failing.last_error(&one.key),
     });
     let keys: Vec<KeyState> = rows.collect();
     let unknown = asked.filter(|_| keys.is_empty()).and_then(|key| unknown(view, &key, &role, problem.as_deref()));
