@@ -1,14 +1,13 @@
 //! The content of the status page.
 
-use std::sync::Weak;
 use std::time::Duration;
 
-use kooper_runtime::Health;
 use kooper_runtime::internal::call::worker::Running;
-use kooper_runtime::internal::controller::view::{Registered, WatchView};
+use kooper_runtime::internal::controller::view::WatchView;
 use kooper_runtime::internal::queue::QueueCounts;
 
-use super::read;
+use super::slots::Slots;
+use crate::http::history::Sample;
 
 /// A filter for the keys that are shown, and the maximum number of rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +38,10 @@ pub(crate) struct ControllerState {
     pub(crate) keys: Rows<KeyState>,
     /// Why no key matches the search, if it is a whole key.
     pub(crate) unknown: Option<String>,
+    /// The slots of the object that is searched for, if it is a single one.
+    pub(crate) slots: Option<Slots>,
+    /// The last ten minutes.
+    pub(crate) samples: Vec<Sample>,
 }
 
 /// Some rows, and the number of those that are left out.
@@ -75,32 +78,6 @@ pub(crate) struct KeyState {
     pub(crate) error: Option<(String, u32)>,
 }
 
-/// The state of every controller, with at most so many rows in all.
-pub(crate) fn states(health: &Health, query: &Query) -> Vec<ControllerState> {
-    let all = health.controllers();
-    shared(&all, query, |Registered { name, resource, view }, query| match Weak::upgrade(view) {
-        Some(view) => read::state(&view, query),
-        None => ControllerState {
-            name: name.to_string(),
-            resource: resource.clone(),
-            role: Role::Ended,
-            ..ControllerState::default()
-        },
-    })
-}
-
-/// The states of all controllers. Each gets an equal share of the rows, and what the ones before it leave.
-fn shared<T>(all: &[T], query: &Query, state: impl Fn(&T, &Query) -> ControllerState) -> Vec<ControllerState> {
-    let (mut left, mut states) = (query.most, Vec::new());
-    for (index, one) in all.iter().enumerate() {
-        let most = left / (all.len() - index);
-        let state = state(one, &Query { search: query.search.clone(), most });
-        left = left.saturating_sub(state.rows());
-        states.push(state);
-    }
-    states
-}
-
 /// A duration for people: in tenths of a second below ten seconds, else in seconds.
 pub(crate) fn shown(time: Duration) -> String {
     match time {
@@ -125,31 +102,8 @@ impl<T> Rows<T> {
 }
 
 impl ControllerState {
-    fn rows(&self) -> usize {
+    /// The number of rows that are shown.
+    pub(crate) fn rows(&self) -> usize {
         self.watches.shown.len() + self.calls.shown.len() + self.keys.shown.len()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use kooper_runtime::ObjectKey;
-
-    use super::*;
-
-    #[test]
-    fn the_rows_are_shared_by_all_controllers_and_the_others_are_counted() {
-        let state = |calls: &usize, query: &Query| {
-            let key = |n| ObjectKey::cluster_scoped(&format!("{n}"));
-            let call = |n| Running { key: key(n), attempt: 1, age: Duration::ZERO };
-            let calls = Rows::first((0..*calls).map(call).collect(), query.most);
-            ControllerState { calls, ..ControllerState::default() }
-        };
-        let query = |most| Query { search: String::new(), most };
-        let all = [100, 2, 5_000, 700];
-        let states = shared(&all, &query(1_000), state);
-        let rows: Vec<_> = states.iter().map(|state| (state.calls.shown.len(), state.calls.more)).collect();
-        assert_eq!(rows, [(100, 0), (2, 0), (449, 4_551), (449, 251)]);
-        let none = shared(&all, &query(0), state);
-        assert!(none.iter().all(|state| state.calls.shown.is_empty() && state.calls.more > 0));
     }
 }

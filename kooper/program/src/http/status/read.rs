@@ -1,24 +1,53 @@
 //! Reads the state of a controller for the page.
 
 use std::collections::HashMap;
+use std::sync::Weak;
 use std::time::Duration;
 
 use kooper_access::internal::Failing;
-use kooper_runtime::ObjectKey;
 use kooper_runtime::internal::call::worker::Running;
-use kooper_runtime::internal::controller::view::{ControllerView, WatchView};
+use kooper_runtime::internal::controller::view::{ControllerView, Registered, WatchView};
 use kooper_runtime::internal::queue::KeyView;
+use kooper_runtime::{Health, ObjectKey};
 
 use super::keys;
 use super::model::{ControllerState, KeyState, Query, Role, Rows, shown};
+use super::slots::Slots;
 use super::waiting::described;
+use crate::http::history::History;
 
 /// The state of an object for which no function is called.
 const IGNORED: &str = "it is being deleted: the handler is not called for it, as there is neither `cleanup` nor \
                        `while_deleting`";
 
+/// The state of every controller, with at most so many rows in all.
+pub(in crate::http) fn states(health: &Health, history: &History, query: &Query) -> Vec<ControllerState> {
+    let all = health.controllers();
+    shared(&all, query, |Registered { name, resource, view }, query| match Weak::upgrade(view) {
+        Some(view) => ControllerState { samples: history.of(name), ..state(&view, query) },
+        None => ControllerState {
+            name: name.to_string(),
+            resource: resource.clone(),
+            role: Role::Ended,
+            ..ControllerState::default()
+        },
+    })
+}
+
+/// The states of all controllers. Each gets an equal share of the rows, and what the ones before it leave.
+fn shared<T>(all: &[T], query: &Query, state: impl Fn(&T, &Query) -> ControllerState) -> Vec<ControllerState> {
+    let (mut left, mut states) = (query.most, Vec::new());
+    for (index, one) in all.iter().enumerate() {
+        let most = left / (all.len() - index);
+        let state = state(one, &Query { search: query.search.clone(), most });
+        left = left.saturating_sub(state.rows());
+        states.push(state);
+    }
+    states
+}
+
 /// The state of a controller now. The search filters calls and keys, not watches.
-pub(super) fn state(view: &ControllerView, query: &Query) -> ControllerState {
+fn state(view: &ControllerView, query: &Query) -> ControllerState {
     let (role, problem) = (role(view), problem(view));
     let failing = view.extensions().get::<Failing>();
     let mut running = view.calls();
@@ -55,6 +84,11 @@ pub(super) fn state(view: &ControllerView, query: &Query) -> ControllerState {
         _ if one.waiting.run.is_none() && view.ignores(&one.key) => IGNORED.to_owned(),
         _ => described(&one.waiting),
     };
+    let only = match &views[..] {
+        [one] => Some(&one.key),
+        _ => asked.as_ref(),
+    };
+    let slots = only.filter(|_| !query.search.is_empty()).and_then(|key| Slots::of(view, key));
     let rows = views.iter().map(|one| KeyState {
         key: one.key.to_string(),
         why: why(one),
@@ -74,6 +108,8 @@ pub(super) fn state(view: &ControllerView, query: &Query) -> ControllerState {
         watches,
         calls,
         keys: Rows { shown: keys, more },
+        slots,
+        samples: Vec::new(),
     }
 }
 
@@ -148,5 +184,27 @@ fn key(search: &str) -> Option<ObjectKey> {
         None => Some(ObjectKey::cluster_scoped(search)),
         Some((namespace, name)) if namespace.is_empty() || name.is_empty() || name.contains('/') => None,
         Some((namespace, name)) => Some(ObjectKey::namespaced(namespace, name)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rows_are_shared_by_all_controllers_and_the_others_are_counted() {
+        let state = |calls: &usize, query: &Query| {
+            let key = |n| ObjectKey::cluster_scoped(&format!("{n}"));
+            let call = |n| Running { key: key(n), attempt: 1, age: Duration::ZERO };
+            let calls = Rows::first((0..*calls).map(call).collect(), query.most);
+            ControllerState { calls, ..ControllerState::default() }
+        };
+        let query = |most| Query { search: String::new(), most };
+        let all = [100, 2, 5_000, 700];
+        let states = shared(&all, &query(1_000), state);
+        let rows: Vec<_> = states.iter().map(|state| (state.calls.shown.len(), state.calls.more)).collect();
+        assert_eq!(rows, [(100, 0), (2, 0), (449, 4_551), (449, 251)]);
+        let none = shared(&all, &query(0), state);
+        assert!(none.iter().all(|state| state.calls.shown.is_empty() && state.calls.more > 0));
     }
 }

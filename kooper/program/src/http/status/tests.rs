@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use super::escaped::LONGEST;
 use super::*;
 use kooper_runtime::ObjectKey;
 use kooper_runtime::internal::queue::QueueCounts;
