@@ -7,8 +7,6 @@ use std::time::Duration;
 #[doc(hidden)]
 pub mod health;
 mod panic_safe;
-#[doc(hidden)]
-pub mod status;
 
 #[doc(hidden)]
 pub use panic_safe::PanicSafe;

@@ -5,14 +5,15 @@ use std::ops::{Deref, DerefMut};
 
 /// The guard of a lock.
 #[derive(Debug)]
-pub(crate) struct Held<G> {
+pub struct Held<G> {
     guard: G,
     #[cfg(feature = "measure")]
     _since: measure::Since,
 }
 
 impl<G> Held<G> {
-    pub(crate) fn new(guard: G) -> Self {
+    /// The guard of a lock that is held from now on.
+    pub fn new(guard: G) -> Self {
         Self {
             guard,
             #[cfg(feature = "measure")]
@@ -37,7 +38,7 @@ impl<G: DerefMut> DerefMut for Held<G> {
 
 /// Drops a value on another thread if there is a runtime: freeing a million
 /// entries takes a long time.
-pub(crate) fn drop_aside<T: Send + 'static>(value: T) {
+pub fn drop_aside<T: Send + 'static>(value: T) {
     match tokio::runtime::Handle::try_current() {
         Ok(runtime) => drop(runtime.spawn_blocking(move || drop(value))),
         Err(_) => drop(value),

@@ -7,6 +7,9 @@ pub mod call {
     pub mod action {
         pub use crate::call::action::Outcome;
     }
+    pub mod attempt {
+        pub use crate::call::attempt::{Attempt, Failure, Part};
+    }
     pub mod children {
         pub use crate::call::children::ChildObserver;
     }
@@ -18,6 +21,12 @@ pub mod call {
     }
     pub mod extensions {
         pub use crate::call::extensions::Extensions;
+    }
+    pub mod observer {
+        pub use crate::call::observer::{CallObserver, EndedCall, Observe, Outcome};
+    }
+    pub mod worker {
+        pub use crate::call::worker::Running;
     }
     pub mod finalizer {
         pub use crate::call::finalizer::{Finalizers, Retirement, set_by};
@@ -52,6 +61,10 @@ pub mod controller {
     pub mod states {
         pub use crate::controller::states::{InitContext, States};
     }
+    pub mod view {
+        pub use crate::controller::health::Registered;
+        pub use crate::controller::view::{ControllerView, WatchView};
+    }
 }
 pub mod executor {
     pub use crate::executor::{Executor, is_in_task};
@@ -61,17 +74,15 @@ pub mod leader {
     pub use crate::leader::watchdog::{Elected, Watchdog};
     pub use crate::leader::{identity, is_fenced, new_identity};
 }
+pub mod held {
+    pub use crate::held::{Held, drop_aside};
+}
 pub mod metrics {
     #[cfg(feature = "measure")]
     pub use crate::held::measure::longest_held;
     pub use crate::metrics::PanicSafe;
     pub mod health {
         pub use crate::metrics::health::Probe;
-    }
-    pub mod status {
-        pub use crate::metrics::status::{
-            CallState, ControllerState, Inspect, KeyState, Query, QueueCounts, Role, Rows, WatchState, shown,
-        };
     }
 }
 pub mod object {
@@ -89,8 +100,8 @@ pub mod object {
     }
 }
 pub mod queue {
-    pub use crate::queue::WriteOrigin;
     pub use crate::queue::admission::Admission;
+    pub use crate::queue::{ForbiddenKey, KeyView, QueueCounts, Returned, Run, Timer, Waiting, WriteOrigin};
 }
 pub mod watch {
     pub mod cache_id {

@@ -21,6 +21,7 @@ thread_local! {
 /// A panic that was caught.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Panic {
+    /// Its message.
     pub message: String,
     /// File and line, if they are known.
     pub place: Option<String>,

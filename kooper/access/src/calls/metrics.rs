@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{CallObserver, EndedCall, Outcome};
-use crate::call::attempt::Failure;
-use crate::error::RetryHint;
-use crate::metrics::{Counter, MetricsRecorder};
-use crate::object::key::ObjectKey;
-use crate::queue::reason::Reason;
-use crate::queue::{Item, Returned};
+use kooper_runtime::internal::call::attempt::Failure;
+use kooper_runtime::internal::call::observer::{CallObserver, EndedCall, Outcome};
+use kooper_runtime::internal::error::RetryHint;
+use kooper_runtime::internal::queue::Returned;
+use kooper_runtime::metrics::{Counter, MetricsRecorder};
+use kooper_runtime::queue::Item;
+use kooper_runtime::{ObjectKey, Reason};
 
 /// Counts the calls of one controller, and records their durations.
 pub(crate) struct CallMetrics {

@@ -3,16 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use kooper_runtime::internal::call::attempt::{Attempt, Failure, Part};
+use kooper_runtime::internal::call::events::with_tail;
+use kooper_runtime::internal::call::finalizer::Finalizers;
+use kooper_runtime::internal::call::observer::{CallObserver, EndedCall, Outcome};
+use kooper_runtime::internal::queue::Returned;
+use kooper_runtime::internal::watch::store::Cache;
+use kooper_runtime::object::{DecodeError, Object};
+use kooper_runtime::{ControllerContext, FailureEvents, Note, ObjectKey};
+
 use super::failing::{Failing, Failures, SameError};
-use super::{CallObserver, EndedCall, Outcome};
-use crate::call::attempt::{Attempt, Failure, Part};
-use crate::call::context::ControllerContext;
-use crate::call::events::{FailureEvents, Note, with_tail};
-use crate::call::finalizer::Finalizers;
-use crate::object::key::ObjectKey;
-use crate::object::{DecodeError, Object};
-use crate::queue::Returned;
-use crate::watch::store::Cache;
+
+/// The target of the log lines: users may have set a level for it.
+const TARGET: &str = "kooper_runtime::call::observer::reporter";
 
 /// Reports the calls of one controller. An error that repeats is logged now and then,
 /// and an Event is recorded once it lasts.
@@ -36,7 +39,7 @@ impl CallObserver for Reporter {
                 // The object is deleted after its cleanup.
                 let ends = attempt.part == Part::Cleanup && requeue.is_none();
                 let recovered = self.failing.forget(key).filter(|_| !ends);
-                attempt.span.in_scope(|| tracing::debug!(%key, took = ?call.took, "done"));
+                attempt.span.in_scope(|| tracing::debug!(target: TARGET, %key, took = ?call.took, "done"));
                 if let Some(failures) = recovered {
                     self.report_recovery(attempt, failures);
                 }
@@ -54,16 +57,16 @@ impl CallObserver for Reporter {
             Outcome::Success(_) => {
                 let released = returned.released;
                 if released > 0 {
-                    tracing::info!(%key, "the missing permission has been granted: {released} other objects are retried");
+                    tracing::info!(target: TARGET, %key, "the missing permission has been granted: {released} other objects are retried");
                 }
             }
             // A panic and a timeout are the handler's own.
             Outcome::Deleted(failure) => match failure {
-                Failure::Panic(_) => tracing::error!(%key, "{}; the object is being deleted", why(failure)),
-                Failure::Timeout(_) => tracing::warn!(%key, "{}; the object is being deleted", why(failure)),
-                _ => tracing::debug!(%key, "{}; it is not retried: the object is being deleted", why(failure)),
+                Failure::Panic(_) => tracing::error!(target: TARGET, %key, "{}; the object is being deleted", why(failure)),
+                Failure::Timeout(_) => tracing::warn!(target: TARGET, %key, "{}; the object is being deleted", why(failure)),
+                _ => tracing::debug!(target: TARGET, %key, "{}; it is not retried: the object is being deleted", why(failure)),
             },
-            Outcome::Conflict(failure) => tracing::debug!(%key, "{}; the call is repeated", why(failure)),
+            Outcome::Conflict(failure) => tracing::debug!(target: TARGET, %key, "{}; the call is repeated", why(failure)),
             Outcome::Failure(failure, _) => self.report(attempt, failure, returned),
         });
     }
@@ -97,9 +100,11 @@ impl Reporter {
         };
         match failure {
             // The last line about this error is enough, unless the key is not retried any more.
-            _ if !gives_up && failures.is_some_and(|failures| !failures.is_logged) => tracing::debug!(%key, "{text}"),
-            Failure::Decode(_) | Failure::Panic(_) => tracing::error!(%key, "{text}"),
-            _ => tracing::warn!(%key, attempt = attempt.number, "{text}"),
+            _ if !gives_up && failures.is_some_and(|failures| !failures.is_logged) => {
+                tracing::debug!(target: TARGET, %key, "{text}")
+            }
+            Failure::Decode(_) | Failure::Panic(_) => tracing::error!(target: TARGET, %key, "{text}"),
+            _ => tracing::warn!(target: TARGET, %key, attempt = attempt.number, "{text}"),
         }
         // OpenTelemetry marks failed spans like this.
         attempt.span.record("otel.status_code", "ERROR");
@@ -134,8 +139,8 @@ impl Reporter {
         });
         let held = held.unwrap_or_default();
         let error = match self.detail {
-            FailureEvents::Off | FailureEvents::Brief => "it does not match the type of the controller".to_owned(),
             FailureEvents::Outermost | FailureEvents::Full => error.to_string(),
+            _ => "it does not match the type of the controller".to_owned(),
         };
         self.warn(
             key,
@@ -163,29 +168,20 @@ impl Reporter {
     /// Reports on a key that its calls succeed again.
     fn report_recovery(&self, attempt: &Attempt, failures: Failures) {
         let (calls, lasted) = (failed_calls(failures.calls), rounded(failures.lasted()));
-        attempt.span.in_scope(|| tracing::info!(key = %attempt.key, "it succeeds again after {calls} in {lasted}"));
+        attempt.span.in_scope(
+            || tracing::info!(target: TARGET, key = %attempt.key, "it succeeds again after {calls} in {lasted}"),
+        );
         let Some(object) = self.object(&attempt.key).filter(|_| failures.is_reported()) else { return };
-        self.controller.report(Note {
-            regarding: self.controller.reference(&object),
-            related: None,
-            warning: false,
-            reason: "Recovered".to_owned(),
-            action: "Reconcile".to_owned(),
-            message: format!("The controller {} succeeds again after {calls} in {lasted}.", self.name()),
-        });
+        let message = format!("The controller {} succeeds again after {calls} in {lasted}.", self.name());
+        let mut note = Note::warning(self.controller.reference(&object), "Recovered", "Reconcile", message);
+        note.warning = false;
+        self.controller.report(note);
     }
 
     /// Reports a Warning Event on an object.
     fn warn(&self, key: &ObjectKey, reason: &str, action: &str, message: String, returned: Returned) {
         let Some(object) = self.object(key).filter(|_| self.controller.reports) else { return };
-        self.controller.report(Note {
-            regarding: self.controller.reference(&object),
-            related: None,
-            warning: true,
-            reason: reason.to_owned(),
-            action: action.to_owned(),
-            message,
-        });
+        self.controller.report(Note::warning(self.controller.reference(&object), reason, action, message));
         self.failing.reported(key, returned.next);
     }
 }

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::held::{Held, drop_aside};
-use crate::object::key::ObjectKey;
+use kooper_runtime::ObjectKey;
+use kooper_runtime::internal::held::{Held, drop_aside};
 
 /// The keys of one controller that have failed since their last success.
 #[derive(Debug, Default)]
-pub(crate) struct Failing {
+pub struct Failing {
     state: Mutex<FailingKeys>,
 }
 
@@ -199,7 +199,8 @@ impl Failing {
     }
 
     /// Some of the keys, first those whose error is known.
-    pub(crate) fn some_keys(&self, most: usize) -> Vec<ObjectKey> {
+    #[must_use]
+    pub fn some_keys(&self, most: usize) -> Vec<ObjectKey> {
         let state = self.lock();
         let known = state.errors.texts.keys().take(most);
         let unknown = state.keys.keys().filter(|key| !state.errors.texts.contains_key(key));
@@ -208,7 +209,8 @@ impl Failing {
     }
 
     /// The last error of a key, and how many of its calls have failed.
-    pub(crate) fn last_error(&self, key: &ObjectKey) -> Option<(String, u32)> {
+    #[must_use]
+    pub fn last_error(&self, key: &ObjectKey) -> Option<(String, u32)> {
         let state = self.lock();
         let calls = state.keys.get(key)?.calls;
         let error = state
