@@ -1,8 +1,7 @@
 //! The items that the other crates of Kooper use, by the module that they are in.
 
-pub mod backoff {
-    pub use crate::backoff::TokenBucket;
-}
+pub use kooper_base::{backoff, client, clock, error};
+
 pub mod call {
     pub use crate::call::Tasks;
     pub mod action {
@@ -26,13 +25,6 @@ pub mod call {
     pub mod handler {
         pub use crate::call::handler::{CallError, DeletedFunction, DynHandler, Wants};
     }
-}
-pub mod client {
-    pub use crate::client::abort::abort;
-    pub use crate::client::stack::{ClientStack, Next, RequestLayer, ResponseBody, boxed, from_fn};
-}
-pub mod clock {
-    pub use crate::clock::wall;
 }
 pub mod controller {
     pub use crate::controller::{Config, ControllerSpec, Hooks, Process, Runner};
@@ -61,15 +53,6 @@ pub mod controller {
         pub use crate::controller::states::{InitContext, States};
     }
 }
-pub mod error {
-    pub use crate::error::{RetryHint, chain, panic_text, retry_hint};
-    pub mod redaction {
-        pub use crate::error::redaction::{redact, remember};
-    }
-    pub mod refusal {
-        pub use crate::error::refusal::{ApiStatus, Cause, Needs, is_missing_rule};
-    }
-}
 pub mod executor {
     pub use crate::executor::{Executor, is_in_task};
 }
@@ -79,9 +62,9 @@ pub mod leader {
     pub use crate::leader::{identity, is_fenced, new_identity};
 }
 pub mod metrics {
-    pub use crate::metrics::PanicSafe;
     #[cfg(feature = "measure")]
-    pub use crate::metrics::held::measure::longest_held;
+    pub use crate::held::measure::longest_held;
+    pub use crate::metrics::PanicSafe;
     pub mod health {
         pub use crate::metrics::health::Probe;
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::metrics::held::{Held, drop_aside};
+use crate::held::{Held, drop_aside};
 use crate::object::key::ObjectKey;
 
 /// The keys of one controller that have failed since their last success.

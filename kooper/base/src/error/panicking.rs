@@ -20,21 +20,21 @@ thread_local! {
 
 /// A panic that was caught.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Panic {
-    pub(crate) message: String,
+pub struct Panic {
+    pub message: String,
     /// File and line, if they are known.
-    pub(crate) place: Option<String>,
+    pub place: Option<String>,
 }
 
 impl Panic {
     /// A panic that happened elsewhere.
-    pub(crate) fn elsewhere(panic: &(dyn Any + Send)) -> Self {
+    pub fn elsewhere(panic: &(dyn Any + Send)) -> Self {
         Self { message: error::panic_text(panic), place: None }
     }
 }
 
 /// Runs a future until it ends or panics.
-pub(crate) async fn caught<F: Future>(future: F) -> Result<F::Output, Panic> {
+pub async fn caught<F: Future>(future: F) -> Result<F::Output, Panic> {
     note_places();
     let ended = AssertUnwindSafe(future).catch_unwind().await;
     // The thread that caught it is the one that panicked.

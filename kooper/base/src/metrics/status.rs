@@ -150,13 +150,14 @@ impl<T> Default for Rows<T> {
 
 impl<T> Rows<T> {
     /// The first rows.
-    pub(crate) fn first(mut all: Vec<T>, most: usize) -> Self {
+    #[must_use]
+    pub fn first(mut all: Vec<T>, most: usize) -> Self {
         let more = all.len().saturating_sub(most);
         all.truncate(most);
         Self { shown: all, more }
     }
 
-    pub(crate) fn map<U>(self, change: impl FnMut(T) -> U) -> Rows<U> {
+    pub fn map<U>(self, change: impl FnMut(T) -> U) -> Rows<U> {
         Rows { shown: self.shown.into_iter().map(change).collect(), more: self.more }
     }
 }
@@ -191,6 +192,7 @@ impl Inspected {
 
     /// The state of every controller, with at most so many rows in all. Each gets an
     /// equal share, and what the ones before it leave.
+    #[must_use]
     pub fn inspect(&self, query: &Query) -> Vec<ControllerState> {
         let all = self.controllers.lock().clone();
         let (mut left, mut states) = (query.most, Vec::new());

@@ -4,10 +4,11 @@
 
 use std::time::Duration;
 
-pub(crate) mod health;
-pub(crate) mod held;
+#[doc(hidden)]
+pub mod health;
 mod panic_safe;
-pub(crate) mod status;
+#[doc(hidden)]
+pub mod status;
 
 #[doc(hidden)]
 pub use panic_safe::PanicSafe;
