@@ -8,6 +8,7 @@ pub const CRATES: [&str; 14] = [
     "kooper",
     "kooper/grammar",
     "kooper/protobuf",
+    "kooper/base",
     "kooper/runtime",
     "kooper/access",
     "kooper/serving",

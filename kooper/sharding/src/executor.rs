@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use kooper_runtime::internal::clock::Clock;
+use kooper_base::clock::Clock;
+use kooper_base::leader::Leadership;
+use kooper_base::leader::shard::ShardTerm;
+use kooper_base::metrics::MetricsRecorder;
 use kooper_runtime::internal::controller::partition::Partition;
-use kooper_runtime::internal::leader::Leadership;
-use kooper_runtime::internal::leader::shard::ShardTerm;
 use kooper_runtime::internal::queue::{Admission, Grant};
 use kooper_runtime::internal::watch::selection::CacheSelection;
-use kooper_runtime::metrics::MetricsRecorder;
 use kooper_runtime::object::Object;
 use kooper_runtime::{Health, ObjectKey, Shard as OwnedShard};
 use kube::Client;

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use kooper_runtime::internal::leader::lease_state::{Candidate, LeaseState, Terms};
+use kooper_base::leader::lease_state::{Candidate, LeaseState, Terms};
 
 use crate::hash::{By, Shard, ShardCount, fnv1a};
 use crate::map::ShardMap;

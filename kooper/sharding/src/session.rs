@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use kooper_runtime::internal::leader::lease_state::Record;
+use kooper_base::leader::lease_state::Record;
 use serde::{Deserialize, Serialize};
 
 use crate::hash::{By, Shard, ShardCount};

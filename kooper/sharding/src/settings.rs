@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use kooper_base::leader::lease_state::Terms;
 use kooper_grammar::lease as timing;
 use kooper_grammar::name;
-use kooper_runtime::internal::leader::lease_state::Terms;
 
 use crate::hash::{BUCKETS, By, ShardCount, ShardCountError};
 

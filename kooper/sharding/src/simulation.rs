@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use kooper_runtime::internal::leader::lease_state::Terms;
+use kooper_base::leader::lease_state::Terms;
 
 use crate::hash::{By, ShardCount};
 use crate::mutant::Mutant;

@@ -11,6 +11,7 @@ const SOURCES: [&str; 9] = [
     "kooper/src",
     "kooper/runtime/src",
     "kooper/access/src",
+    "kooper/base/src",
     "kooper/program/src",
     "kooper/serving/src",
     "kooper/sharding/src",

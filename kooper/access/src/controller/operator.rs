@@ -408,7 +408,7 @@ impl Builder {
         let (settings, partition) = (self.settings, self.partition);
         let runners = self.controllers.into_iter().map(|controller| {
             let partition = partition.clone().or(sharding(&controller, &process)?);
-            let (spec, hooks) = controller.into_run(&crds, settings.clone(), partition);
+            let (spec, hooks) = controller.into_run(&crds, settings.clone(), partition, process.metrics.clone());
             Ok(Runner::new(spec, hooks, &process)?)
         });
         let runners = runners.collect::<Result<_, BuildError>>()?;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kooper_runtime::internal::clock::Clock;
-use kooper_runtime::internal::leader::lease_state::{LeaseWrite, Record};
-use kooper_runtime::internal::leader::{Lease, LeaseError};
+use kooper_base::clock::Clock;
+use kooper_base::leader::lease::{Lease, LeaseError};
+use kooper_base::leader::lease_state::{LeaseWrite, Record};
 
 use crate::map::{MapRecord, MapWrite, ShardMap};
 use crate::session::{Announcement, SlotRecord};
@@ -141,7 +141,7 @@ impl MapLease {
 
     /// The map in an event of a watch.
     pub(super) fn event(object: &serde_json::Value, mark: &str) -> Option<MapRecord> {
-        use kooper_runtime::internal::leader::MARK;
+        use kooper_base::leader::lease::MARK;
         let meta = &object["metadata"];
         meta["annotations"][MARK].as_str().filter(|found| *found == mark)?;
         let map = ShardMap::parse(meta["annotations"][MAP].as_str()?).ok()?;

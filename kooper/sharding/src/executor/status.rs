@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kooper_runtime::internal::metrics::health::Probe;
+use kooper_base::metrics::health::Probe;
 use parking_lot::Mutex;
 
 use super::leases::StoreError;

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use kooper_base::leader::shard::ShardTerm;
 use kooper_runtime::Shard as OwnedShard;
-use kooper_runtime::internal::leader::shard::ShardTerm;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 

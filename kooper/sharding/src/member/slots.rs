@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use kooper_runtime::internal::leader::lease_state::{LeaseWrite, Terms};
+use kooper_base::leader::lease_state::{LeaseWrite, Terms};
 
 use super::Moment;
 use super::map_view::MapView;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kooper_runtime::internal::leader::lease_state::{LeaseWrite, NextStep, WriteResult};
+use kooper_base::leader::lease_state::{LeaseWrite, NextStep, WriteResult};
 
 use super::{Member, Moment, Stage};
 use crate::map::{MapRecord, MapWrite};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kooper_runtime::internal::leader::lease_state::{LeaseWrite, Record};
+use kooper_base::leader::lease_state::{LeaseWrite, Record};
 
 use super::dice::Dice;
 use crate::map::{MapRecord, MapWrite};

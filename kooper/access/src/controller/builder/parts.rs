@@ -58,6 +58,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
             installs_crd,
             has_init,
             samples,
+            additions,
         } = common;
         config.metadata_only |= is_metadata::<K>();
         config.check()?;
@@ -110,7 +111,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
                 kind: PhantomData::<fn() -> K>,
             }),
         };
-        Ok(Controller { spec, shards, plan, crd, installs_crd, has_init, samples })
+        Ok(Controller { spec, shards, plan, crd, installs_crd, has_init, samples, additions })
     }
 }
 
