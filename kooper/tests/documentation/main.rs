@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The sources of the library.
-const SOURCES: [&str; 9] = [
+const SOURCES: [&str; 10] = [
     "kooper/src",
     "kooper/runtime/src",
     "kooper/access/src",

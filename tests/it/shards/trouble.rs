@@ -109,13 +109,13 @@ async fn a_task_that_outlives_its_call_writes_nothing_after_the_shard_was_given_
     create(&cluster, 16).await?;
     let (fenced, written) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let counts = (fenced.clone(), written.clone());
-    let handler = move |config: Arc<ConfigMap>, configs: Patcher<ConfigMap>, client: kooper::kube::Client| {
+    let handler = move |config: Arc<ConfigMap>, configs: Patcher<ConfigMap>, client: Client| {
         let (fenced, written) = counts.clone();
         // Not `Call::spawn`, which would be awaited.
         tokio::spawn(async move {
             tokio::time::sleep(Duration::from_secs(300)).await;
             let patched = configs.patch_object(&config, PatchBody::merge(json!({"data": {"late": "yes"}}))).await;
-            let api = kooper::kube::Api::<ConfigMap>::namespaced(client, "default");
+            let api = kube::Api::<ConfigMap>::namespaced(client, &config.namespace().unwrap_or_default());
             let read = api.get_opt(&config.name_any()).await;
             assert_eq!(patched.is_err(), read.is_err(), "{patched:?} {read:?}");
             if patched.is_err() { &fenced } else { &written }.fetch_add(1, Ordering::SeqCst);
