@@ -224,7 +224,7 @@ fn the_registry_has_the_metrics_of_the_table() {
 
 #[test]
 fn counters_start_at_zero_and_each_is_incremented_separately() {
-    let counts: [(Counter, &[&str]); 15] = [
+    let counts: [(Counter, &[&str]); 16] = [
         (Counter::Success, &[r#"controller_runtime_reconcile_total{controller="echo",result="success"}"#]),
         (
             Counter::Error,
