@@ -1,8 +1,7 @@
 //! The items that the other crates of Kooper use, by the module that they are in.
 
-pub mod backoff {
-    pub use crate::backoff::TokenBucket;
-}
+pub use kooper_base::{backoff, client, clock, error};
+
 pub mod call {
     pub use crate::call::Tasks;
     pub mod action {
@@ -36,13 +35,6 @@ pub mod call {
         pub use crate::call::handler::{CallError, DeletedFunction, DynHandler, Wants};
     }
 }
-pub mod client {
-    pub use crate::client::abort::abort;
-    pub use crate::client::stack::{ClientStack, Next, RequestLayer, ResponseBody, boxed, from_fn};
-}
-pub mod clock {
-    pub use crate::clock::wall;
-}
 pub mod controller {
     pub use crate::controller::{Config, ControllerSpec, Hooks, Process, Runner};
     pub mod config {
@@ -74,15 +66,6 @@ pub mod controller {
         pub use crate::controller::view::{ControllerView, WatchView};
     }
 }
-pub mod error {
-    pub use crate::error::{RetryHint, chain, panic_text, retry_hint};
-    pub mod redaction {
-        pub use crate::error::redaction::{redact, remember};
-    }
-    pub mod refusal {
-        pub use crate::error::refusal::{ApiStatus, Cause, Needs, is_missing_rule};
-    }
-}
 pub mod executor {
     pub use crate::executor::{Executor, is_in_task};
 }
@@ -91,15 +74,15 @@ pub mod leader {
     pub use crate::leader::watchdog::{Elected, Watchdog};
     pub use crate::leader::{identity, is_fenced, new_identity};
 }
+pub mod held {
+    pub use crate::held::{Held, drop_aside};
+}
 pub mod metrics {
-    pub use crate::metrics::PanicSafe;
     #[cfg(feature = "measure")]
-    pub use crate::metrics::held::measure::longest_held;
+    pub use crate::held::measure::longest_held;
+    pub use crate::metrics::PanicSafe;
     pub mod health {
         pub use crate::metrics::health::Probe;
-    }
-    pub mod held {
-        pub use crate::metrics::held::{Held, drop_aside};
     }
 }
 pub mod object {

@@ -25,7 +25,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use crate::backoff::Backoff;
-use crate::metrics::held::{Held, drop_aside};
+use crate::held::{Held, drop_aside};
 use crate::object::key::ObjectKey;
 use crate::queue::reason::{Reason, Reasons};
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use kooper_runtime::ObjectKey;
-use kooper_runtime::internal::metrics::held::{Held, drop_aside};
+use kooper_runtime::internal::held::{Held, drop_aside};
 
 /// The keys of one controller that have failed since their last success.
 #[derive(Debug, Default)]

@@ -21,7 +21,7 @@ pub(in crate::leader) enum NextStep {
 
 /// Why leadership was lost.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Lost {
+pub enum Lost {
     /// No renewal succeeded in time.
     Deadline,
     /// Another candidate holds the lease.

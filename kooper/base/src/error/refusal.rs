@@ -75,13 +75,15 @@ impl ApiStatus {
     }
 
     /// Returns `true` if the request was refused because this namespace is being deleted.
-    pub(crate) fn is_about(&self, namespace: &str) -> bool {
+    #[must_use]
+    pub fn is_about(&self, namespace: &str) -> bool {
         self.words.contains(&format!(" in namespace {namespace} because it is being terminated"))
     }
 
     /// For a request that RBAC forbids: the user, the verb, the kind and the
     /// namespace. It is the same string for all objects.
-    pub(crate) fn permission(&self) -> &str {
+    #[must_use]
+    pub fn permission(&self) -> &str {
         self.words.find(" is forbidden: ").and_then(|at| self.words.get(at..)).unwrap_or(&self.words)
     }
 

@@ -12,7 +12,8 @@ use super::{RequestLayer, from_fn};
 /// a handler opened would stand still while the handler's threads are blocked.
 ///
 /// `None` outside of a runtime with several threads.
-pub(crate) fn on_current_runtime() -> Option<RequestLayer> {
+#[must_use]
+pub fn on_current_runtime() -> Option<RequestLayer> {
     let several = |runtime: &Handle| runtime.runtime_flavor() != RuntimeFlavor::CurrentThread;
     let runtime = Handle::try_current().ok().filter(several)?;
     Some(from_fn(move |request, next| {

@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-pub(crate) mod health;
-pub(crate) mod held;
+#[doc(hidden)]
+pub mod health;
 mod panic_safe;
 
 #[doc(hidden)]

@@ -8,16 +8,18 @@ use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 
 /// A moment of a local clock: the time since its start.
-pub(crate) type Moment = Duration;
+pub type Moment = Duration;
 
 /// A clock that never goes back. Timers only wake tasks; this clock decides.
-pub(crate) trait Clock: Send + Sync + 'static {
+pub trait Clock: Send + Sync + 'static {
+    /// The time since the start of the clock.
     fn now(&self) -> Moment;
 }
 
 /// The clock of this machine. It continues while the machine is suspended, so that a
 /// laptop that was asleep does not assume that it is still the leader.
-pub(crate) fn system() -> Arc<dyn Clock> {
+#[must_use]
+pub fn system() -> Arc<dyn Clock> {
     #[cfg(target_os = "linux")]
     return Arc::new(BootTime);
     #[cfg(not(target_os = "linux"))]

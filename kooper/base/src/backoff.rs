@@ -54,7 +54,8 @@ pub struct TokenBucket {
 }
 
 impl TokenBucket {
-    pub(crate) fn new(rate: u32, burst: u32, now: Instant) -> Self {
+    #[must_use]
+    pub fn new(rate: u32, burst: u32, now: Instant) -> Self {
         Self::every(Duration::from_secs(1) / rate.max(1), burst, now)
     }
 
@@ -90,7 +91,9 @@ impl TokenBucket {
 
 /// A pseudo-random number in `0.0..1.0` that depends on the seed only: it spreads
 /// timers without the state of a generator.
-pub(crate) fn fraction(seed: u64) -> f64 {
+#[doc(hidden)]
+#[must_use]
+pub fn fraction(seed: u64) -> f64 {
     // SplitMix64's finaliser (Steele, Lea, Flood, OOPSLA 2014).
     let mut z = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

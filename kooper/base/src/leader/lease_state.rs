@@ -14,7 +14,7 @@ mod terms;
 
 use known::{KnownLease, SentWrite};
 pub(super) use known::{LeaseWrite, Record, WriteResult};
-pub(crate) use step::Lost;
+pub use step::Lost;
 pub(super) use step::NextStep;
 pub(super) use terms::{Candidate, Terms};
 

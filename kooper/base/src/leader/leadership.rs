@@ -24,7 +24,7 @@ pub(super) const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// It expires by the local clock, independently of the network, the API server and the
 /// runtime. Clones share their state.
 #[derive(Clone)]
-pub(crate) struct Leadership {
+pub struct Leadership {
     /// `None` without leader election: every process is the leader.
     token: Option<Arc<Token>>,
 }
@@ -43,12 +43,14 @@ struct Token {
 
 impl Leadership {
     /// The leadership without leader election: always held.
-    pub(crate) fn always() -> Self {
+    #[must_use]
+    pub fn always() -> Self {
         Self { token: None }
     }
 
     /// A leadership that is not held until an elector sets it.
-    pub(crate) fn none() -> Self {
+    #[must_use]
+    pub fn none() -> Self {
         Self::by(clock::system())
     }
 
@@ -58,13 +60,15 @@ impl Leadership {
     }
 
     /// Returns `true` if this process is the leader now.
-    pub(crate) fn is_held(&self) -> bool {
+    #[must_use]
+    pub fn is_held(&self) -> bool {
         self.time_left().is_none_or(|left| !left.is_zero())
     }
 
     /// The time until leadership expires unless it is renewed: zero if this process
     /// is not the leader, `None` without leader election.
-    pub(crate) fn time_left(&self) -> Option<Duration> {
+    #[must_use]
+    pub fn time_left(&self) -> Option<Duration> {
         let token = self.token.as_ref()?;
         let until = Duration::from_nanos(token.until.load(Ordering::Acquire));
         Some(until.saturating_sub(token.clock.now()))
@@ -72,12 +76,12 @@ impl Leadership {
 
     /// Waits until this process is not the leader; forever without leader election.
     #[cfg(test)]
-    pub(crate) async fn lost(&self) {
+    pub async fn lost(&self) {
         self.ended(self.term()).await;
     }
 
     /// Waits until this process is the leader.
-    pub(crate) async fn held(&self) {
+    pub async fn held(&self) {
         let Some(token) = &self.token else { return };
         let mut changed = token.changed.subscribe();
         while !self.is_held() {
@@ -90,7 +94,8 @@ impl Leadership {
     /// aborted when the token expires. `None` without leader election.
     ///
     /// A request that was already sent cannot be recalled.
-    pub(crate) fn fence(&self) -> Option<RequestLayer> {
+    #[must_use]
+    pub fn fence(&self) -> Option<RequestLayer> {
         self.token.is_some().then(|| fence::layer(self.clone()))
     }
 

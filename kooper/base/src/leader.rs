@@ -50,7 +50,8 @@ mod fake;
 mod fence;
 mod identity;
 mod leadership;
-pub(crate) mod lease;
+#[doc(hidden)]
+pub mod lease;
 mod lease_state;
 mod previous;
 mod scope;
@@ -59,18 +60,23 @@ mod simulation;
 mod status;
 #[cfg(test)]
 mod tests;
-pub(crate) mod watchdog;
+#[doc(hidden)]
+pub mod watchdog;
 
-pub(crate) use elector::{Announce, Announcement, Elector, ElectorOptions};
+#[doc(hidden)]
+pub use elector::{Announce, Announcement, Elector, ElectorOptions};
 #[doc(hidden)]
 pub use fence::is_fenced;
-pub(crate) use leadership::Leadership;
-#[cfg(test)]
-use lease_state::Lost;
-pub(crate) use previous::{LeaseOwner, PreviousLease};
-#[cfg(test)]
-use status::ElectionStatus;
-pub(crate) use watchdog::{Elected, RunningCalls};
+#[doc(hidden)]
+pub use leadership::Leadership;
+#[doc(hidden)]
+pub use lease_state::Lost;
+#[doc(hidden)]
+pub use previous::{LeaseOwner, PreviousLease};
+#[doc(hidden)]
+pub use status::ElectionStatus;
+#[doc(hidden)]
+pub use watchdog::{Elected, RunningCalls};
 
 /// The longest lease: a day. The field of the record is limited.
 const MOST_SECONDS: u64 = 24 * 3600;
@@ -121,8 +127,17 @@ impl LeaderElection {
         }
     }
 
+    /// The name and the namespace of the Lease, as far as they are set.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn place(&self) -> (Option<&str>, Option<&str>) {
+        (self.lease.as_deref(), self.namespace.as_deref())
+    }
+
     /// The time between the end of a term and the earliest beginning of another one.
-    pub(crate) fn margin(&self) -> Duration {
+    #[doc(hidden)]
+    #[must_use]
+    pub fn margin(&self) -> Duration {
         let terms = lease_state::Terms::new(self.lease_duration, self.renew_deadline, self.retry_period);
         self.lease_duration.saturating_sub(terms.validity)
     }
@@ -158,7 +173,8 @@ impl LeaderElection {
     }
 
     /// Checks the settings.
-    pub(crate) fn check(&self) -> Result<(), ElectionError> {
+    #[doc(hidden)]
+    pub fn check(&self) -> Result<(), ElectionError> {
         match self.lease.as_deref() {
             Some("") => return Err(ElectionError::EmptyLease),
             Some(lease) => name::subdomain(lease).map_err(ElectionError::Lease)?,
@@ -178,18 +194,25 @@ impl LeaderElection {
 
 /// Why the settings of a leader election are invalid. The messages contain those
 /// of the names and timings, which are therefore not sources.
+#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum ElectionError {
+pub enum ElectionError {
+    /// The name of the Lease is empty.
     #[error("`lease` is empty: write the name of a Lease, or leave it out")]
     EmptyLease,
+    /// The name of the Lease is invalid.
     #[error("`lease`: {0}")]
     Lease(NameError),
+    /// The namespace is empty.
     #[error("`namespace` is empty: write the Lease's namespace, or leave it out")]
     EmptyNamespace,
+    /// The namespace is invalid.
     #[error("`namespace`: {0}")]
     Namespace(NameError),
+    /// The lease is longer than a day.
     #[error("`lease_duration` is too long: write at most {most} s, a day", most = MOST_SECONDS)]
     TooLong,
+    /// The times do not fit each other.
     #[error("{0}")]
     Timing(TimingError),
 }

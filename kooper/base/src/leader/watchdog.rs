@@ -25,7 +25,7 @@ const BLOCKS: Duration = Duration::from_millis(50);
 const LOOK: Duration = Duration::from_millis(10);
 
 /// The running calls of a controller.
-pub(crate) trait RunningCalls: Send + Sync {
+pub trait RunningCalls: Send + Sync {
     /// The number of running calls.
     fn count(&self) -> usize;
 
@@ -36,11 +36,11 @@ pub(crate) trait RunningCalls: Send + Sync {
 /// A controller with leader election.
 #[derive(Clone)]
 pub struct Elected {
-    pub(crate) controller: Arc<str>,
-    pub(crate) leadership: Leadership,
-    pub(crate) calls: Arc<dyn RunningCalls>,
+    pub controller: Arc<str>,
+    pub leadership: Leadership,
+    pub calls: Arc<dyn RunningCalls>,
     /// The time between the end of a term and the end of its Lease.
-    pub(crate) margin: Duration,
+    pub margin: Duration,
 }
 
 /// Watches the terms of a process until it is dropped.

@@ -29,13 +29,13 @@ pub struct Panic {
 
 impl Panic {
     /// A panic that happened elsewhere.
-    pub(crate) fn elsewhere(panic: &(dyn Any + Send)) -> Self {
+    pub fn elsewhere(panic: &(dyn Any + Send)) -> Self {
         Self { message: error::panic_text(panic), place: None }
     }
 }
 
 /// Runs a future until it ends or panics.
-pub(crate) async fn caught<F: Future>(future: F) -> Result<F::Output, Panic> {
+pub async fn caught<F: Future>(future: F) -> Result<F::Output, Panic> {
     note_places();
     let ended = AssertUnwindSafe(future).catch_unwind().await;
     // The thread that caught it is the one that panicked.

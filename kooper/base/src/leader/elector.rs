@@ -24,33 +24,39 @@ use crate::metrics::{Counter, Gauge, MetricsRecorder};
 const RELEASE: Duration = Duration::from_millis(2500);
 
 /// The options of an [`Elector`].
-pub(crate) struct ElectorOptions {
-    pub(crate) controller: Arc<str>,
+#[expect(missing_debug_implementations, reason = "it is only passed on")]
+pub struct ElectorOptions {
+    /// The name of the controller.
+    pub controller: Arc<str>,
     /// The mark in its records.
-    pub(crate) mark: Arc<str>,
+    pub mark: Arc<str>,
     /// The marks of its previous names.
-    pub(crate) previous_marks: Vec<Arc<str>>,
+    pub previous_marks: Vec<Arc<str>>,
     /// The namespaces that it watches; empty for all.
-    pub(crate) namespaces: Vec<String>,
-    pub(crate) lease: String,
-    pub(crate) namespace: String,
-    pub(crate) identity: String,
+    pub namespaces: Vec<String>,
+    /// The name of the Lease.
+    pub lease: String,
+    /// The namespace of the Lease.
+    pub namespace: String,
+    /// The identity in its records.
+    pub identity: String,
     /// The timings; its names are not used.
-    pub(crate) election: LeaderElection,
+    pub election: LeaderElection,
     /// While one of these is held, ours is not acquired.
-    pub(crate) previous: Vec<PreviousLease>,
+    pub previous: Vec<PreviousLease>,
     /// A client that does not retry: each request has a short timeout.
-    pub(crate) client: Client,
-    pub(crate) metrics: Arc<dyn MetricsRecorder>,
+    pub client: Client,
+    /// Counts terms, and measures writes.
+    pub metrics: Arc<dyn MetricsRecorder>,
     /// Created by [`Leadership::none`].
-    pub(crate) leadership: Leadership,
+    pub leadership: Leadership,
     /// Called for each announcement, with the uid of the Lease.
-    pub(crate) announce: Announce,
+    pub announce: Announce,
 }
 
 /// A change of leadership that is recorded as a Kubernetes Event.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Announcement {
+pub enum Announcement {
     /// This process became the leader.
     Became,
     /// It lost leadership, for this reason.
@@ -65,10 +71,11 @@ pub(crate) enum Announcement {
 }
 
 /// Receives announcements about a Lease, with its uid.
-pub(crate) type Announce = Arc<dyn Fn(Announcement, Option<&str>) + Send + Sync>;
+pub type Announce = Arc<dyn Fn(Announcement, Option<&str>) + Send + Sync>;
 
 /// Acquires, renews and releases one lease.
-pub(crate) struct Elector {
+#[expect(missing_debug_implementations, reason = "it is only passed on")]
+pub struct Elector {
     claim: LeaseState,
     lease: Lease,
     previous: Vec<RespectedLease>,
@@ -88,7 +95,9 @@ pub(crate) struct Elector {
 }
 
 impl Elector {
-    pub(crate) fn new(options: ElectorOptions) -> Self {
+    /// An elector that holds nothing. It does not begin before [`campaign`](Self::campaign).
+    #[must_use]
+    pub fn new(options: ElectorOptions) -> Self {
         let ElectorOptions { controller, mark, lease, namespace, election, leadership, metrics, .. } = options;
         let terms = Terms::new(election.lease_duration, election.renew_deadline, election.retry_period);
         let scope = WatchedNamespaces::of(&options.namespaces);
@@ -134,12 +143,13 @@ impl Elector {
     }
 
     /// The state of the election, for `/readyz`.
-    pub(crate) fn status(&self) -> Arc<ElectionStatus> {
+    #[must_use]
+    pub fn status(&self) -> Arc<ElectionStatus> {
         Arc::clone(&self.status)
     }
 
     /// Campaigns until this process holds the lease. Cancel safe.
-    pub(crate) async fn campaign(&mut self) {
+    pub async fn campaign(&mut self) {
         self.claim.campaign();
         while !self.leads() {
             match self.claim.next(self.clock.now(), wall()) {
@@ -166,7 +176,7 @@ impl Elector {
 
     /// Renews the lease until leadership is lost. It runs beside the handlers, also
     /// while they drain. Cancel safe.
-    pub(crate) async fn hold(&mut self) -> Lost {
+    pub async fn hold(&mut self) -> Lost {
         let lost = loop {
             let now = self.clock.now();
             match self.claim.next(now, wall()) {
@@ -198,7 +208,7 @@ impl Elector {
     /// the handlers have ended; if they do not end, call
     /// [`abandon`](Self::abandon), which lets the lease expire. It takes at most
     /// half the renew deadline, and at most [`RELEASE`].
-    pub(crate) async fn release(&mut self) {
+    pub async fn release(&mut self) {
         self.abandon();
         self.claim.step_down(self.clock.now());
         let patience = RELEASE.min(self.terms.deadline / 2);
@@ -224,7 +234,7 @@ impl Elector {
     }
 
     /// Drops leadership at once without releasing the lease.
-    pub(crate) fn abandon(&mut self) {
+    pub fn abandon(&mut self) {
         self.watch = None;
         self.claim.set_watching(false);
         self.claim.abandon();

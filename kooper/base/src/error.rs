@@ -4,9 +4,12 @@
 //! wraps an error to change that.
 
 mod guarded;
-pub(crate) mod panicking;
-pub(crate) mod redaction;
-pub(crate) mod refusal;
+#[doc(hidden)]
+pub mod panicking;
+#[doc(hidden)]
+pub mod redaction;
+#[doc(hidden)]
+pub mod refusal;
 
 use std::any::Any;
 use std::error::Error as StdError;
@@ -175,7 +178,8 @@ fn marks<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a Ma
 }
 
 /// Returns `true` if a cache lags behind an object that the error is about.
-pub(crate) fn is_of_stale_cache(error: &(dyn StdError + 'static)) -> bool {
+#[doc(hidden)]
+pub fn is_of_stale_cache(error: &(dyn StdError + 'static)) -> bool {
     sources(error).any(|error| error.downcast_ref::<StaleCache>().is_some())
 }
 
@@ -205,7 +209,8 @@ pub fn chain(error: &(dyn StdError + 'static)) -> String {
 
 /// The text of an error that is safe for everyone who views the object: its outermost
 /// message, and its causes if the author has marked the error as public.
-pub(crate) fn public_chain(error: &(dyn StdError + 'static)) -> String {
+#[doc(hidden)]
+pub fn public_chain(error: &(dyn StdError + 'static)) -> String {
     joined(error, if marks(error).any(|marked| marked.is_public) { usize::MAX } else { 1 })
 }
 

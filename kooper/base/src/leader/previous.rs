@@ -11,7 +11,9 @@ use crate::clock::{Clock, Moment};
 /// A lease that is respected, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PreviousLease {
+    /// Its name.
     pub name: String,
+    /// Whose it is.
     pub whose: LeaseOwner,
 }
 
@@ -28,6 +30,7 @@ pub enum LeaseOwner {
 
 impl LeaseOwner {
     /// The setting that names it.
+    #[must_use]
     pub fn key(self) -> &'static str {
         match self {
             Self::Controller => "previous_names",

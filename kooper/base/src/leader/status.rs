@@ -12,7 +12,8 @@ use crate::metrics::health::Probe;
 
 /// The state of the election of one controller. A standby is ready, because a
 /// roll-out waits for new pods while the old one is the leader.
-pub(crate) struct ElectionStatus {
+#[expect(missing_debug_implementations, reason = "it is only asked for its state")]
+pub struct ElectionStatus {
     controller: Arc<str>,
     /// The Lease, as `namespace/name`.
     lease: String,
