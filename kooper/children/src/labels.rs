@@ -7,7 +7,7 @@ use crate::observed::SlotLabel;
 /// The controller that applies the child.
 const CONTROLLER: &str = "kooper.rs/controller";
 /// The slot.
-const SLOT: &str = "kooper.rs/slot";
+pub const SLOT: &str = "kooper.rs/slot";
 /// The depth of the slot.
 const DEPTH: &str = "kooper.rs/depth";
 /// An annotation that keeps a child from being pruned.

@@ -23,6 +23,9 @@ pub use children::Children;
 pub use declared::{Applying, Declaration, Declared, Deleting, IntoSlot, OfFunction, OfSlot, WithChildren, declare};
 pub use executor::wait;
 pub use function::External;
+#[doc(hidden)]
+pub use labels::SLOT;
 pub use slot::{Deletes, Fits, FunctionId, Keeps, Slot, SlotExt, SlotInputs, Verbs};
+#[doc(hidden)]
 pub use states::SlotStates;
 pub use typed::{PlanSlot, Planned};

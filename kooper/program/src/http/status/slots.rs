@@ -63,7 +63,7 @@ impl Slots {
         let key = Escaped(self.key.as_str());
         write!(
             html,
-            "<h3>Slots of {key}</h3>\n<svg class=\"slots\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" \
+            "<h3>Slots of {key}</h3>\n<div class=\"wide\"><svg class=\"slots\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" \
              height=\"{height}\" role=\"img\" aria-label=\"The slots of {key}, and what they wait for\">\n\
              <defs><marker id=\"arrow\" viewBox=\"0 0 8 8\" refX=\"8\" refY=\"4\" markerWidth=\"8\" markerHeight=\"8\" \
              orient=\"auto\"><path d=\"M0 0L8 4L0 8z\"/></marker></defs>\n"
@@ -86,7 +86,7 @@ impl Slots {
         for (slot, (node, (x, y))) in nodes.iter().zip(places).enumerate() {
             self.write_slot(html, slot, node, (x, y))?;
         }
-        html.push_str("</svg>\n");
+        html.push_str("</svg></div>\n");
         self.write_reasons(html)
     }
 
