@@ -1,8 +1,11 @@
 //! A kind that the table knows.
 
+use serde::Deserialize;
 use serde_json::Value;
 
+use crate::canonical::is_canonical;
 use crate::decode::Decoder;
+use crate::deserialize::Shared;
 use crate::encode;
 use crate::envelope::MAGIC;
 use crate::error::{DecodeError, EncodeError};
@@ -27,6 +30,10 @@ impl Kind {
     pub fn of(api_version: &str, kind: &str) -> Option<Self> {
         let (message, api_version, name) = Message::of(api_version, kind)?;
         Some(Self { message, api_version, name })
+    }
+
+    pub(crate) fn message(self) -> Message {
+        self.message
     }
 
     /// This kind without group and version in the envelope, as a Kubernetes API server answers `/api` and `/api/v1`.
@@ -78,6 +85,24 @@ impl Kind {
         let mut sink = ValueSink::default();
         self.decode(raw, &mut sink)?;
         Ok(sink.into_value())
+    }
+
+    /// Returns `true` if the bytes are an object of this kind as Kubernetes encodes it: the fields of each message are in
+    /// the order of their numbers, and those that are no list and no map occur once. Such an object can be decoded.
+    #[must_use]
+    pub fn is_canonical(self, raw: &[u8]) -> bool {
+        is_canonical(self.message, raw, 0)
+    }
+
+    /// Decodes an object into a type, as it would be read from the object's JSON.
+    ///
+    /// The object must be [canonical](Self::is_canonical). Of another one, values may be missing.
+    ///
+    /// # Errors
+    ///
+    /// If the bytes are not an object of this kind, or the type does not accept it.
+    pub fn deserialize<'de, T: Deserialize<'de>>(self, raw: &'de [u8]) -> Result<T, DecodeError> {
+        T::deserialize(Shared::new(self, raw).object())
     }
 
     /// Encodes an object with its envelope. Members that the kind does not have are left out.
