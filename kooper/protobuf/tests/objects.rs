@@ -34,7 +34,7 @@ fn check(line: &str) {
     assert!(of.is_canonical(envelope.raw()), "{api_version} {kind}");
     let deserialized: Value = of.deserialize(envelope.raw()).unwrap_or_else(|error| panic!("{kind}: {error}"));
     assert_eq!(deserialized, expected, "{api_version} {kind}");
-    check_types(of, envelope.raw(), json.as_bytes());
+    check_types(of, envelope.raw(), &json);
     let again = of.encode(&expected).unwrap_or_else(|error| panic!("{kind}: {error}"));
     if again != encoded {
         let other = of.decode_value(Envelope::open(&again).unwrap().raw()).unwrap();
