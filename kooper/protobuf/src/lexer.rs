@@ -10,7 +10,7 @@ pub(crate) const END: u32 = u32::MAX;
 ///
 /// Nothing in it is an enum: a value that is written in small parts and copied in large ones costs more time than
 /// decoding it.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Piece<'de> {
     pub(crate) number: u32,
     pub(crate) wire_type: u32,
@@ -21,7 +21,7 @@ pub(crate) struct Piece<'de> {
 }
 
 /// Reads a message.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Lexer<'de> {
     /// The message from the field on.
     pub(crate) from: &'de [u8],
@@ -43,6 +43,11 @@ impl<'de> Lexer<'de> {
     /// The lexer behind the last field.
     pub(crate) const fn ended() -> Self {
         Self { from: &[], piece: Piece { number: END, wire_type: 0, word: 0, bytes: &[] }, rest: &[] }
+    }
+
+    /// The number of bytes behind the field.
+    pub(crate) fn left(&self) -> usize {
+        self.rest.len()
     }
 
     /// Reads the next field.

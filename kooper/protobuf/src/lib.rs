@@ -37,6 +37,7 @@ mod deserialize;
 mod encode;
 mod envelope;
 mod error;
+mod fields;
 mod kind;
 mod lexer;
 mod list;
@@ -49,6 +50,7 @@ mod wire;
 
 pub use self::envelope::Envelope;
 pub use self::error::{DecodeError, EncodeError};
+pub use self::fields::{RawField, RawFields};
 pub use self::kind::Kind;
 pub use self::list::List;
 pub use self::pages::{ListMetadata, ListReader};

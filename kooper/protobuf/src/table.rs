@@ -75,20 +75,46 @@ fn string(at: usize) -> &'static str {
     &STRINGS[from..from + usize::from(STRINGS.as_bytes()[at])]
 }
 
+/// The row of a group and version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Version(u16);
+
+impl Version {
+    pub(crate) fn of(api_version: &str) -> Option<Self> {
+        (0..(VERSIONS.len() / ENTRY - 1) as u16).map(Self).find(|version| version.name() == api_version)
+    }
+
+    /// The kind of this name.
+    pub(crate) fn kind(self, name: &str) -> Option<Row> {
+        let first = |version: usize| number(VERSIONS, version * ENTRY + 2) as u16;
+        let version = usize::from(self.0);
+        (first(version)..first(version + 1)).map(Row).find(|kind| kind.name() == name)
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        string(number(VERSIONS, usize::from(self.0) * ENTRY))
+    }
+}
+
+/// The row of a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Row(u16);
+
+impl Row {
+    pub(crate) fn name(self) -> &'static str {
+        string(number(KINDS, usize::from(self.0) * ENTRY))
+    }
+
+    pub(crate) fn message(self) -> Message {
+        Message(number(KINDS, usize::from(self.0) * ENTRY + 2))
+    }
+}
+
 /// A message of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Message(usize);
 
 impl Message {
-    /// The message of a kind, and both names as the table has them.
-    pub(crate) fn of(api_version: &str, kind: &str) -> Option<(Self, &'static str, &'static str)> {
-        let version = (0..VERSIONS.len() / ENTRY - 1).find(|at| string(number(VERSIONS, at * ENTRY)) == api_version)?;
-        let (from, to) = (number(VERSIONS, version * ENTRY + 2), number(VERSIONS, (version + 1) * ENTRY + 2));
-        let found = (from..to).find(|at| string(number(KINDS, at * ENTRY)) == kind)?;
-        let message = Self(number(KINDS, found * ENTRY + 2));
-        Some((message, string(number(VERSIONS, version * ENTRY)), string(number(KINDS, found * ENTRY))))
-    }
-
     /// Its name in OpenAPI.
     pub(crate) fn name(self) -> String {
         let at = self.0 * MESSAGE;
@@ -265,7 +291,7 @@ impl Field {
 mod tests {
     use std::fmt::Write as _;
 
-    use super::{ENTRY, KINDS, MESSAGE, MESSAGES, Message, Type, VERSIONS, number, string};
+    use super::{ENTRY, KINDS, MESSAGE, MESSAGES, Message, Type, VERSIONS, Version, number, string};
 
     fn short(name: &str) -> &str {
         name.strip_prefix("io.k8s.").unwrap_or(name)
@@ -333,12 +359,13 @@ mod tests {
 
     #[test]
     fn only_kinds_of_the_version_are_found() {
-        assert!(Message::of("apps/v1", "Deployment").is_some());
-        assert!(Message::of("apps/v1", "DeploymentList").is_some());
-        assert!(Message::of("v1", "Status").is_some());
-        assert!(Message::of("meta.k8s.io/v1", "PartialObjectMetadataList").is_some());
-        assert!(Message::of("v1", "Deployment").is_none());
-        assert!(Message::of("example.com/v1", "Status").is_none());
-        assert!(Message::of("", "").is_none());
+        let is_known = |api_version, kind| Version::of(api_version).is_some_and(|version| version.kind(kind).is_some());
+        assert!(is_known("apps/v1", "Deployment"));
+        assert!(is_known("apps/v1", "DeploymentList"));
+        assert!(is_known("v1", "Status"));
+        assert!(is_known("meta.k8s.io/v1", "PartialObjectMetadataList"));
+        assert!(!is_known("v1", "Deployment"));
+        assert!(!is_known("example.com/v1", "Status"));
+        assert!(!is_known("", ""));
     }
 }
