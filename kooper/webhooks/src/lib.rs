@@ -10,6 +10,7 @@ mod authority;
 mod certificates;
 mod denied;
 mod function;
+mod inputs;
 mod patch;
 mod program;
 mod registration;
@@ -18,9 +19,13 @@ mod server;
 mod webhook;
 
 pub use admission::{Admission, Operation};
-pub use argument::{Argument, Context, NewObject};
+pub use argument::{Argument, Context, MutatedObject, NewObject};
+#[doc(hidden)]
+pub use argument::Use;
 pub use denied::Denied;
 pub use function::{MutateFunction, MutateOutcome, ValidateFunction, ValidateOutcome};
+#[doc(hidden)]
+pub use function::{FunctionBuilder, TypedFunction};
 pub use program::{PORT, Running, StartError, Webhooks};
 pub use server::ServeError;
 pub use webhook::{Builder, ConfigError, FailurePolicy, Mutate, Validate, Webhook};

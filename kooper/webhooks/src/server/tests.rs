@@ -60,7 +60,7 @@ fn started() -> (Server, Client) {
     let acceptor = kooper_serving::acceptor(chain.clone(), key.into()).expect("a certificate and its key");
     let validate = Webhook::validate::<ConfigMap>("check").failure(FailurePolicy::Fail).function(check);
     let mutate = Webhook::mutate::<ConfigMap>("fill").failure(FailurePolicy::Fail).function(fill);
-    let webhooks = [validate.build().expect("a webhook"), mutate.build().expect("a webhook")];
+    let webhooks = [validate.build(), mutate.build()].map(|built| Arc::new(built.expect("a webhook")));
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let metrics = Metrics::new().expect("metrics");
     let server = Server::start(any, webhooks, Arc::new(move || Some(acceptor.clone())), metrics).expect("it starts");
