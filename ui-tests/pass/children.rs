@@ -7,7 +7,7 @@ use kooper::prelude::*;
 
 use crate::names;
 
-#[kooper::controller(resource = Pod, children = [config, inner::password(once), web(config, password)], main = false)]
+#[kooper::controller(resource = Pod, children = [config, inner::password(once), web(config, password)], status = none, main = false)]
 async fn each_form(children: Children<Pod>) -> Result<()> {
     let _: Option<Arc<ConfigMap>> = children.get(config)?;
     let _: Option<Arc<Deployment>> = children.get(web)?;
@@ -16,16 +16,16 @@ async fn each_form(children: Children<Pod>) -> Result<()> {
 
 #[kooper::controller(
     resource = Pod, init = connect, children = [config(after = tls, prune), tls(external), fronts(not_ready), dns(fronts, recreate(orphan), adopt)],
-    main = false,
+    status = none, main = false,
 )]
 async fn each_flag(fronts: Children<Pod>, _: State<String>) {
     let _ = fronts.get(self::fronts);
 }
 
-#[kooper::controller(resource = Pod, children = [config(keep)], deletion = ordered, finalizer = "a.b/c", main = false)]
+#[kooper::controller(resource = Pod, children = [config(keep)], deletion = ordered, finalizer = "a.b/c", status = none, main = false)]
 async fn without_cleanup() {}
 
-#[kooper::controller(resource = Pod, children = [config], deletion = ordered, cleanup = end, finalizer = "a.b/c", main = false)]
+#[kooper::controller(resource = Pod, children = [config], deletion = ordered, cleanup = end, finalizer = "a.b/c", status = none, main = false)]
 async fn with_cleanup() -> Result<Action> {
     Ok(Action::done())
 }

@@ -36,6 +36,7 @@ pub(crate) fn model<'a>(args: &'a Args, handler: &'a Handler, errors: &mut Error
         namespaced: args.has("namespace") || args.has("namespaces"),
         installs_crd: args.has("install_crd"),
         children: args.children.as_ref(),
+        reports: !args.tries("status"),
         cleanup,
         own: args.own.as_ref().map(|own| &own.value),
         settings: &args.settings,
@@ -124,6 +125,9 @@ fn check_children(args: &Args, handler: &Handler, errors: &mut Errors) {
                 "there are no children: write `children = [path]` in the attribute, with the functions that say what they are"
             );
             errors.add(Place::of(taken), text);
+        }
+        if let Some(status) = args.key("status").filter(|_| !args.tries("children")) {
+            errors.add(status, message!("`status` has no effect without `children`: remove it"));
         }
         return;
     };

@@ -120,7 +120,7 @@ const KEYS: &[Key<Slot>] = &[
         form: "no value",
         example: "external",
         default: "off",
-        doc: "The object is made by somebody else: it is awaited, and never written. The function returns `External<T>`.",
+        doc: "The object is created by another controller or by a user: it is awaited, and never written. The function returns `External<T>`.",
         read: call!(external, words::flag),
         ..Key::EQUALS
     },

@@ -87,6 +87,17 @@ impl<O, S> Context<O, S> {
     }
 }
 
+impl<O, S> Clone for Context<O, S> {
+    fn clone(&self) -> Self {
+        Self {
+            object: self.object.clone(),
+            call: self.call.clone(),
+            state: self.state.clone(),
+            controller: self.controller.clone(),
+        }
+    }
+}
+
 impl<O, S> std::fmt::Debug for Context<O, S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Context").field("call", &self.call).finish_non_exhaustive()

@@ -33,6 +33,7 @@ pub use settings::{SecretValue, Settings};
 /// The items for the other crates of Kooper. No part of it is stable.
 #[doc(hidden)]
 pub mod internal {
+    pub use crate::capability::ReservedStatus;
     pub use crate::context::extensions;
     pub use crate::controller::builder::Sample;
     pub use crate::controller::operator::DRAIN;

@@ -3,17 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::future::join_all;
+use kooper_access::Conditions;
 use kooper_access::extract::Context;
-use kooper_runtime::internal::error::chain;
-use kooper_runtime::{BoxError, Kind};
+use kooper_access::internal::ReservedStatus;
+use kooper_runtime::internal::error::{chain, is_conflict};
+use kooper_runtime::{Action, BoxError, Kind};
 use kube::ResourceExt;
 
-use crate::children::{Children, SlotChildren};
+use crate::children::{Children, Current, SlotChildren};
 use crate::function::AnyObject;
 use crate::graph::Graph;
 use crate::observed::{ChildId, Observed, Owner, Run, SlotProgress, Write};
 use crate::plan::{Plan, SlotState, Step, plan, provided};
-use crate::typed::{Called, DynSlot, Found, delete_params, owner};
+use crate::status::Report;
+use crate::typed::{Called, DynSlot, Found, call, delete_params, owner};
 
 /// A reason to wait, as an error.
 #[derive(Debug, thiserror::Error)]
@@ -42,6 +45,8 @@ pub fn wait(why: impl Into<String>) -> BoxError {
 pub(crate) struct Executor<P, S> {
     pub(crate) graph: Graph,
     pub(crate) slots: Vec<Box<dyn DynSlot<P, S>>>,
+    /// Writes the status of the owner.
+    pub(crate) report: Option<Report<P, S>>,
 }
 
 /// The end of a pass.
@@ -51,8 +56,8 @@ pub(crate) struct Pass<P> {
     pub(crate) error: Option<BoxError>,
     /// `true` if a slot waits for an object that is no child.
     pub(crate) polls: bool,
-    /// `true` if children block the deletion of the owner.
-    pub(crate) is_blocked: bool,
+    /// The children that block the deletion of the owner.
+    pub(crate) blocking: Vec<ChildId>,
 }
 
 /// The state of a running pass.
@@ -85,6 +90,57 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         // `kubectl delete --cascade=orphan` keeps the children.
         let is_ordered = !owner(context).finalizers().iter().any(|finalizer| finalizer == "orphan");
         self.pass(context, &Owner { is_terminating: true, is_ordered, ..Owner::default() }).await
+    }
+
+    /// Gives the children to the arguments of the call, and reserves the summary in the owner's status for its end.
+    pub(crate) fn begin(&self, context: &Context<P, S>, pass: &Pass<P>) {
+        let extensions = call(context).extensions;
+        extensions.insert(Current(pass.children.slots.clone()));
+        if self.report.is_some() {
+            extensions.get::<ReservedStatus>().reserve(owner(context).uid().as_deref().unwrap_or_default());
+        }
+    }
+
+    /// Writes the status after the handler. The errors of the handler and of the pass come before that of the write.
+    pub(crate) async fn end_call(
+        &self,
+        context: &Context<P, S>,
+        pass: Pass<P>,
+        handled: &Result<Action, BoxError>,
+    ) -> Result<(), BoxError> {
+        let errors = || handled.as_ref().err().into_iter().chain(&pass.error);
+        let reported = match &self.report {
+            // The call is repeated at once: this is no state of the owner.
+            Some(report) if !errors().any(|error| is_conflict(&**error)) => {
+                let (children, failure) = (pass.children, handled.as_ref().err().map(|error| chain(&**error)));
+                report(
+                    context,
+                    Box::new(move |conditions| {
+                        children.report(conditions);
+                        if let Some(failure) = failure {
+                            conditions.not_ready("HandlerFailed", failure);
+                        }
+                    }),
+                )
+                .await
+            }
+            _ => Ok(()),
+        };
+        match (handled, pass.error) {
+            (Err(_), _) => Ok(()),
+            (Ok(_), Some(error)) => Err(error),
+            (Ok(_), None) => reported,
+        }
+    }
+
+    /// Writes into the status which child the deletion of the owner waits for.
+    pub(crate) async fn report_deletion(&self, context: &Context<P, S>, child: &ChildId) -> Result<(), BoxError> {
+        let Some(report) = &self.report else { return Ok(()) };
+        let why = format!("waits until {child} is gone");
+        let judge = move |conditions: &mut Conditions| {
+            conditions.reconciling("Deleting", why);
+        };
+        report(context, Box::new(judge)).await
     }
 
     async fn pass(&self, context: &Context<P, S>, owner: &Owner) -> Result<Pass<P>, BoxError> {
@@ -259,12 +315,7 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
             tracing::debug!(%child, "its deletion is waited for");
         }
         let waits = |index: usize| nodes[index].spec.flags.external && state(index) != SlotState::Ready;
-        Pass {
-            children: Children::new(children),
-            error: progress.error,
-            polls: (0..nodes.len()).any(waits),
-            is_blocked: !blocking.is_empty(),
-        }
+        Pass { children: Children::new(children), error: progress.error, polls: (0..nodes.len()).any(waits), blocking }
     }
 }
 

@@ -16,6 +16,7 @@ pub mod observed;
 pub mod plan;
 pub mod readiness;
 mod slot;
+mod status;
 mod typed;
 
 pub use children::Children;
@@ -23,4 +24,5 @@ pub use declared::{Applying, Declaration, Declared, Deleting, IntoSlot, OfFuncti
 pub use executor::wait;
 pub use function::External;
 pub use slot::{Deletes, Fits, FunctionId, Keeps, Slot, SlotExt, SlotInputs, Verbs};
+pub use status::{OwnerStatus, Reports, StatusFields};
 pub use typed::{PlanSlot, Planned};

@@ -268,13 +268,17 @@ impl<'a> Planner<'a> {
 
     fn worst<'b>(&self, children: impl Iterator<Item = (&'b ChildId, Option<&'b Readiness>)>) -> SlotState {
         let mut state = SlotState::Ready;
-        for (id, readiness) in children {
+        let children: Vec<_> = children.collect();
+        // The slot's name says which child it is if there is one only.
+        let named = |id: &ChildId, why: &str| match children.len() {
+            1 => why.to_owned(),
+            _ => format!("{id}: {why}"),
+        };
+        for (id, readiness) in &children {
             match readiness {
                 Some(Readiness::Ready) => {}
-                Some(Readiness::Failed(why)) => return SlotState::Unhealthy(format!("{id}: {why}")),
-                Some(Readiness::Usable(why) | Readiness::Waiting(why)) => {
-                    state = SlotState::NotReady(format!("{id}: {why}"));
-                }
+                Some(Readiness::Failed(why)) => return SlotState::Unhealthy(named(id, why)),
+                Some(Readiness::Usable(why) | Readiness::Waiting(why)) => state = SlotState::NotReady(named(id, why)),
                 None => state = SlotState::NotReady(format!("{id} does not exist yet")),
             }
         }

@@ -111,7 +111,8 @@ pub(crate) fn owner<P: Kind, S>(context: &Context<P, S>) -> Arc<P> {
     <Arc<P> as Argument<P, S, ()>>::extract(context)
 }
 
-fn call<P: Kind, S>(context: &Context<P, S>) -> Call {
+/// The call itself.
+pub(crate) fn call<P: Kind, S>(context: &Context<P, S>) -> Call {
     <Call as Argument<P, S, ()>>::extract(context)
 }
 

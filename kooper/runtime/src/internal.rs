@@ -62,7 +62,7 @@ pub mod controller {
     }
 }
 pub mod error {
-    pub use crate::error::{RetryHint, chain, panic_text, retry_hint};
+    pub use crate::error::{RetryHint, chain, is_conflict, panic_text, retry_hint};
     pub mod redaction {
         pub use crate::error::redaction::{redact, remember};
     }

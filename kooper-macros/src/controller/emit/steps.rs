@@ -9,6 +9,9 @@ use crate::controller::slots::Slot;
 use crate::support::place::Place;
 use crate::support::spanned::Spanned;
 
+/// The type whose name the compiler shows if the status lacks a field.
+const STATUS_ADVICE: &str = "add_conditions_and_observed_generation_to_the_status_or_write_status_none";
+
 /// Generates each call with the place of its key or value, so that a bound that is not met is
 /// reported there.
 pub(super) struct Steps<'a> {
@@ -58,10 +61,26 @@ impl Steps<'_> {
             }
         });
         let slot_statements: TokenStream = slot_statements.collect();
+        let status = self.model.reports.then(|| self.status(place));
         quote_spanned! {place=>
             let #children = #here::children(&#builder);
             #slot_statements
+            #status
             let (#builder, #children) = #here::declared(#builder, #children);
+        }
+    }
+
+    /// The fields of the status that summarize the children.
+    fn status(&self, place: Span) -> TokenStream {
+        let (children, here) = (self.local("__children", place), self.model.runtime.at(place));
+        let (status, fields) = (self.local("__status", place), self.local("__fields", place));
+        let advice = Ident::new(STATUS_ADVICE, place);
+        quote_spanned! {place=>
+            let #children = #children.status(|#status, #fields| {
+                let mut #status = #here::#advice(#status);
+                #fields.conditions(&mut #status.conditions);
+                #fields.observed_generation(&mut #status.observed_generation);
+            });
         }
     }
 
