@@ -19,6 +19,7 @@ mod owned;
 mod owner;
 mod patch;
 mod previous;
+mod probe;
 mod reader;
 mod recorder;
 mod request;

@@ -70,7 +70,9 @@ impl<P> Children<P> {
     pub fn report(&self, conditions: &mut Conditions) {
         let slots = || self.slots.iter().filter(|slot| slot.counts);
         let find = |is: fn(&SlotState) -> bool| slots().find(|slot| is(&slot.state));
-        if let Some(slot) = find(|state| matches!(state, SlotState::Unhealthy(_))) {
+        if let Some(slot) = find(|state| matches!(state, SlotState::Stalled(_))) {
+            conditions.stalled("ChildRejected", slot.explain());
+        } else if let Some(slot) = find(|state| matches!(state, SlotState::Unhealthy(_))) {
             conditions.stalled("ChildFailed", slot.explain());
         } else if let Some(slot) = find(|state| matches!(state, SlotState::Failed(_))) {
             conditions.not_ready("SlotFailed", slot.explain());
@@ -95,7 +97,9 @@ impl SlotChildren {
     fn explain(&self) -> String {
         let name = &self.name;
         match &self.state {
-            SlotState::Failed(why) | SlotState::Unhealthy(why) | SlotState::Held(why) => format!("{name}: {why}"),
+            SlotState::Failed(why) | SlotState::Stalled(why) | SlotState::Unhealthy(why) | SlotState::Held(why) => {
+                format!("{name}: {why}")
+            }
             SlotState::NotReady(why) => format!("waits for {name}: {why}"),
             SlotState::Pending | SlotState::Skipped | SlotState::Ready => format!("waits for {name}"),
         }

@@ -1,13 +1,15 @@
 //! The executor: it does the steps of plans with the capabilities of the runtime, until there are none.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::error::Error as StdError;
 
 use futures_util::future::join_all;
-use kooper_access::Conditions;
 use kooper_access::extract::Context;
 use kooper_access::internal::ReservedStatus;
-use kooper_runtime::internal::error::{chain, is_conflict};
-use kooper_runtime::{Action, BoxError, Kind};
+use kooper_access::{AccessError, Conditions};
+use kooper_runtime::internal::error::refusal::{ApiStatus, Cause};
+use kooper_runtime::internal::error::{RetryHint, chain, is_conflict, retry_hint};
+use kooper_runtime::{Action, BoxError, HandlerError, Kind};
 use kube::ResourceExt;
 
 use crate::children::{Children, Current, SlotChildren};
@@ -39,6 +41,13 @@ struct Wait(String);
 /// ```
 pub fn wait(why: impl Into<String>) -> BoxError {
     Box::new(Wait(why.into()))
+}
+
+/// Returns whether the API server itself found an object invalid: not a webhook or a policy, which may allow it later.
+fn is_invalid(error: &(dyn StdError + 'static)) -> bool {
+    let status = error.downcast_ref().and_then(AccessError::status);
+    let cause = ApiStatus::behind(error).map(|refusal| refusal.cause);
+    status.is_some_and(|status| status.code == 422) && matches!(cause, Some(Cause::Immutable(_) | Cause::Other))
 }
 
 /// The slots of a controller.
@@ -73,10 +82,20 @@ struct Progress {
 /// The result of a step.
 enum Done {
     Called(usize, Result<Called, BoxError>),
-    Written(usize, ChildId, Result<Found, BoxError>),
+    Written(usize, ChildId, Result<Found, Refusal>),
     Labelled(ChildId, Result<Found, BoxError>),
     Deleted(ChildId, Result<(), BoxError>),
     Released(ChildId, Result<(), BoxError>),
+}
+
+/// A write that was refused.
+enum Refusal {
+    /// Only because an immutable field would change.
+    Immutable(BoxError),
+    /// A new object would be refused, too.
+    Invalid(BoxError),
+    /// For a reason that may pass.
+    Other(BoxError),
 }
 
 impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
@@ -186,8 +205,13 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
             }
             Step::Apply { slot, child, label } => {
                 let result = match progress.wanted.get(child).cloned().ok_or_else(missing) {
-                    Ok(object) => self.slots[*slot].apply(context, object, label).await,
-                    Err(error) => Err(error),
+                    Ok(object) => match self.slots[*slot].apply(context, object.clone(), label).await {
+                        Err(error) if progress.observed.children.contains_key(child) => {
+                            Err(self.probe(context, *slot, object, error).await)
+                        }
+                        result => result.map_err(Refusal::Other),
+                    },
+                    Err(error) => Err(Refusal::Other(error)),
                 };
                 Done::Written(*slot, child.clone(), result)
             }
@@ -216,6 +240,23 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         }
     }
 
+    /// Finds out why the write of a child that exists was refused. What is not known for sure may pass, so that nothing is
+    /// deleted because of it.
+    async fn probe(&self, context: &Context<P, S>, slot: usize, child: AnyObject, error: BoxError) -> Refusal {
+        // A dry run shows each write as if it was done.
+        if !is_invalid(&*error) || call(context).is_dry_run() {
+            return Refusal::Other(error);
+        }
+        match self.slots[slot].probe(context, child).await {
+            Ok(()) => Refusal::Immutable(error),
+            Err(refused) if is_invalid(&*refused) => Refusal::Invalid(error),
+            Err(unknown) => {
+                tracing::debug!(slot = self.slots[slot].id().name, "the probe has failed: {}", chain(&*unknown));
+                Refusal::Other(error)
+            }
+        }
+    }
+
     /// A slot of the child's kind.
     fn slot_of(&self, child: &ChildId) -> Option<&dyn DynSlot<P, S>> {
         self.slots.iter().find(|slot| slot.resource() == child.resource).map(|slot| &**slot)
@@ -230,7 +271,12 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
                         progress.found(found);
                         Write::Applied
                     }
-                    Err(error) => Write::Refused(progress.fail(error)),
+                    Err(Refusal::Immutable(error)) => match self.graph.nodes()[slot].spec.flags.recreate {
+                        Some(_) => Write::Immutable(chain(&*error)),
+                        None => Write::Immutable(progress.stall(error)),
+                    },
+                    Err(Refusal::Invalid(error)) => Write::Invalid(progress.stall(error)),
+                    Err(Refusal::Other(error)) => Write::Refused(progress.fail(error)),
                 };
                 let desired = &mut progress.observed.slots[slot].desired;
                 desired.iter_mut().filter(|(one, _)| *one == id).for_each(|(_, known)| *known = write.clone());
@@ -325,10 +371,19 @@ impl Progress {
         self.objects.insert(id, object);
     }
 
-    /// Keeps the first error, and returns its text.
+    /// Keeps the first error, and returns its text. One that is retried comes before one that is not.
     fn fail(&mut self, error: BoxError) -> String {
         let text = chain(&*error);
-        self.error.get_or_insert(error);
+        if self.error.as_ref().is_none_or(|first| retry_hint(&**first, None) == RetryHint::Never) {
+            self.error = Some(error);
+        }
+        text
+    }
+
+    /// Keeps an error that a retry cannot fix, and returns its text.
+    fn stall(&mut self, error: BoxError) -> String {
+        let text = chain(&*error);
+        self.error.get_or_insert_with(|| HandlerError::permanent(error).into());
         text
     }
 

@@ -79,6 +79,8 @@ pub enum SlotState {
     Held(String),
     /// Its function failed, or a write was refused.
     Failed(String),
+    /// A child cannot become what its function says: it is invalid, or an immutable field would change.
+    Stalled(String),
     /// Its children are applied, and not ready yet.
     NotReady(String),
     /// Its children are applied, and one of them has failed by itself.
@@ -200,7 +202,7 @@ impl<'a> Planner<'a> {
     fn write(&mut self, slot: usize) -> SlotState {
         let (node, progress) = (self.node(slot), self.progress(slot));
         let mut steps = Vec::new();
-        let (mut held, mut failed) = (None, None);
+        let (mut held, mut failed, mut stalled) = (None, None, None);
         // Both would use the same port or volume: the old one goes first.
         if let Some(recreate) = node.spec.flags.recreate
             && !progress.desired.is_empty()
@@ -229,9 +231,13 @@ impl<'a> Planner<'a> {
                         held.get_or_insert_with(|| format!("waits until {id} is created again"));
                     }
                     (None, _) => {
-                        failed.get_or_insert_with(|| why.clone());
+                        let advice = "write `recreate` to delete it and create it again";
+                        stalled.get_or_insert_with(|| format!("{why}; {advice}"));
                     }
                 },
+                (Write::Invalid(why), _) => {
+                    stalled.get_or_insert_with(|| why.clone());
+                }
                 (Write::Pending, Some(child)) if child.is_terminating => {
                     held.get_or_insert_with(|| format!("waits until {id} is gone: it is being deleted"));
                 }
@@ -253,11 +259,12 @@ impl<'a> Planner<'a> {
         }
         let has_steps = !steps.is_empty();
         self.steps.extend(steps);
-        match (failed, held) {
+        match (stalled, failed, held) {
             _ if has_steps => SlotState::Pending,
-            (Some(why), _) => SlotState::Failed(why),
-            (None, Some(why)) => SlotState::Held(why),
-            (None, None) => self.condition(progress.desired.iter().map(|(id, _)| id)),
+            (Some(why), _, _) => SlotState::Stalled(why),
+            (None, Some(why), _) => SlotState::Failed(why),
+            (None, None, Some(why)) => SlotState::Held(why),
+            (None, None, None) => self.condition(progress.desired.iter().map(|(id, _)| id)),
         }
     }
 
@@ -313,7 +320,7 @@ impl<'a> Planner<'a> {
             SlotState::Held(why) | SlotState::NotReady(why) | SlotState::Unhealthy(why) => {
                 format!("waits for {name}: {why}")
             }
-            SlotState::Failed(_) => format!("waits for {name}, which has failed"),
+            SlotState::Failed(_) | SlotState::Stalled(_) => format!("waits for {name}, which has failed"),
             SlotState::Skipped => format!("waits for {name}, whose kind is not installed"),
             SlotState::Pending | SlotState::Ready => format!("waits for {name}"),
         }

@@ -50,6 +50,9 @@ pub(crate) trait DynSlot<P, S>: Send + Sync {
 
     fn apply<'a>(&'a self, context: &'a Context<P, S>, child: AnyObject, label: &SlotLabel) -> Request<'a, Found>;
 
+    /// Creates the child in a dry run, under another name.
+    fn probe<'a>(&'a self, context: &'a Context<P, S>, child: AnyObject) -> Request<'a, ()>;
+
     fn label<'a>(&'a self, context: &'a Context<P, S>, child: AnyObject, label: &SlotLabel) -> Request<'a, Found>;
 
     fn delete<'a>(&'a self, context: &'a Context<P, S>, child: &ChildId, params: DeleteParams) -> Request<'a, ()>;
@@ -231,6 +234,16 @@ where
                 false => applier.apply_owned(&*owner, &child).await?,
             };
             found(context, Arc::new(applied), std::slice::from_ref(&label.slot))
+        }
+        .boxed()
+    }
+
+    fn probe<'a>(&'a self, context: &'a Context<P, S>, child: AnyObject) -> Request<'a, ()> {
+        async move {
+            let child: Arc<<F::Form as Form>::Kind> = typed(child)?;
+            let applier = <OwnedApplier<<F::Form as Form>::Kind> as Argument<P, S, (_, ())>>::extract(context);
+            applier.probe(&*owner(context), &child).await?;
+            Ok(())
         }
         .boxed()
     }

@@ -55,7 +55,7 @@ impl<'a> Planner<'a> {
         match &self.states[slot] {
             SlotState::Ready | SlotState::Skipped => true,
             SlotState::NotReady(_) | SlotState::Unhealthy(_) => self.node(slot).spec.flags.not_ready,
-            SlotState::Pending | SlotState::Held(_) | SlotState::Failed(_) => false,
+            SlotState::Pending | SlotState::Held(_) | SlotState::Failed(_) | SlotState::Stalled(_) => false,
         }
     }
 

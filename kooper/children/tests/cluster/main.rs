@@ -1,6 +1,7 @@
 //! Declared children on an embedded API server whose pods run.
 
 mod flags;
+mod immutable;
 mod status;
 
 use std::collections::BTreeSet;
