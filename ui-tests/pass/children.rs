@@ -15,7 +15,7 @@ async fn each_form(children: Children<Pod>) -> Result<()> {
 }
 
 #[kooper::controller(
-    resource = Pod, init = connect, children = [config(after = tls, prune), tls(external), fronts(not_ready), dns(fronts, recreate(orphan), adopt)],
+    resource = Pod, init = connect, children = [config(after = tls, prune), tls(external), fronts(not_ready, ready = is_open), dns(fronts, recreate(orphan), adopt)],
     status = none, main = false,
 )]
 async fn each_flag(fronts: Children<Pod>, _: State<String>) {
@@ -58,6 +58,10 @@ fn tls(_: &Pod) -> External<Secret> {
 
 fn fronts(_: &Pod, _: &State<String>, _: &Reader<Secret>) -> Vec<Service> {
     Vec::new()
+}
+
+fn is_open(_: &Service) -> bool {
+    true
 }
 
 fn dns(_: &Pod, _: &[Service]) -> Result<Vec<ConfigMap>> {

@@ -131,6 +131,13 @@ fn check_children(args: &Args, handler: &Handler, errors: &mut Errors) {
         }
         return;
     };
+    let slots = args.children.iter().flat_map(|children| &children.value);
+    for keep in slots.filter_map(|slot| slot.flag("keep")).filter(|_| !args.tries("deletion")) {
+        let text = message!(
+            "Kubernetes deletes a child with its owner: to `keep` it, add `deletion = ordered` and a `finalizer`, which release it before"
+        );
+        errors.add(keep.key, text);
+    }
     if args.lists_kinds() {
         errors.add(key, message!("`children` are those of one kind: write a separate handler for each kind"));
     }

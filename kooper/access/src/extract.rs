@@ -85,6 +85,12 @@ impl<O, S> Context<O, S> {
     pub fn new(object: Arc<O>, call: Call, state: State<S>, controller: Arc<ControllerContext>) -> Self {
         Self { object, call, state, controller }
     }
+
+    #[doc(hidden)]
+    #[must_use]
+    pub fn controller(&self) -> &ControllerContext {
+        &self.controller
+    }
 }
 
 impl<O, S> Clone for Context<O, S> {

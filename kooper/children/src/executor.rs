@@ -182,7 +182,11 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         let mut read = BTreeSet::new();
         for (slot, node) in self.slots.iter().zip(self.graph.nodes()) {
             if !node.spec.flags.external && read.insert(slot.resource()) {
-                for (id, child, object) in slot.existing(context, &names)? {
+                for (id, mut child, object) in slot.existing(context, &names)? {
+                    // The kind was read by the first slot that has it.
+                    let own = child.label.as_ref().and_then(|label| self.graph.find(&label.slot));
+                    let own = own.and_then(|own| self.slots[own].judge(&object)).filter(|_| !child.is_terminating);
+                    child.readiness = own.unwrap_or(child.readiness);
                     observed.children.insert(id.clone(), child);
                     objects.insert(id, object);
                 }
@@ -267,8 +271,10 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
             Done::Called(slot, result) => self.called(progress, slot, result),
             Done::Written(slot, id, result) => {
                 let write = match result {
-                    Ok(found) => {
-                        progress.found(found);
+                    Ok((id, mut child, object)) => {
+                        let own = self.slots[slot].judge(&object).filter(|_| !child.is_terminating);
+                        child.readiness = own.unwrap_or(child.readiness);
+                        progress.found((id, child, object));
                         Write::Applied
                     }
                     Err(Refusal::Immutable(error)) => match self.graph.nodes()[slot].spec.flags.recreate {

@@ -216,6 +216,7 @@ impl<'a> Planner<'a> {
         let blocked = held.clone();
         for (id, write) in &progress.desired {
             let existing = self.observed.children.get(id);
+            let undecided = existing.and_then(|child| self.undecided(slot, child));
             match (write, existing) {
                 (Write::Applied, _) => {}
                 (Write::Refused(why), _) => {
@@ -240,6 +241,11 @@ impl<'a> Planner<'a> {
                 }
                 (Write::Pending, Some(child)) if child.is_terminating => {
                     held.get_or_insert_with(|| format!("waits until {id} is gone: it is being deleted"));
+                }
+                (Write::Pending, Some(_)) if undecided.is_some() => {
+                    held.get_or_insert_with(|| {
+                        format!("waits for {}, whose child {id} is", undecided.unwrap_or_default())
+                    });
                 }
                 (Write::Pending, Some(child)) if node.spec.flags.once => {
                     if child.label != Some(self.label(slot)) {
@@ -266,6 +272,14 @@ impl<'a> Planner<'a> {
             (None, None, Some(why)) => SlotState::Held(why),
             (None, None, None) => self.condition(progress.desired.iter().map(|(id, _)| id)),
         }
+    }
+
+    /// The other slot whose label a child has, if it is not known whether that one still wants it. A dependent says so only
+    /// afterwards, and keeps the slot from pruning until then.
+    fn undecided(&self, slot: usize, child: &Child) -> Option<&'a str> {
+        let other = self.graph.find(&child.label.as_ref()?.slot).filter(|other| *other != slot)?;
+        let is_undecided = self.progress(other).run != Run::Returned && !self.node(slot).dependents.contains(&other);
+        is_undecided.then(|| self.name(other))
     }
 
     /// The state of a slot whose children are applied.

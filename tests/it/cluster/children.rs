@@ -86,7 +86,7 @@ fn front(shop: &Shop) -> Result<Option<Service>> {
 }
 
 /// A controller without logic of its own.
-#[kooper::controller(resource = Secret, labels = "copied=yes", children = [copy(gate, keep), gate(external)], status = none, main = false)]
+#[kooper::controller(resource = Secret, labels = "copied=yes", children = [copy(gate), gate(external)], status = none, main = false)]
 async fn copies() {}
 
 fn gate(secret: &Secret) -> External<ConfigMap> {

@@ -4,6 +4,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kooper::prelude::*;
 use kooper::testing::Cluster;
 use kooper::{ConfigError, Controller};
+use kooper_children::readiness::Readiness;
 use kooper_children::{Children, External, SlotExt, declare, wait};
 use serde_json::json;
 
@@ -163,4 +164,30 @@ async fn two_slots_that_want_one_child_do_not_take_it_from_each_other(cluster: C
 fn a_slot_that_depends_on_one_that_is_not_declared_is_a_mistake() {
     let error = declare::<Shop, ()>().child(secured.with((tls,))).build().unwrap_err();
     assert_eq!(error.to_string(), "the slot `secured` depends on `tls`, which is not declared: add it to the children");
+}
+
+/// A ConfigMap is ready as soon as it exists; this slot waits for an entry.
+fn is_filled(config: &ConfigMap) -> Readiness {
+    match config.data {
+        Some(_) => Readiness::Ready,
+        None => Readiness::Waiting("it is empty".to_owned()),
+    }
+}
+
+fn after_current(shop: &Shop) -> ConfigMap {
+    named(shop, "after")
+}
+
+#[kooper::test(start_paused = true)]
+async fn a_function_of_the_slot_judges_its_child(cluster: Cluster) -> Result<()> {
+    let slots = declared!(current.slot().ready(is_filled), after_current.slot().after(current));
+    let running = cluster.run([slots?]).await?;
+    cluster.create(&corner("a", false, &[])).await?;
+    cluster.settle().await;
+    assert!(config(&cluster, "corner-after").await?.is_none());
+    let current = config(&cluster, "corner-a").await?.ok_or("there is no ConfigMap")?;
+    cluster.patch(&current, json!({"data": {"open": "yes"}})).await?;
+    cluster.settle().await;
+    assert!(config(&cluster, "corner-after").await?.is_some());
+    running.stop().await
 }

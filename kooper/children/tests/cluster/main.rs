@@ -151,6 +151,8 @@ async fn children_are_created_in_their_order_and_the_owner_is_ready_when_all_are
     assert_eq!(web.labels()["kooper.rs/slot"], "web");
     assert_eq!(web.labels()["kooper.rs/depth"], "1");
     assert_eq!(web.labels()["kooper.rs/controller"], "shops");
+    assert_eq!(web.labels()["kooper.rs/bucket"].len(), 2);
+    assert!(web.labels().contains_key("kooper.rs/program"));
     let front: Service = cluster.get("corner-front").await?.ok_or("there is no Service")?;
     assert!(front.creation_timestamp() >= web.creation_timestamp());
     running.stop().await

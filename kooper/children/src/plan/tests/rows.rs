@@ -321,3 +321,14 @@ fn what_cannot_be_changed_is_deleted_only_if_it_is_recreated() {
     assert_eq!(unknown.steps(), Vec::<String>::new());
     assert_eq!(unknown.plan().slots[0], SlotState::Failed("it was refused".to_owned()));
 }
+
+#[test]
+fn slots_that_swap_their_names_lose_no_child_while_one_of_them_is_held() {
+    let slots = || vec![slot("a", &[], Flags::default()), slot("b", &[], Flags::default())];
+    let scene = || Scene::new(slots()).child("x", "a", 0).child("y", "b", 0).returned(0, &[("y", Write::Pending)]);
+    let held = scene().run(1, Run::Waits("it waits".to_owned()));
+    assert_eq!(held.steps(), Vec::<String>::new());
+    assert_eq!(held.plan().slots[0], SlotState::Held("waits for b, whose child configmaps `y` is".to_owned()));
+    let decided = scene().returned(1, &[("x", Write::Pending)]);
+    assert_eq!(decided.steps(), ["apply y as a 0", "apply x as b 0"]);
+}
