@@ -18,9 +18,6 @@ use crate::slot::{Deletes, FunctionId, Slot, SlotExt, SlotInputs, Verbs};
 use crate::status::{self, OwnerStatus, Report, Reports, StatusFields};
 use crate::typed::{DynSlot, PlanSlot, Planned, Typed};
 
-/// An object that a slot waits for enqueues no owner unless it is a child.
-const EXTERNAL_AGAIN: Duration = Duration::from_secs(15);
-
 /// The deletion of a child calls for the owner earlier.
 const WAVE_AGAIN: Duration = Duration::from_secs(60);
 
@@ -288,12 +285,11 @@ where
             let pass = executor.apply(&context).await?;
             executor.begin(&context, &pass);
             let handled = handler.handle(context.clone()).await;
-            let polls = pass.polls;
+            let again = pass.again;
             executor.end_call(&context, pass, &handled).await?;
-            match handled? {
-                action if polls && action.delay().is_none() => Ok(Action::requeue_after(EXTERNAL_AGAIN)),
-                action => Ok(action),
-            }
+            let action = handled?;
+            // A delay of zero is the back-off of the handler.
+            Ok(again.into_iter().chain(action.delay()).min().map_or(action, Action::requeue_after))
         })
     }
 }

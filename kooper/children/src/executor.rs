@@ -1,7 +1,10 @@
 //! The executor: it does the steps of plans with the capabilities of the runtime, until there are none.
 
+mod transitions;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error as StdError;
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use kooper_access::extract::Context;
@@ -18,7 +21,12 @@ use crate::graph::Graph;
 use crate::observed::{ChildId, Observed, Owner, Run, SlotProgress, Write};
 use crate::plan::{Plan, SlotState, Step, plan, provided};
 use crate::status::Report;
+pub(crate) use transitions::Digest;
+
 use crate::typed::{Called, DynSlot, Found, call, delete_params, owner};
+
+/// An object that a slot waits for enqueues no owner unless it is a child.
+const EXTERNAL_AGAIN: Duration = Duration::from_secs(15);
 
 /// A reason to wait, as an error.
 #[derive(Debug, thiserror::Error)]
@@ -63,8 +71,8 @@ pub(crate) struct Pass<P> {
     pub(crate) children: Children<P>,
     /// The first error.
     pub(crate) error: Option<BoxError>,
-    /// `true` if a slot waits for an object that is no child.
-    pub(crate) polls: bool,
+    /// When the owner is called again: a slot waits for an object that is no child, or for the end of a pause.
+    pub(crate) again: Option<Duration>,
     /// The children that block the deletion of the owner.
     pub(crate) blocking: Vec<ChildId>,
 }
@@ -77,6 +85,8 @@ struct Progress {
     /// The children that the functions have returned.
     wanted: BTreeMap<ChildId, AnyObject>,
     error: Option<BoxError>,
+    /// The time until a slot that was unstable is applied again.
+    pause: Option<Duration>,
 }
 
 /// The result of a step.
@@ -167,10 +177,10 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         loop {
             let next = plan(owner, &self.graph, &progress.observed);
             if next.steps.is_empty() {
-                return Ok(self.end(next, progress));
+                return Ok(self.end(context, next, progress));
             }
             let results = join_all(next.steps.iter().map(|step| self.execute(context, &progress, step))).await;
-            results.into_iter().for_each(|done| self.note(&mut progress, done));
+            results.into_iter().for_each(|done| self.note(context, &mut progress, done));
         }
     }
 
@@ -192,7 +202,7 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
                 }
             }
         }
-        Ok(Progress { observed, objects, wanted: BTreeMap::new(), error: None })
+        Ok(Progress { observed, objects, wanted: BTreeMap::new(), error: None, pause: None })
     }
 
     async fn execute(&self, context: &Context<P, S>, progress: &Progress, step: &Step) -> Done {
@@ -266,9 +276,9 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         self.slots.iter().find(|slot| slot.resource() == child.resource).map(|slot| &**slot)
     }
 
-    fn note(&self, progress: &mut Progress, done: Done) {
+    fn note(&self, context: &Context<P, S>, progress: &mut Progress, done: Done) {
         match done {
-            Done::Called(slot, result) => self.called(progress, slot, result),
+            Done::Called(slot, result) => self.called(context, progress, slot, result),
             Done::Written(slot, id, result) => {
                 let write = match result {
                     Ok((id, mut child, object)) => {
@@ -312,7 +322,7 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         }
     }
 
-    fn called(&self, progress: &mut Progress, slot: usize, result: Result<Called, BoxError>) {
+    fn called(&self, context: &Context<P, S>, progress: &mut Progress, slot: usize, result: Result<Called, BoxError>) {
         let run = match result {
             Ok(Called::Children(children)) => {
                 let taken = children.iter().find(|(id, _)| progress.wanted.contains_key(id));
@@ -320,6 +330,9 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
                     let problem =
                         format!("{id} is also a child of another slot, or returned twice: give it another name");
                     Run::Failed(progress.fail(problem.into()))
+                } else if let Some((pause, why)) = self.unstable(context, progress, slot, &children) {
+                    progress.pause = progress.pause.into_iter().chain([pause]).min();
+                    Run::Waits(why)
                 } else {
                     let desired = children.iter().map(|(id, _)| (id.clone(), Write::Pending)).collect();
                     progress.observed.slots[slot].desired = desired;
@@ -343,7 +356,8 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         progress.observed.slots[slot].run = run;
     }
 
-    fn end(&self, plan: Plan, progress: Progress) -> Pass<P> {
+    fn end(&self, context: &Context<P, S>, plan: Plan, progress: Progress) -> Pass<P> {
+        self.remember(context, &plan);
         let Plan { slots: states, blocking, .. } = plan;
         let state = |slot: usize| states.get(slot).cloned().unwrap_or(SlotState::Pending);
         let nodes = self.graph.nodes();
@@ -358,11 +372,6 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
             }
         });
         let children: Vec<_> = children.collect();
-        for slot in &children {
-            if let SlotState::Held(why) | SlotState::NotReady(why) | SlotState::Unhealthy(why) = &slot.state {
-                tracing::debug!(slot = slot.name, "{why}");
-            }
-        }
         for child in &blocking {
             tracing::debug!(%child, "its deletion is waited for");
         }

@@ -119,6 +119,11 @@ pub enum GraphError {
 }
 
 impl Flags {
+    /// Returns whether an obsolete child stays without `keep`. An adopted object may hold the data of another client.
+    pub(crate) fn keeps(&self, by_default: bool) -> bool {
+        (by_default || self.adopt) && !self.prune
+    }
+
     /// The flags that are set, as they are written.
     fn names(&self) -> impl Iterator<Item = &'static str> {
         let recreate = match self.recreate {

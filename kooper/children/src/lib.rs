@@ -12,6 +12,7 @@ mod executor;
 pub mod function;
 pub mod graph;
 mod labels;
+mod memory;
 pub mod observed;
 pub mod plan;
 pub mod readiness;

@@ -89,6 +89,34 @@ pub enum SlotState {
     Ready,
 }
 
+impl SlotState {
+    /// Its name, as in the metric `kooper_child_state`.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Skipped => "skipped",
+            Self::Held(_) => "held",
+            Self::Failed(_) => "failed",
+            Self::Stalled(_) => "stalled",
+            Self::NotReady(_) => "not_ready",
+            Self::Unhealthy(_) => "unhealthy",
+            Self::Ready => "ready",
+        }
+    }
+
+    /// The reason for which it is not ready.
+    #[must_use]
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            Self::Held(why) | Self::Failed(why) | Self::Stalled(why) | Self::NotReady(why) | Self::Unhealthy(why) => {
+                Some(why)
+            }
+            Self::Pending | Self::Skipped | Self::Ready => None,
+        }
+    }
+}
+
 /// The next steps, and the state of each slot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
@@ -98,6 +126,9 @@ pub struct Plan {
     pub slots: Vec<SlotState>,
     /// The children that block the deletion of the owner: those of the current wave.
     pub blocking: Vec<ChildId>,
+    /// The children that no slot wants any more, each with its slot, and that are kept: they were adopted, their kind is
+    /// kept by default, or an annotation keeps them.
+    pub kept: Vec<(usize, ChildId)>,
 }
 
 /// Plans the next steps.
@@ -112,7 +143,8 @@ pub fn plan(owner: &Owner, graph: &Graph, observed: &Observed) -> Plan {
         planner.states[slot] = planner.judge(slot);
     }
     planner.prune(owner);
-    Plan { steps: planner.steps, slots: planner.states, blocking: Vec::new() }
+    let kept = planner.kept();
+    Plan { steps: planner.steps, slots: planner.states, blocking: Vec::new(), kept }
 }
 
 /// The children that a slot gives to those that take it: what its function has returned in this pass, or else those

@@ -16,6 +16,7 @@ use kube::api::{DeleteParams, Preconditions, PropagationPolicy};
 use kube::{Resource, ResourceExt};
 use serde_json::{Value, json};
 
+use crate::executor::Digest;
 use crate::function::{AnyObject, CallFn, ChildKind, Form, Made};
 use crate::graph::{Recreate, SlotSpec};
 use crate::labels::{self, Marks};
@@ -42,6 +43,9 @@ pub(crate) trait DynSlot<P, S>: Send + Sync {
     fn resource(&self) -> String;
 
     fn spec(&self, names: &dyn Fn(&FunctionId) -> String) -> SlotSpec;
+
+    /// Writes a child of the slot as JSON.
+    fn write(&self, child: &AnyObject, digest: &mut Digest);
 
     /// The judgement of the slot's own function on a child, if it has one.
     fn judge(&self, child: &AnyObject) -> Option<Readiness>;
@@ -188,6 +192,13 @@ where
 
     fn spec(&self, names: &dyn Fn(&FunctionId) -> String) -> SlotSpec {
         self.slot.spec(&names)
+    }
+
+    fn write(&self, child: &AnyObject, digest: &mut Digest) {
+        if let Some(child) = child.downcast_ref::<<F::Form as Form>::Kind>() {
+            // What cannot be written is found by the apply.
+            let _ = serde_json::to_writer(digest, child);
+        }
     }
 
     fn judge(&self, child: &AnyObject) -> Option<Readiness> {

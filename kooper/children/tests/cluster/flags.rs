@@ -1,6 +1,8 @@
 //! Flags of slots, and children from before.
 
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use k8s_openapi::api::core::v1::{ConfigMap, Event, Secret};
 use kooper::prelude::*;
 use kooper::testing::Cluster;
 use kooper::{ConfigError, Controller};
@@ -189,5 +191,55 @@ async fn a_function_of_the_slot_judges_its_child(cluster: Cluster) -> Result<()>
     cluster.patch(&current, json!({"data": {"open": "yes"}})).await?;
     cluster.settle().await;
     assert!(config(&cluster, "corner-after").await?.is_some());
+    running.stop().await
+}
+
+/// Each call returns another body.
+fn restless(shop: &Shop) -> ConfigMap {
+    static CALLS: AtomicU32 = AtomicU32::new(0);
+    let mut config = named(shop, "restless");
+    config.data = Some([("call".to_owned(), CALLS.fetch_add(1, Ordering::Relaxed).to_string())].into());
+    config
+}
+
+#[kooper::test(start_paused = true)]
+async fn a_child_that_is_another_one_in_each_pass_is_applied_with_pauses(cluster: Cluster) -> Result<()> {
+    let running = cluster.run([declared!(restless)?]).await?;
+    let shop = cluster.create(&corner("a", false, &[])).await?;
+    cluster.settle().await;
+    let annotate = async |number: u32| -> Result<()> {
+        // What triggers a call, and is no input of the function.
+        cluster.patch_status(&shop, json!({"status": {"open": number, "conditions": []}})).await?;
+        cluster.settle().await;
+        Ok(())
+    };
+    for number in 0..10 {
+        annotate(number).await?;
+    }
+    let events: Vec<Event> = cluster.list().await?;
+    let unstable = events.iter().filter(|event| event.reason.as_deref() == Some("Unstable")).count();
+    assert_eq!(unstable, 1, "{events:?}");
+    let before = config(&cluster, "corner-restless").await?.ok_or("there is no ConfigMap")?;
+    annotate(10).await?;
+    let after = config(&cluster, "corner-restless").await?.ok_or("there is no ConfigMap")?;
+    assert_eq!(after.resource_version(), before.resource_version());
+    running.stop().await
+}
+
+#[kooper::test(start_paused = true)]
+async fn an_adopted_child_that_is_not_wanted_any_more_is_kept_with_an_event(cluster: Cluster) -> Result<()> {
+    let running = cluster.run([declared!(current.slot().adopt())?]).await?;
+    let shop = cluster.create(&corner("a", false, &[])).await?;
+    cluster.settle().await;
+    cluster.patch(&shop, json!({"spec": {"config": "b"}})).await?;
+    cluster.settle().await;
+    cluster.patch(&shop, json!({"metadata": {"annotations": {"example.com/note": "a call"}}})).await?;
+    cluster.settle().await;
+    assert!(config(&cluster, "corner-a").await?.is_some());
+    let events: Vec<Event> = cluster.list().await?;
+    let kept: Vec<_> = events.iter().filter(|event| event.reason.as_deref() == Some("Kept")).collect();
+    let [event] = &*kept else { panic!("{kept:?}") };
+    assert_eq!((event.count, event.type_.as_deref()), (Some(1), Some("Normal")));
+    assert!(event.message.as_deref().is_some_and(|text| text.contains("corner-a")), "{event:?}");
     running.stop().await
 }
