@@ -12,11 +12,13 @@ mod executor;
 pub mod function;
 pub mod graph;
 mod labels;
+mod memory;
 pub mod observed;
 pub mod plan;
 pub mod readiness;
 mod slot;
 mod states;
+mod status;
 mod typed;
 
 pub use children::Children;
@@ -28,4 +30,5 @@ pub use labels::SLOT;
 pub use slot::{Deletes, Fits, FunctionId, Keeps, Slot, SlotExt, SlotInputs, Verbs};
 #[doc(hidden)]
 pub use states::SlotStates;
+pub use status::{OwnerStatus, Reports, StatusFields};
 pub use typed::{PlanSlot, Planned};

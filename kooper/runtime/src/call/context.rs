@@ -68,6 +68,12 @@ pub struct Written<'a> {
 }
 
 impl ControllerContext {
+    /// The program's name with that of its instance.
+    #[doc(hidden)]
+    pub fn installation(&self) -> &str {
+        &self.installation
+    }
+
     /// The field manager, `<program>/<controller>` or `<program>.<instance>/<controller>`.
     #[doc(hidden)]
     pub fn field_manager(&self) -> String {

@@ -96,7 +96,7 @@ impl Slots {
         let kind = format!("{}{}", node.spec.kind, node.spec.returns);
         let (left, width, height) = (x + 10, SIZE.0, SIZE.1);
         write!(html, "<g class=\"slot {class}\"><title>{}: {kind}: {word}", Escaped(&node.spec.name))?;
-        if let Some(why) = state.and_then(why) {
+        if let Some(why) = state.and_then(SlotState::reason) {
             write!(html, ": {}", Escaped(why))?;
         }
         let (name, kind) = (short(&node.spec.name), short(&kind));
@@ -119,7 +119,7 @@ impl Slots {
         let slots = self.graph.nodes().iter().enumerate();
         let reasons = slots.filter_map(|(slot, node)| {
             let state = self.state(slot)?;
-            Some((&node.spec.name, described(state), why(state)?))
+            Some((&node.spec.name, described(state), state.reason()?))
         });
         let mut reasons = reasons.peekable();
         if reasons.peek().is_none() {
@@ -148,16 +148,8 @@ fn described(state: &SlotState) -> (&'static str, &'static str) {
         SlotState::Pending => ("waits", "pending"),
         SlotState::Skipped => ("", "skipped"),
         SlotState::Failed(_) => ("bad", "failed"),
+        SlotState::Stalled(_) => ("bad", "stalled"),
         SlotState::Unhealthy(_) => ("bad", "unhealthy"),
-    }
-}
-
-fn why(state: &SlotState) -> Option<&str> {
-    match state {
-        SlotState::Held(why) | SlotState::Failed(why) | SlotState::NotReady(why) | SlotState::Unhealthy(why) => {
-            Some(why)
-        }
-        SlotState::Pending | SlotState::Skipped | SlotState::Ready => None,
     }
 }
 
