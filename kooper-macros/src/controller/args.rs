@@ -26,6 +26,8 @@ pub(crate) struct Args {
     pub(crate) children: Option<Spanned<Vec<Slot>>>,
     /// The word `ordered` of `deletion`.
     pub(crate) deletion: Option<Spanned<()>>,
+    /// The word `none` of the key `status`.
+    pub(crate) no_status: Option<Spanned<()>>,
     pub(crate) cleanup: Option<Spanned<Path>>,
     pub(crate) finalizer: Option<Spanned<LitStr>>,
     pub(crate) on_leave: Option<Spanned<()>>,

@@ -1,6 +1,6 @@
 //! The calls of a controller's builder, each a statement.
 
-use proc_macro2::{Ident, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 
 use crate::controller::emit::calls::Calls;
@@ -10,7 +10,11 @@ use crate::controller::slots::Slot;
 use crate::support::place::Place;
 use crate::support::spanned::Spanned;
 
-/// The calls of one controller.
+/// The type whose name the compiler shows if the status lacks a field.
+const STATUS_ADVICE: &str = "add_conditions_and_observed_generation_to_the_status_or_write_status_none";
+
+/// The calls of one controller, each with the place of its key or value, so that a bound that is not
+/// met is reported there.
 pub(super) struct Steps<'a> {
     pub(super) model: &'a Model<'a>,
     pub(super) calls: Calls<'a>,
@@ -47,10 +51,26 @@ impl<'a> Steps<'a> {
             }
         });
         let slot_statements: TokenStream = slot_statements.collect();
+        let status = self.model.reports.then(|| self.status(place));
         quote_spanned! {place=>
             let #children = #here::children(&#builder);
             #slot_statements
+            #status
             let (#builder, #children) = #here::declared(#builder, #children);
+        }
+    }
+
+    /// The fields of the status that summarize the children.
+    fn status(&self, place: Span) -> TokenStream {
+        let (children, here) = (self.calls.local("__children", place), self.model.runtime.at(place));
+        let (status, fields) = (self.calls.local("__status", place), self.calls.local("__fields", place));
+        let advice = Ident::new(STATUS_ADVICE, place);
+        quote_spanned! {place=>
+            let #children = #children.status(|#status, #fields| {
+                let mut #status = #here::#advice(#status);
+                #fields.conditions(&mut #status.conditions);
+                #fields.observed_generation(&mut #status.observed_generation);
+            });
         }
     }
 

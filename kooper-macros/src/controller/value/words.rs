@@ -62,6 +62,10 @@ pub(crate) fn only_ordered(value: &Value<'_>) -> syn::Result<Spanned<()>> {
     only(value, "ordered")
 }
 
+pub(crate) fn only_none(value: &Value<'_>) -> syn::Result<Spanned<()>> {
+    only(value, "none")
+}
+
 fn only(value: &Value<'_>, word: &str) -> syn::Result<Spanned<()>> {
     let span = value.input.span();
     match value.word(word)? {
