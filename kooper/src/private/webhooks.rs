@@ -7,8 +7,10 @@ use serde::Serialize;
 
 use super::v1::{Kinds, Never, Nothing};
 use crate::Kind;
+use kooper_webhooks::{
+    Argument, FunctionBuilder, MutateOutcome, MutatedObject, NewObject, TypedFunction, ValidateOutcome,
+};
 pub use kooper_webhooks::{Builder, ConfigError, FailurePolicy, Mutate, Operation, Validate, Webhook};
-use kooper_webhooks::{Argument, FunctionBuilder, MutateOutcome, MutatedObject, NewObject, TypedFunction, ValidateOutcome};
 
 /// Starts a webhook that validates.
 pub fn validate<K: BeginValidate<M>, M>(_: PhantomData<K>, name: &str) -> K::Builder {

@@ -19,13 +19,13 @@ mod server;
 mod webhook;
 
 pub use admission::{Admission, Operation};
-pub use argument::{Argument, Context, MutatedObject, NewObject};
 #[doc(hidden)]
 pub use argument::Use;
+pub use argument::{Argument, Context, MutatedObject, NewObject};
 pub use denied::Denied;
-pub use function::{MutateFunction, MutateOutcome, ValidateFunction, ValidateOutcome};
 #[doc(hidden)]
 pub use function::{FunctionBuilder, TypedFunction};
+pub use function::{MutateFunction, MutateOutcome, ValidateFunction, ValidateOutcome};
 pub use program::{PORT, Running, StartError, Webhooks};
 pub use server::ServeError;
 pub use webhook::{Builder, ConfigError, FailurePolicy, Mutate, Validate, Webhook};
