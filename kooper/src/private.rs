@@ -97,7 +97,7 @@ pub mod v1 {
     pub use std::vec::Vec;
     pub use std::{assert, module_path};
 
-    use std::ops::Deref;
+    use std::ops::{Deref, DerefMut};
 
     use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
     use kube::CustomResourceExt;
@@ -278,6 +278,25 @@ pub mod v1 {
         type Slot = ();
 
         fn begin<I: SlotInputs<P, (), N>, N>(self, _: I) {}
+    }
+
+    /// A status that is to have the conditions of the children. The compiler names this type if a field is missing.
+    #[allow(non_camel_case_types, reason = "the name is a sentence for users")]
+    #[derive(Debug)]
+    pub struct add_conditions_and_observed_generation_to_the_status_or_write_status_none<'a, T>(pub &'a mut T);
+
+    impl<T> Deref for add_conditions_and_observed_generation_to_the_status_or_write_status_none<'_, T> {
+        type Target = T;
+
+        fn deref(&self) -> &T {
+            self.0
+        }
+    }
+
+    impl<T> DerefMut for add_conditions_and_observed_generation_to_the_status_or_write_status_none<'_, T> {
+        fn deref_mut(&mut self) -> &mut T {
+            self.0
+        }
     }
 
     /// Completes the declaration of children.

@@ -11,7 +11,7 @@ use kooper::prelude::*;
 /// An unknown name.
 #[kooper::controller(
     resource = Pod, init = connect, when = is_ours, owns = [Service], watches = [ConfigMap => users_of],
-    sources = [orders], children = [config, password(config, once)], deletion = ordered, cleanup = tear_down, finalizer = "example.com/pods", deleted = forget, leader_election,
+    sources = [orders], children = [config, password(config, once)], deletion = ordered, status = none, cleanup = tear_down, finalizer = "example.com/pods", deleted = forget, leader_election,
     backoff = ("10ms", "1000s"), main = false,
 )]
 pub async fn pods(

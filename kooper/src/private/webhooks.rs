@@ -13,23 +13,25 @@ use kooper_webhooks::{
 pub use kooper_webhooks::{Builder, ConfigError, FailurePolicy, Mutate, Operation, Validate, Webhook};
 
 /// Starts a webhook that validates.
-pub fn validate<K: BeginValidate<M>, M>(_: PhantomData<K>, name: &str) -> K::Builder {
+#[must_use]
+pub fn validate<K: Begin<Validate, M>, M>(_: PhantomData<K>, name: &str) -> K::Builder {
     K::begin(name)
 }
 
 /// Starts a webhook that mutates.
-pub fn mutate<K: BeginMutate<M>, M>(_: PhantomData<K>, name: &str) -> K::Builder {
+#[must_use]
+pub fn mutate<K: Begin<Mutate, M>, M>(_: PhantomData<K>, name: &str) -> K::Builder {
     K::begin(name)
 }
 
-/// A kind that a webhook can validate: every [`Kind`]. There are two impls, so that the compiler reports the kind,
-/// and not each call on the builder, too.
+/// A kind that a webhook can begin with, as [`Begin`](super::v1::Begin) of a controller: every [`Kind`], which a webhook
+/// that mutates also serializes.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a kind of Kubernetes object, which a webhook could validate",
+    message = "`{Self}` is not a kind of Kubernetes object",
     label = "not a kind",
     note = "name a type of `k8s_openapi`, such as `k8s_openapi::api::core::v1::Pod`, or one that derives `kube::CustomResource`"
 )]
-pub trait BeginValidate<M> {
+pub trait Begin<R, M> {
     /// The builder that it begins with.
     type Builder;
 
@@ -38,7 +40,7 @@ pub trait BeginValidate<M> {
 }
 
 #[diagnostic::do_not_recommend]
-impl<K: Kind> BeginValidate<Kinds> for K {
+impl<K: Kind> Begin<Validate, Kinds> for K {
     type Builder = Builder<K, Validate>;
 
     fn begin(name: &str) -> Self::Builder {
@@ -47,28 +49,7 @@ impl<K: Kind> BeginValidate<Kinds> for K {
 }
 
 #[diagnostic::do_not_recommend]
-impl<K: Never> BeginValidate<Nothing> for K {
-    type Builder = ();
-
-    fn begin(_: &str) {}
-}
-
-/// A kind that a webhook can change: every [`Kind`] that can be serialized.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a kind of Kubernetes object, which a webhook could change",
-    label = "not a kind",
-    note = "name a type of `k8s_openapi`, such as `k8s_openapi::api::core::v1::Pod`, or one that derives `kube::CustomResource`"
-)]
-pub trait BeginMutate<M> {
-    /// The builder that it begins with.
-    type Builder;
-
-    /// Creates the builder.
-    fn begin(name: &str) -> Self::Builder;
-}
-
-#[diagnostic::do_not_recommend]
-impl<K: Kind + Serialize> BeginMutate<Kinds> for K {
+impl<K: Kind + Serialize> Begin<Mutate, Kinds> for K {
     type Builder = Builder<K, Mutate>;
 
     fn begin(name: &str) -> Self::Builder {
@@ -77,7 +58,7 @@ impl<K: Kind + Serialize> BeginMutate<Kinds> for K {
 }
 
 #[diagnostic::do_not_recommend]
-impl<K: Never> BeginMutate<Nothing> for K {
+impl<K: Never, R> Begin<R, Nothing> for K {
     type Builder = ();
 
     fn begin(_: &str) {}
@@ -96,31 +77,31 @@ impl<K: CustomResourceExt> OwnKind for K {}
 
 /// A webhook without a failure policy, which depends on the kind.
 #[must_use]
-pub fn own_kind<K: Kind + OwnKind, M, S>(builder: Builder<K, M, S>) -> Builder<K, M, S> {
-    builder
+pub fn own_kind<K: OwnKind, M, S>(function: FunctionBuilder<K, M, S, ()>) -> FunctionBuilder<K, M, S, ()> {
+    function
 }
 
 /// The object that a function validates, its first argument. The functions of the steps span the tokens that their
 /// messages are about, from the first to the last.
 #[must_use]
-pub fn new_object<K, S, N>(builder: Builder<K, Validate, S>) -> FunctionBuilder<K, Validate, S, ((), N)>
+pub fn new_object<K, S, N>(function: FunctionBuilder<K, Validate, S, ()>) -> FunctionBuilder<K, Validate, S, ((), N)>
 where
     K: Kind,
     S: Send + Sync + 'static,
     N: NewObject<K>,
 {
-    builder.new_object()
+    function.new_object()
 }
 
 /// The object that a function changes, its first argument.
 #[must_use]
-pub fn mutated_object<K, S, N>(builder: Builder<K, Mutate, S>) -> FunctionBuilder<K, Mutate, S, ((), N)>
+pub fn mutated_object<K, S, N>(function: FunctionBuilder<K, Mutate, S, ()>) -> FunctionBuilder<K, Mutate, S, ((), N)>
 where
     K: Kind + Serialize,
     S: Send + Sync + 'static,
     N: MutatedObject<K>,
 {
-    builder.mutated_object()
+    function.mutated_object()
 }
 
 /// One more argument.

@@ -1,9 +1,12 @@
 //! Flags of slots, and children from before.
 
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use k8s_openapi::api::core::v1::{ConfigMap, Event, Secret};
 use kooper::prelude::*;
 use kooper::testing::Cluster;
 use kooper::{ConfigError, Controller};
+use kooper_children::readiness::Readiness;
 use kooper_children::{Children, External, SlotExt, declare, wait};
 use serde_json::json;
 
@@ -163,4 +166,80 @@ async fn two_slots_that_want_one_child_do_not_take_it_from_each_other(cluster: C
 fn a_slot_that_depends_on_one_that_is_not_declared_is_a_mistake() {
     let error = declare::<Shop, ()>().child(secured.with((tls,))).build().unwrap_err();
     assert_eq!(error.to_string(), "the slot `secured` depends on `tls`, which is not declared: add it to the children");
+}
+
+/// A ConfigMap is ready as soon as it exists; this slot waits for an entry.
+fn is_filled(config: &ConfigMap) -> Readiness {
+    match config.data {
+        Some(_) => Readiness::Ready,
+        None => Readiness::Waiting("it is empty".to_owned()),
+    }
+}
+
+fn after_current(shop: &Shop) -> ConfigMap {
+    named(shop, "after")
+}
+
+#[kooper::test(start_paused = true)]
+async fn a_function_of_the_slot_judges_its_child(cluster: Cluster) -> Result<()> {
+    let slots = declared!(current.slot().ready(is_filled), after_current.slot().after(current));
+    let running = cluster.run([slots?]).await?;
+    cluster.create(&corner("a", false, &[])).await?;
+    cluster.settle().await;
+    assert!(config(&cluster, "corner-after").await?.is_none());
+    let current = config(&cluster, "corner-a").await?.ok_or("there is no ConfigMap")?;
+    cluster.patch(&current, json!({"data": {"open": "yes"}})).await?;
+    cluster.settle().await;
+    assert!(config(&cluster, "corner-after").await?.is_some());
+    running.stop().await
+}
+
+/// Each call returns another body.
+fn restless(shop: &Shop) -> ConfigMap {
+    static CALLS: AtomicU32 = AtomicU32::new(0);
+    let mut config = named(shop, "restless");
+    config.data = Some([("call".to_owned(), CALLS.fetch_add(1, Ordering::Relaxed).to_string())].into());
+    config
+}
+
+#[kooper::test(start_paused = true)]
+async fn a_child_that_is_another_one_in_each_pass_is_applied_with_pauses(cluster: Cluster) -> Result<()> {
+    let running = cluster.run([declared!(restless)?]).await?;
+    let shop = cluster.create(&corner("a", false, &[])).await?;
+    cluster.settle().await;
+    let annotate = async |number: u32| -> Result<()> {
+        // What triggers a call, and is no input of the function.
+        cluster.patch_status(&shop, json!({"status": {"open": number, "conditions": []}})).await?;
+        cluster.settle().await;
+        Ok(())
+    };
+    for number in 0..10 {
+        annotate(number).await?;
+    }
+    let events: Vec<Event> = cluster.list().await?;
+    let unstable = events.iter().filter(|event| event.reason.as_deref() == Some("Unstable")).count();
+    assert_eq!(unstable, 1, "{events:?}");
+    let before = config(&cluster, "corner-restless").await?.ok_or("there is no ConfigMap")?;
+    annotate(10).await?;
+    let after = config(&cluster, "corner-restless").await?.ok_or("there is no ConfigMap")?;
+    assert_eq!(after.resource_version(), before.resource_version());
+    running.stop().await
+}
+
+#[kooper::test(start_paused = true)]
+async fn an_adopted_child_that_is_not_wanted_any_more_is_kept_with_an_event(cluster: Cluster) -> Result<()> {
+    let running = cluster.run([declared!(current.slot().adopt())?]).await?;
+    let shop = cluster.create(&corner("a", false, &[])).await?;
+    cluster.settle().await;
+    cluster.patch(&shop, json!({"spec": {"config": "b"}})).await?;
+    cluster.settle().await;
+    cluster.patch(&shop, json!({"metadata": {"annotations": {"example.com/note": "a call"}}})).await?;
+    cluster.settle().await;
+    assert!(config(&cluster, "corner-a").await?.is_some());
+    let events: Vec<Event> = cluster.list().await?;
+    let kept: Vec<_> = events.iter().filter(|event| event.reason.as_deref() == Some("Kept")).collect();
+    let [event] = &*kept else { panic!("{kept:?}") };
+    assert_eq!((event.count, event.type_.as_deref()), (Some(1), Some("Normal")));
+    assert!(event.message.as_deref().is_some_and(|text| text.contains("corner-a")), "{event:?}");
+    running.stop().await
 }

@@ -50,7 +50,8 @@ pub struct ControllerContext {
     #[doc(hidden)]
     pub events: Arc<dyn EventRecorder>,
     /// `true` if Events about lasting conditions are recorded, such as failures.
-    pub(crate) reports: bool,
+    #[doc(hidden)]
+    pub reports: bool,
 }
 
 /// An object that a call has written.
@@ -67,6 +68,12 @@ pub struct Written<'a> {
 }
 
 impl ControllerContext {
+    /// The program's name with that of its instance.
+    #[doc(hidden)]
+    pub fn installation(&self) -> &str {
+        &self.installation
+    }
+
     /// The field manager, `<program>/<controller>` or `<program>.<instance>/<controller>`.
     #[doc(hidden)]
     pub fn field_manager(&self) -> String {
@@ -81,7 +88,8 @@ impl ControllerContext {
     }
 
     /// A reference to an object of the controller's kind, for Events.
-    pub(crate) fn reference(&self, object: &Object) -> ObjectReference {
+    #[doc(hidden)]
+    pub fn reference(&self, object: &Object) -> ObjectReference {
         ObjectReference {
             api_version: Some(self.kind.api_version()),
             kind: Some(self.kind.kind.clone()),
@@ -162,7 +170,8 @@ impl ControllerContext {
     }
 
     /// Records an Event about something that lasts.
-    pub(crate) fn report(&self, note: Note) {
+    #[doc(hidden)]
+    pub fn report(&self, note: Note) {
         if self.reports {
             self.events.report(note);
         }

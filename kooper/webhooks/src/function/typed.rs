@@ -40,23 +40,33 @@ impl<K, M, S, T, O> std::fmt::Debug for TypedFunction<K, M, S, T, O> {
     }
 }
 
-impl<K: Kind, S: Send + Sync + 'static> Builder<K, Validate, S> {
-    /// Begins a function with the object.
+impl<K, M, S> Builder<K, M, S> {
+    /// Begins a function without arguments.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn arguments(self) -> FunctionBuilder<K, M, S, ()> {
+        FunctionBuilder { builder: self, extract: Box::new(|_| Some(())), uses: Uses::default() }
+    }
+}
+
+impl<K: Kind, S: Send + Sync + 'static> FunctionBuilder<K, Validate, S, ()> {
+    /// The object, the first argument.
     #[doc(hidden)]
     #[must_use]
     pub fn new_object<N: NewObject<K>>(self) -> FunctionBuilder<K, Validate, S, ((), N)> {
         let extract = Box::new(|context: &mut Context<K, S>| Some(((), N::take(context.new.take())?)));
-        FunctionBuilder { builder: self, extract, uses: Uses { is_optional: N::IS_OPTIONAL, ..Uses::default() } }
+        let uses = Uses { is_optional: N::IS_OPTIONAL, ..self.uses };
+        FunctionBuilder { builder: self.builder, extract, uses }
     }
 }
 
-impl<K: Kind + Serialize, S: Send + Sync + 'static> Builder<K, Mutate, S> {
-    /// Begins a function with the object.
+impl<K: Kind + Serialize, S: Send + Sync + 'static> FunctionBuilder<K, Mutate, S, ()> {
+    /// The object, the first argument.
     #[doc(hidden)]
     #[must_use]
     pub fn mutated_object<N: MutatedObject<K>>(self) -> FunctionBuilder<K, Mutate, S, ((), N)> {
         let extract = Box::new(|context: &mut Context<K, S>| Some(((), N::take(context.new.take())?)));
-        FunctionBuilder { builder: self, extract, uses: Uses::default() }
+        FunctionBuilder { builder: self.builder, extract, uses: self.uses }
     }
 }
 
