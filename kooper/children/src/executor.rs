@@ -21,8 +21,6 @@ use crate::graph::Graph;
 use crate::observed::{ChildId, Observed, Owner, Run, SlotProgress, Write};
 use crate::plan::{Plan, SlotState, Step, plan, provided};
 use crate::status::Report;
-pub(crate) use transitions::Digest;
-
 use crate::typed::{Called, DynSlot, Found, call, delete_params, owner};
 
 /// An object that a slot waits for enqueues no owner unless it is a child.
@@ -376,7 +374,8 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
             tracing::debug!(%child, "its deletion is waited for");
         }
         let waits = |index: usize| nodes[index].spec.flags.external && state(index) != SlotState::Ready;
-        Pass { children: Children::new(children), error: progress.error, polls: (0..nodes.len()).any(waits), blocking }
+        let again = (0..nodes.len()).any(waits).then_some(EXTERNAL_AGAIN).into_iter().chain(progress.pause).min();
+        Pass { children: Children::new(children), error: progress.error, again, blocking }
     }
 }
 
