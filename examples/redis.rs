@@ -1,5 +1,6 @@
-//! An operator for a small database: each Redis has a generated password, a
-//! Service and a StatefulSet, and when it is deleted its data are, too.
+//! An operator for a small database. The functions in `children` return the password, which is generated once, the
+//! Service and the StatefulSet of a Redis. When a Redis is deleted, they are deleted in the reverse order, and then its
+//! data.
 //!
 //! The tests below run it on an API server in their own process:
 //! `cargo test -p kooper-examples --bin redis`
@@ -17,14 +18,12 @@
 //! the Redis `hello`. After `kubectl patch redis hello --type merge -p '{"spec": {"replicas": 2}}'` it has a second pod
 //! and volume; after `kubectl delete redis hello` all of it is deleted.
 //!
-//! It is longer than other examples, because a third of it are the manifests of three children, and because volumes
-//! have to be deleted after the pods that would create them again.
+//! It is longer than other examples, because half of it are the manifests of its children.
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret, Service};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kooper::prelude::*;
-use kube::api::{DeleteParams, Preconditions};
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 use serde_json::{from_value, json};
@@ -45,67 +44,41 @@ struct RedisSpec {
 struct RedisStatus {
     ready_replicas: i32,
     conditions: Vec<Condition>,
+    observed_generation: Option<i64>,
 }
 
-/// Applies what a Redis consists of, then shows how much of it is ready.
+/// Reports how many replicas are ready. The children are applied before each call, and the conditions are set after it.
 #[kooper::controller(
     resource = Redis,
+    children = [password(once), service, stateful_set(password)],
+    deletion = ordered,
     cleanup = delete_data,
     finalizer = "example.com/redis-data",
     leader_election,
     install_crd
 )]
-async fn redis(
-    redis: Arc<Redis>,
-    passwords: Getter<Secret>,
-    secrets: OwnedApplier<Secret>,
-    services: OwnedApplier<Service>,
-    sets: OwnedApplier<StatefulSet>,
-    statuses: StatusWriter<Redis>,
-) -> Result<()> {
-    let name = redis.name_any();
-    // A password is generated once, and kept.
-    if passwords.fetch(&ObjectKey::of(&redis).with_name(&format!("{name}-password"))).await?.is_none() {
-        secrets.apply_owned(&redis, &password(&redis)?).await?;
-    }
-    services.apply_owned(&redis, &service(&redis)?).await?;
-    let set = sets.apply_owned(&redis, &stateful_set(&redis)?).await?;
-
-    let before = redis.status.clone().unwrap_or_default();
-    let mut conditions = Conditions::of(&redis, &before.conditions);
-    let ready = set.status.and_then(|status| status.ready_replicas).unwrap_or_default();
-    match ready >= redis.spec.replicas {
-        true => conditions.ready("Serving", "all replicas are ready"),
-        false => conditions.not_ready("Starting", format!("{ready} of {} replicas are ready", redis.spec.replicas)),
-    };
-    let status = RedisStatus { ready_replicas: ready, conditions: conditions.into_vec() };
-    statuses.apply_status(&redis, &status).await?;
+async fn redis(redis: Arc<Redis>, children: Children<Redis>, statuses: StatusWriter<Redis>) -> Result<()> {
+    let set = children.get(stateful_set)?;
+    let ready_replicas = set.and_then(|set| set.status.as_ref()?.ready_replicas).unwrap_or_default();
+    statuses.apply_status(&redis, &RedisStatus { ready_replicas, ..RedisStatus::default() }).await?;
     Ok(())
 }
 
-/// A StatefulSet leaves the volumes of its pods behind, also when it is scaled down. It is deleted first, with its
-/// pods: while it starts, it creates volumes.
+/// Called when the children are deleted. A StatefulSet leaves the volumes of its pods behind, also when it is scaled
+/// down.
 async fn delete_data(
     redis: Arc<Redis>,
-    getter: Getter<StatefulSet>,
-    sets: Deleter<StatefulSet>,
+    sets: Getter<StatefulSet>,
     claims: Deleter<PersistentVolumeClaim>,
-) -> Result<Action> {
-    let name = redis.name_any();
-    let key = ObjectKey::of(&redis);
-    if let Some(set) = getter.fetch(&key).await? {
-        if !set.owner_references().iter().any(|owner| Some(&owner.uid) == redis.uid().as_ref()) {
-            return Ok(Action::done()); // It has another owner, and so have its volumes.
-        }
-        let this = Preconditions { uid: set.uid(), resource_version: None };
-        sets.delete_with(&key, DeleteParams::foreground().preconditions(this)).await?;
-        // Its deletion calls this function earlier.
-        return Ok(Action::requeue_after(Duration::from_secs(60)));
+) -> Result<()> {
+    let (key, name) = (ObjectKey::of(&redis), redis.name_any());
+    if sets.fetch(&key).await?.is_some() {
+        return Ok(()); // It has another owner, and so have its volumes.
     }
     for replica in 0..MOST {
         claims.delete(&key.with_name(&format!("data-{name}-{replica}"))).await?;
     }
-    Ok(Action::done())
+    Ok(())
 }
 
 fn password(redis: &Redis) -> Result<Secret> {
@@ -125,9 +98,9 @@ fn service(redis: &Redis) -> Result<Service> {
     }))?)
 }
 
-fn stateful_set(redis: &Redis) -> Result<StatefulSet> {
+fn stateful_set(redis: &Redis, password: &Secret) -> Result<StatefulSet> {
     let name = redis.name_any();
-    let password = json!({"secretKeyRef": {"name": format!("{name}-password"), "key": "password"}});
+    let password = json!({"secretKeyRef": {"name": password.name_any(), "key": "password"}});
     Ok(from_value(json!({
         "metadata": {"name": name},
         "spec": {
@@ -183,12 +156,13 @@ mod tests {
     #[tokio::test]
     async fn a_call_applies_the_children_of_a_redis() -> Result<()> {
         let cluster = FakeCluster::new();
-        let sessions = cluster.put(&sessions())?;
-        assert_eq!(cluster.call(redis, &sessions).await?, Action::done());
+        cluster.put(&sessions())?;
+        let key = ObjectKey::namespaced("default", "sessions");
+        assert_eq!(cluster.reconcile(&redis::controller()?, &key).await?, Action::done());
         assert_eq!(
             cluster.summary(),
             [
-                "get secrets default/sessions-password",
+                "patch redises.example.com default/sessions",
                 "apply secrets default/sessions-password",
                 "apply services default/sessions",
                 "apply statefulsets.apps default/sessions",
@@ -250,7 +224,7 @@ mod tests {
 
     #[kooper::test(redis)]
     async fn the_data_of_another_owner_are_kept(cluster: Cluster) -> Result<()> {
-        cluster.create(&stateful_set(&sessions())?).await?;
+        cluster.create(&stateful_set(&sessions(), &password(&sessions())?)?).await?;
         cluster.wait("data-sessions-1", |_: &PersistentVolumeClaim| true).await;
         let sessions = cluster.create(&sessions()).await?;
         cluster.wait("sessions", |redis: &Redis| !redis.finalizers().is_empty()).await;

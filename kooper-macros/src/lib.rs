@@ -5,13 +5,28 @@ mod controller;
 mod explore;
 mod support;
 mod test;
+mod webhook;
 
 use proc_macro::TokenStream;
+
+use controller::signature::Role;
 
 #[doc = include_str!("attribute.md")]
 #[proc_macro_attribute]
 pub fn controller(attribute: TokenStream, item: TokenStream) -> TokenStream {
     controller::expand(attribute.into(), &item.into()).into()
+}
+
+#[doc = include_str!("validate.md")]
+#[proc_macro_attribute]
+pub fn validate(attribute: TokenStream, item: TokenStream) -> TokenStream {
+    webhook::expand(Role::Validate, attribute.into(), &item.into()).into()
+}
+
+#[doc = include_str!("mutate.md")]
+#[proc_macro_attribute]
+pub fn mutate(attribute: TokenStream, item: TokenStream) -> TokenStream {
+    webhook::expand(Role::Mutate, attribute.into(), &item.into()).into()
 }
 
 #[doc = include_str!("test.md")]

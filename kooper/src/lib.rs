@@ -264,6 +264,8 @@ pub use kooper_children as children;
 pub use kooper_children::{Children, External};
 #[cfg(feature = "macros")]
 pub use kooper_macros::{controller, explore, test};
+#[cfg(all(feature = "macros", feature = "webhooks"))]
+pub use kooper_macros::{mutate, validate};
 #[cfg(feature = "cli")]
 #[doc(inline)]
 pub use kooper_program::App;

@@ -75,9 +75,16 @@ macro_rules! __no_sample {
 #[path = "private/keys.rs"]
 pub mod keys;
 
+/// The names for webhooks.
+#[cfg(feature = "webhooks")]
+#[path = "private/webhooks.rs"]
+pub mod webhooks;
+
 /// The names of this version.
 pub mod v1 {
     pub use super::keys;
+    #[cfg(feature = "webhooks")]
+    pub use super::webhooks;
     #[cfg(feature = "apiserver")]
     pub use std::include_str;
     pub use std::marker::PhantomData;

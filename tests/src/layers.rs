@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// The folders of the crates in the repository that users depend on.
-pub const CRATES: [&str; 13] = [
+pub const CRATES: [&str; 14] = [
     "kooper",
     "kooper/grammar",
     "kooper/protobuf",
+    "kooper/base",
     "kooper/runtime",
     "kooper/access",
     "kooper/serving",

@@ -62,6 +62,14 @@ impl Args {
         self.entries.iter().any(|entry| entry.meant == Some(name))
     }
 
+    /// The kind, if `resource` names a single one.
+    pub(crate) fn kind(&self) -> Option<&Type> {
+        match self.resource.as_ref().map(|resource| &resource.value) {
+            Some(Resource::One(kind)) => Some(kind),
+            _ => None,
+        }
+    }
+
     /// Returns `true` if `resource` is a list of kinds.
     pub(crate) fn lists_kinds(&self) -> bool {
         self.resource.as_ref().is_some_and(|resource| matches!(resource.value, Resource::Each(_)))

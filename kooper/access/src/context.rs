@@ -10,8 +10,13 @@ use crate::settings::GivenSettings;
 #[must_use]
 pub fn extensions(plan: &Plan, settings: GivenSettings) -> Extensions {
     let extensions = Extensions::default();
+    fill(&extensions, plan, settings);
+    extensions
+}
+
+/// Adds what the arguments of planned functions find in their context.
+pub(crate) fn fill(extensions: &Extensions, plan: &Plan, settings: GivenSettings) {
     extensions.insert(plan.subsets());
     extensions.insert(Children::of(plan.owned().iter().map(|owned| owned.id).collect()));
     extensions.insert(settings);
-    extensions
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use futures_util::stream::BoxStream;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kooper_runtime::internal::call::extensions::Extensions;
 use kooper_runtime::internal::call::finalizer::{Finalizers, Retirement};
 use kooper_runtime::internal::controller::config::Leases;
 use kooper_runtime::internal::controller::installation::Installation;
@@ -21,14 +22,16 @@ use kooper_runtime::internal::controller::{Config, ControllerSpec, Hooks};
 use kooper_runtime::internal::object::kind::KindInfo;
 use kooper_runtime::internal::watch::cache_id::CacheId;
 use kooper_runtime::leader::LeaderElection;
+use kooper_runtime::metrics::MetricsRecorder;
 use kooper_runtime::object::Object;
 use kooper_runtime::{
     Action, Call, Changed, ConfigError, ConfigErrorKind, ControllerContext, Kind, ObjectKey, Result as HandlerResult,
 };
 use parking_lot::Mutex;
 
+use crate::calls::{Additions, observe};
 use crate::capability::Children;
-use crate::context::extensions;
+use crate::context::fill;
 use crate::crd::{Compared, Installed, Installer};
 use crate::plan::{Plan, SettingsNeed};
 use crate::settings::GivenSettings;
@@ -70,6 +73,7 @@ pub struct Controller {
     installs_crd: bool,
     has_init: bool,
     samples: Vec<Sample>,
+    additions: Additions,
 }
 
 impl Controller {
@@ -203,6 +207,13 @@ impl Controller {
     #[must_use]
     pub fn is_metadata_only(&self) -> bool {
         self.spec.config.metadata_only
+    }
+
+    /// What its handlers keep for it.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn extensions(&self) -> &Extensions {
+        &self.additions.extensions
     }
 
     /// Returns `true` if a selector limits the controller's own objects.
@@ -404,11 +415,18 @@ impl Controller {
     }
 
     /// The functions that run, and the state that their arguments keep.
-    fn into_run(self, crds: &Arc<Installer>, settings: GivenSettings) -> (ControllerSpec, Hooks) {
+    fn into_run(
+        self,
+        crds: &Arc<Installer>,
+        settings: GivenSettings,
+        metrics: Arc<dyn MetricsRecorder>,
+    ) -> (ControllerSpec, Hooks) {
         let prerequisite = self.prerequisite(crds);
-        let extensions = extensions(&self.plan, settings);
+        let Additions { extensions, observers } = self.additions;
+        let observe = observe(&self.spec.config, metrics, observers);
+        fill(&extensions, &self.plan, settings);
         let child_observer = extensions.get::<Children>();
-        (self.spec, Hooks { prerequisite, extensions, child_observer })
+        (self.spec, Hooks { prerequisite, extensions, child_observer, observe })
     }
 
     /// The CRD of the kind, which is installed or compared before the controller starts.

@@ -6,7 +6,8 @@ mod mistaken;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use kooper_runtime::Call;
+use kooper_runtime::internal::call::extensions::Extensions;
+use kooper_runtime::{Call, ObjectKey};
 use kube::Client;
 
 use crate::clock::Clock;
@@ -84,6 +85,20 @@ impl<O, S> Context<O, S> {
     #[must_use]
     pub fn new(object: Arc<O>, call: Call, state: State<S>, controller: Arc<ControllerContext>) -> Self {
         Self { object, call, state, controller }
+    }
+
+    /// What is kept for the controller.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn extensions(&self) -> &Extensions {
+        &self.controller.extensions
+    }
+
+    /// The key of the object.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn key(&self) -> &ObjectKey {
+        self.call.key()
     }
 
     #[doc(hidden)]

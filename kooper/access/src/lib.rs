@@ -6,6 +6,7 @@
 //! [`plan`] is what arguments need before the controller runs; a [`capability`] is an argument
 //! that grants one verb on one kind.
 
+mod calls;
 pub mod capability;
 mod clock;
 mod context;
@@ -33,6 +34,7 @@ pub use settings::{SecretValue, Settings};
 /// The items for the other crates of Kooper. No part of it is stable.
 #[doc(hidden)]
 pub mod internal {
+    pub use crate::calls::{Additions, CallTotals, Failing};
     pub use crate::capability::ReservedStatus;
     pub use crate::context::extensions;
     pub use crate::controller::builder::Sample;

@@ -60,7 +60,7 @@ impl<P> Children<P> {
     }
 
     /// The names of the slots with their states, in the order of their declaration.
-    pub fn states(&self) -> impl Iterator<Item = (&str, &SlotState)> {
+    pub fn states(&self) -> impl Iterator<Item = (&str, &SlotState)> + Clone {
         self.slots.iter().map(|slot| (slot.name.as_str(), &slot.state))
     }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use kooper_access::extract::Context;
 use kooper_access::handler::Handler;
+use kooper_access::internal::Additions;
 use kooper_access::plan::Plan;
 use kooper_runtime::{Action, BoxError, Kind};
 
@@ -15,6 +16,7 @@ use crate::executor::Executor;
 use crate::function::CallFn;
 use crate::graph::{Graph, GraphError};
 use crate::slot::{Deletes, FunctionId, Slot, SlotExt, SlotInputs, Verbs};
+use crate::states::SlotStates;
 use crate::status::{self, OwnerStatus, Report, Reports, StatusFields};
 use crate::typed::{DynSlot, PlanSlot, Planned, Typed};
 
@@ -279,10 +281,18 @@ where
         H::plan(plan);
     }
 
+    fn extend(&self, additions: &mut Additions) {
+        additions.extensions.insert(self.executor.graph.clone());
+        additions.observers.push(additions.extensions.get::<SlotStates>());
+        self.handler.extend(additions);
+    }
+
     fn handle(&self, context: Context<P, S>) -> BoxFuture<'static, Result<Action, BoxError>> {
         let (executor, handler) = (self.executor.clone(), self.handler.clone());
         Box::pin(async move {
             let pass = executor.apply(&context).await?;
+            let states = pass.children.states().map(|(_, state)| state);
+            context.extensions().get::<SlotStates>().note(context.key(), states);
             executor.begin(&context, &pass);
             let handled = handler.handle(context.clone()).await;
             let again = pass.again;
@@ -310,6 +320,7 @@ where
     fn handle(&self, context: Context<P, S>) -> BoxFuture<'static, Result<Action, BoxError>> {
         let (executor, cleanup) = (self.executor.clone(), self.cleanup.clone());
         Box::pin(async move {
+            context.extensions().get::<SlotStates>().forget(context.key());
             let pass = executor.delete(&context).await?;
             executor.begin(&context, &pass);
             if let Some(error) = pass.error {

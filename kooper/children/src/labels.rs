@@ -11,7 +11,7 @@ const CONTROLLER: &str = "kooper.rs/controller";
 /// The bucket of the owner, by which a part of all children can be watched.
 const BUCKET: &str = "kooper.rs/bucket";
 /// The slot.
-const SLOT: &str = "kooper.rs/slot";
+pub const SLOT: &str = "kooper.rs/slot";
 /// The depth of the slot.
 const DEPTH: &str = "kooper.rs/depth";
 /// An annotation that keeps a child from being pruned.

@@ -17,6 +17,7 @@ pub mod observed;
 pub mod plan;
 pub mod readiness;
 mod slot;
+mod states;
 mod status;
 mod typed;
 
@@ -24,6 +25,10 @@ pub use children::Children;
 pub use declared::{Applying, Declaration, Declared, Deleting, IntoSlot, OfFunction, OfSlot, WithChildren, declare};
 pub use executor::wait;
 pub use function::External;
+#[doc(hidden)]
+pub use labels::SLOT;
 pub use slot::{Deletes, Fits, FunctionId, Keeps, Slot, SlotExt, SlotInputs, Verbs};
+#[doc(hidden)]
+pub use states::SlotStates;
 pub use status::{OwnerStatus, Reports, StatusFields};
 pub use typed::{PlanSlot, Planned};

@@ -10,6 +10,7 @@ mod dev;
 mod diff;
 mod document;
 mod dry_run;
+mod graph;
 mod invocation;
 mod listeners;
 mod logging;
@@ -109,6 +110,7 @@ fn run_command(app: &App) -> ExitCode {
         Task::Run | Task::Dev => "cannot start",
         Task::Crd => "crd failed",
         Task::Rbac => "rbac failed",
+        Task::Graph => "graph failed",
         Task::Manifests => "manifests failed",
         Task::Diff => "diff failed",
         Task::Check => "check failed",
@@ -127,6 +129,7 @@ fn run_command(app: &App) -> ExitCode {
         Task::Dev => Ok(ExitCode::from(INVALID)),
         Task::Crd => print::crd(&invocation),
         Task::Rbac => print::rbac(&invocation),
+        Task::Graph => graph::graph(&invocation),
         Task::Manifests => manifests::manifests(&invocation),
         Task::Uninstall => uninstall::uninstall(invocation),
         Task::Diff => diff::diff(&invocation),

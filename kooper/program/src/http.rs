@@ -24,6 +24,7 @@ pub(crate) mod certificate;
 mod connections;
 #[cfg(feature = "cli")]
 pub(crate) mod guard;
+mod history;
 mod pages;
 mod pulse;
 mod route;
@@ -251,6 +252,8 @@ impl Listener {
                 match socket.and_then(|socket| Ok((socket, site()?))) {
                     Ok((socket, site)) => {
                         drop(started.send(Ok(())));
+                        // It ends with the runtime.
+                        tokio::spawn(site.record());
                         stopped.run_until_cancelled(connections::accept(&socket, Arc::new(site))).await;
                     }
                     Err(error) => drop(started.send(Err(error))),

@@ -2,7 +2,9 @@
 
 pub(crate) mod config;
 pub(crate) mod error;
+pub(crate) mod health;
 pub(crate) mod installation;
+mod namespaces;
 mod once;
 pub(crate) mod partition;
 pub(crate) mod parts;
@@ -10,17 +12,19 @@ pub(crate) mod pass;
 pub(crate) mod prerequisite;
 pub(crate) mod review;
 mod run;
+mod starting;
 pub(crate) mod states;
+pub(crate) mod view;
 
 use std::sync::Arc;
 
 use crate::call::children::ChildObserver;
 use crate::call::extensions::Extensions;
+use crate::call::observer::Observe;
 use crate::object::kind::KindInfo;
 use crate::watch::cache_id::CacheRequest;
 
 pub use config::Config;
-use config::MetricsCompat;
 use parts::{DynController, KeyStream, Relation};
 use prerequisite::Prerequisite;
 pub use run::{Process, Runner};
@@ -71,6 +75,8 @@ pub struct Hooks {
     pub extensions: Extensions,
     /// Is told of its objects and of their children.
     pub child_observer: Arc<dyn ChildObserver>,
+    /// Makes the observers of its calls.
+    pub observe: Observe,
 }
 
 impl std::fmt::Debug for Hooks {

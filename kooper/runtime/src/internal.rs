@@ -1,12 +1,14 @@
 //! The items that the other crates of Kooper use, by the module that they are in.
 
-pub mod backoff {
-    pub use crate::backoff::TokenBucket;
-}
+pub use kooper_base::{backoff, client, clock, error};
+
 pub mod call {
     pub use crate::call::Tasks;
     pub mod action {
         pub use crate::call::action::Outcome;
+    }
+    pub mod attempt {
+        pub use crate::call::attempt::{Attempt, Failure, Part};
     }
     pub mod children {
         pub use crate::call::children::ChildObserver;
@@ -20,19 +22,18 @@ pub mod call {
     pub mod extensions {
         pub use crate::call::extensions::Extensions;
     }
+    pub mod observer {
+        pub use crate::call::observer::{CallObserver, EndedCall, Observe, Outcome};
+    }
+    pub mod worker {
+        pub use crate::call::worker::Running;
+    }
     pub mod finalizer {
         pub use crate::call::finalizer::{Finalizers, Retirement, set_by};
     }
     pub mod handler {
         pub use crate::call::handler::{CallError, DeletedFunction, DynHandler, Wants};
     }
-}
-pub mod client {
-    pub use crate::client::abort::abort;
-    pub use crate::client::stack::{ClientStack, Next, RequestLayer, ResponseBody, boxed, from_fn};
-}
-pub mod clock {
-    pub use crate::clock::wall;
 }
 pub mod controller {
     pub use crate::controller::{Config, ControllerSpec, Hooks, Process, Runner};
@@ -60,14 +61,9 @@ pub mod controller {
     pub mod states {
         pub use crate::controller::states::{InitContext, States};
     }
-}
-pub mod error {
-    pub use crate::error::{RetryHint, chain, is_conflict, panic_text, retry_hint};
-    pub mod redaction {
-        pub use crate::error::redaction::{redact, remember};
-    }
-    pub mod refusal {
-        pub use crate::error::refusal::{ApiStatus, Cause, Needs, is_missing_rule};
+    pub mod view {
+        pub use crate::controller::health::Registered;
+        pub use crate::controller::view::{ControllerView, WatchView};
     }
 }
 pub mod executor {
@@ -78,17 +74,15 @@ pub mod leader {
     pub use crate::leader::watchdog::{Elected, Watchdog};
     pub use crate::leader::{identity, is_fenced, new_identity};
 }
+pub mod held {
+    pub use crate::held::{Held, drop_aside};
+}
 pub mod metrics {
-    pub use crate::metrics::PanicSafe;
     #[cfg(feature = "measure")]
-    pub use crate::metrics::held::measure::longest_held;
+    pub use crate::held::measure::longest_held;
+    pub use crate::metrics::PanicSafe;
     pub mod health {
         pub use crate::metrics::health::Probe;
-    }
-    pub mod status {
-        pub use crate::metrics::status::{
-            CallState, ControllerState, Inspect, KeyState, Query, QueueCounts, Role, Rows, WatchState, shown,
-        };
     }
 }
 pub mod object {
@@ -106,8 +100,8 @@ pub mod object {
     }
 }
 pub mod queue {
-    pub use crate::queue::WriteOrigin;
     pub use crate::queue::admission::Admission;
+    pub use crate::queue::{ForbiddenKey, KeyView, QueueCounts, Returned, Run, Timer, Waiting, WriteOrigin};
 }
 pub mod watch {
     pub mod cache_id {

@@ -3,21 +3,16 @@
 //! the public items.
 //!
 //! The modules are listed in the order in which an object passes them: [`object`] is its
-//! bytes, [`watch`] brings it from the API server into a store, [`leader`] decides whether
-//! this process handles it, [`queue`] which key is next, [`call`] calls the handler, and
-//! [`controller`] joins them.
+//! bytes, [`watch`] brings it from the API server into a store, [`queue`] decides which key
+//! is next, [`call`] calls the handler, and [`controller`] joins them. Errors, clocks, the
+//! layers of a client, metrics and leader election are in `kooper-base`.
 
 #![allow(rustdoc::private_intra_doc_links, reason = "the order is for those who read the source")]
 
-pub mod backoff;
 mod call;
-pub mod client;
-mod clock;
 mod controller;
-pub mod error;
 mod executor;
-pub mod leader;
-pub mod metrics;
+mod held;
 pub mod object;
 pub mod queue;
 mod watch;
@@ -28,9 +23,10 @@ pub use call::events::{FailureEvents, Note};
 pub use call::{Call, Gone};
 pub use controller::config::MetricsCompat;
 pub use controller::error::{BuildError, ConfigError, ConfigErrorKind, ControllerError, RunError};
+pub use controller::health::Health;
 pub use error::{BoxError, HandlerError, Result};
+pub use kooper_base::{backoff, client, clock, error, leader, metrics};
 pub use kooper_grammar::name::NameError;
-pub use metrics::health::Health;
 pub use object::duration::{DurationError, GoDuration};
 pub use object::key::ObjectKey;
 pub use object::kind::{Kind, Namespaced};

@@ -18,7 +18,6 @@ mod waiting;
 mod writes;
 
 use parking_lot::{Mutex, MutexGuard};
-use std::collections::BTreeSet;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -26,17 +25,21 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use crate::backoff::Backoff;
-use crate::metrics::held::{Held, drop_aside};
-use crate::metrics::status::QueueCounts;
+use crate::held::{Held, drop_aside};
 use crate::object::key::ObjectKey;
 use crate::queue::reason::{Reason, Reasons};
 
 use state::QueueState;
 
 pub(crate) use admission::{Admission, AdmitAll};
-pub(crate) use completion::{Completion, Returned};
+pub(crate) use completion::Completion;
+#[doc(hidden)]
+pub use completion::Returned;
+#[doc(hidden)]
+pub use entry::Timer;
 pub(crate) use urgency::Urgency;
-pub(crate) use waiting::{KeyView, KeyViews};
+#[doc(hidden)]
+pub use waiting::{ForbiddenKey, KeyView, QueueCounts, Run, Waiting};
 #[doc(hidden)]
 pub use writes::WriteOrigin;
 pub(crate) use writes::{CacheRef, Revision};
@@ -366,53 +369,49 @@ impl WorkQueue {
     }
 
     /// The number of keys, by state.
-    pub(crate) fn counts(&self) -> QueueCounts {
+    #[doc(hidden)]
+    pub fn counts(&self) -> QueueCounts {
         self.lock().state.counts()
     }
 
-    /// The state of at most `most` keys: first these keys, then the others in the order
-    /// in which they run.
-    pub(crate) fn describe(&self, first: &[ObjectKey], most: usize) -> KeyViews {
-        let mut views = Views::default();
-        for step in first.chunks(STEP) {
-            let shared = self.lock();
-            let ids = step.iter().filter_map(|key| shared.state.id_of(key));
-            views.add(&shared.state, ids.collect(), most);
-        }
-        // Some of these may be described already.
-        let ids = self.lock().state.upcoming(4 * most);
-        for step in ids.chunks(STEP) {
-            views.add(&self.lock().state, step.to_vec(), most);
-        }
-        let more = self.counts().known.saturating_sub(views.shown.len());
-        KeyViews { shown: views.shown, more }
+    /// The state of these keys, as far as they are known.
+    #[doc(hidden)]
+    pub fn views(&self, keys: &[ObjectKey]) -> Vec<KeyView> {
+        self.views_of(keys, |state, key| state.id_of(key))
     }
 
-    /// The state of at most `most` keys that contain `text`: first these keys, then
-    /// others in no particular order.
-    pub(crate) fn search(&self, first: &[ObjectKey], text: &str, most: usize) -> KeyViews {
-        let mut views = Views::default();
-        let matches = |key: &ObjectKey| key.as_str().contains(text);
-        for step in first.chunks(STEP) {
-            let shared = self.lock();
-            let ids = step.iter().filter(|key| matches(key)).filter_map(|key| shared.state.id_of(key));
-            views.add(&shared.state, ids.collect(), most);
-        }
-        let (all, mut found) = (self.lock().state.ids(), 0_usize);
+    /// The state of the next keys in the order in which they run: those that wait for a worker, then those that wait
+    /// for a timer. A key may be among them several times.
+    #[doc(hidden)]
+    pub fn upcoming(&self, most: usize) -> Vec<KeyView> {
+        let ids = self.lock().state.upcoming(most);
+        self.views_of(&ids, |_, id| Some(*id))
+    }
+
+    /// The state of the keys that are selected, in no particular order. A key may be among them twice.
+    #[doc(hidden)]
+    pub fn select(&self, mut selects: impl FnMut(&ObjectKey) -> bool) -> Vec<KeyView> {
+        let (all, mut views) = (self.lock().state.ids(), Vec::new());
         for start in all.clone().step_by(STEP) {
             let step = start..all.end.min(start.saturating_add(STEP as EntryId));
             {
-                let shared = self.lock();
-                let is_match = |id: &EntryId| shared.state.key_of(*id).is_some_and(matches);
-                let ids: Vec<EntryId> = step.filter(is_match).collect();
-                found += ids.len();
-                views.add(&shared.state, ids, most);
+                let (shared, now) = (self.lock(), Instant::now());
+                let selected = step.filter(|id| shared.state.key_of(*id).is_some_and(&mut selects));
+                views.extend(selected.filter_map(|id| shared.state.view(id, now)));
             }
-            // The search is not urgent.
+            // It is not urgent.
             std::thread::yield_now();
         }
-        let more = found.saturating_sub(views.shown.len());
-        KeyViews { shown: views.shown, more }
+        views
+    }
+
+    fn views_of<T>(&self, all: &[T], id: impl Fn(&QueueState, &T) -> Option<EntryId>) -> Vec<KeyView> {
+        let mut views = Vec::new();
+        for step in all.chunks(STEP) {
+            let (shared, now) = (self.lock(), Instant::now());
+            views.extend(step.iter().filter_map(|one| shared.state.view(id(&shared.state, one)?, now)));
+        }
+        views
     }
 
     fn update<T>(&self, change: impl FnOnce(&mut QueueState, Instant) -> T) -> T {
@@ -444,29 +443,6 @@ impl WorkQueue {
     fn lock(&self) -> Held<MutexGuard<'_, Shared>> {
         // No user code runs under the lock, so a panic never leaves it half changed.
         Held::new(self.shared.lock())
-    }
-}
-
-/// Keys that are described, each once: an entry may get another key between two steps.
-#[derive(Default)]
-struct Views {
-    shown: Vec<KeyView>,
-    known: BTreeSet<ObjectKey>,
-}
-
-impl Views {
-    fn add(&mut self, state: &QueueState, ids: Vec<EntryId>, most: usize) {
-        let now = Instant::now();
-        for id in ids {
-            if self.shown.len() >= most {
-                return;
-            }
-            let is_known = state.key_of(id).is_none_or(|key| self.known.contains(key));
-            if !is_known && let Some(view) = state.view(id, now) {
-                self.known.insert(view.key.clone());
-                self.shown.push(view);
-            }
-        }
     }
 }
 

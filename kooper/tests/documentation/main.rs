@@ -7,10 +7,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The sources of the library.
-const SOURCES: [&str; 8] = [
+const SOURCES: [&str; 9] = [
     "kooper/src",
     "kooper/runtime/src",
     "kooper/access/src",
+    "kooper/base/src",
     "kooper/program/src",
     "kooper/serving/src",
     "kooper/testing/src",

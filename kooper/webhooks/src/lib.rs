@@ -10,6 +10,7 @@ mod authority;
 mod certificates;
 mod denied;
 mod function;
+mod inputs;
 mod patch;
 mod program;
 mod registration;
@@ -18,8 +19,12 @@ mod server;
 mod webhook;
 
 pub use admission::{Admission, Operation};
-pub use argument::{Argument, Context, NewObject};
+#[doc(hidden)]
+pub use argument::Use;
+pub use argument::{Argument, Context, MutatedObject, NewObject};
 pub use denied::Denied;
+#[doc(hidden)]
+pub use function::{FunctionBuilder, TypedFunction};
 pub use function::{MutateFunction, MutateOutcome, ValidateFunction, ValidateOutcome};
 pub use program::{PORT, Running, StartError, Webhooks};
 pub use server::ServeError;

@@ -47,9 +47,9 @@ pub const PORT: u16 = 10250;
 ///
 /// let client = Client::try_default().await?;
 /// let webhooks = Webhooks::new("shop", "shops").service("shop-webhooks", 443).webhook(webhook);
-/// let (running, registration) = webhooks.start(&client)?;
-/// let stop = tokio_util::sync::CancellationToken::new();
-/// Operator::builder().client(client).controller(registration).build()?.run(stop).await?;
+/// let (running, controllers) = webhooks.start(&client)?;
+/// let operator = controllers.into_iter().fold(Operator::builder().client(client), |operator, one| operator.controller(one));
+/// operator.build()?.run(tokio_util::sync::CancellationToken::new()).await?;
 /// running.shutdown().await;
 /// # Ok(())
 /// # }
@@ -224,15 +224,16 @@ impl Webhooks {
         self
     }
 
-    /// Starts to serve, on threads of its own. The controller registers the webhooks: add it to
-    /// the operator, whose replicas elect the one that registers.
+    /// Starts to serve, on threads of its own. Add the controllers to the operator: one registers
+    /// the webhooks, in the replica that is elected, and each of the others has what the function of
+    /// a webhook takes beside the request. Such a webhook fails until its controller is synced.
     ///
     /// Call it within a tokio runtime, which reads the Secret of the certificate authority.
     ///
     /// # Errors
     /// When something is missing, a name is not unique, a certificate cannot be used, or the
     /// port is taken.
-    pub fn start(self, client: &Client) -> Result<(Running, Controller), StartError> {
+    pub fn start(mut self, client: &Client) -> Result<(Running, Vec<Controller>), StartError> {
         let target = self.target.clone().ok_or(StartError::NoTarget)?;
         let mut unique = BTreeSet::new();
         for webhook in &self.webhooks {
@@ -251,7 +252,9 @@ impl Webhooks {
                 }
             }
         });
-        let served = self.webhooks.iter().cloned().chain(probes());
+        let mut controllers: Vec<_> = self.webhooks.iter_mut().filter_map(|webhook| webhook.inputs.take()).collect();
+        let webhooks: Vec<_> = self.webhooks.into_iter().map(Arc::new).collect();
+        let served = webhooks.iter().cloned().chain(probes().map(Arc::new));
         let metrics = Metrics::new().map_err(StartError::Metrics)?;
         if let Some(registry) = &self.registry {
             metrics.register(registry).map_err(StartError::Metrics)?;
@@ -266,14 +269,14 @@ impl Webhooks {
             installation: self.installation,
             namespace: self.namespace,
             target,
-            webhooks: self.webhooks,
+            webhooks,
             namespaces: self.namespaces,
             deployment: self.deployment,
             owner: self.owner,
             shared,
         };
-        let controller = controller(registration, election)?;
-        Ok((Running { server, renewal }, controller))
+        controllers.push(controller(registration, election)?);
+        Ok((Running { server, renewal }, controllers))
     }
 
     fn certificates(&self, target: &Target) -> Result<Certificates, CertificateError> {

@@ -73,7 +73,7 @@ pub(crate) struct Registration {
     pub(crate) namespace: String,
     pub(crate) lease: String,
     pub(crate) target: Target,
-    pub(crate) webhooks: Vec<Webhook>,
+    pub(crate) webhooks: Vec<Arc<Webhook>>,
     /// The namespaces of the controllers; empty for all.
     pub(crate) namespaces: Vec<String>,
     /// The Deployment of the program: new functions are registered when all replicas serve them.

@@ -5,13 +5,17 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kooper::children::{SlotExt, declare, wait};
 use kooper::http::{Listener, Server};
 use kooper::prelude::*;
 use kooper::retriever::channel;
+use kooper::testing::Cluster;
 use kooper::{CancellationToken, Health, Operator};
 use kooper_tests::wait::until;
 use tokio::runtime::Handle;
 use tokio::task::block_in_place;
+
+use crate::fixture::run_with;
 
 fn config(name: &str) -> ConfigMap {
     let mut config = ConfigMap::default();
@@ -204,4 +208,37 @@ async fn of_many_keys_a_thousand_are_shown_and_the_others_counted() -> Result<()
     assert!(!page.get("?q=c29").contains("shop/c1</td>"));
     stop.cancel();
     Ok(running.await??)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_slots_of_an_object_that_is_searched_for_are_drawn_with_their_states() -> Result<()> {
+    fn config(owner: &ConfigMap) -> Result<Secret> {
+        let text = owner.data.as_ref().and_then(|data| data.get("text")).ok_or_else(|| wait("there is no text yet"))?;
+        let mut secret = Secret { string_data: Some([("text".to_owned(), text.clone())].into()), ..Secret::default() };
+        secret.metadata.name = Some("copied".to_owned());
+        Ok(secret)
+    }
+    fn marker(_: &ConfigMap, config: &Secret) -> Result<Secret> {
+        let mut marker = Secret::default();
+        marker.metadata.name = Some(format!("{}-is-there", config.name_any()));
+        Ok(marker)
+    }
+    let cluster = Cluster::start().await?;
+    let children = declare().child(config).child(marker.with((config,))).build()?;
+    let controller = ConfigMap::controller("copies").labels("copied=yes").handler(children.handler(async || {}));
+    let running = run_with(Some(cluster.client()), [controller.build()?]);
+    let page = Page::serve(&running.health)?;
+    let mut owner = ConfigMap::default();
+    owner.metadata.name = Some("text".to_owned());
+    owner.metadata.labels = Some([("copied".to_owned(), "yes".to_owned())].into());
+    let owner = cluster.create(&owner).await?;
+    let waits = "<title>config: Secret: held: there is no text yet</title>";
+    page.has("?q=default/text", &["<h3>Slots of default/text</h3>", waits, "<title>marker: Secret: held: "]);
+    assert!(!page.get("").contains("<h3>Slots of"));
+    cluster.patch(&owner, serde_json::json!({"data": {"text": "hello"}})).await?;
+    page.has("?q=default/text", &["<title>config: Secret: ready</title>", "<title>marker: Secret: ready</title>"]);
+    assert!(!page.get("?q=default/text").contains("hello"));
+    page.has("", &["calls <b>"]);
+    running.stop().await?;
+    Ok(())
 }

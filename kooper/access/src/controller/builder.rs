@@ -30,6 +30,7 @@ use serde::de::DeserializeOwned;
 use tower::Service;
 
 use self::filter::FilterFn;
+use crate::calls::Additions;
 use crate::extract::{Context, Removed, State};
 use crate::handler::{Filter, Function, Handler, HandlerService, Init, Input, Middleware};
 use crate::plan::Plan;
@@ -107,6 +108,7 @@ struct Common {
     installs_crd: bool,
     has_init: bool,
     samples: Vec<Sample>,
+    additions: Additions,
 }
 
 impl<K: Kind> Builder<K> {
@@ -122,6 +124,7 @@ impl<K: Kind> Builder<K> {
             installs_crd: false,
             has_init: false,
             samples: Vec::new(),
+            additions: Additions::default(),
         };
         Self::with(common, Arc::new(|_| Box::pin(std::future::ready(Ok(State::new(()))))))
     }
@@ -391,6 +394,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     #[doc(alias = "reconcile")]
     pub fn handler<H: Handler<O, S, Args>, Args: 'static>(mut self, handler: H) -> Self {
         H::plan(&mut self.common.plan);
+        handler.extend(&mut self.common.additions);
         self.handler = Some(service_of(move |input| handler.handle(input)));
         self
     }
@@ -403,6 +407,13 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     {
         let service = HandlerService::new(service);
         self.handler = Some(Box::new(move |_, _| service.clone()));
+        self
+    }
+
+    /// Adds what functions need that are not the controller's own.
+    #[doc(hidden)]
+    pub fn planned(mut self, plan: impl FnOnce(&mut Plan)) -> Self {
+        plan(&mut self.common.plan);
         self
     }
 

@@ -406,7 +406,7 @@ impl Builder {
         };
         let settings = self.settings;
         let runners = self.controllers.into_iter().map(|controller| {
-            let (spec, hooks) = controller.into_run(&crds, settings.clone());
+            let (spec, hooks) = controller.into_run(&crds, settings.clone(), process.metrics.clone());
             Runner::new(spec, hooks, &process)
         });
         let runners = runners.collect::<Result<_, _>>()?;

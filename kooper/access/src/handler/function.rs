@@ -10,6 +10,7 @@ use tower::Service;
 
 use super::Input;
 use super::signature::{Asynchronous, Signature};
+use crate::calls::Additions;
 use crate::extract::{Arguments, Context, State};
 use crate::plan::Plan;
 
@@ -40,6 +41,12 @@ use crate::plan::Plan;
 pub trait Handler<O, S, Args>: Send + Sync + 'static {
     /// Adds to the plan what the arguments need.
     fn plan(plan: &mut Plan);
+
+    /// Adds what the handler keeps for its controller.
+    #[doc(hidden)]
+    fn extend(&self, additions: &mut Additions) {
+        let _ = additions;
+    }
 
     /// Extracts the arguments and calls the function.
     fn handle(&self, context: Context<O, S>) -> BoxFuture<'static, Result<Action, BoxError>>;

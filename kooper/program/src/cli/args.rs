@@ -24,7 +24,7 @@ use kooper_access::internal::GivenSettings;
 use kooper_runtime::internal::controller::installation::Installation;
 
 pub(crate) use flags::Flag;
-pub(crate) use installation::{Addition, AlertFormat, Format, ManifestSettings, UninstallSettings};
+pub(crate) use installation::{Addition, AlertFormat, Format, GraphFormat, ManifestSettings, UninstallSettings};
 pub(crate) use own::{OwnFlag, OwnSettings, PodSettings};
 
 /// The command to run.
@@ -38,6 +38,8 @@ pub(crate) enum Task {
     Crd,
     /// Print the roles that the program needs.
     Rbac,
+    /// Print the declared children.
+    Graph,
     /// Print the manifests of an installation.
     Manifests,
     /// Print what one pass over an object would write.
@@ -61,11 +63,12 @@ impl Task {
 }
 
 /// The commands: name and help.
-const TASKS: [(&str, Task, &str); 10] = [
+const TASKS: [(&str, Task, &str); 11] = [
     ("run", Task::Run, "Runs the controllers until SIGINT or SIGTERM; the default"),
     ("dev", Task::Dev, "Runs the controllers on an embedded API server, without a cluster"),
     ("crd", Task::Crd, "Prints the CRDs of the controllers' kinds, as YAML"),
     ("rbac", Task::Rbac, "Prints a service account with the minimal roles that the controllers need, as YAML"),
+    ("graph", Task::Graph, "Prints the declared children of the controllers, as text or a Mermaid diagram"),
     ("manifests", Task::Manifests, "Prints all manifests to run the program in a cluster, as YAML or a Helm chart"),
     (
         "diff",
@@ -92,6 +95,7 @@ const EVERY: &[Task] = &[
     Task::Run,
     Task::Crd,
     Task::Rbac,
+    Task::Graph,
     Task::Manifests,
     Task::Diff,
     Task::Check,
@@ -146,6 +150,7 @@ pub(crate) struct Settings {
     pub(crate) manifests: ManifestSettings,
     pub(crate) uninstall: UninstallSettings,
     pub(crate) alerts: AlertFormat,
+    pub(crate) graph: GraphFormat,
     /// The values of the flags as they are written, from the command line or the environment.
     pub(crate) given: BTreeMap<&'static str, Vec<String>>,
     /// Changes nothing in the cluster.
@@ -225,6 +230,7 @@ impl Default for Settings {
             manifests: ManifestSettings::default(),
             uninstall: UninstallSettings::default(),
             alerts: AlertFormat::default(),
+            graph: GraphFormat::default(),
             given: BTreeMap::new(),
             dry_run: false,
             impersonated: None,
@@ -326,7 +332,7 @@ pub(crate) fn parse(
         settings.own.pod = own.for_pod(matches, &environment, settings.manifests.settings_secret.is_some());
         // Commands that only print something, or remove files, need no values.
         let given = match task {
-            Task::Crd | Task::Rbac | Task::Dashboard | Task::Alerts => Ok(GivenSettings::default()),
+            Task::Crd | Task::Rbac | Task::Graph | Task::Dashboard | Task::Alerts => Ok(GivenSettings::default()),
             Task::Manifests => own
                 .check_for_pod(&mut command, matches, &environment, &settings.own.pod)
                 .map(|()| GivenSettings::default()),

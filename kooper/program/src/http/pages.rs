@@ -10,11 +10,11 @@ use http_body_util::Full;
 use prometheus::{Registry, TEXT_FORMAT, TextEncoder};
 use tokio::runtime::Handle;
 
+use super::history::History;
 use super::pulse::Pulse;
 use super::route::Routes;
 use super::status;
 use kooper_runtime::Health;
-use kooper_runtime::internal::metrics::status::Query;
 
 const TEXT: &str = "text/plain; charset=utf-8";
 
@@ -22,6 +22,8 @@ const TEXT: &str = "text/plain; charset=utf-8";
 pub(super) struct Pages {
     registry: Registry,
     health: Health,
+    /// What the status page shows of the past.
+    history: History,
     pulse: Pulse,
     offers: &'static [&'static str],
     /// The title of the status page, if there is one.
@@ -59,6 +61,7 @@ impl Pages {
         Self {
             registry,
             health,
+            history: History::default(),
             pulse: Pulse::new(program.clone()),
             offers: EVERY,
             status: None,
@@ -84,6 +87,13 @@ impl Pages {
     pub(super) fn only(mut self, offers: &'static [&'static str]) -> Self {
         self.offers = offers;
         self
+    }
+
+    /// Records what the status page shows of the past, if there is one.
+    pub(super) async fn record(&self) {
+        if self.status.is_some() {
+            self.history.record(&self.health).await;
+        }
     }
 
     /// The page of a path, or the response if there is none.
@@ -142,7 +152,11 @@ impl Pages {
 
     fn status(&self, query: Option<&str>) -> String {
         let search = status::search(query);
-        let states = self.health.inspected().inspect(&Query { search: search.clone(), most: status::MOST_ROWS });
+        let states = status::states(
+            &self.health,
+            &self.history,
+            &status::Query { search: search.clone(), most: status::MOST_ROWS },
+        );
         let title = self.status.as_deref().unwrap_or_default();
         status::page(title, &search, &self.health.ready(), &states)
     }

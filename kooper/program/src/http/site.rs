@@ -71,6 +71,12 @@ impl Site {
         self
     }
 
+    /// Records what the status page shows of the past, until it is dropped.
+    pub(super) fn record(&self) -> impl Future<Output = ()> + Send + 'static {
+        let pages = Arc::clone(&self.pages);
+        async move { pages.record().await }
+    }
+
     #[cfg(feature = "cli")]
     fn is_guarded(&self) -> bool {
         self.guard.is_some()

@@ -3,10 +3,23 @@
 //! It is HTML without a build step, and shows keys, errors and counts, never the
 //! content of an object.
 
-use std::fmt::{self, Display, Write};
+use std::fmt::{self, Write};
 
-use kooper_runtime::internal::error::redaction::redact;
-use kooper_runtime::internal::metrics::status::{CallState, ControllerState, KeyState, Role, Rows, WatchState, shown};
+use kooper_runtime::internal::call::worker::Running;
+use kooper_runtime::internal::controller::view::WatchView;
+
+mod escaped;
+mod keys;
+mod lines;
+mod model;
+mod read;
+mod slots;
+mod waiting;
+
+use escaped::Escaped;
+pub(super) use model::Query;
+use model::{ControllerState, KeyState, Role, Rows, shown};
+pub(super) use read::states;
 
 /// The most rows that a page has.
 pub(super) const MOST_ROWS: usize = 1_000;
@@ -14,38 +27,12 @@ pub(super) const MOST_ROWS: usize = 1_000;
 /// The most lines about the readiness of the process.
 const MOST_REMARKS: usize = 20;
 
-/// The longest part of a string from elsewhere that is shown, in characters.
-const LONGEST: usize = 600;
-
 /// Nothing but its own style and script is loaded, and no other page may frame it.
 pub(super) const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; \
                                  form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 pub(super) const STYLE: &str = include_str!("status/status.css");
 pub(super) const SCRIPT: &str = include_str!("status/status.js");
-
-/// A string in HTML: as an element's text, or as an attribute's value in quotes.
-struct Escaped<'a>(&'a str);
-
-impl Display for Escaped<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = redact(self.0);
-        let mut chars = text.chars();
-        for char in chars.by_ref().take(LONGEST) {
-            match char {
-                '&' => f.write_str("&amp;")?,
-                '<' => f.write_str("&lt;")?,
-                '>' => f.write_str("&gt;")?,
-                '"' => f.write_str("&quot;")?,
-                '\'' => f.write_str("&#39;")?,
-                '\n' | '\t' => f.write_char(char)?,
-                char if char.is_control() => f.write_char(char::REPLACEMENT_CHARACTER)?,
-                char => f.write_char(char)?,
-            }
-        }
-        if chars.next().is_some() { f.write_char('…') } else { Ok(()) }
-    }
-}
 
 /// The search of a query string: the value of `q`.
 pub(super) fn search(query: Option<&str>) -> String {
@@ -83,11 +70,11 @@ fn write_page(
     match ready {
         Ok(remarks) => {
             html.push_str("<p><b class=\"good\">ready</b></p>\n");
-            lines(html, remarks.strip_prefix("ok\n").unwrap_or(remarks))?;
+            listed(html, remarks.strip_prefix("ok\n").unwrap_or(remarks))?;
         }
         Err(reasons) => {
             html.push_str("<p><b class=\"bad\">not ready</b></p>\n");
-            lines(html, reasons)?;
+            listed(html, reasons)?;
         }
     }
     if states.is_empty() {
@@ -100,7 +87,7 @@ fn write_page(
     Ok(())
 }
 
-fn lines(html: &mut String, text: &str) -> fmt::Result {
+fn listed(html: &mut String, text: &str) -> fmt::Result {
     let mut lines = text.lines().filter(|line| !line.is_empty()).peekable();
     if lines.peek().is_none() {
         return Ok(());
@@ -156,6 +143,10 @@ fn controller(html: &mut String, state: &ControllerState, search: &str) -> fmt::
         grouped(queue.delayed),
         grouped(queue.known)
     )?;
+    lines::write(html, &state.samples)?;
+    if let Some(slots) = &state.slots {
+        slots.write(html)?;
+    }
     table(html, "Watches", &["resource", "objects", "last heard", "state"], &state.watches, "", watch)?;
     table(html, "Running calls", &["key", "attempt", "for"], &state.calls, "", call)?;
     let caption = if search.is_empty() { "Keys" } else { "Keys that contain the search" };
@@ -198,8 +189,8 @@ fn table<T>(
     more(html, "p", rows.more, hint)
 }
 
-fn watch(html: &mut String, watch: &WatchState) -> fmt::Result {
-    let WatchState { place, objects, heard, problem } = watch;
+fn watch(html: &mut String, watch: &WatchView) -> fmt::Result {
+    let WatchView { place, objects, heard, problem } = watch;
     write!(html, "<td>{}</td><td>{}</td><td>{} ago</td>", Escaped(place), grouped(*objects), shown(*heard))?;
     match problem {
         Some(problem) => write!(html, "<td class=\"bad\">{}</td>", Escaped(problem)),
@@ -207,8 +198,8 @@ fn watch(html: &mut String, watch: &WatchState) -> fmt::Result {
     }
 }
 
-fn call(html: &mut String, call: &CallState) -> fmt::Result {
-    write!(html, "<td>{}</td><td>{}</td><td>{}</td>", Escaped(&call.key), call.attempt, shown(call.age))
+fn call(html: &mut String, call: &Running) -> fmt::Result {
+    write!(html, "<td>{}</td><td>{}</td><td>{}</td>", Escaped(call.key.as_str()), call.attempt, shown(call.age))
 }
 
 fn key(html: &mut String, state: &KeyState) -> fmt::Result {

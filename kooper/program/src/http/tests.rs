@@ -237,30 +237,33 @@ fn a_flood_of_metrics_is_refused_at_once_delays_no_probe_and_gathers_once_a_seco
 
 #[test]
 fn a_status_page_that_takes_long_delays_no_probe() {
-    use kooper_runtime::internal::metrics::status::{ControllerState, Inspect, Query};
+    use kooper_runtime::internal::metrics::health::Probe;
 
-    /// A controller whose state is not known until the channel is closed.
+    /// A check that takes until the channel is closed.
     struct Slow {
         release: Mutex<mpsc::Receiver<()>>,
         /// The number of pages in progress, and its maximum so far.
         running: AtomicUsize,
         most: AtomicUsize,
     }
-    impl Inspect for Slow {
-        fn inspect(&self, _: &Query) -> ControllerState {
+    impl Probe for Slow {
+        fn name(&self) -> String {
+            "slow".to_owned()
+        }
+
+        fn ready(&self) -> Result<Option<String>, String> {
             let running = self.running.fetch_add(1, Ordering::SeqCst) + 1;
             self.most.fetch_max(running, Ordering::SeqCst);
             let _ = self.release.lock().recv();
             self.running.fetch_sub(1, Ordering::SeqCst);
-            ControllerState { name: "slow".to_owned(), ..ControllerState::default() }
+            Ok(Some("slow: a remark".to_owned()))
         }
     }
     let program = tokio::runtime::Runtime::new().expect("a runtime");
     let (release, blocked) = mpsc::channel();
     let slow = Arc::new(Slow { release: blocked.into(), running: AtomicUsize::new(0), most: AtomicUsize::new(0) });
-    let inspected: Arc<dyn Inspect> = slow.clone();
     let health = Health::default();
-    health.inspected().add("slow", "pods".to_owned(), Arc::downgrade(&inspected));
+    health.add(slow.clone());
     let listener = Listener::bind(any(Ipv4Addr::LOCALHOST)).expect("a free port").status_page("shop");
     let server = listener.serve(Registry::new(), health, program.handle().clone()).expect("a thread");
     let address = server.local_addr();
@@ -274,7 +277,7 @@ fn a_status_page_that_takes_long_delays_no_probe() {
     }
     drop(release);
     for page in pages {
-        assert!(page.join().expect("no panic").contains("<h2>slow "));
+        assert!(page.join().expect("no panic").contains("<li>slow: a remark</li>"));
     }
     assert_eq!(slow.most.load(Ordering::SeqCst), 1, "one page is made at a time");
 }

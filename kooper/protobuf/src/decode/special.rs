@@ -20,7 +20,7 @@ impl<'a, S: Sink> Decoder<'a, '_, S> {
     }
 
     pub(super) fn quantity(&mut self, place: Place, span: Span<'a>) -> Result<(), DecodeError> {
-        match self.last(place, span, 1)? {
+        match last(place, span, 1)? {
             Some(text) => self.sink.string(&text.text()),
             None => self.sink.string("0"),
         }
@@ -48,7 +48,7 @@ impl<'a, S: Sink> Decoder<'a, '_, S> {
     }
 
     pub(super) fn json(&mut self, place: Place, span: Span<'a>) -> Result<(), DecodeError> {
-        let Some(raw) = self.last(place, span, 1)?.filter(|raw| !raw.bytes.is_empty()) else {
+        let Some(raw) = last(place, span, 1)?.filter(|raw| !raw.bytes.is_empty()) else {
             self.sink.null();
             return Ok(());
         };
@@ -88,9 +88,9 @@ impl<'a, S: Sink> Decoder<'a, '_, S> {
     }
 
     pub(super) fn schema_or_array(&mut self, place: Place, field: Field, span: Span<'a>) -> Result<(), DecodeError> {
-        let schemas = self.all(place, span, 2)?;
+        let schemas = all(place, span, 2)?;
         if schemas.is_empty() {
-            return self.schema(place, field, self.last(place, span, 1)?);
+            return self.schema(place, field, last(place, span, 1)?);
         }
         self.begin(place, span.offset)?;
         self.sink.begin_list();
@@ -121,9 +121,9 @@ impl<'a, S: Sink> Decoder<'a, '_, S> {
     }
 
     pub(super) fn schema_or_strings(&mut self, place: Place, field: Field, span: Span<'a>) -> Result<(), DecodeError> {
-        let strings = self.all(place, span, 2)?;
+        let strings = all(place, span, 2)?;
         if strings.is_empty() {
-            return self.schema(place, field, self.last(place, span, 1)?);
+            return self.schema(place, field, last(place, span, 1)?);
         }
         self.string_list(place, span, &strings)
     }
@@ -137,29 +137,35 @@ impl<'a, S: Sink> Decoder<'a, '_, S> {
             }
         }
     }
+}
 
-    /// The last value of a field of bytes.
-    fn last(&self, place: Place, span: Span<'a>, number: u32) -> Result<Option<Span<'a>>, DecodeError> {
-        Ok(self.all(place, span, number)?.pop())
-    }
+/// The last value of a field of bytes.
+pub(crate) fn last<'a>(place: Place, span: Span<'a>, number: u32) -> Result<Option<Span<'a>>, DecodeError> {
+    let mut last = None;
+    each_of(place, span, number, |value| last = Some(value))?;
+    Ok(last)
+}
 
-    /// The values of a field of bytes.
-    fn all(&self, place: Place, span: Span<'a>, number: u32) -> Result<Vec<Span<'a>>, DecodeError> {
-        let mut found = Vec::new();
-        each(place, span, |token| {
-            match token.value {
-                Value::Bytes(value) if token.number == number => found.push(value),
-                _ if token.number == number => return Err(wrong(place, token)),
-                _ => {}
-            }
-            Ok(())
-        })?;
-        Ok(found)
-    }
+/// The values of a field of bytes.
+fn all<'a>(place: Place, span: Span<'a>, number: u32) -> Result<Vec<Span<'a>>, DecodeError> {
+    let mut found = Vec::new();
+    each_of(place, span, number, |value| found.push(value))?;
+    Ok(found)
+}
+
+fn each_of<'a>(place: Place, span: Span<'a>, number: u32, mut take: impl FnMut(Span<'a>)) -> Result<(), DecodeError> {
+    each(place, span, |token| {
+        match token.value {
+            Value::Bytes(value) if token.number == number => take(value),
+            _ if token.number == number => return Err(wrong(place, token)),
+            _ => {}
+        }
+        Ok(())
+    })
 }
 
 /// The numbers of the fields 1 and 2.
-fn numbers(place: Place, span: Span<'_>) -> Result<[u64; 2], DecodeError> {
+pub(crate) fn numbers(place: Place, span: Span<'_>) -> Result<[u64; 2], DecodeError> {
     let mut found = [0; 2];
     each(place, span, |token| {
         match (token.number, token.value) {
@@ -172,7 +178,7 @@ fn numbers(place: Place, span: Span<'_>) -> Result<[u64; 2], DecodeError> {
     Ok(found)
 }
 
-fn each<'a>(
+pub(crate) fn each<'a>(
     place: Place,
     span: Span<'a>,
     mut take: impl FnMut(Token<'a>) -> Result<(), DecodeError>,
@@ -188,7 +194,7 @@ fn each<'a>(
 }
 
 /// The maximum depth of objects and lists in JSON, valid or not.
-fn nesting(json: &[u8]) -> usize {
+pub(crate) fn nesting(json: &[u8]) -> usize {
     let (mut depth, mut deepest, mut quoted, mut escaped) = (0_usize, 0, false, false);
     for byte in json {
         match byte {

@@ -18,25 +18,33 @@ use crate::queue::Ticket;
 
 /// One call of one key, beside its task.
 #[derive(Debug, Clone)]
-pub(crate) struct Attempt {
-    pub(crate) key: ObjectKey,
+pub struct Attempt {
+    /// The key of the object.
+    pub key: ObjectKey,
     pub(crate) ticket: Ticket,
-    pub(crate) part: Part,
+    /// The function.
+    pub part: Part,
     /// The uid of its object.
     pub(crate) uid: Arc<str>,
-    pub(crate) number: u32,
+    /// The number of the attempt, from 1.
+    pub number: u32,
     pub(crate) started: Instant,
-    pub(crate) span: tracing::Span,
+    /// The span in which it is logged.
+    pub span: tracing::Span,
 }
 
 /// Why a call failed.
 #[derive(Debug)]
-pub(crate) enum Failure {
+pub enum Failure {
+    /// The function failed.
     Handler(BoxError),
     /// The finalizer could not be set or removed.
     Finalizer(BoxError),
+    /// The object does not match the controller's type.
     Decode(DecodeError),
+    /// The function panicked.
     Panic(Panic),
+    /// The function took longer than this.
     Timeout(Duration),
     /// The drain time is over.
     Stopped,
@@ -44,9 +52,12 @@ pub(crate) enum Failure {
 
 /// The function that is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Part {
+pub enum Part {
+    /// The handler.
     Handler,
+    /// The cleanup before the finalizer is removed.
     Cleanup,
+    /// The function for objects that were deleted.
     Deleted,
 }
 
@@ -87,13 +98,15 @@ impl Failure {
     }
 
     /// The failure of a call of this function, for the log and for people.
-    pub(crate) fn of(&self, part: Part) -> String {
+    #[must_use]
+    pub fn of(&self, part: Part) -> String {
         self.published(part, FailureEvents::Full)
     }
 
     /// The failure of a call of this function, for the Event about it: everyone who may
     /// view the object can read it.
-    pub(crate) fn published(&self, part: Part, detail: FailureEvents) -> String {
+    #[must_use]
+    pub fn published(&self, part: Part, detail: FailureEvents) -> String {
         match self {
             Self::Handler(error) => match published(error, detail) {
                 Some(error) => format!("{part} failed: {error}"),

@@ -54,7 +54,8 @@ pub struct ControllerContext {
     #[doc(hidden)]
     pub metrics: Arc<dyn MetricsRecorder>,
     /// `true` if Events about lasting conditions are recorded, such as failures.
-    pub(crate) reports: bool,
+    #[doc(hidden)]
+    pub reports: bool,
 }
 
 /// An object that a call has written.
@@ -91,7 +92,8 @@ impl ControllerContext {
     }
 
     /// A reference to an object of the controller's kind, for Events.
-    pub(crate) fn reference(&self, object: &Object) -> ObjectReference {
+    #[doc(hidden)]
+    pub fn reference(&self, object: &Object) -> ObjectReference {
         ObjectReference {
             api_version: Some(self.kind.api_version()),
             kind: Some(self.kind.kind.clone()),
@@ -173,7 +175,8 @@ impl ControllerContext {
     }
 
     /// Records an Event about something that lasts.
-    pub(crate) fn report(&self, note: Note) {
+    #[doc(hidden)]
+    pub fn report(&self, note: Note) {
         if self.reports {
             self.events.report(note);
         }

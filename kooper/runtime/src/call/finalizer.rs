@@ -32,7 +32,7 @@ const CONFLICTS: usize = 8;
 #[derive(Debug, Clone)]
 pub struct Finalizers {
     /// The finalizer that is set.
-    pub(crate) own: String,
+    pub own: String,
     /// Those of previous names, which are replaced.
     pub(crate) previous: Vec<String>,
     /// `true` if objects that leave the selector are cleaned up, too.
@@ -70,7 +70,8 @@ impl Finalizers {
     }
 
     /// Returns whether the object has one of our finalizers.
-    pub(crate) fn are_on_object(&self, object: &Object) -> bool {
+    #[must_use]
+    pub fn are_on_object(&self, object: &Object) -> bool {
         object.metadata().is_ok_and(|metadata| self.are_on(&metadata))
     }
 

@@ -1,25 +1,23 @@
-//! Observers of the calls of a controller: its metrics, its log, its Events about failures.
+//! Observers of the calls of a controller.
 //!
 //! They change nothing. What a call means for its key is decided before they are told.
-
-mod failing;
-mod metrics;
-mod reporter;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::call::attempt::{Attempt, Failure};
+use crate::call::context::ControllerContext;
 use crate::error::RetryHint;
 use crate::object::key::ObjectKey;
 use crate::queue::{Item, Returned};
+use crate::watch::store::Cache;
 
-pub(crate) use failing::Failing;
-pub(crate) use metrics::CallMetrics;
-pub(crate) use reporter::Reporter;
+/// Makes the observers of a controller's calls. The cache has all objects of its kind, selected or not, if they are
+/// watched.
+pub type Observe = Box<dyn FnOnce(&Arc<ControllerContext>, Option<Cache>) -> Vec<Arc<dyn CallObserver>> + Send>;
 
 /// Is told what becomes of the keys that workers take from the queue.
-pub(crate) trait CallObserver: Send + Sync {
+pub trait CallObserver: Send + Sync {
     /// A worker has taken a key.
     fn taken(&self, _: &Item) {}
 
@@ -44,14 +42,18 @@ pub(crate) trait CallObserver: Send + Sync {
 
 /// A call that has ended.
 #[derive(Debug)]
-pub(crate) struct EndedCall<'a> {
-    pub(crate) attempt: &'a Attempt,
-    pub(crate) outcome: Outcome<'a>,
-    pub(crate) took: Duration,
+pub struct EndedCall<'a> {
+    /// The call.
+    pub attempt: &'a Attempt,
+    /// How it ended.
+    pub outcome: Outcome<'a>,
+    /// How long it took.
+    pub took: Duration,
 }
 
+/// How a call ended.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Outcome<'a> {
+pub enum Outcome<'a> {
     /// It succeeded, and may have requested a requeue after a delay.
     Success(Option<Duration>),
     /// It failed, without a consequence: it was the last call for an object that is

@@ -30,7 +30,8 @@ use crate::leader::Leadership;
 use crate::object::key::ObjectKey;
 use crate::queue::{Admission, Completion, Item, Returned, Ticket};
 
-pub(crate) use busy::{Busy, Running};
+pub(crate) use busy::Busy;
+pub use busy::Running;
 pub(crate) use functions::{Cleanup, Deletions, Functions};
 pub(crate) use tombstones::Tombstones;
 pub(crate) use undecodable::Undecodable;

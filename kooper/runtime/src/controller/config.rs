@@ -185,9 +185,9 @@ impl Config {
     /// election. They are in `namespace` unless the settings name another one.
     #[must_use]
     pub fn leases(&self, installation: &Installation, namespace: &str) -> Option<Leases> {
-        let election = self.leader.as_ref()?;
+        let (lease, own_namespace) = self.leader.as_ref()?.place();
         let shared = |(program, name): (&str, &str)| format!("{program}-{name}");
-        let own = election.lease.clone().unwrap_or_else(|| shared((&installation.program, &self.name)));
+        let own = lease.map_or_else(|| shared((&installation.program, &self.name)), str::to_owned);
         let name = installation.name(&own);
         let previous = |lease: String, whose| PreviousLease { name: lease, whose };
         let mut all: Vec<_> =
@@ -201,7 +201,7 @@ impl Config {
         let mut marks = marks.map(|(program, name)| format!("{}/{name}", installation.of(program)));
         Some(Leases {
             name,
-            namespace: election.namespace.clone().unwrap_or_else(|| namespace.to_owned()),
+            namespace: own_namespace.unwrap_or(namespace).to_owned(),
             mark: marks.next().unwrap_or_default(),
             previous_marks: marks.collect(),
             previous: all,

@@ -2,12 +2,9 @@
 
 mod election;
 mod event_handler;
-mod inspect;
-mod namespaces;
 mod pass;
 mod prerequisite;
 mod routes;
-mod starting;
 mod watching;
 
 use std::panic::AssertUnwindSafe;
@@ -23,34 +20,34 @@ use tokio_util::sync::CancellationToken;
 
 use super::parts::Handlers;
 use super::states::{InitContext, States};
-use super::{ControllerSpec, Hooks, MetricsCompat};
+use super::{ControllerSpec, Hooks};
 use crate::backoff::Backoff;
 use crate::call::Tasks;
 use crate::call::context::ControllerContext;
 use crate::call::events::StartEvents;
 use crate::call::finalizer::{Guarded, Unremoved, Unselected};
 use crate::call::handler::DynHandler;
-use crate::call::observer::{CallMetrics, CallObserver, Failing, Observers, Reporter};
+use crate::call::observer::{CallObserver, Observers};
 use crate::call::worker::{Busy, Cleanup, Deletions, Functions, Limits, Tombstones, Undecodable, Workers};
 use crate::client::{ClientStack, on_current_runtime};
 use crate::controller::error::ControllerError;
+use crate::controller::health::Health;
 use crate::controller::installation::Installation;
 use crate::controller::partition::Partition;
 use crate::controller::pass::{ControllerPass, Pass};
 use crate::controller::prerequisite::Prerequisite;
+use crate::controller::starting::Starting;
+use crate::controller::view::ControllerView;
 use crate::error::{self, BoxError};
 use crate::executor::{Executor, Task};
 use crate::leader::Elected;
 use crate::leader::Leadership;
-use crate::metrics::health::Health;
 use crate::metrics::{Counter, Gauge, MetricsError, MetricsRecorder};
 use crate::queue::reason::Reason;
 use crate::queue::{Admission, AdmitAll, Lane, QueueOptions, Urgency, WorkQueue};
 use crate::watch::informer::SharedWatches;
 
 use event_handler::{Closing, Enqueuer};
-use inspect::ControllerStatus;
-use starting::Starting;
 use watching::Watching;
 
 /// The delays between retries of an `init` that fails.
@@ -116,11 +113,10 @@ pub struct Runner {
     tombstones: Arc<Tombstones>,
     states: Arc<States>,
     busy: Arc<Busy>,
-    failing: Arc<Failing>,
     undecodable: Arc<Undecodable>,
     observer: Arc<dyn CallObserver>,
     starting: Arc<Starting>,
-    view: Arc<ControllerStatus>,
+    view: Arc<ControllerView>,
     admission: Arc<dyn Admission>,
     /// Its part of a pass.
     pass: Option<Arc<dyn ControllerPass>>,
@@ -173,21 +169,9 @@ impl Runner {
         process.health.add(busy.clone());
         let undecodable = Arc::new(Undecodable::new(name.clone()));
         process.health.add(undecodable.clone());
-        let failing = Arc::new(Failing::default());
-        let metrics = CallMetrics {
-            controller: name.clone(),
-            recorder: process.metrics.clone(),
-            retried_is_success: config.metrics_compat == MetricsCompat::Go,
-        };
-        let reporter = Reporter {
-            controller: context.clone(),
-            failing: failing.clone(),
-            detail: config.events,
-            finalizers: config.finalizers(),
-            unselected: watching.unselected(),
-        };
-        let observer: Arc<dyn CallObserver> =
-            Arc::new(Observers(vec![undecodable.clone(), Arc::new(metrics), Arc::new(reporter)]));
+        let mut observers: Vec<Arc<dyn CallObserver>> = vec![undecodable.clone()];
+        observers.extend((hooks.observe)(&context, watching.unselected()));
+        let observer: Arc<dyn CallObserver> = Arc::new(Observers(observers));
         let enqueuer = Enqueuer {
             controller: context.clone(),
             metrics: process.metrics.clone(),
@@ -201,8 +185,8 @@ impl Runner {
         process.health.add(starting.clone());
         // A state whose client is fenced by one Lease is not shared.
         let states = if config.leader.is_some() { Arc::default() } else { process.states.clone() };
-        let view = Arc::new(ControllerStatus {
-            controller: context.clone(),
+        let view = Arc::new(ControllerView {
+            context: context.clone(),
             namespaces: watching.namespaces(),
             leadership: leadership.clone(),
             identity: config.leader.is_some().then(|| process.identity.clone()),
@@ -211,10 +195,9 @@ impl Runner {
             ignores_deletion: config.ignores_deletion(),
             watches: watching.all(),
             busy: busy.clone(),
-            failing: failing.clone(),
             starting: starting.clone(),
         });
-        process.health.inspected().add(&name, controller.kind.resource(), view.weak());
+        process.health.add_controller(&view);
         let runner = Self {
             enqueuer: enqueuer.into(),
             process: process.clone(),
@@ -226,7 +209,6 @@ impl Runner {
             tombstones: Arc::default(),
             states,
             busy,
-            failing,
             undecodable,
             observer,
             starting,
@@ -481,8 +463,6 @@ impl Runner {
         self.gauge(Gauge::UnfinishedWork, move || unfinished.unfinished());
         self.gauge(Gauge::LongestRunning, move || longest.longest());
         self.gauge(Gauge::StuckCalls, move || stuck.stuck() as f64);
-        let failing = self.failing.clone();
-        self.gauge(Gauge::FailingKeys, move || failing.keys() as f64);
     }
 
     fn gauge(&self, gauge: Gauge, read: impl Fn() -> f64 + Send + Sync + 'static) {

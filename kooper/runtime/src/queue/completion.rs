@@ -46,16 +46,16 @@ impl Completion {
 
 /// The next run of a key that was returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Returned {
+pub struct Returned {
     /// `true` if its failed call is retried.
-    pub(crate) retried: bool,
+    pub retried: bool,
     /// The time until it runs without a new event: requeued, retried or resynced,
     /// whichever comes first.
-    pub(crate) next: Option<Duration>,
+    pub next: Option<Duration>,
     /// `true` if `next` is the time of a probe with another key that lacks the same
     /// permission. This key runs after a probe has succeeded.
-    pub(crate) forbidden: bool,
+    pub forbidden: bool,
     /// The number of other keys that are retried because the permission that they
     /// lacked was granted.
-    pub(crate) released: usize,
+    pub released: usize,
 }

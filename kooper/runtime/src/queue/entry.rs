@@ -29,7 +29,7 @@ const UNKNOWN: usize = 1024;
 
 /// The purpose of a key's timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Timer {
+pub enum Timer {
     /// A requeue that was requested.
     Requeue,
     /// An add that is delayed.

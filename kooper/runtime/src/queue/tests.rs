@@ -262,13 +262,12 @@ proptest! {
     }
 }
 
-/// The names of keys that are shown, and the number of the others.
-fn shown(views: &KeyViews) -> (Vec<String>, usize) {
-    (views.shown.iter().map(|view| view.key.name().to_owned()).collect(), views.more)
+fn names(views: &[KeyView]) -> Vec<&str> {
+    views.iter().map(|view| view.key.name()).collect()
 }
 
 #[tokio::test(start_paused = true)]
-async fn keys_are_described_in_order_each_once_and_the_others_are_counted() {
+async fn keys_are_read_in_the_order_in_which_they_run_and_by_a_selection() {
     let queue = queue();
     for name in 0..3_000 {
         queue.add(&key(&format!("k{name}")), Lane::Event, Reason::Modified);
@@ -276,65 +275,16 @@ async fn keys_are_described_in_order_each_once_and_the_others_are_counted() {
     let item = queue.get().await.unwrap();
     assert_eq!(item.key, key("k0"));
     queue.add_rate_limited(&item);
-    let first = [key("k2999"), key("unknown"), key("k1")];
-    let (names, more) = shown(&queue.describe(&first, 1_000));
-    assert_eq!((names.len(), more), (1_000, 2_000));
-    assert_eq!(names[..4], ["k2999", "k1", "k2", "k3"]);
-    let all = shown(&queue.describe(&first, 5_000));
-    assert_eq!((all.0.len(), all.1, all.0.last().map(String::as_str)), (3_000, 0, Some("k0")), "it is retried later");
-    assert_eq!(shown(&queue.describe(&first, 2)), (vec!["k2999".to_owned(), "k1".to_owned()], 2_998));
-    assert_eq!(shown(&queue.describe(&[], 0)), (vec![], 3_000));
-    queue.clear();
-    assert_eq!(shown(&queue.describe(&first, 10)), (vec![], 0));
-}
-
-#[tokio::test(start_paused = true)]
-async fn keys_are_found_by_a_part_and_the_others_are_counted() {
-    let queue = queue();
-    for name in 0..3_000 {
-        queue.add(&key(&format!("k{name}")), Lane::Event, Reason::Modified);
-    }
-    for (text, most, expected, more) in [
-        ("ns/k12", 1_000, 111, 0),
-        ("ns/k12", 11, 11, 100),
-        ("ns/k12", 0, 0, 111),
-        ("k2999", 10, 1, 0),
-        ("ns/", 1_000, 1_000, 2_000),
-        ("K1", 10, 0, 0),
-        ("other/", 10, 0, 0),
-    ] {
-        let (names, others) = shown(&queue.search(&[], text, most));
-        assert_eq!((names.len(), others), (expected, more), "{text}");
-    }
-    let first = [key("k12"), key("k1"), key("unknown"), key("k129")];
-    assert_eq!(shown(&queue.search(&first, "k12", 2)), (vec!["k12".to_owned(), "k129".to_owned()], 109));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_queue_that_changes_while_it_is_described_shows_each_key_once() {
-    let queue = queue();
-    let changed = queue.clone();
-    let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));
-    let stopped = stop.clone();
-    let changing = tokio::spawn(async move {
-        for number in 0.. {
-            if stopped.load(std::sync::atomic::Ordering::Relaxed) {
-                return;
-            }
-            changed.add(&key(&format!("k{}", number % 2_000)), Lane::Event, Reason::Modified);
-            if number % 3 == 0 {
-                let item = changed.get().await.unwrap();
-                changed.done(&item);
-            }
-        }
+    assert_eq!(names(&queue.views(&[key("k2999"), key("unknown"), key("k1")])), ["k2999", "k1"]);
+    assert_eq!(names(&queue.upcoming(3)), ["k1", "k2", "k3"]);
+    let all = queue.upcoming(5_000);
+    assert_eq!((all.len(), names(&all).last()), (3_000, Some(&"k0")), "it is retried later");
+    let mut found = 0;
+    let selected = queue.select(|key| {
+        found += usize::from(key.as_str().contains("ns/k12"));
+        key.as_str().contains("ns/k12") && found <= 11
     });
-    for _ in 0..100 {
-        for views in [queue.describe(&[key("k1")], 1_000), queue.search(&[], "k1", 1_000)] {
-            let (names, _) = shown(&views);
-            let different: BTreeSet<_> = names.iter().collect();
-            assert_eq!(different.len(), names.len());
-        }
-    }
-    stop.store(true, std::sync::atomic::Ordering::Relaxed);
-    changing.await.unwrap();
+    assert_eq!((selected.len(), found), (11, 111));
+    queue.clear();
+    assert!(queue.upcoming(10).is_empty() && queue.views(&[key("k1")]).is_empty());
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -67,7 +68,7 @@ impl<'a> Configuration<'a> {
         format!("{}--webhooks.{namespace}{}", installation.program, instance.collect::<String>())
     }
 
-    fn webhooks(&self) -> impl Iterator<Item = &'a Webhook> {
+    fn webhooks(&self) -> impl Iterator<Item = &'a Arc<Webhook>> {
         let mutates = self.mutates;
         self.registration.webhooks.iter().filter(move |webhook| webhook.rules.mutates == mutates)
     }
@@ -115,7 +116,7 @@ impl<'a> Configuration<'a> {
     }
 
     fn entry(&self, name: &str, webhook: &Webhook, bundle: &str, fails: bool) -> Value {
-        let Rules { kind, operations, timeout, .. } = &*webhook.rules;
+        let Rules { kind, operations, timeout, .. } = &webhook.rules;
         let mut entry = self.common(name, webhook, bundle);
         entry["rules"] = json!([{
             "apiGroups": [kind.group], "apiVersions": [kind.version], "resources": [kind.plural],
@@ -158,8 +159,9 @@ impl<'a> Configuration<'a> {
         if !bundle.is_empty() {
             config["caBundle"] = STANDARD.encode(bundle).into();
         }
+        let side_effects = if webhook.rules.has_side_effects { "NoneOnDryRun" } else { "None" };
         let mut entry = json!({
-            "name": name, "admissionReviewVersions": ["v1"], "clientConfig": config, "sideEffects": "None",
+            "name": name, "admissionReviewVersions": ["v1"], "clientConfig": config, "sideEffects": side_effects,
             "matchPolicy": "Equivalent",
         });
         if self.mutates {

@@ -95,9 +95,10 @@ impl Fixture {
             .namespaces([&self.namespace])
             .webhook(validate.function(check).build().expect("a webhook"))
             .webhook(mutate.expect("a webhook"));
-        let (running, controller) = settings(webhooks).start(&self.client).expect("it starts");
-        let operator =
-            Operator::builder().client(self.client.clone()).controller(controller).build().expect("an operator");
+        let (running, controllers) = settings(webhooks).start(&self.client).expect("it starts");
+        let operator = Operator::builder().client(self.client.clone());
+        let operator = controllers.into_iter().fold(operator, |operator, one| operator.controller(one));
+        let operator = operator.build().expect("an operator");
         let stop = CancellationToken::new();
         let stopped = stop.clone();
         let operator = tokio::spawn(async move { operator.run(stopped).await.expect("it stops when it is asked to") });

@@ -56,6 +56,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
             installs_crd,
             has_init,
             samples,
+            additions,
         } = common;
         config.metadata_only |= is_metadata::<K>();
         config.check()?;
@@ -107,7 +108,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
                 kind: PhantomData::<fn() -> K>,
             }),
         };
-        Ok(Controller { spec, plan, crd, installs_crd, has_init, samples })
+        Ok(Controller { spec, plan, crd, installs_crd, has_init, samples, additions })
     }
 }
 

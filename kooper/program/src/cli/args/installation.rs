@@ -57,6 +57,16 @@ pub(crate) enum AlertFormat {
     PrometheusRule,
 }
 
+/// The output format of `graph`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum GraphFormat {
+    /// Lines of text.
+    #[default]
+    Text,
+    /// Diagrams for Mermaid.
+    Mermaid,
+}
+
 /// The settings of `uninstall`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct UninstallSettings {
@@ -72,7 +82,7 @@ impl Default for UninstallSettings {
     }
 }
 
-pub(super) static FLAGS: [Flag; 13] = [
+pub(super) static FLAGS: [Flag; 14] = [
     Flag {
         name: "install-namespace",
         short: None,
@@ -197,6 +207,22 @@ pub(super) static FLAGS: [Flag; 13] = [
                 "rules" => AlertFormat::Rules,
                 "prometheusrule" => AlertFormat::PrometheusRule,
                 _ => return Err("write `rules` or `prometheusrule`".to_owned()),
+            };
+            Ok(())
+        },
+    },
+    Flag {
+        name: "format",
+        short: None,
+        value: "text|mermaid",
+        help: "Output format: lines of text, or a Mermaid diagram for each controller [default: text]",
+        repeatable: false,
+        of: &[Task::Graph],
+        take: |settings, text| {
+            settings.graph = match text {
+                "text" => GraphFormat::Text,
+                "mermaid" => GraphFormat::Mermaid,
+                _ => return Err("write `text` or `mermaid`".to_owned()),
             };
             Ok(())
         },

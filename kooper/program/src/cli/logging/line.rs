@@ -101,6 +101,7 @@ fn is_ours(target: &str) -> bool {
     [
         "kooper",
         "kooper_access",
+        "kooper_base",
         "kooper_children",
         "kooper_program",
         "kooper_runtime",

@@ -1,7 +1,9 @@
 use std::time::Duration;
 
+use super::escaped::LONGEST;
 use super::*;
-use kooper_runtime::internal::metrics::status::QueueCounts;
+use kooper_runtime::ObjectKey;
+use kooper_runtime::internal::queue::QueueCounts;
 
 fn ready() -> Result<String, String> {
     Ok("ok\n".to_owned())
@@ -11,9 +13,9 @@ fn rows<T>(shown: Vec<T>) -> Rows<T> {
     Rows { shown, more: 0 }
 }
 
-fn watch(problem: Option<&str>) -> WatchState {
+fn watch(problem: Option<&str>) -> WatchView {
     let problem = problem.map(str::to_owned);
-    WatchState { place: "pods in shop".to_owned(), objects: 1_234_567, heard: Duration::from_millis(1_250), problem }
+    WatchView { place: "pods in shop".to_owned(), objects: 1_234_567, heard: Duration::from_millis(1_250), problem }
 }
 
 fn row(key: &str, error: Option<(&str, u32)>) -> KeyState {
@@ -57,13 +59,13 @@ fn strings_from_elsewhere_cannot_add_elements_or_attributes() {
         role,
         problem: Some(evil.to_owned()),
         unknown: Some(evil.to_owned()),
-        watches: rows(vec![WatchState {
+        watches: rows(vec![WatchView {
             place: evil.to_owned(),
             objects: 1,
             heard: Duration::ZERO,
             problem: Some(evil.to_owned()),
         }]),
-        calls: rows(vec![CallState { key: evil.to_owned(), attempt: 1, age: Duration::ZERO }]),
+        calls: rows(vec![Running { key: ObjectKey::cluster_scoped(evil), attempt: 1, age: Duration::ZERO }]),
         keys: rows(vec![KeyState {
             key: evil.to_owned(),
             why: evil.to_owned(),

@@ -47,10 +47,13 @@ impl Entry {
 
 /// A running call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Running {
-    pub(crate) key: ObjectKey,
-    pub(crate) attempt: u32,
-    pub(crate) age: Duration,
+pub struct Running {
+    /// The key of the object that is handled.
+    pub key: ObjectKey,
+    /// The number of the attempt, from 1.
+    pub attempt: u32,
+    /// The time since the call started.
+    pub age: Duration,
 }
 
 /// A call that runs as long as this lives.

@@ -8,8 +8,8 @@ use parking_lot::Mutex;
 
 use crate::call::attempt::Failure;
 use crate::call::observer::{CallObserver, EndedCall, Outcome};
+use crate::held::drop_aside;
 use crate::metrics::health::Probe;
-use crate::metrics::held::drop_aside;
 use crate::object::key::ObjectKey;
 
 /// The keys of one controller whose object did not decode in the last call: any change

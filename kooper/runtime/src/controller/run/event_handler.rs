@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::namespaces::Namespaces;
 use crate::call::Gone;
 use crate::call::context::ControllerContext;
 use crate::call::finalizer::Finalizers;
 use crate::call::handler::Wants;
 use crate::call::observer::CallObserver;
 use crate::call::worker::{Tombstones, Undecodable};
+use crate::controller::namespaces::Namespaces;
 use crate::controller::parts::MapKeys;
 use crate::metrics::{Counter, MetricsRecorder};
 use crate::object::key::ObjectKey;

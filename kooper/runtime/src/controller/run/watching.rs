@@ -12,11 +12,11 @@ use tokio::time::timeout;
 
 use super::Process;
 use super::event_handler::{Enqueuer, EventHandler, Keys, Leaving, Progress, Related};
-use super::namespaces::{Namespaces, Tried};
 use super::routes::Routes;
 use crate::call::context::Caches;
 use crate::call::worker::{Tombstones, Undecodable};
 use crate::client::on_current_runtime;
+use crate::controller::namespaces::{Namespaces, Tried};
 use crate::controller::pass::Pass;
 use crate::controller::review::may_get_namespace;
 use crate::controller::{Config, ControllerSpec};

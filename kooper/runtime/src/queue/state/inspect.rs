@@ -1,15 +1,15 @@
-//! The queue's state for people, in steps that are short however many keys there are.
+//! Read access to the queue's state, in steps that are short however many keys there are.
 
 use std::ops::Range;
 
 use tokio::time::Instant;
 
 use super::QueueState;
-use crate::metrics::status::QueueCounts;
 use crate::object::key::ObjectKey;
 use crate::queue::EntryId;
 use crate::queue::entry::KeyEntry;
-use crate::queue::waiting::{ForbiddenKey, KeyView, Run, Waiting};
+use crate::queue::waiting::{ForbiddenKey, KeyView, QueueCounts, Run, Waiting};
+use crate::queue::writes::TIMEOUT;
 
 impl QueueState {
     /// The number of keys, by state.
@@ -43,7 +43,7 @@ impl QueueState {
         Some(&self.entries.get(id)?.key)
     }
 
-    /// The key of an entry with its state, for people.
+    /// The key of an entry with its state.
     pub(in crate::queue) fn view(&self, id: EntryId, now: Instant) -> Option<KeyView> {
         let entry = self.entries.get(id)?;
         let waiting = self.waiting_of(id, entry, now);
@@ -63,7 +63,7 @@ impl QueueState {
                 let since = entry.added_at.unwrap_or(now);
                 (now.saturating_duration_since(since), entry.lane)
             }),
-            parked: entry.parked.is_some(),
+            parked: entry.parked.map(|_| TIMEOUT),
             timer: entry.pending.map(|(at, timer)| (until(at), timer)),
             failures: entry.failing.as_ref().map(|failing| failing.failures),
             forbidden,

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::backoff::Backoff;
-use crate::metrics::status::QueueCounts;
+use crate::queue::QueueCounts;
 
 mod failing;
 mod inspect;

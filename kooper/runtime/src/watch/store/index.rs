@@ -14,7 +14,7 @@ use super::Store;
 use super::index_shard::IndexShard;
 use super::shard::{Contents, Shard};
 use crate::error;
-use crate::metrics::held::Held;
+use crate::held::Held;
 use crate::object::key::ObjectKey;
 use crate::object::{DecodeError, Object};
 use crate::watch::blocking::off_the_runtime;

@@ -8,7 +8,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use super::index_shard::IndexShard;
-use crate::metrics::held::Held;
+use crate::held::Held;
 use crate::object::Object;
 use crate::object::key::ObjectKey;
 

@@ -1,20 +1,20 @@
-//! The state of each key on the status page.
+//! Read access to the state of each key.
 
 use super::*;
-use crate::queue::Lane;
 use crate::queue::writes::CacheRef;
+use crate::queue::{ForbiddenKey, Lane, Run, Timer, Waiting};
 
 impl TimedQueue {
-    /// The state of a key as shown, and the reasons of its next call.
-    fn waiting(&self, name: &str) -> (String, String) {
+    /// The state of a key, and the reasons of its next call.
+    fn view(&self, name: &str) -> (Waiting, String) {
         let id = self.state.id_of(&key(name)).expect("the key is known");
         let view = self.state.view(id, self.now).expect("the key is known");
         assert_eq!(view.key, key(name));
-        (view.waiting.to_string(), view.reasons.to_string())
+        (view.waiting, view.reasons.to_string())
     }
 
-    fn why(&self, name: &str) -> String {
-        self.waiting(name).0
+    fn waiting(&self, name: &str) -> Waiting {
+        self.view(name).0
     }
 
     /// The number of waiting keys in each lane, counted.
@@ -39,20 +39,21 @@ fn a_key_waits_for_a_worker_runs_and_waits_for_a_change() {
     queue.now += ms(1_000);
     queue.event("a");
     queue.now += ms(500);
-    let expected =
-        ("it has waited 1.5s for a worker, in the lane of events".to_owned(), "initial, modified".to_owned());
-    assert_eq!(queue.waiting("a"), expected);
+    let queued = Waiting { queued: Some((ms(1_500), Lane::Event)), ..Waiting::default() };
+    assert_eq!(queue.view("a"), (queued, "initial, modified".to_owned()));
     queue.take();
-    assert_eq!(queue.waiting("a"), ("it is running".to_owned(), String::new()));
+    assert_eq!(queue.view("a"), (Waiting { run: Some(Run::Last), ..Waiting::default() }, String::new()));
     queue.event("a");
-    let expected = "it is running, and runs once more afterwards unless all changes since then are its own writes";
-    assert_eq!(queue.waiting("a"), (expected.to_owned(), "modified".to_owned()));
+    let again = Waiting { run: Some(Run::MayFollow), ..Waiting::default() };
+    assert_eq!(queue.view("a"), (again, "modified".to_owned()));
     queue.finish("a", Completion::Success(None));
     queue.take();
     queue.finish("a", Completion::Success(None));
-    assert!(queue.why("a").starts_with("it waits for a change, or for its resync in 5"), "{}", queue.why("a"));
+    let idle = queue.waiting("a");
+    assert!(idle.resync.is_some_and(|resync| resync > ms(3_000_000)), "{idle:?}");
+    assert_eq!(Waiting { resync: None, ..idle }, Waiting::default());
     queue.state.add_after(&key("a"), ms(7_000), queue.now);
-    assert_eq!(queue.why("a"), "its requeue is due in 7.0s");
+    assert_eq!(queue.waiting("a").timer, Some((ms(7_000), Timer::Requeue)));
 }
 
 #[test]
@@ -64,20 +65,24 @@ fn a_failed_key_waits_for_its_retry_and_for_the_common_rate() {
         let never = name == "gives-up";
         queue.finish(name, if never { Completion::FailureForGood } else { Completion::Failure });
     }
-    assert_eq!(queue.why("a"), "it is retried in 4.0s, after 1 failure");
-    assert!(queue.why("gives-up").starts_with("it is not retried: it waits for a change, or for its resync in "));
+    let retry = |time, failures| (Some((ms(time), Timer::Retry)), Some(failures));
+    let state = |queue: &TimedQueue, name: &str| (queue.waiting(name).timer, queue.waiting(name).failures);
+    assert_eq!(state(&queue, "a"), retry(4_000, 1));
+    assert_eq!(state(&queue, "gives-up"), (None, Some(1)));
+    assert!(queue.waiting("gives-up").resync.is_some());
     queue.now += ms(4_000);
     assert_eq!(queue.name().as_deref(), Some("a"), "it has the only token");
-    assert_eq!(queue.why("b"), "its retry is due, and waits for the shared retry rate");
+    assert_eq!(state(&queue, "b"), retry(0, 1), "it waits for the rate");
     queue.finish("a", Completion::Failure);
-    assert_eq!(queue.why("a"), "it is retried in 8.0s, after 2 failures");
+    assert_eq!(state(&queue, "a"), retry(8_000, 2));
+    assert_eq!(queue.waiting("a").resync, None, "the retry comes first");
     queue.event("a");
-    assert!(queue.why("a").starts_with("it has waited 0.0s for a worker"), "the first change runs it at once");
+    assert_eq!(queue.waiting("a").queued, Some((ms(0), Lane::Event)), "the first change runs it at once");
     queue.take();
     queue.finish("a", Completion::Failure);
     queue.event("a");
-    let (why, reasons) = queue.waiting("a");
-    assert_eq!((&*why, &*reasons), ("it has changed, and is called in 10s, after 3 failures", "modified"));
+    let (waiting, reasons) = queue.view("a");
+    assert_eq!((waiting.timer, waiting.failures, &*reasons), (Some((ms(10_000), Timer::Held)), Some(3), "modified"));
 }
 
 #[test]
@@ -88,15 +93,13 @@ fn of_the_keys_that_lack_a_permission_one_is_tried() {
         queue.take();
         queue.finish(name, Completion::Forbidden(7));
     }
-    assert_eq!(queue.why("a"), "it lacks a permission: it is retried in 4.0s");
-    let behind = "it lacks a permission: another object that lacks it is retried in 4.0s, and this one after that";
-    assert!(queue.why("b").starts_with(behind), "{}", queue.why("b"));
+    let forbidden = |is_first, probe| Some(ForbiddenKey { is_first, probe });
+    assert_eq!(queue.waiting("a").forbidden, forbidden(true, Some(ms(4_000))));
+    assert_eq!(queue.waiting("b").forbidden, forbidden(false, Some(ms(4_000))));
     queue.now += ms(4_000);
     assert_eq!(queue.name().as_deref(), Some("a"));
     queue.finish("a", Completion::Success(None));
-    let granted = "it lacks a permission: it has been granted for another object, so this one is retried, at the \
-                   shared retry rate";
-    assert_eq!(queue.why("b"), granted);
+    assert_eq!(queue.waiting("b").forbidden.map(|forbidden| forbidden.probe), Some(None), "it has been granted");
 }
 
 #[test]
@@ -111,11 +114,11 @@ fn a_key_waits_until_the_caches_have_its_writes() {
     queue.finish("a", Completion::Success(None));
     assert_eq!(queue.lanes(), [1, 0, 0]);
     assert_eq!(queue.name(), None);
-    assert_eq!(queue.why("a"), "it waits until the caches contain the writes of its last call, for at most 5.0s");
+    assert_eq!(queue.waiting("a").parked, Some(ms(5_000)));
     assert_eq!((queue.lanes(), queue.state.counts().lanes), ([0; 3], [0; 3]));
     queue.state.cache_reached(&write, queue.now);
     assert_eq!((queue.lanes(), queue.state.counts().lanes), ([1, 0, 0], [1, 0, 0]));
-    assert!(queue.why("a").contains("for a worker"), "{}", queue.why("a"));
+    assert!(queue.waiting("a").queued.is_some() && queue.waiting("a").parked.is_none());
 }
 
 #[test]

@@ -1,0 +1,58 @@
+//! Observers of the calls of a controller: its metrics, its log, its Events about failures.
+
+mod failing;
+mod metrics;
+mod reporter;
+mod totals;
+
+use std::fmt;
+use std::sync::Arc;
+
+use kooper_runtime::MetricsCompat;
+use kooper_runtime::internal::call::extensions::Extensions;
+use kooper_runtime::internal::call::observer::{CallObserver, Observe};
+use kooper_runtime::internal::controller::Config;
+use kooper_runtime::metrics::{Gauge, MetricsRecorder};
+
+pub use failing::Failing;
+use metrics::CallMetrics;
+use reporter::Reporter;
+pub use totals::CallTotals;
+
+/// What the handlers of a controller keep for it, and the observers of its calls that they bring.
+#[derive(Default)]
+pub struct Additions {
+    /// Values by their type. The controller's context has them.
+    pub extensions: Extensions,
+    /// They are told of the controller's calls.
+    pub observers: Vec<Arc<dyn CallObserver>>,
+}
+
+impl fmt::Debug for Additions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Additions").field("extensions", &self.extensions).finish_non_exhaustive()
+    }
+}
+
+/// Makes the observers of a controller with these settings, and adds some of its handlers.
+pub(crate) fn observe(
+    config: &Config,
+    recorder: Arc<dyn MetricsRecorder>,
+    others: Vec<Arc<dyn CallObserver>>,
+) -> Observe {
+    let (detail, finalizers) = (config.events, config.finalizers());
+    let retried_is_success = config.metrics_compat == MetricsCompat::Go;
+    Box::new(move |controller, unselected| {
+        let (name, failing) = (controller.controller.clone(), controller.extensions.get::<Failing>());
+        let read = failing.clone();
+        let read = move || read.keys() as f64;
+        if let Err(error) = recorder.register_gauge(&name, Gauge::FailingKeys, Box::new(read)) {
+            tracing::warn!(controller = &*name, "a metric is missing: {error}");
+        }
+        let reporter = Reporter { controller: controller.clone(), failing, detail, finalizers, unselected };
+        let metrics = CallMetrics { controller: name, recorder, retried_is_success };
+        let observers: [Arc<dyn CallObserver>; 3] =
+            [Arc::new(metrics), Arc::new(reporter), controller.extensions.get::<CallTotals>()];
+        observers.into_iter().chain(others).collect()
+    })
+}

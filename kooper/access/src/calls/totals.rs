@@ -1,0 +1,33 @@
+//! The number and the duration of calls since the start of the program.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use kooper_runtime::internal::call::observer::{CallObserver, EndedCall, Outcome};
+use kooper_runtime::internal::queue::Returned;
+
+/// Counts the calls of one controller.
+#[derive(Debug, Default)]
+pub struct CallTotals {
+    ended: AtomicU64,
+    failed: AtomicU64,
+    /// In microseconds.
+    took: AtomicU64,
+}
+
+impl CallTotals {
+    /// The calls that have ended, those of them that have failed, and how long all of them took.
+    #[must_use]
+    pub fn read(&self) -> (u64, u64, Duration) {
+        let took = Duration::from_micros(self.took.load(Ordering::Relaxed));
+        (self.ended.load(Ordering::Relaxed), self.failed.load(Ordering::Relaxed), took)
+    }
+}
+
+impl CallObserver for CallTotals {
+    fn returned(&self, call: &EndedCall<'_>, _: Returned) {
+        self.ended.fetch_add(1, Ordering::Relaxed);
+        self.failed.fetch_add(matches!(call.outcome, Outcome::Failure(..)).into(), Ordering::Relaxed);
+        self.took.fetch_add(u64::try_from(call.took.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+}

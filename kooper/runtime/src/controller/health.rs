@@ -1,0 +1,125 @@
+//! Readiness and liveness of the process.
+
+use std::fmt::Write;
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+
+use crate::controller::view::ControllerView;
+use crate::metrics::health::Probe;
+
+/// The health of the process, as `/healthz` and `/readyz` report it. Clones share
+/// their state.
+///
+/// A generated program serves it. With an `Operator` of your
+/// own, pass one to its builder and serve it with
+/// `Listener`, or from a server of your own:
+///
+/// ```
+/// use kooper::{Health, Operator};
+///
+/// let health = Health::default();
+/// let operator = Operator::builder().health(health.clone());
+/// # let _ = operator;
+///
+/// // Nothing is registered before the operator runs.
+/// assert_eq!(health.ready().as_deref(), Ok("ok\n"));
+/// ```
+#[doc(alias = "healthz")]
+#[doc(alias = "readyz")]
+#[doc(alias = "probe")]
+#[derive(Clone, Default)]
+pub struct Health {
+    probes: Arc<Mutex<Vec<Arc<dyn Probe>>>>,
+    controllers: Arc<Mutex<Vec<Registered>>>,
+}
+
+/// A controller of the process, which it does not keep alive.
+#[derive(Debug, Clone)]
+pub struct Registered {
+    /// Its name.
+    pub name: Arc<str>,
+    /// The resource that it handles.
+    pub resource: String,
+    /// The controller, until it ends.
+    pub view: Weak<ControllerView>,
+}
+
+impl Health {
+    #[doc(hidden)]
+    pub fn add(&self, probe: Arc<dyn Probe>) {
+        self.probes.lock().push(probe);
+    }
+
+    /// Adds a controller, in place of one of the same name that has ended.
+    pub(super) fn add_controller(&self, view: &Arc<ControllerView>) {
+        let added =
+            Registered { name: view.name().into(), resource: view.kind().resource(), view: Arc::downgrade(view) };
+        let mut all = self.controllers.lock();
+        all.retain(|known| known.name != added.name || known.view.strong_count() > 0);
+        all.push(added);
+    }
+
+    /// The controllers of the process, also those that have ended.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn controllers(&self) -> Vec<Registered> {
+        self.controllers.lock().clone()
+    }
+
+    /// Checks that every watch is synced and receives events. The returned string
+    /// begins with `ok`, followed by remarks, one per line.
+    ///
+    /// # Errors
+    /// The reasons why the process is not ready, one per line.
+    pub fn ready(&self) -> Result<String, String> {
+        self.collect(|probe| probe.ready())
+    }
+
+    /// The names of the checks that keep the process from being ready.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn unready(&self) -> Vec<String> {
+        self.names(|probe| probe.ready().is_err())
+    }
+
+    /// The names of the checks that only a restart of the process mends.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn dead(&self) -> Vec<String> {
+        self.names(|probe| probe.alive().is_err())
+    }
+
+    fn names(&self, fails: impl Fn(&dyn Probe) -> bool) -> Vec<String> {
+        let probes = self.probes.lock().clone();
+        probes.iter().filter(|probe| fails(&***probe)).map(|probe| probe.name()).collect()
+    }
+
+    /// Checks that the process can continue without a restart.
+    ///
+    /// # Errors
+    /// The reasons why only a restart helps, one per line.
+    pub fn alive(&self) -> Result<String, String> {
+        self.collect(|probe| probe.alive().map(|()| None))
+    }
+
+    fn collect(&self, check: impl Fn(&dyn Probe) -> Result<Option<String>, String>) -> Result<String, String> {
+        let probes = self.probes.lock().clone();
+        let mut remarks = String::new();
+        let mut reasons = String::new();
+        for probe in &probes {
+            match check(&**probe) {
+                Ok(None) => {}
+                Ok(Some(remark)) => drop(writeln!(remarks, "{remark}")),
+                Err(reason) => drop(writeln!(reasons, "{reason}")),
+            }
+        }
+        if reasons.is_empty() { Ok(format!("ok\n{remarks}")) } else { Err(reasons) }
+    }
+}
+
+impl std::fmt::Debug for Health {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Health").field("ready", &self.ready()).finish()
+    }
+}
