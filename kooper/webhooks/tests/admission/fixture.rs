@@ -99,8 +99,10 @@ impl Fixture {
             .webhook(validate.function(check).build().expect("a webhook"))
             .webhook(mutate.expect("a webhook"));
         let (running, controllers) = settings(webhooks).start(&self.client).expect("it starts");
-        let operator = Operator::builder().client(self.client.clone()).settings(Motto("keep calm"));
-        let operator = controllers.into_iter().fold(operator, |operator, one| operator.controller(one));
+        let mut operator = Operator::builder().client(self.client.clone()).settings(Motto("keep calm"));
+        for controller in controllers {
+            operator = operator.controller(controller);
+        }
         let operator = operator.build().expect("an operator");
         let stop = CancellationToken::new();
         let stopped = stop.clone();
