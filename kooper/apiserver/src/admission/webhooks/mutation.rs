@@ -66,7 +66,7 @@ impl Mutation {
                 }
                 let before = as_kind(object, &kind);
                 let mut after = before.clone();
-                patch.apply(&mut after).map_err(|_| super::failed("the patch does not fit the object".to_owned()))?;
+                patch.apply(&mut after).map_err(super::failed)?;
                 let changed = after != before;
                 *object = as_kind(&after, request.kind);
                 complete(request.kind, object)?;
