@@ -156,15 +156,18 @@ impl Registration {
             reach,
             because: "webhooks".to_owned(),
         };
+        // A creation names no object that a rule could name.
+        let any = |rule: Rule, reach: Reach| Need { names: Vec::new(), ..need(rule, "", reach) };
         let here = || Reach::Namespace(namespace.clone());
         let group = "admissionregistration.k8s.io";
         let mut needs = Vec::new();
         for resource in ["validatingwebhookconfigurations", "mutatingwebhookconfigurations"] {
-            let rule = Rule::new(group, resource, None, &["create", "get", "patch"]);
-            needs.push(need(rule, &configuration, Reach::Cluster));
+            needs.push(any(Rule::new(group, resource, None, &["create"]), Reach::Cluster));
+            needs.push(need(Rule::new(group, resource, None, &["get", "patch"]), &configuration, Reach::Cluster));
         }
         if !secret.is_empty() {
-            needs.push(need(Rule::new("", "secrets", None, &["create", "get", "update"]), &secret, here()));
+            needs.push(any(Rule::new("", "secrets", None, &["create"]), here()));
+            needs.push(need(Rule::new("", "secrets", None, &["get", "update"]), &secret, here()));
         }
         if let Some(name) = &self.deployment {
             needs.push(need(Rule::new("apps", "deployments", None, &["get"]), name, here()));

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kooper::Controller;
 use kooper::apiserver::faults::WebhookFault;
-use kooper::kube::Error;
 use kooper::kube::core::Status;
+use kooper::kube::{self, Error};
 use kooper::prelude::*;
 use kooper::testing::Cluster;
 use kooper::webhooks::{Denied, FailurePolicy, Webhook};
@@ -40,7 +40,7 @@ fn webhooks(failure: FailurePolicy) -> [Webhook; 2] {
     ]
 }
 
-fn status<T: std::fmt::Debug>(result: kooper::kube::Result<T>) -> Status {
+fn status<T: std::fmt::Debug>(result: kube::Result<T>) -> Status {
     match result.expect_err("it is denied") {
         Error::Api(status) => *status,
         other => panic!("{other}"),
@@ -102,7 +102,7 @@ async fn a_failing_webhook_denies_with_fail_and_nothing_with_ignore(cluster: Clu
     Ok(())
 }
 
-#[kooper::test]
+#[kooper::test(start_paused = true)]
 async fn the_next_process_serves_the_webhooks_of_one_that_was_killed(cluster: Cluster) -> Result<()> {
     let running = cluster.run_with_webhooks([], webhooks(FailurePolicy::Fail)).await?;
     running.kill().await;

@@ -213,6 +213,7 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, &'s
 fn echoed(request: &Value) -> Value {
     let mut request = request.clone();
     request["uid"] = json!("UID");
+    let mut generated = false;
     request["userInfo"] = json!(request["userInfo"].is_object());
     for object in ["object", "oldObject"] {
         let Some(metadata) = request[object].get_mut("metadata").and_then(Value::as_object_mut) else { continue };
@@ -222,6 +223,13 @@ fn echoed(request: &Value) -> Value {
             }
         }
         metadata.remove("managedFields");
+        if metadata.contains_key("generateName") && metadata.contains_key("name") {
+            metadata["name"] = json!("GENERATED");
+            generated = true;
+        }
+    }
+    if generated && request.get("name").is_some() {
+        request["name"] = json!("GENERATED");
     }
     request
 }

@@ -105,6 +105,9 @@ fn decoded(answer: &client::Answer) -> Result<Value, String> {
     // The real server reads YAML, too, in which much is a string.
     let review = match serde_json::from_slice::<Value>(body) {
         Ok(review) => Ok(review),
+        Err(error) if body.trim_ascii_start().starts_with(b"{") => {
+            Err(syntax::error(body).unwrap_or_else(|| error.to_string()))
+        }
         Err(_) => serde_saphyr::from_slice(body).map_err(|error| error.to_string()),
     };
     let why = match &review {
@@ -121,10 +124,9 @@ fn decoded(answer: &client::Answer) -> Result<Value, String> {
     }
     let text = |key: &str| review[key].as_str().unwrap_or_default();
     let (kind, version) = (text("kind"), text("apiVersion"));
-    if kind.is_empty() {
-        return Err(format!("Object 'Kind' is missing in '{}'", String::from_utf8_lossy(body)));
-    }
-    if kind != "AdmissionReview" || !version.starts_with("admission.k8s.io/") {
+    // Without a kind it is taken for a review.
+    if !kind.is_empty() && kind != "AdmissionReview" || !version.is_empty() && !version.starts_with("admission.k8s.io/")
+    {
         return Err(format!("no kind {kind:?} is registered for version {version:?} in scheme {SCHEME:?}"));
     }
     Ok(review)
