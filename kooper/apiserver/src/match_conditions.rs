@@ -14,7 +14,10 @@ const BUDGET: u64 = 2_500_000;
 pub(crate) fn compile(expression: &str) -> Result<Program, String> {
     let variables = [("object", Type::Dyn), ("oldObject", Type::Dyn), ("request", request())];
     let program = Program::compile(expression, &variables, &Extent::plain(0, 0))?;
-    if *program.of() == Type::Bool { Ok(program) } else { Err("must evaluate to bool".to_owned()) }
+    match program.of() {
+        Type::Bool => Ok(program),
+        other => Err(format!("must evaluate to bool but got {other}")),
+    }
 }
 
 /// Returns whether a request meets all conditions, in the order of the list. The error lists those that cannot be

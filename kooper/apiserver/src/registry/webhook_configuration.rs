@@ -110,8 +110,8 @@ fn validate_url(url: &At<'_>) {
 }
 
 fn validate_service(service: &At<'_>) {
-    service.field("name").required("service name is required");
-    service.field("namespace").required("service namespace is required");
+    service.field("name").required("");
+    service.field("namespace").required("");
     let port = service.field("port");
     if port.number().is_some_and(|port| !(1..=65535).contains(&port)) {
         port.invalid("port is not valid: must be between 1 and 65535, inclusive");

@@ -61,7 +61,7 @@ async fn created(
     fields::drop_empty(&mut object);
     // Fields that the server adds from here on have no owner.
     let sent = WriteOptions::review(call.request, "CreateOptions");
-    let request = call.attributes(Operation::Create, &object, options.dry_run, sent);
+    let mut request = call.attributes(Operation::Create, &object, options.dry_run, sent);
     admission::create(&request, &mut object, warnings).await?;
     let mut unnamed = object;
     for attempt in 1.. {
@@ -75,6 +75,7 @@ async fn created(
         };
         prepare::create(kind, &mut object, allocation)?;
         let name = meta::text(&object, "name").to_owned();
+        request.name.clone_from(&name);
         prepare::check_type(kind, &object, None, &[])?;
         // A new object has no previous violations that could be tolerated with a warning.
         let causes = registry::validate(kind, &object, Write::Create, &mut Vec::new());

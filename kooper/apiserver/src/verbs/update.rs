@@ -243,6 +243,9 @@ async fn next_state(
         }
         Owners::Applied => wanted,
     };
+    if let Some(namespace) = &call.target.namespace {
+        meta::of(&mut wanted).insert("namespace".into(), json!(namespace));
+    }
     admission::mutate(request, &mut wanted, present, |_| Ok(()), warnings).await?;
     let mut object = area.merge(call, &wanted, present);
     if let Some(definition) = &kind.custom {

@@ -174,6 +174,11 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, &'s
         ["patch", "type"] => patched(r#"[{"op": "add", "path": "/data", "value": {"number": 1}}]"#),
         ["patch", "uid"] => patched(r#"[{"op": "add", "path": "/metadata/uid", "value": "mine"}]"#),
         ["patch", "misfit"] => patched(r#"[{"op": "remove", "path": "/none/there"}]"#),
+        ["patch", "replace"] => patched(
+            r#"[{"op": "test", "path": "/kind", "value": "ConfigMap"}, {"op": "replace", "path": "/none/there", "value": 1}]"#,
+        ),
+        ["patch", "test"] => patched(r#"[{"op": "test", "path": "/kind", "value": "Secret"}]"#),
+        ["patch", "add"] => patched(r#"[{"op": "add", "path": "/none/there", "value": 1}]"#),
         ["patch", "empty"] => patched("[]"),
         ["patch", "garbage"] => patched("{"),
         ["patch", "untyped"] => reviewed(json!({"allowed": true, "patch": STANDARD.encode("[]")})),
@@ -181,6 +186,9 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, &'s
         ["uid"] => reviewed(json!({"allowed": true, "uid": "another"})),
         ["absent"] => json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1"}).to_string(),
         ["other"] => json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "a"}}).to_string(),
+        ["untyped"] => "{}".to_owned(),
+        ["list"] => "[]".to_owned(),
+        ["brace"] => "{".to_owned(),
         ["garbage"] => "garbage".to_owned(),
         ["empty"] => String::new(),
         ["status"] => {

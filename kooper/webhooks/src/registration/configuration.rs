@@ -60,12 +60,8 @@ pub(crate) struct Configuration<'a> {
 }
 
 impl<'a> Configuration<'a> {
-    /// The name, with the namespace: configurations belong to the cluster. Two installations
-    /// never have the same one, as no other part of it has a dot.
     pub(crate) fn name(&self) -> String {
-        let Registration { installation, namespace, .. } = self.registration;
-        let instance = installation.instance.iter().map(|instance| format!(".{instance}"));
-        format!("{}--webhooks.{namespace}{}", installation.program, instance.collect::<String>())
+        self.registration.configuration_name()
     }
 
     fn webhooks(&self) -> impl Iterator<Item = &'a Arc<Webhook>> {
@@ -79,7 +75,9 @@ impl<'a> Configuration<'a> {
 
     /// The names of the entries whose policy is `Fail` once the server was reached.
     pub(crate) fn to_fail(&self) -> BTreeSet<String> {
-        let failing = self.webhooks().filter(|webhook| webhook.rules.failure == FailurePolicy::Fail);
+        let fails =
+            |webhook: &&Arc<Webhook>| webhook.rules.failure == FailurePolicy::Fail && !self.registration.ignores;
+        let failing = self.webhooks().filter(fails);
         failing.map(|webhook| self.entry_name(&webhook.rules)).collect()
     }
 
@@ -173,11 +171,11 @@ impl<'a> Configuration<'a> {
     /// For objects of Kubernetes not those namespaces without which neither the cluster nor the
     /// program starts; for others the namespaces of the controllers.
     fn namespace_selector(&self, kind: &KindInfo) -> Option<Value> {
-        let Registration { namespace, namespaces, .. } = self.registration;
+        let Registration { namespace, namespaces, is_local, .. } = self.registration;
         if !kind.namespaced {
             return None;
         }
-        if is_of_kubernetes(kind) {
+        if is_of_kubernetes(kind) && !is_local {
             let [one, other] = SYSTEM;
             return Some(selector("NotIn", &[one, other, namespace]));
         }

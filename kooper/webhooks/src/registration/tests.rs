@@ -33,7 +33,10 @@ fn registration(certificates: Certificates) -> Registration {
         namespaces: vec!["north".to_owned()],
         deployment: None,
         owner: None,
+        is_local: false,
+        ignores: false,
         shared: Arc::new(Shared { certificates }),
+        done: watch::channel(false).0,
     }
 }
 

@@ -22,10 +22,13 @@ use tokio::sync::oneshot;
 use tokio_rustls::TlsConnector;
 
 use crate::cluster::Cluster;
+use crate::faults::WebhookFault;
 use crate::tls;
 
 /// The longest answer that is read.
 const LONGEST: usize = 16 << 20;
+
+const UNTRUSTED: &str = "tls: failed to verify certificate: x509: certificate signed by unknown authority";
 
 /// Where a webhook is, and who signs its certificate.
 #[derive(Debug)]
@@ -87,6 +90,24 @@ impl Location {
     fn host(&self) -> &str {
         self.url.host().unwrap_or_default().trim_matches(['[', ']'])
     }
+}
+
+/// What a test wants to happen in place of the call.
+pub(super) async fn broken(location: &Location, fault: WebhookFault) -> Result<Answer, String> {
+    let authority = location.url.authority().map(ToString::to_string).unwrap_or_default();
+    let why = match fault {
+        WebhookFault::Away => format!("dial tcp {authority}: connect: connection refused"),
+        WebhookFault::Slow => {
+            tokio::time::sleep(location.timeout).await;
+            "context deadline exceeded".to_owned()
+        }
+        WebhookFault::WrongCertificate => UNTRUSTED.to_owned(),
+        WebhookFault::Garbage => {
+            let content_type = "application/json".to_owned();
+            return Ok(Answer { status: StatusCode::OK, content_type, body: Bytes::from_static(b"garbage") });
+        }
+    };
+    Err(format!("Post {:?}: {why}", location.url.to_string()))
 }
 
 /// Posts a review.
@@ -165,7 +186,7 @@ fn not_secure(error: &std::io::Error) -> String {
         None => return error.to_string(),
     };
     let why = match why {
-        CertificateError::UnknownIssuer => "certificate signed by unknown authority".to_owned(),
+        CertificateError::UnknownIssuer => return UNTRUSTED.to_owned(),
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
             "certificate has expired or is not yet valid".to_owned()
         }
@@ -175,5 +196,7 @@ fn not_secure(error: &std::io::Error) -> String {
 }
 
 fn no_answer(error: &hyper::Error) -> String {
-    if error.is_incomplete_message() || error.is_closed() { "EOF".to_owned() } else { error.to_string() }
+    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<std::io::Error>());
+    let has_ended = source.is_some_and(|source| source.kind() == std::io::ErrorKind::UnexpectedEof);
+    if has_ended || error.is_incomplete_message() || error.is_closed() { "EOF".to_owned() } else { error.to_string() }
 }

@@ -79,6 +79,10 @@ impl Hook {
         if request.kind.group == GROUP && EXEMPT.contains(&&*request.kind.resource) {
             return Ok(None);
         }
+        // Its object is a Scale, and here it is a part of the whole.
+        if request.subresource == "scale" {
+            return Ok(None);
+        }
         let in_namespace = self.selects_namespace(request, object);
         if matches!(in_namespace, Ok(false)) || !self.selects_object(object, old) {
             return Ok(None);
@@ -153,7 +157,7 @@ impl Hook {
 
     /// An attempt to change what a deletion deletes.
     pub(super) fn modifies_nothing(&self) -> StatusError {
-        failed(format!(
+        failed(&format!(
             "admission webhook {:?} attempted to modify the object, which is not supported for this operation",
             self.name()
         ))

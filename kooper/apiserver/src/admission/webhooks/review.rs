@@ -12,7 +12,7 @@ use super::super::Attributes;
 use super::Failure;
 use super::client;
 use super::hook::{Hook, as_kind};
-use crate::http::syntax;
+use crate::http::syntax::{self, SCHEME};
 use crate::kinds::Kind;
 use crate::patch::json::JsonPatch;
 use crate::random;
@@ -21,7 +21,36 @@ use crate::status::StatusError;
 /// What a webhook that allows a request has to say.
 pub(super) struct Allowed {
     pub(super) warnings: Vec<String>,
-    pub(super) patch: Option<JsonPatch>,
+    pub(super) patch: Option<Patch>,
+}
+
+/// What a webhook wants to change.
+pub(super) struct Patch {
+    operations: Vec<Value>,
+    text: Vec<u8>,
+}
+
+impl Patch {
+    /// Changes an object. The error names the operation that does not fit.
+    pub(super) fn apply(&self, object: &mut Value) -> Result<(), String> {
+        let apply = |count: usize, object: &mut Value| {
+            JsonPatch::new(self.operations[..count].to_vec(), &self.text).apply(object)
+        };
+        let before = object.clone();
+        if apply(self.operations.len(), object).is_ok() {
+            return Ok(());
+        }
+        let wrong = (1..=self.operations.len()).find(|count| apply(*count, &mut before.clone()).is_err());
+        let operation = wrong.and_then(|count| self.operations.get(count - 1)).unwrap_or(&Value::Null);
+        let text = |key: &str| operation[key].as_str().unwrap_or_default();
+        Err(match (text("op"), text("path")) {
+            ("test", path) => format!("testing value {path} failed: test failed"),
+            ("replace", path) => {
+                format!("replace operation does not apply: doc is missing path: {path}: missing value")
+            }
+            (op, path) => format!("{op} operation does not apply: doc is missing path: {path:?}: missing value"),
+        })
+    }
 }
 
 /// Asks a webhook about a request. A failure has warnings, too.
@@ -45,7 +74,10 @@ pub(super) async fn call(
     review["oldObject"] = as_kind(old, kind);
     let review = json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": review});
     let location = hook.location(request.cluster).map_err(&failure)?;
-    let answer = client::post(location, review.to_string().into()).await;
+    let answer = match request.cluster.faults.webhook(hook.name()) {
+        Some(fault) => client::broken(&location, fault).await,
+        None => client::post(location, review.to_string().into()).await,
+    };
     let answer = answer.and_then(|answer| decoded(&answer));
     let answer = answer.map_err(|why| failure(format!("failed to call webhook: {why}")))?;
     let response = verified(&uid, &answer, mutates);
@@ -55,8 +87,8 @@ pub(super) async fn call(
     if response["allowed"] != true {
         return Err((Failure::Denied(Box::new(denial(hook.name(), &response["status"]))), warnings));
     }
-    let denied = |why: String| (Failure::Denied(Box::new(super::failed(why))), Vec::new());
-    let patch = patch(response, mutates).map_err(denied)?;
+    let patch = patch(response, mutates);
+    let patch = patch.map_err(|why| failure(format!("received undecodable patch in webhook response: {why}")))?;
     Ok(Allowed { warnings, patch })
 }
 
@@ -70,12 +102,30 @@ fn decoded(answer: &client::Answer) -> Result<Value, String> {
         let status = status.as_u16();
         return Err(format!("0-length response with status code: {status} and content type: {content_type}"));
     }
-    let review: Value = serde_json::from_slice(body).map_err(|error| {
-        let why = syntax::error(body).unwrap_or_else(|| error.to_string());
-        format!("couldn't get version/kind; json parse error: {why}")
-    })?;
+    // The real server reads YAML, too, in which much is a string.
+    let review = match serde_json::from_slice::<Value>(body) {
+        Ok(review) => Ok(review),
+        Err(_) => serde_saphyr::from_slice(body).map_err(|error| error.to_string()),
+    };
+    let why = match &review {
+        Ok(Value::Object(_)) => None,
+        Ok(other) => Some(syntax::not_a(other, syntax::HEADER)),
+        Err(why) => Some(why.clone()),
+    };
+    if let Some(why) = why {
+        return Err(format!("couldn't get version/kind; json parse error: {why}"));
+    }
+    let review = review?;
     if review["kind"] == "Status" && review["status"] != "Success" {
         return Err(review["message"].as_str().unwrap_or_default().to_owned());
+    }
+    let text = |key: &str| review[key].as_str().unwrap_or_default();
+    let (kind, version) = (text("kind"), text("apiVersion"));
+    if kind.is_empty() {
+        return Err(format!("Object 'Kind' is missing in '{}'", String::from_utf8_lossy(body)));
+    }
+    if kind != "AdmissionReview" || !version.starts_with("admission.k8s.io/") {
+        return Err(format!("no kind {kind:?} is registered for version {version:?} in scheme {SCHEME:?}"));
     }
     Ok(review)
 }
@@ -135,7 +185,7 @@ fn verified<'a>(uid: &str, review: &'a Value, mutates: bool) -> Result<&'a Value
 }
 
 /// The patch of a response.
-fn patch(response: &Value, mutates: bool) -> Result<Option<JsonPatch>, String> {
+fn patch(response: &Value, mutates: bool) -> Result<Option<Patch>, String> {
     let encoded = response["patch"].as_str().unwrap_or_default();
     if encoded.is_empty() || !mutates {
         return Ok(None);
@@ -144,7 +194,7 @@ fn patch(response: &Value, mutates: bool) -> Result<Option<JsonPatch>, String> {
     let operations: Option<Vec<Value>> =
         serde_json::from_slice(&text).map_err(|error| syntax::error(&text).unwrap_or_else(|| error.to_string()))?;
     let operations = operations.unwrap_or_default();
-    Ok((!operations.is_empty()).then(|| JsonPatch::new(operations, &text)))
+    Ok((!operations.is_empty()).then_some(Patch { operations, text }))
 }
 
 /// The refusal of a request that a webhook has denied.
