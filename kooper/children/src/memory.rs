@@ -10,6 +10,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use kooper_runtime::ObjectKey;
+use kooper_runtime::internal::call::observer::CallObserver;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -31,8 +32,6 @@ struct State {
     owners: HashMap<ObjectKey, HashMap<usize, Slot>>,
     /// The number of owners by slot and state.
     counts: HashMap<(usize, &'static str), usize>,
-    /// When owners that are gone are next forgotten.
-    sweep_at: Option<Instant>,
 }
 
 #[derive(Default)]
@@ -100,25 +99,26 @@ impl Memory {
         slots.into_iter().flatten().for_each(|(slot, of)| state.uncount(slot, of.state));
     }
 
-    /// Forgets the owners that are gone, from time to time.
-    pub(crate) fn sweep(&self, now: Instant, exists: impl Fn(&ObjectKey) -> bool) {
-        let gone: Vec<_> = {
-            let mut state = self.0.lock();
-            if state.sweep_at.is_some_and(|at| at > now) {
-                return;
-            }
-            state.sweep_at = Some(now + WINDOW);
-            state.owners.keys().filter(|owner| !exists(owner)).cloned().collect()
-        };
-        gone.iter().for_each(|owner| self.forget(owner));
-    }
-
     fn slot<T>(&self, owner: &ObjectKey, slot: usize, change: impl FnOnce(&mut Slot) -> T) -> T {
         let mut state = self.0.lock();
         match state.owners.get_mut(owner) {
             Some(slots) => change(slots.entry(slot).or_default()),
             None => change(state.owners.entry(owner.clone()).or_default().entry(slot).or_default()),
         }
+    }
+}
+
+impl CallObserver for Memory {
+    fn gone(&self, owner: &ObjectKey, _: Duration) {
+        self.forget(owner);
+    }
+
+    fn ignored(&self, owner: &ObjectKey) {
+        self.forget(owner);
+    }
+
+    fn term_ended(&self) {
+        *self.0.lock() = State::default();
     }
 }
 
@@ -212,10 +212,10 @@ mod tests {
         assert!(memory.state(&b, 0, &SlotState::Held("why".to_owned())));
         let counts = || ["ready", "held"].map(|state| memory.count(0, state));
         assert_eq!(counts(), [1, 1]);
-        memory.sweep(Instant::now(), |owner| *owner == a);
+        memory.gone(&b, Duration::ZERO);
         assert_eq!(counts(), [1, 0]);
-        memory.forget(&a);
-        assert_eq!(counts(), [0, 0]);
+        memory.term_ended();
+        assert_eq!(counts(), [0, 0], "another replica counts them now");
     }
 
     #[test]

@@ -63,8 +63,6 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
     pub(super) fn remember(&self, context: &Context<P, S>, plan: &Plan) {
         let (memory, key) = (memory(context), ObjectKey::of(&*owner(context)));
         memory.1.get_or_init(|| self.register(context, &memory));
-        let own = &context.controller().own;
-        memory.sweep(Instant::now(), |owner| own.get(owner).is_some());
         if plan.slots.is_empty() {
             // The owner is being deleted.
             return memory.forget(&key);
