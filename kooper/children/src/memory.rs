@@ -170,6 +170,8 @@ impl io::Write for Digest {
 
 #[cfg(test)]
 mod tests {
+    use std::slice;
+
     use super::*;
 
     fn owner() -> ObjectKey {
@@ -223,9 +225,9 @@ mod tests {
         let memory = Memory::default();
         let child = ChildId { resource: "configmaps".to_owned(), namespace: None, name: "a".to_owned() };
         let kept = || BTreeSet::from([child.clone()]);
-        assert_eq!(memory.kept(&owner(), 0, kept()), [child.clone()]);
+        assert_eq!(memory.kept(&owner(), 0, kept()), slice::from_ref(&child));
         assert_eq!(memory.kept(&owner(), 0, kept()), []);
         assert_eq!(memory.kept(&owner(), 0, BTreeSet::new()), []);
-        assert_eq!(memory.kept(&owner(), 0, kept()), [child.clone()]);
+        assert_eq!(memory.kept(&owner(), 0, kept()), slice::from_ref(&child));
     }
 }
