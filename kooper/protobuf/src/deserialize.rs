@@ -10,6 +10,7 @@
 mod access;
 mod form;
 
+use serde::Deserialize;
 use serde::de::value::{BorrowedStrDeserializer, MapAccessDeserializer, StrDeserializer};
 use serde::de::{DeserializeSeed, Deserializer, Error as _, Unexpected, Visitor};
 use serde::forward_to_deserialize_any;
@@ -20,6 +21,19 @@ use crate::error::{DecodeError, NESTING, Place, Problem};
 use crate::kind::Kind;
 use crate::table::Message;
 use crate::wire::Span;
+
+impl Kind {
+    /// Decodes an object into a type, as it would be read from the object's JSON.
+    ///
+    /// The object must be [canonical](Self::is_canonical). Of another one, values may be missing.
+    ///
+    /// # Errors
+    ///
+    /// If the bytes are not an object of this kind, or the type does not accept it.
+    pub fn deserialize<'de, T: Deserialize<'de>>(self, raw: &'de [u8]) -> Result<T, DecodeError> {
+        T::deserialize(Shared::new(self, raw).object())
+    }
+}
 
 /// The object that is read, and the value that is read next.
 ///

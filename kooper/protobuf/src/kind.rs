@@ -1,11 +1,9 @@
 //! A kind that the table knows.
 
-use serde::Deserialize;
 use serde_json::Value;
 
 use crate::canonical::is_canonical;
 use crate::decode::Decoder;
-use crate::deserialize::Shared;
 use crate::encode;
 use crate::envelope::MAGIC;
 use crate::error::{DecodeError, EncodeError};
@@ -92,17 +90,6 @@ impl Kind {
     #[must_use]
     pub fn is_canonical(self, raw: &[u8]) -> bool {
         is_canonical(self.message(), raw, 0)
-    }
-
-    /// Decodes an object into a type, as it would be read from the object's JSON.
-    ///
-    /// The object must be [canonical](Self::is_canonical). Of another one, values may be missing.
-    ///
-    /// # Errors
-    ///
-    /// If the bytes are not an object of this kind, or the type does not accept it.
-    pub fn deserialize<'de, T: Deserialize<'de>>(self, raw: &'de [u8]) -> Result<T, DecodeError> {
-        T::deserialize(Shared::new(self, raw).object())
     }
 
     /// Encodes an object with its envelope. Members that the kind does not have are left out.

@@ -4,8 +4,6 @@
 
 use std::slice;
 
-use crate::wire::{Span, Token, Value};
-
 /// The format is described where it is written, in `tests/control-plane/protobuf/table.go`.
 static BLOB: &[u8] = include_bytes!("table/table.bin");
 /// The strings, each with its length before it. No length is above 127, so that all of it is text.
@@ -269,16 +267,6 @@ impl Field {
     /// Its name in JSON.
     pub(crate) fn name(self) -> &'static str {
         string(usize::from(u16::from_le_bytes([self.0[4], self.0[5]])))
-    }
-
-    /// The value of an entry of a map that has none, and of a single value that the message lacks.
-    pub(crate) fn absent(self, offset: usize) -> Token<'static> {
-        let value = match self.of() {
-            Type::Bool | Type::Int32 | Type::Int64 => Value::Varint(0),
-            Type::Double => Value::Fixed64(0),
-            _ => Value::Bytes(Span { bytes: &[], offset }),
-        };
-        Token { number: self.number(), value, offset }
     }
 
     /// The message of its value, for the types that have one.

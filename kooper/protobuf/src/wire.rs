@@ -49,6 +49,18 @@ pub(crate) struct Token<'a> {
     pub(crate) offset: usize,
 }
 
+impl Token<'static> {
+    /// The value of an entry of a map that has none, and of a single value that the message lacks.
+    pub(crate) fn absent(number: u32, of: Type, offset: usize) -> Self {
+        let value = match of {
+            Type::Bool | Type::Int32 | Type::Int64 => Value::Varint(0),
+            Type::Double => Value::Fixed64(0),
+            _ => Value::Bytes(Span { bytes: &[], offset }),
+        };
+        Self { number, value, offset }
+    }
+}
+
 impl Token<'_> {
     /// Returns `true` if JSON omits the value as empty.
     pub(crate) fn is_empty(self, of: Type) -> bool {

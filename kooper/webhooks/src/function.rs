@@ -45,7 +45,7 @@ pub(crate) struct Function<K, S, O> {
 
 /// A function that validates: an async function of the object and up to seven
 /// [`Argument`]s, which returns `()` or a `Result<(), E>`. Its error denies the request if
-/// it is or has a [`Denied`](crate::Denied).
+/// a [`Denied`](crate::Denied) is in the chain of its sources.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a function that validates `{K}`",
     label = "not a function that validates",

@@ -46,7 +46,7 @@ impl<'a, S: Sink> Decoder<'a, '_, S> {
 
     /// Writes the value of a map's entry that has none.
     pub(super) fn absent_value(&mut self, place: Place, field: Field, offset: usize) -> Result<(), DecodeError> {
-        self.value(place, field, field.absent(offset))
+        self.value(place, field, Token::absent(field.number(), field.of(), offset))
     }
 
     fn double(&mut self, place: Place, value: f64, offset: usize) -> Result<(), DecodeError> {

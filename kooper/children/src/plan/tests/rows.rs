@@ -200,7 +200,8 @@ fn only_with_recreate_an_immutable_child_is_deleted() {
     );
     let failed = refused(Flags::default());
     assert!(failed.steps().is_empty());
-    assert_eq!(failed.plan().slots[0], SlotState::Failed("spec.selector is immutable".to_owned()));
+    let advice = "spec.selector is immutable; write `recreate` to delete it and create it again";
+    assert_eq!(failed.plan().slots[0], SlotState::Stalled(advice.to_owned()));
 }
 
 #[test]

@@ -318,7 +318,7 @@ pub(super) static COMMON: [Flag; 28] = [
         name: "webhook-url",
         short: None,
         value: "URL",
-        help: "Address at which the cluster reaches the webhooks of a program on this machine, as https://HOST:PORT",
+        help: "Where the cluster reaches the webhooks on this machine, as https://HOST:PORT",
         repeatable: false,
         of: &[Task::Run],
         take: |settings, text| {
