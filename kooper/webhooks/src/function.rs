@@ -1,14 +1,10 @@
 //! Async functions that validate or change an object.
 
-mod typed;
-
 use futures_util::future::BoxFuture;
 use kooper_access::plan::Plan;
 use kooper_runtime::BoxError;
 
 use crate::argument::{Argument, Context, MutatedObject, NewObject, Use};
-
-pub use typed::{FunctionBuilder, TypedFunction};
 
 /// A function without the types of its arguments. It returns `None` if an object is required and
 /// absent.
@@ -30,7 +26,7 @@ pub(crate) struct Uses {
 
 impl Uses {
     /// Adds an argument.
-    fn add(&mut self, argument: Use) {
+    pub(crate) fn add(&mut self, argument: Use) {
         self.old |= argument == Use::Old;
         self.client |= argument == Use::Client;
         self.process |= matches!(argument, Use::Process | Use::Client);

@@ -23,11 +23,11 @@ pub use admission::{Admission, Operation};
 pub use argument::Use;
 pub use argument::{Argument, Context, MutatedObject, NewObject};
 pub use denied::Denied;
-#[doc(hidden)]
-pub use function::{FunctionBuilder, TypedFunction};
 pub use function::{MutateFunction, MutateOutcome, ValidateFunction, ValidateOutcome};
 pub use program::{PORT, Running, StartError, Webhooks};
 pub use server::ServeError;
+#[doc(hidden)]
+pub use webhook::typed::{FunctionBuilder, TypedFunction};
 pub use webhook::{Builder, ConfigError, FailurePolicy, Mutate, Validate, Webhook};
 
 #[cfg(not(any(feature = "ring", feature = "aws-lc-rs")))]

@@ -28,6 +28,7 @@ use crate::patch::{Patch, patch};
 use crate::review::{Request, Verdict};
 
 mod checks;
+pub(crate) mod typed;
 
 pub(crate) use checks::is_of_kubernetes;
 

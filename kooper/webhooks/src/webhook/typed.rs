@@ -5,9 +5,9 @@ use kooper_access::handler::Asynchronous;
 use kooper_runtime::{BoxError, Kind};
 use serde::Serialize;
 
-use super::{Call, Function, MutateOutcome, Uses, ValidateOutcome};
+use super::{Builder, Mutate, Validate};
 use crate::argument::{Argument, Context, MutatedObject, NewObject};
-use crate::webhook::{Builder, Mutate, Validate};
+use crate::function::{Call, Function, MutateOutcome, Uses, ValidateOutcome};
 
 type Extract<K, S, A> = Box<dyn Fn(&mut Context<K, S>) -> Option<A> + Send + Sync>;
 type Finish<K, S, T, O> = Box<dyn FnOnce(fn(T) -> Result<O, BoxError>) -> Call<K, S, O>>;
