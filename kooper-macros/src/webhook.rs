@@ -2,6 +2,7 @@
 //! generated.
 
 mod args;
+mod attribute;
 mod check;
 mod emit;
 pub(crate) mod keys;
@@ -14,7 +15,7 @@ use crate::support::errors::Errors;
 /// Expands the attribute and the item below it.
 pub(crate) fn expand(role: Role, attribute: TokenStream, item: &TokenStream) -> TokenStream {
     let mut errors = Errors::new();
-    let args = args::parse(attribute, &mut errors);
+    let args = attribute::parse(attribute, &mut errors);
     let function = Handler::parse(role, item, args.resource.as_ref().map(|kind| &kind.value), &mut errors);
     let model = function.as_ref().and_then(|function| check::model(role, &args, function, &mut errors));
     match (errors.check(), model) {

@@ -4,7 +4,7 @@
 //! `webhook.md`; `KOOPER_BLESS=1 cargo test -p kooper-macros` writes the reference page.
 
 use proc_macro2::{Group, Ident, TokenStream};
-use quote::{ToTokens, quote};
+use quote::quote;
 use syn::ext::IdentExt;
 use syn::{Type, token};
 
@@ -15,7 +15,7 @@ use crate::support::crate_path::CratePath;
 use crate::support::errors::message;
 use crate::support::spanned::Spanned;
 use crate::support::suggest;
-use crate::webhook::args::Args;
+use crate::webhook::args::{Args, Operation};
 
 /// The table of both attributes.
 pub(crate) const WEBHOOK: Table<Args> = Table {
@@ -157,21 +157,6 @@ fn kind(value: &Value<'_>) -> syn::Result<Spanned<Type>> {
 
 /// The operations, with their names in the runtime.
 const OPERATIONS: [(&str, &str); 3] = [("create", "Create"), ("update", "Update"), ("delete", "Delete")];
-
-/// An operation.
-#[derive(Clone)]
-pub(crate) struct Operation {
-    /// The word of the attribute.
-    pub(crate) word: Ident,
-    /// The name in the runtime.
-    variant: &'static str,
-}
-
-impl ToTokens for Operation {
-    fn to_tokens(&self, tokens: &mut TokenStream) {
-        self.word.to_tokens(tokens);
-    }
-}
 
 impl Emit for Vec<Operation> {
     fn arguments(&self, runtime: &CratePath) -> TokenStream {

@@ -39,8 +39,8 @@ impl Statuses {
 /// The conditions that summarize an object, by which tools wait for it.
 const SUMMARY: [&str; 3] = ["Ready", "Reconciling", "Stalled"];
 
-/// The summary of an object that is written at the end of its call: `observedGeneration` and the conditions of
-/// [`SUMMARY`]. What the handler applies in between leaves it as it was.
+/// The summary of an object that is written at the end of its call: `observedGeneration` and the conditions
+/// `Ready`, `Reconciling` and `Stalled`. What the handler applies in between leaves it as it was.
 #[derive(Debug, Default)]
 pub struct ReservedStatus(OnceLock<String>);
 
