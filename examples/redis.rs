@@ -166,6 +166,8 @@ mod tests {
                 "apply secrets default/sessions-password",
                 "apply services default/sessions",
                 "apply statefulsets.apps default/sessions",
+                // The replicas, and then the conditions.
+                "apply redises.example.com/status default/sessions",
                 "apply redises.example.com/status default/sessions",
             ]
         );

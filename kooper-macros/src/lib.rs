@@ -3,6 +3,7 @@
 
 mod controller;
 mod explore;
+mod partial;
 mod support;
 mod test;
 mod webhook;
@@ -39,4 +40,10 @@ pub fn test(attribute: TokenStream, item: TokenStream) -> TokenStream {
 #[proc_macro_attribute]
 pub fn explore(attribute: TokenStream, item: TokenStream) -> TokenStream {
     explore::expand(attribute.into(), &item.into()).into()
+}
+
+#[doc = include_str!("partial.md")]
+#[proc_macro_derive(Partial, attributes(partial))]
+pub fn partial(item: TokenStream) -> TokenStream {
+    partial::expand(item.into()).into()
 }

@@ -4,7 +4,7 @@
 mod args;
 mod check;
 mod emit;
-mod keys;
+pub(crate) mod keys;
 
 use proc_macro2::TokenStream;
 

@@ -122,6 +122,19 @@ pub mod v1 {
     pub use kooper_program::{Declared, Definition, Program, ProgramSettings};
     use kooper_runtime::internal::call::action::Outcome;
 
+    /// Names for `derive(Partial)`.
+    pub mod partial {
+        pub use std::borrow::Cow;
+        pub use std::default::Default;
+        pub use std::fmt::{Formatter, Result as FormatResult};
+        pub use std::primitive::str;
+
+        pub use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+        pub use kooper_runtime::internal::object::partial::{FieldName, name_of};
+        pub use kube::Resource;
+        pub use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
+    }
+
     /// A kind as a value: errors about it are reported where the attribute names it.
     #[must_use]
     pub fn kind<K>() -> PhantomData<K> {

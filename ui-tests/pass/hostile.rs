@@ -110,6 +110,19 @@ fn password(
     ::std::default::Default::default()
 }
 
+#[derive(::kooper::Partial)]
+#[partial(of = ::k8s_openapi::api::core::v1::Pod)]
+struct Part {
+    metadata: ::k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta,
+    spec: ::std::option::Option<PartOfSpec>,
+}
+
+#[derive(::kooper::Partial)]
+#[partial(of = ::k8s_openapi::api::core::v1::PodSpec)]
+struct PartOfSpec {
+    node_name: ::std::option::Option<::std::string::String>,
+}
+
 #[test]
 fn it_is_defined() {
     let names = crate::names::<program>();

@@ -67,3 +67,21 @@ pub mod inner {
     #[kooper::controller(resource = Secret, main = false)]
     pub async fn secrets(_: Arc<Secret>) {}
 }
+
+/// A part of a pod.
+#[derive(Debug, kooper::Partial)]
+#[partial(of = Pod)]
+pub struct PodNode {
+    /// Who it is.
+    pub metadata: k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta,
+    /// Where it runs.
+    pub spec: Option<PodNodeSpec>,
+}
+
+/// A part of the spec of a pod.
+#[derive(Debug, kooper::Partial)]
+#[partial(of = k8s_openapi::api::core::v1::PodSpec)]
+pub struct PodNodeSpec {
+    /// The name of its node.
+    pub node_name: Option<String>,
+}

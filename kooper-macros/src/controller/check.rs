@@ -36,7 +36,7 @@ pub(crate) fn model<'a>(args: &'a Args, handler: &'a Handler, errors: &mut Error
         namespaced: args.has("namespace") || args.has("namespaces"),
         installs_crd: args.has("install_crd"),
         children: args.children.as_ref(),
-        reports: !args.tries("status"),
+        reports: args.no_status.is_none(),
         cleanup,
         own: args.own.as_ref().map(|own| &own.value),
         settings: &args.settings,

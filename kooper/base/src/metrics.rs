@@ -198,6 +198,13 @@ pub enum Gauge {
     },
     /// The time until leadership expires unless the Lease is renewed, in seconds.
     LeaseTimeLeft,
+    /// The objects of which a slot of declared children has this state.
+    ChildState {
+        /// The name of the slot.
+        slot: String,
+        /// The name of the state.
+        state: &'static str,
+    },
 }
 
 /// Why a recorder could not be built, or a controller or gauge not be registered.

@@ -15,6 +15,7 @@ use kooper_runtime::{Action, BoxError, Kind};
 use crate::executor::Executor;
 use crate::function::CallFn;
 use crate::graph::{Graph, GraphError};
+use crate::memory::Memory;
 use crate::slot::{Deletes, FunctionId, Slot, SlotExt, SlotInputs, Verbs};
 use crate::states::SlotStates;
 use crate::status::{self, OwnerStatus, Report, Reports, StatusFields};
@@ -284,6 +285,7 @@ where
     fn extend(&self, additions: &mut Additions) {
         additions.extensions.insert(self.executor.graph.clone());
         additions.observers.push(additions.extensions.get::<SlotStates>());
+        additions.observers.push(additions.extensions.get::<Memory>());
         self.handler.extend(additions);
     }
 

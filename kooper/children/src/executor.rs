@@ -21,8 +21,6 @@ use crate::graph::Graph;
 use crate::observed::{ChildId, Observed, Owner, Run, SlotProgress, Write};
 use crate::plan::{Plan, SlotState, Step, plan, provided};
 use crate::status::Report;
-pub(crate) use transitions::Digest;
-
 use crate::typed::{Called, DynSlot, Found, call, delete_params, owner};
 
 /// An object that a slot waits for enqueues no owner unless it is a child.

@@ -3,10 +3,14 @@
 //!
 //! It decides nothing else: a restart forgets it.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
+use std::hash::{DefaultHasher, Hasher};
+use std::io;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use kooper_runtime::ObjectKey;
+use kooper_runtime::internal::call::observer::CallObserver;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -19,15 +23,15 @@ const CHANGES: usize = 5;
 /// The time in which changes are counted, and the pause after a loop.
 const WINDOW: Duration = Duration::from_secs(600);
 
-/// The slots of each owner, an extension of the context.
+/// The slots of each owner, an extension of the context, and whether its gauges are registered.
 #[derive(Default)]
-pub(crate) struct Memory(Mutex<State>);
+pub(crate) struct Memory(Mutex<State>, pub(crate) OnceLock<()>);
 
 #[derive(Default)]
 struct State {
     owners: HashMap<ObjectKey, HashMap<usize, Slot>>,
-    /// When owners that are gone are next forgotten.
-    sweep_at: Option<Instant>,
+    /// The number of owners by slot and state.
+    counts: HashMap<(usize, &'static str), usize>,
 }
 
 #[derive(Default)]
@@ -64,7 +68,14 @@ impl Memory {
 
     /// Notes the state of a slot. Returns `true` if it is another one than before.
     pub(crate) fn state(&self, owner: &ObjectKey, slot: usize, state: &SlotState) -> bool {
-        self.slot(owner, slot, |slot| slot.state.replace(state.name()) != Some(state.name()))
+        let name = state.name();
+        let before = self.slot(owner, slot, |slot| slot.state.replace(name));
+        if before != Some(name) {
+            let mut state = self.0.lock();
+            state.uncount(slot, before);
+            *state.counts.entry((slot, name)).or_default() += 1;
+        }
+        before != Some(name)
     }
 
     /// Notes the obsolete children of a slot that are kept. Returns those that are new.
@@ -76,29 +87,16 @@ impl Memory {
         })
     }
 
-    /// The number of owners by slot and state.
-    pub(crate) fn counts(&self) -> BTreeMap<(usize, &'static str), usize> {
-        let mut counts = BTreeMap::new();
-        for (slot, of) in self.0.lock().owners.values().flatten() {
-            if let Some(state) = of.state {
-                *counts.entry((*slot, state)).or_default() += 1;
-            }
-        }
-        counts
+    /// The number of owners whose slot has this state.
+    pub(crate) fn count(&self, slot: usize, state: &'static str) -> usize {
+        self.0.lock().counts.get(&(slot, state)).copied().unwrap_or_default()
     }
 
     /// Forgets an owner.
     pub(crate) fn forget(&self, owner: &ObjectKey) {
-        self.0.lock().owners.remove(owner);
-    }
-
-    /// Forgets the owners that are gone, from time to time.
-    pub(crate) fn sweep(&self, now: Instant, exists: impl Fn(&ObjectKey) -> bool) {
         let mut state = self.0.lock();
-        if state.sweep_at.is_none_or(|at| at <= now) {
-            state.owners.retain(|owner, _| exists(owner));
-            state.sweep_at = Some(now + WINDOW);
-        }
+        let slots = state.owners.remove(owner);
+        slots.into_iter().flatten().for_each(|(slot, of)| state.uncount(slot, of.state));
     }
 
     fn slot<T>(&self, owner: &ObjectKey, slot: usize, change: impl FnOnce(&mut Slot) -> T) -> T {
@@ -106,6 +104,28 @@ impl Memory {
         match state.owners.get_mut(owner) {
             Some(slots) => change(slots.entry(slot).or_default()),
             None => change(state.owners.entry(owner.clone()).or_default().entry(slot).or_default()),
+        }
+    }
+}
+
+impl CallObserver for Memory {
+    fn gone(&self, owner: &ObjectKey, _: Duration) {
+        self.forget(owner);
+    }
+
+    fn ignored(&self, owner: &ObjectKey) {
+        self.forget(owner);
+    }
+
+    fn term_ended(&self) {
+        *self.0.lock() = State::default();
+    }
+}
+
+impl State {
+    fn uncount(&mut self, slot: usize, state: Option<&'static str>) {
+        if let Some(count) = state.and_then(|state| self.counts.get_mut(&(slot, state))) {
+            *count = count.saturating_sub(1);
         }
     }
 }
@@ -130,6 +150,21 @@ impl Body {
         self.changes.clear();
         self.paused_until = Some(now + WINDOW);
         Verdict::Pause(WINDOW, true)
+    }
+}
+
+/// Hashes what is written.
+#[derive(Default)]
+pub(crate) struct Digest(pub(crate) DefaultHasher);
+
+impl io::Write for Digest {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -175,11 +210,12 @@ mod tests {
         assert!(memory.state(&a, 0, &SlotState::Ready) && memory.state(&b, 0, &SlotState::Ready));
         assert!(!memory.state(&a, 0, &SlotState::Ready), "it is the same");
         assert!(memory.state(&b, 0, &SlotState::Held("why".to_owned())));
-        assert_eq!(memory.counts(), BTreeMap::from([((0, "ready"), 1), ((0, "held"), 1)]));
-        memory.sweep(Instant::now(), |owner| *owner == a);
-        assert_eq!(memory.counts(), BTreeMap::from([((0, "ready"), 1)]));
-        memory.forget(&a);
-        assert_eq!(memory.counts(), BTreeMap::new());
+        let counts = || ["ready", "held"].map(|state| memory.count(0, state));
+        assert_eq!(counts(), [1, 1]);
+        memory.gone(&b, Duration::ZERO);
+        assert_eq!(counts(), [1, 0]);
+        memory.term_ended();
+        assert_eq!(counts(), [0, 0], "another replica counts them now");
     }
 
     #[test]

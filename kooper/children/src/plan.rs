@@ -90,6 +90,10 @@ pub enum SlotState {
 }
 
 impl SlotState {
+    /// The names of the states in which a pass can end.
+    pub(crate) const NAMES: [&'static str; 8] =
+        ["pending", "skipped", "held", "failed", "stalled", "not_ready", "unhealthy", "ready"];
+
     /// Its name, as in the metric `kooper_child_state`.
     #[must_use]
     pub fn name(&self) -> &'static str {

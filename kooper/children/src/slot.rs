@@ -42,7 +42,9 @@ pub struct Slot<P, F, V = Deletes> {
 
 /// A function that judges children, without the type of these.
 #[derive(Clone)]
-pub(crate) struct Judge(pub(crate) Arc<dyn Fn(&dyn Any) -> Option<Readiness> + Send + Sync>);
+pub(crate) struct Judge(pub(crate) Arc<JudgeFn>);
+
+type JudgeFn = dyn Fn(&dyn Any) -> Option<Readiness> + Send + Sync;
 
 impl fmt::Debug for Judge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

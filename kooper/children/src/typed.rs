@@ -16,10 +16,10 @@ use kube::api::{DeleteParams, Preconditions, PropagationPolicy};
 use kube::{Resource, ResourceExt};
 use serde_json::{Value, json};
 
-use crate::executor::Digest;
 use crate::function::{AnyObject, CallFn, ChildKind, Form, Made};
 use crate::graph::{Recreate, SlotSpec};
 use crate::labels::{self, Marks};
+use crate::memory::Digest;
 use crate::observed::{Child, ChildId, SlotLabel};
 use crate::plan::Cause;
 use crate::readiness::{Readiness, readiness};

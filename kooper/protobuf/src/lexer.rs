@@ -80,6 +80,10 @@ impl<'de> Lexer<'de> {
     /// Reads a field of any length, or the end.
     #[inline(never)]
     fn step_any(&mut self) -> Result<(), Problem> {
+        if self.rest.is_empty() {
+            (self.piece.number, self.piece.bytes) = (END, self.rest);
+            return Ok(());
+        }
         let mut reader = Reader::new(Span { bytes: self.rest, offset: 0 });
         let token = reader.next()?;
         self.rest = self.rest.get(reader.offset()..).unwrap_or_default();

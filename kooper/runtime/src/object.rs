@@ -9,6 +9,7 @@ pub(crate) mod kind;
 mod metadata;
 mod mismatch;
 pub(crate) mod named;
+pub(crate) mod partial;
 mod protobuf;
 pub(crate) mod scan;
 pub(crate) mod sections;

@@ -75,33 +75,59 @@ pub trait OwnKind {}
 #[diagnostic::do_not_recommend]
 impl<K: CustomResourceExt> OwnKind for K {}
 
+/// A function without arguments. Its types are named through a trait, so that those of a builder of no kind are unknown
+/// in the steps that follow, too, and are not inferred from the function.
+pub trait Begun {
+    /// The kind of the objects.
+    type Kind: Kind;
+    /// [`Validate`] or [`Mutate`].
+    type Role;
+    /// The state.
+    type State: Send + Sync + 'static;
+
+    /// The function.
+    fn function(self) -> FunctionBuilder<Self::Kind, Self::Role, Self::State, ()>;
+}
+
+impl<K: Kind, M, S: Send + Sync + 'static> Begun for FunctionBuilder<K, M, S, ()> {
+    type Kind = K;
+    type Role = M;
+    type State = S;
+
+    fn function(self) -> Self {
+        self
+    }
+}
+
 /// A webhook without a failure policy, which depends on the kind.
 #[must_use]
-pub fn own_kind<K: OwnKind, M, S>(function: FunctionBuilder<K, M, S, ()>) -> FunctionBuilder<K, M, S, ()> {
-    function
+pub fn own_kind<B: Begun>(begun: B) -> B
+where
+    B::Kind: OwnKind,
+{
+    begun
 }
 
 /// The object that a function validates, its first argument. The functions of the steps span the tokens that their
 /// messages are about, from the first to the last.
 #[must_use]
-pub fn new_object<K, S, N>(function: FunctionBuilder<K, Validate, S, ()>) -> FunctionBuilder<K, Validate, S, ((), N)>
+pub fn new_object<B, N>(begun: B) -> FunctionBuilder<B::Kind, Validate, B::State, ((), N)>
 where
-    K: Kind,
-    S: Send + Sync + 'static,
-    N: NewObject<K>,
+    B: Begun<Role = Validate>,
+    N: NewObject<B::Kind>,
 {
-    function.new_object()
+    begun.function().new_object()
 }
 
 /// The object that a function changes, its first argument.
 #[must_use]
-pub fn mutated_object<K, S, N>(function: FunctionBuilder<K, Mutate, S, ()>) -> FunctionBuilder<K, Mutate, S, ((), N)>
+pub fn mutated_object<B, N>(begun: B) -> FunctionBuilder<B::Kind, Mutate, B::State, ((), N)>
 where
-    K: Kind + Serialize,
-    S: Send + Sync + 'static,
-    N: MutatedObject<K>,
+    B: Begun<Role = Mutate>,
+    B::Kind: Serialize,
+    N: MutatedObject<B::Kind>,
 {
-    function.mutated_object()
+    begun.function().mutated_object()
 }
 
 /// One more argument.

@@ -71,7 +71,7 @@ impl Calls<'_> {
     ///
     /// The function is also passed as a value: lints then know that its author cannot choose its
     /// signature.
-    pub(crate) fn function(&self, turbofish: Option<TokenStream>, arguments: usize) -> TokenStream {
+    pub(crate) fn function(&self, turbofish: Option<&TokenStream>, arguments: usize) -> TokenStream {
         let (ident, place) = (self.ident, self.ident.span());
         let names: Vec<Ident> = (0..arguments).map(|i| Ident::new(&format!("__a{i}"), place)).collect();
         let nested = names.iter().fold(quote!(()), |before, name| quote!((#before, #name)));

@@ -100,7 +100,7 @@ impl<'a> Steps<'a> {
             Kinds::One { .. } => None,
             Kinds::Each { .. } => Some(quote!(::<#kind>)),
         };
-        self.calls.function(turbofish, self.model.handler.arguments.len())
+        self.calls.function(turbofish.as_ref(), self.model.handler.arguments.len())
     }
 
     /// The call that completes the handler with its return type.

@@ -30,13 +30,13 @@ impl Failure {
         match self {
             Self::Denied(refusal) => Some(*refusal),
             Self::Call(_) if hook.ignores_failures() => None,
-            Self::Call(why) => Some(failed(format!("failed calling webhook {:?}: {why}", hook.name()))),
+            Self::Call(why) => Some(failed(&format!("failed calling webhook {:?}: {why}", hook.name()))),
         }
     }
 }
 
 /// An error that the real server makes an answer of.
-fn failed(why: String) -> StatusError {
+fn failed(why: &str) -> StatusError {
     StatusError::internal(format!("Internal error occurred: {why}")).with_details(json!({"causes": [{"message": why}]}))
 }
 

@@ -11,7 +11,7 @@
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, LazyLock, mpsc};
+use std::sync::{Arc, OnceLock, mpsc};
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -34,20 +34,20 @@ use crate::server::Server;
 const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1/";
 
 /// The address of the webhooks, and their certificate authority in PEM.
-static SERVED: LazyLock<(SocketAddr, String)> = LazyLock::new(serve);
+static SERVED: OnceLock<(SocketAddr, String)> = OnceLock::new();
 
 /// A body with the address and the authority of the webhooks.
 pub(crate) fn filled(body: String) -> String {
     if !body.contains("$hooks") && !body.contains("$ca") {
         return body;
     }
-    let (address, ca) = &*SERVED;
+    let (address, ca) = SERVED.get_or_init(serve);
     body.replace("$hooks", &address.to_string()).replace("$ca", &STANDARD.encode(ca))
 }
 
 /// An answer without them: a recording has others.
 pub(crate) fn masked(body: &str) -> String {
-    match LazyLock::get(&SERVED) {
+    match SERVED.get() {
         Some((address, ca)) => body.replace(&address.to_string(), "$hooks").replace(&STANDARD.encode(ca), "$ca"),
         None => body.to_owned(),
     }

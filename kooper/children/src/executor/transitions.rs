@@ -2,19 +2,20 @@
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use kooper_access::extract::Context;
+use kooper_runtime::metrics::Gauge;
 use kooper_runtime::{Kind, Note, ObjectKey};
 use kube::ResourceExt;
 use tokio::time::Instant;
 
 use super::{Executor, Progress};
 use crate::function::AnyObject;
-use crate::memory::{Memory, Verdict};
+use crate::memory::{Digest, Memory, Verdict};
 use crate::observed::ChildId;
-use crate::plan::{Plan, provided};
+use crate::plan::{Plan, SlotState, provided};
 use crate::typed::owner;
 
 impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
@@ -61,8 +62,7 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
     /// Notes the states of the slots, and tells what has changed.
     pub(super) fn remember(&self, context: &Context<P, S>, plan: &Plan) {
         let (memory, key) = (memory(context), ObjectKey::of(&*owner(context)));
-        let own = &context.controller().own;
-        memory.sweep(Instant::now(), |owner| own.get(owner).is_some());
+        memory.1.get_or_init(|| self.register(context, &memory));
         if plan.slots.is_empty() {
             // The owner is being deleted.
             return memory.forget(&key);
@@ -84,6 +84,22 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         }
     }
 
+    /// Registers a gauge for each slot and state.
+    fn register(&self, context: &Context<P, S>, memory: &Arc<Memory>) {
+        let controller = context.controller();
+        for (index, node) in self.graph.nodes().iter().enumerate() {
+            for state in SlotState::NAMES {
+                let gauge = Gauge::ChildState { slot: node.spec.name.clone(), state };
+                let memory = memory.clone();
+                #[expect(clippy::cast_precision_loss, reason = "a gauge is a float")]
+                let read = move || memory.count(index, state) as f64;
+                if let Err(error) = controller.metrics.register_gauge(&controller.controller, gauge, Box::new(read)) {
+                    tracing::debug!("a metric is missing: {error}");
+                }
+            }
+        }
+    }
+
     fn event(&self, context: &Context<P, S>, warning: bool, reason: &str, text: String) {
         let mut note = Note::warning(owner(context).object_ref(&()), reason, "Apply", text);
         note.warning = warning;
@@ -91,21 +107,6 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
     }
 }
 
-fn memory<P, S>(context: &Context<P, S>) -> std::sync::Arc<Memory> {
+fn memory<P, S>(context: &Context<P, S>) -> Arc<Memory> {
     context.controller().extensions.get()
-}
-
-/// Hashes what is written.
-#[derive(Default)]
-pub(crate) struct Digest(DefaultHasher);
-
-impl io::Write for Digest {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }

@@ -29,6 +29,7 @@ pub(super) struct Gauges {
     watch_age: Family,
     stuck_calls: Family,
     lease_time_left: Family,
+    child_state: Family,
 }
 
 impl Gauges {
@@ -47,6 +48,7 @@ impl Gauges {
             watch_age: Family::new(&table::WATCH_AGE)?,
             stuck_calls: Family::new(&table::STUCK_CALLS)?,
             lease_time_left: Family::new(&table::LEASE_TIME_LEFT)?,
+            child_state: Family::new(&table::CHILD_STATE)?,
         })
     }
 
@@ -73,6 +75,7 @@ impl Gauges {
             Gauge::StuckCalls => self.stuck_calls.add(&one, read),
             Gauge::Leader { lease } => self.leader.add(&[lease], read),
             Gauge::LeaseTimeLeft => self.lease_time_left.add(&one, read),
+            Gauge::ChildState { slot, state } => self.child_state.add(&[controller, slot, state], read),
             // The runtime is pinned, so there is none.
             other => {
                 debug_assert!(false, "{other:?} has no metric");
@@ -81,7 +84,7 @@ impl Gauges {
         }
     }
 
-    pub(super) fn parts(&self) -> [&dyn Collector; 13] {
+    pub(super) fn parts(&self) -> [&dyn Collector; 14] {
         [
             &self.queue_length,
             &self.depth,
@@ -96,6 +99,7 @@ impl Gauges {
             &self.watch_age,
             &self.stuck_calls,
             &self.lease_time_left,
+            &self.child_state,
         ]
     }
 }

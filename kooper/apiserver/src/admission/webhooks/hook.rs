@@ -157,7 +157,7 @@ impl Hook {
 
     /// An attempt to change what a deletion deletes.
     pub(super) fn modifies_nothing(&self) -> StatusError {
-        failed(format!(
+        failed(&format!(
             "admission webhook {:?} attempted to modify the object, which is not supported for this operation",
             self.name()
         ))

@@ -66,7 +66,7 @@ impl Mutation {
                 }
                 let before = as_kind(object, &kind);
                 let mut after = before.clone();
-                patch.apply(&mut after).map_err(super::failed)?;
+                patch.apply(&mut after).map_err(|why| super::failed(&why))?;
                 let changed = after != before;
                 *object = as_kind(&after, request.kind);
                 complete(request.kind, object)?;
@@ -86,8 +86,7 @@ impl Mutation {
 
 /// Makes a changed object one of its kind, as if a client had sent it. Fields that the schema does not know are dropped.
 fn complete(kind: &Kind, object: &mut Value) -> Result<(), StatusError> {
-    let internal = |why: &str| super::failed(why.to_owned());
-    meta::normalize(kind, object).map_err(|refusal| internal(refusal.message()))?;
+    meta::normalize(kind, object).map_err(|refusal| super::failed(refusal.message()))?;
     match &kind.custom {
         Some(definition) => {
             drop(definition.prune(object));
@@ -95,7 +94,7 @@ fn complete(kind: &Kind, object: &mut Value) -> Result<(), StatusError> {
         }
         None => {
             if let Some(why) = decode::check(&*object, kind.typed().name).error {
-                return Err(internal(&why));
+                return Err(super::failed(&why));
             }
             drop(schema::prune_builtin(object, &kind.typed().definition));
             defaults::decode(kind, object);
