@@ -75,7 +75,7 @@ mod tests {
         Ok(())
     }
 
-    #[kooper::test(check, fill, open)]
+    #[kooper::test(check, fill, open, start_paused = true)]
     async fn two_shops_have_two_addresses(cluster: Cluster) -> Result<()> {
         let spec = ShopSpec { seats: 4, address: Some("Main Street 1".to_owned()), ..Default::default() };
         let created = cluster.create(&shop("one", spec.clone())).await?;
