@@ -28,21 +28,9 @@ impl<'a, S: Sink> Decoder<'a, '_, S> {
     }
 
     pub(super) fn int_or_string(&mut self, place: Place, span: Span<'a>) -> Result<(), DecodeError> {
-        let (mut of, mut number, mut text) = (0, 0, Span::default());
-        each(place, span, |token| {
-            match (token.number, token.value) {
-                (1, Value::Varint(found)) => of = found,
-                (2, Value::Varint(found)) => number = found,
-                (3, Value::Bytes(found)) => text = found,
-                (1..=3, _) => return Err(wrong(place, token)),
-                _ => {}
-            }
-            Ok(())
-        })?;
-        match of {
-            0 => self.sink.int(i64::from(number as i32)),
-            1 => self.sink.string(&text.text()),
-            other => return Err(DecodeError::at(place, Problem::IntOrString(other), span.offset)),
+        match int_or_string(place, span)? {
+            IntOrString::Int(number) => self.sink.int(number.into()),
+            IntOrString::String(text) => self.sink.string(&text.text()),
         }
         Ok(())
     }
@@ -176,6 +164,32 @@ pub(crate) fn numbers(place: Place, span: Span<'_>) -> Result<[u64; 2], DecodeEr
         Ok(())
     })?;
     Ok(found)
+}
+
+/// The value of an `IntOrString`.
+pub(crate) enum IntOrString<'a> {
+    Int(i32),
+    String(Span<'a>),
+}
+
+/// Reads an `IntOrString`, of which the last value of each field counts.
+pub(crate) fn int_or_string(place: Place, span: Span<'_>) -> Result<IntOrString<'_>, DecodeError> {
+    let (mut of, mut number, mut text) = (0, 0, Span::default());
+    each(place, span, |token| {
+        match (token.number, token.value) {
+            (1, Value::Varint(found)) => of = found,
+            (2, Value::Varint(found)) => number = found,
+            (3, Value::Bytes(found)) => text = found,
+            (1..=3, _) => return Err(wrong(place, token)),
+            _ => {}
+        }
+        Ok(())
+    })?;
+    match of {
+        0 => Ok(IntOrString::Int(number as i32)),
+        1 => Ok(IntOrString::String(text)),
+        other => Err(DecodeError::at(place, Problem::IntOrString(other), span.offset)),
+    }
 }
 
 pub(crate) fn each<'a>(

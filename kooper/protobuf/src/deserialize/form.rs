@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::Shared;
-use crate::decode::special::{each, last, nesting, numbers};
+use crate::decode::special::{IntOrString, each, int_or_string, last, nesting, numbers};
 use crate::error::{DecodeError, NESTING, Place, Problem};
 use crate::lexer::{self, Piece};
 use crate::table::{Field, Message, Type};
@@ -197,23 +197,9 @@ impl<'de> Shared<'de> {
     }
 
     fn int_or_string(&mut self, place: Place, span: Span<'de>) -> Result<(), DecodeError> {
-        let (mut of, mut number, mut text) = (0, 0, Span::default());
-        each(place, span, |token| {
-            match (token.number, token.value) {
-                (1, Value::Varint(found)) => of = found,
-                (2, Value::Varint(found)) => number = found,
-                (3, Value::Bytes(found)) => text = found,
-                (1..=3, value) => {
-                    return Err(DecodeError::at(place, Problem::WireType(value.wire_type()), token.offset));
-                }
-                _ => {}
-            }
-            Ok(())
-        })?;
-        match of {
-            0 => self.form = Form::Int(i64::from(number as i32)),
-            1 => self.text(text.bytes),
-            other => return Err(DecodeError::at(place, Problem::IntOrString(other), span.offset)),
+        match int_or_string(place, span)? {
+            IntOrString::Int(number) => self.form = Form::Int(number.into()),
+            IntOrString::String(text) => self.text(text.bytes),
         }
         Ok(())
     }
