@@ -44,9 +44,10 @@ struct RedisSpec {
 struct RedisStatus {
     ready_replicas: i32,
     conditions: Vec<Condition>,
+    observed_generation: Option<i64>,
 }
 
-/// Reports how much of a Redis is ready; its children are applied before each call.
+/// Reports how many replicas are ready. The children are applied before each call, and the conditions are set after it.
 #[kooper::controller(
     resource = Redis,
     children = [password(once), service, stateful_set(password)],
@@ -59,11 +60,7 @@ struct RedisStatus {
 async fn redis(redis: Arc<Redis>, children: Children<Redis>, statuses: StatusWriter<Redis>) -> Result<()> {
     let set = children.get(stateful_set)?;
     let ready_replicas = set.and_then(|set| set.status.as_ref()?.ready_replicas).unwrap_or_default();
-    let before = redis.status.clone().unwrap_or_default();
-    let mut conditions = Conditions::of(&redis, &before.conditions);
-    children.report(&mut conditions);
-    let status = RedisStatus { ready_replicas, conditions: conditions.into_vec() };
-    statuses.apply_status(&redis, &status).await?;
+    statuses.apply_status(&redis, &RedisStatus { ready_replicas, ..RedisStatus::default() }).await?;
     Ok(())
 }
 
@@ -169,6 +166,8 @@ mod tests {
                 "apply secrets default/sessions-password",
                 "apply services default/sessions",
                 "apply statefulsets.apps default/sessions",
+                // The replicas, and then the conditions.
+                "apply redises.example.com/status default/sessions",
                 "apply redises.example.com/status default/sessions",
             ]
         );

@@ -2,32 +2,33 @@
 //! validated model, from which code is generated. All errors are found before; emitting cannot fail.
 
 mod args;
-mod attribute;
+pub(crate) mod attribute;
 mod check;
 mod election;
-mod emit;
+pub(crate) mod emit;
 mod fallback;
-mod key;
+pub(crate) mod key;
 mod keys;
-mod mentioned;
+pub(crate) mod mentioned;
 mod model;
 mod objects;
 mod resource;
-mod setting;
+pub(crate) mod setting;
 mod shards;
-mod signature;
+pub(crate) mod signature;
 mod slots;
-mod value;
+pub(crate) mod value;
 
 use proc_macro2::TokenStream;
 
+use self::signature::{Handler, Role};
 use crate::support::errors::Errors;
 
 /// Expands the attribute and the item below it.
 pub(crate) fn expand(attribute: TokenStream, item: &TokenStream) -> TokenStream {
     let mut errors = Errors::new();
     let args = attribute::parse(attribute, &mut errors);
-    let handler = signature::Handler::parse(item, &args, &mut errors);
+    let handler = Handler::parse(Role::Controller, item, args.kind(), &mut errors);
     let model = handler.as_ref().and_then(|handler| check::model(&args, handler, &mut errors));
     match (errors.check(), model) {
         (Ok(()), Some(model)) => emit::controller(item, &model),

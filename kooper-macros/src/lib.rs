@@ -3,15 +3,31 @@
 
 mod controller;
 mod explore;
+mod partial;
 mod support;
 mod test;
+mod webhook;
 
 use proc_macro::TokenStream;
+
+use controller::signature::Role;
 
 #[doc = include_str!("attribute.md")]
 #[proc_macro_attribute]
 pub fn controller(attribute: TokenStream, item: TokenStream) -> TokenStream {
     controller::expand(attribute.into(), &item.into()).into()
+}
+
+#[doc = include_str!("validate.md")]
+#[proc_macro_attribute]
+pub fn validate(attribute: TokenStream, item: TokenStream) -> TokenStream {
+    webhook::expand(Role::Validate, attribute.into(), &item.into()).into()
+}
+
+#[doc = include_str!("mutate.md")]
+#[proc_macro_attribute]
+pub fn mutate(attribute: TokenStream, item: TokenStream) -> TokenStream {
+    webhook::expand(Role::Mutate, attribute.into(), &item.into()).into()
 }
 
 #[doc = include_str!("test.md")]
@@ -24,4 +40,10 @@ pub fn test(attribute: TokenStream, item: TokenStream) -> TokenStream {
 #[proc_macro_attribute]
 pub fn explore(attribute: TokenStream, item: TokenStream) -> TokenStream {
     explore::expand(attribute.into(), &item.into()).into()
+}
+
+#[doc = include_str!("partial.md")]
+#[proc_macro_derive(Partial, attributes(partial))]
+pub fn partial(item: TokenStream) -> TokenStream {
+    partial::expand(item.into()).into()
 }

@@ -43,7 +43,7 @@
 //!
 //! | argument | gives | RBAC rule |
 //! |---|---|---|
-//! | `Arc<K>` | the object; its metadata, as `Arc<PartialObjectMeta<K>>`, with the key `metadata_only` | `list`, `watch` on K |
+//! | `Arc<K>` | the object; its metadata, as `Arc<PartialObjectMeta<K>>`, with the key `metadata_only`; some of its fields, as a type that derives [`Partial`] | `list`, `watch` on K |
 //! | [`Call`] | the key, the attempt, the reasons, and whether the call is cancelled | |
 //! | [`Clock`] | the time, which a test can pause | |
 //! | [`State<S>`](State) | the state that the function `init` builds | |
@@ -263,7 +263,9 @@ pub use kooper_children as children;
 #[doc(inline)]
 pub use kooper_children::{Children, External};
 #[cfg(feature = "macros")]
-pub use kooper_macros::{controller, explore, test};
+pub use kooper_macros::{Partial, controller, explore, test};
+#[cfg(all(feature = "macros", feature = "webhooks"))]
+pub use kooper_macros::{mutate, validate};
 #[cfg(feature = "cli")]
 #[doc(inline)]
 pub use kooper_program::App;

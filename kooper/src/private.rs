@@ -75,9 +75,16 @@ macro_rules! __no_sample {
 #[path = "private/keys.rs"]
 pub mod keys;
 
+/// The names for webhooks.
+#[cfg(feature = "webhooks")]
+#[path = "private/webhooks.rs"]
+pub mod webhooks;
+
 /// The names of this version.
 pub mod v1 {
     pub use super::keys;
+    #[cfg(feature = "webhooks")]
+    pub use super::webhooks;
     #[cfg(feature = "apiserver")]
     pub use std::include_str;
     pub use std::marker::PhantomData;
@@ -90,7 +97,7 @@ pub mod v1 {
     pub use std::vec::Vec;
     pub use std::{assert, module_path};
 
-    use std::ops::Deref;
+    use std::ops::{Deref, DerefMut};
 
     use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
     use kube::CustomResourceExt;
@@ -115,6 +122,19 @@ pub mod v1 {
     use kooper_children::{Declaration, PlanSlot, Slot, SlotExt, SlotInputs};
     pub use kooper_program::{Declared, Definition, Program, ProgramSettings};
     use kooper_runtime::internal::call::action::Outcome;
+
+    /// Names for `derive(Partial)`.
+    pub mod partial {
+        pub use std::borrow::Cow;
+        pub use std::default::Default;
+        pub use std::fmt::{Formatter, Result as FormatResult};
+        pub use std::primitive::str;
+
+        pub use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+        pub use kooper_runtime::internal::object::partial::{FieldName, name_of};
+        pub use kube::Resource;
+        pub use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
+    }
 
     /// A kind as a value: errors about it are reported where the attribute names it.
     #[must_use]
@@ -272,6 +292,25 @@ pub mod v1 {
         type Slot = ();
 
         fn begin<I: SlotInputs<P, (), N>, N>(self, _: I) {}
+    }
+
+    /// A status that is to have the conditions of the children. The compiler names this type if a field is missing.
+    #[allow(non_camel_case_types, reason = "the name is a sentence for users")]
+    #[derive(Debug)]
+    pub struct add_conditions_and_observed_generation_to_the_status_or_write_status_none<'a, T>(pub &'a mut T);
+
+    impl<T> Deref for add_conditions_and_observed_generation_to_the_status_or_write_status_none<'_, T> {
+        type Target = T;
+
+        fn deref(&self) -> &T {
+            self.0
+        }
+    }
+
+    impl<T> DerefMut for add_conditions_and_observed_generation_to_the_status_or_write_status_none<'_, T> {
+        fn deref_mut(&mut self) -> &mut T {
+            self.0
+        }
     }
 
     /// Completes the declaration of children.

@@ -39,6 +39,15 @@ async function main() {
   // The style sheet is loaded.
   await page.waitForFunction(() => getComputedStyle(document.querySelector("main td")).fontFamily.includes("mono"));
 
+  // The last ten minutes are lines, with other colours in the dark.
+  const line = page.locator(".lines path").first();
+  await line.waitFor({ state: "attached" });
+  const colour = () => line.evaluate((path) => getComputedStyle(path).stroke);
+  const light = await colour();
+  await page.emulateMedia({ colorScheme: "dark" });
+  assert.notStrictEqual(await colour(), light);
+  await page.emulateMedia({ colorScheme: "light" });
+
   // It renews itself, without a navigation, and keeps what is being typed.
   const search = page.getByRole("searchbox");
   await search.fill("default/mi");

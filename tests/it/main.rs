@@ -66,6 +66,7 @@ mod cluster {
     mod garbage;
     mod same_end;
     mod simulation;
+    mod webhooks;
 }
 
 mod end_to_end {

@@ -63,8 +63,19 @@ fn sources(krate: &str) -> BTreeMap<Module, String> {
         let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
         (module, code.to_owned())
     };
-    let sources = files.into_iter().map(read);
-    sources.filter(|(module, _)| !module.iter().any(|part| part == "tests")).collect()
+    let sources: BTreeMap<Module, String> = files.into_iter().map(read).collect();
+    let tests: BTreeSet<Module> = sources.iter().flat_map(|(module, code)| test_modules(module, code)).collect();
+    let is_test = |module: &Module| (1..=module.len()).any(|end| tests.contains(&module[..end]));
+    sources.into_iter().filter(|(module, _)| !is_test(module)).collect()
+}
+
+/// The modules that a module has only for tests.
+fn test_modules(module: &Module, code: &str) -> Vec<Module> {
+    // Those of the crate's own file are in the root.
+    let parent = if module.as_slice() == ["lib"] { &[][..] } else { module };
+    let declared = code.split("#[cfg(test)]\n").skip(1).filter_map(|rest| rest.lines().next());
+    let names = declared.filter_map(|line| line.rsplit_once("mod ")?.1.strip_suffix(';'));
+    names.map(|name| [parent, &[name.to_owned()]].concat()).collect()
 }
 
 /// The modules that the code names after `start`, such as `crate::`.

@@ -7,7 +7,7 @@ use kooper::prelude::*;
 
 use crate::names;
 
-#[kooper::controller(resource = Pod, children = [config, inner::password(once), web(config, password)], main = false)]
+#[kooper::controller(resource = Pod, children = [config, inner::password(once), web(config, password)], status = none, main = false)]
 async fn each_form(children: Children<Pod>) -> Result<()> {
     let _: Option<Arc<ConfigMap>> = children.get(config)?;
     let _: Option<Arc<Deployment>> = children.get(web)?;
@@ -15,17 +15,17 @@ async fn each_form(children: Children<Pod>) -> Result<()> {
 }
 
 #[kooper::controller(
-    resource = Pod, init = connect, children = [config(after = tls, prune), tls(external), fronts(not_ready), dns(fronts, recreate(orphan), adopt)],
-    main = false,
+    resource = Pod, init = connect, children = [config(after = tls, prune), tls(external), fronts(not_ready, ready = is_open), dns(fronts, recreate(orphan), adopt)],
+    status = none, main = false,
 )]
 async fn each_flag(fronts: Children<Pod>, _: State<String>) {
     let _ = fronts.get(self::fronts);
 }
 
-#[kooper::controller(resource = Pod, children = [config(keep)], deletion = ordered, finalizer = "a.b/c", main = false)]
+#[kooper::controller(resource = Pod, children = [config(keep)], deletion = ordered, finalizer = "a.b/c", status = none, main = false)]
 async fn without_cleanup() {}
 
-#[kooper::controller(resource = Pod, children = [config], deletion = ordered, cleanup = end, finalizer = "a.b/c", main = false)]
+#[kooper::controller(resource = Pod, children = [config], deletion = ordered, cleanup = end, finalizer = "a.b/c", status = none, main = false)]
 async fn with_cleanup() -> Result<Action> {
     Ok(Action::done())
 }
@@ -58,6 +58,10 @@ fn tls(_: &Pod) -> External<Secret> {
 
 fn fronts(_: &Pod, _: &State<String>, _: &Reader<Secret>) -> Vec<Service> {
     Vec::new()
+}
+
+fn is_open(_: &Service) -> bool {
+    true
 }
 
 fn dns(_: &Pod, _: &[Service]) -> Result<Vec<ConfigMap>> {

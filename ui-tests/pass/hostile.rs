@@ -73,7 +73,7 @@ refused! { vec format assert env module_path option_env concat stringify }
     namespaces = ["a", "b"], changed = [any], init = connect, timeout = off, rbac("pods: get"), main = false,
     owns = [::k8s_openapi::api::core::v1::Service], watches = [::k8s_openapi::api::core::v1::Secret => users_of],
     reads = [(::k8s_openapi::api::core::v1::Secret, labels = "a=b")], sources = [nothing], cleanup = end, finalizer = "example.com/end", previous_names = ["old"], previous_finalizers = ["example.com/old"], previous_program = "older", deleted = end,
-    children = [settings, password(settings, once, after = settings)], deletion = ordered,
+    children = [settings, password(settings, once, after = settings)], deletion = ordered, status = none,
     leader_election(lease = "program", lease_duration = "30s", renew_deadline = "20s", retry_period = "2s"),
 )]
 async fn program(
@@ -108,6 +108,19 @@ fn password(
     _: &::k8s_openapi::api::core::v1::ConfigMap,
 ) -> ::k8s_openapi::api::core::v1::Secret {
     ::std::default::Default::default()
+}
+
+#[derive(::kooper::Partial)]
+#[partial(of = ::k8s_openapi::api::core::v1::Pod)]
+struct Part {
+    metadata: ::k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta,
+    spec: ::std::option::Option<PartOfSpec>,
+}
+
+#[derive(::kooper::Partial)]
+#[partial(of = ::k8s_openapi::api::core::v1::PodSpec)]
+struct PartOfSpec {
+    node_name: ::std::option::Option<::std::string::String>,
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kooper::prelude::*;
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -46,6 +47,58 @@ fn any<K>(_: &K) -> bool {
 #[kooper::controller(resource = [Pod, Node], metadata_only, main = false)]
 async fn of_metadata<K: Kind>(_: Arc<PartialObjectMeta<K>>) {}
 
+#[derive(kooper::Partial)]
+#[partial(of = Pod)]
+struct PodNode {
+    metadata: ObjectMeta,
+    spec: Option<PodNodeSpec>,
+}
+
+#[derive(Default, kooper::Partial)]
+#[partial(of = k8s_openapi::api::core::v1::PodSpec, crate = kooper)]
+struct PodNodeSpec {
+    node_name: Option<String>,
+}
+
+#[kooper::controller(resource = PodNode, namespace = "malls", main = false)]
+async fn a_part_of_a_kind(pod: Arc<PodNode>, pods: Deleter<PodNode>) -> Result<()> {
+    if pod.spec.as_ref().is_none_or(|spec| spec.node_name.is_none()) {
+        pods.delete_object(&pod).await?;
+    }
+    Ok(())
+}
+
+#[derive(kooper::Partial)]
+#[partial(of = Shop)]
+struct Flavoured {
+    metadata: ObjectMeta,
+    spec: Flavours,
+}
+
+#[derive(Default, kooper::Partial)]
+#[partial(of = ShopSpec)]
+struct Flavours {
+    #[partial(rename = "flavours")]
+    flavours: u32,
+}
+
+#[kooper::controller(resource = Flavoured, main = false)]
+async fn a_part_of_a_custom_resource(shop: Arc<Flavoured>) {
+    let _ = shop.spec.flavours;
+}
+
+#[test]
+fn a_part_has_the_fields_of_the_object() {
+    let json = r#"{"metadata": {"name": "a"}, "spec": {"nodeName": "n", "containers": []}, "status": {"phase": "x"}}"#;
+    let pod: PodNode = serde_json::from_str(json).expect("it is a pod");
+    assert_eq!(pod.name_any(), "a");
+    assert_eq!(pod.spec.and_then(|spec| spec.node_name).as_deref(), Some("n"));
+    let shop: Flavoured = serde_json::from_str(r#"{"metadata": {}, "spec": {"flavours": 3}}"#).expect("it is a shop");
+    assert_eq!(shop.spec.flavours, 3);
+    let empty: Flavoured = serde_json::from_str(r#"{"spec": null}"#).expect("its fields have defaults");
+    assert_eq!(empty.spec.flavours, 0);
+}
+
 #[test]
 fn each_is_defined() {
     assert_eq!(names::<a_custom_resource>(), ["a-custom-resource"]);
@@ -55,5 +108,7 @@ fn each_is_defined() {
     assert_eq!(names::<with_bounds>(), ["bound-pod", "bound-shop"]);
     assert_eq!(a_custom_resource::controller().expect("it has one").name(), "a-custom-resource");
     assert_eq!(each::controllers().expect("it has three").len(), 3);
+    assert_eq!(names::<a_part_of_a_kind>(), ["a-part-of-a-kind"]);
+    assert_eq!(names::<a_part_of_a_custom_resource>(), ["a-part-of-a-custom-resource"]);
     assert_eq!(names::<of_metadata>(), ["of-metadata-pod", "of-metadata-node"]);
 }

@@ -11,7 +11,7 @@ use kooper::prelude::*;
 /// An unknown name.
 #[kooper::controller(
     resource = Pod, init = connect, when = is_ours, owns = [Service], watches = [ConfigMap => users_of],
-    sources = [orders], children = [config, password(config, once)], deletion = ordered, cleanup = tear_down, finalizer = "example.com/pods", deleted = forget, leader_election,
+    sources = [orders], children = [config, password(config, once)], deletion = ordered, status = none, cleanup = tear_down, finalizer = "example.com/pods", deleted = forget, leader_election,
     backoff = ("10ms", "1000s"), main = false,
 )]
 pub async fn pods(
@@ -66,4 +66,22 @@ pub mod inner {
     /// A controller of secrets.
     #[kooper::controller(resource = Secret, main = false)]
     pub async fn secrets(_: Arc<Secret>) {}
+}
+
+/// A part of a pod.
+#[derive(Debug, kooper::Partial)]
+#[partial(of = Pod)]
+pub struct PodNode {
+    /// Who it is.
+    pub metadata: k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta,
+    /// Where it runs.
+    pub spec: Option<PodNodeSpec>,
+}
+
+/// A part of the spec of a pod.
+#[derive(Debug, kooper::Partial)]
+#[partial(of = k8s_openapi::api::core::v1::PodSpec)]
+pub struct PodNodeSpec {
+    /// The name of its node.
+    pub node_name: Option<String>,
 }

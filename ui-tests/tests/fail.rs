@@ -46,6 +46,7 @@ fn one_mistake_is_one_error() {
             // The compiler's own message beside the attribute's.
             "a_controller_of_a_module_generates_a_main"
             | "a_controller_with_a_type_name_is_in_a_module"
+            | "a_partial_field_has_no_default"
             | "two_controllers_generate_a_main_each" => 2,
             "a_type_of_the_fns_name_is_taken" => 2,
             _ => 1,

@@ -159,7 +159,8 @@ fn every_message_has_a_case() {
 #[test]
 fn every_diagnostic_of_a_trait_has_a_case() {
     let mut found = Vec::new();
-    let folders = ["kooper/src", "kooper/runtime/src", "kooper/access/src", "kooper/program/src", "kooper/testing/src"];
+    let crates = ["kooper", "kooper/runtime", "kooper/access", "kooper/program", "kooper/testing", "kooper/webhooks"];
+    let folders = crates.map(|name| format!("{name}/src"));
     for source in folders.iter().flat_map(|folder| texts(&workspace(folder), "rs")) {
         diagnostics(source.parse().expect("a file of Rust"), &mut found);
     }
@@ -175,9 +176,9 @@ fn all_are_seen(messages: impl IntoIterator<Item = String>) {
     }
 }
 
-/// The names in the table of keys.
-fn keys() -> Vec<String> {
-    let table = fs::read_to_string(workspace("kooper-macros/src/controller/keys.rs")).expect("the table");
+/// The names in a table of keys.
+fn keys(table: &str) -> Vec<String> {
+    let table = fs::read_to_string(workspace("kooper-macros/src").join(table)).expect("the table");
     let names = table.lines().filter_map(|line| line.trim().strip_prefix("name: \"")?.strip_suffix("\","));
     names.map(str::to_owned).collect()
 }
@@ -186,13 +187,18 @@ fn keys() -> Vec<String> {
 fn every_key_has_an_accepted_and_a_rejected_case() {
     let accepted = texts(&workspace("ui-tests/pass"), "rs").join("\n");
     let shown = shown();
-    let keys = keys();
-    assert!(keys.len() > 20);
-    for key in keys {
-        let written = [" = ", "(", ",", ")"].map(|after| format!("{key}{after}"));
-        let in_attribute = |line: &&str| line.contains("controller(") && written.iter().any(|key| line.contains(key));
-        assert!(accepted.lines().any(|line| in_attribute(&line)), "no program of `pass` has `{key}`");
-        assert!(shown.contains(&format!("`{key}` takes ")), "no case has a wrong `{key}`");
+    for (table, attributes, least) in
+        [("controller/keys.rs", &["controller("][..], 20), ("webhook/keys.rs", &["validate(", "mutate("], 8)]
+    {
+        let keys = keys(table);
+        assert!(keys.len() >= least, "{keys:?}");
+        for key in keys {
+            let written = [" = ", "(", ",", ")"].map(|after| format!("{key}{after}"));
+            let of_one = |line: &&str| attributes.iter().any(|attribute| line.contains(attribute));
+            let in_attribute = |line: &&str| of_one(line) && written.iter().any(|key| line.contains(key));
+            assert!(accepted.lines().any(|line| in_attribute(&line)), "no program of `pass` has `{key}`");
+            assert!(shown.contains(&format!("`{key}` takes ")), "no case has a wrong `{key}`");
+        }
     }
 }
 

@@ -23,6 +23,8 @@ mod reliable;
 mod returns;
 #[path = "../pass/settings.rs"]
 mod settings;
+#[path = "../pass/webhooks.rs"]
+mod webhooks;
 
 /// The names of the controllers that a generated type defines.
 fn names<D: Definition>() -> Vec<String> {

@@ -26,6 +26,8 @@ pub(crate) struct Args {
     pub(crate) children: Option<Spanned<Vec<Slot>>>,
     /// The word `ordered` of `deletion`.
     pub(crate) deletion: Option<Spanned<()>>,
+    /// The word `none` of the key `status`.
+    pub(crate) no_status: Option<Spanned<()>>,
     pub(crate) cleanup: Option<Spanned<Path>>,
     pub(crate) finalizer: Option<Spanned<LitStr>>,
     pub(crate) on_leave: Option<Spanned<()>>,
@@ -60,6 +62,14 @@ impl Args {
     /// Returns `true` if the user tried to write a key, even under another name.
     pub(crate) fn tries(&self, name: &str) -> bool {
         self.entries.iter().any(|entry| entry.meant == Some(name))
+    }
+
+    /// The kind, if `resource` names a single one.
+    pub(crate) fn kind(&self) -> Option<&Type> {
+        match self.resource.as_ref().map(|resource| &resource.value) {
+            Some(Resource::One(kind)) => Some(kind),
+            _ => None,
+        }
     }
 
     /// Returns `true` if `resource` is a list of kinds.

@@ -25,7 +25,7 @@ pub(crate) fn parse(tokens: TokenStream, errors: &mut Errors) -> Args {
 }
 
 /// The error for a kind in the place of a key.
-fn lone_kind(input: ParseStream<'_>) -> Option<(&'static str, syn::Error)> {
+pub(crate) fn lone_kind(input: ParseStream<'_>) -> Option<(&'static str, syn::Error)> {
     let ahead = input.fork();
     let kind: TypePath = ahead.parse().ok()?;
     let last = kind.path.segments.last()?.ident.to_string();

@@ -37,6 +37,7 @@ pub(crate) fn model<'a>(args: &'a Args, handler: &'a Handler, errors: &mut Error
         namespaced: args.has("namespace") || args.has("namespaces") || args.by_namespace,
         installs_crd: args.has("install_crd"),
         children: args.children.as_ref(),
+        reports: args.no_status.is_none(),
         cleanup,
         own: args.own.as_ref().map(|own| &own.value),
         settings: &args.settings,
@@ -135,8 +136,18 @@ fn check_children(args: &Args, handler: &Handler, errors: &mut Errors) {
             );
             errors.add(Place::of(taken), text);
         }
+        if let Some(status) = args.key("status").filter(|_| !args.tries("children")) {
+            errors.add(status, message!("`status` has no effect without `children`: remove it"));
+        }
         return;
     };
+    let slots = args.children.iter().flat_map(|children| &children.value);
+    for keep in slots.filter_map(|slot| slot.flag("keep")).filter(|_| !args.tries("deletion")) {
+        let text = message!(
+            "Kubernetes deletes a child with its owner: to `keep` it, add `deletion = ordered` and a `finalizer`, which release it before"
+        );
+        errors.add(keep.key, text);
+    }
     if args.lists_kinds() {
         errors.add(key, message!("`children` are those of one kind: write a separate handler for each kind"));
     }

@@ -12,6 +12,7 @@ use super::keys::CONTROLLER;
 use super::objects::SELECTION;
 use super::shards::SHARDS;
 use super::slots::FLAGS;
+use crate::webhook::keys::WEBHOOK;
 
 /// A table of the reference page, from the rows of a table of keys.
 fn table<T>(keys: &[Key<T>]) -> String {
@@ -25,16 +26,9 @@ fn table<T>(keys: &[Key<T>]) -> String {
     table
 }
 
-/// The reference page with its tables, each between two comments that mark its beginning and end.
-fn reference(page: &str) -> String {
+/// A page with its tables, each between two comments that mark its beginning and end.
+fn with_tables(page: &str, tables: &[(&str, String)]) -> String {
     let mut page = page.to_owned();
-    let tables = [
-        ("keys", table(CONTROLLER.keys)),
-        ("settings", table(ELECTION.keys)),
-        ("settings of shards", table(SHARDS.keys)),
-        ("settings of a kind", table(SELECTION.keys)),
-        ("flags of a slot", table(FLAGS.keys)),
-    ];
     for (name, table) in tables {
         let begin = format!(
             "<!-- The {name} are written by a test of kooper-macros: KOOPER_BLESS=1 cargo test -p kooper-macros -->\n\n"
@@ -49,7 +43,22 @@ fn reference(page: &str) -> String {
 
 #[test]
 fn the_reference_page_has_every_key() {
-    is_written("../docs/reference/attribute.md", reference);
+    let tables = [
+        ("keys", table(CONTROLLER.keys)),
+        ("settings", table(ELECTION.keys)),
+        ("settings of shards", table(SHARDS.keys)),
+        ("settings of a kind", table(SELECTION.keys)),
+        ("flags of a slot", table(FLAGS.keys)),
+    ];
+    is_written("../docs/reference/attribute.md", |page| with_tables(page, &tables));
+}
+
+#[test]
+fn the_pages_of_webhooks_have_every_key() {
+    let tables = [("keys", table(WEBHOOK.keys))];
+    for page in ["../docs/reference/webhook-attributes.md", "src/validate.md"] {
+        is_written(page, |page| with_tables(page, &tables));
+    }
 }
 
 /// The keys for the completion in editors: all but `crate`, which cannot be the name of an item.

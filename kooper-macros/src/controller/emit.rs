@@ -1,5 +1,6 @@
 //! The code of a controller. It holds no logic: a chain of the builder's public setters.
 
+pub(crate) mod calls;
 mod steps;
 
 use proc_macro2::{Ident, TokenStream};
@@ -7,7 +8,6 @@ use quote::{ToTokens, quote, quote_spanned};
 
 use self::steps::Steps;
 use crate::controller::model::{Kinds, Model};
-use crate::controller::setting::parentheses;
 use crate::controller::signature::Handler;
 use crate::support::crate_path::CratePath;
 use crate::support::errors::message;
@@ -127,7 +127,7 @@ fn known_crd(model: &Model<'_>) -> TokenStream {
 /// The function that declares the type of the program's own settings.
 fn declare(model: &Model<'_>) -> Option<TokenStream> {
     let (runtime, own) = (&model.runtime, model.own?);
-    let place = Steps { model }.at(Place::of(own).start);
+    let place = Steps::of(model).calls.at(Place::of(own).start);
     let here = runtime.at(place);
     let declared = Ident::new("__declared", place);
     let call = quote_spanned!(place=> #here::declare::<#own>(#declared));
@@ -142,7 +142,7 @@ fn declare(model: &Model<'_>) -> Option<TokenStream> {
 fn same_settings(model: &Model<'_>) -> TokenStream {
     let Some(own) = model.own else { return TokenStream::new() };
     let checks = model.handler.arguments.iter().filter_map(types::settings).map(|taken| {
-        let place = Steps { model }.at(Place::of(taken).start);
+        let place = Steps::of(model).calls.at(Place::of(taken).start);
         let here = model.runtime.at(place);
         quote_spanned!(place=> #here::settings_of::<#taken, #own>();)
     });
@@ -152,28 +152,22 @@ fn same_settings(model: &Model<'_>) -> TokenStream {
 /// The statements from the kind to the finished builder.
 fn builder(model: &Model<'_>, kind: &TokenStream, name: &TokenStream) -> TokenStream {
     let runtime = &model.runtime;
-    let steps = Steps { model };
+    let steps = Steps::of(model);
     let settings = steps.settings();
     let crd = match &model.kinds {
         Kinds::One { .. } => known_crd(model),
         Kinds::Each { .. } => quote!(__crd),
     };
     let Handler { ident, arguments, output, .. } = model.handler;
-    let arguments = arguments.iter().map(|ty| steps.spread(Place::of(ty), "argument"));
+    let arguments = arguments.iter().map(|ty| steps.calls.spread(Place::of(ty), "argument"));
     let call = steps.handler(kind);
     let outcome = output.as_ref().map_or_else(|| ident.span().into(), Place::of);
     let outcome = steps.outcome(outcome);
     let children = model.children.map(|children| steps.children(children));
     let deletion = steps.deletion();
     let same_settings = same_settings(model);
-    let Place { start, end } = Place::of(kind);
-    let place = steps.at(start);
-    let builder = steps.variable(place);
-    let here = runtime.at(place);
-    // From the kind's first word to its last, because the compiler's message is about all of it.
-    let kind = quote_spanned!(place=> #here::kind::<#kind>);
-    let ends = parentheses(TokenStream::new(), steps.at(end));
-    let start = quote_spanned!(place=> let #builder = #here::controller(#kind #ends, #name););
+    let builder = steps.calls.variable(Place::of(kind).start);
+    let start = steps.calls.begin("controller", kind, name);
     quote! {
         #same_settings
         #start

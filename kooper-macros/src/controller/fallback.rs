@@ -6,6 +6,7 @@ use quote::quote;
 use crate::controller::args::Args;
 use crate::controller::check::type_name;
 use crate::controller::emit::generated_type;
+use crate::controller::keys::CONTROLLER;
 use crate::controller::mentioned;
 use crate::controller::signature::Handler;
 use crate::support::crate_path::CratePath;
@@ -26,7 +27,7 @@ pub(crate) fn controller(
     }
     let runtime = CratePath::new(args.krate.as_ref().map(|path| &path.value));
     let ty = handler.map(|handler| empty(&runtime, args, handler));
-    let mentioned = mentioned::imports(conditions, args);
+    let mentioned = mentioned::imports(&CONTROLLER, conditions, &args.entries);
     let keys = completions(&runtime, args);
     let main = args.main.is_none().then(|| {
         quote!(

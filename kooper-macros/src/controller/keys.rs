@@ -240,6 +240,15 @@ const KEYS: &[Key<Args>] = &[
         ..Key::EQUALS
     },
     Key {
+        name: "status",
+        form: "`none`",
+        example: "status = none",
+        default: "the conditions of the children are written",
+        doc: "Leave the status to the handler. Otherwise `observedGeneration` and the conditions `Ready`, `Reconciling` and `Stalled` say how the declared children are, and the status needs fields for them.",
+        read: keep!(no_status, words::only_none),
+        ..Key::EQUALS
+    },
+    Key {
         name: "cleanup",
         form: "the path of an async function",
         example: "cleanup = tear_down",

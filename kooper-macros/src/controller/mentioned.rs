@@ -3,15 +3,13 @@
 use proc_macro2::{Delimiter, Ident, Spacing, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
 
-use crate::controller::args::Args;
-use crate::controller::key::Entry;
-use crate::controller::keys::CONTROLLER;
+use crate::controller::key::{Entry, Table};
 use crate::support::place::Place;
 
 /// An import of each path, which no lint reports.
-pub(crate) fn imports(conditions: Option<&TokenStream>, args: &Args) -> TokenStream {
+pub(crate) fn imports<T>(table: &Table<T>, conditions: Option<&TokenStream>, entries: &[Entry]) -> TokenStream {
     let mut seen: Vec<String> = Vec::new();
-    let mut paths = args.entries.iter().flat_map(paths).collect::<Vec<_>>();
+    let mut paths = entries.iter().flat_map(|entry| paths(table, entry)).collect::<Vec<_>>();
     paths.retain(|path| {
         let text = path.to_string();
         let new = !seen.contains(&text);
@@ -33,8 +31,8 @@ pub(crate) fn imports(conditions: Option<&TokenStream>, args: &Args) -> TokenStr
 }
 
 /// The paths in an entry that can only be kinds and functions.
-fn paths(entry: &Entry) -> Vec<TokenStream> {
-    let Some(key) = entry.meant.and_then(|key| CONTROLLER.find(key)) else { return Vec::new() };
+fn paths<T>(table: &Table<T>, entry: &Entry) -> Vec<TokenStream> {
+    let Some(key) = entry.meant.and_then(|key| table.find(key)) else { return Vec::new() };
     let mut found = Found { functions: key.mentions.functions, paths: Vec::new() };
     if key.mentions.kinds || key.mentions.functions {
         // The key itself is not a path.

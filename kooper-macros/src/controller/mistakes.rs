@@ -19,8 +19,10 @@ use std::path::{Path, PathBuf};
 use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
 
 use super::expand;
+use super::signature::Role;
 use crate::explore::expand as explore;
 use crate::test::expand as expand_test;
+use crate::webhook::expand as webhook;
 
 /// The file of a theme, with its cases.
 struct Theme {
@@ -129,6 +131,8 @@ impl Case {
             "controller" => expand(tokens, &item),
             "explore" => explore(tokens, &item),
             "test" => expand_test(tokens, &item),
+            "validate" => webhook(Role::Validate, tokens, &item),
+            "mutate" => webhook(Role::Mutate, tokens, &item),
             other => panic!("{}: `{other}` is not an attribute of this crate", self.title),
         };
         let found = messages(expansion.clone(), place);
@@ -211,7 +215,9 @@ fn fuzz() {
     kooper_fuzz::fuzz("attributes", seeds, words, |input| {
         let Ok(program) = String::from_utf8_lossy(input).parse::<TokenStream>() else { return };
         let Some((Given { tokens, .. }, item)) = split(program) else { return };
-        for expand in [expand, expand_test, explore] {
+        let validate = |tokens, item: &_| webhook(Role::Validate, tokens, item);
+        let mutate = |tokens, item: &_| webhook(Role::Mutate, tokens, item);
+        for expand in [expand, expand_test, explore, validate, mutate] {
             drop(expand(tokens.clone(), &item));
         }
         // Otherwise the text of every program is kept.

@@ -20,6 +20,8 @@ pub(crate) struct Model<'a> {
     /// `true` if it installs CRDs, which requires a kind with a CRD.
     pub(crate) installs_crd: bool,
     pub(crate) children: Option<&'a Spanned<Vec<Slot>>>,
+    /// `true` if the conditions of the children are written into the status.
+    pub(crate) reports: bool,
     pub(crate) cleanup: Option<Cleanup<'a>>,
     /// The type of the program's own settings.
     pub(crate) own: Option<&'a Type>,

@@ -10,14 +10,36 @@ use syn::{
     Visibility,
 };
 
-use crate::controller::args::Args;
-use crate::controller::resource::Resource;
 use crate::support::errors::{Errors, message};
 use crate::support::place::Place;
 use crate::support::text::text;
 use crate::support::types::{last_word, plain};
 
-/// A function that may be a handler. Its body is not inspected.
+/// What an annotated function becomes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Controller,
+    Validate,
+    Mutate,
+}
+
+impl Role {
+    /// The name of the attribute.
+    pub(crate) fn attribute(self) -> &'static str {
+        match self {
+            Self::Controller => "controller",
+            Self::Validate => "validate",
+            Self::Mutate => "mutate",
+        }
+    }
+
+    /// What the function is called in messages.
+    fn noun(self) -> &'static str {
+        if self == Self::Controller { "handler" } else { "webhook" }
+    }
+}
+
+/// A function that may be a handler or a webhook. Its body is not inspected.
 pub(crate) struct Handler {
     /// Its `#[cfg]` attributes.
     pub(crate) conditions: TokenStream,
@@ -35,8 +57,9 @@ pub(crate) struct Handler {
 }
 
 impl Handler {
-    /// Parses the function and notes what is not allowed in a handler; `None` if it is not a function.
-    pub(crate) fn parse(item: &TokenStream, args: &Args, errors: &mut Errors) -> Option<Self> {
+    /// Parses the function and notes what is not allowed in its role; `None` if it is not a function. `kind` is that of
+    /// the attribute, if it names one.
+    pub(crate) fn parse(role: Role, item: &TokenStream, kind: Option<&Type>, errors: &mut Errors) -> Option<Self> {
         let span = item.clone().into_iter().next().map_or_else(Span::call_site, |token| token.span());
         let head = |input: ParseStream<'_>| {
             let attributes = input.call(Attribute::parse_outer)?;
@@ -46,18 +69,18 @@ impl Handler {
             Ok((attributes, vis, signature))
         };
         let Ok((attributes, vis, signature)) = head.parse2(item.clone()) else {
-            errors.add(span, message!("expected an async function: write `#[controller(…)]` above an `async fn`"));
+            let attribute = role.attribute();
+            errors.add(span, message!("expected an async function: write `#[{attribute}(…)]` above an `async fn`"));
             return None;
         };
-        check_head(&signature, errors);
-        let method = check_place(&signature, errors);
-        let kind = match args.resource.as_ref().map(|resource| &resource.value) {
-            Some(Resource::One(kind)) => last_word(kind),
-            _ => signature.generics.type_params().next().map_or_else(String::new, |kind| kind.ident.to_string()),
-        };
-        for argument in &signature.inputs {
+        let noun = role.noun();
+        check_head(role, &signature, errors);
+        let method = check_place(role, &signature, errors);
+        let parameter = || signature.generics.type_params().next().map(|kind| kind.ident.to_string());
+        let kind = kind.map(last_word).or_else(parameter).unwrap_or_default();
+        for (at, argument) in signature.inputs.iter().enumerate() {
             if let FnArg::Typed(argument) = argument {
-                check_argument(argument, &kind, errors);
+                check_argument(role, at, argument, &kind, errors);
             }
         }
         let arguments = signature.inputs.into_iter().filter_map(|input| match input {
@@ -72,7 +95,7 @@ impl Handler {
         // Without `async` only the compiler knows whether it returns a future.
         let written = output.as_ref().filter(|_| signature.asyncness.is_some());
         if let Some(word) = written.and_then(|output| find_word("impl", output.to_token_stream())) {
-            errors.add(word, message!("the return type of a handler must be named: write one such as `Result<()>`"));
+            errors.add(word, message!("the return type of a {noun} must be named: write one such as `Result<()>`"));
         }
         let conditions = attributes.iter().filter_map(condition).collect();
         let is_doc =
@@ -96,13 +119,13 @@ impl Handler {
     }
 }
 
-fn check_head(signature: &Signature, errors: &mut Errors) {
-    let name = &signature.ident;
+fn check_head(role: Role, signature: &Signature, errors: &mut Errors) {
+    let (name, noun) = (&signature.ident, role.noun());
     if name == "main" {
-        errors.add(name.span(), message!("`main` is the name of the generated program: give the handler another name"));
+        errors.add(name.span(), message!("`main` is the name of the generated program: give the {noun} another name"));
     }
     if signature.asyncness.is_none() && matches!(signature.output, ReturnType::Default) {
-        errors.add(signature.fn_token.span, message!("a handler must be async: write `async fn {name}`"));
+        errors.add(signature.fn_token.span, message!("a {noun} must be async: write `async fn {name}`"));
     }
     let words = [
         signature.constness.map(|word| word.span),
@@ -115,10 +138,15 @@ fn check_head(signature: &Signature, errors: &mut Errors) {
         signature.variadic.as_ref().map(|variadic| variadic.dots.span()),
     ];
     for word in words.into_iter().flatten() {
-        errors.add(word, message!("a handler is a plain async function: write `async fn {name}` without this"));
+        errors.add(word, message!("a {noun} is a plain async function: write `async fn {name}` without this"));
     }
     let mut type_parameters = 0_usize;
     for parameter in &signature.generics.params {
+        if role != Role::Controller {
+            let text = message!("a webhook is for one kind: write the kind instead of a parameter");
+            errors.add(Place::of(parameter), text);
+            continue;
+        }
         type_parameters += usize::from(matches!(parameter, GenericParam::Type(_)));
         if type_parameters > 1 || !matches!(parameter, GenericParam::Type(_)) {
             errors.add(
@@ -130,44 +158,52 @@ fn check_head(signature: &Signature, errors: &mut Errors) {
 }
 
 /// Returns `true`, and adds an error, if the signature shows that the function is in an `impl`.
-fn check_place(signature: &Signature, errors: &mut Errors) -> bool {
+fn check_place(role: Role, signature: &Signature, errors: &mut Errors) -> bool {
+    let noun = role.noun();
     if let Some(receiver) = signature.receiver() {
         errors.add(
             receiver.self_token.span,
-            message!("a handler cannot be a method: move it out of the `impl`, and take `State<S>` for shared values"),
+            message!("a {noun} cannot be a method: move it out of the `impl`, and take `State<S>` for shared values"),
         );
         return true;
     }
     let word = find_word("Self", signature.to_token_stream());
     if let Some(word) = word {
-        errors.add(word, message!("a handler cannot be an associated function: move it out of the `impl`, and write the type instead of `Self`"));
+        errors.add(word, message!("a {noun} cannot be an associated function: move it out of the `impl`, and write the type instead of `Self`"));
     }
     word.is_some()
 }
 
-fn check_argument(argument: &PatType, kind: &str, errors: &mut Errors) {
-    let ty = &*argument.ty;
+fn check_argument(role: Role, at: usize, argument: &PatType, kind: &str, errors: &mut Errors) {
+    let (ty, noun, name) = (&*argument.ty, role.noun(), role.attribute());
     if let Some(attribute) = argument.attrs.iter().find(|attribute| condition(attribute).is_some()) {
         errors.add(
             Place::of(attribute),
             message!(
-                "an argument of a handler cannot have `#[cfg]`: write a function for each configuration, with `#[cfg]` below `#[controller]`"
+                "an argument of a {noun} cannot have `#[cfg]`: write a function for each configuration, with `#[cfg]` below `#[{name}]`"
             ),
         );
     }
     if let Type::Reference(reference) = plain(ty) {
-        let owned = owned(&reference.elem, kind);
-        errors.add(Place::of(ty), message!("a handler takes its arguments by value: write {owned}"));
+        let owned = owned(role, at, &reference.elem, kind);
+        errors.add(Place::of(ty), message!("a {noun} takes its arguments by value: write {owned}"));
     } else if let Some(word) = find_word("impl", ty.to_token_stream()) {
         errors.add(word, message!("arguments are extracted by their types: write the type instead of `impl …`"));
     }
 }
 
 /// The type to take instead of a reference: an object in an `Arc`, all other types by value.
-fn owned(lent: &Type, kind: &str) -> String {
+fn owned(role: Role, at: usize, lent: &Type, kind: &str) -> String {
     let (name, written) = (last_word(lent), text(plain(lent)));
     if ARGUMENTS.contains(&name.as_str()) {
         format!("`{written}`")
+    } else if role != Role::Controller {
+        match (role, at) {
+            (Role::Mutate, 0) => format!("`{written}`"),
+            (_, 0) => format!("`Arc<{written}>`"),
+            _ if name == kind => format!("`Option<Arc<{written}>>`"),
+            _ => "a type without `&`, such as `Admission`".to_owned(),
+        }
     } else if name == kind || name == "PartialObjectMeta" || kind.is_empty() {
         format!("`Arc<{written}>`")
     } else {
@@ -175,8 +211,9 @@ fn owned(lent: &Type, kind: &str) -> String {
     }
 }
 
-/// The arguments of a handler beside the object, which are not the name of a kind.
-pub(super) const ARGUMENTS: [&str; 17] = [
+/// The arguments beside the object, which are not the name of a kind.
+pub(super) const ARGUMENTS: [&str; 18] = [
+    "Admission",
     "Arc",
     "Call",
     "Children",

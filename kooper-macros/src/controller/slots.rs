@@ -11,7 +11,7 @@ use syn::{Path, Token, parenthesized, token};
 
 use crate::controller::key::{Entry, FLAG, Key, Shape, Table};
 use crate::controller::setting::{Setting, call, parentheses};
-use crate::controller::value::{Value, words};
+use crate::controller::value::{Value, paths, words};
 use crate::support::crate_path::CratePath;
 use crate::support::entries;
 use crate::support::errors::{Errors, message};
@@ -120,7 +120,7 @@ const KEYS: &[Key<Slot>] = &[
         form: "no value",
         example: "external",
         default: "off",
-        doc: "The object is made by somebody else: it is awaited, and never written. The function returns `External<T>`.",
+        doc: "The object is created by another controller or by a user: it is awaited, and never written. The function returns `External<T>`.",
         read: call!(external, words::flag),
         ..Key::EQUALS
     },
@@ -132,6 +132,15 @@ const KEYS: &[Key<Slot>] = &[
         default: "off",
         doc: "The children do not count for the owner's `Ready`.",
         read: call!(not_ready, words::flag),
+        ..Key::EQUALS
+    },
+    Key {
+        name: "ready",
+        form: "the path of a function",
+        example: "ready = is_open",
+        default: "the rules of the kind",
+        doc: "A `fn(&T) -> bool` or `fn(&T) -> Readiness` that says whether a child is ready, in place of the rules of its kind.",
+        read: call!(ready, paths::path),
         ..Key::EQUALS
     },
 ];
@@ -230,7 +239,7 @@ impl Slot {
     }
 
     /// The flag of this name, as written.
-    fn flag(&self, name: &str) -> Option<&Setting> {
+    pub(crate) fn flag(&self, name: &str) -> Option<&Setting> {
         self.settings.iter().find(|flag| flag.method.trim_end_matches("_orphan") == name)
     }
 

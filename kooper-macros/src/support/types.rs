@@ -82,6 +82,11 @@ pub(crate) fn shared(argument: &Type) -> Option<&Type> {
     }
 }
 
+/// The type in `Option<…>`.
+pub(crate) fn optional(argument: &Type) -> Option<&Type> {
+    last_segment(argument).filter(|last| last.ident == "Option").and_then(inside)
+}
+
 /// The last word of a type's path.
 pub(crate) fn last_word(kind: &Type) -> String {
     last_segment(kind).map(|segment| segment.ident.to_string()).unwrap_or_default()

@@ -19,6 +19,7 @@ mod owned;
 mod owner;
 mod patch;
 mod previous;
+mod probe;
 mod reader;
 mod recorder;
 mod request;
@@ -54,6 +55,8 @@ pub use kooper_runtime::internal::object::as_object::AsObject;
 pub use owner::{OwnerError, owned_by};
 pub use patch::PatchBody;
 pub use recorder::Recorder;
+#[doc(hidden)]
+pub use statuses::ReservedStatus;
 pub use verb::{MayRead, Verb};
 
 /// Access to objects of the kind `T` with the verb `V`. Handlers take one of the

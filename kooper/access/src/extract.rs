@@ -100,6 +100,23 @@ impl<O, S> Context<O, S> {
     pub fn key(&self) -> &ObjectKey {
         self.call.key()
     }
+
+    #[doc(hidden)]
+    #[must_use]
+    pub fn controller(&self) -> &ControllerContext {
+        &self.controller
+    }
+}
+
+impl<O, S> Clone for Context<O, S> {
+    fn clone(&self) -> Self {
+        Self {
+            object: self.object.clone(),
+            call: self.call.clone(),
+            state: self.state.clone(),
+            controller: self.controller.clone(),
+        }
+    }
 }
 
 impl<O, S> std::fmt::Debug for Context<O, S> {

@@ -24,7 +24,8 @@ pub use function::Handler;
 pub use init::Init;
 #[doc(inline)]
 pub use kooper_runtime::internal::call::action::Outcome;
-pub(crate) use signature::Asynchronous;
+#[doc(hidden)]
+pub use signature::Asynchronous;
 
 /// The request of a handler's middleware: an object and its call.
 ///

@@ -35,6 +35,7 @@ pub use settings::{SecretValue, Settings};
 #[doc(hidden)]
 pub mod internal {
     pub use crate::calls::{Additions, CallTotals, Failing};
+    pub use crate::capability::ReservedStatus;
     pub use crate::context::extensions;
     pub use crate::controller::builder::Sample;
     pub use crate::controller::operator::DRAIN;

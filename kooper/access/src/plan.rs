@@ -147,7 +147,9 @@ impl Plan {
         self.require_permission(Need { rule, names: Vec::new(), reach, because: because.into() });
     }
 
-    pub(crate) fn require_permission(&mut self, need: Need) {
+    /// Requires a permission.
+    #[doc(hidden)]
+    pub fn require_permission(&mut self, need: Need) {
         self.client = true;
         if !self.needs.contains(&need) {
             self.needs.push(need);

@@ -7,13 +7,16 @@ mod limits;
 mod pod;
 mod quota;
 mod service_account;
+mod webhooks;
 
 use std::fmt::Display;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use self::webhooks::Mutation;
 use crate::cluster::Cluster;
+use crate::identity::User;
 use crate::kinds::Kind;
 use crate::meta;
 use crate::status::{StatusError, details};
@@ -43,8 +46,115 @@ pub(crate) fn check_namespace(
     Err(forbidden(kind, object, why).with_cause(&cause))
 }
 
+/// What a request does to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operation {
+    Create,
+    Update,
+    Delete,
+}
+
+impl Operation {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Create => "CREATE",
+            Self::Update => "UPDATE",
+            Self::Delete => "DELETE",
+        }
+    }
+}
+
+/// A request that is admitted.
+pub(crate) struct Attributes<'a> {
+    pub(crate) cluster: &'a Arc<Cluster>,
+    pub(crate) kind: &'a Arc<Kind>,
+    pub(crate) user: &'a User,
+    pub(crate) operation: Operation,
+    /// That of the object; a namespace is in itself.
+    pub(crate) namespace: String,
+    /// Empty if it is still to be generated.
+    pub(crate) name: String,
+    pub(crate) subresource: &'a str,
+    pub(crate) dry_run: bool,
+    pub(crate) options: Value,
+}
+
+impl Attributes<'_> {
+    /// The request as a webhook sees it, where its object is of this kind, without the objects.
+    fn review(&self, kind: &Kind) -> Value {
+        let of = |kind: &Kind| json!({"group": kind.group, "version": kind.version, "kind": kind.kind});
+        let at = |kind: &Kind| json!({"group": kind.group, "version": kind.version, "resource": kind.resource});
+        let mut review = json!({
+            "kind": of(kind),
+            "resource": at(kind),
+            "requestKind": of(self.kind),
+            "requestResource": at(self.kind),
+            "operation": self.operation.name(),
+            "userInfo": self.user.info(),
+            "dryRun": self.dry_run,
+            "options": self.options,
+        });
+        let texts = [
+            ("name", self.name.as_str()),
+            ("namespace", &self.namespace),
+            ("subResource", self.subresource),
+            ("requestSubResource", self.subresource),
+        ];
+        for (key, text) in texts.into_iter().filter(|(_, text)| !text.is_empty()) {
+            review[key] = json!(text);
+        }
+        review
+    }
+}
+
 /// Completes a new object, or refuses it.
-pub(crate) fn create(cluster: &Arc<Cluster>, kind: &Kind, object: &mut Value) -> Result<(), StatusError> {
+pub(crate) async fn create(
+    request: &Attributes<'_>,
+    object: &mut Value,
+    warnings: &mut Vec<String>,
+) -> Result<(), StatusError> {
+    // The real server sets them after admission.
+    let metadata = meta::of(object);
+    let set = ["uid", "creationTimestamp", "generation"].map(|key| (key, metadata.remove(key)));
+    let plugins = |object: &mut Value| complete(request.cluster, request.kind, object);
+    mutate(request, object, &Value::Null, plugins, warnings).await?;
+    let metadata = meta::of(object);
+    for (key, value) in set {
+        metadata.remove(key);
+        metadata.extend(value.map(|value| (key.to_owned(), value)));
+    }
+    Ok(())
+}
+
+/// Lets the webhooks change what a request writes, or null in a deletion. If one does, the other plugins run again.
+pub(crate) async fn mutate(
+    request: &Attributes<'_>,
+    object: &mut Value,
+    old: &Value,
+    plugins: impl Fn(&mut Value) -> Result<(), StatusError>,
+    warnings: &mut Vec<String>,
+) -> Result<(), StatusError> {
+    plugins(object)?;
+    let mut mutation = Mutation::default();
+    mutation.round(request, object, old, warnings).await?;
+    if mutation.is_to_be_repeated() {
+        plugins(object)?;
+        mutation.round(request, object, old, warnings).await?;
+    }
+    Ok(())
+}
+
+/// Admits the deletion of an object, or refuses it.
+pub(crate) async fn delete(
+    request: &Attributes<'_>,
+    present: &Value,
+    warnings: &mut Vec<String>,
+) -> Result<(), StatusError> {
+    mutate(request, &mut Value::Null, present, |_| Ok(()), warnings).await?;
+    webhooks::validate(request, &Value::Null, present, warnings).await
+}
+
+fn complete(cluster: &Arc<Cluster>, kind: &Kind, object: &mut Value) -> Result<(), StatusError> {
     if kind.custom.is_some() {
         return Ok(());
     }
@@ -98,15 +208,18 @@ pub(crate) fn update(
     Ok(())
 }
 
-/// Judges a valid object, new or in its next state, and charges the quotas of its namespace with it.
-pub(crate) fn judge(
-    cluster: &Arc<Cluster>,
-    kind: &Kind,
+/// Judges a valid object, new or in its next state. With `counts`, its namespace's limits and quotas apply, and quotas
+/// are charged with it.
+pub(crate) async fn judge(
+    request: &Attributes<'_>,
     object: &Value,
     present: Option<&Value>,
-    dry_run: bool,
+    counts: bool,
+    warnings: &mut Vec<String>,
 ) -> Result<(), StatusError> {
-    let limited = kind.custom.is_none()
+    let Attributes { cluster, kind, dry_run, .. } = request;
+    let limited = counts
+        && kind.custom.is_none()
         && kind.group.is_empty()
         && match kind.kind.as_str() {
             // The resources of a pod are changed by its own subresource only.
@@ -117,7 +230,8 @@ pub(crate) fn judge(
     if limited && !present.is_some_and(meta::is_deleting) {
         limits::check(cluster, kind, object)?;
     }
-    quota::charge(cluster, kind, object, present, dry_run)
+    webhooks::validate(request, object, present.unwrap_or(&Value::Null), warnings).await?;
+    if counts { quota::charge(cluster, kind, object, present, *dry_run) } else { Ok(()) }
 }
 
 /// `PodResizeValidator`: the containers of a pod are resized on a node that exists.

@@ -1,6 +1,7 @@
 //! One cluster: its objects, its kinds, and what is known beside them.
 
 use parking_lot::{Mutex, RwLock};
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -32,6 +33,8 @@ pub(crate) struct Cluster {
     pub(crate) authority: String,
     /// Where the server listens.
     pub(crate) address: SocketAddr,
+    /// Where the Services of webhooks are, by namespace and name: this cluster has no network.
+    pub(crate) webhooks: RwLock<HashMap<(String, String), SocketAddr>>,
 }
 
 impl Cluster {
@@ -51,6 +54,7 @@ impl Cluster {
             accounts,
             authority,
             address,
+            webhooks: RwLock::default(),
         }
     }
 

@@ -61,6 +61,7 @@ mod stream;
 mod view;
 mod walk;
 mod watch_events;
+mod webhooks;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -79,6 +80,7 @@ pub use self::view::Frozen;
 pub(crate) use self::view::View;
 pub(crate) use self::walk::serve;
 pub use self::watch_events::{WatchEvent, WatchEvents};
+pub use self::webhooks::WebhookFault;
 use crate::store::Store;
 
 /// The faults of a server. All clones are of the same server. See the [module](self).
@@ -137,6 +139,25 @@ impl Faults {
         drop(self.outage());
     }
 
+    /// Lets a webhook fail from now on: by its name in its configuration, or what this name begins with. It is not
+    /// called then, and its failure policy decides.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// # let server = kooper_apiserver::ApiServer::start().await?;
+    /// use kooper_apiserver::faults::WebhookFault;
+    ///
+    /// server.faults().webhook("check", WebhookFault::Away);
+    /// // … what it guards cannot be written, or is not guarded …
+    /// server.faults().clear();
+    /// # Ok::<_, std::io::Error>(())
+    /// # })?;
+    /// # Ok::<_, std::io::Error>(())
+    /// ```
+    pub fn webhook(&self, name: &str, fault: WebhookFault) {
+        self.state.webhooks.lock().insert(name.to_owned(), fault);
+    }
+
     /// Spares a user, such as the one by which a test looks at the result: its requests meet no faults,
     /// no frozen view and no outage, and are not among [`requests`](Self::requests).
     pub fn spare(&self, user: &str) {
@@ -146,6 +167,7 @@ impl Faults {
     /// Removes all faults that were added. What is frozen or out of service remains so.
     pub fn clear(&self) {
         self.state.rules().clear();
+        self.state.webhooks.lock().clear();
     }
 
     /// The seed of chance.

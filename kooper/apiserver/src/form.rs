@@ -48,6 +48,17 @@ pub(crate) fn dns_label(text: &str) -> Vec<String> {
     found
 }
 
+pub(crate) fn dns_1035_label(text: &str) -> Vec<String> {
+    let mut found: Vec<_> = too_long(text, 63, "characters").into_iter().collect();
+    if !is_label(text) || !text.starts_with(|first: char| first.is_ascii_lowercase()) {
+        let why = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic \
+                   character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for \
+                   validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
+        found.push(why.to_owned());
+    }
+    found
+}
+
 pub(crate) fn dns_subdomain(text: &str) -> Vec<String> {
     let mut found: Vec<_> = too_long(text, 253, "characters").into_iter().collect();
     if !is_subdomain(text) {

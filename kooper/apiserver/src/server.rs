@@ -207,6 +207,12 @@ impl ApiServer {
         kubeconfig::kubeconfig(self.address, &self.credentials.certificate_pem(), &name, &token)
     }
 
+    /// Sets where the webhooks of a Service are, which this server has no network to reach: configurations that name the
+    /// Service are called at this address, whatever their port. Its certificate is still for `name.namespace.svc`.
+    pub fn set_webhook_service(&self, namespace: &str, name: &str, address: SocketAddr) {
+        self.cluster.webhooks.write().insert((namespace.to_owned(), name.to_owned()), address);
+    }
+
     /// The faults that a test injects. From the first call on, requests are counted and the last ones are kept.
     ///
     /// # Panics

@@ -1,5 +1,6 @@
 //! Refusals: the `Status` objects of the API.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 
 use http::StatusCode;
@@ -12,7 +13,7 @@ use crate::kinds::Kind;
 #[derive(Clone, Debug)]
 pub(crate) struct StatusError {
     pub(crate) code: StatusCode,
-    reason: &'static str,
+    reason: Cow<'static, str>,
     message: String,
     details: Option<Value>,
     /// Seconds after which the client may try again.
@@ -22,6 +23,11 @@ pub(crate) struct StatusError {
 
 impl StatusError {
     pub(crate) fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> Self {
+        Self::with_reason(code, reason.into(), message)
+    }
+
+    /// A refusal by another program, which may give any reason.
+    pub(crate) fn with_reason(code: StatusCode, reason: Cow<'static, str>, message: impl Into<String>) -> Self {
         Self { code, reason, message: message.into(), details: None, retry_after: None, warnings: Vec::new() }
     }
 

@@ -27,6 +27,7 @@ pub(crate) use self::delete::{DeleteOptions, remove_object};
 use self::form::Form;
 pub(crate) use self::media::Media;
 pub(crate) use self::options::{FieldValidation, WriteOptions};
+use crate::admission::{Attributes, Operation};
 use crate::cluster::Cluster;
 use crate::faults::{RequestAttributes, View};
 use crate::http::{Answer, Request};
@@ -58,6 +59,24 @@ impl Call<'_> {
         }
     }
 
+    /// What admission learns about the request, which writes this object with these options.
+    fn attributes(&self, operation: Operation, object: &Value, dry_run: bool, options: Value) -> Attributes<'_> {
+        let target = &self.target;
+        let name = target.name.as_deref().unwrap_or_else(|| crate::meta::text(object, "name"));
+        let namespace = target.namespace.as_deref().unwrap_or_default();
+        Attributes {
+            cluster: self.cluster,
+            kind: &self.kind,
+            user: self.user,
+            operation,
+            namespace: if self.kind.is_namespace() { name } else { namespace }.to_owned(),
+            name: name.to_owned(),
+            subresource: target.subresource.as_deref().unwrap_or_default(),
+            dry_run,
+            options,
+        }
+    }
+
     /// Returns the request's view of the watch cache.
     pub(crate) fn view(&self) -> View {
         self.cluster.faults.view(RequestAttributes::of_resource(self.request, self.user, &self.target))
@@ -74,7 +93,7 @@ async fn answer(call: Call<'_>) -> Result<Answer, StatusError> {
     let method = &call.request.method;
     let reading = matches!(*method, Method::GET | Method::HEAD);
     if let Some(name) = call.target.subresource.clone() {
-        return subresource(&call, &name);
+        return subresource(&call, &name).await;
     }
     // Reviews are answered and never stored.
     if review::is_review(&call.kind) {
@@ -101,16 +120,16 @@ async fn answer(call: Call<'_>) -> Result<Answer, StatusError> {
         }
         "watch" => watch::watch(&call).await,
         "list" if reading => list::list(&call).await,
-        "create" => create::create(&call),
-        "update" => update::replace(&call),
-        "patch" => patch::patch(&call),
-        "delete" => delete::delete(&call),
-        "deletecollection" => delete::delete_collection(&call),
+        "create" => create::create(&call).await,
+        "update" => update::replace(&call).await,
+        "patch" => patch::patch(&call).await,
+        "delete" => delete::delete(&call).await,
+        "deletecollection" => delete::delete_collection(&call).await,
         _ => Err(StatusError::method_not_allowed()),
     }
 }
 
-fn subresource(call: &Call<'_>, name: &str) -> Result<Answer, StatusError> {
+async fn subresource(call: &Call<'_>, name: &str) -> Result<Answer, StatusError> {
     let Some(subresource) = call.kind.subresource(name) else {
         // A custom kind answers for all of its paths.
         let object = call.target.name.as_deref().unwrap_or_default();
@@ -124,12 +143,12 @@ fn subresource(call: &Call<'_>, name: &str) -> Result<Answer, StatusError> {
     match (name, verb) {
         ("status" | "ephemeralcontainers" | "resize" | "approval" | "finalize", verb) => match verb {
             "get" => get(call),
-            "patch" => patch::patch(call),
-            _ => update::replace(call),
+            "patch" => patch::patch(call).await,
+            _ => update::replace(call).await,
         },
         ("scale", "get") => scale::get(call),
-        ("scale", "update") => scale::replace(call),
-        ("scale", "patch") => scale::patch(call),
+        ("scale", "update") => scale::replace(call).await,
+        ("scale", "patch") => scale::patch(call).await,
         ("eviction", _) => eviction::evict(call),
         ("binding", _) => binding::bind(call),
         ("token", _) => token::request(call),

@@ -178,9 +178,19 @@ fn marks<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a Ma
 }
 
 /// Returns `true` if a cache lags behind an object that the error is about.
-#[doc(hidden)]
-pub fn is_of_stale_cache(error: &(dyn StdError + 'static)) -> bool {
+fn is_of_stale_cache(error: &(dyn StdError + 'static)) -> bool {
     sources(error).any(|error| error.downcast_ref::<StaleCache>().is_some())
+}
+
+/// Returns `true` if a request failed because an object has changed since it was read. The next call sees its current
+/// state, and is made at once.
+#[doc(hidden)]
+pub fn is_conflict(error: &(dyn StdError + 'static)) -> bool {
+    let refused = || {
+        let refusal = ApiStatus::behind(error);
+        refusal.is_some_and(|refusal| matches!(refusal.cause, Cause::Conflict | Cause::AnotherObject))
+    };
+    retry_hint(error, None) == RetryHint::Backoff && (refused() || is_of_stale_cache(error))
 }
 
 /// The outermost hint in the chain of an error; without one, the hint of an API

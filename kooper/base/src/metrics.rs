@@ -204,6 +204,13 @@ pub enum Gauge {
     ShardsOwned,
     /// The shards that no process owns, or one that has stopped renewing its Lease.
     ShardsUnowned,
+    /// The objects of which a slot of declared children has this state.
+    ChildState {
+        /// The name of the slot.
+        slot: String,
+        /// The name of the state.
+        state: &'static str,
+    },
 }
 
 /// Why a recorder could not be built, or a controller or gauge not be registered.

@@ -1,22 +1,20 @@
 //! The children of the owner, as handlers get them.
 
 use std::any::{Any, TypeId};
-use std::cell::RefCell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
 use kooper_access::Conditions;
 use kooper_access::extract::{Argument, Context};
-use kooper_runtime::{BoxError, Result};
+use kooper_runtime::{BoxError, Call, Result};
 
 use crate::function::{AnyObject, ChildFn, Form};
 use crate::plan::SlotState;
 
-thread_local! {
-    /// The children of the call whose arguments are being extracted.
-    static CURRENT: RefCell<Option<Arc<Vec<SlotChildren>>>> = const { RefCell::new(None) };
-}
+/// The children of a call's object, an extension of the call.
+#[derive(Default)]
+pub(crate) struct Current(pub(crate) Arc<Vec<SlotChildren>>);
 
 /// The children of one slot.
 pub(crate) struct SlotChildren {
@@ -31,7 +29,7 @@ pub(crate) struct SlotChildren {
 /// The declared children of the object that a handler is called for: an argument of handlers that are made by
 /// [`Declared::handler`](crate::Declared::handler).
 pub struct Children<P> {
-    slots: Arc<Vec<SlotChildren>>,
+    pub(crate) slots: Arc<Vec<SlotChildren>>,
     owner: PhantomData<fn(P)>,
 }
 
@@ -66,23 +64,25 @@ impl<P> Children<P> {
         self.slots.iter().map(|slot| (slot.name.as_str(), &slot.state))
     }
 
-    /// Sets `Ready`, and `Reconciling` while slots wait. `Ready` is `False` while a slot is held, has failed or is not
-    /// ready, also if its children from before are healthy. Without children the owner is ready.
+    /// Sets `Ready`, `Reconciling` while slots wait, and `Stalled` if one of them waits in vain, for a controller with
+    /// `status = none`: others do it themselves. `Ready` is `False` while a slot is held, has failed or is not ready,
+    /// also if its children from before are healthy. Without children the owner is ready.
     pub fn report(&self, conditions: &mut Conditions) {
-        let counted = || self.slots.iter().filter(|slot| slot.counts);
-        for slot in counted() {
-            if let SlotState::Failed(why) | SlotState::Unhealthy(why) = &slot.state {
-                conditions.not_ready("Failed", format!("{}: {why}", slot.name));
-                return;
-            }
+        let slots = || self.slots.iter().filter(|slot| slot.counts);
+        let find = |is: fn(&SlotState) -> bool| slots().find(|slot| is(&slot.state));
+        if let Some(slot) = find(|state| matches!(state, SlotState::Stalled(_))) {
+            conditions.stalled("ChildRejected", slot.explain());
+        } else if let Some(slot) = find(|state| matches!(state, SlotState::Unhealthy(_))) {
+            conditions.stalled("ChildFailed", slot.explain());
+        } else if let Some(slot) = find(|state| matches!(state, SlotState::Failed(_))) {
+            conditions.not_ready("SlotFailed", slot.explain());
+        } else if let Some(slot) = find(|state| matches!(state, SlotState::NotReady(_) | SlotState::Pending)) {
+            conditions.reconciling("ChildNotReady", slot.explain());
+        } else if let Some(slot) = find(|state| matches!(state, SlotState::Held(_))) {
+            conditions.reconciling("SlotHeld", slot.explain());
+        } else {
+            conditions.ready("AsDeclared", "all children are ready");
         }
-        for slot in counted() {
-            if let SlotState::Held(why) | SlotState::NotReady(why) = &slot.state {
-                conditions.reconciling("Waiting", format!("{}: {why}", slot.name));
-                return;
-            }
-        }
-        conditions.ready("AsDeclared", "all children are ready");
     }
 
     fn find<F: 'static>(&self) -> Result<&SlotChildren> {
@@ -90,17 +90,19 @@ impl<P> Children<P> {
         let name = std::any::type_name::<F>();
         Ok(slot.ok_or_else(|| format!("`{name}` is not declared as a child of this controller"))?)
     }
+}
 
-    /// Calls a function in which these children are the current ones.
-    pub(crate) fn lend<T>(&self, call: impl FnOnce() -> T) -> T {
-        struct Restore(Option<Arc<Vec<SlotChildren>>>);
-        impl Drop for Restore {
-            fn drop(&mut self) {
-                CURRENT.set(self.0.take());
+impl SlotChildren {
+    /// The name of the slot and its state, as a sentence.
+    fn explain(&self) -> String {
+        let name = &self.name;
+        match &self.state {
+            SlotState::Failed(why) | SlotState::Stalled(why) | SlotState::Unhealthy(why) | SlotState::Held(why) => {
+                format!("{name}: {why}")
             }
+            SlotState::NotReady(why) => format!("waits for {name}: {why}"),
+            SlotState::Pending | SlotState::Skipped | SlotState::Ready => format!("waits for {name}"),
         }
-        let _restore = Restore(CURRENT.replace(Some(self.slots.clone())));
-        call()
     }
 }
 
@@ -118,8 +120,8 @@ impl<P> fmt::Debug for Children<P> {
 
 #[diagnostic::do_not_recommend]
 impl<P: Any + Send + Sync, S> Argument<P, S> for Children<P> {
-    /// The arguments of a handler are extracted before its future is polled, on the thread that lends the children.
-    fn extract(_: &Context<P, S>) -> Self {
-        Self { slots: CURRENT.with_borrow(|current| current.clone().unwrap_or_default()), owner: PhantomData }
+    fn extract(context: &Context<P, S>) -> Self {
+        let call = <Call as Argument<P, S, ()>>::extract(context);
+        Self { slots: call.extensions.get::<Current>().0.clone(), owner: PhantomData }
     }
 }

@@ -15,12 +15,11 @@ use kooper_runtime::{Action, BoxError, Kind};
 use crate::executor::Executor;
 use crate::function::CallFn;
 use crate::graph::{Graph, GraphError};
+use crate::memory::Memory;
 use crate::slot::{Deletes, FunctionId, Slot, SlotExt, SlotInputs, Verbs};
 use crate::states::SlotStates;
+use crate::status::{self, OwnerStatus, Report, Reports, StatusFields};
 use crate::typed::{DynSlot, PlanSlot, Planned, Typed};
-
-/// An object that a slot waits for enqueues no owner unless it is a child.
-const EXTERNAL_AGAIN: Duration = Duration::from_secs(15);
 
 /// The deletion of a child calls for the owner earlier.
 const WAVE_AGAIN: Duration = Duration::from_secs(60);
@@ -67,13 +66,15 @@ const WAVE_AGAIN: Duration = Duration::from_secs(60);
 /// # Ok::<_, kooper::BoxError>(())
 /// ```
 pub fn declare<P: Kind, S>() -> Declaration<P, S, ()> {
-    Declaration { slots: Vec::new(), planned: PhantomData }
+    Declaration { slots: Vec::new(), report: None, mistake: None, planned: PhantomData }
 }
 
 /// Slots that are being declared. `L` is the list of their types.
 #[must_use = "slots do nothing until they are built"]
 pub struct Declaration<P, S, L> {
     slots: Vec<Box<dyn DynSlot<P, S>>>,
+    report: Option<Report<P, S>>,
+    mistake: Option<GraphError>,
     planned: PhantomData<fn() -> L>,
 }
 
@@ -161,19 +162,69 @@ impl<P: Kind, S, L> Declaration<P, S, L> {
     /// Adds a slot.
     pub fn child<C: IntoSlot<P, S, M>, M>(mut self, slot: C) -> Declaration<P, S, (C::Planned, L)> {
         self.slots.push(sealed::Sealed::boxed(slot.into_slot()));
-        Declaration { slots: self.slots, planned: PhantomData }
+        self.planned()
+    }
+
+    /// Writes `observedGeneration` and the conditions `Ready`, `Reconciling` and `Stalled` into the status of the owner,
+    /// at the end of each call. The function names the fields:
+    ///
+    /// ```
+    /// use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+    /// use kooper_children::declare;
+    /// use kube::CustomResource;
+    /// use serde::{Deserialize, Serialize};
+    ///
+    /// #[derive(CustomResource, Clone, Debug, Deserialize, Serialize)]
+    /// #[kube(group = "example.com", version = "v1", kind = "Shop", namespaced, status = "ShopStatus", schema = "disabled")]
+    /// struct ShopSpec {}
+    ///
+    /// #[derive(Clone, Debug, Default, Deserialize, Serialize)]
+    /// #[serde(rename_all = "camelCase")]
+    /// struct ShopStatus {
+    ///     conditions: Vec<Condition>,
+    ///     observed_generation: Option<i64>,
+    /// }
+    ///
+    /// let children = declare::<Shop, ()>().status(|status, fields| {
+    ///     fields.conditions(&mut status.conditions).observed_generation(&mut status.observed_generation);
+    /// });
+    /// # assert!(children.build().is_ok());
+    /// ```
+    ///
+    /// The handler can set all other fields and conditions with a `StatusWriter`. What it writes in these ones is
+    /// replaced, and nothing is sent if the status is as it was.
+    pub fn status<M: 'static>(
+        mut self,
+        fields: impl FnOnce(&mut P::Status, &mut StatusFields),
+    ) -> Declaration<P, S, (Reports<M>, L)>
+    where
+        P: OwnerStatus<M>,
+        S: Send + Sync + 'static,
+    {
+        self.mistake = self.mistake.or(status::check(fields));
+        self.report = Some(status::report());
+        self.planned()
+    }
+
+    fn planned<L2>(self) -> Declaration<P, S, L2> {
+        let Self { slots, report, mistake, planned: _ } = self;
+        Declaration { slots, report, mistake, planned: PhantomData }
     }
 
     /// Checks the slots.
     ///
     /// # Errors
-    /// If a slot depends on one that is not declared or on itself, if two have the same name, or if flags contradict
-    /// each other.
+    /// If a slot depends on one that is not declared or on itself, if two have the same name, if flags contradict each
+    /// other, or if the status is written under other names.
     pub fn build(self) -> Result<Declared<P, S, L>, GraphError> {
         let known: Vec<_> = self.slots.iter().map(|slot| slot.id().clone()).collect();
         let name = |id: &FunctionId| known.iter().find(|known| known.is(id.id)).unwrap_or(id).name.clone();
         let graph = Graph::new(self.slots.iter().map(|slot| slot.spec(&name)).collect())?;
-        Ok(Declared { executor: Arc::new(Executor { graph, slots: self.slots }), planned: PhantomData })
+        if let Some(mistake) = self.mistake {
+            return Err(mistake);
+        }
+        let executor = Executor { graph, slots: self.slots, report: self.report };
+        Ok(Declared { executor: Arc::new(executor), planned: PhantomData })
     }
 }
 
@@ -234,6 +285,7 @@ where
     fn extend(&self, additions: &mut Additions) {
         additions.extensions.insert(self.executor.graph.clone());
         additions.observers.push(additions.extensions.get::<SlotStates>());
+        additions.observers.push(additions.extensions.get::<Memory>());
         self.handler.extend(additions);
     }
 
@@ -243,12 +295,13 @@ where
             let pass = executor.apply(&context).await?;
             let states = pass.children.states().map(|(_, state)| state);
             context.extensions().get::<SlotStates>().note(context.key(), states);
-            let action = pass.children.lend(|| handler.handle(context)).await?;
-            match pass.error {
-                Some(error) => Err(error),
-                None if pass.polls && action.delay().is_none() => Ok(Action::requeue_after(EXTERNAL_AGAIN)),
-                None => Ok(action),
-            }
+            executor.begin(&context, &pass);
+            let handled = handler.handle(context.clone()).await;
+            let again = pass.again;
+            executor.end_call(&context, pass, &handled).await?;
+            let action = handled?;
+            // A delay of zero is the back-off of the handler.
+            Ok(again.into_iter().chain(action.delay()).min().map_or(action, Action::requeue_after))
         })
     }
 }
@@ -271,13 +324,15 @@ where
         Box::pin(async move {
             context.extensions().get::<SlotStates>().forget(context.key());
             let pass = executor.delete(&context).await?;
+            executor.begin(&context, &pass);
             if let Some(error) = pass.error {
                 return Err(error);
             }
-            if pass.is_blocked {
+            if let Some(child) = pass.blocking.first() {
+                executor.report_deletion(&context, child).await?;
                 return Ok(Action::requeue_after(WAVE_AGAIN));
             }
-            pass.children.lend(|| cleanup.handle(context)).await
+            cleanup.handle(context).await
         })
     }
 }

@@ -1,19 +1,30 @@
 //! The executor: it does the steps of plans with the capabilities of the runtime, until there are none.
 
+mod transitions;
+
 use std::collections::{BTreeMap, BTreeSet};
+use std::error::Error as StdError;
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use kooper_access::extract::Context;
-use kooper_runtime::internal::error::chain;
-use kooper_runtime::{BoxError, Kind};
+use kooper_access::internal::ReservedStatus;
+use kooper_access::{AccessError, Conditions};
+use kooper_runtime::internal::error::refusal::{ApiStatus, Cause};
+use kooper_runtime::internal::error::{RetryHint, chain, is_conflict, retry_hint};
+use kooper_runtime::{Action, BoxError, HandlerError, Kind};
 use kube::ResourceExt;
 
-use crate::children::{Children, SlotChildren};
+use crate::children::{Children, Current, SlotChildren};
 use crate::function::AnyObject;
 use crate::graph::Graph;
 use crate::observed::{ChildId, Observed, Owner, Run, SlotProgress, Write};
 use crate::plan::{Plan, SlotState, Step, plan, provided};
-use crate::typed::{Called, DynSlot, Found, delete_params, owner};
+use crate::status::Report;
+use crate::typed::{Called, DynSlot, Found, call, delete_params, owner};
+
+/// An object that a slot waits for enqueues no owner unless it is a child.
+const EXTERNAL_AGAIN: Duration = Duration::from_secs(15);
 
 /// A reason to wait, as an error.
 #[derive(Debug, thiserror::Error)]
@@ -38,10 +49,19 @@ pub fn wait(why: impl Into<String>) -> BoxError {
     Box::new(Wait(why.into()))
 }
 
+/// Returns whether the API server itself found an object invalid: not a webhook or a policy, which may allow it later.
+fn is_invalid(error: &(dyn StdError + 'static)) -> bool {
+    let status = error.downcast_ref().and_then(AccessError::status);
+    let cause = ApiStatus::behind(error).map(|refusal| refusal.cause);
+    status.is_some_and(|status| status.code == 422) && matches!(cause, Some(Cause::Immutable(_) | Cause::Other))
+}
+
 /// The slots of a controller.
 pub(crate) struct Executor<P, S> {
     pub(crate) graph: Graph,
     pub(crate) slots: Vec<Box<dyn DynSlot<P, S>>>,
+    /// Writes the status of the owner.
+    pub(crate) report: Option<Report<P, S>>,
 }
 
 /// The end of a pass.
@@ -49,10 +69,10 @@ pub(crate) struct Pass<P> {
     pub(crate) children: Children<P>,
     /// The first error.
     pub(crate) error: Option<BoxError>,
-    /// `true` if a slot waits for an object that is no child.
-    pub(crate) polls: bool,
-    /// `true` if children block the deletion of the owner.
-    pub(crate) is_blocked: bool,
+    /// When the owner is called again: a slot waits for an object that is no child, or for the end of a pause.
+    pub(crate) again: Option<Duration>,
+    /// The children that block the deletion of the owner.
+    pub(crate) blocking: Vec<ChildId>,
 }
 
 /// The state of a running pass.
@@ -63,15 +83,27 @@ struct Progress {
     /// The children that the functions have returned.
     wanted: BTreeMap<ChildId, AnyObject>,
     error: Option<BoxError>,
+    /// The time until a slot that was unstable is applied again.
+    pause: Option<Duration>,
 }
 
 /// The result of a step.
 enum Done {
     Called(usize, Result<Called, BoxError>),
-    Written(usize, ChildId, Result<Found, BoxError>),
+    Written(usize, ChildId, Result<Found, Refusal>),
     Labelled(ChildId, Result<Found, BoxError>),
     Deleted(ChildId, Result<(), BoxError>),
     Released(ChildId, Result<(), BoxError>),
+}
+
+/// A write that was refused.
+enum Refusal {
+    /// Only because an immutable field would change.
+    Immutable(BoxError),
+    /// A new object would be refused, too.
+    Invalid(BoxError),
+    /// For a reason that may pass.
+    Other(BoxError),
 }
 
 impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
@@ -87,15 +119,66 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         self.pass(context, &Owner { is_terminating: true, is_ordered, ..Owner::default() }).await
     }
 
+    /// Gives the children to the arguments of the call, and reserves the summary in the owner's status for its end.
+    pub(crate) fn begin(&self, context: &Context<P, S>, pass: &Pass<P>) {
+        let extensions = call(context).extensions;
+        extensions.insert(Current(pass.children.slots.clone()));
+        if self.report.is_some() {
+            extensions.get::<ReservedStatus>().reserve(owner(context).uid().as_deref().unwrap_or_default());
+        }
+    }
+
+    /// Writes the status after the handler. The errors of the handler and of the pass come before that of the write.
+    pub(crate) async fn end_call(
+        &self,
+        context: &Context<P, S>,
+        pass: Pass<P>,
+        handled: &Result<Action, BoxError>,
+    ) -> Result<(), BoxError> {
+        let errors = || handled.as_ref().err().into_iter().chain(&pass.error);
+        let reported = match &self.report {
+            // The call is repeated at once: this is no state of the owner.
+            Some(report) if !errors().any(|error| is_conflict(&**error)) => {
+                let (children, failure) = (pass.children, handled.as_ref().err().map(|error| chain(&**error)));
+                report(
+                    context,
+                    Box::new(move |conditions| {
+                        children.report(conditions);
+                        if let Some(failure) = failure {
+                            conditions.not_ready("HandlerFailed", failure);
+                        }
+                    }),
+                )
+                .await
+            }
+            _ => Ok(()),
+        };
+        match (handled, pass.error) {
+            (Err(_), _) => Ok(()),
+            (Ok(_), Some(error)) => Err(error),
+            (Ok(_), None) => reported,
+        }
+    }
+
+    /// Writes into the status which child the deletion of the owner waits for.
+    pub(crate) async fn report_deletion(&self, context: &Context<P, S>, child: &ChildId) -> Result<(), BoxError> {
+        let Some(report) = &self.report else { return Ok(()) };
+        let why = format!("waits until {child} is gone");
+        let judge = move |conditions: &mut Conditions| {
+            conditions.reconciling("Deleting", why);
+        };
+        report(context, Box::new(judge)).await
+    }
+
     async fn pass(&self, context: &Context<P, S>, owner: &Owner) -> Result<Pass<P>, BoxError> {
         let mut progress = self.observe(context)?;
         loop {
             let next = plan(owner, &self.graph, &progress.observed);
             if next.steps.is_empty() {
-                return Ok(self.end(next, progress));
+                return Ok(self.end(context, next, progress));
             }
             let results = join_all(next.steps.iter().map(|step| self.execute(context, &progress, step))).await;
-            results.into_iter().for_each(|done| self.note(&mut progress, done));
+            results.into_iter().for_each(|done| self.note(context, &mut progress, done));
         }
     }
 
@@ -107,13 +190,17 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         let mut read = BTreeSet::new();
         for (slot, node) in self.slots.iter().zip(self.graph.nodes()) {
             if !node.spec.flags.external && read.insert(slot.resource()) {
-                for (id, child, object) in slot.existing(context, &names)? {
+                for (id, mut child, object) in slot.existing(context, &names)? {
+                    // The kind was read by the first slot that has it.
+                    let own = child.label.as_ref().and_then(|label| self.graph.find(&label.slot));
+                    let own = own.and_then(|own| self.slots[own].judge(&object)).filter(|_| !child.is_terminating);
+                    child.readiness = own.unwrap_or(child.readiness);
                     observed.children.insert(id.clone(), child);
                     objects.insert(id, object);
                 }
             }
         }
-        Ok(Progress { observed, objects, wanted: BTreeMap::new(), error: None })
+        Ok(Progress { observed, objects, wanted: BTreeMap::new(), error: None, pause: None })
     }
 
     async fn execute(&self, context: &Context<P, S>, progress: &Progress, step: &Step) -> Done {
@@ -130,8 +217,13 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
             }
             Step::Apply { slot, child, label } => {
                 let result = match progress.wanted.get(child).cloned().ok_or_else(missing) {
-                    Ok(object) => self.slots[*slot].apply(context, object, label).await,
-                    Err(error) => Err(error),
+                    Ok(object) => match self.slots[*slot].apply(context, object.clone(), label).await {
+                        Err(error) if progress.observed.children.contains_key(child) => {
+                            Err(self.probe(context, *slot, object, error).await)
+                        }
+                        result => result.map_err(Refusal::Other),
+                    },
+                    Err(error) => Err(Refusal::Other(error)),
                 };
                 Done::Written(*slot, child.clone(), result)
             }
@@ -160,21 +252,45 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         }
     }
 
+    /// Finds out why the write of a child that exists was refused. What is not known for sure may pass, so that nothing is
+    /// deleted because of it.
+    async fn probe(&self, context: &Context<P, S>, slot: usize, child: AnyObject, error: BoxError) -> Refusal {
+        // A dry run shows each write as if it was done.
+        if !is_invalid(&*error) || call(context).is_dry_run() {
+            return Refusal::Other(error);
+        }
+        match self.slots[slot].probe(context, child).await {
+            Ok(()) => Refusal::Immutable(error),
+            Err(refused) if is_invalid(&*refused) => Refusal::Invalid(error),
+            Err(unknown) => {
+                tracing::debug!(slot = self.slots[slot].id().name, "the probe has failed: {}", chain(&*unknown));
+                Refusal::Other(error)
+            }
+        }
+    }
+
     /// A slot of the child's kind.
     fn slot_of(&self, child: &ChildId) -> Option<&dyn DynSlot<P, S>> {
         self.slots.iter().find(|slot| slot.resource() == child.resource).map(|slot| &**slot)
     }
 
-    fn note(&self, progress: &mut Progress, done: Done) {
+    fn note(&self, context: &Context<P, S>, progress: &mut Progress, done: Done) {
         match done {
-            Done::Called(slot, result) => self.called(progress, slot, result),
+            Done::Called(slot, result) => self.called(context, progress, slot, result),
             Done::Written(slot, id, result) => {
                 let write = match result {
-                    Ok(found) => {
-                        progress.found(found);
+                    Ok((id, mut child, object)) => {
+                        let own = self.slots[slot].judge(&object).filter(|_| !child.is_terminating);
+                        child.readiness = own.unwrap_or(child.readiness);
+                        progress.found((id, child, object));
                         Write::Applied
                     }
-                    Err(error) => Write::Refused(progress.fail(error)),
+                    Err(Refusal::Immutable(error)) => match self.graph.nodes()[slot].spec.flags.recreate {
+                        Some(_) => Write::Immutable(chain(&*error)),
+                        None => Write::Immutable(progress.stall(error)),
+                    },
+                    Err(Refusal::Invalid(error)) => Write::Invalid(progress.stall(error)),
+                    Err(Refusal::Other(error)) => Write::Refused(progress.fail(error)),
                 };
                 let desired = &mut progress.observed.slots[slot].desired;
                 desired.iter_mut().filter(|(one, _)| *one == id).for_each(|(_, known)| *known = write.clone());
@@ -204,7 +320,7 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         }
     }
 
-    fn called(&self, progress: &mut Progress, slot: usize, result: Result<Called, BoxError>) {
+    fn called(&self, context: &Context<P, S>, progress: &mut Progress, slot: usize, result: Result<Called, BoxError>) {
         let run = match result {
             Ok(Called::Children(children)) => {
                 let taken = children.iter().find(|(id, _)| progress.wanted.contains_key(id));
@@ -212,6 +328,9 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
                     let problem =
                         format!("{id} is also a child of another slot, or returned twice: give it another name");
                     Run::Failed(progress.fail(problem.into()))
+                } else if let Some((pause, why)) = self.unstable(context, progress, slot, &children) {
+                    progress.pause = progress.pause.into_iter().chain([pause]).min();
+                    Run::Waits(why)
                 } else {
                     let desired = children.iter().map(|(id, _)| (id.clone(), Write::Pending)).collect();
                     progress.observed.slots[slot].desired = desired;
@@ -235,7 +354,8 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         progress.observed.slots[slot].run = run;
     }
 
-    fn end(&self, plan: Plan, progress: Progress) -> Pass<P> {
+    fn end(&self, context: &Context<P, S>, plan: Plan, progress: Progress) -> Pass<P> {
+        self.remember(context, &plan);
         let Plan { slots: states, blocking, .. } = plan;
         let state = |slot: usize| states.get(slot).cloned().unwrap_or(SlotState::Pending);
         let nodes = self.graph.nodes();
@@ -250,21 +370,12 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
             }
         });
         let children: Vec<_> = children.collect();
-        for slot in &children {
-            if let SlotState::Held(why) | SlotState::NotReady(why) | SlotState::Unhealthy(why) = &slot.state {
-                tracing::debug!(slot = slot.name, "{why}");
-            }
-        }
         for child in &blocking {
             tracing::debug!(%child, "its deletion is waited for");
         }
         let waits = |index: usize| nodes[index].spec.flags.external && state(index) != SlotState::Ready;
-        Pass {
-            children: Children::new(children),
-            error: progress.error,
-            polls: (0..nodes.len()).any(waits),
-            is_blocked: !blocking.is_empty(),
-        }
+        let again = (0..nodes.len()).any(waits).then_some(EXTERNAL_AGAIN).into_iter().chain(progress.pause).min();
+        Pass { children: Children::new(children), error: progress.error, again, blocking }
     }
 }
 
@@ -274,10 +385,19 @@ impl Progress {
         self.objects.insert(id, object);
     }
 
-    /// Keeps the first error, and returns its text.
+    /// Keeps the first error, and returns its text. One that is retried comes before one that is not.
     fn fail(&mut self, error: BoxError) -> String {
         let text = chain(&*error);
-        self.error.get_or_insert(error);
+        if self.error.as_ref().is_none_or(|first| retry_hint(&**first, None) == RetryHint::Never) {
+            self.error = Some(error);
+        }
+        text
+    }
+
+    /// Keeps an error that a retry cannot fix, and returns its text.
+    fn stall(&mut self, error: BoxError) -> String {
+        let text = chain(&*error);
+        self.error.get_or_insert_with(|| HandlerError::permanent(error).into());
         text
     }
 

@@ -103,6 +103,9 @@ pub enum GraphError {
     /// Slots wait for each other.
     #[error("the slots {} wait for each other: remove one of these dependencies", quoted(.0))]
     Cyclic(Vec<String>),
+    /// The status of the owner has a field under another name.
+    #[error("the status of the owner is written without `{0}`: add `#[serde(rename_all = \"camelCase\")]` to its type")]
+    Status(&'static str),
     /// Two flags contradict each other.
     #[error("the slot `{slot}` cannot be both `{one}` and `{other}`: remove one of them")]
     Contradiction {
@@ -116,6 +119,11 @@ pub enum GraphError {
 }
 
 impl Flags {
+    /// Returns whether an obsolete child stays without `keep`. An adopted object may hold the data of another client.
+    pub(crate) fn keeps(&self, by_default: bool) -> bool {
+        (by_default || self.adopt) && !self.prune
+    }
+
     /// The flags that are set, as they are written.
     fn names(&self) -> impl Iterator<Item = &'static str> {
         let recreate = match self.recreate {

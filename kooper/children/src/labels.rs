@@ -4,10 +4,14 @@ use std::collections::BTreeMap;
 
 use crate::observed::SlotLabel;
 
-/// The controller that applies the child.
+/// The program that applies the child, with its instance.
+const PROGRAM: &str = "kooper.rs/program";
+/// Its controller.
 const CONTROLLER: &str = "kooper.rs/controller";
+/// The bucket of the owner, by which a part of all children can be watched.
+const BUCKET: &str = "kooper.rs/bucket";
 /// The slot.
-const SLOT: &str = "kooper.rs/slot";
+pub const SLOT: &str = "kooper.rs/slot";
 /// The depth of the slot.
 const DEPTH: &str = "kooper.rs/depth";
 /// An annotation that keeps a child from being pruned.
@@ -16,26 +20,48 @@ pub(crate) const KEEP: &str = "kooper.rs/keep";
 /// The longest value of a label.
 const LONGEST: usize = 63;
 
-/// The labels of a child.
-pub(crate) fn labels(controller: &str, label: &SlotLabel) -> [(String, String); 3] {
-    let values = [(CONTROLLER, value(controller)), (SLOT, value(&label.slot)), (DEPTH, label.depth.to_string())];
-    values.map(|(key, value)| (key.to_owned(), value))
+/// The labels that all children of an owner have in common.
+pub(crate) struct Marks {
+    program: String,
+    controller: String,
+    bucket: String,
 }
 
-/// The slot of a child, if it is one of this controller. `slots` are the names of the known slots.
-pub(crate) fn read<'a>(
-    labels: Option<&BTreeMap<String, String>>,
-    controller: &str,
-    mut slots: impl Iterator<Item = &'a str>,
-) -> Option<SlotLabel> {
-    let get = |key| labels?.get(key);
-    if *get(CONTROLLER)? != value(controller) {
-        return None;
+impl Marks {
+    /// The labels of the children of the owner with this uid.
+    pub(crate) fn new(program: &str, controller: &str, uid: &str) -> Self {
+        let [bucket, ..] = fnv1a(uid.as_bytes()).to_be_bytes();
+        Self { program: value(program), controller: value(controller), bucket: format!("{bucket:02x}") }
     }
-    let slot = get(SLOT)?;
-    // The name of a known slot may be too long for a label.
-    let name = slots.find(|name| value(name) == *slot).map_or_else(|| slot.clone(), str::to_owned);
-    Some(SlotLabel { slot: name, depth: get(DEPTH)?.parse().ok()? })
+
+    /// The labels of a child.
+    pub(crate) fn labels(&self, label: &SlotLabel) -> [(String, String); 5] {
+        let Self { program, controller, bucket } = self;
+        let values = [
+            (PROGRAM, program.clone()),
+            (CONTROLLER, controller.clone()),
+            (SLOT, value(&label.slot)),
+            (DEPTH, label.depth.to_string()),
+            (BUCKET, bucket.clone()),
+        ];
+        values.map(|(key, value)| (key.to_owned(), value))
+    }
+
+    /// The slot of a child, if it is one of this controller. `slots` are the names of the known slots.
+    pub(crate) fn read<'a>(
+        &self,
+        labels: Option<&BTreeMap<String, String>>,
+        mut slots: impl Iterator<Item = &'a str>,
+    ) -> Option<SlotLabel> {
+        let get = |key| labels?.get(key);
+        if *get(PROGRAM)? != self.program || *get(CONTROLLER)? != self.controller {
+            return None;
+        }
+        let slot = get(SLOT)?;
+        // The name of a known slot may be too long for a label.
+        let name = slots.find(|name| value(name) == *slot).map_or_else(|| slot.clone(), str::to_owned);
+        Some(SlotLabel { slot: name, depth: get(DEPTH)?.parse().ok()? })
+    }
 }
 
 /// A name as the value of a label. One that is too long, or that is no value, is cut off and gets its hash.
@@ -60,24 +86,36 @@ fn fnv1a(bytes: &[u8]) -> u64 {
 mod tests {
     use super::*;
 
+    fn marks(program: &str, controller: &str) -> Marks {
+        Marks::new(program, controller, "2c6f0c1e-7d4a-4f8c-9d5c-0a3f9a0f6c11")
+    }
+
     #[test]
     fn the_slot_of_a_child_is_read_from_its_labels() {
         let long = "s".repeat(100);
         for slot in ["web", "_web", &long] {
             let label = SlotLabel { slot: slot.to_owned(), depth: 2 };
-            let set: BTreeMap<_, _> = labels("shops", &label).into();
+            let set: BTreeMap<_, _> = marks("mall", "shops").labels(&label).into();
             assert!(set.values().all(|value| value.len() <= LONGEST && value.as_bytes()[0].is_ascii_alphanumeric()));
-            assert_eq!(read(Some(&set), "shops", [slot].into_iter()), Some(label));
-            assert_eq!(read(Some(&set), "others", [slot].into_iter()), None);
+            let read = |program, controller| marks(program, controller).read(Some(&set), [slot].into_iter());
+            assert_eq!(read("mall", "shops"), Some(label));
+            assert_eq!((read("mall", "others"), read("other", "shops")), (None, None));
         }
-        assert_eq!(read(None, "shops", std::iter::empty()), None);
+        assert_eq!(marks("mall", "shops").read(None, std::iter::empty()), None);
     }
 
     #[test]
     fn a_slot_that_the_program_no_longer_has_keeps_its_name() {
         let label = SlotLabel { slot: "former".to_owned(), depth: 0 };
-        let set: BTreeMap<_, _> = labels("shops", &label).into();
-        assert_eq!(read(Some(&set), "shops", ["web"].into_iter()), Some(label));
+        let set: BTreeMap<_, _> = marks("mall", "shops").labels(&label).into();
+        assert_eq!(marks("mall", "shops").read(Some(&set), ["web"].into_iter()), Some(label));
+    }
+
+    /// Other programs select by it, so that it must not change.
+    #[test]
+    fn the_bucket_of_an_owner_is_the_top_byte_of_its_hash() {
+        let bucket = |uid: &str| Marks::new("mall", "shops", uid).bucket;
+        assert_eq!((bucket(""), bucket("a"), bucket("foobar")), ("cb".to_owned(), "af".to_owned(), "85".to_owned()));
     }
 
     #[test]

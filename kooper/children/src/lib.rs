@@ -12,17 +12,23 @@ mod executor;
 pub mod function;
 pub mod graph;
 mod labels;
+mod memory;
 pub mod observed;
 pub mod plan;
 pub mod readiness;
 mod slot;
 mod states;
+mod status;
 mod typed;
 
 pub use children::Children;
 pub use declared::{Applying, Declaration, Declared, Deleting, IntoSlot, OfFunction, OfSlot, WithChildren, declare};
 pub use executor::wait;
 pub use function::External;
+#[doc(hidden)]
+pub use labels::SLOT;
 pub use slot::{Deletes, Fits, FunctionId, Keeps, Slot, SlotExt, SlotInputs, Verbs};
+#[doc(hidden)]
 pub use states::SlotStates;
+pub use status::{OwnerStatus, Reports, StatusFields};
 pub use typed::{PlanSlot, Planned};

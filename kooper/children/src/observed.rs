@@ -65,6 +65,8 @@ pub enum Write {
     Applied,
     /// It was refused, and only because an immutable field would change.
     Immutable(String),
+    /// It was refused, and a new object with the same fields would be refused, too.
+    Invalid(String),
     /// It was refused, or its object belongs to another owner.
     Refused(String),
 }

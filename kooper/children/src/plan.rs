@@ -79,12 +79,46 @@ pub enum SlotState {
     Held(String),
     /// Its function failed, or a write was refused.
     Failed(String),
+    /// A child cannot become what its function says: it is invalid, or an immutable field would change.
+    Stalled(String),
     /// Its children are applied, and not ready yet.
     NotReady(String),
     /// Its children are applied, and one of them has failed by itself.
     Unhealthy(String),
     /// Its children are applied and ready, also if it has none.
     Ready,
+}
+
+impl SlotState {
+    /// The names of the states in which a pass can end.
+    pub(crate) const NAMES: [&'static str; 8] =
+        ["pending", "skipped", "held", "failed", "stalled", "not_ready", "unhealthy", "ready"];
+
+    /// Its name, as in the metric `kooper_child_state`.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Skipped => "skipped",
+            Self::Held(_) => "held",
+            Self::Failed(_) => "failed",
+            Self::Stalled(_) => "stalled",
+            Self::NotReady(_) => "not_ready",
+            Self::Unhealthy(_) => "unhealthy",
+            Self::Ready => "ready",
+        }
+    }
+
+    /// The reason for which it is not ready.
+    #[must_use]
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            Self::Held(why) | Self::Failed(why) | Self::Stalled(why) | Self::NotReady(why) | Self::Unhealthy(why) => {
+                Some(why)
+            }
+            Self::Pending | Self::Skipped | Self::Ready => None,
+        }
+    }
 }
 
 /// The next steps, and the state of each slot.
@@ -96,6 +130,9 @@ pub struct Plan {
     pub slots: Vec<SlotState>,
     /// The children that block the deletion of the owner: those of the current wave.
     pub blocking: Vec<ChildId>,
+    /// The children that no slot wants any more, each with its slot, and that are kept: they were adopted, their kind is
+    /// kept by default, or an annotation keeps them.
+    pub kept: Vec<(usize, ChildId)>,
 }
 
 /// Plans the next steps.
@@ -110,7 +147,8 @@ pub fn plan(owner: &Owner, graph: &Graph, observed: &Observed) -> Plan {
         planner.states[slot] = planner.judge(slot);
     }
     planner.prune(owner);
-    Plan { steps: planner.steps, slots: planner.states, blocking: Vec::new() }
+    let kept = planner.kept();
+    Plan { steps: planner.steps, slots: planner.states, blocking: Vec::new(), kept }
 }
 
 /// The children that a slot gives to those that take it: what its function has returned in this pass, or else those
@@ -200,7 +238,7 @@ impl<'a> Planner<'a> {
     fn write(&mut self, slot: usize) -> SlotState {
         let (node, progress) = (self.node(slot), self.progress(slot));
         let mut steps = Vec::new();
-        let (mut held, mut failed) = (None, None);
+        let (mut held, mut failed, mut stalled) = (None, None, None);
         // Both would use the same port or volume: the old one goes first.
         if let Some(recreate) = node.spec.flags.recreate
             && !progress.desired.is_empty()
@@ -214,6 +252,7 @@ impl<'a> Planner<'a> {
         let blocked = held.clone();
         for (id, write) in &progress.desired {
             let existing = self.observed.children.get(id);
+            let undecided = existing.and_then(|child| self.undecided(slot, child));
             match (write, existing) {
                 (Write::Applied, _) => {}
                 (Write::Refused(why), _) => {
@@ -229,11 +268,20 @@ impl<'a> Planner<'a> {
                         held.get_or_insert_with(|| format!("waits until {id} is created again"));
                     }
                     (None, _) => {
-                        failed.get_or_insert_with(|| why.clone());
+                        let advice = "write `recreate` to delete it and create it again";
+                        stalled.get_or_insert_with(|| format!("{why}; {advice}"));
                     }
                 },
+                (Write::Invalid(why), _) => {
+                    stalled.get_or_insert_with(|| why.clone());
+                }
                 (Write::Pending, Some(child)) if child.is_terminating => {
                     held.get_or_insert_with(|| format!("waits until {id} is gone: it is being deleted"));
+                }
+                (Write::Pending, Some(_)) if undecided.is_some() => {
+                    held.get_or_insert_with(|| {
+                        format!("waits for {}, whose child {id} is", undecided.unwrap_or_default())
+                    });
                 }
                 (Write::Pending, Some(child)) if node.spec.flags.once => {
                     if child.label != Some(self.label(slot)) {
@@ -253,12 +301,21 @@ impl<'a> Planner<'a> {
         }
         let has_steps = !steps.is_empty();
         self.steps.extend(steps);
-        match (failed, held) {
+        match (stalled, failed, held) {
             _ if has_steps => SlotState::Pending,
-            (Some(why), _) => SlotState::Failed(why),
-            (None, Some(why)) => SlotState::Held(why),
-            (None, None) => self.condition(progress.desired.iter().map(|(id, _)| id)),
+            (Some(why), _, _) => SlotState::Stalled(why),
+            (None, Some(why), _) => SlotState::Failed(why),
+            (None, None, Some(why)) => SlotState::Held(why),
+            (None, None, None) => self.condition(progress.desired.iter().map(|(id, _)| id)),
         }
+    }
+
+    /// The other slot whose label a child has, if it is not known whether that one still wants it. A dependent says so only
+    /// afterwards, and keeps the slot from pruning until then.
+    fn undecided(&self, slot: usize, child: &Child) -> Option<&'a str> {
+        let other = self.graph.find(&child.label.as_ref()?.slot).filter(|other| *other != slot)?;
+        let is_undecided = self.progress(other).run != Run::Returned && !self.node(slot).dependents.contains(&other);
+        is_undecided.then(|| self.name(other))
     }
 
     /// The state of a slot whose children are applied.
@@ -268,13 +325,17 @@ impl<'a> Planner<'a> {
 
     fn worst<'b>(&self, children: impl Iterator<Item = (&'b ChildId, Option<&'b Readiness>)>) -> SlotState {
         let mut state = SlotState::Ready;
-        for (id, readiness) in children {
+        let children: Vec<_> = children.collect();
+        // The slot's name says which child it is if there is one only.
+        let named = |id: &ChildId, why: &str| match children.len() {
+            1 => why.to_owned(),
+            _ => format!("{id}: {why}"),
+        };
+        for (id, readiness) in &children {
             match readiness {
                 Some(Readiness::Ready) => {}
-                Some(Readiness::Failed(why)) => return SlotState::Unhealthy(format!("{id}: {why}")),
-                Some(Readiness::Usable(why) | Readiness::Waiting(why)) => {
-                    state = SlotState::NotReady(format!("{id}: {why}"));
-                }
+                Some(Readiness::Failed(why)) => return SlotState::Unhealthy(named(id, why)),
+                Some(Readiness::Usable(why) | Readiness::Waiting(why)) => state = SlotState::NotReady(named(id, why)),
                 None => state = SlotState::NotReady(format!("{id} does not exist yet")),
             }
         }
@@ -309,7 +370,7 @@ impl<'a> Planner<'a> {
             SlotState::Held(why) | SlotState::NotReady(why) | SlotState::Unhealthy(why) => {
                 format!("waits for {name}: {why}")
             }
-            SlotState::Failed(_) => format!("waits for {name}, which has failed"),
+            SlotState::Failed(_) | SlotState::Stalled(_) => format!("waits for {name}, which has failed"),
             SlotState::Skipped => format!("waits for {name}, whose kind is not installed"),
             SlotState::Pending | SlotState::Ready => format!("waits for {name}"),
         }

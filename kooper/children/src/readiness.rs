@@ -39,6 +39,12 @@ impl Readiness {
     }
 }
 
+impl From<bool> for Readiness {
+    fn from(is_ready: bool) -> Self {
+        Self::ready_if(is_ready, || "its function says that it is not ready".to_owned())
+    }
+}
+
 /// Judges an object by the rules of its kind. `group` is the API group; that of the core kinds is empty.
 #[must_use]
 pub fn readiness(group: &str, kind: &str, object: &Value) -> Readiness {

@@ -1,10 +1,13 @@
 //! Slots: child functions with their inputs and flags.
 
-use std::any::TypeId;
+use std::any::{Any, TypeId};
+use std::fmt;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use crate::function::{Awaited, ChildFn, Form};
 use crate::graph::{Flags, Recreate, SlotSpec};
+use crate::readiness::Readiness;
 
 /// A child function, by its type.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +35,21 @@ pub struct Slot<P, F, V = Deletes> {
     pub(crate) inputs: Vec<FunctionId>,
     pub(crate) after: Vec<FunctionId>,
     pub(crate) flags: Flags,
+    /// Judges the children in place of the rules of their kind.
+    pub(crate) ready: Option<Judge>,
     owner: PhantomData<fn(P) -> V>,
+}
+
+/// A function that judges children, without the type of these.
+#[derive(Clone)]
+pub(crate) struct Judge(pub(crate) Arc<JudgeFn>);
+
+type JudgeFn = dyn Fn(&dyn Any) -> Option<Readiness> + Send + Sync;
+
+impl fmt::Debug for Judge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Judge")
+    }
 }
 
 /// The verbs that a slot needs: the children of one with `keep` are never deleted.
@@ -64,7 +81,7 @@ pub trait SlotExt<P, M>: ChildFn<P, M> {
         let _ = inputs;
         let flags = Flags { external: Self::EXTERNAL, ..Flags::default() };
         let id = FunctionId::of::<Self>();
-        Slot { function: self, id, inputs: I::ids(), after: Vec::new(), flags, owner: PhantomData }
+        Slot { function: self, id, inputs: I::ids(), after: Vec::new(), flags, ready: None, owner: PhantomData }
     }
 
     /// A slot whose function takes no other children.
@@ -101,8 +118,8 @@ impl<P, F: 'static, V: Verbs> Slot<P, F, V> {
 
     /// Never prunes the children, and releases them when the owner is deleted.
     pub fn keep(self) -> Slot<P, F, Keeps> {
-        let Self { function, id, inputs, after, flags, owner: _ } = self;
-        Slot { function, id, inputs, after, flags: Flags { keep: true, ..flags }, owner: PhantomData }
+        let Self { function, id, inputs, after, flags, ready, owner: _ } = self;
+        Slot { function, id, inputs, after, flags: Flags { keep: true, ..flags }, ready, owner: PhantomData }
     }
 
     /// Prunes the children, also where the kind is kept by default, or where they were adopted.
@@ -132,6 +149,35 @@ impl<P, F: 'static, V: Verbs> Slot<P, F, V> {
     /// Does not count the children for the owner's `Ready`.
     pub fn not_ready(mut self) -> Self {
         self.flags.not_ready = true;
+        self
+    }
+
+    /// Judges the readiness of the children by a function of the child, which returns [`Readiness`] or `bool`, in place of
+    /// the rules of their kind. A child that is being deleted is never ready.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use kooper_children::{SlotExt, declare};
+    ///
+    /// fn config(_: &ConfigMap) -> ConfigMap {
+    ///     ConfigMap::default()
+    /// }
+    ///
+    /// fn is_filled(config: &ConfigMap) -> bool {
+    ///     config.data.is_some()
+    /// }
+    ///
+    /// let children = declare::<ConfigMap, ()>().child(config.slot().ready(is_filled)).build();
+    /// # assert!(children.is_ok());
+    /// ```
+    pub fn ready<M, R: Into<Readiness>>(
+        mut self,
+        ready: impl Fn(&<<F as ChildFn<P, M>>::Form as Form>::Kind) -> R + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: ChildFn<P, M>,
+    {
+        self.ready = Some(Judge(Arc::new(move |child| child.downcast_ref().map(|child| ready(child).into()))));
         self
     }
 

@@ -18,7 +18,8 @@ use serde_json::{Value, json};
 
 use crate::function::{AnyObject, CallFn, ChildKind, Form, Made};
 use crate::graph::{Recreate, SlotSpec};
-use crate::labels;
+use crate::labels::{self, Marks};
+use crate::memory::Digest;
 use crate::observed::{Child, ChildId, SlotLabel};
 use crate::plan::Cause;
 use crate::readiness::{Readiness, readiness};
@@ -43,12 +44,21 @@ pub(crate) trait DynSlot<P, S>: Send + Sync {
 
     fn spec(&self, names: &dyn Fn(&FunctionId) -> String) -> SlotSpec;
 
+    /// Writes a child of the slot as JSON.
+    fn write(&self, child: &AnyObject, digest: &mut Digest);
+
+    /// The judgement of the slot's own function on a child, if it has one.
+    fn judge(&self, child: &AnyObject) -> Option<Readiness>;
+
     /// The children of the owner, of this slot's kind. `slots` are the names of all slots.
     fn existing(&self, context: &Context<P, S>, slots: &[String]) -> Result<Vec<Found>, BoxError>;
 
     fn call(&self, context: &Context<P, S>, inputs: &[Vec<AnyObject>]) -> Result<Called, BoxError>;
 
     fn apply<'a>(&'a self, context: &'a Context<P, S>, child: AnyObject, label: &SlotLabel) -> Request<'a, Found>;
+
+    /// Creates the child in a dry run, under another name.
+    fn probe<'a>(&'a self, context: &'a Context<P, S>, child: AnyObject) -> Request<'a, ()>;
 
     fn label<'a>(&'a self, context: &'a Context<P, S>, child: AnyObject, label: &SlotLabel) -> Request<'a, Found>;
 
@@ -111,8 +121,15 @@ pub(crate) fn owner<P: Kind, S>(context: &Context<P, S>) -> Arc<P> {
     <Arc<P> as Argument<P, S, ()>>::extract(context)
 }
 
-fn call<P: Kind, S>(context: &Context<P, S>) -> Call {
+/// The call itself.
+pub(crate) fn call<P: Kind, S>(context: &Context<P, S>) -> Call {
     <Call as Argument<P, S, ()>>::extract(context)
+}
+
+/// The labels of the children of a call's owner.
+fn marks<P: Kind, S>(context: &Context<P, S>) -> Marks {
+    let controller = context.controller();
+    Marks::new(controller.installation(), &controller.controller, &owner(context).uid().unwrap_or_default())
 }
 
 /// The name of a child. Its namespace defaults to that of the owner.
@@ -145,7 +162,7 @@ fn found<P: Kind, S, T: ChildKind>(
     let record = Child {
         uid: child.uid().unwrap_or_default(),
         version: child.resource_version().unwrap_or_default(),
-        label: labels::read(child.meta().labels.as_ref(), call(context).controller(), names),
+        label: marks(context).read(child.meta().labels.as_ref(), names),
         readiness: judge(&*child)?,
         is_terminating: child.meta().deletion_timestamp.is_some(),
         is_kept: is_kept_by_default::<T>() || child.annotations().contains_key(labels::KEEP),
@@ -177,6 +194,17 @@ where
         self.slot.spec(&names)
     }
 
+    fn write(&self, child: &AnyObject, digest: &mut Digest) {
+        if let Some(child) = child.downcast_ref::<<F::Form as Form>::Kind>() {
+            // What cannot be written is found by the apply.
+            let _ = serde_json::to_writer(digest, child);
+        }
+    }
+
+    fn judge(&self, child: &AnyObject) -> Option<Readiness> {
+        self.slot.ready.as_ref().and_then(|judge| (judge.0)(&**child))
+    }
+
     fn existing(&self, context: &Context<P, S>, slots: &[String]) -> Result<Vec<Found>, BoxError> {
         let owner = owner(context);
         let reader = <Reader<<F::Form as Form>::Kind> as Argument<P, S, (_, ())>>::extract(context);
@@ -204,9 +232,12 @@ where
                 let resource = KindInfo::of::<<F::Form as Form>::Kind>().resource();
                 let id = ChildId { resource, namespace, name: key.name().to_owned() };
                 let reader = <Reader<<F::Form as Form>::Kind> as Argument<P, S, (_, ())>>::extract(context);
-                let found = reader.get(&key_of(&id))?.map(|object| Ok::<_, BoxError>((judge(&*object)?, object)));
-                let found = found.transpose()?.map(|(readiness, object)| (readiness, object as AnyObject));
-                return Ok(Called::External(id, found));
+                let Some(object) = reader.get(&key_of(&id))? else { return Ok(Called::External(id, None)) };
+                let is_terminating = object.meta().deletion_timestamp.is_some();
+                let readiness = judge(&*object)?;
+                let object: AnyObject = object;
+                let own = self.judge(&object).filter(|_| !is_terminating);
+                return Ok(Called::External(id, Some((own.unwrap_or(readiness), object))));
             }
         };
         let named = children.into_iter().map(|child| match child.meta().name.as_deref() {
@@ -221,9 +252,9 @@ where
     fn apply<'a>(&'a self, context: &'a Context<P, S>, child: AnyObject, label: &SlotLabel) -> Request<'a, Found> {
         let label = label.clone();
         async move {
-            let (owner, call) = (owner(context), call(context));
+            let owner = owner(context);
             let mut child: <F::Form as Form>::Kind = Arc::unwrap_or_clone(typed(child)?);
-            child.labels_mut().extend(labels::labels(call.controller(), &label));
+            child.labels_mut().extend(marks(context).labels(&label));
             let applier = <OwnedApplier<<F::Form as Form>::Kind> as Argument<P, S, (_, ())>>::extract(context);
             let applied = match self.slot.flags.adopt {
                 true => applier.adopt(&*owner, &child).await?,
@@ -234,14 +265,22 @@ where
         .boxed()
     }
 
+    fn probe<'a>(&'a self, context: &'a Context<P, S>, child: AnyObject) -> Request<'a, ()> {
+        async move {
+            let child: Arc<<F::Form as Form>::Kind> = typed(child)?;
+            let applier = <OwnedApplier<<F::Form as Form>::Kind> as Argument<P, S, (_, ())>>::extract(context);
+            applier.probe(&*owner(context), &child).await?;
+            Ok(())
+        }
+        .boxed()
+    }
+
     fn label<'a>(&'a self, context: &'a Context<P, S>, child: AnyObject, label: &SlotLabel) -> Request<'a, Found> {
         let label = label.clone();
         async move {
             let child: Arc<<F::Form as Form>::Kind> = typed(child)?;
-            let set: serde_json::Map<_, _> = labels::labels(call(context).controller(), &label)
-                .into_iter()
-                .map(|(key, value)| (key, Value::from(value)))
-                .collect();
+            let labels = marks(context).labels(&label).into_iter();
+            let set: serde_json::Map<_, _> = labels.map(|(key, value)| (key, Value::from(value))).collect();
             let patcher = <Patcher<<F::Form as Form>::Kind> as Argument<P, S, (_, ())>>::extract(context);
             let patch = PatchBody::merge(json!({"metadata": {"labels": set}}));
             let patched = patcher.patch_object(&*child, patch).await?;

@@ -24,6 +24,8 @@ mod signals;
 #[cfg(feature = "otel")]
 mod traces;
 mod uninstall;
+#[cfg_attr(not(feature = "webhooks"), path = "cli/no_webhooks.rs")]
+mod webhooks;
 
 use std::process::ExitCode;
 

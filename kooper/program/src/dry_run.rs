@@ -21,6 +21,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use tokio::sync::Mutex as AsyncMutex;
 
+use kooper_children::SLOT;
 use kooper_runtime::internal::object::kind::KindInfo;
 use kooper_runtime::internal::watch::informer::Watched;
 use kooper_runtime::retriever::Scope;
@@ -68,6 +69,14 @@ pub(crate) struct Difference {
     pub(crate) after: Option<Value>,
     /// `true` if the state before is unknown, because reading it is forbidden.
     pub(crate) blind: bool,
+}
+
+impl Difference {
+    /// The slot of the object, if it is a declared child.
+    pub(crate) fn slot(&self) -> Option<&str> {
+        let state = self.after.as_ref().or(self.before.as_ref())?;
+        state["metadata"]["labels"][SLOT].as_str()
+    }
 }
 
 impl DryRun {

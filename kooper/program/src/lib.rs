@@ -33,6 +33,8 @@ use kooper_access::Controller;
 use kooper_access::controller::Builder;
 use kooper_access::internal::GivenSettings;
 use kooper_runtime::{ConfigError, ConfigErrorKind, Kind};
+#[cfg(feature = "webhooks")]
+use kooper_webhooks::Webhook;
 
 #[cfg(feature = "cli")]
 pub use cli::app::App;
@@ -44,21 +46,23 @@ pub use settings::{Declared, ProgramSettings};
 #[cfg(feature = "cli")]
 pub(crate) use settings::{SettingsType, check};
 
-/// A type that adds its controllers to a [`Program`]. Generated code implements it.
+/// A type that adds its controllers or its webhook to a [`Program`]. Generated code implements it.
 #[doc(hidden)]
 pub trait Definition {
-    /// Adds the controllers to a program.
+    /// Adds them to a program.
     fn define(program: &mut Program);
 
     /// Adds the type of the program's settings, if the attribute names it.
     fn declare(_declared: &mut Declared) {}
 }
 
-/// The controllers of a program, in the order of their definition.
+/// The controllers and webhooks of a program, in the order of their definition.
 #[derive(Debug, Default)]
 #[doc(hidden)]
 pub struct Program {
     controllers: Vec<Result<Controller, ConfigError>>,
+    #[cfg(feature = "webhooks")]
+    webhooks: Vec<Result<Webhook, kooper_webhooks::ConfigError>>,
     settings: GivenSettings,
 }
 
@@ -71,6 +75,17 @@ impl Program {
         S: Send + Sync + 'static,
     {
         self.controllers.push(builder.build());
+    }
+
+    /// Adds a webhook. An error in it is returned after all were added.
+    #[cfg(feature = "webhooks")]
+    pub fn add_webhook<K, M, S>(&mut self, builder: kooper_webhooks::Builder<K, M, S>)
+    where
+        K: Kind,
+        M: 'static,
+        S: Send + Sync + 'static,
+    {
+        self.webhooks.push(builder.build());
     }
 
     /// Sets the program's own settings, as a test does.
@@ -107,6 +122,30 @@ impl Program {
             problem: "it has no kind".to_owned(),
         };
         Self::all::<D>()?.pop().ok_or_else(none)
+    }
+
+    /// The webhook of a generated type.
+    ///
+    /// # Errors
+    /// An error in it.
+    #[cfg(feature = "webhooks")]
+    pub fn webhook<D: Definition>() -> Result<Webhook, kooper_webhooks::ConfigError> {
+        let mut program = Self::default();
+        D::define(&mut program);
+        let none = || kooper_webhooks::ConfigError {
+            webhook: std::any::type_name::<D>().to_owned(),
+            problem: "it is the type of a controller".to_owned(),
+        };
+        program.take_webhooks()?.pop().ok_or_else(none)
+    }
+
+    /// Takes the webhooks, or returns the first error in one of them.
+    ///
+    /// # Errors
+    /// The first error.
+    #[cfg(feature = "webhooks")]
+    pub fn take_webhooks(&mut self) -> Result<Vec<Webhook>, kooper_webhooks::ConfigError> {
+        std::mem::take(&mut self.webhooks).into_iter().collect()
     }
 
     /// The controllers, or the first error in one of them.

@@ -2,6 +2,7 @@
 
 mod dangers;
 mod roles;
+mod slots;
 #[cfg(test)]
 mod tests;
 
@@ -13,6 +14,7 @@ use serde_json::{Value, json};
 
 use kooper_access::Controller;
 use kooper_access::plan::{Need, Reach};
+use kooper_children::graph::Graph;
 use kooper_runtime::internal::controller::installation::Installation;
 
 pub use roles::{documents, metrics_reader, rules};
@@ -105,8 +107,9 @@ pub(crate) fn known(controllers: &[Controller], place: &Place) -> Grants {
                 grants.entry(grant).or_default().insert(because);
             }
         };
+        let graph = controller.extensions().get::<Graph>();
         for need in plan.needs() {
-            add(&need.rule, &need.names, &need.reach, &need.because);
+            add(&need.rule, &need.names, &need.reach, &slots::needed_by(&graph, &need.because));
         }
         for rule in plan.rbac().unwrap_or_default() {
             let reach = if rule.cluster { Reach::Cluster } else { Reach::Watched };

@@ -4,7 +4,7 @@
 //! has is written although the message lacks it, and one that JSON leaves out
 //! when it is empty is left out although the message has it.
 
-mod special;
+pub(crate) mod special;
 mod value;
 
 use std::ops::Range;
@@ -112,7 +112,7 @@ impl<'a, 's, S: Sink> Decoder<'a, 's, S> {
             return self.merged(place, &found, around, |decoder, span| decoder.message(place, field.message(), span));
         }
         let value = found.last().map(|at| self.tokens[at]);
-        if field.is_omitted() && !field.is_optional() && value.is_none_or(|token| self.is_empty(field.of(), token)) {
+        if field.is_omitted() && !field.is_optional() && value.is_none_or(|token| token.is_empty(field.of())) {
             return Ok(());
         }
         self.sink.key(field.name());

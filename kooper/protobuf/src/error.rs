@@ -5,18 +5,23 @@ use crate::table::{Field, Message};
 /// The maximum depth of objects and lists, as in `serde_json`.
 pub(crate) const NESTING: usize = 127;
 
-/// Bytes that are not an encoded object.
+/// Bytes that are not an encoded object, or an object that a type does not accept.
+// It is boxed because each step of decoding returns it.
 #[derive(Debug, thiserror::Error)]
-#[error("{place}: {problem} at byte {offset}")]
-pub struct DecodeError {
+#[error("{}: {} at byte {}", .0.place, .0.problem, .0.offset)]
+pub struct DecodeError(Box<Failure>);
+
+#[derive(Debug)]
+struct Failure {
     place: String,
     problem: Problem,
     offset: usize,
 }
 
 impl DecodeError {
+    #[cold]
     pub(crate) fn new(place: impl Into<String>, problem: Problem, offset: usize) -> Self {
-        Self { place: place.into(), problem, offset }
+        Self(Box::new(Failure { place: place.into(), problem, offset }))
     }
 
     pub(crate) fn at(place: Place, problem: Problem, offset: usize) -> Self {
@@ -26,13 +31,28 @@ impl DecodeError {
     /// The message and field that could not be read: `io.k8s.api.core.v1.PodSpec.nodeName`.
     #[must_use]
     pub fn place(&self) -> &str {
-        &self.place
+        &self.0.place
     }
 
     /// The position of the value that could not be read, in the bytes that were given.
     #[must_use]
     pub fn offset(&self) -> usize {
-        self.offset
+        self.0.offset
+    }
+
+    /// Adds where it occurred to the error of a type, which does not know that.
+    #[cold]
+    pub(crate) fn within(mut self, place: Place, offset: usize) -> Self {
+        if self.0.place.is_empty() {
+            (self.0.place, self.0.offset) = (place.name(), offset);
+        }
+        self
+    }
+}
+
+impl serde::de::Error for DecodeError {
+    fn custom<T: std::fmt::Display>(message: T) -> Self {
+        Self::new("", Problem::Type(message.to_string()), 0)
     }
 }
 
@@ -61,6 +81,8 @@ pub(crate) enum Problem {
     Kind(String),
     #[error("a number is infinite or not a number")]
     NotFinite,
+    #[error("{0}")]
+    Type(String),
 }
 
 /// An object that has no encoding.

@@ -2,20 +2,21 @@
 
 use serde_json::Value;
 
+use crate::canonical::is_canonical;
 use crate::decode::Decoder;
 use crate::encode;
 use crate::envelope::MAGIC;
 use crate::error::{DecodeError, EncodeError};
 use crate::sink::{JsonSink, Sink, ValueSink};
-use crate::table::Message;
+use crate::table::{Message, Row, Version};
 use crate::wire::Span;
 
 /// A kind of one group and version that has an encoding in protobuf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind {
-    pub(crate) message: Message,
-    api_version: &'static str,
-    name: &'static str,
+    row: Row,
+    /// `None` if the envelope has no version.
+    version: Option<Version>,
 }
 
 impl Kind {
@@ -25,26 +26,30 @@ impl Kind {
     /// their metadata has one, as `PartialObjectMetadata` of `meta.k8s.io/v1`.
     #[must_use]
     pub fn of(api_version: &str, kind: &str) -> Option<Self> {
-        let (message, api_version, name) = Message::of(api_version, kind)?;
-        Some(Self { message, api_version, name })
+        let version = Version::of(api_version)?;
+        Some(Self { row: version.kind(kind)?, version: Some(version) })
+    }
+
+    pub(crate) fn message(self) -> Message {
+        self.row.message()
     }
 
     /// This kind without group and version in the envelope, as a Kubernetes API server answers `/api` and `/api/v1`.
     #[must_use]
     pub fn without_version(self) -> Self {
-        Self { api_version: "", ..self }
+        Self { version: None, ..self }
     }
 
     /// The group and version, such as `apps/v1`.
     #[must_use]
     pub fn api_version(self) -> &'static str {
-        self.api_version
+        self.version.map_or("", Version::name)
     }
 
     /// The name of the kind, such as `Deployment`.
     #[must_use]
     pub fn name(self) -> &'static str {
-        self.name
+        self.row.name()
     }
 
     /// Decodes an object, as [`Envelope::raw`](crate::Envelope::raw) has it, into a sink.
@@ -54,7 +59,7 @@ impl Kind {
     /// If the bytes are not an object of this kind. The sink then holds an incomplete object.
     pub fn decode(self, raw: &[u8], sink: &mut impl Sink) -> Result<(), DecodeError> {
         let span = Span { bytes: raw, offset: 0 };
-        Decoder::new(sink).object(self.message, self.api_version, self.name, span)
+        Decoder::new(sink).object(self.message(), self.api_version(), self.name(), span)
     }
 
     /// Decodes an object into JSON.
@@ -80,6 +85,13 @@ impl Kind {
         Ok(sink.into_value())
     }
 
+    /// Returns `true` if the bytes are an object of this kind as Kubernetes encodes it: the fields of each message are in
+    /// the order of their numbers, and those that are no list and no map occur once. Such an object can be decoded.
+    #[must_use]
+    pub fn is_canonical(self, raw: &[u8]) -> bool {
+        is_canonical(self.message(), raw, 0)
+    }
+
     /// Encodes an object with its envelope. Members that the kind does not have are left out.
     ///
     /// # Errors
@@ -88,7 +100,7 @@ impl Kind {
     pub fn encode(self, object: &Value) -> Result<Vec<u8>, EncodeError> {
         let mut bytes = encode::Backward::default();
         let end = bytes.len();
-        encode::message(&mut bytes, self.message, object)?;
+        encode::message(&mut bytes, self.message(), object)?;
         bytes.length(2, end);
         let mut whole = self.head();
         whole.extend(bytes.into_bytes());
@@ -100,8 +112,8 @@ impl Kind {
     pub(crate) fn head(self) -> Vec<u8> {
         let mut bytes = encode::Backward::default();
         let end = bytes.len();
-        bytes.bytes(2, self.name.as_bytes());
-        bytes.bytes(1, self.api_version.as_bytes());
+        bytes.bytes(2, self.name().as_bytes());
+        bytes.bytes(1, self.api_version().as_bytes());
         bytes.length(1, end);
         let mut head = MAGIC.to_vec();
         head.extend(bytes.into_bytes());

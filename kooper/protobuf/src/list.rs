@@ -28,7 +28,7 @@ impl List {
     pub fn push(&mut self, item: &Value) -> Result<(), EncodeError> {
         const ITEMS: u32 = 2;
         let mut bytes = Backward::default();
-        if let Some(field) = self.kind.message.field(ITEMS) {
+        if let Some(field) = self.kind.message().field(ITEMS) {
             encode::message(&mut bytes, field.message(), item)?;
         }
         bytes.length(ITEMS, 0);
@@ -43,7 +43,7 @@ impl List {
     /// If the metadata has a value of the wrong type.
     pub fn finish(self, metadata: &Value) -> Result<impl Iterator<Item = Vec<u8>> + Send + use<>, EncodeError> {
         let mut bytes = Backward::default();
-        if let Some(field) = self.kind.message.field(1) {
+        if let Some(field) = self.kind.message().field(1) {
             encode::message(&mut bytes, field.message(), metadata)?;
         }
         bytes.length(1, 0);

@@ -2,6 +2,8 @@
 //!
 //! `table/table.txt` shows its contents; `tests/control-plane/write-tables` writes both files.
 
+use std::slice;
+
 /// The format is described where it is written, in `tests/control-plane/protobuf/table.go`.
 static BLOB: &[u8] = include_bytes!("table/table.bin");
 /// The strings, each with its length before it. No length is above 127, so that all of it is text.
@@ -10,7 +12,19 @@ static STRINGS: &str = match str::from_utf8(section(0)) {
     Err(_) => panic!("the strings of the table are not UTF-8"),
 };
 static MESSAGES: &[u8] = section(1);
-static FIELDS: &[[u8; FIELD]] = section(2).as_chunks().0;
+static FIELDS: &[[u8; FIELD]] = &{
+    const BYTES: &[[u8; FIELD]] = section(2).as_chunks().0;
+    let mut fields = [[0; FIELD]; BYTES.len()];
+    let mut at = 0;
+    while at < fields.len() {
+        fields[at] = BYTES[at];
+        if is_silent(BYTES[at]) {
+            fields[at][2] |= SILENT;
+        }
+        at += 1;
+    }
+    fields
+};
 static VERSIONS: &[u8] = section(3);
 static KINDS: &[u8] = section(4);
 
@@ -18,6 +32,22 @@ const SECTIONS: usize = 5;
 const MESSAGE: usize = 6;
 const FIELD: usize = 8;
 const ENTRY: usize = 4;
+
+// What a field is.
+const LIST: u8 = 1;
+const MAP: u8 = 2;
+const INLINE: u8 = 4;
+const OPTIONAL: u8 = 8;
+const OMITTED: u8 = 16;
+/// It follows from the others.
+const SILENT: u8 = 32;
+
+/// Returns `true` if JSON omits a field when the message does.
+const fn is_silent(field: [u8; FIELD]) -> bool {
+    let single = field[2] & (LIST | MAP | OPTIONAL) == 0;
+    let message = field[1] == Type::Message as u8;
+    field[2] & OMITTED != 0 && field[2] & INLINE == 0 && !(single && message)
+}
 
 const fn section(index: usize) -> &'static [u8] {
     let mut from = SECTIONS * 4;
@@ -43,20 +73,46 @@ fn string(at: usize) -> &'static str {
     &STRINGS[from..from + usize::from(STRINGS.as_bytes()[at])]
 }
 
+/// The row of a group and version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Version(u16);
+
+impl Version {
+    pub(crate) fn of(api_version: &str) -> Option<Self> {
+        (0..(VERSIONS.len() / ENTRY - 1) as u16).map(Self).find(|version| version.name() == api_version)
+    }
+
+    /// The kind of this name.
+    pub(crate) fn kind(self, name: &str) -> Option<Row> {
+        let first = |version: usize| number(VERSIONS, version * ENTRY + 2) as u16;
+        let version = usize::from(self.0);
+        (first(version)..first(version + 1)).map(Row).find(|kind| kind.name() == name)
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        string(number(VERSIONS, usize::from(self.0) * ENTRY))
+    }
+}
+
+/// The row of a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Row(u16);
+
+impl Row {
+    pub(crate) fn name(self) -> &'static str {
+        string(number(KINDS, usize::from(self.0) * ENTRY))
+    }
+
+    pub(crate) fn message(self) -> Message {
+        Message(number(KINDS, usize::from(self.0) * ENTRY + 2))
+    }
+}
+
 /// A message of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Message(usize);
 
 impl Message {
-    /// The message of a kind, and both names as the table has them.
-    pub(crate) fn of(api_version: &str, kind: &str) -> Option<(Self, &'static str, &'static str)> {
-        let version = (0..VERSIONS.len() / ENTRY - 1).find(|at| string(number(VERSIONS, at * ENTRY)) == api_version)?;
-        let (from, to) = (number(VERSIONS, version * ENTRY + 2), number(VERSIONS, (version + 1) * ENTRY + 2));
-        let found = (from..to).find(|at| string(number(KINDS, at * ENTRY)) == kind)?;
-        let message = Self(number(KINDS, found * ENTRY + 2));
-        Some((message, string(number(VERSIONS, version * ENTRY)), string(number(KINDS, found * ENTRY))))
-    }
-
     /// Its name in OpenAPI.
     pub(crate) fn name(self) -> String {
         let at = self.0 * MESSAGE;
@@ -64,13 +120,49 @@ impl Message {
     }
 
     /// Its fields in the order of their numbers.
-    pub(crate) fn fields(self) -> impl DoubleEndedIterator<Item = Field> {
+    pub(crate) fn fields(self) -> Fields {
         let at = self.0 * MESSAGE;
-        FIELDS[number(MESSAGES, at + 4)..number(MESSAGES, at + MESSAGE + 4)].iter().map(Field)
+        Fields(FIELDS[number(MESSAGES, at + 4)..number(MESSAGES, at + MESSAGE + 4)].iter())
     }
 
     pub(crate) fn field(self, wanted: u32) -> Option<Field> {
         self.fields().find(|field| field.number() == wanted)
+    }
+}
+
+/// The fields of a message.
+#[derive(Clone, Debug)]
+pub(crate) struct Fields(slice::Iter<'static, [u8; FIELD]>);
+
+impl Fields {
+    /// The field of this number, which is larger than those of earlier calls.
+    #[inline]
+    pub(crate) fn at(&mut self, number: u32) -> Option<Field> {
+        let fields = self.0.as_slice();
+        let at = fields.iter().position(|field| u32::from(field[0]) >= number)?;
+        self.0 = fields[at..].iter();
+        fields.get(at).filter(|field| u32::from(field[0]) == number).map(Field)
+    }
+
+    /// The next field that has at least this number, or that JSON has although the message lacks it.
+    #[inline]
+    pub(crate) fn seek(&mut self, number: u32) -> Option<Field> {
+        let at = self.0.as_slice().iter().position(|field| u32::from(field[0]) >= number || field[2] & SILENT == 0);
+        self.0.nth(at?).map(Field)
+    }
+}
+
+impl Iterator for Fields {
+    type Item = Field;
+
+    fn next(&mut self) -> Option<Field> {
+        self.0.next().map(Field)
+    }
+}
+
+impl DoubleEndedIterator for Fields {
+    fn next_back(&mut self) -> Option<Field> {
+        self.0.next_back().map(Field)
     }
 }
 
@@ -99,6 +191,17 @@ pub(crate) enum Type {
     SchemaOrArray,
     SchemaOrBool,
     SchemaOrStrings,
+}
+
+impl Type {
+    /// The wire type of its values.
+    pub(crate) fn wire_type(self) -> u32 {
+        match self {
+            Self::Bool | Self::Int32 | Self::Int64 => 0,
+            Self::Double => 1,
+            _ => 2,
+        }
+    }
 }
 
 const TYPES: [Type; 16] = [
@@ -134,32 +237,31 @@ impl Field {
     }
 
     pub(crate) fn is_list(self) -> bool {
-        self.has(1)
+        self.has(LIST)
     }
 
     pub(crate) fn is_map(self) -> bool {
-        self.has(2)
+        self.has(MAP)
     }
 
     /// Returns `true` if the fields of its message are written into the surrounding object.
     pub(crate) fn is_inline(self) -> bool {
-        self.has(4)
+        self.has(INLINE)
     }
 
     /// Returns `true` if the field may be absent. Other single values are always encoded.
     pub(crate) fn is_optional(self) -> bool {
-        self.has(8)
+        self.has(OPTIONAL)
     }
 
     /// Returns `true` if JSON omits the field when it is empty.
     pub(crate) fn is_omitted(self) -> bool {
-        self.has(16)
+        self.has(OMITTED)
     }
 
     /// Returns `true` if JSON omits the field when the message does.
     pub(crate) fn is_silent(self) -> bool {
-        let single = !(self.is_list() || self.is_map() || self.is_optional());
-        self.is_omitted() && !self.is_inline() && !(single && self.of() == Type::Message)
+        self.has(SILENT)
     }
 
     /// Its name in JSON.
@@ -177,7 +279,7 @@ impl Field {
 mod tests {
     use std::fmt::Write as _;
 
-    use super::{ENTRY, KINDS, MESSAGE, MESSAGES, Message, Type, VERSIONS, number, string};
+    use super::{ENTRY, KINDS, MESSAGE, MESSAGES, Message, Type, VERSIONS, Version, number, string};
 
     fn short(name: &str) -> &str {
         name.strip_prefix("io.k8s.").unwrap_or(name)
@@ -245,12 +347,13 @@ mod tests {
 
     #[test]
     fn only_kinds_of_the_version_are_found() {
-        assert!(Message::of("apps/v1", "Deployment").is_some());
-        assert!(Message::of("apps/v1", "DeploymentList").is_some());
-        assert!(Message::of("v1", "Status").is_some());
-        assert!(Message::of("meta.k8s.io/v1", "PartialObjectMetadataList").is_some());
-        assert!(Message::of("v1", "Deployment").is_none());
-        assert!(Message::of("example.com/v1", "Status").is_none());
-        assert!(Message::of("", "").is_none());
+        let is_known = |api_version, kind| Version::of(api_version).is_some_and(|version| version.kind(kind).is_some());
+        assert!(is_known("apps/v1", "Deployment"));
+        assert!(is_known("apps/v1", "DeploymentList"));
+        assert!(is_known("v1", "Status"));
+        assert!(is_known("meta.k8s.io/v1", "PartialObjectMetadataList"));
+        assert!(!is_known("v1", "Deployment"));
+        assert!(!is_known("example.com/v1", "Status"));
+        assert!(!is_known("", ""));
     }
 }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use crate::error::Problem;
+use crate::table::Type;
 
 /// A part of the input, and where it begins.
 #[derive(Clone, Copy, Debug, Default)]
@@ -48,8 +49,33 @@ pub(crate) struct Token<'a> {
     pub(crate) offset: usize,
 }
 
+impl Token<'static> {
+    /// The value of an entry of a map that has none, and of a single value that the message lacks.
+    pub(crate) fn absent(number: u32, of: Type, offset: usize) -> Self {
+        let value = match of {
+            Type::Bool | Type::Int32 | Type::Int64 => Value::Varint(0),
+            Type::Double => Value::Fixed64(0),
+            _ => Value::Bytes(Span { bytes: &[], offset }),
+        };
+        Self { number, value, offset }
+    }
+}
+
+impl Token<'_> {
+    /// Returns `true` if JSON omits the value as empty.
+    pub(crate) fn is_empty(self, of: Type) -> bool {
+        match self.value {
+            Value::Varint(number) if of == Type::Int32 => number as i32 == 0,
+            Value::Varint(number) => number == 0,
+            Value::Fixed64(bits) => f64::from_bits(bits) == 0.0,
+            Value::Bytes(span) => span.bytes.is_empty() && matches!(of, Type::String | Type::Bytes | Type::Time),
+            Value::Fixed32 => false,
+        }
+    }
+}
+
 /// Reads the fields of a message in their order.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Reader<'a> {
     span: Span<'a>,
     at: usize,

@@ -7,6 +7,7 @@ use kooper_protobuf::watch::Event;
 use kooper_protobuf::{Envelope, Kind, ListReader};
 use proptest::prelude::*;
 use proptest::sample::Index;
+use serde_json::Value;
 
 const SAMPLE: &str = include_str!("objects.txt");
 
@@ -20,9 +21,13 @@ fn decode(bytes: &[u8]) {
     let Ok(envelope) = Envelope::open(bytes) else { return };
     for (api_version, kind) in [(envelope.api_version(), envelope.kind()), ("v1", "Pod")] {
         let Some(kind) = Kind::of(api_version, kind) else { continue };
+        let deserialized = kind.deserialize::<Value>(envelope.raw());
+        if kind.is_canonical(envelope.raw()) {
+            assert_eq!(deserialized.unwrap(), kind.decode_value(envelope.raw()).unwrap());
+        }
         match (kind.decode_json(envelope.raw()), kind.decode_value(envelope.raw())) {
             (Ok(json), Ok(value)) => {
-                let read: serde_json::Value = serde_json::from_slice(&json).unwrap();
+                let read: Value = serde_json::from_slice(&json).unwrap();
                 assert_eq!(read, value);
                 // A value that can be encoded has the same encoding after another round trip.
                 if let Ok(again) = kind.encode(&value) {

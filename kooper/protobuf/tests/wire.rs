@@ -59,6 +59,39 @@ fn fields_may_come_in_any_order_and_in_parts() {
 }
 
 #[test]
+fn what_kubernetes_would_not_encode_is_not_canonical() {
+    let config_map = kind("v1", "ConfigMap");
+    let metadata = bytes(1, &[bytes(1, b"name"), bytes(3, b"shop")].concat());
+    let canonical = [metadata.clone(), entry("a", "1"), entry("b", "2"), bytes(12, b"new")].concat();
+    assert!(config_map.is_canonical(&canonical));
+    for (other, why) in [
+        ([entry("a", "1"), metadata.clone()].concat(), "mixed fields"),
+        ([metadata.clone(), metadata.clone()].concat(), "a message in two parts"),
+        (bytes(1, &[bytes(1, b"a"), bytes(1, b"b")].concat()), "a string twice"),
+        (canonical[..canonical.len() - 1].to_vec(), "a truncated field"),
+        (bytes(1, &[0x08, 1]), "a number instead of a string"),
+        (vec![0x0e], "an unknown wire type"),
+    ] {
+        assert!(!config_map.is_canonical(&other), "{why}");
+    }
+}
+
+#[test]
+fn a_type_that_does_not_accept_a_value_is_an_error_at_its_place() {
+    #[derive(Debug, serde::Deserialize)]
+    #[expect(dead_code, reason = "only decoded")]
+    struct Odd {
+        data: std::collections::BTreeMap<String, u8>,
+    }
+    let raw = [bytes(1, b""), entry("a", "1")].concat();
+    let error = kind("v1", "ConfigMap").deserialize::<Odd>(&raw).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "io.k8s.api.core.v1.ConfigMap.data: invalid type: string \"1\", expected u8 at byte 9"
+    );
+}
+
+#[test]
 fn the_last_of_several_values_counts() {
     let raw = bytes(1, &[bytes(1, b"one"), bytes(1, b"two")].concat());
     assert_eq!(config_map(&raw).unwrap()["metadata"]["name"], "two");

@@ -95,6 +95,9 @@ pub mod object {
     pub mod named {
         pub use crate::object::named::Named;
     }
+    pub mod partial {
+        pub use crate::object::partial::{FieldName, name_of};
+    }
     pub mod segment {
         pub use crate::object::segment::{escape, is_possible, unescape};
     }

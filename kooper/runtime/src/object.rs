@@ -1,5 +1,5 @@
-//! Kubernetes objects as the API server sent them: raw JSON that is decoded on
-//! demand.
+//! Kubernetes objects as the API server sent them: raw protobuf or JSON that is
+//! decoded on demand.
 
 pub(crate) mod as_object;
 mod dictionary;
@@ -9,6 +9,8 @@ pub(crate) mod kind;
 mod metadata;
 mod mismatch;
 pub(crate) mod named;
+pub(crate) mod partial;
+mod protobuf;
 pub(crate) mod scan;
 pub(crate) mod sections;
 pub(crate) mod segment;
@@ -32,12 +34,12 @@ use mismatch::Mismatch;
 use scan::{Frame, ScanError};
 use text::Text;
 
-/// One version of a Kubernetes object: its JSON without
-/// `metadata.managedFields`.
+/// One version of a Kubernetes object: its protobuf or its JSON, as the API server
+/// sent it, without `metadata.managedFields`.
 ///
 /// The key, uid and resource version are read at once; everything else is
 /// decoded on demand. The store keeps objects in this form, compressed, because
-/// the struct of a pod takes more than five times the memory of its JSON.
+/// the struct of a pod takes ten times the memory of its protobuf.
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::ConfigMap;
@@ -58,6 +60,8 @@ pub struct Object {
     uid_length: u32,
     /// `true` if `metadata.deletionTimestamp` is set.
     terminating: bool,
+    /// The kind of an object whose text is protobuf; `None` for JSON.
+    protobuf: Option<kooper_protobuf::Kind>,
     text: Text,
     /// A digest of the last apply that did not change this version.
     settled: AtomicU64,
@@ -130,24 +134,19 @@ impl Object {
         let owners = frame.owners.as_ref().and_then(|range| text.get(range.clone())).map(Owners::of);
         let uid = frame.uid.as_ref().and_then(|range| word(text, range)).unwrap_or_default();
         let version = frame.version.as_ref().and_then(|range| word(text, range)).unwrap_or_default();
-        Ok(Self {
-            key: ObjectKey::new(namespace, name),
-            identity: [uid, version].concat().into_boxed_str(),
-            uid_length: u32::try_from(uid.len()).map_err(|_| malformed("its uid is too long"))?,
-            terminating: frame.terminating,
-            text: Text::Plain { json, owners },
-            settled: AtomicU64::new(0),
-        })
+        let text = Text::Plain { bytes: json, owners };
+        let object = new_object(namespace, name, uid, version, text).ok_or_else(|| malformed("its uid is too long"))?;
+        Ok(Self { terminating: frame.terminating, ..object })
     }
 
-    /// The same object, its JSON compressed for a store that may know it in another
+    /// The same object, its text compressed for a store that may know it in another
     /// version. Without dictionaries it shares nothing with other objects.
     pub(crate) fn packed(mut self, dictionaries: Option<&Dictionaries>, known: bool) -> Self {
         self.text = self.text.packed(|text, owners| Some(dictionaries?.choose(text, owners, known)));
         self
     }
 
-    /// The size of its JSON in memory, in bytes.
+    /// The size of its text in memory, in bytes.
     pub(crate) fn size(&self) -> usize {
         self.text.size()
     }
@@ -198,25 +197,34 @@ impl Object {
         self.terminating
     }
 
-    /// The JSON.
+    /// The JSON. It is written now if the object was sent in protobuf.
     #[must_use]
     pub fn json(&self) -> Cow<'_, [u8]> {
-        self.text.plain()
+        match self.protobuf {
+            None => self.text.plain(),
+            Some(kind) => Cow::Owned(self.text.read(|raw| json_of(kind, raw))),
+        }
     }
 
     /// Decodes the object.
     ///
     /// # Errors
-    /// If the JSON does not match the type; the error names the object.
+    /// If the object does not match the type; the error names the object.
     pub fn decode<K: DeserializeOwned>(&self) -> Result<K, DecodeError> {
-        let kind = std::any::type_name::<K>().rsplit("::").next().unwrap_or_default();
-        self.text.read(|json| {
-            // Checking the whole text takes less time than checking each of its strings. Bytes that are no text could
-            // be read as well, by code that every type would then be compiled a second time for.
-            let text = std::str::from_utf8(json)
-                .map_err(|error| DecodeError::not_text(self.key.clone(), kind, json, error.valid_up_to()))?;
-            serde_json::from_str(text).map_err(|error| DecodeError::new(self.key.clone(), kind, json, &error))
+        self.text.read(|bytes| match self.protobuf {
+            None => self.decode_json(bytes),
+            // Only the error for JSON has the path of the field.
+            Some(kind) => kind.deserialize(bytes).or_else(|_| self.decode_json(&json_of(kind, bytes))),
         })
+    }
+
+    fn decode_json<K: DeserializeOwned>(&self, json: &[u8]) -> Result<K, DecodeError> {
+        let kind = std::any::type_name::<K>().rsplit("::").next().unwrap_or_default();
+        // Checking the whole text takes less time than checking each of its strings. Bytes that are no text could
+        // be read as well, by code that every type would then be compiled a second time for.
+        let text = std::str::from_utf8(json)
+            .map_err(|error| DecodeError::not_text(self.key.clone(), kind, json, error.valid_up_to()))?;
+        serde_json::from_str(text).map_err(|error| DecodeError::new(self.key.clone(), kind, json, &error))
     }
 
     /// Returns `true` if both are the same version of the same object.
@@ -225,6 +233,24 @@ impl Object {
         // Objects without versions, as in tests, are compared by content.
         versioned || (self.version().is_empty() && other.version().is_empty() && self.json() == other.json())
     }
+}
+
+/// An object of JSON that is not being deleted. Returns `None` if its uid is too long.
+fn new_object(namespace: Option<&str>, name: &str, uid: &str, version: &str, text: Text) -> Option<Object> {
+    Some(Object {
+        key: ObjectKey::new(namespace, name),
+        identity: [uid, version].concat().into_boxed_str(),
+        uid_length: u32::try_from(uid.len()).ok()?,
+        terminating: false,
+        protobuf: None,
+        text,
+        settled: AtomicU64::new(0),
+    })
+}
+
+/// The JSON of protobuf that was found to be canonical, which therefore has one.
+fn json_of(kind: kooper_protobuf::Kind, raw: &[u8]) -> Vec<u8> {
+    kind.decode_json(raw).unwrap_or_default()
 }
 
 impl fmt::Debug for Object {

@@ -377,7 +377,7 @@ impl WorkQueue {
     /// The state of these keys, as far as they are known.
     #[doc(hidden)]
     pub fn views(&self, keys: &[ObjectKey]) -> Vec<KeyView> {
-        self.views_of(keys, |state, key| state.id_of(key))
+        self.views_of(keys, QueueState::id_of)
     }
 
     /// The state of the next keys in the order in which they run: those that wait for a worker, then those that wait

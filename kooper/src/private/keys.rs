@@ -65,6 +65,9 @@ pub mod children {}
 /// `deletion = ordered`: Delete the children before their owner, those that depend on others first, and call `cleanup` once they are gone. It needs a `finalizer`.
 pub mod deletion {}
 
+/// `status = none`: Leave the status to the handler. Otherwise `observedGeneration` and the conditions `Ready`, `Reconciling` and `Stalled` say how the declared children are, and the status needs fields for them.
+pub mod status {}
+
 /// `cleanup = tear_down`: Called before an object is deleted, guaranteed by the `finalizer`. Arguments and return types are those of a handler; the finalizer is removed when it returns without an error and without requesting a requeue.
 pub mod cleanup {}
 

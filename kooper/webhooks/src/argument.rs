@@ -2,8 +2,16 @@
 
 use std::sync::Arc;
 
-use kooper_access::internal::GivenSettings;
-use kooper_access::{Settings, State};
+use http::Method;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kooper_access::capability::SubsetOf;
+use kooper_access::extract::{self, Argument as ControllerArgument};
+use kooper_access::plan::Plan;
+use kooper_access::{Reader, Settings, State};
+use kooper_runtime::Kind;
+use kooper_runtime::internal::client::{ClientStack, from_fn};
+use kube::Client;
+use tower::ServiceExt;
 
 use crate::admission::Admission;
 
@@ -12,23 +20,34 @@ use crate::admission::Admission;
 #[diagnostic::on_unimplemented(
     message = "a webhook for `{K}` cannot take `{Self}`",
     label = "not an argument of a webhook",
-    note = "after the object take `Option<Arc<{K}>>` (the object before an update or a deletion), `Admission` (the request), `State<{S}>` (of `state(…)`, `()` without it), or `Settings<T>` (the program's own settings)"
+    note = "after the object take `Option<Arc<{K}>>` (the object before an update or a deletion), `Admission` (the request), `Reader<T>`, `Client`, `State<{S}>` (the value from `init`, or `()` without it), or `Settings<T>` (the program's own settings)",
+    note = "a webhook writes nothing by itself: write in a controller"
 )]
 pub trait Argument<K, S>: Sized + Send + 'static {
-    /// `true` for the object before an update or a deletion, which is decoded only if it is
-    /// taken.
+    /// How the function uses it.
     #[doc(hidden)]
-    const IS_OLD: bool = false;
+    const USE: Use = Use::Request;
 
-    /// The type of settings that are not there.
+    /// Adds to the plan what the argument needs.
     #[doc(hidden)]
-    #[must_use]
-    fn lacks(_settings: &GivenSettings) -> Option<&'static str> {
-        None
-    }
+    fn plan(_plan: &mut Plan) {}
 
     /// Extracts the argument from the context of a call.
     fn extract(context: &Context<K, S>) -> Self;
+}
+
+/// Where an argument comes from.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Use {
+    /// The request.
+    Request,
+    /// The object before an update or a deletion, which is decoded only if it is taken.
+    Old,
+    /// What the process has: caches, the state, the settings.
+    Process,
+    /// The client, by which a function can have side effects.
+    Client,
 }
 
 /// The type of the object that is created, changed or deleted: the first argument of a
@@ -45,16 +64,37 @@ pub trait NewObject<K>: Sized + Send + 'static {
 
     /// The object; `None` where it is required and absent.
     #[doc(hidden)]
-    fn take(object: Option<Arc<K>>) -> Option<Self>;
+    fn take(object: Option<K>) -> Option<Self>;
+}
+
+/// The type of the object that is changed: the first argument of a function that mutates.
+#[diagnostic::on_unimplemented(
+    message = "the first argument of a function that mutates `{K}` is the object itself, not `{Self}`",
+    label = "not the object",
+    note = "write `mut object: {K}`, and return it"
+)]
+pub trait MutatedObject<K>: Sized + Send + 'static {
+    /// The object; `None` where it is absent.
+    #[doc(hidden)]
+    fn take(object: Option<K>) -> Option<Self>;
 }
 
 /// The context of one call, which arguments are extracted from.
 pub struct Context<K, S> {
-    pub(crate) new: Option<Arc<K>>,
+    pub(crate) new: Option<K>,
     pub(crate) old: Option<Arc<K>>,
     pub(crate) admission: Admission,
-    pub(crate) state: State<S>,
-    pub(crate) settings: GivenSettings,
+    /// `None` if no argument needs it.
+    pub(crate) process: Option<Arc<Process<S>>>,
+}
+
+/// What the process has for the arguments: the context of a controller, see [`inputs`](crate::inputs).
+pub(crate) type Process<S> = extract::Context<ConfigMap, S>;
+
+impl<K, S> Context<K, S> {
+    fn process(&self) -> &Process<S> {
+        self.process.as_deref().unwrap_or_else(|| panic!("a function is not called before its arguments are there"))
+    }
 }
 
 impl<K, S> std::fmt::Debug for Context<K, S> {
@@ -67,8 +107,8 @@ impl<K, S> std::fmt::Debug for Context<K, S> {
 impl<K: Send + Sync + 'static> NewObject<K> for Arc<K> {
     const IS_OPTIONAL: bool = false;
 
-    fn take(object: Option<Self>) -> Option<Self> {
-        object
+    fn take(object: Option<K>) -> Option<Self> {
+        object.map(Self::new)
     }
 }
 
@@ -76,14 +116,21 @@ impl<K: Send + Sync + 'static> NewObject<K> for Arc<K> {
 impl<K: Send + Sync + 'static> NewObject<K> for Option<Arc<K>> {
     const IS_OPTIONAL: bool = true;
 
-    fn take(object: Self) -> Option<Self> {
-        Some(object)
+    fn take(object: Option<K>) -> Option<Self> {
+        Some(object.map(Arc::new))
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<K: Send + 'static> MutatedObject<K> for K {
+    fn take(object: Option<K>) -> Option<K> {
+        object
     }
 }
 
 #[diagnostic::do_not_recommend]
 impl<K: Send + Sync + 'static, S> Argument<K, S> for Option<Arc<K>> {
-    const IS_OLD: bool = true;
+    const USE: Use = Use::Old;
 
     fn extract(context: &Context<K, S>) -> Self {
         context.old.clone()
@@ -99,19 +146,61 @@ impl<K, S> Argument<K, S> for Admission {
 
 #[diagnostic::do_not_recommend]
 impl<K, S: Send + Sync + 'static> Argument<K, S> for State<S> {
+    const USE: Use = Use::Process;
+
     fn extract(context: &Context<K, S>) -> Self {
-        context.state.clone()
+        ControllerArgument::extract(context.process())
     }
 }
 
 #[diagnostic::do_not_recommend]
 impl<K, S, T: Send + Sync + 'static> Argument<K, S> for Settings<T> {
-    fn lacks(settings: &GivenSettings) -> Option<&'static str> {
-        settings.get::<T>().is_none().then(std::any::type_name::<T>)
+    const USE: Use = Use::Process;
+
+    fn plan(plan: &mut Plan) {
+        <Self as ControllerArgument<ConfigMap, S>>::plan(plan);
     }
 
     fn extract(context: &Context<K, S>) -> Self {
-        let none = || panic!("a webhook is not built without the settings that it takes");
-        context.settings.get().unwrap_or_else(none)
+        ControllerArgument::extract(context.process())
     }
+}
+
+#[diagnostic::do_not_recommend]
+impl<K, S, T: Kind, U: SubsetOf<T>> Argument<K, S> for Reader<T, U> {
+    const USE: Use = Use::Process;
+
+    fn plan(plan: &mut Plan) {
+        <Self as ControllerArgument<ConfigMap, S, (T, ())>>::plan(plan);
+    }
+
+    fn extract(context: &Context<K, S>) -> Self {
+        <Self as ControllerArgument<ConfigMap, S, (T, ())>>::extract(context.process())
+    }
+}
+
+/// In a dry run its writes fail.
+#[diagnostic::do_not_recommend]
+impl<K, S> Argument<K, S> for Client {
+    const USE: Use = Use::Client;
+
+    fn plan(plan: &mut Plan) {
+        <Self as ControllerArgument<ConfigMap, S>>::plan(plan);
+    }
+
+    fn extract(context: &Context<K, S>) -> Self {
+        let client = <Self as ControllerArgument<ConfigMap, S>>::extract(context.process());
+        if context.admission.is_dry_run() { reading(client) } else { client }
+    }
+}
+
+/// The same client, which writes nothing.
+fn reading(client: Client) -> Client {
+    let layer = from_fn(|request, next| async move {
+        if request.method() == Method::GET {
+            return next.oneshot(request).await;
+        }
+        Err("the request is a dry run, in which nothing is written".into())
+    });
+    ClientStack::new(client).with([layer]).client()
 }

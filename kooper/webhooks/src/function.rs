@@ -1,35 +1,60 @@
 //! Async functions that validate or change an object.
 
 use futures_util::future::BoxFuture;
-use kooper_access::internal::GivenSettings;
+use kooper_access::plan::Plan;
 use kooper_runtime::BoxError;
 
-use crate::argument::{Argument, Context, NewObject};
+use crate::argument::{Argument, Context, MutatedObject, NewObject, Use};
+
+/// A function without the types of its arguments. It returns `None` if an object is required and
+/// absent.
+pub(crate) type Call<K, S, O> =
+    Box<dyn Fn(Context<K, S>) -> Option<BoxFuture<'static, Result<O, BoxError>>> + Send + Sync>;
+
+/// How a function uses its arguments.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Uses {
+    /// It can be called without an object, as for a deletion.
+    pub(crate) is_optional: bool,
+    /// It takes the object before an update or a deletion.
+    pub(crate) old: bool,
+    /// It takes what the process has.
+    pub(crate) process: bool,
+    /// It takes the client, by which it can have side effects.
+    pub(crate) client: bool,
+}
+
+impl Uses {
+    /// Adds an argument.
+    pub(crate) fn add(&mut self, argument: Use) {
+        self.old |= argument == Use::Old;
+        self.client |= argument == Use::Client;
+        self.process |= matches!(argument, Use::Process | Use::Client);
+    }
+}
+
+/// A function with the way it is called.
+pub(crate) struct Function<K, S, O> {
+    pub(crate) call: Call<K, S, O>,
+    pub(crate) uses: Uses,
+}
 
 /// A function that validates: an async function of the object and up to seven
 /// [`Argument`]s, which returns `()` or a `Result<(), E>`. Its error denies the request if
-/// it is or has a [`Denied`](crate::Denied).
+/// a [`Denied`](crate::Denied) is in the chain of its sources.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a function that validates `{K}`",
     label = "not a function that validates",
-    note = "it is an `async fn` whose first argument is `Arc<{K}>`, followed by `Option<Arc<{K}>>`, `Admission`, `State<S>` or `Settings<T>`, and which returns `()` or `Result<(), E>`"
+    note = "it is an `async fn` whose first argument is `Arc<{K}>`, followed by `Option<Arc<{K}>>`, `Admission`, `Reader<T>`, `Client`, `State<S>` or `Settings<T>`, and which returns `()` or `Result<(), E>`"
 )]
-pub trait ValidateFunction<K, S, Args>: Send + Sync + 'static {
-    /// `true` if it can be called without an object, as for a deletion.
+pub trait ValidateFunction<K, S, Args>: Sized + Send + Sync + 'static {
+    /// Adds to the plan what the arguments need.
     #[doc(hidden)]
-    const IS_OPTIONAL: bool;
+    fn plan(plan: &mut Plan);
 
-    /// `true` if it takes the object before an update or a deletion.
     #[doc(hidden)]
-    const TAKES_OLD: bool;
-
-    /// The type of settings that are not there.
-    #[doc(hidden)]
-    #[must_use]
-    fn lacks(settings: &GivenSettings) -> Option<&'static str>;
-
-    /// Calls it; `None` if an object is required and absent.
-    fn validate(&self, context: Context<K, S>) -> Option<BoxFuture<'static, Result<(), BoxError>>>;
+    #[expect(private_interfaces, reason = "only the builder calls it")]
+    fn function(self) -> Function<K, S, ()>;
 }
 
 /// A function that changes an object before it is stored: an async function of the object
@@ -37,20 +62,16 @@ pub trait ValidateFunction<K, S, Args>: Send + Sync + 'static {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a function that changes `{K}`",
     label = "not a function that changes it",
-    note = "it is an `async fn` whose first argument is `{K}`, followed by `Option<Arc<{K}>>`, `Admission`, `State<S>` or `Settings<T>`, and which returns `{K}` or `Result<{K}, E>`"
+    note = "it is an `async fn` whose first argument is `{K}`, followed by `Option<Arc<{K}>>`, `Admission`, `Reader<T>`, `Client`, `State<S>` or `Settings<T>`, and which returns `{K}` or `Result<{K}, E>`"
 )]
-pub trait MutateFunction<K, S, Args>: Send + Sync + 'static {
-    /// `true` if it takes the object before an update.
+pub trait MutateFunction<K, S, Args>: Sized + Send + Sync + 'static {
+    /// Adds to the plan what the arguments need.
     #[doc(hidden)]
-    const TAKES_OLD: bool;
+    fn plan(plan: &mut Plan);
 
-    /// The type of settings that are not there.
     #[doc(hidden)]
-    #[must_use]
-    fn lacks(settings: &GivenSettings) -> Option<&'static str>;
-
-    /// Calls it.
-    fn mutate(&self, object: K, context: Context<K, S>) -> BoxFuture<'static, Result<K, BoxError>>;
+    #[expect(private_interfaces, reason = "only the builder calls it")]
+    fn function(self) -> Function<K, S, K>;
 }
 
 /// The return type of a function that validates: `()`, or a `Result` of it.
@@ -110,39 +131,36 @@ macro_rules! functions {
             N: NewObject<K>,
             $($argument: Argument<K, S>,)*
         {
-            const IS_OPTIONAL: bool = N::IS_OPTIONAL;
-            const TAKES_OLD: bool = false $(|| $argument::IS_OLD)*;
-
-            fn lacks(settings: &GivenSettings) -> Option<&'static str> {
-                let _ = settings;
-                None$(.or_else(|| $argument::lacks(settings)))*
-            }
-
-            fn validate(&self, mut context: Context<K, S>) -> Option<BoxFuture<'static, Result<(), BoxError>>> {
-                let new = N::take(context.new.take())?;
-                let future = self(new, $($argument::extract(&context)),*);
-                Some(Box::pin(async move { ValidateOutcome::into_result(future.await) }))
-            }
+            functions!(@methods (), N::IS_OPTIONAL, N::take, ValidateOutcome, $($argument)*);
         }
 
-        impl<K, S, F, R, $($argument,)*> MutateFunction<K, S, (K, $($argument,)*)> for F
+        impl<K, S, F, R, N, $($argument,)*> MutateFunction<K, S, (N, $($argument,)*)> for F
         where
-            F: Fn(K, $($argument),*) -> R + Send + Sync + 'static,
+            F: Fn(N, $($argument),*) -> R + Send + Sync + 'static,
             R: Future<Output: MutateOutcome<K>> + Send + 'static,
+            N: MutatedObject<K>,
             $($argument: Argument<K, S>,)*
         {
-            const TAKES_OLD: bool = false $(|| $argument::IS_OLD)*;
+            functions!(@methods K, false, N::take, MutateOutcome, $($argument)*);
+        }
+    };
+    (@methods $output:ty, $optional:expr, $take:expr, $outcome:ident, $($argument:ident)*) => {
+        fn plan(plan: &mut Plan) {
+            let _ = &plan;
+            $($argument::plan(plan);)*
+        }
 
-            fn lacks(settings: &GivenSettings) -> Option<&'static str> {
-                let _ = settings;
-                None$(.or_else(|| $argument::lacks(settings)))*
-            }
-
-            fn mutate(&self, object: K, context: Context<K, S>) -> BoxFuture<'static, Result<K, BoxError>> {
-                let _ = &context;
+        #[expect(private_interfaces, reason = "only the builder calls it")]
+        fn function(self) -> Function<K, S, $output> {
+            #[allow(unused_mut, reason = "a function may have no argument")]
+            let mut uses = Uses { is_optional: $optional, ..Uses::default() };
+            $(uses.add($argument::USE);)*
+            let call: Call<K, S, $output> = Box::new(move |mut context| {
+                let object = $take(context.new.take())?;
                 let future = self(object, $($argument::extract(&context)),*);
-                Box::pin(async move { MutateOutcome::into_result(future.await) })
-            }
+                Some(Box::pin(async move { $outcome::into_result(future.await) }))
+            });
+            Function { call, uses }
         }
     };
 }

@@ -10,6 +10,7 @@ mod authority;
 mod certificates;
 mod denied;
 mod function;
+mod inputs;
 mod patch;
 mod program;
 mod registration;
@@ -18,11 +19,15 @@ mod server;
 mod webhook;
 
 pub use admission::{Admission, Operation};
-pub use argument::{Argument, Context, NewObject};
+#[doc(hidden)]
+pub use argument::Use;
+pub use argument::{Argument, Context, MutatedObject, NewObject};
 pub use denied::Denied;
 pub use function::{MutateFunction, MutateOutcome, ValidateFunction, ValidateOutcome};
 pub use program::{PORT, Running, StartError, Webhooks};
 pub use server::ServeError;
+#[doc(hidden)]
+pub use webhook::typed::{FunctionBuilder, TypedFunction};
 pub use webhook::{Builder, ConfigError, FailurePolicy, Mutate, Validate, Webhook};
 
 #[cfg(not(any(feature = "ring", feature = "aws-lc-rs")))]

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Secret;
 use kooper_access::{Controller, Recorder, State};
 use kooper_runtime::internal::clock;
@@ -16,16 +18,18 @@ use kooper_runtime::retriever::fixed;
 use kooper_runtime::{Action, ConfigError as ControllerError, Result};
 use kooper_serving::{CertificateError, FileCertificate};
 use kube::Client;
-use kube::api::ObjectMeta;
+use kube::api::{Api, DeleteParams, ObjectMeta};
 use parking_lot::Mutex;
 use prometheus::Registry;
+use serde::de::DeserializeOwned;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use crate::authority::leaf::Leaf;
 use crate::authority::secret::{CaSecret, SecretError};
 use crate::certificates::{Certificates, Shared};
-use crate::registration::{RegisterError, Registration, Target, probes};
+use crate::registration::{RegisterError, Registered, Registration, Target, probes};
 use crate::server::metrics::Metrics;
 use crate::server::{Certificate, ServeError, Server};
 use crate::webhook::Webhook;
@@ -47,9 +51,9 @@ pub const PORT: u16 = 10250;
 ///
 /// let client = Client::try_default().await?;
 /// let webhooks = Webhooks::new("shop", "shops").service("shop-webhooks", 443).webhook(webhook);
-/// let (running, registration) = webhooks.start(&client)?;
-/// let stop = tokio_util::sync::CancellationToken::new();
-/// Operator::builder().client(client).controller(registration).build()?.run(stop).await?;
+/// let (running, controllers) = webhooks.start(&client)?;
+/// let operator = controllers.into_iter().fold(Operator::builder().client(client), |operator, one| operator.controller(one));
+/// operator.build()?.run(tokio_util::sync::CancellationToken::new()).await?;
 /// running.shutdown().await;
 /// # Ok(())
 /// # }
@@ -63,6 +67,8 @@ pub struct Webhooks {
     target: Option<Target>,
     webhooks: Vec<Webhook>,
     namespaces: Vec<String>,
+    is_local: bool,
+    ignores: bool,
     deployment: Option<String>,
     owner: Option<String>,
     registry: Option<Registry>,
@@ -140,6 +146,8 @@ impl Webhooks {
             target: None,
             webhooks: Vec::new(),
             namespaces: Vec::new(),
+            is_local: false,
+            ignores: false,
             deployment: None,
             owner: None,
             registry: None,
@@ -154,7 +162,8 @@ impl Webhooks {
         self
     }
 
-    /// Sets the address to listen on: port 10250 of all addresses unless set.
+    /// Sets the address to listen on: port 10250 of all addresses unless set. Unless there is a
+    /// Service or another address, API servers reach one of loopback there.
     pub fn listen(mut self, address: SocketAddr) -> Self {
         self.address = address;
         self
@@ -170,6 +179,27 @@ impl Webhooks {
     /// such as `https://192.0.2.1:10250`.
     pub fn url(mut self, url: impl Into<String>) -> Self {
         self.target = Some(Target::Url(url.into()));
+        self
+    }
+
+    /// Serves a program on a developer's machine, which the API servers of a cluster reach at this
+    /// address, such as `https://192.0.2.1:10250`, beside the installation that the cluster may have:
+    /// with a certificate authority and configurations of its own. No request fails without it, and
+    /// it is called in its [`namespaces`](Self::namespaces) only, also for kinds of Kubernetes.
+    pub fn development(mut self, url: impl Into<String>) -> Self {
+        let url = url.into();
+        // The same developer takes over what a program that was killed has left.
+        let hash = url.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+        self.installation.program = format!("{}-run-{hash:08x}", self.installation.program);
+        self.ignores = true;
+        self.url(url).local()
+    }
+
+    /// Calls the webhooks of kinds of Kubernetes in the program's own namespace, too, and those of all kinds
+    /// only in the [`namespaces`](Self::namespaces), if there are some: nothing that the cluster needs to
+    /// start depends on a program in `dev` or in a test.
+    pub fn local(mut self) -> Self {
+        self.is_local = true;
         self
     }
 
@@ -224,16 +254,29 @@ impl Webhooks {
         self
     }
 
-    /// Starts to serve, on threads of its own. The controller registers the webhooks: add it to
-    /// the operator, whose replicas elect the one that registers.
+    /// Does what [`serve`](Self::serve) does, with the certificate of the authority.
     ///
     /// Call it within a tokio runtime, which reads the Secret of the certificate authority.
     ///
     /// # Errors
     /// When something is missing, a name is not unique, a certificate cannot be used, or the
     /// port is taken.
-    pub fn start(self, client: &Client) -> Result<(Running, Controller), StartError> {
-        let target = self.target.clone().ok_or(StartError::NoTarget)?;
+    pub fn start(self, client: &Client) -> Result<(Running, Vec<Controller>), StartError> {
+        let (mut running, controllers) = self.serve()?;
+        running.connect(client);
+        Ok((running, controllers))
+    }
+
+    /// Starts to serve, on threads of its own, still without the certificate of an authority of the
+    /// program's own, which [`connect`](Running::connect) reads. Add the controllers to the operator: one registers
+    /// the webhooks, in the replica that is elected, and each of the others has what the function of
+    /// a webhook takes beside the request. Such a webhook fails until its controller is synced.
+    ///
+    /// # Errors
+    /// Those of [`start`](Self::start).
+    pub fn serve(mut self) -> Result<(Running, Vec<Controller>), StartError> {
+        let local = |address: SocketAddr| address.ip().is_loopback().then(|| Target::Url(format!("https://{address}")));
+        let target = self.target.clone().or_else(|| local(self.address)).ok_or(StartError::NoTarget)?;
         let mut unique = BTreeSet::new();
         for webhook in &self.webhooks {
             let name = webhook.name().replace('_', "-");
@@ -251,14 +294,18 @@ impl Webhooks {
                 }
             }
         });
-        let served = self.webhooks.iter().cloned().chain(probes());
+        let mut controllers: Vec<_> = self.webhooks.iter_mut().filter_map(|webhook| webhook.inputs.take()).collect();
+        let webhooks: Vec<_> = self.webhooks.into_iter().map(Arc::new).collect();
+        let served = webhooks.iter().cloned().chain(probes().map(Arc::new));
         let metrics = Metrics::new().map_err(StartError::Metrics)?;
         if let Some(registry) = &self.registry {
             metrics.register(registry).map_err(StartError::Metrics)?;
         }
         let server = Server::start(self.address, served, acceptor, metrics)?;
-        let renewal = renewal(client.clone(), &self.namespace, Arc::clone(&shared));
+        // The system may have chosen the port.
+        let target = self.target.or_else(|| local(server.local_addr())).unwrap_or(target);
         let names = names(&self.installation);
+        let (done, registered) = watch::channel(false);
         // The operator adds the instance.
         let election = LeaderElection::new().lease(names.lease_of_all).namespace(&self.namespace);
         let registration = Registration {
@@ -266,14 +313,18 @@ impl Webhooks {
             installation: self.installation,
             namespace: self.namespace,
             target,
-            webhooks: self.webhooks,
+            webhooks,
             namespaces: self.namespaces,
             deployment: self.deployment,
             owner: self.owner,
-            shared,
+            is_local: self.is_local,
+            ignores: self.ignores,
+            shared: Arc::clone(&shared),
+            done,
         };
-        let controller = controller(registration, election)?;
-        Ok((Running { server, renewal }, controller))
+        let names = registration.names();
+        controllers.push(controller(registration, election)?);
+        Ok((Running { server, renewal: None, shared, names, registered }, controllers))
     }
 
     fn certificates(&self, target: &Target) -> Result<Certificates, CertificateError> {
@@ -301,7 +352,10 @@ impl Webhooks {
 #[must_use = "the server stops when it is dropped"]
 pub struct Running {
     server: Server,
-    renewal: JoinHandle<()>,
+    renewal: Option<JoinHandle<()>>,
+    shared: Arc<Shared>,
+    names: Registered,
+    registered: watch::Receiver<bool>,
 }
 
 impl Running {
@@ -315,11 +369,54 @@ impl Running {
         self.server.local_addr()
     }
 
+    /// Keeps the certificate of this replica that of the authority in the Secret.
+    ///
+    /// Call it within a tokio runtime.
+    pub fn connect(&mut self, client: &Client) {
+        let renewed = renewal(client.clone(), &self.names.namespace, Arc::clone(&self.shared));
+        if let Some(earlier) = self.renewal.replace(renewed) {
+            earlier.abort();
+        }
+    }
+
+    /// Waits until the webhooks are registered, by this replica, and the API server has reached them.
+    pub async fn registered(&self) {
+        // An error is the end of the operator, which the caller learns from it.
+        drop(self.registered.clone().wait_for(|registered| *registered).await);
+    }
+
+    /// Stops at once, and removes the configurations, the Lease and the Secret: the API servers
+    /// call the webhooks no longer.
+    ///
+    /// # Errors
+    /// When an object cannot be deleted.
+    pub async fn remove(self, client: &Client) -> Result<(), kube::Error> {
+        let Registered { namespace, configuration, lease, secret } = &self.names;
+        let client = || client.clone();
+        delete::<ValidatingWebhookConfiguration>(&Api::all(client()), configuration).await?;
+        delete::<MutatingWebhookConfiguration>(&Api::all(client()), configuration).await?;
+        delete::<Lease>(&Api::namespaced(client(), namespace), lease).await?;
+        if secret.is_empty() {
+            return Ok(());
+        }
+        delete::<Secret>(&Api::namespaced(client(), namespace), secret).await
+    }
+
     /// Stops without a failed call: serves for ten seconds more, and waits for the requests in
     /// progress. The program is not ready by then.
     pub async fn shutdown(self) {
-        self.renewal.abort();
+        if let Some(renewal) = &self.renewal {
+            renewal.abort();
+        }
         self.server.shutdown(Self::LINGER).await;
+    }
+}
+
+/// Deletes an object, if it exists.
+async fn delete<K: Clone + DeserializeOwned + std::fmt::Debug>(api: &Api<K>, name: &str) -> Result<(), kube::Error> {
+    match api.delete(name, &DeleteParams::default()).await {
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        deleted => deleted.map(drop),
     }
 }
 
@@ -352,6 +449,7 @@ fn controller(registration: Registration, election: LeaderElection) -> Result<Co
         let report = |error: &RegisterError| events.warning("WebhooksNotRegistered", error.to_string());
         Ok(registration.reconcile(&client).await.inspect_err(report)?)
     }
+    let needs = registration.needs();
     let name = Some(names(&registration.installation).secret);
     let metadata = ObjectMeta { name, namespace: Some(registration.namespace.clone()), ..ObjectMeta::default() };
     #[expect(clippy::expect_used, reason = "it has a name")]
@@ -361,6 +459,9 @@ fn controller(registration: Registration, election: LeaderElection) -> Result<Co
         .state(registration)
         .resync(EVERY)
         .leader_election(election)
+        // What the client is for is known by the names of the objects.
+        .rbac([""; 0])
+        .planned(|plan| needs.into_iter().for_each(|need| plan.require_permission(need)))
         .handler(register)
         .build()
 }

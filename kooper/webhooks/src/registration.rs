@@ -17,6 +17,8 @@ use std::time::Duration;
 use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::rbac::v1::ClusterRole;
+use kooper_access::plan::{Need, Reach};
+use kooper_grammar::access::Rule;
 use kooper_runtime::internal::clock;
 use kooper_runtime::internal::controller::installation::Installation;
 use kooper_runtime::{Action, Kind};
@@ -24,6 +26,7 @@ use kube::api::{Api, Patch, PatchParams};
 use kube::{Client, Error, Resource};
 use serde::Serialize;
 use serde_json::Value;
+use tokio::sync::watch;
 use tokio::time::sleep;
 
 use crate::authority::is_bundle;
@@ -73,14 +76,30 @@ pub(crate) struct Registration {
     pub(crate) namespace: String,
     pub(crate) lease: String,
     pub(crate) target: Target,
-    pub(crate) webhooks: Vec<Webhook>,
+    pub(crate) webhooks: Vec<Arc<Webhook>>,
     /// The namespaces of the controllers; empty for all.
     pub(crate) namespaces: Vec<String>,
     /// The Deployment of the program: new functions are registered when all replicas serve them.
     pub(crate) deployment: Option<String>,
     /// The ClusterRole that owns the configurations.
     pub(crate) owner: Option<String>,
+    /// Each entry is limited to the namespaces, whatever its kind.
+    pub(crate) is_local: bool,
+    /// No entry fails.
+    pub(crate) ignores: bool,
     pub(crate) shared: Arc<Shared>,
+    /// Becomes true when everything is registered as it should be.
+    pub(crate) done: watch::Sender<bool>,
+}
+
+/// The objects of a registration.
+#[derive(Debug)]
+pub(crate) struct Registered {
+    pub(crate) namespace: String,
+    pub(crate) configuration: String,
+    pub(crate) lease: String,
+    /// Empty if the certificate is not of an authority of the program's own.
+    pub(crate) secret: String,
 }
 
 impl Registration {
@@ -103,7 +122,61 @@ impl Registration {
         let mutating = self.register::<MutatingWebhookConfiguration>(client, mutating, live.1, &bundle).await?;
         self.arm::<ValidatingWebhookConfiguration>(client, &validating, &bundle).await?;
         self.arm::<MutatingWebhookConfiguration>(client, &mutating, &bundle).await?;
+        self.done.send_replace(rolled_out);
         Ok(Action::done())
+    }
+
+    /// The objects that are written.
+    pub(crate) fn names(&self) -> Registered {
+        Registered {
+            namespace: self.namespace.clone(),
+            configuration: self.configuration_name(),
+            lease: self.lease.clone(),
+            secret: match &self.shared.certificates {
+                Certificates::Own { secret, .. } => secret.clone(),
+                Certificates::Files { .. } | Certificates::Injected { .. } => String::new(),
+            },
+        }
+    }
+
+    /// The name of both configurations, with the namespace: they belong to the cluster. Two
+    /// installations never have the same one, as no other part of it has a dot.
+    fn configuration_name(&self) -> String {
+        let Self { installation, namespace, .. } = self;
+        let instance = installation.instance.iter().map(|instance| format!(".{instance}"));
+        format!("{}--webhooks.{namespace}{}", installation.program, instance.collect::<String>())
+    }
+
+    /// The permissions of the requests that are sent, each limited to the names of the objects.
+    pub(crate) fn needs(&self) -> Vec<Need> {
+        let Registered { namespace, configuration, secret, .. } = self.names();
+        let need = |rule: Rule, name: &str, reach: Reach| Need {
+            rule,
+            names: vec![name.to_owned()],
+            reach,
+            because: "webhooks".to_owned(),
+        };
+        // A creation names no object that a rule could name.
+        let any = |rule: Rule, reach: Reach| Need { names: Vec::new(), ..need(rule, "", reach) };
+        let here = || Reach::Namespace(namespace.clone());
+        let group = "admissionregistration.k8s.io";
+        let mut needs = Vec::new();
+        for resource in ["validatingwebhookconfigurations", "mutatingwebhookconfigurations"] {
+            needs.push(any(Rule::new(group, resource, None, &["create"]), Reach::Cluster));
+            needs.push(need(Rule::new(group, resource, None, &["get", "patch"]), &configuration, Reach::Cluster));
+        }
+        if !secret.is_empty() {
+            needs.push(any(Rule::new("", "secrets", None, &["create"]), here()));
+            needs.push(need(Rule::new("", "secrets", None, &["get", "update"]), &secret, here()));
+        }
+        if let Some(name) = &self.deployment {
+            needs.push(need(Rule::new("apps", "deployments", None, &["get"]), name, here()));
+        }
+        if let Some(name) = &self.owner {
+            let rule = Rule::new("rbac.authorization.k8s.io", "clusterroles", None, &["get"]);
+            needs.push(need(rule, name, Reach::Cluster));
+        }
+        needs
     }
 
     /// The reference to the owner, if there is one.
@@ -148,23 +221,23 @@ impl Registration {
         configuration: Configuration<'a>,
         live: Value,
         bundle: &str,
-    ) -> Result<Registered<'a>, RegisterError> {
+    ) -> Result<Written<'a>, RegisterError> {
         if configuration.is_empty() && live.is_null() {
-            return Ok(Registered { configuration, armed: BTreeSet::new(), live });
+            return Ok(Written { configuration, armed: BTreeSet::new(), live });
         }
         let armed = configuration::armed(&live);
         let live = apply::<C>(client, &configuration, live, bundle, &armed).await?;
-        Ok(Registered { configuration, armed, live })
+        Ok(Written { configuration, armed, live })
     }
 
     /// Lets the entries fail that are to, once the server was reached.
     async fn arm<C: Kind + Clone + Debug + Serialize>(
         &self,
         client: &Client,
-        registered: &Registered<'_>,
+        registered: &Written<'_>,
         bundle: &str,
     ) -> Result<(), RegisterError> {
-        let Registered { configuration, armed, live } = registered;
+        let Written { configuration, armed, live } = registered;
         let all = configuration.to_fail();
         if all.is_subset(armed) {
             return Ok(());
@@ -190,7 +263,7 @@ impl Registration {
 }
 
 /// A configuration that was written.
-struct Registered<'a> {
+struct Written<'a> {
     configuration: Configuration<'a>,
     /// The entries that failed before.
     armed: BTreeSet<String>,

@@ -74,7 +74,7 @@ pub(crate) struct Server {
 
 /// What all connections share.
 struct Shared {
-    webhooks: HashMap<String, Webhook>,
+    webhooks: HashMap<String, Arc<Webhook>>,
     certificate: Certificate,
     metrics: Metrics,
     /// `true` if each response ends its connection.
@@ -86,7 +86,7 @@ impl Server {
     /// Starts to serve webhooks on an address.
     pub(crate) fn start(
         address: SocketAddr,
-        webhooks: impl IntoIterator<Item = Webhook>,
+        webhooks: impl IntoIterator<Item = Arc<Webhook>>,
         certificate: Certificate,
         metrics: Metrics,
     ) -> Result<Self, ServeError> {

@@ -1,13 +1,16 @@
 //! A webhook: a function with its rules, whatever the type of its objects.
 
+use std::any::TypeId;
 use std::collections::BTreeSet;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use kooper_access::State;
-use kooper_access::internal::GivenSettings;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kooper_access::handler::Init;
+use kooper_access::plan::Plan;
+use kooper_access::{Controller, controller};
 use kooper_runtime::internal::object::kind::KindInfo;
 use kooper_runtime::object::Object;
 use kooper_runtime::{BoxError, Kind};
@@ -17,13 +20,15 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::admission::{Admission, Operation};
-use crate::argument::Context;
+use crate::argument::{Context, Process};
 use crate::denied::Denied;
-use crate::function::{MutateFunction, ValidateFunction};
+use crate::function::{Function, MutateFunction, Uses, ValidateFunction};
+use crate::inputs::{self, Inputs};
 use crate::patch::{Patch, patch};
 use crate::review::{Request, Verdict};
 
 mod checks;
+pub(crate) mod typed;
 
 pub(crate) use checks::is_of_kubernetes;
 
@@ -45,10 +50,11 @@ pub struct Validate;
 pub struct Mutate;
 
 /// A function that the API server calls before it stores an object of a kind.
-#[derive(Clone)]
 pub struct Webhook {
-    pub(crate) rules: Arc<Rules>,
+    pub(crate) rules: Rules,
     call: Decide,
+    /// What it needs of the process, if it needs anything.
+    pub(crate) inputs: Option<Controller>,
 }
 
 /// What the API server is told about a webhook.
@@ -60,15 +66,17 @@ pub(crate) struct Rules {
     pub(crate) operations: BTreeSet<&'static str>,
     pub(crate) failure: FailurePolicy,
     pub(crate) timeout: Duration,
+    /// It can have side effects, which it has not in a dry run.
+    pub(crate) has_side_effects: bool,
 }
 
 /// Decides on a request, after its objects were decoded.
-type Decide = Arc<
+type Decide = Box<
     dyn Fn(&Request<'_>, Admission) -> Result<BoxFuture<'static, Result<Verdict, BoxError>>, BoxError> + Send + Sync,
 >;
 
-/// Makes [`Decide`] of what the function takes.
-type Bind<S> = Box<dyn FnOnce(State<S>, GivenSettings, Arc<str>, bool) -> Decide + Send>;
+/// Makes [`Decide`] of what the function takes, if it takes anything of the process.
+type Bind<S> = Box<dyn FnOnce(Option<Inputs<S>>, Arc<str>, bool) -> Decide + Send>;
 
 /// An error in the description of a webhook.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -88,17 +96,15 @@ pub struct Builder<K, M, S = ()> {
     failure: Option<FailurePolicy>,
     timeout: Duration,
     overwrite: bool,
-    state: State<S>,
-    settings: GivenSettings,
-    function: Option<Function<S>>,
+    inputs: controller::Builder<ConfigMap, ConfigMap, S>,
+    function: Option<Bound<S>>,
     kind: PhantomData<fn() -> (K, M)>,
 }
 
-struct Function<S> {
+/// A function without the type of its objects.
+struct Bound<S> {
     bind: Bind<S>,
-    /// `false` if it cannot be called without an object.
-    is_optional: bool,
-    lacks: fn(&GivenSettings) -> Option<&'static str>,
+    uses: Uses,
 }
 
 impl Webhook {
@@ -157,7 +163,7 @@ impl Webhook {
     /// controller-runtime makes it, and the name.
     #[must_use]
     pub fn path(&self) -> String {
-        let Rules { name, mutates, kind, .. } = &*self.rules;
+        let Rules { name, mutates, kind, .. } = &self.rules;
         let verb = if *mutates { "mutate" } else { "validate" };
         format!("/{verb}-{}-{}-{}/{name}", kind.group.replace('.', "-"), kind.version, kind.kind.to_lowercase())
     }
@@ -181,16 +187,40 @@ impl std::fmt::Debug for Webhook {
 impl<K, M> Builder<K, M> {
     fn new(name: String) -> Self {
         Self {
+            inputs: inputs::builder(&name),
             name,
             operations: vec![Operation::Create, Operation::Update],
             failure: None,
             timeout: checks::TIMEOUT,
             overwrite: false,
-            state: State::new(()),
-            settings: GivenSettings::default(),
             function: None,
             kind: PhantomData,
         }
+    }
+
+    /// Sets the function that builds the state that the function takes as `State<S>`, see
+    /// [`init` of a controller](controller::Builder::init): one that controllers name, too, is called
+    /// once for all of them. Call it before `function`.
+    pub fn init<I, S, Args>(self, init: I) -> Builder<K, M, S>
+    where
+        I: Init<S, Args> + Clone,
+        S: Send + Sync + 'static,
+        Args: 'static,
+    {
+        self.with(|inputs| inputs.init(init))
+    }
+
+    /// Sets the state that the function takes as `State<S>`. Call it before `function`.
+    pub fn state<S: Send + Sync + 'static>(self, state: S) -> Builder<K, M, S> {
+        self.with(|inputs| inputs.state(state))
+    }
+
+    fn with<S>(
+        self,
+        change: impl FnOnce(controller::Builder<ConfigMap>) -> controller::Builder<ConfigMap, ConfigMap, S>,
+    ) -> Builder<K, M, S> {
+        let Self { name, operations, failure, timeout, overwrite, inputs, kind, .. } = self;
+        Builder { name, operations, failure, timeout, overwrite, inputs: change(inputs), function: None, kind }
     }
 }
 
@@ -215,25 +245,15 @@ impl<K: Kind, M: 'static, S: Send + Sync + 'static> Builder<K, M, S> {
         self
     }
 
-    /// Sets the state that the function takes as `State<S>`. Call it before `function`.
-    pub fn state<T: Send + Sync + 'static>(self, state: T) -> Builder<K, M, T> {
-        let Self { name, operations, failure, timeout, overwrite, settings, kind, .. } = self;
-        Builder {
-            name,
-            operations,
-            failure,
-            timeout,
-            overwrite,
-            state: State::new(state),
-            settings,
-            function: None,
-            kind,
-        }
+    /// Adds permissions that the function needs beyond those of its arguments, for the requests
+    /// of a `Client`.
+    pub fn rbac<R: AsRef<str>>(mut self, rules: impl IntoIterator<Item = R>) -> Self {
+        self.inputs = self.inputs.rbac(rules);
+        self
     }
 
-    /// Sets the settings that the function takes as `Settings<T>`.
-    pub fn settings<T: Send + Sync + 'static>(mut self, settings: T) -> Self {
-        self.settings.give(settings);
+    pub(crate) fn planned(mut self, plan: impl FnOnce(&mut Plan)) -> Self {
+        self.inputs = self.inputs.planned(plan);
         self
     }
 
@@ -242,7 +262,7 @@ impl<K: Kind, M: 'static, S: Send + Sync + 'static> Builder<K, M, S> {
     /// # Errors
     /// When the function is missing, or a setting does not fit it.
     pub fn build(self) -> Result<Webhook, ConfigError> {
-        let mutates = std::any::TypeId::of::<M>() == std::any::TypeId::of::<Mutate>();
+        let mutates = TypeId::of::<M>() == TypeId::of::<Mutate>();
         let kind = KindInfo::of::<K>();
         let error = |problem: String| ConfigError { webhook: self.name.clone(), problem };
         let name: Arc<str> = self.name.as_str().into();
@@ -253,18 +273,15 @@ impl<K: Kind, M: 'static, S: Send + Sync + 'static> Builder<K, M, S> {
         let Some(function) = self.function else {
             return Err(error("it has no function: set one with `function`".to_owned()));
         };
-        if self.operations.contains(&Operation::Delete) && !function.is_optional {
+        if self.operations.contains(&Operation::Delete) && !function.uses.is_optional {
             let ty = &kind.kind;
             return Err(error(format!(
                 "there is no new object in a deletion: take `Option<Arc<{ty}>>` as the first argument, and \
                  `Option<Arc<{ty}>>` as the second one for the object that is deleted"
             )));
         }
-        if let Some(lacking) = (function.lacks)(&self.settings) {
-            return Err(error(format!(
-                "it takes `Settings<{lacking}>`, and there are none of this type: give them with `settings`"
-            )));
-        }
+        let inputs = function.uses.process.then(|| inputs::build(self.inputs, &self.name)).transpose();
+        let (controller, inputs) = inputs.map_err(|problem| error(problem.to_string()))?.unzip();
         let rules = Rules {
             name: self.name,
             mutates,
@@ -272,28 +289,33 @@ impl<K: Kind, M: 'static, S: Send + Sync + 'static> Builder<K, M, S> {
             operations: self.operations.iter().map(|operation| operation.name()).collect(),
             failure,
             timeout: self.timeout,
+            has_side_effects: function.uses.client,
         };
-        let call = (function.bind)(self.state, self.settings, name, self.overwrite);
-        Ok(Webhook { rules: Arc::new(rules), call })
+        let call = (function.bind)(inputs, name, self.overwrite);
+        Ok(Webhook { rules, call, inputs: controller })
     }
 }
 
 impl<K: Kind, S: Send + Sync + 'static> Builder<K, Validate, S> {
     /// Sets the function.
-    pub fn function<F: ValidateFunction<K, S, Args>, Args>(mut self, function: F) -> Self {
-        let bind: Bind<S> = Box::new(move |state, settings, _, _| {
-            Arc::new(move |request, admission| {
-                let (new, old) = (request.object, request.old_object.filter(|_| F::TAKES_OLD));
-                let new = new.map(decode).transpose()?.map(Arc::new);
-                let old = old.map(decode).transpose()?.map(Arc::new);
-                let (state, settings) = (state.clone(), settings.clone());
-                let called = function.validate(Context { new, old, admission, state, settings });
+    pub fn function<F: ValidateFunction<K, S, Args>, Args>(self, function: F) -> Self {
+        self.planned(F::plan).validated_by(function.function())
+    }
+
+    pub(crate) fn validated_by(mut self, function: Function<K, S, ()>) -> Self {
+        let Function { call, uses } = function;
+        let bind: Bind<S> = Box::new(move |inputs, _, _| {
+            Box::new(move |request, admission| {
+                let new = request.object.map(decode).transpose()?;
+                let old = request.old_object.filter(|_| uses.old).map(decode).transpose()?.map(Arc::new);
+                let process = inputs.as_ref().map(process).transpose()?;
+                let called = call(Context { new, old, admission, process });
                 // It was checked that the operation has an object.
                 let called = called.ok_or("the request has no object")?;
                 Ok(Box::pin(async move { verdict(called.await.map(|()| Patch::default())) }))
             })
         });
-        self.function = Some(Function { bind, is_optional: F::IS_OPTIONAL, lacks: F::lacks });
+        self.function = Some(Bound { bind, uses });
         self
     }
 }
@@ -307,15 +329,21 @@ impl<K: Kind + Serialize, S: Send + Sync + 'static> Builder<K, Mutate, S> {
     }
 
     /// Sets the function.
-    pub fn function<F: MutateFunction<K, S, Args>, Args>(mut self, function: F) -> Self {
-        let bind: Bind<S> = Box::new(move |state, settings, name, overwrite| {
-            Arc::new(move |request, admission| {
+    pub fn function<F: MutateFunction<K, S, Args>, Args>(self, function: F) -> Self {
+        self.planned(F::plan).mutated_by(function.function())
+    }
+
+    pub(crate) fn mutated_by(mut self, function: Function<K, S, K>) -> Self {
+        let Function { call, uses } = function;
+        let bind: Bind<S> = Box::new(move |inputs, name, overwrite| {
+            Box::new(move |request, admission| {
                 let raw = request.object.ok_or("the request has no object")?;
                 let object: K = decode(raw)?;
-                let old = request.old_object.filter(|_| F::TAKES_OLD).map(decode).transpose()?.map(Arc::new);
                 let before = serde_json::to_value(&object)?;
-                let (state, settings) = (state.clone(), settings.clone());
-                let called = function.mutate(object, Context { new: None, old, admission, state, settings });
+                let old = request.old_object.filter(|_| uses.old).map(decode).transpose()?.map(Arc::new);
+                let process = inputs.as_ref().map(process).transpose()?;
+                let called = call(Context { new: Some(object), old, admission, process });
+                let called = called.ok_or("the request has no object")?;
                 let (raw, name) = (raw.get().to_owned(), Arc::clone(&name));
                 Ok(Box::pin(async move {
                     let after = match called.await {
@@ -330,9 +358,15 @@ impl<K: Kind + Serialize, S: Send + Sync + 'static> Builder<K, Mutate, S> {
                 }))
             })
         });
-        self.function = Some(Function { bind, is_optional: true, lacks: F::lacks });
+        self.function = Some(Bound { bind, uses });
         self
     }
+}
+
+/// What the process has for the arguments.
+fn process<S>(inputs: &Inputs<S>) -> Result<Arc<Process<S>>, BoxError> {
+    let none = "it is not ready: the caches of its readers are not synced yet, or its state is not built yet";
+    inputs.get().cloned().ok_or_else(|| none.into())
 }
 
 fn verdict(result: Result<Patch, BoxError>) -> Result<Verdict, BoxError> {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kooper::External;
 use kooper::children::plan::SlotState;
 use kooper::kube;
@@ -23,10 +24,13 @@ struct ShopSpec {
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 struct ShopStatus {
     /// The slots that are not ready.
     waiting: Vec<String>,
     available: i32,
+    conditions: Vec<Condition>,
+    observed_generation: Option<i64>,
 }
 
 /// A shop with a configuration, a password, a web server, and a front that is there once the web server is ready.
@@ -38,7 +42,8 @@ async fn shops(shop: Arc<Shop>, children: Children<Shop>, statuses: StatusWriter
     let waiting = children.states().filter(|(_, state)| **state != SlotState::Ready);
     let waiting = waiting.map(|(name, _)| name.to_owned()).collect();
     let available = children.get(web)?.and_then(|web| web.status.as_ref()?.available_replicas);
-    let status = ShopStatus { waiting, available: available.unwrap_or_default() };
+    let before = shop.status.clone().unwrap_or_default();
+    let status = ShopStatus { waiting, available: available.unwrap_or_default(), ..before };
     statuses.apply_status(&shop, &status).await?;
     Ok(())
 }
@@ -81,7 +86,7 @@ fn front(shop: &Shop) -> Result<Option<Service>> {
 }
 
 /// A controller without logic of its own.
-#[kooper::controller(resource = Secret, labels = "copied=yes", children = [copy(gate, keep), gate(external)], main = false)]
+#[kooper::controller(resource = Secret, labels = "copied=yes", children = [copy(gate), gate(external)], status = none, main = false)]
 async fn copies() {}
 
 fn gate(secret: &Secret) -> External<ConfigMap> {
@@ -121,8 +126,13 @@ async fn a_child_is_created_once_those_before_it_are_ready(cluster: Cluster) -> 
     let web: Deployment = cluster.wait("corner-web", |_: &Deployment| true).await;
     cluster.patch_status(&web, running(&web)).await?;
     cluster.wait("corner-front", |_: &Service| true).await;
-    let shop = cluster.wait(&shop, waits_for(&[])).await;
-    assert_eq!(shop.status.map(|status| status.available), Some(1));
+    let is_ready = |shop: &Shop| {
+        let conditions = shop.status.iter().flat_map(|status| &status.conditions);
+        waits_for(&[])(shop) && conditions.into_iter().any(|one| one.type_ == "Ready" && one.status == "True")
+    };
+    let shop = cluster.wait(&shop, is_ready).await;
+    let status = shop.status.unwrap_or_default();
+    assert_eq!((status.available, status.observed_generation), (1, shop.metadata.generation));
     Ok(())
 }
 

@@ -1,6 +1,8 @@
 //! A program on an API server of its own has the permissions that it has in a cluster.
 
 use kooper_tests::dev::Home;
+use kooper_tests::wait::eventually;
+use serde_json::json;
 
 #[test]
 fn what_no_rule_grants_is_forbidden() {
@@ -34,5 +36,34 @@ fn every_crd_is_installed_and_each_kind_begins_with_the_least_object() {
         dev.process.wait_for_line(&[&format!("controller={controller} "), "seen name=\"hello\""]);
     }
     dev.process.wait_for_page("/readyz", 200, &["ok"]);
+    dev.stop();
+}
+
+#[test]
+fn the_webhooks_of_a_program_are_called_with_its_own_permissions() {
+    let home = Home::new(env!("CARGO_TARGET_TMPDIR"), "guarded");
+    let dev = home.start(env!("CARGO_BIN_EXE_guarded"), &["--port", "0"]);
+    dev.process
+        .wait_for_line(&["runs as", "the service account default/guarded; permissions: those that `rbac` prints"]);
+    let shop = |name: &str, seats: i32| {
+        let metadata = json!({"name": name, "namespace": "default"});
+        json!({"apiVersion": "guarded.example.com/v1", "kind": "Shop", "metadata": metadata, "spec": {"seats": seats}})
+    };
+    dev.process.wait_for_page("/readyz", 200, &["ok"]);
+    // A webhook that is registered with `Ignore` already guards.
+    eventually("a shop is filled", || {
+        dev.apply(&shop("filled", 1));
+        let filled = dev.get(&shop("filled", 1)).is_some_and(|shop| shop["spec"]["flavour"] == "vanilla");
+        if !filled {
+            dev.delete(&shop("filled", 1));
+        }
+        filled
+    });
+    let file = home.file("bad.json", &shop("bad", -1).to_string());
+    if let Some(output) = dev.kubectl(&["create", "-f", &file]) {
+        assert!(!output.success && output.stderr.contains("spec.seats: must not be negative"), "{}", output.stderr);
+    }
+    assert_eq!(dev.get(&shop("bad", -1)), None);
+    assert_eq!(dev.process.count(&["is forbidden"]), 0, "{}", dev.process.lines().join("\n"));
     dev.stop();
 }

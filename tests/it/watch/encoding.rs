@@ -1,6 +1,7 @@
 //! The encoding in which objects arrive: a handler sees the same objects.
 
 use parking_lot::Mutex;
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -69,7 +70,11 @@ impl Wire {
 
     /// All objects of a scope, sorted by key: as listed in pages of two, and as watched. `None` if they changed in
     /// between.
-    async fn objects<K: Resource<DynamicType = ()> + 'static>(&self, scope: Scope, media: &str) -> Option<Vec<Object>> {
+    async fn objects<K: Resource<DynamicType = ()> + DeserializeOwned + 'static>(
+        &self,
+        scope: Scope,
+        media: &str,
+    ) -> Option<Vec<Object>> {
         let retriever = ApiRetriever::<K>::new(self.client.clone(), scope);
         let mut listed = Vec::new();
         let mut request = ListRequest::default();
@@ -106,7 +111,10 @@ impl Wire {
     }
 
     /// The objects of a scope in JSON and in protobuf, of the same versions. Other clients may change them.
-    async fn both<K: Resource<DynamicType = ()> + 'static>(&self, scope: &Scope) -> [Vec<Object>; 2] {
+    async fn both<K: Resource<DynamicType = ()> + DeserializeOwned + 'static>(
+        &self,
+        scope: &Scope,
+    ) -> [Vec<Object>; 2] {
         for _ in 0..100 {
             let json = self.objects::<K>(Scope { json_only: true, ..scope.clone() }, JSON).await;
             let protobuf = self.objects::<K>(scope.clone(), PROTOBUF).await;
@@ -248,8 +256,21 @@ fn metadata_comes_in_protobuf_and_types_that_may_know_more_come_in_json() {
         assert_eq!(protobuf.iter().map(plain).collect::<Vec<_>>(), json.iter().map(plain).collect::<Vec<_>>());
         let scope = Scope { metadata_only: false, ..scope };
         wire.objects::<PartialObjectMeta<ConfigMap>>(scope.clone(), PROTOBUF).await;
-        wire.objects::<OwnConfigMap>(scope, JSON).await;
+        wire.objects::<OwnConfigMap>(scope.clone(), JSON).await;
+        let [json, protobuf] = wire.both::<PartialConfigMap>(&scope).await;
+        for (protobuf, json) in protobuf.iter().zip(&json) {
+            assert_eq!(protobuf.decode::<PartialConfigMap>().unwrap(), json.decode().unwrap());
+            assert_eq!(json.decode::<PartialConfigMap>().unwrap().data, json.decode::<ConfigMap>().unwrap().data);
+        }
     });
+}
+
+/// All fields of it are in the table of protobuf, as those of the full type are.
+#[derive(Debug, PartialEq, kooper::Partial)]
+#[partial(of = ConfigMap)]
+struct PartialConfigMap {
+    metadata: ObjectMeta,
+    data: Option<BTreeMap<String, String>>,
 }
 
 /// A type of a user's own. Unlike the table of protobuf, it may have any field of the API.

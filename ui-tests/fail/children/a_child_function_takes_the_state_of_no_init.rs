@@ -1,7 +1,7 @@
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kooper::State;
 
-#[kooper::controller(resource = Pod, children = [config])]
+#[kooper::controller(resource = Pod, children = [config], status = none)]
 async fn echo() {}
 
 fn config(_: &Pod, _: &State<String>) -> ConfigMap {

@@ -37,10 +37,18 @@ pub(crate) fn ident(value: &Value<'_>) -> syn::Result<Spanned<Ident>> {
 
 /// The detail of Events about failed calls.
 pub(crate) fn failure_events(value: &Value<'_>) -> syn::Result<Spanned<FailureEvents>> {
+    Ok(one_of(value, [("off", "Off"), ("brief", "Brief"), ("full", "Full")])?.map(FailureEvents))
+}
+
+/// One of these words, as a variant of a type of the runtime.
+pub(crate) fn one_of<const N: usize>(
+    value: &Value<'_>,
+    words: [(&'static str, &'static str); N],
+) -> syn::Result<Spanned<Ident>> {
     let wrong = value.wrong(value.input.span());
-    for (word, variant) in [("off", "Off"), ("brief", "Brief"), ("full", "Full")] {
+    for (word, variant) in words {
         if let Some(span) = value.word(word)? {
-            return Ok(value.spanned(FailureEvents(Ident::new(variant, span)), span));
+            return Ok(value.spanned(Ident::new(variant, span), span));
         }
     }
     Err(wrong)
@@ -61,6 +69,10 @@ pub(crate) fn only_cleanup(value: &Value<'_>) -> syn::Result<Spanned<()>> {
 
 pub(crate) fn only_ordered(value: &Value<'_>) -> syn::Result<Spanned<()>> {
     only(value, "ordered")
+}
+
+pub(crate) fn only_none(value: &Value<'_>) -> syn::Result<Spanned<()>> {
+    only(value, "none")
 }
 
 fn only(value: &Value<'_>, word: &str) -> syn::Result<Spanned<()>> {

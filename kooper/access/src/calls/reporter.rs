@@ -101,7 +101,7 @@ impl Reporter {
         match failure {
             // The last line about this error is enough, unless the key is not retried any more.
             _ if !gives_up && failures.is_some_and(|failures| !failures.is_logged) => {
-                tracing::debug!(target: TARGET, %key, "{text}")
+                tracing::debug!(target: TARGET, %key, "{text}");
             }
             Failure::Decode(_) | Failure::Panic(_) => tracing::error!(target: TARGET, %key, "{text}"),
             _ => tracing::warn!(target: TARGET, %key, attempt = attempt.number, "{text}"),

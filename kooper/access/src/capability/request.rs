@@ -55,6 +55,8 @@ pub(super) struct ResourceClient<'a> {
 pub(super) enum Operation {
     Get,
     Create(Value),
+    /// Creates an object in a dry run.
+    TryCreate(Value),
     /// Applies as this field manager.
     Apply(Value, String),
     ApplyStatus(Value, String),
@@ -75,7 +77,7 @@ impl Operation {
             Self::Delete(params) => {
                 params.preconditions.as_ref().is_none_or(|wanted| wanted.resource_version.is_none())
             }
-            Self::Get | Self::Create(_) | Self::Evict(_) => false,
+            Self::Get | Self::Create(_) | Self::TryCreate(_) | Self::Evict(_) => false,
         }
     }
 
@@ -83,7 +85,9 @@ impl Operation {
     /// object ends where a namespace would.
     fn name(&self) -> Option<&str> {
         let name = match self {
-            Self::Create(body) | Self::Apply(body, _) | Self::ApplyStatus(body, _) => body["metadata"]["name"].as_str(),
+            Self::Create(body) | Self::TryCreate(body) | Self::Apply(body, _) | Self::ApplyStatus(body, _) => {
+                body["metadata"]["name"].as_str()
+            }
             _ => None,
         };
         name.filter(|name| !name.is_empty())
@@ -119,7 +123,7 @@ impl ResourceClient<'_> {
     pub(super) async fn send_raw(&self, key: &ObjectKey, doing: Operation) -> Result<ApiResponse, AccessError> {
         self.check(key, &doing)?;
         let asked = self.asked(key, &doing);
-        let writes = !matches!(doing, Operation::Get | Operation::Evict(_));
+        let writes = !matches!(doing, Operation::Get | Operation::TryCreate(_) | Operation::Evict(_));
         let (author, before) = (self.author(&doing), self.cached(key));
         let deletes = matches!(doing, Operation::Delete(_));
         let text = self.answer(key, &doing, &asked).await?;
@@ -170,6 +174,7 @@ impl ResourceClient<'_> {
         let (verb, rule) = match doing {
             Operation::Get => ("get", rule(None, &["get"])),
             Operation::Create(_) => ("create", rule(None, &["create"])),
+            Operation::TryCreate(_) => ("try to create", rule(None, &["create"])),
             Operation::Apply(..) => ("apply", rule(None, &["create", "patch"])),
             Operation::ApplyStatus(..) => ("apply the status of", rule(Some("status"), &["patch"])),
             Operation::Patch(patch, _) if patch.status => ("patch the status of", rule(Some("status"), &["patch"])),
@@ -195,6 +200,9 @@ impl ResourceClient<'_> {
         match doing {
             Operation::Get => requests.get(name, &GetParams::default()),
             Operation::Create(body) => requests.create(&posted(), body.to_string().into_bytes()),
+            Operation::TryCreate(body) => {
+                requests.create(&PostParams { dry_run: true, ..posted() }, body.to_string().into_bytes())
+            }
             Operation::Apply(body, manager) => requests.patch(name, &forced(manager), &KubePatch::Apply(body)),
             Operation::ApplyStatus(body, manager) => {
                 requests.patch_subresource("status", name, &forced(manager), &KubePatch::Apply(body))
@@ -317,7 +325,7 @@ impl ResourceClient<'_> {
                 Author::Manager(self.controller.field_manager(), Sent::Applied(sent.clone()))
             }
             Operation::Patch(patch, _) => Author::Manager(self.controller.field_manager(), Sent::Patch(patch.clone())),
-            Operation::Get | Operation::Evict(_) => Author::NoChange,
+            Operation::Get | Operation::TryCreate(_) | Operation::Evict(_) => Author::NoChange,
         }
     }
 }

@@ -8,7 +8,7 @@ use super::error::AccessError;
 use super::grant::MayWriteStatus;
 use super::has_status::HasStatus;
 use super::request::{Operation, ResourceClient};
-use super::statuses::{KnownStatus, Statuses};
+use super::statuses::{KnownStatus, ReservedStatus, Statuses};
 use super::write::key_of;
 use super::{Access, Request};
 
@@ -76,24 +76,55 @@ impl<T: Kind, V> Access<T, V> {
         let (objects, key) = (self.objects(), key_of(object));
         let uid = object.meta().uid.clone().unwrap_or_default();
         Box::pin(async move {
-            let (before, wanted) = wanted?;
+            let (before, mut wanted) = wanted?;
             // Without a call it is not known how old the object is.
-            let sent =
-                objects.call.map(|call| call.extensions.get::<Statuses>().of(&objects.kind.resource(), &key, &uid));
-            let mut sent = match &sent {
-                Some(sent) => sent.lock().await,
-                None => {
-                    let status = KnownStatus::Unknown.next(&before, wanted);
-                    objects.apply_status(&key, &uid, version, status.unwrap_or_default()).await?;
-                    return Ok(true);
-                }
+            let Some(call) = objects.call else {
+                let status = KnownStatus::Unknown.next(&before, wanted);
+                objects.apply_status(&key, &uid, version, status.unwrap_or_default()).await?;
+                return Ok(true);
             };
-            let Some(status) = sent.next(&before, wanted) else { return Ok(false) };
-            // Until there is a response; for good if there is none.
-            *sent = KnownStatus::Unknown;
-            objects.apply_status(&key, &uid, version, status.clone()).await?;
-            *sent = KnownStatus::Status(status);
-            Ok(true)
+            call.extensions.get::<ReservedStatus>().keep(&uid, &before, &mut wanted);
+            let sent = call.extensions.get::<Statuses>().of(&objects.kind.resource(), &key, &uid);
+            let mut sent = sent.lock().await;
+            objects.apply_known(&mut sent, (&key, &uid, version), &before, wanted).await
+        })
+    }
+
+    /// Applies the status that a function makes of the one that the call has applied last. If it has applied none, the
+    /// status is made of that of the object, and applied to this version of it only: another client may have set fields
+    /// of it since.
+    #[doc(hidden)]
+    pub fn compose_status<'a, M>(
+        &'a self,
+        object: &T,
+        compose: impl FnOnce(Value) -> Result<Value, serde_json::Error> + Send + 'a,
+    ) -> Request<'a, bool>
+    where
+        T: HasStatus<M, Status: Serialize + Default>,
+        V: MayWriteStatus<T>,
+    {
+        let encoded = |status: Option<&T::Status>| match status {
+            Some(status) => serde_json::to_value(status),
+            None => serde_json::to_value(T::Status::default()),
+        };
+        let before = object.status().map_or(Ok(Value::Null), |status| encoded(Some(status)));
+        let begin = encoded(object.status());
+        let (objects, key) = (self.objects(), key_of(object));
+        let uid = object.meta().uid.clone().unwrap_or_default();
+        let version = Some(object.meta().resource_version.clone().unwrap_or_default());
+        Box::pin(async move {
+            let Some(call) = objects.call else { return Ok(false) };
+            let wrong = |error: serde_json::Error| {
+                AccessError::wrong(format!("the status of a {} cannot be read as JSON: {error}", objects.kind.kind))
+            };
+            let sent = call.extensions.get::<Statuses>().of(&objects.kind.resource(), &key, &uid);
+            let mut sent = sent.lock().await;
+            let (begin, version) = match &*sent {
+                KnownStatus::Status(status) => (status.clone(), None),
+                KnownStatus::Nothing | KnownStatus::Unknown => (begin.map_err(wrong)?, version),
+            };
+            let wanted = compose(begin).map_err(wrong)?;
+            objects.apply_known(&mut sent, (&key, &uid, version), &before.map_err(wrong)?, wanted).await
         })
     }
 
@@ -114,6 +145,22 @@ impl<T: Kind, V> Access<T, V> {
 }
 
 impl ResourceClient<'_> {
+    /// Applies a status, unless the object is known to have it.
+    async fn apply_known(
+        &self,
+        sent: &mut KnownStatus,
+        (key, uid, version): (&ObjectKey, &str, Option<String>),
+        before: &Value,
+        wanted: Value,
+    ) -> Result<bool, AccessError> {
+        let Some(status) = sent.next(before, wanted) else { return Ok(false) };
+        // Until there is a response; for good if there is none.
+        *sent = KnownStatus::Unknown;
+        self.apply_status(key, uid, version, status.clone()).await?;
+        *sent = KnownStatus::Status(status);
+        Ok(true)
+    }
+
     async fn apply_status(
         &self,
         key: &ObjectKey,

@@ -2,7 +2,7 @@
 //! with does not show them.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use kooper_runtime::ObjectKey;
 use parking_lot::Mutex;
@@ -33,6 +33,38 @@ impl Statuses {
     pub(super) fn of(&self, resource: &str, key: &ObjectKey, uid: &str) -> Arc<tokio::sync::Mutex<KnownStatus>> {
         let mut known = self.0.lock();
         known.entry((resource.to_owned(), key.clone(), uid.to_owned())).or_default().clone()
+    }
+}
+
+/// The conditions that summarize an object, by which tools wait for it.
+const SUMMARY: [&str; 3] = ["Ready", "Reconciling", "Stalled"];
+
+/// The summary of an object that is written at the end of its call: `observedGeneration` and the conditions
+/// `Ready`, `Reconciling` and `Stalled`. What the handler applies in between leaves it as it was.
+#[derive(Debug, Default)]
+pub struct ReservedStatus(OnceLock<String>);
+
+impl ReservedStatus {
+    /// Reserves the summary of the object with this uid.
+    pub fn reserve(&self, uid: &str) {
+        self.0.get_or_init(|| uid.to_owned());
+    }
+
+    pub(super) fn keep(&self, uid: &str, before: &Value, wanted: &mut Value) {
+        let is_reserved = self.0.get().is_some_and(|reserved| reserved == uid);
+        let Some(fields) = wanted.as_object_mut().filter(|_| is_reserved) else { return };
+        fields.remove("observedGeneration");
+        if let Some(generation) = before.get("observedGeneration") {
+            fields.insert("observedGeneration".to_owned(), generation.clone());
+        }
+        let conditions = |status: Option<&Value>| status.and_then(Value::as_array).cloned().unwrap_or_default();
+        let is_summary = |condition: &Value| SUMMARY.iter().any(|name| condition["type"] == *name);
+        let mut list = conditions(fields.get("conditions"));
+        list.retain(|condition| !is_summary(condition));
+        list.extend(conditions(before.get("conditions")).into_iter().filter(is_summary));
+        if !list.is_empty() || fields.contains_key("conditions") {
+            fields.insert("conditions".to_owned(), list.into());
+        }
     }
 }
 
@@ -114,6 +146,25 @@ mod tests {
         assert_eq!(changed(&before, condition("True", "now", 1)), None);
         assert_eq!(changed(&before, condition("True", "now", 2)), Some(condition("True", "then", 2)));
         assert_eq!(changed(&before, condition("False", "now", 1)), Some(condition("False", "now", 1)));
+    }
+
+    #[test]
+    fn a_write_of_the_handler_leaves_the_reserved_summary_as_it_was() {
+        let condition = |name: &str, status: &str| json!({"type": name, "status": status});
+        let before =
+            json!({"observedGeneration": 1, "conditions": [condition("Ready", "True"), condition("Open", "True")]});
+        let wanted = json!({"open": 3, "conditions": [condition("Ready", "False"), condition("Open", "False")]});
+        let reserved = ReservedStatus::default();
+        let kept = |uid: &str| {
+            let mut kept = wanted.clone();
+            reserved.keep(uid, &before, &mut kept);
+            kept
+        };
+        assert_eq!(kept("1"), wanted);
+        reserved.reserve("1");
+        let conditions = [condition("Open", "False"), condition("Ready", "True")];
+        assert_eq!(kept("1"), json!({"open": 3, "observedGeneration": 1, "conditions": conditions}));
+        assert_eq!(kept("2"), wanted, "it is another object");
     }
 
     /// The result of a request.

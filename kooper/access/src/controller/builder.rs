@@ -413,6 +413,13 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         self
     }
 
+    /// Adds what functions need that are not the controller's own.
+    #[doc(hidden)]
+    pub fn planned(mut self, plan: impl FnOnce(&mut Plan)) -> Self {
+        plan(&mut self.common.plan);
+        self
+    }
+
     pub(super) fn plan(&mut self) -> &mut Plan {
         &mut self.common.plan
     }

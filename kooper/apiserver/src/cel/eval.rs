@@ -327,6 +327,7 @@ fn select(operand: Value, field: &str, how: Select) -> Evaluated {
                 (Select::Field, None) => Err(format!("no such key: {field}")),
             }
         }
+        Value::Null if how == Select::Optional => Ok(Value::NONE),
         _ => Err(NO_OVERLOAD.to_owned()),
     }
 }

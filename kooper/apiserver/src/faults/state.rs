@@ -1,6 +1,7 @@
 //! State of a server's fault injection.
 
 use parking_lot::{Mutex, MutexGuard};
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,6 +11,7 @@ use super::outage::Outages;
 use super::plan;
 use super::rules::Rules;
 use super::view::{View, Views};
+use super::webhooks::{WebhookFault, is_named};
 
 /// The faults of a server. Before they are asked for, they cost nothing.
 #[derive(Debug, Default)]
@@ -24,6 +26,8 @@ pub(crate) struct State {
     pub(super) journal: Journal,
     pub(super) outages: Outages,
     pub(super) views: Views,
+    /// The webhooks that fail.
+    pub(super) webhooks: Mutex<HashMap<String, WebhookFault>>,
 }
 
 impl State {
@@ -59,6 +63,12 @@ impl State {
     pub(crate) fn view(&self, request: RequestAttributes) -> View {
         let spared = self.spares(&request);
         self.views.of(request, spared)
+    }
+
+    /// How the webhook of a configuration fails, if it does.
+    pub(crate) fn webhook(&self, webhook: &str) -> Option<WebhookFault> {
+        let failing = self.webhooks.lock();
+        failing.iter().find(|(name, _)| is_named(webhook, name)).map(|(_, fault)| *fault)
     }
 
     /// Looks at watch events from now on.

@@ -1,5 +1,7 @@
 //! Syntax errors of JSON request bodies, with the real server's messages.
 
+use serde_json::Value;
+
 /// Token that the scanner expects next.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Expected {
@@ -27,6 +29,31 @@ const DEEPEST: usize = 10_000;
 /// The first syntax error of a body; `None` if it is JSON.
 pub(crate) fn error(body: &[u8]) -> Option<String> {
     Scanner { rest: body }.scan().err()
+}
+
+/// Where the real server has its kinds.
+pub(crate) const SCHEME: &str = "pkg/runtime/scheme.go:111";
+
+/// Go types of any object, and of the part of an object that names its type.
+pub(crate) const MAP: &str = "map[string]interface {}";
+pub(crate) const HEADER: &str =
+    r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
+
+/// The message about JSON that is not of a Go type.
+pub(crate) fn not_a(found: &Value, wanted: &str) -> String {
+    format!("json: cannot unmarshal {} into Go value of type {wanted}", json_type(found))
+}
+
+/// Returns the name of a JSON value's type in Go's messages.
+pub(crate) fn json_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
 }
 
 struct Scanner<'a> {

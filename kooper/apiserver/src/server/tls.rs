@@ -9,11 +9,11 @@ use rcgen::{
     KeyUsagePurpose, date_time_ymd,
 };
 use rustls::ServerConfig;
-use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio_rustls::TlsAcceptor;
 
 use super::Credentials;
+use crate::tls::provider;
 
 /// The names by which clients on this machine, and pods of a cluster, call an API server.
 const NAMES: [&str; 8] = [
@@ -81,17 +81,3 @@ fn issue(
     let certificate = params.signed_by(&key, &issuer)?;
     Ok((certificate.der().clone(), PrivatePkcs8KeyDer::from(key.serialize_der()).into()))
 }
-
-// Named, as a program that has both libraries has no default.
-#[cfg(feature = "ring")]
-fn provider() -> CryptoProvider {
-    rustls::crypto::ring::default_provider()
-}
-
-#[cfg(all(feature = "aws-lc-rs", not(feature = "ring")))]
-fn provider() -> CryptoProvider {
-    rustls::crypto::aws_lc_rs::default_provider()
-}
-
-#[cfg(not(any(feature = "ring", feature = "aws-lc-rs")))]
-compile_error!("kooper-apiserver serves HTTPS: enable its feature `ring` or `aws-lc-rs`");

@@ -11,6 +11,7 @@ use self::named::Type;
 use super::{Call, FieldValidation};
 use crate::decode::{self, Findings};
 use crate::http::syntax;
+pub(super) use crate::http::syntax::{HEADER, MAP, json_type, not_a};
 use crate::kinds::{Kind, split_group_version};
 use crate::status::StatusError;
 use crate::{cel, defaults, meta, protobuf, registry};
@@ -315,28 +316,6 @@ pub(super) fn misfit(call: &Call<'_>, object: &Value, (group, version, kind): (&
         return Some(reason(&refusal, kind).to_owned());
     }
     decode::check(object, crate::schema::published::name_of(group, version, kind)).error
-}
-
-/// Go types of any object, and of the part of an object that names its type.
-pub(super) const MAP: &str = "map[string]interface {}";
-pub(super) const HEADER: &str =
-    r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
-
-/// The message about JSON that is not of a Go type.
-pub(super) fn not_a(found: &Value, wanted: &str) -> String {
-    format!("json: cannot unmarshal {} into Go value of type {wanted}", json_type(found))
-}
-
-/// Returns the name of a JSON value's type in Go's messages.
-pub(super) fn json_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
 }
 
 #[cfg(test)]

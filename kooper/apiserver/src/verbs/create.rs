@@ -4,6 +4,7 @@ use http::StatusCode;
 use serde_json::Value;
 
 use super::{Call, WriteOptions, answer_object, answer_value, body, draft, warned};
+use crate::admission::Operation;
 use crate::auth::rbac;
 use crate::http::Answer;
 use crate::kinds::Kind;
@@ -15,21 +16,33 @@ use crate::{admission, fields, meta, prepare, registry};
 /// Maximum number of attempts to find a generated name that is not taken.
 const TRIES: usize = 8;
 
-pub(super) fn create(call: &Call<'_>) -> Result<Answer, StatusError> {
+pub(super) async fn create(call: &Call<'_>) -> Result<Answer, StatusError> {
     body::check_media(call)?;
     let options = WriteOptions::parse(call.request, "CreateOptions")?;
     let (object, warnings) = body::decode(call, options.validation)?;
-    Ok(warned(create_object(call, object, &options, true), &warnings))
+    Ok(warned(create_object(call, object, &options, true).await, &warnings))
 }
 
 /// Creates an object that was decoded, as POST does, and PUT and PATCH where they may.
 ///
 /// `track` is whether its fields have no owners yet.
-pub(super) fn create_object(
+pub(super) async fn create_object(
+    call: &Call<'_>,
+    object: Value,
+    options: &WriteOptions,
+    track: bool,
+) -> Result<Answer, StatusError> {
+    let mut warnings = Vec::new();
+    let answer = created(call, object, options, track, &mut warnings).await;
+    Ok(warned(answer, &warnings))
+}
+
+async fn created(
     call: &Call<'_>,
     mut object: Value,
     options: &WriteOptions,
     track: bool,
+    warnings: &mut Vec<String>,
 ) -> Result<Answer, StatusError> {
     let kind = &call.kind;
     body::drop_empty_data(kind, &mut object);
@@ -47,7 +60,9 @@ pub(super) fn create_object(
     }
     fields::drop_empty(&mut object);
     // Fields that the server adds from here on have no owner.
-    admission::create(call.cluster, kind, &mut object)?;
+    let sent = WriteOptions::review(call.request, "CreateOptions");
+    let mut request = call.attributes(Operation::Create, &object, options.dry_run, sent);
+    admission::create(&request, &mut object, warnings).await?;
     let mut unnamed = object;
     for attempt in 1.. {
         // Each attempt needs a fresh copy, because the fields that a kind adds depend on the name.
@@ -60,38 +75,40 @@ pub(super) fn create_object(
         };
         prepare::create(kind, &mut object, allocation)?;
         let name = meta::text(&object, "name").to_owned();
+        request.name.clone_from(&name);
         prepare::check_type(kind, &object, None, &[])?;
         // A new object has no previous violations that could be tolerated with a warning.
         let causes = registry::validate(kind, &object, Write::Create, &mut Vec::new());
         if !causes.is_empty() {
             return Err(StatusError::invalid_object(kind, &name, &causes));
         }
-        admission::judge(call.cluster, kind, &object, None, options.dry_run)?;
-        let warnings = prepare::warnings(kind, &object, None);
+        let own = warnings.len();
+        warnings.extend(prepare::warnings(kind, &object, None));
         prepare::canonicalize(kind, &mut object);
+        admission::judge(&request, &object, None, true, warnings).await?;
         let key = crate::route::key(call.target.namespace.as_deref().unwrap_or_default(), &name);
         if options.dry_run {
             if kind.table.get(&key).is_some() {
-                return Ok(Answer::from(taken(kind, &key, &object)).with_warnings(&warnings));
+                return Err(taken(kind, &key, &object));
             }
-            return Ok(answer_value(call, StatusCode::CREATED, &prepare::shown(kind, &object)).with_warnings(&warnings));
+            return Ok(answer_value(call, StatusCode::CREATED, &prepare::shown(kind, &object)));
         }
         if !meta::text(&object, "resourceVersion").is_empty() {
             let why = "resourceVersion should not be set on objects to be created";
-            let refusal = StatusError::new(StatusCode::INTERNAL_SERVER_ERROR, "", why);
-            return Ok(Answer::from(refusal).with_warnings(&warnings));
+            return Err(StatusError::new(StatusCode::INTERNAL_SERVER_ERROR, "", why));
         }
         match kind.table.put(&key, None, draft(kind, &object)) {
             Ok(stored) => {
                 let answer = answer_object(call, StatusCode::CREATED, &stored);
                 call.cluster.work.after_write(kind, &object);
-                return Ok(answer.with_warnings(&warnings));
+                return Ok(answer);
             }
             Err(_) => {
                 call.cluster.work.after_refusal(kind, &object);
                 if !generated || attempt >= TRIES {
-                    return Ok(Answer::from(taken(kind, &key, &object)).with_warnings(&warnings));
+                    return Err(taken(kind, &key, &object));
                 }
+                warnings.truncate(own);
             }
         }
     }

@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 
 use self::grace::{grace, mark};
 use super::form::{self, Form};
-use super::{Call, answer_object, answer_value, draft, list_head, served};
+use super::{Call, answer_object, answer_value, draft, list_head, served, warned};
+use crate::admission::{self, Operation};
 use crate::cluster::Cluster;
 use crate::http::{Answer, Query};
 use crate::kinds::Kind;
@@ -39,14 +40,22 @@ pub(crate) enum Deleted {
     Gone(Value),
 }
 
-pub(super) fn delete(call: &Call<'_>) -> Result<Answer, StatusError> {
+pub(super) async fn delete(call: &Call<'_>) -> Result<Answer, StatusError> {
     let options = DeleteOptions::parse(call)?;
-    Ok(options.warn(&call.kind, delete_one(call, &options).unwrap_or_else(Answer::from)))
+    let mut warnings = Vec::new();
+    let answer = delete_one(call, &options, &mut warnings).await;
+    Ok(options.warn(&call.kind, warned(answer, &warnings)))
 }
 
-fn delete_one(call: &Call<'_>, options: &DeleteOptions) -> Result<Answer, StatusError> {
+async fn delete_one(
+    call: &Call<'_>,
+    options: &DeleteOptions,
+    warnings: &mut Vec<String>,
+) -> Result<Answer, StatusError> {
     let name = call.target.name.as_deref().unwrap_or_default();
-    match remove_object(call.cluster, &call.kind, &call.key()?, options)? {
+    let key = call.key()?;
+    admit(call, &key, options, warnings).await?;
+    match remove_object(call.cluster, &call.kind, &key, options)? {
         Deleted::Marked(object) => {
             let status = if options.orphan == Some(false) { StatusCode::ACCEPTED } else { StatusCode::OK };
             Ok(answer_object(call, status, &object))
@@ -64,13 +73,35 @@ fn returns_object(kind: &Kind) -> bool {
     kind.custom.is_none() && kind.flags.returned
 }
 
-pub(super) fn delete_collection(call: &Call<'_>) -> Result<Answer, StatusError> {
-    let selection = super::list::selection(call, false)?;
-    let options = DeleteOptions::parse(call)?;
-    Ok(options.warn(&call.kind, delete_all(call, &selection, &options).unwrap_or_else(Answer::from)))
+/// Lets webhooks judge the deletion of an object.
+async fn admit(
+    call: &Call<'_>,
+    key: &str,
+    options: &DeleteOptions,
+    warnings: &mut Vec<String>,
+) -> Result<(), StatusError> {
+    let name = key.rsplit('/').next().unwrap_or_default();
+    let stored = call.kind.table.get(key).ok_or_else(|| StatusError::not_found(&call.kind, name))?;
+    check_preconditions(&call.kind, name, &stored, options)?;
+    let present = served(&call.kind, &stored);
+    let request = call.attributes(Operation::Delete, &Value::Null, options.is_dry_run(), options.to_value());
+    admission::delete(&request, &present, warnings).await
 }
 
-fn delete_all(call: &Call<'_>, selection: &Selection, options: &DeleteOptions) -> Result<Answer, StatusError> {
+pub(super) async fn delete_collection(call: &Call<'_>) -> Result<Answer, StatusError> {
+    let selection = super::list::selection(call, false)?;
+    let options = DeleteOptions::parse(call)?;
+    let mut warnings = Vec::new();
+    let answer = delete_all(call, &selection, &options, &mut warnings).await;
+    Ok(options.warn(&call.kind, warned(answer, &warnings)))
+}
+
+async fn delete_all(
+    call: &Call<'_>,
+    selection: &Selection,
+    options: &DeleteOptions,
+    warnings: &mut Vec<String>,
+) -> Result<Answer, StatusError> {
     let snapshot = call.kind.table.snapshot();
     let prefix = call.target.namespace.as_ref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
     let limit = super::list::number(&call.request.query, "limit")?.filter(|limit| *limit > 0);
@@ -96,7 +127,8 @@ fn delete_all(call: &Call<'_>, selection: &Selection, options: &DeleteOptions) -
         if !selection.matches(key, object) {
             continue;
         }
-        match remove_object(call.cluster, &call.kind, key, options) {
+        let admitted = admit(call, key, options, warnings).await;
+        match admitted.and_then(|()| remove_object(call.cluster, &call.kind, key, options)) {
             Ok(_) => items.push(Arc::clone(object)),
             // Another request was faster.
             Err(refusal) if refusal.code == StatusCode::NOT_FOUND => {}
@@ -192,6 +224,32 @@ impl DeleteOptions {
             }
             _ => answer,
         }
+    }
+
+    /// The options as admission sees them.
+    fn to_value(&self) -> Value {
+        let mut options = json!({"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"});
+        let mut set = |key: &str, value: Value| {
+            if !value.is_null() {
+                options[key] = value;
+            }
+        };
+        set("gracePeriodSeconds", json!(self.grace));
+        set("propagationPolicy", json!(self.propagation));
+        set("orphanDependents", json!(self.orphan));
+        if self.is_dry_run() {
+            set("dryRun", json!(self.dry_run));
+        }
+        let mut preconditions = json!({});
+        for (key, value) in [("uid", &self.uid), ("resourceVersion", &self.version)] {
+            if let Some(value) = value {
+                preconditions[key] = json!(value);
+            }
+        }
+        if self.uid.is_some() || self.version.is_some() {
+            options["preconditions"] = preconditions;
+        }
+        options
     }
 
     pub(super) fn is_dry_run(&self) -> bool {

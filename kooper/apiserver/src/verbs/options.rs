@@ -1,6 +1,6 @@
 //! The options that every write takes.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::http::Request;
 use crate::patch::user_agent::manager_name;
@@ -25,6 +25,22 @@ pub(crate) struct WriteOptions {
 }
 
 impl WriteOptions {
+    /// The options as admission sees them; `kind` is what they are called.
+    pub(crate) fn review(request: &Request, kind: &str) -> Value {
+        let query = &request.query;
+        let mut options = json!({"kind": kind, "apiVersion": "meta.k8s.io/v1"});
+        for key in ["fieldManager", "fieldValidation"] {
+            if let Some(value) = query.get(key).filter(|value| !value.is_empty()) {
+                options[key] = json!(value);
+            }
+        }
+        let dry_run: Vec<_> = query.all("dryRun").filter(|value| !value.is_empty()).collect();
+        if !dry_run.is_empty() {
+            options["dryRun"] = json!(dry_run);
+        }
+        options
+    }
+
     /// Reads the query; `kind` is what the options are called in a refusal.
     pub(crate) fn parse(request: &Request, kind: &str) -> Result<Self, StatusError> {
         let query = &request.query;

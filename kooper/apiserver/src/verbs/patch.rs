@@ -2,9 +2,8 @@
 
 mod parse;
 
-use std::cell::RefCell;
-
 use http::StatusCode;
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::area::Area;
@@ -30,7 +29,7 @@ pub(super) enum Patch {
     Apply(Value),
 }
 
-pub(super) fn patch(call: &Call<'_>) -> Result<Answer, StatusError> {
+pub(super) async fn patch(call: &Call<'_>) -> Result<Answer, StatusError> {
     // A language that the kind does not know is refused before the options are read.
     Patch::check_language(call)?;
     let options = WriteOptions::parse(call.request, "PatchOptions")?;
@@ -40,12 +39,12 @@ pub(super) fn patch(call: &Call<'_>) -> Result<Answer, StatusError> {
     }
     let patch = Patch::parse(call, options.validation)?;
     if let Patch::Apply(config) = &patch {
-        return apply(call, &options, config);
+        return apply(call, &options, config).await;
     }
     let bytes = &call.request.body;
     let strict = patch.strict(bytes);
     let doubled = if let Patch::Json(_) = patch { DoubledPatch::parse(bytes) } else { None };
-    let warnings = RefCell::default();
+    let warnings = Mutex::default();
     let next = |present: &Value| {
         let mut patched = patch.apply(&call.kind, present)?;
         let shown = patch.shown(&call.kind, present, &patched);
@@ -66,19 +65,19 @@ pub(super) fn patch(call: &Call<'_>) -> Result<Answer, StatusError> {
                 let why = body::reason(&refusal, &call.kind.kind);
                 if refusal.code == StatusCode::BAD_REQUEST { misfit(why) } else { refusal }
             })?;
-        warnings.replace(unknown);
+        *warnings.lock() = unknown;
         update::check_names(call, &object)?;
         Ok(object)
     };
-    let answer = update::write(call, &options, Owners::Found, next, None);
-    Ok(warned(answer, &warnings.take()))
+    let answer = update::write(call, &options, Owners::Found, next, None).await;
+    Ok(warned(answer, &warnings.into_inner()))
 }
 
 /// Server-side apply: creates an object that is absent.
-fn apply(call: &Call<'_>, options: &WriteOptions, config: &Value) -> Result<Answer, StatusError> {
+async fn apply(call: &Call<'_>, options: &WriteOptions, config: &Value) -> Result<Answer, StatusError> {
     let kind = &call.kind;
     let subresource = call.target.subresource.as_deref().unwrap_or_default();
-    let warnings = RefCell::default();
+    let warnings = Mutex::default();
     let next = |present: Option<&Value>| {
         let mut applied =
             fields::applied(call.cluster, kind, subresource, present, config, &options.manager, options.force)?;
@@ -87,7 +86,7 @@ fn apply(call: &Call<'_>, options: &WriteOptions, config: &Value) -> Result<Answ
         }
         let emptied = meta::emptied(&applied);
         let (mut object, unknown) = body::patched(call, applied, None, Vec::new(), options.validation)?;
-        warnings.replace(unknown);
+        *warnings.lock() = unknown;
         update::check_names(call, &object)?;
         // This write deletes the object, so these fields are not dropped by storing and reading it.
         if kind.custom.is_some() && meta::is_deleting(&object) && meta::finalizers(&object).is_empty() {
@@ -112,8 +111,8 @@ fn apply(call: &Call<'_>, options: &WriteOptions, config: &Value) -> Result<Answ
         }
         _ => None,
     };
-    let answer = update::write(call, options, Owners::Applied, |present| next(Some(present)), absent.as_ref());
-    Ok(warned(answer, &warnings.take()))
+    let answer = update::write(call, options, Owners::Applied, |present| next(Some(present)), absent.as_ref()).await;
+    Ok(warned(answer, &warnings.into_inner()))
 }
 
 /// The refusal of a configuration that fits the schema, but not the type.

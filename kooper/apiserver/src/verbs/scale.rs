@@ -1,8 +1,7 @@
 //! The `scale` subresource: the replicas of an object, whatever its kind.
 
-use std::cell::RefCell;
-
 use http::StatusCode;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::patch::Patch;
@@ -32,7 +31,7 @@ pub(super) fn get(call: &Call<'_>) -> Result<Answer, StatusError> {
     Ok(Answer::json(StatusCode::OK, &of(call, &object)))
 }
 
-pub(super) fn replace(call: &Call<'_>) -> Result<Answer, StatusError> {
+pub(super) async fn replace(call: &Call<'_>) -> Result<Answer, StatusError> {
     let options = WriteOptions::parse(call.request, "UpdateOptions")?;
     let (scale, warnings) = body::posted(call, SCALE, options.validation).map_err(|refusal| {
         let decoded = refusal.message().starts_with("the namespace of");
@@ -46,11 +45,14 @@ pub(super) fn replace(call: &Call<'_>) -> Result<Answer, StatusError> {
         let write = ScaleWrite::Replaced(&scale);
         fields::scaled(call.cluster, &call.kind, present, &of(call, present), write, &options.manager)
     };
-    let answer = update::check_names(call, &scale).and_then(|()| write(call, &options, next));
+    let answer = match update::check_names(call, &scale) {
+        Ok(()) => write(call, &options, next).await,
+        Err(refusal) => Err(refusal),
+    };
     Ok(warned(answer, &warnings))
 }
 
-pub(super) fn patch(call: &Call<'_>) -> Result<Answer, StatusError> {
+pub(super) async fn patch(call: &Call<'_>) -> Result<Answer, StatusError> {
     Patch::check_language(call)?;
     let options = WriteOptions::parse(call.request, "PatchOptions")?;
     // An absent object is reported before errors in the patch.
@@ -73,15 +75,16 @@ pub(super) fn patch(call: &Call<'_>) -> Result<Answer, StatusError> {
         update::check_names(call, &next)?;
         fields::scaled(call.cluster, &call.kind, present, &scale, ScaleWrite::Replaced(&next), &options.manager)
     })
+    .await
 }
 
 /// Writes the replicas of the Scale that `next` makes, and the owners of the object's fields.
-fn write(
+async fn write(
     call: &Call<'_>,
     options: &WriteOptions,
     next: impl Fn(&Value) -> Result<(Value, Vec<Value>), StatusError>,
 ) -> Result<Answer, StatusError> {
-    let scaled = RefCell::new(Value::Null);
+    let scaled = Mutex::new(Value::Null);
     let next = |present: &Value| {
         let (scale, owners) = next(present)?;
         let mut object = present.clone();
@@ -97,12 +100,12 @@ fn write(
         }
         let mut shown = object.clone();
         shown["metadata"]["resourceVersion"] = present["metadata"]["resourceVersion"].clone();
-        scaled.replace(shown);
+        *scaled.lock() = shown;
         Ok(object)
     };
-    update::write(call, options, Owners::Applied, next, None)?;
+    update::write(call, options, Owners::Applied, next, None).await?;
     let stored = call.kind.table.get(&call.target.key()).filter(|_| !options.dry_run);
-    let object = stored.map_or_else(|| scaled.take(), |object| served(&call.kind, &object));
+    let object = stored.map_or_else(|| scaled.lock().take(), |object| served(&call.kind, &object));
     Ok(Answer::json(StatusCode::OK, &of(call, &object)))
 }
 

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::area::Area;
 use super::{Call, WriteOptions, answer_object, answer_value, body, create, draft, served, warned};
+use crate::admission::{Attributes, Operation};
 use crate::auth::rbac;
 use crate::cause::Cause;
 use crate::http::Answer;
@@ -16,12 +17,14 @@ use crate::store::Object;
 use crate::{admission, fields, meta, prepare, validate};
 
 /// Replaces the part of an object that the path names.
-pub(super) fn replace(call: &Call<'_>) -> Result<Answer, StatusError> {
+pub(super) async fn replace(call: &Call<'_>) -> Result<Answer, StatusError> {
     let options = WriteOptions::parse(call.request, "UpdateOptions")?;
     let (object, warnings) = body::decode(call, options.validation)?;
     let absent = Area::of(call).creates(call).then_some(&object);
-    let answer =
-        check_names(call, &object).and_then(|()| write(call, &options, Owners::Found, |_| Ok(object.clone()), absent));
+    let answer = match check_names(call, &object) {
+        Ok(()) => write(call, &options, Owners::Found, |_| Ok(object.clone()), absent).await,
+        Err(refusal) => Err(refusal),
+    };
     Ok(warned(answer, &warnings))
 }
 
@@ -55,7 +58,7 @@ pub(super) fn check_names(call: &Call<'_>, object: &Value) -> Result<(), StatusE
 /// Writes the next state of an object, made by `next` from the present one, and retries while others write.
 ///
 /// `absent` is what to create where the kind allows that.
-pub(super) fn write(
+pub(super) async fn write(
     call: &Call<'_>,
     options: &WriteOptions,
     owners: Owners,
@@ -76,21 +79,25 @@ pub(super) fn write(
             }
             let mut object = object.clone();
             meta::of(&mut object).remove("resourceVersion");
-            return create::create_object(call, object, options, track);
+            return create::create_object(call, object, options, track).await;
         };
         let present = prepare::revealed(kind, served(kind, &stored), stored.traits());
         let wanted = next(&present)?;
         check_version(call, &wanted, &stored, options.dry_run)?;
-        let mut violated = Vec::new();
-        let object = match next_state(call, owners, wanted, &present, options, &mut violated) {
+        let sent = WriteOptions::review(call.request, "UpdateOptions");
+        let request = call.attributes(Operation::Update, &present, options.dry_run, sent);
+        let mut warnings = Vec::new();
+        let object = match next_state(call, &request, owners, wanted, &present, options, &mut warnings).await {
             Ok(object) => object,
-            Err(refusal) => return Err(refusal.with_warnings(violated)),
+            Err(refusal) => return Err(refusal.with_warnings(warnings)),
         };
         // A write of a part warns of nothing.
-        let whole = call.target.subresource.is_none();
-        let mut warnings = violated;
-        if whole {
+        if call.target.subresource.is_none() {
             warnings.extend(prepare::warnings(kind, &object, Some(&present)));
+        }
+        let counts = matches!(Area::of(call), Area::Whole | Area::Resize) && object != present;
+        if let Err(refusal) = admission::judge(&request, &object, Some(&present), counts, &mut warnings).await {
+            return Err(refusal.with_warnings(warnings));
         }
         if options.dry_run {
             return Ok(answer_value(call, StatusCode::OK, &prepare::shown(kind, &object)).with_warnings(&warnings));
@@ -209,8 +216,9 @@ fn storage_path(call: &Call<'_>) -> String {
 }
 
 /// The state that an update leads to: what the client may set, and what it may not.
-fn next_state(
+async fn next_state(
     call: &Call<'_>,
+    request: &Attributes<'_>,
     owners: Owners,
     mut wanted: Value,
     present: &Value,
@@ -228,13 +236,17 @@ fn next_state(
     }
     let changed = changed_uid(call, &wanted, present);
     // A client owns what it has sent, whatever becomes of it.
-    let wanted = match owners {
+    let mut wanted = match owners {
         Owners::Found => {
             let subresource = call.target.subresource.as_deref().unwrap_or_default();
             fields::tracked(call.cluster, kind, subresource, present, wanted, &options.manager)
         }
         Owners::Applied => wanted,
     };
+    if let Some(namespace) = &call.target.namespace {
+        meta::of(&mut wanted).insert("namespace".into(), json!(namespace));
+    }
+    admission::mutate(request, &mut wanted, present, |_| Ok(()), warnings).await?;
     let mut object = area.merge(call, &wanted, present);
     if let Some(definition) = &kind.custom {
         // An object that was sent as another type has not been pruned and defaulted yet.
@@ -292,9 +304,6 @@ fn next_state(
     }
     if kind.custom.is_some() {
         prepare::canonicalize(kind, &mut object);
-    }
-    if matches!(area, Area::Whole | Area::Resize) && object != *present {
-        admission::judge(call.cluster, kind, &object, Some(present), options.dry_run)?;
     }
     Ok(object)
 }

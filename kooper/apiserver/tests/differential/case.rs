@@ -17,11 +17,14 @@
 //! whose stream is read until the end of the case. An empty line ends a
 //! request. A file holds one case of its own name, or several, each below a
 //! line `=== NAME`. Cases that use `random.example` find its definitions
-//! installed.
+//! installed. `$hooks` is the address of the webhooks in `hooks`, and `$ca` is
+//! their certificate authority.
 
 use std::fmt;
 
 use serde_json::Value;
+
+use crate::hooks;
 
 /// A history.
 #[derive(Clone, Debug)]
@@ -214,7 +217,7 @@ impl Step {
     pub(crate) fn filled(&self, namespace: &str, answer: &dyn Fn(usize) -> String) -> Self {
         let mut step = self.clone();
         step.path = fill(&step.path, answer).replace("$ns", namespace);
-        step.body = fill(&step.body, answer).replace("$ns", namespace);
+        step.body = hooks::filled(fill(&step.body, answer).replace("$ns", namespace));
         for (_, value) in &mut step.headers {
             *value = fill(value, answer).replace("$ns", namespace);
         }

@@ -13,6 +13,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::case::{Case, Step};
+use crate::hooks;
 use crate::server::{Answer, Server};
 use crate::wire;
 
@@ -143,6 +144,9 @@ impl<'a> Run<'a> {
         let answer = if step.is_watch() { self.watch(&step).await } else { self.authorized(&step).await };
         if step.method == "POST" && step.path.ends_with("/customresourcedefinitions") && answer.status == 201 {
             served(&step, self.server).await;
+        }
+        if step.method != "GET" && !self.server.is_embedded {
+            hooks::settle(self.server, &step).await;
         }
         self.bodies.insert(id, answer.body.clone());
         self.answers.push(answer);

@@ -7,6 +7,7 @@ use kube::client::Body;
 use tokio::sync::OnceCell;
 
 use crate::case::Step;
+use crate::hooks;
 use crate::wire;
 
 /// Response of a server: the status, headers and body that are compared.
@@ -74,7 +75,7 @@ impl Server {
         let mut answer = Answer::head(&response);
         let body = response.into_body().collect().await.expect("the body ends well").to_bytes();
         // HTTP drops the body of an answer to HEAD; without a socket it is there.
-        answer.body = if step.method == "HEAD" { String::new() } else { wire::text(&body) };
+        answer.body = if step.method == "HEAD" { String::new() } else { hooks::masked(&wire::text(&body)) };
         answer
     }
 }

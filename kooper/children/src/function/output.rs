@@ -64,7 +64,7 @@ impl<T: ChildKind> Form for Many<T> {
     }
 }
 
-/// The key of an object that somebody else creates: it is awaited, and never written. Without a namespace it is in that
+/// The key of an object that another controller or a user creates: it is awaited, and never written. Without a namespace it is in that
 /// of the owner.
 pub struct External<T> {
     key: ObjectKey,

@@ -8,7 +8,7 @@ use crate::graph::Graph;
 use crate::observed::{Child, ChildId, Observed, Owner};
 
 pub(super) fn plan(owner: &Owner, graph: &Graph, observed: &Observed) -> Plan {
-    let mut plan = Plan { steps: Vec::new(), slots: Vec::new(), blocking: Vec::new() };
+    let mut plan = Plan { steps: Vec::new(), slots: Vec::new(), blocking: Vec::new(), kept: Vec::new() };
     let mut waves = Vec::new();
     for (id, child) in &observed.children {
         let Some(label) = &child.label else { continue };

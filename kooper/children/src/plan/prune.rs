@@ -23,9 +23,23 @@ impl<'a> Planner<'a> {
     pub(super) fn obsolete(&self, slot: usize) -> impl Iterator<Item = (&'a ChildId, &'a Child)> {
         let flags = self.node(slot).spec.flags;
         let wanted = self.wanted();
-        // An adopted object may hold the data of another client.
-        let is_kept = move |child: &Child| flags.keep || (child.is_kept || flags.adopt) && !flags.prune;
+        let is_kept = move |child: &Child| flags.keep || flags.keeps(child.is_kept);
         self.labelled(slot).filter(move |(id, child)| !is_kept(child) && !wanted.contains(id))
+    }
+
+    /// The children that would be pruned if they were not kept by default.
+    pub(super) fn kept(&self) -> Vec<(usize, ChildId)> {
+        let mut kept = Vec::new();
+        let wanted = self.wanted();
+        for &slot in self.graph.order() {
+            let flags = self.node(slot).spec.flags;
+            let mut children =
+                self.labelled(slot).filter(|(_, child)| !flags.keep && flags.keeps(child.is_kept)).peekable();
+            if children.peek().is_some() && self.may_prune(slot) {
+                kept.extend(children.filter(|(id, _)| !wanted.contains(id)).map(|(id, _)| (slot, id.clone())));
+            }
+        }
+        kept
     }
 
     /// The children that functions have returned, and those that were created once.
@@ -55,7 +69,7 @@ impl<'a> Planner<'a> {
         match &self.states[slot] {
             SlotState::Ready | SlotState::Skipped => true,
             SlotState::NotReady(_) | SlotState::Unhealthy(_) => self.node(slot).spec.flags.not_ready,
-            SlotState::Pending | SlotState::Held(_) | SlotState::Failed(_) => false,
+            SlotState::Pending | SlotState::Held(_) | SlotState::Failed(_) | SlotState::Stalled(_) => false,
         }
     }
 

@@ -1,13 +1,17 @@
 //! Flags of slots, and children from before.
 
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Event, Secret};
 use kooper::prelude::*;
 use kooper::testing::Cluster;
 use kooper::{ConfigError, Controller};
+use kooper_children::readiness::Readiness;
 use kooper_children::{Children, External, SlotExt, declare, wait};
 use serde_json::json;
 
-use super::{Shop, corner};
+use super::{Shop, corner, writes};
 
 fn named(shop: &Shop, suffix: &str) -> ConfigMap {
     let mut config = ConfigMap::default();
@@ -163,4 +167,81 @@ async fn two_slots_that_want_one_child_do_not_take_it_from_each_other(cluster: C
 fn a_slot_that_depends_on_one_that_is_not_declared_is_a_mistake() {
     let error = declare::<Shop, ()>().child(secured.with((tls,))).build().unwrap_err();
     assert_eq!(error.to_string(), "the slot `secured` depends on `tls`, which is not declared: add it to the children");
+}
+
+/// A ConfigMap is ready as soon as it exists; this slot waits for an entry.
+fn is_filled(config: &ConfigMap) -> Readiness {
+    match config.data {
+        Some(_) => Readiness::Ready,
+        None => Readiness::Waiting("it is empty".to_owned()),
+    }
+}
+
+fn after_current(shop: &Shop) -> ConfigMap {
+    named(shop, "after")
+}
+
+#[kooper::test(start_paused = true)]
+async fn a_function_of_the_slot_judges_its_child(cluster: Cluster) -> Result<()> {
+    let slots = declared!(current.slot().ready(is_filled), after_current.slot().after(current));
+    let running = cluster.run([slots?]).await?;
+    cluster.create(&corner("a", false, &[])).await?;
+    cluster.settle().await;
+    assert!(config(&cluster, "corner-after").await?.is_none());
+    let current = config(&cluster, "corner-a").await?.ok_or("there is no ConfigMap")?;
+    cluster.patch(&current, json!({"data": {"open": "yes"}})).await?;
+    cluster.settle().await;
+    assert!(config(&cluster, "corner-after").await?.is_some());
+    running.stop().await
+}
+
+static CALLS: AtomicU32 = AtomicU32::new(0);
+
+/// Each call returns another body.
+fn restless(shop: &Shop) -> ConfigMap {
+    let mut config = named(shop, "restless");
+    config.data = Some([("call".to_owned(), CALLS.fetch_add(1, Ordering::Relaxed).to_string())].into());
+    config
+}
+
+async fn events(cluster: &Cluster, reason: &str) -> Result<Vec<Event>> {
+    let mut events: Vec<Event> = cluster.list().await?;
+    events.retain(|event| event.reason.as_deref() == Some(reason));
+    Ok(events)
+}
+
+#[kooper::test(start_paused = true)]
+async fn a_child_that_is_another_one_in_each_pass_is_applied_with_pauses(cluster: Cluster) -> Result<()> {
+    let running = cluster.run([declared!(restless)?]).await?;
+    let shop = cluster.create(&corner("a", false, &[])).await?;
+    for number in 0..10 {
+        while CALLS.load(Ordering::Relaxed) <= number {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        // It triggers a call, and is no input of the function.
+        cluster.patch_status(&shop, json!({"status": {"open": number, "conditions": []}})).await?;
+    }
+    while events(&cluster, "Unstable").await?.is_empty() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(writes(&cluster, &["configmaps"]).len(), 5);
+    assert_eq!(events(&cluster, "Unstable").await?.len(), 1);
+    running.stop().await
+}
+
+#[kooper::test(start_paused = true)]
+async fn an_adopted_child_that_is_not_wanted_any_more_is_kept_with_an_event(cluster: Cluster) -> Result<()> {
+    let running = cluster.run([declared!(current.slot().adopt())?]).await?;
+    let shop = cluster.create(&corner("a", false, &[])).await?;
+    cluster.settle().await;
+    cluster.patch(&shop, json!({"spec": {"config": "b"}})).await?;
+    cluster.settle().await;
+    cluster.patch(&shop, json!({"metadata": {"annotations": {"example.com/note": "a call"}}})).await?;
+    cluster.settle().await;
+    assert!(config(&cluster, "corner-a").await?.is_some());
+    let kept = events(&cluster, "Kept").await?;
+    let [event] = &*kept else { panic!("{kept:?}") };
+    assert_eq!((&event.series, event.type_.as_deref()), (&None, Some("Normal")));
+    assert!(event.message.as_deref().is_some_and(|text| text.contains("corner-a")), "{event:?}");
+    running.stop().await
 }

@@ -1,6 +1,8 @@
 //! Declared children on an embedded API server whose pods run.
 
 mod flags;
+mod immutable;
+mod status;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,7 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kooper::prelude::*;
 use kooper::testing::{Cluster, Exploration};
 use kooper::{ConfigError, Controller};
-use kooper_children::{Children, Declared, PlanSlot, SlotExt, declare};
+use kooper_children::{Children, Declared, PlanSlot, SlotExt, StatusFields, declare};
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 use serde_json::{from_value, json};
@@ -31,9 +33,11 @@ struct ShopSpec {
 }
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
 struct ShopStatus {
     open: i32,
     conditions: Vec<Condition>,
+    observed_generation: Option<i64>,
 }
 
 fn config(shop: &Shop) -> Result<ConfigMap> {
@@ -87,11 +91,13 @@ fn front(shop: &Shop) -> Result<Option<Service>> {
 async fn shops(shop: Arc<Shop>, children: Children<Shop>, statuses: StatusWriter<Shop>) -> Result<()> {
     let web = children.get(web)?.and_then(|web| web.status.clone()).unwrap_or_default();
     let before = shop.status.clone().unwrap_or_default();
-    let mut conditions = Conditions::of(&shop, &before.conditions);
-    children.report(&mut conditions);
-    let status = ShopStatus { open: web.available_replicas.unwrap_or_default(), conditions: conditions.into_vec() };
+    let status = ShopStatus { open: web.available_replicas.unwrap_or_default(), ..before };
     statuses.apply_status(&shop, &status).await?;
     Ok(())
+}
+
+fn fields(status: &mut ShopStatus, fields: &mut StatusFields) {
+    fields.conditions(&mut status.conditions).observed_generation(&mut status.observed_generation);
 }
 
 fn children() -> Declared<Shop, (), impl PlanSlot<Shop, ()> + 'static> {
@@ -100,7 +106,8 @@ fn children() -> Declared<Shop, (), impl PlanSlot<Shop, ()> + 'static> {
         .child(password.slot().once())
         .child(shelves)
         .child(web.with((config, password, shelves)))
-        .child(front.slot().after(web));
+        .child(front.slot().after(web))
+        .status(fields);
     children.build().expect("they depend on each other in one direction")
 }
 
@@ -144,6 +151,8 @@ async fn children_are_created_in_their_order_and_the_owner_is_ready_when_all_are
     assert_eq!(web.labels()["kooper.rs/slot"], "web");
     assert_eq!(web.labels()["kooper.rs/depth"], "1");
     assert_eq!(web.labels()["kooper.rs/controller"], "shops");
+    assert_eq!(web.labels()["kooper.rs/bucket"].len(), 2);
+    assert!(web.labels().contains_key("kooper.rs/program"));
     let front: Service = cluster.get("corner-front").await?.ok_or("there is no Service")?;
     assert!(front.creation_timestamp() >= web.creation_timestamp());
     running.stop().await

@@ -91,7 +91,37 @@ impl App {
         self.defined(move |program| program.add(describe()))
     }
 
-    /// Adds the controllers of a function with the attribute `#[kooper::controller]`, by the
+    /// Adds the webhook that this function describes, see [`controller`](Self::controller).
+    ///
+    /// ```no_run
+    /// use std::process::ExitCode;
+    /// use std::sync::Arc;
+    ///
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use kooper::App;
+    /// use kooper::webhooks::{Denied, FailurePolicy, Webhook};
+    ///
+    /// async fn check(new: Arc<ConfigMap>) -> Result<(), Denied> {
+    ///     if new.data.is_some() { Ok(()) } else { Err(Denied::default().field("data", "must be set")) }
+    /// }
+    ///
+    /// fn main() -> ExitCode {
+    ///     App::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"))
+    ///         .webhook(|| Webhook::validate::<ConfigMap>("check").failure(FailurePolicy::Ignore).function(check))
+    ///         .run()
+    /// }
+    /// ```
+    #[cfg(feature = "webhooks")]
+    pub fn webhook<K, M, S>(self, describe: impl Fn() -> kooper_webhooks::Builder<K, M, S> + 'static) -> Self
+    where
+        K: Kind,
+        M: 'static,
+        S: Send + Sync + 'static,
+    {
+        self.defined(move |program| program.add_webhook(describe()))
+    }
+
+    /// Adds the controllers or the webhook of a function with one of the attributes, by the
     /// function's name: `.define::<echo>()`.
     pub fn define<D: Definition + 'static>(mut self) -> Self {
         D::declare(&mut self.declared);

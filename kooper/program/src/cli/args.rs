@@ -167,6 +167,8 @@ pub(crate) struct Settings {
     pub(crate) workloads: bool,
     /// Only removes the files of `dev`.
     pub(crate) clean: bool,
+    /// Where the API servers of a cluster reach the webhooks of a program on this machine.
+    pub(crate) webhook_url: Option<String>,
     /// The program's own settings.
     pub(crate) own: UserSettings,
 }
@@ -239,6 +241,7 @@ impl Default for Settings {
             port: None,
             workloads: true,
             clean: false,
+            webhook_url: None,
             own: UserSettings::default(),
         }
     }
@@ -394,7 +397,8 @@ fn every_flag() -> impl Iterator<Item = &'static Flag> {
 
 /// The flags of `run` that a pod gets as variables.
 pub(crate) fn pod_flags() -> impl Iterator<Item = &'static Flag> {
-    every_flag().filter(|flag| flag.is_global() && !["kubeconfig", "context", "dry-run"].contains(&flag.name))
+    every_flag()
+        .filter(|flag| flag.is_global() && !["kubeconfig", "context", "dry-run", "webhook-url"].contains(&flag.name))
 }
 
 impl Settings {

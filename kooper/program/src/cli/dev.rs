@@ -27,6 +27,7 @@ use super::document::{self, Document};
 use super::invocation::Invocation;
 use super::listeners::Listeners;
 use super::run::{Run, Supervisor};
+use super::webhooks::Served;
 use crate::http::{ListenError, Listener};
 use crate::rbac::Place;
 use folder::Folder;
@@ -58,7 +59,7 @@ pub(super) fn dev(mut invocation: Invocation<'_>) -> Result<ExitCode, BoxError> 
     let has_status_page = *settings.status_page.get_or_insert(settings.listen != Listen::Off);
     let lease_namespace = settings.lease_namespace.get_or_insert_with(|| NAMESPACE.to_owned()).clone();
     let (invocation, settings) = (&invocation, &invocation.settings);
-    let controllers = invocation.controllers()?;
+    let mut controllers = invocation.controllers()?;
     // Report errors in files before anything starts.
     let files = document::read(&settings.files)?;
     let mut notes = Vec::new();
@@ -83,6 +84,9 @@ pub(super) fn dev(mut invocation: Invocation<'_>) -> Result<ExitCode, BoxError> 
 
     let reviews_tokens = settings.reviews_tokens();
     let place = Place { installation, namespace: NAMESPACE.to_owned(), lease_namespace, reviews_tokens };
+    let (served, registering) = Served::on_loopback(invocation, &place.lease_namespace)?;
+    let own = controllers.len();
+    controllers.extend(registering);
     let identity = Identity::new(&controllers, &place);
     let run = Run::new(invocation)?;
     let prepared = run.runtime.block_on(async {
@@ -113,7 +117,7 @@ pub(super) fn dev(mut invocation: Invocation<'_>) -> Result<ExitCode, BoxError> 
     }
     let greeting = Greeting {
         program,
-        controllers: &controllers,
+        controllers: &controllers[..own],
         server: connection.server.clone(),
         kubeconfig: &folder.kubeconfig(),
         listen: listeners.addresses().0,
@@ -129,7 +133,7 @@ pub(super) fn dev(mut invocation: Invocation<'_>) -> Result<ExitCode, BoxError> 
     // A closed stdout is not an error.
     drop(write!(std::io::stdout(), "{greeting}"));
     drop(std::io::stdout().flush());
-    let ended = run.operate(supervisor, controllers, listeners, Some(connection));
+    let ended = run.operate(supervisor, controllers, listeners, served, Some(connection));
     drop(simulation);
     runtime.block_on(server.shutdown());
     runtime.shutdown_background();

@@ -83,10 +83,13 @@ pub(crate) fn dry_run(invocation: &Invocation<'_>) -> Result<ExitCode, BoxError>
 
 /// The step and its object.
 fn described(difference: &Difference) -> (&'static str, String) {
-    let id = &difference.id;
+    let id = match difference.slot() {
+        Some(slot) => format!("{} (slot {slot})", difference.id),
+        None => difference.id.to_string(),
+    };
     match (&difference.before, &difference.after) {
-        (_, None) => ("delete", id.to_string()),
-        (None, Some(_)) => ("create", id.to_string()),
+        (_, None) => ("delete", id),
+        (None, Some(_)) => ("create", id),
         _ if difference.blind => {
             ("change", format!("{id}: its previous state is unknown, as there is no permission to read it"))
         }

@@ -17,6 +17,7 @@ use super::invocation::{Invocation, lease_namespace};
 use super::listeners::Listeners;
 use super::preflight::preflight;
 use super::signals::Signals;
+use super::webhooks::{self, Served};
 use crate::metrics::Prometheus;
 use kooper_access::controller::operator::Builder as OperatorBuilder;
 use kooper_access::{Controller, Operator};
@@ -33,15 +34,23 @@ const LAST_LINE: Duration = Duration::from_millis(50);
 /// Runs until a signal arrives, or until every controller has ended.
 pub(crate) fn run(invocation: &Invocation<'_>) -> Result<ExitCode, BoxError> {
     let settings = &invocation.settings;
-    let controllers = invocation.controllers()?;
+    let mut controllers = invocation.controllers()?;
     let listeners = Listeners::bind(settings)?;
     let run = Run::new(invocation)?;
-    let connection = if settings.reviews_tokens() || controllers.iter().any(Controller::needs_client) {
+    let needs_client = settings.reviews_tokens() || webhooks::has_any(invocation)?;
+    let connection = if needs_client || controllers.iter().any(Controller::needs_client) {
         Some(run.runtime.block_on(connect::connect(invocation.app.name, settings, &run.metrics))?)
     } else {
         None
     };
-    run.operate(Supervisor::new()?, controllers, listeners, connection)
+    let mut served = Served::default();
+    if let Some(connection) = &connection {
+        let namespace = lease_namespace(invocation.app.name, &controllers, settings, connection);
+        let (serving, registering) = Served::for_cluster(invocation, &namespace, connection.in_pod)?;
+        served = serving;
+        controllers.extend(registering);
+    }
+    run.operate(Supervisor::new()?, controllers, listeners, served, connection)
 }
 
 /// A program that is about to run its controllers.
@@ -71,6 +80,7 @@ impl<'a> Run<'a> {
         supervisor: Supervisor,
         controllers: Vec<Controller>,
         listeners: Listeners,
+        mut served: Served,
         connection: Option<Connection>,
     ) -> Result<ExitCode, BoxError> {
         let Self { invocation, runtime, registry, metrics } = self;
@@ -88,12 +98,15 @@ impl<'a> Run<'a> {
             operator.build()?
         };
         let servers = listeners.serve(invocation, connection.as_ref(), &registry, &health, runtime.handle())?;
+        let client = connection.as_ref().map(|connection| connection.client.clone());
         if let Some(connection) = connection {
+            served.connect(&runtime, &connection.client);
             runtime.spawn(preflight(connection));
         }
         let watchdog = Watchdog::start(operator.elected(), outlived)?;
         let ended = supervisor.supervise(&runtime, operator, settings.drain_timeout);
         drop(watchdog);
+        served.end(&runtime, client.as_ref());
         drop(servers);
         // Dropping it would wait for handlers that block their threads.
         runtime.shutdown_background();

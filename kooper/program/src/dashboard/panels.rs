@@ -55,6 +55,11 @@ pub(super) fn rows(scope: &Scope, elected: bool) -> Vec<(&'static str, Vec<Panel
                     .named("{{controller}} taken")
                     .with(scope.rate(&table::RETRIES, WINDOW, CONTROLLER), "{{controller}} retried")
                     .about(&table::RETRIES),
+                panels.gauge(
+                    "Objects by the states of their declared children",
+                    &table::CHILD_STATE,
+                    &["controller", "slot", "state"],
+                ),
             ],
         ),
         (

@@ -31,6 +31,7 @@ pub(super) struct Gauges {
     lease_time_left: Family,
     shards_owned: Family,
     shards_unowned: Family,
+    child_state: Family,
 }
 
 impl Gauges {
@@ -51,6 +52,7 @@ impl Gauges {
             lease_time_left: Family::new(&table::LEASE_TIME_LEFT)?,
             shards_owned: Family::new(&table::SHARDS_OWNED)?,
             shards_unowned: Family::new(&table::SHARDS_UNOWNED)?,
+            child_state: Family::new(&table::CHILD_STATE)?,
         })
     }
 
@@ -79,6 +81,7 @@ impl Gauges {
             Gauge::LeaseTimeLeft => self.lease_time_left.add(&one, read),
             Gauge::ShardsOwned => self.shards_owned.add(&one, read),
             Gauge::ShardsUnowned => self.shards_unowned.add(&one, read),
+            Gauge::ChildState { slot, state } => self.child_state.add(&[controller, slot, state], read),
             // The runtime is pinned, so there is none.
             other => {
                 debug_assert!(false, "{other:?} has no metric");
@@ -87,7 +90,7 @@ impl Gauges {
         }
     }
 
-    pub(super) fn parts(&self) -> [&dyn Collector; 15] {
+    pub(super) fn parts(&self) -> [&dyn Collector; 16] {
         [
             &self.queue_length,
             &self.depth,
@@ -104,6 +107,7 @@ impl Gauges {
             &self.lease_time_left,
             &self.shards_owned,
             &self.shards_unowned,
+            &self.child_state,
         ]
     }
 }

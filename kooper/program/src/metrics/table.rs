@@ -143,6 +143,8 @@ metrics! {
         "How often this process began to work on a shard.";
     STUCK_CALLS: Gauge of Number, "kooper_stuck_calls" ["controller"],
         "Handler calls that block their thread, or are still running after they were aborted.";
+    CHILD_STATE: Gauge of Number, "kooper_child_state" ["controller", "slot", "state"],
+        "Objects of which a slot of declared children has this state.";
 
     // The process, in programs with the command line, on Linux
     PROCESS_CPU: Counter of Seconds, "process_cpu_seconds_total" [],

@@ -76,6 +76,7 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("controller_runtime_reconcile_total", "counter", "controller,result"),
     ("controller_runtime_terminal_reconcile_errors_total", "counter", "controller"),
     ("kooper_abandoned_total", "counter", "controller"),
+    ("kooper_child_state", "gauge", "controller,slot,state"),
     ("kooper_decode_errors_total", "counter", "controller"),
     ("kooper_events_dropped_total", "counter", "controller"),
     ("kooper_failing_keys", "gauge", "controller"),
@@ -156,6 +157,7 @@ fn every_metric() -> Registry {
     for gauge in GAUGES
         .into_iter()
         .chain([Gauge::WatchAge { watch: "pods".into() }, Gauge::Leader { lease: "shop-echo".into() }])
+        .chain([Gauge::ChildState { slot: "web".into(), state: "ready" }])
     {
         metrics.register_gauge("echo", gauge, read(1.0)).expect("the first of its name");
     }

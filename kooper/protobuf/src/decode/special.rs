@@ -20,7 +20,7 @@ impl<'a, S: Sink> Decoder<'a, '_, S> {
     }
 
     pub(super) fn quantity(&mut self, place: Place, span: Span<'a>) -> Result<(), DecodeError> {
-        match self.last(place, span, 1)? {
+        match last(place, span, 1)? {
             Some(text) => self.sink.string(&text.text()),
             None => self.sink.string("0"),
         }
@@ -28,27 +28,15 @@ impl<'a, S: Sink> Decoder<'a, '_, S> {
     }
 
     pub(super) fn int_or_string(&mut self, place: Place, span: Span<'a>) -> Result<(), DecodeError> {
-        let (mut of, mut number, mut text) = (0, 0, Span::default());
-        each(place, span, |token| {
-            match (token.number, token.value) {
-                (1, Value::Varint(found)) => of = found,
-                (2, Value::Varint(found)) => number = found,
-                (3, Value::Bytes(found)) => text = found,
-                (1..=3, _) => return Err(wrong(place, token)),
-                _ => {}
-            }
-            Ok(())
-        })?;
-        match of {
-            0 => self.sink.int(i64::from(number as i32)),
-            1 => self.sink.string(&text.text()),
-            other => return Err(DecodeError::at(place, Problem::IntOrString(other), span.offset)),
+        match int_or_string(place, span)? {
+            IntOrString::Int(number) => self.sink.int(number.into()),
+            IntOrString::String(text) => self.sink.string(&text.text()),
         }
         Ok(())
     }
 
     pub(super) fn json(&mut self, place: Place, span: Span<'a>) -> Result<(), DecodeError> {
-        let Some(raw) = self.last(place, span, 1)?.filter(|raw| !raw.bytes.is_empty()) else {
+        let Some(raw) = last(place, span, 1)?.filter(|raw| !raw.bytes.is_empty()) else {
             self.sink.null();
             return Ok(());
         };
@@ -88,9 +76,9 @@ impl<'a, S: Sink> Decoder<'a, '_, S> {
     }
 
     pub(super) fn schema_or_array(&mut self, place: Place, field: Field, span: Span<'a>) -> Result<(), DecodeError> {
-        let schemas = self.all(place, span, 2)?;
+        let schemas = all(place, span, 2)?;
         if schemas.is_empty() {
-            return self.schema(place, field, self.last(place, span, 1)?);
+            return self.schema(place, field, last(place, span, 1)?);
         }
         self.begin(place, span.offset)?;
         self.sink.begin_list();
@@ -121,9 +109,9 @@ impl<'a, S: Sink> Decoder<'a, '_, S> {
     }
 
     pub(super) fn schema_or_strings(&mut self, place: Place, field: Field, span: Span<'a>) -> Result<(), DecodeError> {
-        let strings = self.all(place, span, 2)?;
+        let strings = all(place, span, 2)?;
         if strings.is_empty() {
-            return self.schema(place, field, self.last(place, span, 1)?);
+            return self.schema(place, field, last(place, span, 1)?);
         }
         self.string_list(place, span, &strings)
     }
@@ -137,29 +125,35 @@ impl<'a, S: Sink> Decoder<'a, '_, S> {
             }
         }
     }
+}
 
-    /// The last value of a field of bytes.
-    fn last(&self, place: Place, span: Span<'a>, number: u32) -> Result<Option<Span<'a>>, DecodeError> {
-        Ok(self.all(place, span, number)?.pop())
-    }
+/// The last value of a field of bytes.
+pub(crate) fn last<'a>(place: Place, span: Span<'a>, number: u32) -> Result<Option<Span<'a>>, DecodeError> {
+    let mut last = None;
+    each_of(place, span, number, |value| last = Some(value))?;
+    Ok(last)
+}
 
-    /// The values of a field of bytes.
-    fn all(&self, place: Place, span: Span<'a>, number: u32) -> Result<Vec<Span<'a>>, DecodeError> {
-        let mut found = Vec::new();
-        each(place, span, |token| {
-            match token.value {
-                Value::Bytes(value) if token.number == number => found.push(value),
-                _ if token.number == number => return Err(wrong(place, token)),
-                _ => {}
-            }
-            Ok(())
-        })?;
-        Ok(found)
-    }
+/// The values of a field of bytes.
+fn all<'a>(place: Place, span: Span<'a>, number: u32) -> Result<Vec<Span<'a>>, DecodeError> {
+    let mut found = Vec::new();
+    each_of(place, span, number, |value| found.push(value))?;
+    Ok(found)
+}
+
+fn each_of<'a>(place: Place, span: Span<'a>, number: u32, mut take: impl FnMut(Span<'a>)) -> Result<(), DecodeError> {
+    each(place, span, |token| {
+        match token.value {
+            Value::Bytes(value) if token.number == number => take(value),
+            _ if token.number == number => return Err(wrong(place, token)),
+            _ => {}
+        }
+        Ok(())
+    })
 }
 
 /// The numbers of the fields 1 and 2.
-fn numbers(place: Place, span: Span<'_>) -> Result<[u64; 2], DecodeError> {
+pub(crate) fn numbers(place: Place, span: Span<'_>) -> Result<[u64; 2], DecodeError> {
     let mut found = [0; 2];
     each(place, span, |token| {
         match (token.number, token.value) {
@@ -172,7 +166,33 @@ fn numbers(place: Place, span: Span<'_>) -> Result<[u64; 2], DecodeError> {
     Ok(found)
 }
 
-fn each<'a>(
+/// The value of an `IntOrString`.
+pub(crate) enum IntOrString<'a> {
+    Int(i32),
+    String(Span<'a>),
+}
+
+/// Reads an `IntOrString`, of which the last value of each field counts.
+pub(crate) fn int_or_string(place: Place, span: Span<'_>) -> Result<IntOrString<'_>, DecodeError> {
+    let (mut of, mut number, mut text) = (0, 0, Span::default());
+    each(place, span, |token| {
+        match (token.number, token.value) {
+            (1, Value::Varint(found)) => of = found,
+            (2, Value::Varint(found)) => number = found,
+            (3, Value::Bytes(found)) => text = found,
+            (1..=3, _) => return Err(wrong(place, token)),
+            _ => {}
+        }
+        Ok(())
+    })?;
+    match of {
+        0 => Ok(IntOrString::Int(number as i32)),
+        1 => Ok(IntOrString::String(text)),
+        other => Err(DecodeError::at(place, Problem::IntOrString(other), span.offset)),
+    }
+}
+
+pub(crate) fn each<'a>(
     place: Place,
     span: Span<'a>,
     mut take: impl FnMut(Token<'a>) -> Result<(), DecodeError>,
@@ -188,7 +208,7 @@ fn each<'a>(
 }
 
 /// The maximum depth of objects and lists in JSON, valid or not.
-fn nesting(json: &[u8]) -> usize {
+pub(crate) fn nesting(json: &[u8]) -> usize {
     let (mut depth, mut deepest, mut quoted, mut escaped) = (0_usize, 0, false, false);
     for byte in json {
         match byte {

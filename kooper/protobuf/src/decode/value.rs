@@ -7,20 +7,9 @@ use super::{Decoder, wrong};
 use crate::error::{DecodeError, Place, Problem};
 use crate::sink::Sink;
 use crate::table::{Field, Type};
-use crate::wire::{Span, Token, Value};
+use crate::wire::{Token, Value};
 
 impl<'a, S: Sink> Decoder<'a, '_, S> {
-    /// Returns `true` if JSON omits the value as empty.
-    pub(super) fn is_empty(&self, of: Type, token: Token<'a>) -> bool {
-        match token.value {
-            Value::Varint(number) if of == Type::Int32 => number as i32 == 0,
-            Value::Varint(number) => number == 0,
-            Value::Fixed64(bits) => f64::from_bits(bits) == 0.0,
-            Value::Bytes(span) => span.bytes.is_empty() && matches!(of, Type::String | Type::Bytes | Type::Time),
-            Value::Fixed32 => false,
-        }
-    }
-
     /// Writes the value of a field, an item of a list, or the value of a map.
     pub(super) fn value(&mut self, place: Place, field: Field, token: Token<'a>) -> Result<(), DecodeError> {
         match (field.of(), token.value) {
@@ -57,12 +46,7 @@ impl<'a, S: Sink> Decoder<'a, '_, S> {
 
     /// Writes the value of a map's entry that has none.
     pub(super) fn absent_value(&mut self, place: Place, field: Field, offset: usize) -> Result<(), DecodeError> {
-        let value = match field.of() {
-            Type::Bool | Type::Int32 | Type::Int64 => Value::Varint(0),
-            Type::Double => Value::Fixed64(0),
-            _ => Value::Bytes(Span { bytes: &[], offset }),
-        };
-        self.value(place, field, Token { number: field.number(), value, offset })
+        self.value(place, field, Token::absent(field.number(), field.of(), offset))
     }
 
     fn double(&mut self, place: Place, value: f64, offset: usize) -> Result<(), DecodeError> {

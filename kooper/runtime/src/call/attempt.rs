@@ -101,12 +101,7 @@ impl Failure {
     /// call sees its current state.
     pub(crate) fn is_conflict(&self) -> bool {
         let (Self::Handler(error) | Self::Finalizer(error)) = self else { return false };
-        if error::retry_hint(&**error, None) != RetryHint::Backoff {
-            return false;
-        }
-        let refused = ApiStatus::behind(&**error)
-            .is_some_and(|refusal| matches!(refusal.cause, Cause::Conflict | Cause::AnotherObject));
-        refused || error::is_of_stale_cache(&**error)
+        error::is_conflict(&**error)
     }
 
     /// The failure of a call of this function, for the log and for people.

@@ -10,6 +10,7 @@ use kube::Client;
 use crate::call::children::ChildObserver;
 use crate::call::events::{EventRecorder, NoEvents, Note};
 use crate::call::extensions::Extensions;
+use crate::metrics::{MetricsRecorder, NoMetrics};
 use crate::object::Object;
 use crate::object::key::ObjectKey;
 use crate::object::kind::KindInfo;
@@ -49,6 +50,9 @@ pub struct ControllerContext {
     /// Records Kubernetes Events.
     #[doc(hidden)]
     pub events: Arc<dyn EventRecorder>,
+    /// Records measurements.
+    #[doc(hidden)]
+    pub metrics: Arc<dyn MetricsRecorder>,
     /// `true` if Events about lasting conditions are recorded, such as failures.
     #[doc(hidden)]
     pub reports: bool,
@@ -68,6 +72,12 @@ pub struct Written<'a> {
 }
 
 impl ControllerContext {
+    /// The program's name with that of its instance.
+    #[doc(hidden)]
+    pub fn installation(&self) -> &str {
+        &self.installation
+    }
+
     /// The field manager, `<program>/<controller>` or `<program>.<instance>/<controller>`.
     #[doc(hidden)]
     pub fn field_manager(&self) -> String {
@@ -112,6 +122,7 @@ impl ControllerContext {
             child_observer: Arc::new(()),
             queue: Arc::new(WorkQueue::new(QueueOptions::default())),
             events: Arc::new(NoEvents),
+            metrics: Arc::new(NoMetrics),
             reports: true,
         }
     }

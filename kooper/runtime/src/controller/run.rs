@@ -170,6 +170,7 @@ impl Runner {
             child_observer: hooks.child_observer,
             extensions: hooks.extensions,
             events: (process.start_events)(client, &name),
+            metrics: process.metrics.clone(),
             reports: controller.reports_failures,
         });
         let busy = Arc::new(Busy::new(name.clone(), config.workers));

@@ -1,4 +1,4 @@
-//! Compression dictionaries for the JSON texts of a store.
+//! Compression dictionaries for the texts of a store.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -58,10 +58,10 @@ impl Dictionaries {
 }
 
 impl Owners {
-    /// The digest of the JSON of owner references.
-    pub(super) fn of(json: &[u8]) -> Self {
+    /// The digest of the text of owner references.
+    pub(super) fn of(text: &[u8]) -> Self {
         let mut hasher = DefaultHasher::new();
-        hasher.write(json);
+        hasher.write(text);
         Self(hasher.finish())
     }
 }

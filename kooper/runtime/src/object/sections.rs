@@ -3,7 +3,11 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use kooper_protobuf::Kind;
+use serde_json::Value;
+
 use super::Object;
+use super::protobuf::extend;
 use super::scan::Cursor;
 
 /// Which changes of an object trigger a reconcile: the filter that the key
@@ -58,18 +62,17 @@ pub(crate) fn differs(old: &Object, new: &Object, sections: &[Changed]) -> bool 
     if sections.contains(&Changed::Any) || old.uid() != new.uid() {
         return true;
     }
-    let (old, new) = (old.json(), new.json());
-    let (old, new) = (Sections::of(&old), Sections::of(&new));
-    let differs = |section: &Changed| match section {
-        Changed::Generation if old.generation.is_empty() && new.generation.is_empty() => old.others != new.others,
-        Changed::Generation => old.generation != new.generation,
-        Changed::Labels => old.labels != new.labels,
-        Changed::Annotations => old.annotations != new.annotations,
-        Changed::Finalizers => old.finalizers != new.finalizers,
-        Changed::Status => old.status != new.status,
-        Changed::Any => true,
+    if old.protobuf == new.protobuf {
+        let (old_text, new_text) = (old.text.plain(), new.text.plain());
+        let of = |text| old.protobuf.map_or_else(|| Sections::of(text), |kind| Sections::of_protobuf(kind, text));
+        return of(&old_text).differs(&of(&new_text), sections, |one, other| one == other);
+    }
+    // The members of our JSON are in another order than those of the server's.
+    let is_equal = |one: &[u8], other: &[u8]| {
+        let value = |json| serde_json::from_slice::<Value>(json).ok();
+        one == other || value(one).is_some_and(|one| Some(one) == value(other))
     };
-    old.deletion != new.deletion || sections.iter().any(differs)
+    Sections::of(&old.json()).differs(&Sections::of(&new.json()), sections, is_equal)
 }
 
 impl<'a> Sections<'a> {
@@ -108,63 +111,57 @@ impl<'a> Sections<'a> {
         });
         sections
     }
+
+    /// The sections of a canonical object in protobuf. Equal sections have equal bytes: Kubernetes writes
+    /// fields by their numbers and maps by their keys. A field that the table lacks is part of its section.
+    fn of_protobuf(kind: Kind, raw: &'a [u8]) -> Self {
+        let mut sections = Self::default();
+        let [mut labels, mut annotations, mut finalizers] = [0..0, 0..0, 0..0];
+        let value = |range: Range<usize>| raw.get(range).unwrap_or_default();
+        for field in kind.fields(raw) {
+            match field.name() {
+                "metadata" => {
+                    for field in field.fields() {
+                        match field.name() {
+                            // JSON omits the generation of a kind that has none.
+                            "generation" if field.integer() != 0 => sections.generation = value(field.range()),
+                            "labels" => extend(&mut labels, &field),
+                            "annotations" => extend(&mut annotations, &field),
+                            "finalizers" => extend(&mut finalizers, &field),
+                            "deletionTimestamp" => sections.deletion = value(field.range()),
+                            _ => {}
+                        }
+                    }
+                }
+                "status" => sections.status = value(field.range()),
+                // The number of the field is in its bytes.
+                _ => drop(sections.others.insert(value(field.range()), &[])),
+            }
+        }
+        (sections.labels, sections.annotations, sections.finalizers) =
+            (value(labels), value(annotations), value(finalizers));
+        sections
+    }
+
+    /// Returns `true` if one of these sections or the deletion timestamp differs.
+    fn differs(&self, new: &Self, sections: &[Changed], is_equal: impl Fn(&[u8], &[u8]) -> bool) -> bool {
+        let others_equal = || {
+            let mut pairs = self.others.iter().zip(&new.others);
+            self.others.len() == new.others.len()
+                && pairs.all(|(one, other)| one.0 == other.0 && is_equal(one.1, other.1))
+        };
+        let differs = |section: &Changed| match section {
+            Changed::Generation if self.generation.is_empty() && new.generation.is_empty() => !others_equal(),
+            Changed::Generation => !is_equal(self.generation, new.generation),
+            Changed::Labels => !is_equal(self.labels, new.labels),
+            Changed::Annotations => !is_equal(self.annotations, new.annotations),
+            Changed::Finalizers => !is_equal(self.finalizers, new.finalizers),
+            Changed::Status => !is_equal(self.status, new.status),
+            Changed::Any => true,
+        };
+        !is_equal(self.deletion, new.deletion) || sections.iter().any(differs)
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::*;
-
-    fn object(change: impl Fn(&mut Value)) -> Object {
-        let mut value = json!({
-            "metadata": {"name": "a", "uid": "1", "generation": 1, "labels": {"a": "b"}, "annotations": {}, "finalizers": ["x"]},
-            "spec": {"replicas": 1}, "status": {"ready": 0},
-        });
-        change(&mut value);
-        Object::parse(value.to_string().as_bytes()).unwrap()
-    }
-
-    #[test]
-    fn each_section_is_distinguished_from_the_others() {
-        let before = object(|_| ());
-        type Edit = fn(&mut Value);
-        let edits: [(Changed, Edit); 5] = [
-            (Changed::Generation, |v| v["metadata"]["generation"] = 2.into()),
-            (Changed::Labels, |v| v["metadata"]["labels"]["a"] = "c".into()),
-            (Changed::Annotations, |v| v["metadata"]["annotations"]["a"] = "c".into()),
-            (Changed::Finalizers, |v| v["metadata"]["finalizers"] = json!([])),
-            (Changed::Status, |v| v["status"]["ready"] = 1.into()),
-        ];
-        for (edited, edit) in edits {
-            let after = object(edit);
-            for (asked, _) in edits {
-                assert_eq!(differs(&before, &after, &[asked]), asked == edited, "{edited:?} edited, {asked:?} asked");
-            }
-            assert!(differs(&before, &after, &[Changed::Any]));
-        }
-    }
-
-    #[test]
-    fn a_deletion_timestamp_and_a_new_uid_always_count() {
-        let before = object(|_| ());
-        let marked = object(|v| v["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into());
-        let successor = object(|v| v["metadata"]["uid"] = "2".into());
-        assert!(differs(&before, &marked, &[Changed::Labels]));
-        assert!(differs(&before, &successor, &[Changed::Labels]));
-    }
-
-    #[test]
-    fn without_generations_changes_outside_metadata_and_status_count() {
-        let without = |edit: fn(&mut Value)| {
-            object(|v| {
-                v["metadata"].as_object_mut().unwrap().remove("generation");
-                edit(v);
-            })
-        };
-        let before = without(|_| ());
-        assert!(differs(&before, &without(|v| v["data"] = json!({"a": "b"})), &[Changed::Generation]));
-        assert!(!differs(&before, &without(|v| v["status"]["ready"] = 1.into()), &[Changed::Generation]));
-        assert!(!differs(&before, &without(|v| v["metadata"]["labels"] = json!({})), &[Changed::Generation]));
-    }
-}
+mod tests;

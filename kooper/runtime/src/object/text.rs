@@ -1,4 +1,4 @@
-//! An object's JSON in memory: plain or compressed.
+//! The bytes of an object in memory: plain or compressed.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -16,10 +16,10 @@ const WORTH_PACKING: usize = 256;
 /// More memory than this is not kept for the next text.
 const LONGEST_SCRATCH: usize = 64 << 10;
 
-/// A JSON text.
+/// The JSON or the protobuf of an object.
 pub(super) enum Text {
     Plain {
-        json: Box<[u8]>,
+        bytes: Box<[u8]>,
         owners: Option<Owners>,
     },
     /// Without a dictionary, the bytes depend on nothing but the text.
@@ -34,25 +34,25 @@ impl Text {
     /// Compresses the text with a dictionary that is chosen for it, or without one, if
     /// that makes it shorter.
     pub(super) fn packed(self, choose: impl FnOnce(&[u8], Option<Owners>) -> Option<Arc<[u8]>>) -> Self {
-        let (json, owners) = match self {
-            Self::Plain { json, owners } if json.len() >= WORTH_PACKING => (json, owners),
+        let (plain, owners) = match self {
+            Self::Plain { bytes, owners } if bytes.len() >= WORTH_PACKING => (bytes, owners),
             other => return other,
         };
-        let dictionary = choose(&json, owners);
-        let bytes: Option<Box<[u8]>> = with_scratch(get_maximum_output_size(json.len()), |scratch| {
-            let size = compress_into_with_dict(&json, scratch, words(dictionary.as_ref())).ok()?;
-            Some(scratch.get(..size).filter(|bytes| bytes.len() < json.len())?.into())
+        let dictionary = choose(&plain, owners);
+        let bytes: Option<Box<[u8]>> = with_scratch(get_maximum_output_size(plain.len()), |scratch| {
+            let size = compress_into_with_dict(&plain, scratch, words(dictionary.as_ref())).ok()?;
+            Some(scratch.get(..size).filter(|bytes| bytes.len() < plain.len())?.into())
         });
-        match (bytes, u32::try_from(json.len())) {
+        match (bytes, u32::try_from(plain.len())) {
             (Some(bytes), Ok(length)) => Self::Packed { bytes, length, dictionary },
-            _ => Self::Plain { json, owners },
+            _ => Self::Plain { bytes: plain, owners },
         }
     }
 
     /// Calls with the original text, which needs no memory of its own.
     pub(super) fn read<T>(&self, read: impl FnOnce(&[u8]) -> T) -> T {
         match self {
-            Self::Plain { json, .. } => read(json),
+            Self::Plain { bytes, .. } => read(bytes),
             Self::Packed { bytes, length, dictionary } => with_scratch(*length as usize, |scratch| {
                 // As in `plain`.
                 let length = decompress_into_with_dict(bytes, scratch, words(dictionary.as_ref())).unwrap_or_default();
@@ -64,9 +64,9 @@ impl Text {
     /// The original text.
     pub(super) fn plain(&self) -> Cow<'_, [u8]> {
         match self {
-            Self::Plain { json, .. } => Cow::Borrowed(json),
+            Self::Plain { bytes, .. } => Cow::Borrowed(bytes),
             Self::Packed { bytes, length, dictionary } => {
-                // The bytes are from `packed`. An error would lead to JSON that
+                // The bytes are from `packed`. An error would lead to a text that
                 // does not decode.
                 let dictionary = words(dictionary.as_ref());
                 Cow::Owned(decompress_with_dict(bytes, *length as usize, dictionary).unwrap_or_default())
@@ -77,7 +77,7 @@ impl Text {
     /// Its size in memory, in bytes.
     pub(super) fn size(&self) -> usize {
         match self {
-            Self::Plain { json: bytes, .. } | Self::Packed { bytes, .. } => bytes.len(),
+            Self::Plain { bytes, .. } | Self::Packed { bytes, .. } => bytes.len(),
         }
     }
 }
@@ -110,8 +110,8 @@ mod tests {
 
     use super::*;
 
-    fn plain(json: impl Into<Box<[u8]>>) -> Text {
-        Text::Plain { json: json.into(), owners: None }
+    fn plain(bytes: impl Into<Box<[u8]>>) -> Text {
+        Text::Plain { bytes: bytes.into(), owners: None }
     }
 
     fn pod(name: usize) -> Vec<u8> {
@@ -144,7 +144,7 @@ mod tests {
         let noise: Vec<u8> = (0..4000u64).map(|n| (crate::backoff::fraction(n) * 256.0) as u8).collect();
         for text in [b"{}".to_vec(), noise] {
             assert!(
-                matches!(plain(text.clone()).packed(|_, _| Some(dictionary.clone())), Text::Plain { json, .. } if *json == *text)
+                matches!(plain(text.clone()).packed(|_, _| Some(dictionary.clone())), Text::Plain { bytes, .. } if *bytes == *text)
             );
         }
     }

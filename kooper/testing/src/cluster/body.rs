@@ -103,15 +103,28 @@ struct Failed {
 
 async fn start(definitions: &[fn(&mut Program)]) -> Result<(Cluster, Option<Running>), Failed> {
     let early = |error: BoxError| Failed { error, report: String::new() };
-    let program = program(definitions);
+    #[cfg_attr(not(feature = "webhooks"), expect(unused_mut, reason = "webhooks are taken out"))]
+    let mut program = program(definitions);
     let settings = program.given_settings();
+    #[cfg(feature = "webhooks")]
+    let webhooks = program.take_webhooks().map_err(|error| early(error.into()))?;
     let controllers = program.into_controllers().map_err(|error| early(error.into()))?;
     let server = Server::start().await.map_err(early)?.skipping();
     let cluster = Cluster { server: Arc::new(server), timeout: TIMEOUT, settings };
+    #[cfg(feature = "webhooks")]
+    if !webhooks.is_empty() {
+        let started = cluster.run_with_webhooks(controllers, webhooks).await;
+        return started_on(cluster, started);
+    }
     if controllers.is_empty() {
         return Ok((cluster, None));
     }
-    match cluster.run(controllers).await {
+    let started = cluster.run(controllers).await;
+    started_on(cluster, started)
+}
+
+fn started_on(cluster: Cluster, started: Result<Running>) -> Result<(Cluster, Option<Running>), Failed> {
+    match started {
         Ok(running) => Ok((cluster, Some(running))),
         Err(error) => Err(Failed { error, report: cluster.server.report() }),
     }

@@ -26,6 +26,9 @@ pub struct Running {
     /// Cuts the client off.
     dead: CancellationToken,
     ended: Option<JoinHandle<Result<(), RunError>>>,
+    #[cfg(feature = "webhooks")]
+    /// The webhooks, and the cluster that they are registered in.
+    served: Option<(kooper_webhooks::Running, Cluster)>,
 }
 
 impl Cluster {
@@ -60,8 +63,62 @@ impl Cluster {
         let operator = operator.client_layer(mortal(dead.clone())).health(health.clone()).build()?;
         let stop = CancellationToken::new();
         let ended = tokio::spawn(operator.run(stop.clone()));
-        let mut running = Running { health, stop, dead, ended: Some(ended) };
+        let mut running = Running {
+            health,
+            stop,
+            dead,
+            ended: Some(ended),
+            #[cfg(feature = "webhooks")]
+            served: None,
+        };
         running.ready().await?;
+        Ok(running)
+    }
+
+    /// Runs controllers and webhooks as [`run`](Self::run) does. Returns when the API server calls the
+    /// webhooks.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// use std::sync::Arc;
+    ///
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use kooper::testing::Cluster;
+    /// use kooper::webhooks::{Denied, FailurePolicy, Webhook};
+    ///
+    /// async fn check(new: Arc<ConfigMap>) -> Result<(), Denied> {
+    ///     if new.data.is_some() { Ok(()) } else { Err(Denied::default().field("data", "must be set")) }
+    /// }
+    ///
+    /// let cluster = Cluster::start().await?;
+    /// let check = Webhook::validate::<ConfigMap>("check").failure(FailurePolicy::Fail).function(check).build()?;
+    /// let running = cluster.run_with_webhooks([], [check]).await?;
+    /// # running.stop().await?;
+    /// # Ok::<_, kooper::BoxError>(())
+    /// # })?;
+    /// # Ok::<_, kooper::BoxError>(())
+    /// ```
+    ///
+    /// They are called in the namespace of the test only, and from this process, on loopback.
+    ///
+    /// # Errors
+    /// When [`run`](Self::run) fails, or they are not called within 30 seconds.
+    #[cfg(feature = "webhooks")]
+    pub async fn run_with_webhooks(
+        &self,
+        controllers: impl IntoIterator<Item = Controller>,
+        webhooks: impl IntoIterator<Item = kooper_webhooks::Webhook>,
+    ) -> Result<Running> {
+        let serving = kooper_webhooks::Webhooks::new(PROGRAM, self.namespace())
+            .listen((std::net::Ipv4Addr::LOCALHOST, 0).into())
+            .namespaces([self.namespace()]);
+        let serving = webhooks.into_iter().fold(serving, kooper_webhooks::Webhooks::webhook);
+        let (mut served, registering) = serving.local().serve()?;
+        served.connect(&self.controllers_client()?);
+        let mut running = self.run(controllers.into_iter().chain(registering)).await?;
+        let registered = tokio::time::timeout(START, served.registered()).await;
+        registered.map_err(|_| format!("the webhooks are not registered within {START:?}"))?;
+        running.served = Some((served, self.clone()));
         Ok(running)
     }
 
@@ -116,7 +173,7 @@ impl Running {
         self.health.ready().err()
     }
 
-    /// Stops the controllers as SIGTERM does, and returns when they have drained.
+    /// Stops the controllers as SIGTERM does, and returns when they have drained. Webhooks are removed, too.
     ///
     /// # Errors
     /// When they had ended before.
@@ -124,6 +181,10 @@ impl Running {
         let early = self.ended.as_ref().is_none_or(JoinHandle::is_finished);
         self.stop.cancel();
         self.join().await?;
+        #[cfg(feature = "webhooks")]
+        if let Some((served, cluster)) = self.served.take() {
+            served.remove(&cluster.server.witness()).await?;
+        }
         if early { Err("the controllers had ended before they were stopped".into()) } else { Ok(()) }
     }
 

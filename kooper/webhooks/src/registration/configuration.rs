@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -59,15 +60,11 @@ pub(crate) struct Configuration<'a> {
 }
 
 impl<'a> Configuration<'a> {
-    /// The name, with the namespace: configurations belong to the cluster. Two installations
-    /// never have the same one, as no other part of it has a dot.
     pub(crate) fn name(&self) -> String {
-        let Registration { installation, namespace, .. } = self.registration;
-        let instance = installation.instance.iter().map(|instance| format!(".{instance}"));
-        format!("{}--webhooks.{namespace}{}", installation.program, instance.collect::<String>())
+        self.registration.configuration_name()
     }
 
-    fn webhooks(&self) -> impl Iterator<Item = &'a Webhook> {
+    fn webhooks(&self) -> impl Iterator<Item = &'a Arc<Webhook>> {
         let mutates = self.mutates;
         self.registration.webhooks.iter().filter(move |webhook| webhook.rules.mutates == mutates)
     }
@@ -78,7 +75,9 @@ impl<'a> Configuration<'a> {
 
     /// The names of the entries whose policy is `Fail` once the server was reached.
     pub(crate) fn to_fail(&self) -> BTreeSet<String> {
-        let failing = self.webhooks().filter(|webhook| webhook.rules.failure == FailurePolicy::Fail);
+        let fails =
+            |webhook: &&Arc<Webhook>| webhook.rules.failure == FailurePolicy::Fail && !self.registration.ignores;
+        let failing = self.webhooks().filter(fails);
         failing.map(|webhook| self.entry_name(&webhook.rules)).collect()
     }
 
@@ -115,7 +114,7 @@ impl<'a> Configuration<'a> {
     }
 
     fn entry(&self, name: &str, webhook: &Webhook, bundle: &str, fails: bool) -> Value {
-        let Rules { kind, operations, timeout, .. } = &*webhook.rules;
+        let Rules { kind, operations, timeout, .. } = &webhook.rules;
         let mut entry = self.common(name, webhook, bundle);
         entry["rules"] = json!([{
             "apiGroups": [kind.group], "apiVersions": [kind.version], "resources": [kind.plural],
@@ -158,8 +157,9 @@ impl<'a> Configuration<'a> {
         if !bundle.is_empty() {
             config["caBundle"] = STANDARD.encode(bundle).into();
         }
+        let side_effects = if webhook.rules.has_side_effects { "NoneOnDryRun" } else { "None" };
         let mut entry = json!({
-            "name": name, "admissionReviewVersions": ["v1"], "clientConfig": config, "sideEffects": "None",
+            "name": name, "admissionReviewVersions": ["v1"], "clientConfig": config, "sideEffects": side_effects,
             "matchPolicy": "Equivalent",
         });
         if self.mutates {
@@ -171,11 +171,11 @@ impl<'a> Configuration<'a> {
     /// For objects of Kubernetes not those namespaces without which neither the cluster nor the
     /// program starts; for others the namespaces of the controllers.
     fn namespace_selector(&self, kind: &KindInfo) -> Option<Value> {
-        let Registration { namespace, namespaces, .. } = self.registration;
+        let Registration { namespace, namespaces, is_local, .. } = self.registration;
         if !kind.namespaced {
             return None;
         }
-        if is_of_kubernetes(kind) {
+        if is_of_kubernetes(kind) && !is_local {
             let [one, other] = SYSTEM;
             return Some(selector("NotIn", &[one, other, namespace]));
         }

@@ -29,11 +29,14 @@ fn registration(certificates: Certificates) -> Registration {
         namespace: "shops".to_owned(),
         lease: "shop--webhooks.blue".to_owned(),
         target: Target::Service { name: "shop-webhooks".to_owned(), port: 443 },
-        webhooks: vec![built.expect("a webhook")],
+        webhooks: vec![Arc::new(built.expect("a webhook"))],
         namespaces: vec!["north".to_owned()],
         deployment: None,
         owner: None,
+        is_local: false,
+        ignores: false,
         shared: Arc::new(Shared { certificates }),
+        done: watch::channel(false).0,
     }
 }
 
@@ -135,7 +138,7 @@ fn cert_manager_is_asked_to_write_its_authority_and_none_is_written_beside_it() 
 fn a_webhook_of_a_custom_resource_is_called_for_what_users_state_in_the_namespaces_of_the_controllers() {
     async fn check_shop(_: Arc<Shop>) {}
     let built = Webhook::validate::<Shop>("check_all").function(check_shop).build();
-    let registration = Registration { webhooks: vec![built.expect("a webhook")], ..registration(own()) };
+    let registration = Registration { webhooks: vec![Arc::new(built.expect("a webhook"))], ..registration(own()) };
     let desired = validating(&registration, true).desired("a bundle", &armed(&[]), &Value::Null);
     let entry = &desired["webhooks"][0];
     let differs = "request.operation != 'UPDATE' || object.?spec != oldObject.?spec || object.metadata.?labels != \

@@ -1,5 +1,6 @@
 //! From a request to its response.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -121,7 +122,7 @@ async fn decide(shared: &Shared, request: Request<Incoming>) -> Result<Decided, 
     let late = || Failure::Timeout { webhook: name(), within };
     // A thread for each call: a function that blocks it delays no other one.
     let called = tokio::task::spawn_blocking({
-        let (webhook, handle) = (webhook.clone(), Handle::current());
+        let (webhook, handle) = (Arc::clone(webhook), Handle::current());
         move || call(&webhook, &body, |future| handle.block_on(timeout_at(deadline, future)).map_err(drop))
     });
     match timeout_at(deadline, called).await {

@@ -60,7 +60,7 @@ fn started() -> (Server, Client) {
     let acceptor = kooper_serving::acceptor(chain.clone(), key.into()).expect("a certificate and its key");
     let validate = Webhook::validate::<ConfigMap>("check").failure(FailurePolicy::Fail).function(check);
     let mutate = Webhook::mutate::<ConfigMap>("fill").failure(FailurePolicy::Fail).function(fill);
-    let webhooks = [validate.build().expect("a webhook"), mutate.build().expect("a webhook")];
+    let webhooks = [validate.build(), mutate.build()].map(|built| Arc::new(built.expect("a webhook")));
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let metrics = Metrics::new().expect("metrics");
     let server = Server::start(any, webhooks, Arc::new(move || Some(acceptor.clone())), metrics).expect("it starts");
@@ -303,9 +303,10 @@ async fn metrics_count_requests_by_path_and_code_and_other_paths_do_not() {
 #[test]
 fn two_webhooks_cannot_have_the_same_path() {
     let webhook = Webhook::validate::<ConfigMap>("check").failure(FailurePolicy::Fail).function(check).build();
-    let webhook = webhook.expect("a webhook");
+    let webhook = Arc::new(webhook.expect("a webhook"));
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let error = Server::start(any, [webhook.clone(), webhook], Arc::new(|| None), Metrics::new().expect("metrics"));
+    let error =
+        Server::start(any, [Arc::clone(&webhook), webhook], Arc::new(|| None), Metrics::new().expect("metrics"));
     let error = error.map(drop).expect_err("it is refused");
     assert_eq!(error.to_string(), format!("two webhooks have the path `{CHECK}`: give one of them another name"));
 }

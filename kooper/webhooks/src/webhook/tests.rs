@@ -49,10 +49,10 @@ fn what_a_function_takes_is_there_when_it_is_built() {
     async fn settled(_: Arc<ConfigMap>, state: State<u32>, settings: Settings<String>) -> Result<(), Denied> {
         Err(Denied::new(format!("{} {}", *state, *settings)))
     }
-    assert!(
-        problem(described().state(7).function(settled).build()).contains("it takes `Settings<alloc::string::String>`")
-    );
-    assert!(described().state(7).settings("seven".to_owned()).function(settled).build().is_ok());
+    let built = described().state(7).function(settled).build().expect("a webhook");
+    let inputs = built.inputs.expect("the controller that has them");
+    assert_eq!((inputs.name(), inputs.plan().settings().len()), ("webhook-check", 1));
+    assert!(described().function(check).build().expect("a webhook").inputs.is_none());
     assert!(problem(described().build()).contains("it has no function"));
 }
 

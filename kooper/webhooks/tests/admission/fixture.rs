@@ -52,6 +52,9 @@ async fn fill(mut shop: Shop) -> Shop {
     shop
 }
 
+/// The settings of the program.
+pub(crate) struct Motto(pub(crate) &'static str);
+
 /// A namespace of a kube-apiserver that all tests share.
 pub(crate) struct Fixture {
     pub(crate) plane: &'static ControlPlane,
@@ -75,7 +78,7 @@ impl Fixture {
         let namespace = format!("webhooks-{name}");
         plane.must(&["create", "namespace", &namespace]);
         static INSTALLED: OnceLock<()> = OnceLock::new();
-        INSTALLED.get_or_init(|| install_crd(plane));
+        INSTALLED.get_or_init(|| install_crd(plane, "shops.webhooks.example.com", "Shop"));
         Some(Self { plane, namespace, client })
     }
 
@@ -95,9 +98,12 @@ impl Fixture {
             .namespaces([&self.namespace])
             .webhook(validate.function(check).build().expect("a webhook"))
             .webhook(mutate.expect("a webhook"));
-        let (running, controller) = settings(webhooks).start(&self.client).expect("it starts");
-        let operator =
-            Operator::builder().client(self.client.clone()).controller(controller).build().expect("an operator");
+        let (running, controllers) = settings(webhooks).start(&self.client).expect("it starts");
+        let mut operator = Operator::builder().client(self.client.clone()).settings(Motto("keep calm"));
+        for controller in controllers {
+            operator = operator.controller(controller);
+        }
+        let operator = operator.build().expect("an operator");
         let stop = CancellationToken::new();
         let stopped = stop.clone();
         let operator = tokio::spawn(async move { operator.run(stopped).await.expect("it stops when it is asked to") });
@@ -173,20 +179,21 @@ impl Drop for Program {
 }
 
 /// What the type does not know is kept by the schema.
-fn install_crd(plane: &ControlPlane) {
+pub(crate) fn install_crd(plane: &ControlPlane, name: &str, kind: &str) {
+    let plural = name.split('.').next().unwrap_or_default();
     let schema = json!({"type": "object", "properties": {
         "spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
     }});
     let version = json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}});
     plane.apply([json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "shops.webhooks.example.com"},
+        "metadata": {"name": name},
         "spec": {
             "group": "webhooks.example.com", "scope": "Namespaced", "versions": [version],
-            "names": {"kind": "Shop", "plural": "shops", "singular": "shop"},
+            "names": {"kind": kind, "plural": plural, "singular": kind.to_lowercase()},
         },
     })]);
-    plane.must(&["wait", "--for=condition=Established", "crd/shops.webhooks.example.com"]);
+    plane.must(&["wait", "--for=condition=Established", &format!("crd/{name}")]);
 }
 
 /// Waits for a condition.

@@ -4,23 +4,32 @@
 //! `cargo run -p kooper-bench --bin bench-typed` prints the tables; no figure depends on the machine.
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::convert::Infallible;
+use std::future::{pending, ready};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use http::{Method, Request};
+use bytes::Bytes;
+use futures_util::{StreamExt as _, stream};
+use http::{Method, Request, Response};
+use http_body_util::StreamBody;
+use hyper::body::Frame;
 use k8s_openapi::api::core::v1::Pod;
 use kooper::metrics::Prometheus;
 use kooper::prometheus::Registry;
-use kooper::retriever::fixed;
+use kooper::retriever::{ApiRetriever, Scope};
 use kooper::{CancellationToken, Controller, Operator};
 use kooper_apiserver::ApiServer;
 use kooper_bench::Kind;
 use kooper_bench::document::{NAMESPACES, WORKLOADS, name, namespace, object, status, stored};
+use kooper_protobuf::List;
 use kube::Client;
+use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::time::sleep;
+use tower::service_fn;
 
 /// Pods in the store, as many as in the benchmark.
 const STORED: usize = 20_000;
@@ -109,12 +118,14 @@ fn main() -> Result<()> {
 
 /// The mean size of a pod in the store of a controller.
 async fn in_store(templates: &[Value], owners: usize) -> Result<f64> {
-    let pods = (0..STORED).map(|index| {
+    let mut list = List::new(kooper_protobuf::Kind::of("v1", "PodList").context("the table has no pods")?);
+    for index in 0..STORED {
         let mut pod = stored(&templates[index % templates.len()], Kind::Pods, index, 0, 0);
         pod["metadata"]["ownerReferences"][0]["uid"] = json!(format!("{:032x}", index % owners));
-        serde_json::from_value(pod)
-    });
-    let retriever = fixed::<Pod>(pods.collect::<Result<Vec<_>, _>>()?)?;
+        list.push(&pod)?;
+    }
+    let list: Vec<_> = list.finish(&json!({"resourceVersion": "1"}))?.map(Bytes::from).collect();
+    let retriever = ApiRetriever::<Pod>::new(listing(list), Scope::default());
     let registry = Registry::new();
     let operator = Operator::builder()
         .client(ApiServer::start().await?.client())
@@ -135,6 +146,22 @@ async fn in_store(templates: &[Value], owners: usize) -> Result<f64> {
     stop.cancel();
     running.await??;
     Ok(bytes)
+}
+
+/// A server of one list in protobuf, which has no streaming lists and whose watches report nothing.
+fn listing(list: Vec<Bytes>) -> Client {
+    let answer = move |request: Request<Body>| {
+        let asks = |parameter| request.uri().query().is_some_and(|query| query.contains(parameter));
+        let (streams, watches) = (asks("sendInitialEvents=true"), asks("watch=true"));
+        let parts = if watches { Vec::new() } else { list.clone() };
+        let parts = stream::iter(parts.into_iter().map(|part| Ok::<_, Infallible>(Frame::data(part))));
+        let silent = watches && !streams;
+        let end = stream::once(async move { if silent { pending().await } else { Ok(Frame::data(Bytes::new())) } });
+        let response = Response::builder().status(if streams { 422 } else { 200 });
+        let response = response.header("Content-Type", kooper_protobuf::CONTENT_TYPE);
+        ready(response.body(StreamBody::new(parts.chain(end))))
+    };
+    Client::new(service_fn(answer), "default")
 }
 
 /// One pod of each workload, as an API server serves it.

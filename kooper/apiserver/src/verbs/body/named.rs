@@ -4,13 +4,12 @@ use serde_json::Value;
 
 use super::super::{Call, FieldValidation};
 use super::excerpt;
+pub(in crate::verbs) use crate::http::syntax::SCHEME;
 use crate::kinds::{Kind, split_group_version};
 use crate::status::StatusError;
 
 /// The versions in which there were Scales once.
 const OLD_SCALES: [&str; 3] = ["extensions/v1beta1", "apps/v1beta1", "apps/v1beta2"];
-/// Where the real server has its kinds.
-pub(in crate::verbs) const SCHEME: &str = "pkg/runtime/scheme.go:111";
 
 /// The type that the path of a request names.
 #[derive(Clone, Copy)]

@@ -200,7 +200,8 @@ fn only_with_recreate_an_immutable_child_is_deleted() {
     );
     let failed = refused(Flags::default());
     assert!(failed.steps().is_empty());
-    assert_eq!(failed.plan().slots[0], SlotState::Failed("spec.selector is immutable".to_owned()));
+    let advice = "spec.selector is immutable; write `recreate` to delete it and create it again";
+    assert_eq!(failed.plan().slots[0], SlotState::Stalled(advice.to_owned()));
 }
 
 #[test]
@@ -299,4 +300,36 @@ fn an_owner_that_is_deleted_loses_its_children_in_waves_without_a_call() {
     let mut orphaned = going(all());
     orphaned.owner.is_ordered = false;
     assert_eq!(orphaned.steps(), ["release c"]);
+}
+
+#[test]
+fn what_cannot_be_changed_is_deleted_only_if_it_is_recreated() {
+    let immutable = || Write::Immutable("it is immutable".to_owned());
+    let scene = |flags: Flags, write: Write| chain(flags).child("c", "config", 0).returned(0, &[("c", write)]);
+    let stalls = |scene: Scene| match &scene.plan().slots[0] {
+        SlotState::Stalled(why) => why.clone(),
+        other => panic!("{other:?}"),
+    };
+    let kept = scene(Flags::default(), immutable());
+    assert_eq!(kept.steps(), Vec::<String>::new());
+    assert_eq!(stalls(kept), "it is immutable; write `recreate` to delete it and create it again");
+    let recreate = Flags { recreate: Some(Recreate::Background), ..Flags::default() };
+    assert_eq!(scene(recreate, immutable()).steps(), ["recreate c at 7"]);
+    let invalid = scene(recreate, Write::Invalid("it is invalid".to_owned()));
+    assert_eq!(invalid.steps(), Vec::<String>::new());
+    assert_eq!(stalls(invalid), "it is invalid");
+    let unknown = scene(recreate, Write::Refused("it was refused".to_owned()));
+    assert_eq!(unknown.steps(), Vec::<String>::new());
+    assert_eq!(unknown.plan().slots[0], SlotState::Failed("it was refused".to_owned()));
+}
+
+#[test]
+fn slots_that_swap_their_names_lose_no_child_while_one_of_them_is_held() {
+    let slots = || vec![slot("a", &[], Flags::default()), slot("b", &[], Flags::default())];
+    let scene = || Scene::new(slots()).child("x", "a", 0).child("y", "b", 0).returned(0, &[("y", Write::Pending)]);
+    let held = scene().run(1, Run::Waits("it waits".to_owned()));
+    assert_eq!(held.steps(), Vec::<String>::new());
+    assert_eq!(held.plan().slots[0], SlotState::Held("waits for b, whose child configmaps `y` is".to_owned()));
+    let decided = scene().returned(1, &[("x", Write::Pending)]);
+    assert_eq!(decided.steps(), ["apply y as a 0", "apply x as b 0"]);
 }

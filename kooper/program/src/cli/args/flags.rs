@@ -57,7 +57,7 @@ impl Flag {
     }
 }
 
-pub(super) static COMMON: [Flag; 27] = [
+pub(super) static COMMON: [Flag; 28] = [
     Flag {
         name: "kubeconfig",
         short: None,
@@ -311,6 +311,25 @@ pub(super) static COMMON: [Flag; 27] = [
         of: EVERY,
         take: |settings, text| {
             settings.leader_election = Some(on_or_off(text)?);
+            Ok(())
+        },
+    },
+    Flag {
+        name: "webhook-url",
+        short: None,
+        value: "URL",
+        help: "Where the cluster reaches the webhooks on this machine, as https://HOST:PORT",
+        repeatable: false,
+        of: &[Task::Run],
+        take: |settings, text| {
+            let url: Option<http::Uri> = text.trim_end_matches('/').parse().ok();
+            let fits = |url: &http::Uri| {
+                url.scheme_str() == Some("https") && url.port_u16().is_some() && matches!(url.path(), "" | "/")
+            };
+            match url.filter(fits) {
+                Some(_) => settings.webhook_url = Some(text.trim_end_matches('/').to_owned()),
+                None => return Err("write `https://HOST:PORT`".to_owned()),
+            }
             Ok(())
         },
     },

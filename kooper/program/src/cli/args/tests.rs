@@ -51,7 +51,8 @@ fn without_flags_every_setting_has_its_default() {
 #[test]
 fn every_flag_and_its_variable_have_the_same_effect() {
     type Check = fn(&Settings) -> bool;
-    let cases: [(&str, &str, &str, Check); 30] = [
+    let cases: [(&str, &str, &str, Check); 31] = [
+        ("webhook-url", "KOOPER_WEBHOOK_URL", "https://a:1/", |s| s.webhook_url.as_deref() == Some("https://a:1")),
         ("allow-crd-change", "KOOPER_ALLOW_CRD_CHANGE", "a.x@1,b.x@2", |s| s.allowed_crd_changes == ["a.x@1", "b.x@2"]),
         ("kubeconfig", "KOOPER_KUBECONFIG", "/a/b", |s| s.kubeconfig == Some("/a/b".into())),
         ("context", "KOOPER_CONTEXT", "kind", |s| s.context.as_deref() == Some("kind")),

@@ -26,7 +26,9 @@ pub(super) fn shown(difference: &Difference, colored: bool) -> Result<String, Bo
         None => Ok(String::new()),
     };
     let namespace = id.namespace.as_ref().map_or(String::new(), |namespace| format!("{namespace}."));
-    let file = format!("{}.{namespace}{}", id.resource(), id.name);
+    // As for the time of a file, a tab separates it from the name.
+    let slot = difference.slot().map_or(String::new(), |slot| format!("\tslot {slot}"));
+    let file = format!("{}.{namespace}{}{slot}", id.resource(), id.name);
     let header = |state: &Option<Value>, folder: &str| match state {
         Some(_) => format!("{folder}/{file}"),
         None => "/dev/null".to_owned(),
@@ -112,6 +114,19 @@ mod tests {
         let deleted = shown(&difference("configmaps", Some(before), None), true).unwrap();
         assert!(deleted.starts_with("\x1b[1m--- before/configmaps.shop.web\x1b[0m\n"), "{deleted:?}");
         assert!(deleted.contains("\x1b[31m-kind: ConfigMap\x1b[0m\n"), "{deleted:?}");
+    }
+
+    #[test]
+    fn the_slot_of_a_declared_child_is_in_the_header() {
+        let child = |data: &str| json!({"metadata": {"labels": {"kooper.rs/slot": "config"}}, "data": data});
+        let changed = shown(&difference("configmaps", Some(child("a")), Some(child("b"))), false).unwrap();
+        let lines: Vec<_> = changed.lines().collect();
+        assert_eq!(
+            lines[..2],
+            ["--- before/configmaps.shop.web\tslot config", "+++ after/configmaps.shop.web\tslot config"]
+        );
+        let deleted = shown(&difference("configmaps", Some(child("a")), None), false).unwrap();
+        assert!(deleted.contains("\n+++ /dev/null\n"), "{deleted:?}");
     }
 
     #[test]

@@ -45,7 +45,7 @@ fn lines(samples: &[Sample]) -> [Line; 4] {
     [
         Line { name: "keys that wait for a worker", values: queued, written: |keys| format!("{keys:.0}") },
         Line { name: "calls", values: rate(|sample| sample.ended), written: a_second },
-        Line { name: "duration of a call", values: steps().map(mean).collect(), written: duration },
+        Line { name: "call duration", values: steps().map(mean).collect(), written: duration },
         Line { name: "failed calls", values: rate(|sample| sample.failed), written: a_second },
     ]
 }
@@ -117,7 +117,7 @@ mod tests {
         for part in [
             "keys that wait for a worker <b>2</b> · at most 4<",
             ">calls <b>0.0/s</b> · at most 2.0/s<",
-            ">duration of a call <b>none</b> · at most 20.0ms<",
+            ">call duration <b>none</b> · at most 20.0ms<",
             ">failed calls <b>0.0/s</b> · at most 1.0/s<",
             // The newest value is at the right end.
             "<path d=\"M236 2.0h0L238 20.0\"/>",

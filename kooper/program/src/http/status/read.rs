@@ -7,6 +7,7 @@ use std::time::Duration;
 use kooper_access::internal::Failing;
 use kooper_runtime::internal::call::worker::Running;
 use kooper_runtime::internal::controller::view::{ControllerView, Registered, WatchView};
+use kooper_runtime::internal::metrics::health::Probe;
 use kooper_runtime::internal::queue::KeyView;
 use kooper_runtime::{Health, ObjectKey};
 
@@ -117,7 +118,7 @@ fn role(view: &ControllerView) -> Role {
     match view.candidate() {
         None => Role::Alone,
         Some((identity, true)) => Role::Leader(identity.to_owned()),
-        Some((_, false)) => Role::Standby(match view.election().map(|election| election.ready()) {
+        Some((_, false)) => Role::Standby(match view.election().map(Probe::ready) {
             Some(Ok(Some(remark)) | Err(remark)) => without_name(view, &remark).to_owned(),
             Some(Ok(None)) => "standby".to_owned(),
             None => "leader election begins after the first lists".to_owned(),

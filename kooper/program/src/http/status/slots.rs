@@ -63,7 +63,7 @@ impl Slots {
         let key = Escaped(self.key.as_str());
         write!(
             html,
-            "<h3>Slots of {key}</h3>\n<svg class=\"slots\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" \
+            "<h3>Slots of {key}</h3>\n<div class=\"wide\"><svg class=\"slots\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" \
              height=\"{height}\" role=\"img\" aria-label=\"The slots of {key}, and what they wait for\">\n\
              <defs><marker id=\"arrow\" viewBox=\"0 0 8 8\" refX=\"8\" refY=\"4\" markerWidth=\"8\" markerHeight=\"8\" \
              orient=\"auto\"><path d=\"M0 0L8 4L0 8z\"/></marker></defs>\n"
@@ -86,7 +86,7 @@ impl Slots {
         for (slot, (node, (x, y))) in nodes.iter().zip(places).enumerate() {
             self.write_slot(html, slot, node, (x, y))?;
         }
-        html.push_str("</svg>\n");
+        html.push_str("</svg></div>\n");
         self.write_reasons(html)
     }
 
@@ -96,7 +96,7 @@ impl Slots {
         let kind = format!("{}{}", node.spec.kind, node.spec.returns);
         let (left, width, height) = (x + 10, SIZE.0, SIZE.1);
         write!(html, "<g class=\"slot {class}\"><title>{}: {kind}: {word}", Escaped(&node.spec.name))?;
-        if let Some(why) = state.and_then(why) {
+        if let Some(why) = state.and_then(SlotState::reason) {
             write!(html, ": {}", Escaped(why))?;
         }
         let (name, kind) = (short(&node.spec.name), short(&kind));
@@ -119,7 +119,7 @@ impl Slots {
         let slots = self.graph.nodes().iter().enumerate();
         let reasons = slots.filter_map(|(slot, node)| {
             let state = self.state(slot)?;
-            Some((&node.spec.name, described(state), why(state)?))
+            Some((&node.spec.name, described(state), state.reason()?))
         });
         let mut reasons = reasons.peekable();
         if reasons.peek().is_none() {
@@ -148,16 +148,8 @@ fn described(state: &SlotState) -> (&'static str, &'static str) {
         SlotState::Pending => ("waits", "pending"),
         SlotState::Skipped => ("", "skipped"),
         SlotState::Failed(_) => ("bad", "failed"),
+        SlotState::Stalled(_) => ("bad", "stalled"),
         SlotState::Unhealthy(_) => ("bad", "unhealthy"),
-    }
-}
-
-fn why(state: &SlotState) -> Option<&str> {
-    match state {
-        SlotState::Held(why) | SlotState::Failed(why) | SlotState::NotReady(why) | SlotState::Unhealthy(why) => {
-            Some(why)
-        }
-        SlotState::Pending | SlotState::Skipped | SlotState::Ready => None,
     }
 }
 

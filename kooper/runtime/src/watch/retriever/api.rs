@@ -15,12 +15,14 @@ use kooper_protobuf::Kind;
 use kube::client::Body;
 use kube::core::params::{ListParams, WatchParams};
 use kube::{Client, Resource};
+use serde::de::DeserializeOwned;
 use tokio::time::{sleep, timeout};
 
 use super::frames::{EventReader, PageReader};
 use super::status::status_error;
 use super::{Event, ListRequest, Page, RetrieveError, Retriever, WatchRequest};
 use crate::object::kind::is_metadata;
+use crate::object::partial::has_known_fields;
 use crate::watch::silence::Silence;
 
 /// The objects of a kind that an [`ApiRetriever`] lists and watches; all of them
@@ -79,7 +81,7 @@ pub struct ApiRetriever<K> {
     kind: PhantomData<fn() -> K>,
 }
 
-impl<K: Resource<DynamicType = ()>> ApiRetriever<K> {
+impl<K: Resource<DynamicType = ()> + DeserializeOwned> ApiRetriever<K> {
     /// Retrieves the objects of the kind that are in the scope. For
     /// `PartialObjectMeta` only metadata is fetched.
     #[must_use]
@@ -89,7 +91,9 @@ impl<K: Resource<DynamicType = ()>> ApiRetriever<K> {
         let protobuf = !scope.json_only && (scope.metadata_only || is_known::<K>());
         Self { client, path, scope, protobuf, kind: PhantomData }
     }
+}
 
+impl<K> ApiRetriever<K> {
     /// Allows a response in protobuf, where that is known to lose nothing. Which
     /// of the two it is, the response specifies.
     fn accept(&self, mut request: Request<Vec<u8>>) -> Request<Vec<u8>> {
@@ -105,11 +109,9 @@ impl<K: Resource<DynamicType = ()>> ApiRetriever<K> {
     }
 }
 
-/// Returns `true` if protobuf loses no field of the type. The table has the fields of all
-/// versions that k8s-openapi has types of, and those drop unknown fields in any encoding. Other
-/// types, such as a user's own type of a built-in kind, may have fields that the table lacks.
-fn is_known<K: Resource<DynamicType = ()>>() -> bool {
-    std::any::type_name::<K>().starts_with("k8s_openapi::") && Kind::of(&K::api_version(&()), &K::kind(&())).is_some()
+/// Returns `true` if protobuf has the kind, and all fields of the type.
+fn is_known<K: Resource<DynamicType = ()> + DeserializeOwned>() -> bool {
+    Kind::of(&K::api_version(&()), &K::kind(&())).is_some() && has_known_fields::<K>()
 }
 
 impl<K> std::fmt::Debug for ApiRetriever<K> {

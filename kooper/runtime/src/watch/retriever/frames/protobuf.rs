@@ -1,5 +1,5 @@
-//! Events and pages in protobuf. Objects become JSON without `managedFields` as
-//! soon as they arrive; nothing behind this file knows how they were sent.
+//! Events and pages in protobuf. Objects are kept as they are, without
+//! `managedFields`; nothing behind an [`Object`](crate::object::Object) knows how it was sent.
 
 mod objects;
 

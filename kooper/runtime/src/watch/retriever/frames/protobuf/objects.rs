@@ -9,8 +9,8 @@ use crate::object::{MalformedObject, Object};
 /// Makes objects from their bytes.
 #[derive(Default)]
 pub(super) struct Objects {
-    /// Empty between two objects: only its memory is kept.
-    pub(super) json: Vec<u8>,
+    /// The text of the object that is read. Only its memory is kept.
+    pub(super) text: Vec<u8>,
     /// The kind of the last object: all are of one kind, except bookmarks and errors.
     kind: Option<Kind>,
 }
@@ -25,19 +25,22 @@ impl Objects {
     }
 
     pub(super) fn read(&mut self, kind: Kind, raw: &[u8]) -> Result<Object, MalformedObject> {
-        let frame = self.decode(kind, raw)?;
-        let object = Object::from_frame(&self.json, &frame);
-        self.json.clear();
-        self.json.shrink_to(KEPT);
+        let object = match Object::from_protobuf(kind, raw, &mut self.text) {
+            Some(object) => Ok(object),
+            None => self.decode(kind, raw).and_then(|frame| Object::from_frame(&self.text, &frame)),
+        };
+        self.text.clear();
+        self.text.shrink_to(KEPT);
         object
     }
 
-    /// Puts the JSON of the object into `json`.
+    /// Puts the JSON of the object into `text`.
     pub(super) fn decode(&mut self, kind: Kind, raw: &[u8]) -> Result<Frame, MalformedObject> {
-        let mut sink = ObjectSink::new(std::mem::take(&mut self.json));
+        self.text.clear();
+        let mut sink = ObjectSink::new(std::mem::take(&mut self.text));
         kind.decode(raw, &mut sink).map_err(|error| MalformedObject::undecodable(&error, raw))?;
         let (json, frame) = sink.finish();
-        self.json = json;
+        self.text = json;
         Ok(frame)
     }
 }

@@ -95,7 +95,7 @@ fn the_owners_of_an_object_are_found_as_in_json() {
     let bytes = kind("ConfigMap").encode(&object).unwrap();
     let mut objects = Objects::default();
     let frame = objects.decode(kind("ConfigMap"), Envelope::open(&bytes).unwrap().raw()).unwrap();
-    assert_eq!(frame.owners, Frame::scan(&objects.json, 0).unwrap().owners);
+    assert_eq!(frame.owners, Frame::scan(&objects.text, 0).unwrap().owners);
     assert!(frame.owners.is_some());
 }
 

@@ -1,0 +1,84 @@
+//! What the struct and its attributes say.
+
+use proc_macro2::{Ident, TokenStream};
+use syn::ext::IdentExt;
+use syn::meta::ParseNestedMeta;
+use syn::spanned::Spanned;
+use syn::{Attribute, Field, Fields, ItemStruct, LitStr, Path, Type};
+
+use crate::support::errors::{Errors, message};
+use crate::support::place::Place;
+
+/// A struct with some of the fields of another one.
+pub(crate) struct Model {
+    pub(crate) ident: Ident,
+    /// The type that has all fields.
+    pub(crate) full: Path,
+    pub(crate) krate: Option<Path>,
+    pub(crate) fields: Vec<PartialField>,
+}
+
+pub(crate) struct PartialField {
+    pub(crate) ident: Ident,
+    pub(crate) ty: Type,
+    /// The name that it has in JSON, but for capitals and underscores.
+    pub(crate) name: String,
+}
+
+/// Reads the struct, and notes what is wrong with it.
+pub(crate) fn parse(item: TokenStream, errors: &mut Errors) -> Option<Model> {
+    let place = item.span();
+    let Ok(ItemStruct { attrs, ident, generics, fields: Fields::Named(named), .. }) = syn::parse2(item) else {
+        errors
+            .add(place, message!("`Partial` is derived for a struct with named fields, which are those that are read"));
+        return None;
+    };
+    if !generics.params.is_empty() {
+        errors.add(Place::of(&generics.params), message!("a partial type has no generic parameters: remove them"));
+    }
+    let (mut full, mut krate) = (None, None);
+    read(&attrs, errors, |meta| {
+        let slot = if meta.path.is_ident("of") {
+            &mut full
+        } else if meta.path.is_ident("crate") {
+            &mut krate
+        } else {
+            return Err(
+                meta.error(message!("unknown key: write `#[partial(of = Pod)]` with the type that has all fields"))
+            );
+        };
+        *slot = Some(meta.value()?.call(Path::parse_mod_style)?);
+        Ok(())
+    });
+    let fields = named.named.into_iter().filter_map(|field| self::field(field, errors)).collect();
+    if full.is_none() {
+        errors.add(
+            ident.span(),
+            message!("the type that has all fields is missing: write `#[partial(of = Pod)]` above `struct {ident}`"),
+        );
+    }
+    Some(Model { ident, full: full?, krate, fields })
+}
+
+fn field(field: Field, errors: &mut Errors) -> Option<PartialField> {
+    let ident = field.ident?;
+    let mut name = ident.unraw().to_string();
+    read(&field.attrs, errors, |meta| {
+        if !meta.path.is_ident("rename") {
+            return Err(
+                meta.error(message!("unknown key: write `#[partial(rename = \"…\")]` with the field's name in JSON"))
+            );
+        }
+        name = meta.value()?.parse::<LitStr>()?.value();
+        Ok(())
+    });
+    Some(PartialField { ident, ty: field.ty, name })
+}
+
+fn read(attributes: &[Attribute], errors: &mut Errors, mut key: impl FnMut(ParseNestedMeta<'_>) -> syn::Result<()>) {
+    for attribute in attributes.iter().filter(|attribute| attribute.path().is_ident("partial")) {
+        if let Err(error) = attribute.parse_nested_meta(&mut key) {
+            errors.push(error);
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Validates the attribute: the rules that involve several values, and the function.
+
+use kooper_grammar::name;
+use proc_macro2::{Ident, Span};
+use syn::Type;
+
+use crate::controller::setting::Setting;
+use crate::controller::signature::{Handler, Role};
+use crate::support::crate_path::CratePath;
+use crate::support::errors::{Errors, message};
+use crate::support::place::Place;
+use crate::support::text::text;
+use crate::support::types::{last_word, optional, shared};
+use crate::webhook::args::Args;
+
+/// A validated webhook, from which code is generated.
+pub(crate) struct Model<'a> {
+    pub(crate) runtime: CratePath,
+    pub(crate) role: Role,
+    pub(crate) function: &'a Handler,
+    pub(crate) type_name: Ident,
+    pub(crate) kind: &'a Type,
+    pub(crate) name: String,
+    /// The object, the first argument.
+    pub(crate) object: &'a Type,
+    /// The arguments after it.
+    pub(crate) others: &'a [Type],
+    /// The settings that become calls of the builder unchanged.
+    pub(crate) settings: &'a [Setting],
+    /// `true` if the kind decides what happens while the webhook is away.
+    pub(crate) is_own_kind: bool,
+}
+
+/// The arguments of handlers that write.
+const WRITERS: [&str; 8] =
+    ["Creator", "Applier", "OwnedApplier", "Patcher", "Deleter", "StatusWriter", "Evictor", "Recorder"];
+
+/// Compares the values with each other and with the function, and notes all errors.
+pub(crate) fn model<'a>(role: Role, args: &'a Args, function: &'a Handler, errors: &mut Errors) -> Option<Model<'a>> {
+    if let Some(key) = args.key("overwrite").filter(|_| role == Role::Validate) {
+        errors.add(key, message!("a function that validates changes nothing: remove `overwrite`"));
+    }
+    check_arguments(args, function, errors);
+    check_deletion(role, args, function, errors);
+    if role == Role::Mutate && function.output.is_none() {
+        let kind = kind_text(role, args, function);
+        errors.add(function.ident.span(), message!("a webhook that mutates returns the object: write `-> {kind}`"));
+    }
+    let object = object(role, args, function, errors);
+    let kind = kind(role, args, function, errors);
+    let name = webhook_name(args, function, errors);
+    let (object, others) = object?;
+    Some(Model {
+        runtime: CratePath::new(args.krate.as_ref().map(|path| &path.value)),
+        role,
+        function,
+        type_name: type_name(args, function),
+        kind: kind?,
+        name: name?,
+        object,
+        others,
+        settings: &args.settings,
+        is_own_kind: args.key("failure").is_none(),
+    })
+}
+
+/// The name of the generated type.
+pub(crate) fn type_name(args: &Args, function: &Handler) -> Ident {
+    args.type_name.as_ref().map_or_else(|| function.ident.clone(), |name| name.value.clone())
+}
+
+/// The kind of the attribute, or else of the first argument.
+fn kind_text(role: Role, args: &Args, function: &Handler) -> String {
+    let of = |argument: &Type| match role {
+        Role::Mutate => text(argument),
+        _ => shared(optional(argument).unwrap_or(argument)).map_or_else(|| "Shop".to_owned(), text),
+    };
+    let named = args.resource.as_ref().map(|kind| text(&kind.value));
+    named.or_else(|| function.arguments.first().map(of)).unwrap_or_else(|| "Shop".to_owned())
+}
+
+fn kind<'a>(role: Role, args: &'a Args, function: &Handler, errors: &mut Errors) -> Option<&'a Type> {
+    if args.resource.is_none() && !args.tries("resource") {
+        let (attribute, kind) = (role.attribute(), kind_text(role, args, function));
+        let text = message!("`resource` is missing: write `#[{attribute}(resource = {kind})]` with your kind");
+        errors.add(Span::call_site(), text);
+    }
+    args.resource.as_ref().map(|kind| &kind.value)
+}
+
+/// The first argument, and the others.
+fn object<'a>(role: Role, args: &Args, function: &'a Handler, errors: &mut Errors) -> Option<(&'a Type, &'a [Type])> {
+    let found = function.arguments.split_first();
+    if found.is_none() && !function.method {
+        let (name, kind) = (&function.ident, kind_text(role, args, function));
+        let signature = match role {
+            Role::Mutate => format!("async fn {name}(mut object: {kind}) -> {kind}"),
+            _ => format!("async fn {name}(new: Arc<{kind}>) -> Result<(), Denied>"),
+        };
+        errors.add(function.ident.span(), message!("a webhook takes the object first: write `{signature}`"));
+    }
+    found
+}
+
+/// The arguments after the object.
+fn check_arguments(args: &Args, function: &Handler, errors: &mut Errors) {
+    let creates_only = matches!(&args.operations[..], [only] if only.word == "create");
+    let kind = args.resource.as_ref().map(|kind| last_word(&kind.value));
+    for argument in function.arguments.iter().skip(1) {
+        let name = last_word(argument);
+        let old = optional(argument).and_then(shared);
+        if creates_only && old.is_some() {
+            let text = message!(
+                "there is no old object when one is created: remove the argument, or add `update` to `operations`"
+            );
+            errors.add(Place::of(argument), text);
+        } else if let Some(object) = shared(argument).filter(|object| kind.as_ref() == Some(&last_word(object)))
+            && name == "Arc"
+        {
+            let object = text(object);
+            let text = message!("when an object is created there is no old one: write `Option<Arc<{object}>>`");
+            errors.add(Place::of(argument), text);
+        } else if WRITERS.contains(&name.as_str()) {
+            let text = message!("a webhook has no `{name}`: it decides on a request, and a controller writes");
+            errors.add(Place::of(argument), text);
+        } else if name == "Call" {
+            errors.add(Place::of(argument), message!("`Call` is an argument of handlers: take `Admission` instead"));
+        }
+    }
+}
+
+/// There is no new object in a deletion.
+fn check_deletion(role: Role, args: &Args, function: &Handler, errors: &mut Errors) {
+    let Some(delete) = args.operation("delete") else { return };
+    if role == Role::Mutate {
+        errors.add(delete.word.span(), message!("an object that is deleted cannot be changed: remove `delete`"));
+    } else if let Some(first) = function.arguments.first().filter(|first| last_word(first) == "Arc") {
+        let ty = text(first);
+        let text = message!(
+            "there is no new object when one is deleted: write `Option<{ty}>`, and take the deleted one as a second `Option<{ty}>`"
+        );
+        errors.add(Place::of(first), text);
+    }
+}
+
+fn webhook_name(args: &Args, function: &Handler, errors: &mut Errors) -> Option<String> {
+    let given = match (&args.name, args.key("name")) {
+        (None, Some(_)) => return None,
+        (given, _) => given.as_ref(),
+    };
+    let name = given.map_or_else(|| name::kebab(&function.ident.to_string()), |name| name.value.value());
+    if let Err(error) = name::label(&name) {
+        let place = given.map_or_else(|| function.ident.span().into(), |name| name.place);
+        errors.add(place, message!("the webhook's name is invalid: {error}; set another with `name = \"…\"`"));
+        return None;
+    }
+    Some(name)
+}

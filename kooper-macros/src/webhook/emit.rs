@@ -1,0 +1,115 @@
+//! The code of a webhook. It holds no logic: a chain of the builder's public setters.
+
+use proc_macro2::{Ident, TokenStream};
+use quote::{ToTokens, quote};
+
+use crate::controller::emit::calls::Calls;
+use crate::controller::mentioned;
+use crate::controller::signature::{Handler, Role};
+use crate::support::crate_path::CratePath;
+use crate::support::place::Place;
+use crate::webhook::args::Args;
+use crate::webhook::check::{Model, type_name};
+use crate::webhook::keys::WEBHOOK;
+
+/// The function as written, and the type of its webhook.
+pub(crate) fn webhook(item: &TokenStream, model: &Model<'_>) -> TokenStream {
+    let Model { runtime, type_name, function, .. } = model;
+    let define = builder(model);
+    let ty = definition(runtime, function, type_name, &define);
+    quote! {
+        // Each argument gives something: there are as many as the function needs.
+        #[allow(clippy::too_many_arguments)]
+        #item
+        #ty
+    }
+}
+
+/// The errors, the item as written, and a type without a webhook.
+pub(crate) fn fallback(
+    item: &TokenStream,
+    args: &Args,
+    function: Option<&Handler>,
+    error: Option<syn::Error>,
+) -> TokenStream {
+    let conditions = function.map(|function| &function.conditions);
+    let errors = error.into_iter().flatten().map(|error| error.to_compile_error());
+    let errors = quote!(#(#conditions #errors)*);
+    if function.is_some_and(|function| function.method) {
+        // No other item is allowed beside a method.
+        return quote!(#errors #item);
+    }
+    let runtime = CratePath::new(args.krate.as_ref().map(|path| &path.value));
+    let ty = function
+        .map(|function| definition(&runtime, function, &type_name(args, function), &quote!(let _ = __program;)));
+    let mentioned = mentioned::imports(&WEBHOOK, conditions, &args.entries);
+    // A function named `main` would be an async `main`, which the compiler would report, too.
+    let item = match function {
+        Some(function) if function.ident == "main" => quote!(const _: () = { #item };),
+        _ => quote!(#item),
+    };
+    quote!(#errors #item #ty #mentioned)
+}
+
+/// The type with the function's name. It has braces, so its name is only in the namespace of types, and not in that of
+/// values.
+fn definition(runtime: &CratePath, function: &Handler, name: &Ident, define: &TokenStream) -> TokenStream {
+    let Handler { conditions, vis, .. } = function;
+    quote! {
+        #conditions
+        #[doc(hidden)]
+        #[allow(non_camel_case_types)]
+        #vis struct #name {}
+        #conditions
+        #[automatically_derived]
+        impl #name {
+            /// The webhook of the function.
+            ///
+            /// # Errors
+            /// An error in its settings.
+            #[allow(dead_code)]
+            #vis fn webhook() -> #runtime::Result<#runtime::webhooks::Webhook, #runtime::webhooks::ConfigError> {
+                #runtime::Program::webhook::<Self>()
+            }
+        }
+        #conditions
+        const _: () = {
+            #[automatically_derived]
+            impl #runtime::Definition for #name {
+                fn define(__program: &mut #runtime::Program) {
+                    #define
+                }
+            }
+        };
+    }
+}
+
+/// The statements from the kind to the finished builder.
+fn builder(model: &Model<'_>) -> TokenStream {
+    let Model { runtime, role, function, kind, name, object, others, settings, is_own_kind, .. } = model;
+    let calls = Calls { runtime, module: Some("webhooks"), ident: &function.ident };
+    let (begin, first, outcome) = match role {
+        Role::Mutate => ("mutate", "mutated_object", "mutated"),
+        _ => ("validate", "new_object", "validated"),
+    };
+    let begin = calls.begin(begin, &kind.to_token_stream(), &quote!(#name));
+    let own_kind = is_own_kind.then(|| calls.spread(Place::of(kind), "own_kind"));
+    let settings = calls.settings(settings.iter());
+    let first = calls.spread(Place::of(object), first);
+    let others = others.iter().map(|ty| calls.spread(Place::of(ty), "argument"));
+    let call = calls.function(None, function.arguments.len());
+    let place = function.output.as_ref().map_or_else(|| function.ident.span().into(), Place::of);
+    let outcome = calls.spread(place, outcome);
+    let builder = calls.variable(Place::of(kind).start);
+    quote! {
+        #begin
+        #settings
+        let #builder = #builder.arguments();
+        #own_kind
+        #first
+        #(#others)*
+        #call
+        #outcome
+        #runtime::Program::add_webhook(__program, #builder);
+    }
+}

@@ -1,0 +1,109 @@
+//! The status of an owner: the conditions that summarize its children.
+
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::jiff::Timestamp;
+use kooper_access::capability::HasStatus;
+use kooper_access::extract::{Argument, Context};
+use kooper_access::plan::Plan;
+use kooper_access::{Conditions, StatusWriter};
+use kooper_runtime::{BoxError, Kind};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::graph::GraphError;
+use crate::typed::{PlanSlot, owner};
+
+/// An owner whose status can have the conditions of its children. `M` is inferred.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no status that says how its children are",
+    label = "an owner without such a status",
+    note = "give it a status that implements `Default` and has the fields `conditions: Vec<Condition>` and `observed_generation: Option<i64>`, or write `status = none`"
+)]
+pub trait OwnerStatus<M>: HasStatus<M, Status: Serialize + Default> {}
+
+#[diagnostic::do_not_recommend]
+impl<P: HasStatus<M, Status: Serialize + Default>, M> OwnerStatus<M> for P {}
+
+/// The fields of a status that summarize the children, see [`Declaration::status`](crate::Declaration::status).
+#[derive(Debug)]
+pub struct StatusFields {
+    conditions: Vec<Condition>,
+    observed_generation: Option<i64>,
+}
+
+impl StatusFields {
+    /// The field with the conditions.
+    pub fn conditions(&mut self, field: &mut Vec<Condition>) -> &mut Self {
+        std::mem::swap(&mut self.conditions, field);
+        self
+    }
+
+    /// The field with the generation that the conditions are about.
+    pub fn observed_generation(&mut self, field: &mut Option<i64>) -> &mut Self {
+        std::mem::swap(&mut self.observed_generation, field);
+        self
+    }
+}
+
+/// The permission to write the status of the owner.
+#[derive(Debug)]
+pub struct Reports<M>(std::marker::PhantomData<fn() -> M>);
+
+impl<P: OwnerStatus<M> + Kind, S, M> PlanSlot<P, S> for Reports<M> {
+    fn plan(plan: &mut Plan) {
+        <StatusWriter<P> as Argument<P, S, (P, M)>>::plan(plan);
+    }
+}
+
+/// Sets the conditions of an owner.
+pub(crate) type Judge = Box<dyn FnOnce(&mut Conditions) + Send>;
+
+/// Writes the conditions of the owner of a call.
+pub(crate) type Report<P, S> =
+    Arc<dyn for<'a> Fn(&'a Context<P, S>, Judge) -> BoxFuture<'a, Result<(), BoxError>> + Send + Sync>;
+
+pub(crate) fn report<P: OwnerStatus<M> + Kind, S: Send + Sync + 'static, M: 'static>() -> Report<P, S> {
+    Arc::new(|context, judge| {
+        let owner = owner(context);
+        let statuses = <StatusWriter<P> as Argument<P, S, (P, M)>>::extract(context);
+        async move {
+            statuses.compose_status(&owner, |status| summarized(&*owner, status, judge)).await?;
+            Ok(())
+        }
+        .boxed()
+    })
+}
+
+/// A status with the conditions that are set.
+fn summarized<P: Kind>(owner: &P, mut status: Value, judge: Judge) -> Result<Value, serde_json::Error> {
+    let before: Option<Vec<Condition>> = serde_json::from_value(status["conditions"].take())?;
+    let mut conditions = Conditions::of(owner, &before.unwrap_or_default());
+    judge(&mut conditions);
+    status["conditions"] = serde_json::to_value(conditions.into_vec())?;
+    status["observedGeneration"] = owner.meta().generation.into();
+    Ok(status)
+}
+
+/// Checks that the status has the fields by the names that Kubernetes' tools know: the API server would drop others.
+pub(crate) fn check<T: Serialize + Default>(fields: impl FnOnce(&mut T, &mut StatusFields)) -> Option<GraphError> {
+    let condition = Condition {
+        last_transition_time: Time(Timestamp::UNIX_EPOCH),
+        message: String::new(),
+        observed_generation: None,
+        reason: String::new(),
+        status: "True".to_owned(),
+        type_: "Ready".to_owned(),
+    };
+    let mut status = T::default();
+    fields(&mut status, &mut StatusFields { conditions: vec![condition], observed_generation: Some(1) });
+    let written = serde_json::to_value(status).unwrap_or_default();
+    let wanted = [
+        ("conditions", written["conditions"][0].is_object()),
+        ("observedGeneration", written["observedGeneration"] == 1),
+    ];
+    wanted.into_iter().find(|(_, is_written)| !is_written).map(|(field, _)| GraphError::Status(field))
+}

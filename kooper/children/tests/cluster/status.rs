@@ -1,0 +1,158 @@
+//! The status of the owner.
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{ConfigMap, Service};
+use kooper::prelude::*;
+use kooper::testing::Cluster;
+use kooper::{ConfigError, Controller};
+use kooper_children::declare;
+use serde_json::json;
+
+use super::{Shop, ShopStatus, config, controller, corner, fields, is_ready, ready, writes};
+
+const STATUS: &str = "shops.example.com/status";
+
+/// The types of the conditions that hold.
+fn holding(shop: &Shop) -> Vec<&str> {
+    let conditions = shop.status.iter().flat_map(|status| &status.conditions);
+    conditions.filter(|one| one.status == "True").map(|one| one.type_.as_str()).collect()
+}
+
+async fn now(cluster: &Cluster) -> Result<Shop> {
+    Ok(cluster.get("corner").await?.ok_or("there is no Shop")?)
+}
+
+/// A controller with one child and this handler.
+macro_rules! with_handler {
+    ($handler:expr) => {
+        || -> Result<Controller, ConfigError> {
+            let children = declare().child(config).status(fields).build().expect("the slots are right");
+            Shop::controller("shops").install_crd().handler(children.handler($handler)).build()
+        }
+    };
+}
+
+#[kooper::test]
+async fn the_status_names_the_slot_that_is_waited_for_and_the_cause(cluster: Cluster) -> Result<()> {
+    cluster.stop_workloads().await;
+    let running = cluster.run([controller()?]).await?;
+    let shop = cluster.create(&corner("a", true, &[])).await?;
+    let web: Deployment = cluster.wait("corner", |_: &Deployment| true).await;
+    let seen = json!({"status": {"observedGeneration": web.metadata.generation, "updatedReplicas": 1, "replicas": 1}});
+    cluster.patch_status(&web, seen).await?;
+    let says = |shop: &Shop| ready(shop).is_some_and(|ready| ready.message == "waits for web: 0 of 1 are ready");
+    let shop = cluster.wait(&shop, says).await;
+    assert_eq!(holding(&shop), ["Reconciling"]);
+    assert_eq!(shop.status.as_ref().and_then(|status| status.observed_generation), shop.metadata.generation);
+    assert!(cluster.get::<Service>("corner-front").await?.is_none());
+    let available = json!({"status": {
+        "readyReplicas": 1, "availableReplicas": 1, "conditions": [{"type": "Available", "status": "True"}],
+    }});
+    cluster.patch_status(&web, available).await?;
+    let shop = cluster.wait(&shop, is_ready).await;
+    assert_eq!(holding(&shop), ["Ready"]);
+    running.stop().await
+}
+
+#[kooper::test]
+async fn a_child_that_cannot_become_ready_stalls_the_owner(cluster: Cluster) -> Result<()> {
+    cluster.stop_workloads().await;
+    let running = cluster.run([controller()?]).await?;
+    let shop = cluster.create(&corner("a", true, &[])).await?;
+    let web: Deployment = cluster.wait("corner", |_: &Deployment| true).await;
+    let stuck = json!({"status": {"observedGeneration": web.metadata.generation, "conditions": [
+        {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"},
+    ]}});
+    cluster.patch_status(&web, stuck).await?;
+    let shop = cluster.wait(&shop, |shop: &Shop| holding(shop) == ["Stalled"]).await;
+    let ready = ready(&shop).ok_or("it is not ready")?;
+    assert_eq!(ready.message, "web: Progressing: ProgressDeadlineExceeded");
+    running.stop().await
+}
+
+#[kooper::test(start_paused = true)]
+async fn conditions_of_the_handler_stay_beside_those_of_the_children(cluster: Cluster) -> Result<()> {
+    async fn open(shop: Arc<Shop>, statuses: StatusWriter<Shop>) -> Result<()> {
+        let mut conditions = Conditions::of(&shop, &[]);
+        conditions.set("Open", true, "Always", "it is open").not_ready("Mine", "the handler says so");
+        let status = ShopStatus { open: 7, conditions: conditions.into_vec(), observed_generation: None };
+        statuses.apply_status(&shop, &status).await?;
+        Ok(())
+    }
+    let running = cluster.run([with_handler!(open)()?]).await?;
+    cluster.create(&corner("a", false, &[])).await?;
+    cluster.settle().await;
+    let shop = now(&cluster).await?;
+    assert_eq!((holding(&shop), is_ready(&shop)), (vec!["Open", "Ready"], true));
+    let before = writes(&cluster, &[STATUS]).len();
+    assert_eq!(before, 2, "the handler's, and that of the end of the call");
+    cluster.patch(&shop, json!({"metadata": {"annotations": {"example.com/note": "a call"}}})).await?;
+    cluster.settle().await;
+    assert_eq!(writes(&cluster, &[STATUS]).len(), before, "nothing has changed");
+    running.stop().await
+}
+
+#[kooper::test(start_paused = true)]
+async fn a_handler_that_writes_no_status_keeps_the_fields_of_others(cluster: Cluster) -> Result<()> {
+    let running = cluster.run([with_handler!(async || {})()?]).await?;
+    let shop = cluster.create(&corner("a", false, &[])).await?;
+    cluster.settle().await;
+    assert_eq!(writes(&cluster, &[STATUS]).len(), 1);
+    let other = json!({"type": "Theirs", "status": "True", "reason": "A", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    let mut conditions = serde_json::to_value(now(&cluster).await?.status.unwrap_or_default().conditions)?;
+    conditions.as_array_mut().ok_or("a list")?.push(other);
+    cluster.patch_status(&shop, json!({"status": {"open": 5, "conditions": conditions}})).await?;
+    cluster.patch(&shop, json!({"spec": {"broken": true}})).await?;
+    let shop = cluster.wait(&shop, |shop: &Shop| holding(shop) == ["Theirs"]).await;
+    assert_eq!(shop.status.map(|status| status.open), Some(5));
+    running.stop().await
+}
+
+#[kooper::test(start_paused = true)]
+async fn an_owner_whose_handler_fails_is_not_ready(cluster: Cluster) -> Result<()> {
+    async fn fail(shop: Arc<Shop>) -> Result<()> {
+        if shop.spec.front { Err("the door is jammed".into()) } else { Ok(()) }
+    }
+    let running = cluster.run([with_handler!(fail)()?]).await?;
+    let shop = cluster.create(&corner("a", true, &[])).await?;
+    let says = |shop: &Shop| ready(shop).is_some_and(|ready| ready.message == "the door is jammed");
+    cluster.wait(&shop, says).await;
+    assert!(cluster.get::<ConfigMap>("corner-a").await?.is_some());
+    cluster.patch(&shop, json!({"spec": {"front": false}})).await?;
+    cluster.wait(&shop, is_ready).await;
+    running.stop().await
+}
+
+#[kooper::test]
+async fn the_status_names_the_child_that_a_deletion_waits_for(cluster: Cluster) -> Result<()> {
+    let running = cluster.run([controller()?]).await?;
+    let shop = cluster.create(&corner("a", true, &[])).await?;
+    cluster.wait(&shop, is_ready).await;
+    let front: Service = cluster.get("corner-front").await?.ok_or("there is no Service")?;
+    cluster.patch(&front, json!({"metadata": {"finalizers": ["example.com/other"]}})).await?;
+    cluster.delete(&shop).await?;
+    let message = "waits until services `default/corner-front` is gone";
+    cluster.wait(&shop, |shop: &Shop| ready(shop).is_some_and(|ready| ready.message == message)).await;
+    cluster.patch(&front, json!({"metadata": {"finalizers": null}})).await?;
+    cluster.wait_deleted(&shop).await;
+    running.stop().await
+}
+
+#[test]
+fn a_status_with_other_names_is_a_mistake() {
+    #[derive(kube::CustomResource, Clone, Debug, serde::Deserialize, serde::Serialize)]
+    #[kube(group = "example.com", version = "v1", kind = "Mall", status = "MallStatus", schema = "disabled")]
+    struct MallSpec {}
+
+    #[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize)]
+    struct MallStatus {
+        conditions: Vec<k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition>,
+        observed_generation: Option<i64>,
+    }
+
+    let children = declare::<Mall, ()>().status(|status, fields| {
+        fields.conditions(&mut status.conditions).observed_generation(&mut status.observed_generation);
+    });
+    let error = children.build().unwrap_err();
+    assert!(error.to_string().contains("without `observedGeneration`: add `#[serde(rename_all"), "{error}");
+}

@@ -1,0 +1,33 @@
+//! A program without the feature `webhooks` has none.
+
+use kooper_access::Controller;
+use kooper_runtime::BoxError;
+use kube::Client;
+use tokio::runtime::Runtime;
+
+use super::invocation::Invocation;
+
+/// The server that a program without webhooks does not have.
+#[derive(Default)]
+pub(super) struct Served;
+
+#[expect(clippy::unnecessary_wraps, reason = "with the feature it can fail")]
+pub(super) fn has_any(_: &Invocation<'_>) -> Result<bool, BoxError> {
+    Ok(false)
+}
+
+#[expect(clippy::unnecessary_wraps, clippy::unused_self, reason = "with the feature they do something")]
+impl Served {
+    #[cfg(feature = "apiserver")]
+    pub(super) fn on_loopback(_: &Invocation<'_>, _: &str) -> Result<(Self, Vec<Controller>), BoxError> {
+        Ok((Self, Vec::new()))
+    }
+
+    pub(super) fn for_cluster(_: &Invocation<'_>, _: &str, _: bool) -> Result<(Self, Vec<Controller>), BoxError> {
+        Ok((Self, Vec::new()))
+    }
+
+    pub(super) fn connect(&mut self, _: &Runtime, _: &Client) {}
+
+    pub(super) fn end(self, _: &Runtime, _: Option<&Client>) {}
+}

@@ -1,0 +1,251 @@
+//! The fields of messages, the items of lists, and the entries of maps.
+
+use std::borrow::Cow;
+
+use serde::de::value::{BorrowedStrDeserializer, StringDeserializer};
+use serde::de::{DeserializeSeed, MapAccess, SeqAccess};
+
+use super::Shared;
+use super::form::{Form, Run};
+use crate::error::{DecodeError, Place};
+use crate::lexer::{END, Lexer, Piece};
+use crate::table::{Field, Fields, Message};
+use crate::wire::Span;
+
+/// The fields of a message in the order of their numbers.
+pub(super) struct FieldAccess<'m, 'de> {
+    shared: &'m mut Shared<'de>,
+    level: Level<'de>,
+    /// The messages around the one that is read, whose fields are written into theirs.
+    outer: Vec<Level<'de>>,
+    /// `kind` and `apiVersion`, which are not in the message, until they are read.
+    names: &'static [&'static str],
+}
+
+/// A message whose fields are being read.
+struct Level<'de> {
+    message: Message,
+    fields: Fields,
+    lexer: Lexer<'de>,
+}
+
+impl<'de> Level<'de> {
+    fn new(message: Message, bytes: &'de [u8]) -> Self {
+        Self { message, fields: message.fields(), lexer: Lexer::new(bytes) }
+    }
+}
+
+impl<'de> Shared<'de> {
+    #[inline]
+    fn step(&self, lexer: &mut Lexer<'de>, place: Place) -> Result<(), DecodeError> {
+        lexer.step().map_err(|problem| self.error(place, problem, lexer.from))
+    }
+}
+
+impl<'m, 'de> FieldAccess<'m, 'de> {
+    #[inline]
+    pub(super) fn new(shared: &'m mut Shared<'de>, message: Message, bytes: &'de [u8], is_object: bool) -> Self {
+        let names: &[&str] = if is_object { &["kind", "apiVersion"] } else { &[] };
+        Self { shared, level: Level::new(message, bytes), outer: Vec::new(), names }
+    }
+
+    /// The name of the next field, whose value is then the next one.
+    fn advance(&mut self) -> Result<Option<&'static str>, DecodeError> {
+        if let [name, rest @ ..] = self.names {
+            let kind = self.shared.kind;
+            self.shared.form = Form::Text(if rest.is_empty() { kind.api_version() } else { kind.name() });
+            self.names = rest;
+            return Ok(Some(name));
+        }
+        if self.level.lexer.piece.number == 0 {
+            self.shared.step(&mut self.level.lexer, self.level.message.into())?;
+        }
+        loop {
+            let Level { message, fields, lexer } = &mut self.level;
+            // Most fields of most messages are absent, and then not in JSON.
+            let Some(field) = fields.seek(lexer.piece.number) else {
+                let Some(outer) = self.outer.pop() else { return Ok(None) };
+                self.level = outer;
+                continue;
+            };
+            let place = Place { message: *message, field: Some(field) };
+            // The table lacks fields of newer versions.
+            while lexer.piece.number < field.number() {
+                self.shared.step(lexer, place)?;
+            }
+            if lexer.piece.number != field.number() {
+                if field.is_silent() {
+                    continue;
+                }
+                if field.is_inline() {
+                    let level =
+                        Level { message: field.message(), fields: field.message().fields(), lexer: Lexer::ended() };
+                    self.outer.push(std::mem::replace(&mut self.level, level));
+                    continue;
+                }
+                if self.shared.absent(place, field)? {
+                    return Ok(Some(field.name()));
+                }
+                continue;
+            }
+            let (start, mut last, mut count) = (lexer.from, lexer.piece, 0);
+            while lexer.piece.number == field.number() {
+                (last, count) = (lexer.piece, count + 1);
+                self.shared.step(lexer, place)?;
+            }
+            if field.is_inline() {
+                let bytes = self.shared.bytes_of(place, &last)?;
+                let mut level = Level::new(field.message(), bytes);
+                self.shared.step(&mut level.lexer, place)?;
+                self.outer.push(std::mem::replace(&mut self.level, level));
+                continue;
+            }
+            let run = &start[..start.len() - lexer.from.len()];
+            if self.shared.present(place, field, run, count, &last)? {
+                return Ok(Some(field.name()));
+            }
+        }
+    }
+}
+
+impl<'de> MapAccess<'de> for FieldAccess<'_, 'de> {
+    type Error = DecodeError;
+
+    #[inline]
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, DecodeError> {
+        match self.advance()? {
+            Some(name) => seed.deserialize(BorrowedStrDeserializer::new(name)).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    #[inline]
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, DecodeError> {
+        self.shared.seed(seed)
+    }
+}
+
+/// The items of a list.
+pub(super) struct ItemAccess<'m, 'de> {
+    shared: &'m mut Shared<'de>,
+    place: Place,
+    run: Run<'de>,
+    lexer: Lexer<'de>,
+    /// Numbers that have no tags.
+    packed: &'de [u8],
+}
+
+impl<'m, 'de> ItemAccess<'m, 'de> {
+    pub(super) fn new(shared: &'m mut Shared<'de>, run: Run<'de>) -> Self {
+        let place = shared.place;
+        Self { shared, place, run, lexer: Lexer::new(run.bytes), packed: &[] }
+    }
+
+    /// Makes the next item the next value.
+    fn advance(&mut self) -> Result<bool, DecodeError> {
+        loop {
+            if !self.packed.is_empty() {
+                let number = self.shared.packed(self.place, &mut self.packed)?;
+                let piece = Piece { number: self.run.number, word: number, ..Piece::default() };
+                self.shared.value(self.place, self.run.field, &piece)?;
+                return Ok(true);
+            }
+            self.shared.step(&mut self.lexer, self.place)?;
+            let piece = &self.lexer.piece;
+            if piece.number == END {
+                return Ok(false);
+            }
+            if piece.number != self.run.number {
+                continue;
+            }
+            if piece.wire_type == Piece::BYTES && self.run.is_packed() {
+                self.packed = piece.bytes;
+                continue;
+            }
+            (self.shared.place, self.shared.bytes) = (self.place, piece.bytes);
+            self.shared.item(self.place, &self.run, piece)?;
+            return Ok(true);
+        }
+    }
+}
+
+impl<'de> SeqAccess<'de> for ItemAccess<'_, 'de> {
+    type Error = DecodeError;
+
+    #[inline]
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, DecodeError> {
+        if self.advance()? { self.shared.seed(seed).map(Some) } else { Ok(None) }
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        Some(self.run.count as usize)
+    }
+}
+
+/// The entries of a map.
+pub(super) struct EntryAccess<'m, 'de> {
+    shared: &'m mut Shared<'de>,
+    place: Place,
+    run: Run<'de>,
+    lexer: Lexer<'de>,
+    /// The value of the entry whose key was read.
+    value: Piece<'de>,
+}
+
+impl<'m, 'de> EntryAccess<'m, 'de> {
+    pub(super) fn new(shared: &'m mut Shared<'de>, run: Run<'de>) -> Self {
+        let place = shared.place;
+        Self { shared, place, run, lexer: Lexer::new(run.bytes), value: Piece::default() }
+    }
+
+    /// The key of the next entry, whose value is put into `value`.
+    fn advance(&mut self) -> Result<Option<Cow<'de, str>>, DecodeError> {
+        self.shared.step(&mut self.lexer, self.place)?;
+        if self.lexer.piece.number == END {
+            return Ok(None);
+        }
+        let mut entry = Lexer::new(self.shared.bytes_of(self.place, &self.lexer.piece)?);
+        let mut key: &[u8] = &[];
+        self.value = self.run.field.absent_piece();
+        loop {
+            self.shared.step(&mut entry, self.place)?;
+            match entry.piece.number {
+                1 => key = self.shared.bytes_of(self.place, &entry.piece)?,
+                2 => self.value = entry.piece,
+                END => return Ok(Some(Span { bytes: key, offset: 0 }.text())),
+                _ => {}
+            }
+        }
+    }
+}
+
+impl<'de> MapAccess<'de> for EntryAccess<'_, 'de> {
+    type Error = DecodeError;
+
+    #[inline]
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, DecodeError> {
+        match self.advance()? {
+            Some(Cow::Borrowed(key)) => seed.deserialize(BorrowedStrDeserializer::new(key)).map(Some),
+            Some(Cow::Owned(key)) => seed.deserialize(StringDeserializer::new(key)).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    #[inline]
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, DecodeError> {
+        (self.shared.place, self.shared.bytes) = (self.place, self.value.bytes);
+        self.shared.value(self.place, self.run.field, &self.value)?;
+        self.shared.seed(seed)
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        Some(self.run.count as usize)
+    }
+}
+
+impl Field {
+    /// The value of an entry that has none.
+    fn absent_piece<'de>(self) -> Piece<'de> {
+        Piece { number: self.number(), wire_type: self.of().wire_type(), word: 0, bytes: &[] }
+    }
+}

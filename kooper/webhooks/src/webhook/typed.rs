@@ -1,0 +1,127 @@
+//! A function that is assembled step by step, so that each error in its signature is reported
+//! separately. The attributes generate these calls instead of [`Builder::function`].
+
+use kooper_access::handler::Asynchronous;
+use kooper_runtime::{BoxError, Kind};
+use serde::Serialize;
+
+use super::{Builder, Mutate, Validate};
+use crate::argument::{Argument, Context, MutatedObject, NewObject};
+use crate::function::{Call, Function, MutateOutcome, Uses, ValidateOutcome};
+
+type Extract<K, S, A> = Box<dyn Fn(&mut Context<K, S>) -> Option<A> + Send + Sync>;
+type Finish<K, S, T, O> = Box<dyn FnOnce(fn(T) -> Result<O, BoxError>) -> Call<K, S, O>>;
+
+/// A builder whose function has the arguments `A` so far.
+#[doc(hidden)]
+pub struct FunctionBuilder<K, M, S, A> {
+    builder: Builder<K, M, S>,
+    extract: Extract<K, S, A>,
+    uses: Uses,
+}
+
+/// A builder whose function returns `T`, of which an `O` is made.
+#[doc(hidden)]
+pub struct TypedFunction<K, M, S, T, O> {
+    builder: Builder<K, M, S>,
+    finish: Finish<K, S, T, O>,
+    uses: Uses,
+}
+
+impl<K, M, S, A> std::fmt::Debug for FunctionBuilder<K, M, S, A> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FunctionBuilder").field("builder", &self.builder).finish_non_exhaustive()
+    }
+}
+
+impl<K, M, S, T, O> std::fmt::Debug for TypedFunction<K, M, S, T, O> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TypedFunction").field("builder", &self.builder).finish_non_exhaustive()
+    }
+}
+
+impl<K, M, S> Builder<K, M, S> {
+    /// Begins a function without arguments.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn arguments(self) -> FunctionBuilder<K, M, S, ()> {
+        FunctionBuilder { builder: self, extract: Box::new(|_| Some(())), uses: Uses::default() }
+    }
+}
+
+impl<K: Kind, S: Send + Sync + 'static> FunctionBuilder<K, Validate, S, ()> {
+    /// The object, the first argument.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn new_object<N: NewObject<K>>(self) -> FunctionBuilder<K, Validate, S, ((), N)> {
+        let extract = Box::new(|context: &mut Context<K, S>| Some(((), N::take(context.new.take())?)));
+        let uses = Uses { is_optional: N::IS_OPTIONAL, ..self.uses };
+        FunctionBuilder { builder: self.builder, extract, uses }
+    }
+}
+
+impl<K: Kind + Serialize, S: Send + Sync + 'static> FunctionBuilder<K, Mutate, S, ()> {
+    /// The object, the first argument.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn mutated_object<N: MutatedObject<K>>(self) -> FunctionBuilder<K, Mutate, S, ((), N)> {
+        let extract = Box::new(|context: &mut Context<K, S>| Some(((), N::take(context.new.take())?)));
+        FunctionBuilder { builder: self.builder, extract, uses: self.uses }
+    }
+}
+
+impl<K: Kind, M: 'static, S: Send + Sync + 'static, A: 'static> FunctionBuilder<K, M, S, A> {
+    /// One more argument.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn argument<T: Argument<K, S>>(self) -> FunctionBuilder<K, M, S, (A, T)> {
+        let Self { builder, extract: before, mut uses } = self;
+        uses.add(T::USE);
+        FunctionBuilder {
+            builder: builder.planned(T::plan),
+            extract: Box::new(move |context| {
+                let before = before(context)?;
+                Some((before, T::extract(context)))
+            }),
+            uses,
+        }
+    }
+
+    /// The function, and its call with the extracted arguments.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn call<H, F, Fut, O>(self, function: H, call: F) -> TypedFunction<K, M, S, Fut::Answer, O>
+    where
+        H: Send + Sync + 'static,
+        F: Fn(&H, A) -> Fut + Send + Sync + 'static,
+        Fut: Asynchronous + Send + 'static,
+        O: 'static,
+    {
+        let Self { builder, extract, uses } = self;
+        let finish = move |outcome: fn(Fut::Answer) -> Result<O, BoxError>| -> Call<K, S, O> {
+            Box::new(move |mut context| {
+                let future = call(&function, extract(&mut context)?);
+                Some(Box::pin(async move { outcome(future.await) }))
+            })
+        };
+        TypedFunction { builder, finish: Box::new(finish), uses }
+    }
+}
+
+impl<K: Kind, S: Send + Sync + 'static, T: ValidateOutcome> TypedFunction<K, Validate, S, T, ()> {
+    /// Completes the function with its return type.
+    #[doc(hidden)]
+    pub fn validated(self) -> Builder<K, Validate, S> {
+        let Self { builder, finish, uses } = self;
+        builder.validated_by(Function { call: finish(T::into_result), uses })
+    }
+}
+
+impl<K: Kind + Serialize, S: Send + Sync + 'static, T: MutateOutcome<K>> TypedFunction<K, Mutate, S, T, K> {
+    /// Completes the function with its return type.
+    #[doc(hidden)]
+    pub fn mutated(self) -> Builder<K, Mutate, S> {
+        let Self { builder, finish, uses } = self;
+        builder.mutated_by(Function { call: finish(T::into_result), uses })
+    }
+}

@@ -1,0 +1,9 @@
+use k8s_openapi::api::core::v1::PodSpec;
+
+#[derive(kooper::Partial)]
+#[partial(of = PodSpec, skip)]
+pub struct Placed {
+    pub node_name: Option<String>,
+}
+
+fn main() {}

@@ -1,0 +1,9 @@
+use k8s_openapi::api::core::v1::PodSpec;
+
+#[derive(kooper::Partial)]
+#[partial(of = PodSpec)]
+pub struct Placed {
+    pub node: Option<String>,
+}
+
+fn main() {}

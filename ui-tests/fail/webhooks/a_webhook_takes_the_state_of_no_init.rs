@@ -1,0 +1,9 @@
+use k8s_openapi::api::core::v1::ConfigMap;
+use kooper::prelude::*;
+
+#[kooper::mutate(resource = ConfigMap, failure = ignore)]
+async fn fill(object: ConfigMap, _: State<usize>) -> ConfigMap {
+    object
+}
+
+fn main() {}

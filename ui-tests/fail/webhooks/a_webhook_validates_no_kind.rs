@@ -1,0 +1,6 @@
+use kooper::prelude::*;
+
+#[kooper::validate(resource = String)]
+async fn check(_: Arc<String>) {}
+
+fn main() {}
