@@ -277,7 +277,7 @@ impl Call {
             let leaves = async {
                 shard.leaving().cancelled().await;
                 stopping.cancel();
-                pending().await
+                pending::<()>().await;
             };
             tokio::select! {
                 _ = abort.run_until_cancelled(task) => {}
