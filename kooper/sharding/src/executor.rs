@@ -12,7 +12,7 @@ use futures_util::future::BoxFuture;
 use kooper_base::clock::Clock;
 use kooper_base::leader::Leadership;
 use kooper_base::leader::shard::ShardTerm;
-use kooper_base::metrics::MetricsRecorder;
+use kooper_base::metrics::{Counter, MetricsRecorder};
 use kooper_runtime::internal::controller::partition::Partition;
 use kooper_runtime::internal::queue::{Admission, Grant};
 use kooper_runtime::internal::watch::selection::CacheSelection;
@@ -130,7 +130,7 @@ impl Partition for Sharding {
     fn selection(&self) -> Arc<dyn CacheSelection> {
         let listed = Arc::new(AtomicU64::new(0));
         self.shared.caches.lock().push(Arc::clone(&listed));
-        Arc::new(ShardSelection { shared: Arc::clone(&self.shared), listed })
+        Arc::new(ShardSelection { shared: Arc::clone(&self.shared), options: Arc::clone(&self.options), listed })
     }
 
     fn leadership(&self) -> (Leadership, Duration) {
@@ -198,13 +198,19 @@ impl Admission for ShardAdmission {
 
 struct ShardSelection {
     shared: Arc<Shared>,
+    options: Arc<ShardingOptions>,
     listed: Arc<AtomicU64>,
 }
 
 impl CacheSelection for ShardSelection {
     fn selects(&self, object: &Object) -> bool {
         let selected = self.shared.selected.lock();
-        selected.1.contains(&bucket(selected.0, object))
+        let is_selected = selected.1.contains(&bucket(selected.0, object));
+        drop(selected);
+        if !is_selected {
+            self.options.metrics.count(&self.options.controller, Counter::ShardObjectDropped);
+        }
+        is_selected
     }
 
     fn changes(&self) -> watch::Receiver<u64> {

@@ -225,11 +225,11 @@ impl Member {
     }
 
     /// The shards that no live session owns.
-    #[must_use]
-    pub(crate) fn unowned(&self) -> usize {
+    pub(crate) fn unowned(&self) -> impl Iterator<Item = Shard> {
         let is_live = |owner: &Session| self.live.contains(owner);
         let shards = self.map.map().into_iter().flat_map(|map| map.iter());
-        shards.filter(|(_, ownership)| !ownership.owner.as_ref().is_some_and(is_live)).count()
+        let unowned = shards.filter(move |(_, ownership)| !ownership.owner.as_ref().is_some_and(is_live));
+        unowned.map(|(shard, _)| shard)
     }
 
     /// The map, if it is known.
@@ -242,6 +242,11 @@ impl Member {
     /// says that none runs.
     pub(crate) fn draining(&self) -> impl Iterator<Item = Shard> {
         self.draining.iter().filter(|(_, drain)| !drain.done).map(|(shard, _)| *shard)
+    }
+
+    /// The shards that no call begins of, whether calls run or not.
+    pub(crate) fn handing_over(&self) -> impl Iterator<Item = Shard> {
+        self.draining.keys().copied()
     }
 
     /// No call of a shard runs.

@@ -54,6 +54,47 @@ async fn replicas_that_join_share_the_objects_and_those_that_stop_hand_them_over
 }
 
 #[kooper::test(start_paused = true)]
+async fn each_owner_handles_every_object_of_a_shard_once(cluster: Cluster) -> Result<()> {
+    let notes = Notes::default();
+    create(&cluster, 48).await?;
+    let first = cluster.run([noting("a", &notes).build()?]).await?;
+    eventually("one replica handles all", || notes.since(0).len() == 48).await;
+    let second = cluster.run([noting("b", &notes).build()?]).await?;
+    tokio::time::sleep(SETTLE).await;
+    let third = cluster.run([noting("c", &notes).build()?]).await?;
+    tokio::time::sleep(SETTLE).await;
+    first.kill().await;
+    tokio::time::sleep(SETTLE).await;
+    second.stop().await?;
+    tokio::time::sleep(SETTLE).await;
+    let by_last = notes.calls().into_iter().filter(|call| call.who == "c").count();
+    assert_eq!(by_last, 48, "each object by the last owner");
+    third.stop().await?;
+    notes.check_that_nothing_else_has_happened();
+    notes.check();
+    Ok(())
+}
+
+#[kooper::test(start_paused = true)]
+async fn a_split_disturbs_no_object(cluster: Cluster) -> Result<()> {
+    let notes = Notes::default();
+    let objects = create(&cluster, 48).await?;
+    let first = cluster.run([noting("a", &notes).build()?]).await?;
+    eventually("one replica handles all", || notes.since(0).len() == 48).await;
+    let more = noting_by("b", &notes, |builder| builder.shards(Shards::new(64)));
+    let second = cluster.run([more.build()?]).await?;
+    tokio::time::sleep(SETTLE).await;
+    first.stop().await?;
+    tokio::time::sleep(SETTLE).await;
+    notes.check_that_nothing_else_has_happened();
+    touch(&cluster, &objects, "1", &notes).await?;
+    assert_eq!(notes.calls().last().map(|call| call.shard.count), Some(64));
+    second.stop().await?;
+    notes.check();
+    Ok(())
+}
+
+#[kooper::test(start_paused = true)]
 async fn objects_of_a_namespace_stay_together_if_it_decides_their_shard(cluster: Cluster) -> Result<()> {
     let notes = Notes::default();
     let mut objects = Vec::new();

@@ -24,6 +24,7 @@ pub(super) struct Noted {
     pub(super) who: &'static str,
     pub(super) object: String,
     pub(super) shard: Shard,
+    pub(super) reasons: String,
 }
 
 /// Who handles which object, by the notes of all replicas.
@@ -53,7 +54,7 @@ impl Notes {
         if let Some(other) = self.running.lock().insert(object.clone(), who) {
             self.overlaps.lock().push(format!("{object}: {who} begins while {other} works"));
         }
-        self.calls.lock().push(Noted { who, object: object.clone(), shard });
+        self.calls.lock().push(Noted { who, object: object.clone(), shard, reasons: call.reasons().to_string() });
         Running { notes: self.clone(), object }
     }
 
@@ -72,6 +73,17 @@ impl Notes {
             handled.entry(call.object).or_default().insert(call.who);
         }
         handled
+    }
+
+    /// Each owner has handled an object of its shard once, because of the shard.
+    pub(super) fn check_that_nothing_else_has_happened(&self) {
+        let mut calls: BTreeMap<(String, u64), usize> = BTreeMap::new();
+        for call in self.calls() {
+            assert_eq!(call.reasons, "shard", "{call:?}");
+            *calls.entry((call.object, call.shard.term)).or_default() += 1;
+        }
+        calls.retain(|_, count| *count != 1);
+        assert!(calls.is_empty(), "{calls:?}");
     }
 
     /// Terms never go back, and no object was in two hands.

@@ -31,6 +31,7 @@ pub(super) struct Gauges {
     lease_time_left: Family,
     shards_owned: Family,
     shards_unowned: Family,
+    shards_unowned_time: Family,
     child_state: Family,
 }
 
@@ -52,6 +53,7 @@ impl Gauges {
             lease_time_left: Family::new(&table::LEASE_TIME_LEFT)?,
             shards_owned: Family::new(&table::SHARDS_OWNED)?,
             shards_unowned: Family::new(&table::SHARDS_UNOWNED)?,
+            shards_unowned_time: Family::new(&table::SHARDS_UNOWNED_TIME)?,
             child_state: Family::new(&table::CHILD_STATE)?,
         })
     }
@@ -81,6 +83,7 @@ impl Gauges {
             Gauge::LeaseTimeLeft => self.lease_time_left.add(&one, read),
             Gauge::ShardsOwned => self.shards_owned.add(&one, read),
             Gauge::ShardsUnowned => self.shards_unowned.add(&one, read),
+            Gauge::ShardsUnownedTime => self.shards_unowned_time.add(&one, read),
             Gauge::ChildState { slot, state } => self.child_state.add(&[controller, slot, state], read),
             // The runtime is pinned, so there is none.
             other => {
@@ -90,7 +93,7 @@ impl Gauges {
         }
     }
 
-    pub(super) fn parts(&self) -> [&dyn Collector; 16] {
+    pub(super) fn parts(&self) -> [&dyn Collector; 17] {
         [
             &self.queue_length,
             &self.depth,
@@ -107,6 +110,7 @@ impl Gauges {
             &self.lease_time_left,
             &self.shards_owned,
             &self.shards_unowned,
+            &self.shards_unowned_time,
             &self.child_state,
         ]
     }

@@ -6,7 +6,7 @@ mod functions;
 mod tombstones;
 mod undecodable;
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +29,7 @@ use crate::call::{Call, Tasks};
 use crate::error::panicking::caught;
 use crate::executor::{Executor, Task};
 use crate::leader::Leadership;
-use crate::leader::shard::ShardTerm;
+use crate::leader::shard::{Shard, ShardTerm};
 use crate::object::Object;
 use crate::object::key::ObjectKey;
 use crate::queue::{Admission, Completion, Grant, Item, Returned, Ticket};
@@ -63,12 +63,19 @@ pub(crate) struct Workers {
     pub(crate) tasks: Tasks,
     /// Which keys are handled, and how often.
     pub(crate) admission: Arc<dyn Admission>,
-    /// The keys whose objects were refused for now.
-    pub(crate) refused: Arc<RefusedKeys>,
+    /// The shards whose objects are handled.
+    pub(crate) shards: Arc<Mutex<HandledShards>>,
 }
 
-/// The keys whose objects were refused for now.
-pub(crate) type RefusedKeys = Mutex<HashSet<ObjectKey>>;
+/// The shards whose objects are handled.
+#[derive(Debug, Default)]
+pub(crate) struct HandledShards {
+    /// The shards of this replica. All keys of a shard are queued before it is among these, so that
+    /// no call begins before.
+    pub(crate) queued: BTreeSet<Shard>,
+    /// The keys whose objects were refused for now. They are not in the queue.
+    pub(crate) refused: HashSet<ObjectKey>,
+}
 
 /// The term in which a function is called for an object, and what keeps its shard until it has ended.
 type Granted = (Option<Arc<dyn ShardTerm>>, Option<Work>);
@@ -240,16 +247,22 @@ impl Workers {
     fn granted(&self, key: &ObjectKey, object: &Object) -> Result<Granted, Refused> {
         let ask = || match self.admission.grants(object) {
             Grant::Free => Ok((None, None)),
-            Grant::Shard(shard, work) => Ok((Some(shard), Some(work.into()))),
+            Grant::Shard(shard, work) => {
+                let owned = shard.shard();
+                let mut shards = self.shards.lock();
+                if !shards.queued.contains(&owned) {
+                    return Err(Refused::Later);
+                }
+                shards.refused.remove(key);
+                Ok((Some(shard), Some(work.into())))
+            }
             Grant::Later => Err(Refused::Later),
             Grant::Never => Err(Refused::Never),
         };
         ask().or_else(|_| {
-            self.refused.lock().insert(key.clone());
+            self.shards.lock().refused.insert(key.clone());
             // It may have been granted before the key was noted.
-            ask().inspect(|_| {
-                self.refused.lock().remove(key);
-            })
+            ask()
         })
     }
 

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt};
 use kube::Client;
+use parking_lot::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -29,7 +30,9 @@ use crate::call::events::StartEvents;
 use crate::call::finalizer::{Guarded, Unremoved, Unselected};
 use crate::call::handler::DynHandler;
 use crate::call::observer::{CallObserver, Observers};
-use crate::call::worker::{Busy, Cleanup, Deletions, Functions, Limits, RefusedKeys, Tombstones, Undecodable, Workers};
+use crate::call::worker::{
+    Busy, Cleanup, Deletions, Functions, HandledShards, Limits, Tombstones, Undecodable, Workers,
+};
 use crate::client::{ClientStack, on_current_runtime};
 use crate::controller::error::ControllerError;
 use crate::controller::health::Health;
@@ -107,8 +110,8 @@ pub struct Runner {
     partition: Option<Arc<dyn Partition>>,
     /// The time between the end of a term and the earliest beginning of another one.
     margin: Duration,
-    /// The keys whose objects were refused for now.
-    refused: Arc<RefusedKeys>,
+    /// The shards whose objects are handled.
+    shards: Arc<Mutex<HandledShards>>,
     process: Process,
     context: Arc<ControllerContext>,
     enqueuer: Arc<Enqueuer>,
@@ -199,6 +202,7 @@ impl Runner {
             leadership: leadership.clone(),
             identity: leadership.expires().then(|| process.identity.clone()),
             election: OnceLock::new(),
+            admission: admission.clone(),
             workers: config.workers,
             ignores_deletion: config.ignores_deletion(),
             watches: watching.all(),
@@ -216,7 +220,7 @@ impl Runner {
             prerequisite: hooks.prerequisite,
             partition: hooks.partition,
             margin,
-            refused: Arc::default(),
+            shards: Arc::default(),
             tombstones: Arc::default(),
             states,
             busy,
@@ -422,7 +426,7 @@ impl Runner {
             leadership: self.leadership.clone(),
             tasks: Tasks::default(),
             admission: self.admission.clone(),
-            refused: self.refused.clone(),
+            shards: self.shards.clone(),
         })
     }
 

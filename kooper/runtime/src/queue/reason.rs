@@ -161,6 +161,7 @@ impl Reasons {
             Reason::Requeue,
             Reason::External,
             Reason::Leader,
+            Reason::Shard,
         ]
         .into_iter()
         .filter(|reason| self.simple & reason.bit() != 0)
@@ -213,6 +214,13 @@ mod tests {
         assert_eq!(reasons.unlisted(), 12);
         assert!(reasons.to_string().starts_with("modified, resync, ConfigMap a/0, "));
         assert!(reasons.to_string().ends_with(" and 12 more"));
+    }
+
+    #[test]
+    fn a_run_for_a_shard_is_a_first_run() {
+        let reasons = Reasons::from(Reason::Shard);
+        assert!(reasons.only_first());
+        assert_eq!(reasons.to_string(), "shard");
     }
 
     #[test]

@@ -416,7 +416,11 @@ impl Informer {
         };
         let seed = u64::from(self.failures) ^ self.seed();
         let wait = wait.mul_f64(1.0 + fraction(seed) / 4.0);
-        self.status.record_failure(error, wait, self.failures);
+        if self.status.record_failure(error, wait, self.failures)
+            && let Some(selection) = &self.selection
+        {
+            selection.listed(self.joined);
+        }
         if !self.status.is_absent() {
             self.sink.failed(error);
         }

@@ -16,7 +16,7 @@ pub trait CacheSelection: Send + Sync {
     /// joined it, so that a list is needed.
     fn changes(&self) -> watch::Receiver<u64>;
 
-    /// The cache has all objects that had joined when the number had this value.
+    /// The cache has all objects that had joined when the number had this value, or cannot list them.
     fn listed(&self, joined: u64) {
         let _ = joined;
     }

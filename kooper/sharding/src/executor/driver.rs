@@ -10,8 +10,9 @@ use futures_util::stream::{BoxStream, FuturesUnordered};
 use futures_util::{FutureExt, StreamExt};
 use kooper_base::clock::wall;
 use kooper_base::leader::lease::{Lease, LeaseError};
-use kooper_base::metrics::{Counter, Gauge, MetricsRecorder};
+use kooper_base::metrics::{Counter, Gauge, MetricsRecorder, ReadGauge};
 use kooper_runtime::Shard as OwnedShard;
+use parking_lot::Mutex as SyncMutex;
 use serde_json::Value;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::time::{sleep, timeout};
@@ -74,11 +75,14 @@ pub(super) struct Driver {
     requests: Requests,
     /// The shards in which calls may begin.
     admitted: BTreeSet<Shard>,
-    /// What [`Shared::joined`] was when a shard was selected that is going to be handed over.
-    joining: BTreeMap<Shard, u64>,
+    /// The selected buckets, and what [`Shared::joined`] was when each was selected.
+    joined: BTreeMap<u8, u64>,
     draining: BTreeSet<Shard>,
     owned: Arc<AtomicU64>,
-    unowned: Arc<AtomicU64>,
+    /// Since when shards have no owner, as far as this replica knows.
+    unowned: Arc<SyncMutex<BTreeMap<Shard, Duration>>>,
+    /// The shards in which no call begins before they are given away: since when, and the term.
+    handing_over: BTreeMap<Shard, (Duration, u64)>,
 }
 
 impl Driver {
@@ -109,10 +113,11 @@ impl Driver {
             busy: Vec::new(),
             requests: FuturesUnordered::new(),
             admitted: BTreeSet::new(),
-            joining: BTreeMap::new(),
+            joined: BTreeMap::new(),
             draining: BTreeSet::new(),
             owned: Arc::default(),
             unowned: Arc::default(),
+            handing_over: BTreeMap::new(),
             shared,
             mark,
         };
@@ -121,9 +126,19 @@ impl Driver {
     }
 
     fn measure(&self) {
-        for (gauge, value) in [(Gauge::ShardsOwned, &self.owned), (Gauge::ShardsUnowned, &self.unowned)] {
-            let value = Arc::clone(value);
-            let read = Box::new(move || value.load(Ordering::Relaxed) as f64);
+        let owned = Arc::clone(&self.owned);
+        let (unowned, times) = (Arc::clone(&self.unowned), Arc::clone(&self.unowned));
+        let clock = Arc::clone(&self.shared.clock);
+        let time = move || {
+            let first = times.lock().values().min().copied();
+            first.map_or(0.0, |first| clock.now().saturating_sub(first).as_secs_f64())
+        };
+        let gauges: [(Gauge, ReadGauge); 3] = [
+            (Gauge::ShardsOwned, Box::new(move || owned.load(Ordering::Relaxed) as f64)),
+            (Gauge::ShardsUnowned, Box::new(move || unowned.lock().len() as f64)),
+            (Gauge::ShardsUnownedTime, Box::new(time)),
+        ];
+        for (gauge, read) in gauges {
             if let Err(error) = self.metrics.register_gauge(&self.controller, gauge, read) {
                 tracing::warn!(controller = &*self.controller, "a metric is missing: {error}");
             }
@@ -266,14 +281,15 @@ impl Driver {
 
     /// Tells the member which shards of others the caches hold.
     fn warm(&mut self, member: &mut Member) {
+        let Some(map) = member.map().cloned() else { return };
         let wanted: Vec<Shard> = member.to_warm().collect();
-        self.joining.retain(|shard, _| wanted.contains(shard));
+        wanted.into_iter().filter(|shard| self.is_listed(&map, *shard)).for_each(|shard| member.warmed(shard));
+    }
+
+    /// Returns `true` if the caches have the objects of a shard.
+    fn is_listed(&self, map: &ShardMap, shard: Shard) -> bool {
         let listed = self.shared.listed();
-        for shard in wanted {
-            if self.joining.get(&shard).is_some_and(|joined| *joined <= listed) {
-                member.warmed(shard);
-            }
-        }
+        buckets(map.count(), shard).all(|bucket| self.joined.get(&bucket).is_some_and(|joined| *joined <= listed))
     }
 
     /// Tells calls and caches what this replica owns.
@@ -281,10 +297,14 @@ impl Driver {
         let shared = Arc::clone(&self.shared);
         shared.leadership.set(member.works_until(now));
         self.select(member);
-        self.unowned.store(member.unowned() as u64, Ordering::Relaxed);
+        self.observe(member, now);
         let count = member.map().map_or(0, |map| map.count().get());
-        let shards = member.held(now).map(|(shard, term)| OwnedShard::new(shard.0.into(), count, term));
-        let held: BTreeSet<OwnedShard> = shards.collect();
+        // A shard that is taken over from a replica that died is listed first: so each of its objects
+        // is queued once, because of the shard.
+        let is_listed = |shard| member.map().is_some_and(|map| self.is_listed(map, shard));
+        let shards = member.held(now).filter(|(shard, _)| is_listed(*shard));
+        let held: BTreeSet<OwnedShard> =
+            shards.map(|(shard, term)| OwnedShard::new(shard.0.into(), count, term)).collect();
         let admitted =
             member.held(now).filter(|(shard, _)| member.admits(*shard, now)).map(|(shard, _)| shard).collect();
         let before = shared.held.borrow().clone();
@@ -300,6 +320,33 @@ impl Driver {
         shared.held.send_replace(held);
     }
 
+    /// Records since when shards have no owner, and how long hand-overs took.
+    fn observe(&mut self, member: &Member, now: Duration) {
+        let unowned: BTreeSet<Shard> = member.unowned().collect();
+        let mut since = self.unowned.lock();
+        since.retain(|shard, _| unowned.contains(shard));
+        unowned.into_iter().for_each(|shard| {
+            since.entry(shard).or_insert(now);
+        });
+        drop(since);
+        let Some(map) = member.map() else { return };
+        let handing_over: BTreeSet<Shard> = member.handing_over().collect();
+        let term = |shard: &Shard| map.get(*shard).map(|ownership| ownership.term);
+        let (controller, metrics) = (&self.controller, &self.metrics);
+        self.handing_over.retain(|shard, (since, before)| {
+            let is_given = term(shard) != Some(*before);
+            if is_given {
+                metrics.observe_shard_handover(controller, now.saturating_sub(*since));
+            }
+            !is_given && handing_over.contains(shard)
+        });
+        for shard in handing_over {
+            if let Some(term) = term(&shard) {
+                self.handing_over.entry(shard).or_insert((now, term));
+            }
+        }
+    }
+
     /// Selects the objects that caches keep: those of the shards that this replica owns, and of those
     /// that it is going to own. Without a map nothing changes.
     fn select(&mut self, member: &Member) {
@@ -308,16 +355,21 @@ impl Driver {
         let all: BTreeSet<u8> = chosen.iter().flat_map(|shard| buckets(map.count(), *shard)).collect();
         let mut selected = self.shared.selected.lock();
         let is_other_field = selected.0 != map.by();
-        let has_joined = is_other_field || !all.is_subset(&selected.1);
-        if is_other_field || all != selected.1 {
-            *selected = (map.by(), all);
-            drop(selected);
-            self.shared.joined.send_modify(|joined| *joined += u64::from(has_joined));
+        if !is_other_field && all == selected.1 {
+            return;
         }
-        let joined = *self.shared.joined.borrow();
-        for shard in member.to_warm() {
-            self.joining.entry(shard).or_insert(joined);
+        if is_other_field {
+            self.joined.clear();
         }
+        self.joined.retain(|bucket, _| all.contains(bucket));
+        let has_joined = self.joined.len() < all.len();
+        let number = *self.shared.joined.borrow() + u64::from(has_joined);
+        all.iter().for_each(|bucket| {
+            self.joined.entry(*bucket).or_insert(number);
+        });
+        *selected = (map.by(), all);
+        drop(selected);
+        self.shared.joined.send_replace(number);
     }
 
     fn read_session(&mut self, slot: u8, now: Duration) {

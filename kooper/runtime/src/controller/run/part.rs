@@ -11,6 +11,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{Runner, Starting};
 use crate::controller::partition::Partition;
+use crate::leader::shard::Shard;
 use crate::object::Object;
 use crate::object::key::ObjectKey;
 use crate::queue::reason::Reason;
@@ -45,30 +46,44 @@ impl Runner {
         drop(timeout(RELEASE, holding).await);
     }
 
-    /// Queues the keys that were refused whenever objects may have been granted, and all keys of a
-    /// shard that was gained: its last owner may have planned calls of them.
+    /// Queues all keys of a shard that was gained, because its last owner may have planned calls of
+    /// them, and the keys that were refused whenever objects may have been granted.
     fn wake_granted(&self) -> Option<impl Future<Output = ()> + Send + 'static> {
-        let mut shards = self.admission.shards()?;
-        let (enqueuer, refused) = (Arc::clone(&self.enqueuer), Arc::clone(&self.refused));
+        let mut changes = self.admission.shards()?;
+        let (enqueuer, shards) = (Arc::clone(&self.enqueuer), Arc::clone(&self.shards));
         let (admission, own) = (Arc::clone(&self.admission), self.watching.primary());
         let wake = move |key: &ObjectKey| enqueuer.wake(key, Lane::Background, Reason::Shard, Urgency::Idle);
         Some(async move {
             let mut known = BTreeSet::new();
-            while shards.changed().await.is_ok() {
-                let held = shards.borrow_and_update().clone();
-                let keys = std::mem::take(&mut *refused.lock());
-                keys.iter().for_each(&wake);
-                let gained = held.difference(&known).copied().collect::<BTreeSet<_>>();
-                known = held;
+            while changes.changed().await.is_ok() {
+                let held = changes.borrow_and_update().clone();
+                let is_new = |shard: &&Shard| !known.iter().any(|known| is_part(shard, known));
+                let gained: BTreeSet<Shard> = held.iter().filter(is_new).copied().collect();
                 for part in own.parts().filter(|_| !gained.is_empty()) {
                     let is_gained = |object: &&Arc<Object>| match admission.grants(object) {
                         Grant::Shard(term, _) => gained.contains(&term.shard()),
                         _ => false,
                     };
-                    part.iter().filter(is_gained).for_each(|object| wake(object.key()));
+                    for object in part.iter().filter(is_gained) {
+                        shards.lock().refused.remove(object.key());
+                        wake(object.key());
+                    }
                     yield_now().await;
                 }
+                let refused = {
+                    let mut shards = shards.lock();
+                    shards.queued.clone_from(&held);
+                    std::mem::take(&mut shards.refused)
+                };
+                known = held;
+                refused.iter().for_each(&wake);
             }
         })
     }
+}
+
+/// Returns `true` if a shard is another one, or a part of it after a split, in the same term.
+fn is_part(shard: &Shard, of: &Shard) -> bool {
+    let parts = shard.count.checked_div(of.count).unwrap_or_default();
+    shard.term == of.term && shard.index.checked_div(parts) == Some(of.index)
 }
