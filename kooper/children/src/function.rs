@@ -16,7 +16,7 @@ pub use output::{AsExternal, AsList, AsOption, Awaited, ChildOutput, External, F
 
 /// A kind of which there can be children. Implemented for every [`Kind`] that can be written.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a kind of which there can be children",
+    message = "`{Self}` cannot be the kind of a child",
     label = "not a kind of child",
     note = "name a type of `k8s_openapi`, or one that derives `kube::CustomResource`"
 )]

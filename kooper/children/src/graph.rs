@@ -90,7 +90,7 @@ pub struct Graph {
 #[non_exhaustive]
 pub enum GraphError {
     /// Two slots have the same name.
-    #[error("there are two slots `{0}`: write each function once")]
+    #[error("two slots have the name `{0}`: list each function once")]
     Duplicate(String),
     /// A slot depends on one that is not declared.
     #[error("the slot `{slot}` depends on `{unknown}`, which is not declared: add it to the children")]

@@ -98,14 +98,10 @@ enum Mode {
 #[non_exhaustive]
 pub enum StartError {
     /// It is not known where API servers reach the server.
-    #[error(
-        "the API servers do not know where the webhooks are: name a Service with `service`, or an address with `url`"
-    )]
+    #[error("the webhooks have no address: set a Service with `service`, or a URL with `url`")]
     NoTarget,
     /// Two webhooks have the same name.
-    #[error(
-        "two webhooks have the name `{0}`: a name is unique among those that validate, and among those that mutate"
-    )]
+    #[error("two webhooks have the name `{0}`: give one of them another name")]
     Twice(String),
     /// The certificate cannot be loaded.
     #[error(transparent)]
@@ -434,7 +430,10 @@ fn renewal(client: Client, namespace: &str, shared: Arc<Shared>) -> JoinHandle<(
                 Ok::<_, SecretError>(())
             };
             if let Err(error) = renewed.await {
-                tracing::warn!("the webhooks' certificate stays as it is: {}", chain(&error));
+                tracing::warn!(
+                    "the certificate of the webhooks cannot be renewed, and stays in use: {}",
+                    chain(&error)
+                );
             }
             sleep(EVERY).await;
         }

@@ -276,8 +276,8 @@ impl<K: Kind, M: 'static, S: Send + Sync + 'static> Builder<K, M, S> {
         if self.operations.contains(&Operation::Delete) && !function.uses.is_optional {
             let ty = &kind.kind;
             return Err(error(format!(
-                "there is no new object in a deletion: take `Option<Arc<{ty}>>` as the first argument, and \
-                 `Option<Arc<{ty}>>` as the second one for the object that is deleted"
+                "a deletion has no new object: take `Option<Arc<{ty}>>` as the first argument, and the deleted object as \
+                 another `Option<Arc<{ty}>>`"
             )));
         }
         let inputs = function.uses.process.then(|| inputs::build(self.inputs, &self.name)).transpose();
