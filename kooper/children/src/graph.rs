@@ -104,7 +104,9 @@ pub enum GraphError {
     #[error("the slots {} wait for each other: remove one of these dependencies", quoted(.0))]
     Cyclic(Vec<String>),
     /// The status of the owner has a field under another name.
-    #[error("the status of the owner is written without `{0}`: add `#[serde(rename_all = \"camelCase\")]` to its type")]
+    #[error(
+        "the status of the owner is serialized without `{0}`: add `#[serde(rename_all = \"camelCase\")]` to its type"
+    )]
     Status(&'static str),
     /// Two flags contradict each other.
     #[error("the slot `{slot}` cannot be both `{one}` and `{other}`: remove one of them")]

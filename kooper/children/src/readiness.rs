@@ -10,14 +10,14 @@ use serde_json::Value;
 /// The readiness of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Readiness {
-    /// It does what it is for.
+    /// It is ready.
     Ready,
     /// It exists, and slots that depend on it need no more than that: a claim whose volume is bound once a pod of one
     /// of them is scheduled would otherwise be waited for by the pod that it waits for.
     Usable(String),
-    /// It is not ready yet, and this is why.
+    /// It is not ready yet, for this reason.
     Waiting(String),
-    /// It will not become ready by itself, and this is why.
+    /// It will not become ready by itself, for this reason.
     Failed(String),
 }
 

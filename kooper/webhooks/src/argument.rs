@@ -51,7 +51,7 @@ pub enum Use {
 }
 
 /// The type of the object that is created, changed or deleted: the first argument of a
-/// function that validates.
+/// validating webhook.
 #[diagnostic::on_unimplemented(
     message = "the first argument of a validating webhook for `{K}` is the object, not `{Self}`",
     label = "not the object",
@@ -67,7 +67,7 @@ pub trait NewObject<K>: Sized + Send + 'static {
     fn take(object: Option<K>) -> Option<Self>;
 }
 
-/// The type of the object that is changed: the first argument of a function that mutates.
+/// The type of the object that is changed: the first argument of a mutating webhook.
 #[diagnostic::on_unimplemented(
     message = "the first argument of a mutating webhook for `{K}` is the object itself, not `{Self}`",
     label = "not the object",

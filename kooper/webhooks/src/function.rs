@@ -1,4 +1,4 @@
-//! Async functions that validate or change an object.
+//! Async functions that validate or mutate an object.
 
 use futures_util::future::BoxFuture;
 use kooper_access::plan::Plan;
@@ -39,8 +39,8 @@ pub(crate) struct Function<K, S, O> {
     pub(crate) uses: Uses,
 }
 
-/// A function that validates: an async function of the object and up to seven
-/// [`Argument`]s, which returns `()` or a `Result<(), E>`. Its error denies the request if
+/// The function of a validating webhook: an async function that takes the object and up to
+/// seven [`Argument`]s, and returns `()` or a `Result<(), E>`. The error denies the request if
 /// a [`Denied`](crate::Denied) is in the chain of its sources.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a validating webhook for `{K}`",
@@ -57,8 +57,8 @@ pub trait ValidateFunction<K, S, Args>: Sized + Send + Sync + 'static {
     fn function(self) -> Function<K, S, ()>;
 }
 
-/// A function that changes an object before it is stored: an async function of the object
-/// and up to seven [`Argument`]s, which returns the object, or a `Result` with it.
+/// The function of a mutating webhook: an async function that takes the object and up to seven
+/// [`Argument`]s, and returns the object, or a `Result` with it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a mutating webhook for `{K}`",
     label = "not a mutating webhook",
@@ -74,7 +74,7 @@ pub trait MutateFunction<K, S, Args>: Sized + Send + Sync + 'static {
     fn function(self) -> Function<K, S, K>;
 }
 
-/// The return type of a function that validates: `()`, or a `Result` of it.
+/// The return type of a validating webhook: `()`, or a `Result` with it.
 #[diagnostic::on_unimplemented(
     message = "a validating webhook cannot return `{Self}`",
     label = "not the result of a validation",
@@ -98,7 +98,7 @@ impl<E: Into<BoxError>> ValidateOutcome for Result<(), E> {
     }
 }
 
-/// The return type of a function that changes objects `K`: `K`, or a `Result` of it.
+/// The return type of a mutating webhook for objects `K`: `K`, or a `Result` with it.
 #[diagnostic::on_unimplemented(
     message = "a mutating webhook for `{K}` cannot return `{Self}`",
     label = "not the changed object",
