@@ -18,7 +18,7 @@
 //! the Redis `hello`. After `kubectl patch redis hello --type merge -p '{"spec": {"replicas": 2}}'`, there are a second
 //! pod and a second volume. After `kubectl delete redis hello`, all of them are deleted.
 //!
-//! It is longer than other examples because the manifests of the children take half of the lines.
+//! It is longer than other examples, because the manifests of the children take half of the lines.
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret, Service};

@@ -3,16 +3,10 @@
 //!
 //! Run it without a cluster: `cargo run --bin webhooks -- dev`
 //!
-//! Try, with the KUBECONFIG that it prints, `kubectl apply -f shop.yaml` with this file:
-//! ```yaml
-//! apiVersion: example.com/v1
-//! kind: Shop
-//! metadata: {name: corner}
-//! spec: {seats: 0}
-//! ```
-//! The request is denied, and the message names the field. With `seats: 4` the Shop is created, and
-//! `kubectl get shops -o yaml` shows the flavour `vanilla`. With `seats: 200`, kubectl prints a warning. A second Shop
-//! with the same `spec.address` is denied.
+//! Try, with the KUBECONFIG that it prints, `kubectl apply -f shop.yaml` with a Shop of `apiVersion: example.com/v1`.
+//! With `spec: {seats: 0}`, the request is denied, and the message names the field. With `seats: 4`, the Shop is created,
+//! and `kubectl get shops -o yaml` shows the flavour `vanilla`. With `seats: 200`, kubectl prints a warning. A second
+//! Shop with the same `spec.address` is denied.
 
 use kooper::prelude::*;
 use kooper::webhooks::{Admission, Denied};

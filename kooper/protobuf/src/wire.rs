@@ -233,8 +233,8 @@ mod tests {
             (&[0x11, 0], "end in the middle of a value"),
             (&[0x80], "end in the middle of a value"),
             (&[0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1], "64 bits"),
-            (&[0x00, 0], "the number of a field"),
-            (&[0x80, 0x80, 0x80, 0x80, 0x10, 0], "the number of a field"),
+            (&[0x00, 0], "a field number is 0"),
+            (&[0x80, 0x80, 0x80, 0x80, 0x10, 0], "a field number is 0"),
             (&[0x0e], "wire type 6"),
         ] {
             let found = read(wrong).unwrap_err();

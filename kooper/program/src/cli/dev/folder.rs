@@ -318,7 +318,7 @@ mod tests {
             for path in [&temporary, &link] {
                 let why = refused(path, true);
                 assert_eq!(why.is_empty(), expected, "{of_above:o} {of_temporary:o}: {why}");
-                assert!(expected || why.contains("other users can replace what is in "), "{why}");
+                assert!(expected || why.contains("other users can replace the contents of "), "{why}");
                 assert_eq!(refused(path, false), "", "the user has chosen it");
             }
         }
