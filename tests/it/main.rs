@@ -49,6 +49,7 @@ mod program {
     mod durations;
     mod logs;
     mod manifests;
+    mod policies;
     mod rbac;
     mod secrets;
     mod secured;
