@@ -55,6 +55,7 @@ mod program {
     mod secured;
     pub(crate) mod status_page;
     mod uninstall;
+    mod webhook_url;
 }
 
 mod cluster {
