@@ -158,7 +158,7 @@ fn call(
     run: impl FnOnce(futures_util::future::BoxFuture<'static, Called>) -> Result<Called, ()>,
 ) -> Result<Option<Decided>, Failure> {
     let request = review::Request::parse(body)?;
-    request.check(&webhook.rules.kind)?;
+    request.check(&webhook.rules)?;
     let admission = Admission::from(request.info());
     let decided = match webhook.decide(&request, admission.clone()) {
         Ok(future) => match run(future) {
