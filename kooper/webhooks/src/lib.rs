@@ -13,6 +13,7 @@ mod function;
 mod inputs;
 mod patch;
 mod program;
+mod readiness;
 mod registration;
 mod review;
 mod server;

@@ -14,7 +14,6 @@ use kooper_runtime::internal::clock;
 use kooper_runtime::internal::controller::installation::Installation;
 use kooper_runtime::internal::error::chain;
 use kooper_runtime::leader::LeaderElection;
-use kooper_runtime::retriever::fixed;
 use kooper_runtime::{Action, ConfigError as ControllerError, Result};
 use kooper_serving::{CertificateError, FileCertificate};
 use kube::Client;
@@ -29,13 +28,17 @@ use tokio::time::sleep;
 use crate::authority::leaf::Leaf;
 use crate::authority::secret::{CaSecret, SecretError};
 use crate::certificates::{Certificates, Shared};
-use crate::registration::{RegisterError, Registered, Registration, Target, probes};
+use crate::readiness::Gate;
+use crate::registration::{RegisterError, Registered, Registration, RollOut, Target, probes};
 use crate::server::metrics::Metrics;
 use crate::server::{Certificate, ServeError, Server};
 use crate::webhook::Webhook;
 
 /// How often a replica reads the Secret, and the leader looks after the configurations.
 const EVERY: Duration = Duration::from_secs(10);
+
+/// The pause after an attempt to become ready.
+const RETRY: Duration = Duration::from_secs(1);
 
 /// The default port. Private clusters of some clouds admit connections from their API servers
 /// to 443 and 10250 alone.
@@ -308,7 +311,7 @@ impl Webhooks {
         let (done, registered) = watch::channel(false);
         // The operator adds the instance.
         let election = LeaderElection::new().lease(names.lease_of_all).namespace(&self.namespace);
-        let registration = Registration {
+        let registration = Arc::new(Registration {
             lease: names.lease,
             installation: self.installation,
             namespace: self.namespace,
@@ -316,15 +319,17 @@ impl Webhooks {
             webhooks,
             namespaces: self.namespaces,
             deployment: self.deployment,
+            roll_out: RollOut::default(),
             owner: self.owner,
             is_local: self.is_local,
             ignores: self.ignores,
-            shared: Arc::clone(&shared),
+            shared,
             done,
-        };
+        });
         let names = registration.names();
-        controllers.push(controller(registration, election)?);
-        Ok((Running { server, renewal: None, shared, names, registered }, controllers))
+        let (ready, is_ready) = watch::channel(false);
+        controllers.push(controller(Arc::clone(&registration), is_ready, election)?);
+        Ok((Running { server, renewal: None, registration, ready, names, registered }, controllers))
     }
 
     fn certificates(&self, target: &Target) -> Result<Certificates, CertificateError> {
@@ -353,7 +358,8 @@ impl Webhooks {
 pub struct Running {
     server: Server,
     renewal: Option<JoinHandle<()>>,
-    shared: Arc<Shared>,
+    registration: Arc<Registration>,
+    ready: watch::Sender<bool>,
     names: Registered,
     registered: watch::Receiver<bool>,
 }
@@ -373,7 +379,7 @@ impl Running {
     ///
     /// Call it within a tokio runtime.
     pub fn connect(&mut self, client: &Client) {
-        let renewed = renewal(client.clone(), &self.names.namespace, Arc::clone(&self.shared));
+        let renewed = tokio::spawn(renew(client.clone(), Arc::clone(&self.registration), self.ready.clone()));
         if let Some(earlier) = self.renewal.replace(renewed) {
             earlier.abort();
         }
@@ -420,31 +426,42 @@ async fn delete<K: Clone + DeserializeOwned + std::fmt::Debug>(api: &Api<K>, nam
     }
 }
 
-/// Keeps the certificate of this replica that of the authority in the Secret.
-fn renewal(client: Client, namespace: &str, shared: Arc<Shared>) -> JoinHandle<()> {
-    let namespace = namespace.to_owned();
-    tokio::spawn(async move {
-        let Certificates::Own { secret, leaf, .. } = &shared.certificates else { return };
-        let secret = CaSecret::new(client, &namespace, secret.clone());
-        loop {
-            let renewed = async {
-                let read = secret.read(shared.known().as_ref()).await?;
-                leaf.renew(&read.authorities.current, clock::wall())?;
-                shared.know(&read.authorities);
-                Ok::<_, SecretError>(())
-            };
-            if let Err(error) = renewed.await {
-                tracing::warn!("the webhooks' certificate stays as it is: {}", chain(&error));
-            }
-            sleep(EVERY).await;
+/// Prepares the replica for its calls: then it is ready. Keeps its certificate that of the authority in the
+/// Secret.
+async fn renew(client: Client, registration: Arc<Registration>, ready: watch::Sender<bool>) {
+    while let Err(error) = registration.withdraw(&client).await {
+        tracing::warn!("the webhooks are not ready: {}", chain(&error));
+        sleep(RETRY).await;
+    }
+    let shared = &registration.shared;
+    let Certificates::Own { secret, leaf, .. } = &shared.certificates else {
+        ready.send_replace(true);
+        return;
+    };
+    let secret = CaSecret::new(client, &registration.namespace, secret.clone());
+    loop {
+        let renewed = async {
+            let read = secret.read(shared.known().as_ref()).await?;
+            leaf.renew(&read.authorities.current, clock::wall())?;
+            shared.know(&read.authorities);
+            Ok::<_, SecretError>(())
+        };
+        match renewed.await {
+            Ok(()) => drop(ready.send_replace(true)),
+            Err(error) => tracing::warn!("the webhooks' certificate stays as it is: {}", chain(&error)),
         }
-    })
+        sleep(if *ready.borrow() { EVERY } else { RETRY }).await;
+    }
 }
 
 /// The controller that registers the webhooks, in the replica that leads. Its only object
 /// stands for the Secret, and is called again and again.
-fn controller(registration: Registration, election: LeaderElection) -> Result<Controller, ControllerError> {
-    async fn register(registration: State<Registration>, client: Client, events: Recorder) -> Result<Action> {
+fn controller(
+    registration: Arc<Registration>,
+    is_ready: watch::Receiver<bool>,
+    election: LeaderElection,
+) -> Result<Controller, ControllerError> {
+    async fn register(registration: State<Arc<Registration>>, client: Client, events: Recorder) -> Result<Action> {
         // A controller with a retriever of its own reports no failures by itself.
         let report = |error: &RegisterError| events.warning("WebhooksNotRegistered", error.to_string());
         Ok(registration.reconcile(&client).await.inspect_err(report)?)
@@ -452,10 +469,8 @@ fn controller(registration: Registration, election: LeaderElection) -> Result<Co
     let needs = registration.needs();
     let name = Some(names(&registration.installation).secret);
     let metadata = ObjectMeta { name, namespace: Some(registration.namespace.clone()), ..ObjectMeta::default() };
-    #[expect(clippy::expect_used, reason = "it has a name")]
-    let retriever = fixed([Secret { metadata, ..Secret::default() }]).expect("an object");
     Controller::builder::<Secret>("kooper-webhooks")
-        .retriever(retriever)
+        .retriever(Gate::new(Secret { metadata, ..Secret::default() }, is_ready))
         .state(registration)
         .resync(EVERY)
         .leader_election(election)

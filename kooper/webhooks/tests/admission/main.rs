@@ -7,3 +7,4 @@ mod certificates;
 mod fixture;
 mod replicas;
 mod requests;
+mod roll_out;
