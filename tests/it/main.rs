@@ -54,6 +54,7 @@ mod program {
     mod secured;
     pub(crate) mod status_page;
     mod uninstall;
+    mod webhooks;
 }
 
 mod cluster {

@@ -1,0 +1,96 @@
+//! The running server of a program's webhooks.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kooper_runtime::internal::clock;
+use kooper_runtime::internal::error::chain;
+use kube::Client;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+use super::EVERY;
+use crate::authority::secret::{CaSecret, SecretError};
+use crate::certificates::{Certificates, Shared};
+use crate::installed::Installed;
+use crate::server::Server;
+
+/// The running server of a program's webhooks. Dropping it ends it at once.
+#[derive(Debug)]
+#[must_use = "the server stops when it is dropped"]
+pub struct Running {
+    pub(super) server: Server,
+    pub(super) renewal: Option<JoinHandle<()>>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) installed: Installed,
+    pub(super) registered: watch::Receiver<bool>,
+}
+
+impl Running {
+    /// How long requests are served after the program was asked to stop, while API servers
+    /// learn that it goes.
+    const LINGER: Duration = Duration::from_secs(10);
+
+    /// The address in use: with port 0, the port that the system chose.
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.server.local_addr()
+    }
+
+    /// Keeps the certificate of this replica that of the authority in the Secret.
+    ///
+    /// Call it within a tokio runtime.
+    pub fn connect(&mut self, client: &Client) {
+        let renewed = renewal(client.clone(), &self.installed.namespace, Arc::clone(&self.shared));
+        if let Some(earlier) = self.renewal.replace(renewed) {
+            earlier.abort();
+        }
+    }
+
+    /// Waits until the webhooks are registered, by this replica, and the API server has reached them.
+    pub async fn registered(&self) {
+        // An error is the end of the operator, which the caller learns from it.
+        drop(self.registered.clone().wait_for(|registered| *registered).await);
+    }
+
+    /// Stops at once, and removes the configurations, the Lease and the Secret: the API servers
+    /// call the webhooks no longer.
+    ///
+    /// # Errors
+    /// When an object cannot be deleted.
+    pub async fn remove(self, client: &Client) -> Result<(), kube::Error> {
+        self.installed.remove(client).await
+    }
+
+    /// Stops without a failed call: serves for ten seconds more, and waits for the requests in
+    /// progress. The program is not ready by then.
+    pub async fn shutdown(self) {
+        if let Some(renewal) = &self.renewal {
+            renewal.abort();
+        }
+        self.server.shutdown(Self::LINGER).await;
+    }
+}
+
+/// Keeps the certificate of this replica that of the authority in the Secret.
+fn renewal(client: Client, namespace: &str, shared: Arc<Shared>) -> JoinHandle<()> {
+    let namespace = namespace.to_owned();
+    tokio::spawn(async move {
+        let Certificates::Own { secret, leaf, .. } = &shared.certificates else { return };
+        let secret = CaSecret::new(client, &namespace, secret.clone());
+        loop {
+            let renewed = async {
+                let read = secret.read(shared.known().as_ref()).await?;
+                leaf.renew(&read.authorities.current, clock::wall())?;
+                shared.know(&read.authorities);
+                Ok::<_, SecretError>(())
+            };
+            if let Err(error) = renewed.await {
+                tracing::warn!("the webhooks' certificate stays as it is: {}", chain(&error));
+            }
+            sleep(EVERY).await;
+        }
+    })
+}
