@@ -56,6 +56,7 @@ mod program {
     pub(crate) mod status_page;
     mod uninstall;
     mod webhook_url;
+    mod webhooks;
 }
 
 mod cluster {

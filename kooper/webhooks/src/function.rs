@@ -4,7 +4,7 @@ use futures_util::future::BoxFuture;
 use kooper_access::plan::Plan;
 use kooper_runtime::BoxError;
 
-use crate::argument::{Argument, Context, MutatedObject, NewObject, Use};
+use crate::argument::{Context, MutatedObject, NewObject, Use, WebhookArgument};
 
 /// A function without the types of its arguments. It returns `None` if an object is required and
 /// absent.
@@ -40,7 +40,7 @@ pub(crate) struct Function<K, S, O> {
 }
 
 /// A function that validates: an async function of the object and up to seven
-/// [`Argument`]s, which returns `()` or a `Result<(), E>`. Its error denies the request if
+/// [`WebhookArgument`](crate::WebhookArgument)s, which returns `()` or a `Result<(), E>`. Its error denies the request if
 /// a [`Denied`](crate::Denied) is in the chain of its sources.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a function that validates `{K}`",
@@ -58,7 +58,7 @@ pub trait ValidateFunction<K, S, Args>: Sized + Send + Sync + 'static {
 }
 
 /// A function that changes an object before it is stored: an async function of the object
-/// and up to seven [`Argument`]s, which returns the object, or a `Result` with it.
+/// and up to seven [`WebhookArgument`](crate::WebhookArgument)s, which returns the object, or a `Result` with it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a function that changes `{K}`",
     label = "not a function that changes it",
@@ -129,7 +129,7 @@ macro_rules! functions {
             F: Fn(N, $($argument),*) -> R + Send + Sync + 'static,
             R: Future<Output: ValidateOutcome> + Send + 'static,
             N: NewObject<K>,
-            $($argument: Argument<K, S>,)*
+            $($argument: WebhookArgument<K, S>,)*
         {
             functions!(@methods (), N::IS_OPTIONAL, N::take, ValidateOutcome, $($argument)*);
         }
@@ -139,7 +139,7 @@ macro_rules! functions {
             F: Fn(N, $($argument),*) -> R + Send + Sync + 'static,
             R: Future<Output: MutateOutcome<K>> + Send + 'static,
             N: MutatedObject<K>,
-            $($argument: Argument<K, S>,)*
+            $($argument: WebhookArgument<K, S>,)*
         {
             functions!(@methods K, false, N::take, MutateOutcome, $($argument)*);
         }

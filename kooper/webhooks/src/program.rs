@@ -6,39 +6,33 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
-use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Secret;
 use kooper_access::{Controller, Recorder, State};
-use kooper_runtime::internal::clock;
 use kooper_runtime::internal::controller::installation::Installation;
-use kooper_runtime::internal::error::chain;
 use kooper_runtime::leader::LeaderElection;
 use kooper_runtime::{Action, ConfigError as ControllerError, Result};
 use kooper_serving::{CertificateError, FileCertificate};
 use kube::Client;
-use kube::api::{Api, DeleteParams, ObjectMeta};
+use kube::api::ObjectMeta;
 use parking_lot::Mutex;
 use prometheus::Registry;
-use serde::de::DeserializeOwned;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
-use tokio::time::sleep;
 
 use crate::authority::leaf::Leaf;
-use crate::authority::secret::{CaSecret, SecretError};
 use crate::certificates::{Certificates, Shared};
+use crate::installed::Installed;
 use crate::readiness::Gate;
-use crate::registration::{RegisterError, Registered, Registration, RollOut, Target, probes};
+use crate::registration::{RegisterError, Registration, RollOut, Target, probes};
 use crate::server::metrics::Metrics;
 use crate::server::{Certificate, ServeError, Server};
 use crate::webhook::Webhook;
 
+mod running;
+
+pub use running::Running;
+
 /// How often a replica reads the Secret, and the leader looks after the configurations.
 const EVERY: Duration = Duration::from_secs(10);
-
-/// The pause after an attempt to become ready.
-const RETRY: Duration = Duration::from_secs(1);
 
 /// The default port. Private clusters of some clouds admit connections from their API servers
 /// to 443 and 10250 alone.
@@ -122,6 +116,23 @@ pub enum StartError {
     /// The controller of the registration cannot be built.
     #[error(transparent)]
     Registration(#[from] ControllerError),
+}
+
+/// What is served and registered.
+struct Prepared {
+    address: SocketAddr,
+    /// Where API servers reach the server was set, and does not follow from its address.
+    has_target: bool,
+    registration: Registration,
+    election: LeaderElection,
+    controllers: Vec<Controller>,
+    registered: watch::Receiver<bool>,
+    registry: Option<Registry>,
+}
+
+/// Where an API server on this machine reaches a server on loopback.
+fn local(address: SocketAddr) -> Option<Target> {
+    address.ip().is_loopback().then(|| Target::Url(format!("https://{address}")))
 }
 
 /// The names of a program's objects. Two hyphens are in no name of a controller's Lease.
@@ -277,8 +288,55 @@ impl Webhooks {
     ///
     /// # Errors
     /// Those of [`start`](Self::start).
-    pub fn serve(mut self) -> Result<(Running, Vec<Controller>), StartError> {
-        let local = |address: SocketAddr| address.ip().is_loopback().then(|| Target::Url(format!("https://{address}")));
+    pub fn serve(self) -> Result<(Running, Vec<Controller>), StartError> {
+        let Prepared { address, has_target, mut registration, election, mut controllers, registered, registry } =
+            self.prepare()?;
+        let acceptor: Certificate = Arc::new({
+            let shared = Arc::clone(&registration.shared);
+            move || match &shared.certificates {
+                Certificates::Own { leaf, .. } => leaf.acceptor(),
+                Certificates::Files { certificate, .. } | Certificates::Injected { certificate, .. } => {
+                    Some(certificate.acceptor())
+                }
+            }
+        });
+        let served = registration.webhooks.iter().cloned().chain(probes().map(Arc::new));
+        let metrics = Metrics::new().map_err(StartError::Metrics)?;
+        if let Some(registry) = &registry {
+            metrics.register(registry).map_err(StartError::Metrics)?;
+        }
+        let server = Server::start(address, served, acceptor, metrics)?;
+        if let Some(target) = local(server.local_addr()).filter(|_| !has_target) {
+            // The system may have chosen the port.
+            registration.target = target;
+        }
+        let (ready, is_ready) = watch::channel(false);
+        let registration = Arc::new(registration);
+        controllers.push(controller(Arc::clone(&registration), is_ready, election)?);
+        Ok((Running { server, renewal: None, registration, ready, registered }, controllers))
+    }
+
+    /// The controllers that [`serve`](Self::serve) returns, without a server: for the permissions that they need.
+    ///
+    /// # Errors
+    /// Those of [`start`](Self::start).
+    #[doc(hidden)]
+    pub fn controllers(self) -> Result<Vec<Controller>, StartError> {
+        let Prepared { registration, election, mut controllers, .. } = self.prepare()?;
+        controllers.push(controller(Arc::new(registration), watch::channel(true).1, election)?);
+        Ok(controllers)
+    }
+
+    /// The objects that a registration writes.
+    ///
+    /// # Errors
+    /// Those of [`start`](Self::start).
+    #[doc(hidden)]
+    pub fn installed(self) -> Result<Installed, StartError> {
+        Ok(self.prepare()?.registration.installed())
+    }
+
+    fn prepare(mut self) -> Result<Prepared, StartError> {
         let target = self.target.clone().or_else(|| local(self.address)).ok_or(StartError::NoTarget)?;
         let mut unique = BTreeSet::new();
         for webhook in &self.webhooks {
@@ -288,35 +346,17 @@ impl Webhooks {
             }
         }
         let shared = Arc::new(Shared { certificates: self.certificates(&target)? });
-        let acceptor: Certificate = Arc::new({
-            let shared = Arc::clone(&shared);
-            move || match &shared.certificates {
-                Certificates::Own { leaf, .. } => leaf.acceptor(),
-                Certificates::Files { certificate, .. } | Certificates::Injected { certificate, .. } => {
-                    Some(certificate.acceptor())
-                }
-            }
-        });
-        let mut controllers: Vec<_> = self.webhooks.iter_mut().filter_map(|webhook| webhook.inputs.take()).collect();
-        let webhooks: Vec<_> = self.webhooks.into_iter().map(Arc::new).collect();
-        let served = webhooks.iter().cloned().chain(probes().map(Arc::new));
-        let metrics = Metrics::new().map_err(StartError::Metrics)?;
-        if let Some(registry) = &self.registry {
-            metrics.register(registry).map_err(StartError::Metrics)?;
-        }
-        let server = Server::start(self.address, served, acceptor, metrics)?;
-        // The system may have chosen the port.
-        let target = self.target.or_else(|| local(server.local_addr())).unwrap_or(target);
+        let controllers = self.webhooks.iter_mut().filter_map(|webhook| webhook.inputs.take()).collect();
         let names = names(&self.installation);
         let (done, registered) = watch::channel(false);
         // The operator adds the instance.
         let election = LeaderElection::new().lease(names.lease_of_all).namespace(&self.namespace);
-        let registration = Arc::new(Registration {
+        let registration = Registration {
             lease: names.lease,
             installation: self.installation,
             namespace: self.namespace,
             target,
-            webhooks,
+            webhooks: self.webhooks.into_iter().map(Arc::new).collect(),
             namespaces: self.namespaces,
             deployment: self.deployment,
             roll_out: RollOut::default(),
@@ -325,11 +365,9 @@ impl Webhooks {
             ignores: self.ignores,
             shared,
             done,
-        });
-        let names = registration.names();
-        let (ready, is_ready) = watch::channel(false);
-        controllers.push(controller(Arc::clone(&registration), is_ready, election)?);
-        Ok((Running { server, renewal: None, registration, ready, names, registered }, controllers))
+        };
+        let (address, has_target, registry) = (self.address, self.target.is_some(), self.registry);
+        Ok(Prepared { address, has_target, registration, election, controllers, registered, registry })
     }
 
     fn certificates(&self, target: &Target) -> Result<Certificates, CertificateError> {
@@ -349,108 +387,6 @@ impl Webhooks {
                 Certificates::Injected { certificate: load(certificate, key)?, from: from.clone() }
             }
         })
-    }
-}
-
-/// The running server of a program's webhooks. Dropping it ends it at once.
-#[derive(Debug)]
-#[must_use = "the server stops when it is dropped"]
-pub struct Running {
-    server: Server,
-    renewal: Option<JoinHandle<()>>,
-    registration: Arc<Registration>,
-    ready: watch::Sender<bool>,
-    names: Registered,
-    registered: watch::Receiver<bool>,
-}
-
-impl Running {
-    /// How long requests are served after the program was asked to stop, while API servers
-    /// learn that it goes.
-    const LINGER: Duration = Duration::from_secs(10);
-
-    /// The address in use: with port 0, the port that the system chose.
-    #[must_use]
-    pub fn local_addr(&self) -> SocketAddr {
-        self.server.local_addr()
-    }
-
-    /// Keeps the certificate of this replica that of the authority in the Secret.
-    ///
-    /// Call it within a tokio runtime.
-    pub fn connect(&mut self, client: &Client) {
-        let renewed = tokio::spawn(renew(client.clone(), Arc::clone(&self.registration), self.ready.clone()));
-        if let Some(earlier) = self.renewal.replace(renewed) {
-            earlier.abort();
-        }
-    }
-
-    /// Waits until the webhooks are registered, by this replica, and the API server has reached them.
-    pub async fn registered(&self) {
-        // An error is the end of the operator, which the caller learns from it.
-        drop(self.registered.clone().wait_for(|registered| *registered).await);
-    }
-
-    /// Stops at once, and removes the configurations, the Lease and the Secret: the API servers
-    /// call the webhooks no longer.
-    ///
-    /// # Errors
-    /// When an object cannot be deleted.
-    pub async fn remove(self, client: &Client) -> Result<(), kube::Error> {
-        let Registered { namespace, configuration, lease, secret } = &self.names;
-        let client = || client.clone();
-        delete::<ValidatingWebhookConfiguration>(&Api::all(client()), configuration).await?;
-        delete::<MutatingWebhookConfiguration>(&Api::all(client()), configuration).await?;
-        delete::<Lease>(&Api::namespaced(client(), namespace), lease).await?;
-        if secret.is_empty() {
-            return Ok(());
-        }
-        delete::<Secret>(&Api::namespaced(client(), namespace), secret).await
-    }
-
-    /// Stops without a failed call: serves for ten seconds more, and waits for the requests in
-    /// progress. The program is not ready by then.
-    pub async fn shutdown(self) {
-        if let Some(renewal) = &self.renewal {
-            renewal.abort();
-        }
-        self.server.shutdown(Self::LINGER).await;
-    }
-}
-
-/// Deletes an object, if it exists.
-async fn delete<K: Clone + DeserializeOwned + std::fmt::Debug>(api: &Api<K>, name: &str) -> Result<(), kube::Error> {
-    match api.delete(name, &DeleteParams::default()).await {
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-        deleted => deleted.map(drop),
-    }
-}
-
-/// Prepares the replica for its calls: then it is ready. Keeps its certificate that of the authority in the
-/// Secret.
-async fn renew(client: Client, registration: Arc<Registration>, ready: watch::Sender<bool>) {
-    while let Err(error) = registration.withdraw(&client).await {
-        tracing::warn!("the webhooks are not ready: {}", chain(&error));
-        sleep(RETRY).await;
-    }
-    let shared = &registration.shared;
-    let Certificates::Own { secret, leaf, .. } = &shared.certificates else {
-        ready.send_replace(true);
-        return;
-    };
-    let secret = CaSecret::new(client, &registration.namespace, secret.clone());
-    loop {
-        let renewed = async {
-            let read = secret.read(shared.known().as_ref()).await?;
-            leaf.renew(&read.authorities.current, clock::wall())?;
-            shared.know(&read.authorities);
-            Ok::<_, SecretError>(())
-        };
-        match renewed.await {
-            Ok(()) => drop(ready.send_replace(true)),
-            Err(error) => tracing::warn!("the webhooks' certificate stays as it is: {}", chain(&error)),
-        }
-        sleep(if *ready.borrow() { EVERY } else { RETRY }).await;
     }
 }
 

@@ -33,6 +33,7 @@ use crate::authority::is_bundle;
 use crate::authority::rotation::Authorities;
 use crate::authority::secret::{CaSecret, Read, SecretError};
 use crate::certificates::{Certificates, Shared};
+use crate::installed::Installed;
 use crate::webhook::Webhook;
 
 mod configuration;
@@ -97,16 +98,6 @@ pub(crate) struct Registration {
     pub(crate) done: watch::Sender<bool>,
 }
 
-/// The objects of a registration.
-#[derive(Debug)]
-pub(crate) struct Registered {
-    pub(crate) namespace: String,
-    pub(crate) configuration: String,
-    pub(crate) lease: String,
-    /// Empty if the certificate is not of an authority of the program's own.
-    pub(crate) secret: String,
-}
-
 impl Registration {
     /// Does what is due. It is called again and again.
     pub(crate) async fn reconcile(&self, client: &Client) -> Result<Action, RegisterError> {
@@ -140,14 +131,14 @@ impl Registration {
     }
 
     /// The objects that are written.
-    pub(crate) fn names(&self) -> Registered {
-        Registered {
+    pub(crate) fn installed(&self) -> Installed {
+        Installed {
             namespace: self.namespace.clone(),
             configuration: self.configuration_name(),
             lease: self.lease.clone(),
             secret: match &self.shared.certificates {
-                Certificates::Own { secret, .. } => secret.clone(),
-                Certificates::Files { .. } | Certificates::Injected { .. } => String::new(),
+                Certificates::Own { secret, .. } => Some(secret.clone()),
+                Certificates::Files { .. } | Certificates::Injected { .. } => None,
             },
         }
     }
@@ -162,7 +153,7 @@ impl Registration {
 
     /// The permissions of the requests that are sent, each limited to the names of the objects.
     pub(crate) fn needs(&self) -> Vec<Need> {
-        let Registered { namespace, configuration, secret, .. } = self.names();
+        let Installed { namespace, configuration, secret, .. } = self.installed();
         let need = |rule: Rule, name: &str, reach: Reach| Need {
             rule,
             names: vec![name.to_owned()],
@@ -178,9 +169,9 @@ impl Registration {
             needs.push(any(Rule::new(group, resource, None, &["create"]), Reach::Cluster));
             needs.push(need(Rule::new(group, resource, None, &["get", "patch"]), &configuration, Reach::Cluster));
         }
-        if !secret.is_empty() {
+        if let Some(secret) = &secret {
             needs.push(any(Rule::new("", "secrets", None, &["create"]), here()));
-            needs.push(need(Rule::new("", "secrets", None, &["get", "update"]), &secret, here()));
+            needs.push(need(Rule::new("", "secrets", None, &["get", "update"]), secret, here()));
         }
         if let Some(name) = &self.deployment {
             needs.push(need(Rule::new("apps", "deployments", None, &["get"]), name, here()));
