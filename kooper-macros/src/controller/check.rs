@@ -122,7 +122,7 @@ fn check_children(args: &Args, handler: &Handler, errors: &mut Errors) {
         let taken = handler.arguments.iter().find(|argument| is_children(argument));
         if let Some(taken) = taken.filter(|_| !args.tries("children")) {
             let text = message!(
-                "there are no children: write `children = [path]` in the attribute, with the functions that say what they are"
+                "the controller has no declared children: write `children = [path]` in the attribute, with the functions that return them"
             );
             errors.add(Place::of(taken), text);
         }
@@ -134,12 +134,12 @@ fn check_children(args: &Args, handler: &Handler, errors: &mut Errors) {
     let slots = args.children.iter().flat_map(|children| &children.value);
     for keep in slots.filter_map(|slot| slot.flag("keep")).filter(|_| !args.tries("deletion")) {
         let text = message!(
-            "Kubernetes deletes a child with its owner: to `keep` it, add `deletion = ordered` and a `finalizer`, which release it before"
+            "Kubernetes deletes a child with its owner: to `keep` it, add `deletion = ordered` and a `finalizer`, so that it is released first"
         );
         errors.add(keep.key, text);
     }
     if args.lists_kinds() {
-        errors.add(key, message!("`children` are those of one kind: write a separate handler for each kind"));
+        errors.add(key, message!("`children` belong to one kind: write a separate handler for each kind"));
     }
     if let Some(key) = args.key("metadata_only") {
         errors.add(key, message!("the functions of `children` take the whole object: remove `metadata_only`"));

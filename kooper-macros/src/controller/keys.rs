@@ -225,7 +225,7 @@ const KEYS: &[Key<Args>] = &[
         form: "a list of child functions, each with its inputs and flags in parentheses",
         example: "children = [config, password(once), web(config, password)]",
         default: "none",
-        doc: "What should exist for an object, and in what order. An entry is a *slot*: the path of a `fn(&K, …) -> T`, in parentheses the slots whose children it takes, and flags. The children are applied and pruned before each call of the handler, which can take `Children<K>`.",
+        doc: "Declares the children of each object, and their order. An entry is a *slot*: the path of a `fn(&K, …) -> T`, followed in parentheses by the slots whose children the function takes, and by flags. The children are applied and pruned before each call of the handler, which can take `Children<K>`.",
         mentions: Mentions::FUNCTIONS,
         read: keep!(children, slots::read),
         ..Key::EQUALS
@@ -235,7 +235,7 @@ const KEYS: &[Key<Args>] = &[
         form: "`ordered`",
         example: "deletion = ordered",
         default: "Kubernetes deletes the children, in any order",
-        doc: "Delete the children before their owner, those that depend on others first, and call `cleanup` once they are gone. It needs a `finalizer`.",
+        doc: "Delete the children before their owner, and dependents before the children on which they depend. `cleanup` is called once all children are gone. Requires a `finalizer`.",
         read: keep!(deletion, words::only_ordered),
         ..Key::EQUALS
     },
@@ -244,7 +244,7 @@ const KEYS: &[Key<Args>] = &[
         form: "`none`",
         example: "status = none",
         default: "the conditions of the children are written",
-        doc: "Leave the status to the handler. Otherwise `observedGeneration` and the conditions `Ready`, `Reconciling` and `Stalled` say how the declared children are, and the status needs fields for them.",
+        doc: "Do not write the status. By default, `observedGeneration` and the conditions `Ready`, `Reconciling` and `Stalled` show the state of the declared children, and the status needs fields for them.",
         read: keep!(no_status, words::only_none),
         ..Key::EQUALS
     },

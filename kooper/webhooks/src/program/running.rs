@@ -20,7 +20,7 @@ use crate::server::Server;
 /// The pause after an attempt to become ready.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// The running server of a program's webhooks. Dropping it ends it at once.
+/// The running server of a program's webhooks. It stops at once when it is dropped.
 #[derive(Debug)]
 #[must_use = "the server stops when it is dropped"]
 pub struct Running {
@@ -42,9 +42,10 @@ impl Running {
         self.server.local_addr()
     }
 
-    /// Keeps the certificate of this replica that of the authority in the Secret.
+    /// Prepares this replica for its calls. Reads the certificate authority from its Secret, and renews the
+    /// certificate of this replica when the authority changes.
     ///
-    /// Call it within a tokio runtime.
+    /// Call this method within a tokio runtime.
     pub fn connect(&mut self, client: &Client) {
         let renewed = tokio::spawn(renew(client.clone(), Arc::clone(&self.registration), self.ready.clone()));
         if let Some(earlier) = self.renewal.replace(renewed) {
@@ -52,23 +53,23 @@ impl Running {
         }
     }
 
-    /// Waits until the webhooks are registered, by this replica, and the API server has reached them.
+    /// Waits until this replica has registered the webhooks and the API server has reached them.
     pub async fn registered(&self) {
         // An error is the end of the operator, which the caller learns from it.
         drop(self.registered.clone().wait_for(|registered| *registered).await);
     }
 
-    /// Stops at once, and removes the configurations, the Lease and the Secret: the API servers
-    /// call the webhooks no longer.
+    /// Stops at once, and deletes the configurations, the Lease and the Secret, so that the API
+    /// servers no longer call the webhooks.
     ///
     /// # Errors
-    /// When an object cannot be deleted.
+    /// If an object cannot be deleted.
     pub async fn remove(self, client: &Client) -> Result<(), kube::Error> {
         self.registration.installed().remove(client).await
     }
 
-    /// Stops without a failed call: serves for ten seconds more, and waits for the requests in
-    /// progress. The program is not ready by then.
+    /// Stops without failing a call: serves for ten more seconds, and waits for the requests in
+    /// progress. Let the readiness probe of the program fail before.
     pub async fn shutdown(self) {
         if let Some(renewal) = &self.renewal {
             renewal.abort();
@@ -99,7 +100,12 @@ async fn renew(client: Client, registration: Arc<Registration>, ready: watch::Se
         };
         match renewed.await {
             Ok(()) => drop(ready.send_replace(true)),
-            Err(error) => tracing::warn!("the webhooks' certificate stays as it is: {}", chain(&error)),
+            Err(error) => {
+                tracing::warn!(
+                    "the certificate of the webhooks cannot be renewed, and stays in use: {}",
+                    chain(&error)
+                );
+            }
         }
         let is_ready = *ready.borrow();
         sleep(if is_ready { EVERY } else { RETRY }).await;

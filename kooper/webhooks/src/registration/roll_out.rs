@@ -68,7 +68,7 @@ impl Registration {
         let validating = withdraw::<ValidatingWebhookConfiguration>(client, &configuration(false)).await?;
         let mutating = withdraw::<MutatingWebhookConfiguration>(client, &configuration(true)).await?;
         if validating || mutating {
-            tracing::info!("webhooks of another version are not registered any more");
+            tracing::info!("functions of another version have been removed from the configurations of the webhooks");
             sleep(LEARNED).await;
         }
         Ok(())

@@ -74,13 +74,13 @@ async fn bad_input_from_the_api_server_fails_that_request_alone_and_the_failure_
             "kind",
             json!({"/rules": rules("", "configmaps", "CREATE"), "/matchConditions": []}),
             config,
-            "the object is `v1, Kind=ConfigMap`, and this webhook is for `webhooks.example.com/v1, Kind=Shop`",
+            "the object is `v1, Kind=ConfigMap`, but this webhook is for `webhooks.example.com/v1, Kind=Shop`",
         ),
         (
             "version",
             json!({"/admissionReviewVersions": ["v1beta1"]}),
             shop("version", json!({})),
-            "the body is `admission.k8s.io/v1beta1, Kind=AdmissionReview`, and this server answers \
+            "the body is `admission.k8s.io/v1beta1, Kind=AdmissionReview`, but must be \
              `admission.k8s.io/v1, Kind=AdmissionReview`",
         ),
         (
@@ -106,7 +106,7 @@ async fn bad_input_from_the_api_server_fails_that_request_alone_and_the_failure_
             "no-object",
             json!({"/rules": rules("webhooks.example.com", "shops", "DELETE")}),
             shop("no-object", json!({})),
-            "the operation is DELETE, and this webhook is for CREATE, UPDATE",
+            "the operation is DELETE, but this webhook is for CREATE, UPDATE",
         ),
     ];
     for (case, changes, object, message) in cases {
