@@ -1,6 +1,7 @@
 //! The envelope of a request: an `AdmissionReview` whose objects stay raw JSON.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -14,7 +15,6 @@ use serde_json::{Value, json};
 use crate::admission::{Notes, Operation, RequestInfo};
 use crate::denied::Denied;
 use crate::patch::Patch;
-use crate::webhook::Rules;
 
 /// The version of reviews that is spoken. Every API server since Kubernetes 1.16 does.
 pub(crate) const VERSION: &str = "admission.k8s.io/v1";
@@ -99,8 +99,7 @@ impl<'a> Request<'a> {
     }
 
     /// Checks that a webhook is for the kind and the operation, and that their objects are there.
-    pub(crate) fn check(&self, rules: &Rules) -> Result<(), ReviewError> {
-        let Rules { kind: expected, operations, .. } = rules;
+    pub(crate) fn check(&self, expected: &KindInfo, operations: &BTreeSet<&str>) -> Result<(), ReviewError> {
         let Kind { group, version, kind } = &self.kind;
         if (group, version, kind) != (&expected.group, &expected.version, &expected.kind) {
             let slash = if group.is_empty() { "" } else { "/" };
