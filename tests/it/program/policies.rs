@@ -10,7 +10,7 @@ use kube::CustomResourceExt;
 
 include!("policies/shop.rs");
 
-const PAGE: &str = include_str!("../../../docs/guide/22-rules-without-a-webhook.md");
+const PAGE: &str = include_str!("../../../docs/guide/23-rules-without-a-webhook.md");
 
 /// The language and the lines of each block of the page.
 fn blocks() -> impl Iterator<Item = (&'static str, &'static str)> {
