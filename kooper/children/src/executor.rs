@@ -188,7 +188,12 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         let names: Vec<_> = self.graph.nodes().iter().map(|node| node.spec.name.clone()).collect();
         // Slots of one kind have the same cache.
         let mut read = BTreeSet::new();
-        for (slot, node) in self.slots.iter().zip(self.graph.nodes()) {
+        for ((slot, node), progress) in self.slots.iter().zip(self.graph.nodes()).zip(&mut observed.slots) {
+            progress.is_absent = slot.is_absent(context);
+            // Without its kind, no child exists any more.
+            if progress.is_absent {
+                continue;
+            }
             if !node.spec.flags.external && read.insert(slot.resource()) {
                 for (id, mut child, object) in slot.existing(context, &names)? {
                     // The kind was read by the first slot that has it.

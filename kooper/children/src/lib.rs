@@ -27,7 +27,7 @@ pub use executor::wait;
 pub use function::External;
 #[doc(hidden)]
 pub use labels::SLOT;
-pub use slot::{Deletes, Fits, FunctionId, Keeps, Slot, SlotExt, SlotInputs, Verbs};
+pub use slot::{Deletes, Fits, FunctionId, Keeps, Optional, Slot, SlotExt, SlotInputs, Verbs};
 #[doc(hidden)]
 pub use states::SlotStates;
 pub use status::{OwnerStatus, Reports, StatusFields};

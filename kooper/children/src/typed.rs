@@ -44,6 +44,9 @@ pub(crate) trait DynSlot<P, S>: Send + Sync {
 
     fn spec(&self, names: &dyn Fn(&FunctionId) -> String) -> SlotSpec;
 
+    /// Returns `true` while the cluster does not serve the kind of its children.
+    fn is_absent(&self, context: &Context<P, S>) -> bool;
+
     /// Writes a child of the slot as JSON.
     fn write(&self, child: &AnyObject, digest: &mut Digest);
 
@@ -98,10 +101,13 @@ pub struct Planned<F, V, M>(PhantomData<F>, PhantomData<V>, PhantomData<fn() -> 
 impl<P: Kind, S, F: CallFn<P, S, M>, V: Verbs, M> PlanSlot<P, S> for Planned<F, V, M> {
     fn plan(plan: &mut Plan) {
         F::plan(plan);
-        reads::<P, S, <F::Form as Form>::Kind>(plan);
-        if !F::EXTERNAL {
-            applies::<P, S, <F::Form as Form>::Kind>(plan, V::DELETES);
-        }
+        let needs = |plan: &mut Plan| {
+            reads::<P, S, <F::Form as Form>::Kind>(plan);
+            if !F::EXTERNAL {
+                applies::<P, S, <F::Form as Form>::Kind>(plan, V::DELETES);
+            }
+        };
+        if V::OPTIONAL { plan.optionally(needs) } else { needs(plan) }
     }
 }
 
@@ -192,6 +198,11 @@ where
 
     fn spec(&self, names: &dyn Fn(&FunctionId) -> String) -> SlotSpec {
         self.slot.spec(&names)
+    }
+
+    fn is_absent(&self, context: &Context<P, S>) -> bool {
+        let kind = KindInfo::of::<<F::Form as Form>::Kind>();
+        context.controller().caches.of_kind(&kind).any(|(_, cache)| cache.is_unserved())
     }
 
     fn write(&self, child: &AnyObject, digest: &mut Digest) {

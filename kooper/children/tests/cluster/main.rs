@@ -2,6 +2,7 @@
 
 mod flags;
 mod immutable;
+mod optional;
 mod status;
 
 use std::collections::BTreeSet;

@@ -44,6 +44,8 @@ pub enum Reason {
     External,
     /// This replica became the leader, so every object is handled.
     Leader,
+    /// The cluster serves a kind that it did not serve before, and that the controller can do without.
+    KindServed,
     /// Another object, of the given kind and key, is owned by or mapped to this one.
     Related(Arc<str>, ObjectKey),
 }
@@ -60,6 +62,7 @@ impl Reason {
             Self::Requeue => 1 << 6,
             Self::External => 1 << 7,
             Self::Leader => 1 << 8,
+            Self::KindServed => 1 << 9,
             Self::Related(..) => 0,
         }
     }
@@ -77,6 +80,7 @@ impl fmt::Display for Reason {
             Self::Requeue => "requeue",
             Self::External => "external",
             Self::Leader => "leader",
+            Self::KindServed => "kind served",
             Self::Related(kind, key) => return write!(f, "{kind} {key}"),
         })
     }
@@ -157,6 +161,7 @@ impl Reasons {
             Reason::Requeue,
             Reason::External,
             Reason::Leader,
+            Reason::KindServed,
         ]
         .into_iter()
         .filter(|reason| self.simple & reason.bit() != 0)
