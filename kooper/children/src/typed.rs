@@ -76,7 +76,9 @@ pub(crate) type Request<'a, T> = BoxFuture<'a, Result<T, BoxError>>;
 pub(crate) fn delete_params(uid: &str, version: Option<&str>, cause: Cause) -> DeleteParams {
     let policy = match cause {
         Cause::Recreate(Recreate::Orphan) => PropagationPolicy::Orphan,
-        _ => PropagationPolicy::Background,
+        // So that it is gone after its dependents: pods of a Deployment still use what the next wave deletes.
+        Cause::Wave(_) => PropagationPolicy::Foreground,
+        Cause::Prune | Cause::Recreate(Recreate::Background) => PropagationPolicy::Background,
     };
     let preconditions = Preconditions { uid: Some(uid.to_owned()), resource_version: version.map(str::to_owned) };
     DeleteParams { propagation_policy: Some(policy), preconditions: Some(preconditions), ..DeleteParams::default() }
