@@ -15,9 +15,8 @@ use kooper_runtime::{Action, BoxError, Kind};
 use crate::executor::Executor;
 use crate::function::CallFn;
 use crate::graph::{Graph, GraphError};
-use crate::memory::Memory;
+use crate::memory::SlotMemory;
 use crate::slot::{Deletes, FunctionId, Slot, SlotExt, SlotInputs, Verbs};
-use crate::states::SlotStates;
 use crate::status::{self, OwnerStatus, Report, Reports, StatusFields};
 use crate::typed::{DynSlot, PlanSlot, Planned, Typed};
 
@@ -284,8 +283,7 @@ where
 
     fn extend(&self, additions: &mut Additions) {
         additions.extensions.insert(self.executor.graph.clone());
-        additions.observers.push(additions.extensions.get::<SlotStates>());
-        additions.observers.push(additions.extensions.get::<Memory>());
+        additions.observers.push(additions.extensions.get::<SlotMemory>());
         self.handler.extend(additions);
     }
 
@@ -293,8 +291,6 @@ where
         let (executor, handler) = (self.executor.clone(), self.handler.clone());
         Box::pin(async move {
             let pass = executor.apply(&context).await?;
-            let states = pass.children.states().map(|(_, state)| state);
-            context.extensions().get::<SlotStates>().note(context.key(), states);
             executor.begin(&context, &pass);
             let handled = handler.handle(context.clone()).await;
             let again = pass.again;
@@ -322,7 +318,6 @@ where
     fn handle(&self, context: Context<P, S>) -> BoxFuture<'static, Result<Action, BoxError>> {
         let (executor, cleanup) = (self.executor.clone(), self.cleanup.clone());
         Box::pin(async move {
-            context.extensions().get::<SlotStates>().forget(context.key());
             let pass = executor.delete(&context).await?;
             executor.begin(&context, &pass);
             if let Some(error) = pass.error {

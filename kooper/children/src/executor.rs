@@ -114,6 +114,7 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
 
     /// Releases children, and deletes those of the next wave.
     pub(crate) async fn delete(&self, context: &Context<P, S>) -> Result<Pass<P>, BoxError> {
+        self.warn_unordered(context);
         // `kubectl delete --cascade=orphan` keeps the children.
         let is_ordered = !owner(context).finalizers().iter().any(|finalizer| finalizer == "orphan");
         self.pass(context, &Owner { is_terminating: true, is_ordered, ..Owner::default() }).await
@@ -284,7 +285,9 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
             Done::Called(slot, result) => self.called(context, progress, slot, result),
             Done::Written(slot, id, result) => {
                 let write = match result {
-                    Ok((id, mut child, object)) => {
+                    Ok(found) => {
+                        self.corrected(context, progress, slot, &found);
+                        let (id, mut child, object) = found;
                         let own = self.slots[slot].judge(&object).filter(|_| !child.is_terminating);
                         child.readiness = own.unwrap_or(child.readiness);
                         progress.found((id, child, object));

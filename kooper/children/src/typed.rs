@@ -50,6 +50,9 @@ pub(crate) trait DynSlot<P, S>: Send + Sync {
     /// Writes a child of the slot as JSON.
     fn write(&self, child: &AnyObject, digest: &mut Digest);
 
+    /// Returns whether a write has changed more of a child than what the API server and its controller keep in it.
+    fn differ(&self, before: &AnyObject, after: &AnyObject) -> bool;
+
     /// The judgement of the slot's own function on a child, if it has one.
     fn judge(&self, child: &AnyObject) -> Option<Readiness>;
 
@@ -212,6 +215,18 @@ where
             // What cannot be written is found by the apply.
             let _ = serde_json::to_writer(digest, child);
         }
+    }
+
+    fn differ(&self, before: &AnyObject, after: &AnyObject) -> bool {
+        let written = |child: &AnyObject| {
+            let mut child = serde_json::to_value(child.downcast_ref::<<F::Form as Form>::Kind>()).unwrap_or_default();
+            child["status"].take();
+            for field in ["generation", "managedFields", "resourceVersion"] {
+                child["metadata"][field].take();
+            }
+            child
+        };
+        written(before) != written(after)
     }
 
     fn judge(&self, child: &AnyObject) -> Option<Readiness> {
