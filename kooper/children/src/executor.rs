@@ -20,7 +20,7 @@ use crate::function::AnyObject;
 use crate::graph::Graph;
 use crate::observed::{ChildId, Observed, Owner, Run, SlotProgress, Write};
 use crate::plan::{Plan, SlotState, Step, plan, provided};
-use crate::status::Report;
+use crate::status::{HANDLER_FAILED, Report, has_failed, summarized};
 use crate::typed::{Called, DynSlot, Found, call, delete_params, owner};
 
 /// An object that a slot waits for enqueues no owner unless it is a child.
@@ -120,12 +120,20 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         self.pass(context, &Owner { is_terminating: true, is_ordered, ..Owner::default() }).await
     }
 
-    /// Gives the children to the arguments of the call, and reserves the summary in the owner's status for its end.
+    /// Gives the children to the arguments of the call, and puts their summary into the statuses that it applies.
     pub(crate) fn begin(&self, context: &Context<P, S>, pass: &Pass<P>) {
         let extensions = call(context).extensions;
         extensions.insert(Current(pass.children.slots.clone()));
         if self.report.is_some() {
-            extensions.get::<ReservedStatus>().reserve(owner(context).uid().as_deref().unwrap_or_default());
+            let (owner, children) = (owner(context), pass.children.clone());
+            let uid = owner.uid().unwrap_or_default();
+            extensions.get::<ReservedStatus>().reserve(&uid, move |status| {
+                // It is known at the end of the call whether the handler fails again, and what the deletion waits for.
+                if owner.meta().deletion_timestamp.is_some() || has_failed(&status) {
+                    return Ok(status);
+                }
+                summarized(&*owner, status, |conditions| children.report(conditions))
+            });
         }
     }
 
@@ -146,7 +154,7 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
                     Box::new(move |conditions| {
                         children.report(conditions);
                         if let Some(failure) = failure {
-                            conditions.not_ready("HandlerFailed", failure);
+                            conditions.not_ready(HANDLER_FAILED, failure);
                         }
                     }),
                 )
