@@ -76,6 +76,27 @@ async fn the_status_of_the_handler_and_the_summary_are_one_write(cluster: Cluste
 }
 
 #[kooper::test(start_paused = true)]
+async fn the_status_that_a_handler_returns_has_the_conditions(cluster: Cluster) -> Result<()> {
+    async fn opens(shop: Arc<Shop>) -> Result<Status<ShopStatus>> {
+        if shop.spec.front {
+            return Err("the front is open".into());
+        }
+        Ok(Status(ShopStatus { open: 7, ..ShopStatus::default() }))
+    }
+    let running = cluster.run([with_handler!(opens)()?]).await?;
+    let shop = cluster.create(&corner("a", false, &[])).await?;
+    cluster.settle().await;
+    let open = now(&cluster).await?;
+    assert!(is_ready(&open) && open.status.is_some_and(|status| status.open == 7));
+    assert_eq!(writes(&cluster, &[STATUS]).len(), 1);
+    cluster.patch(&shop, json!({"spec": {"front": true}})).await?;
+    let says = |shop: &Shop| ready(shop).is_some_and(|ready| ready.message == "the front is open");
+    let failing = cluster.wait(&shop, says).await;
+    assert!(failing.status.is_some_and(|status| status.open == 7), "what it was is kept");
+    running.stop().await
+}
+
+#[kooper::test(start_paused = true)]
 async fn a_handler_that_keeps_failing_after_its_write_stays_not_ready(cluster: Cluster) -> Result<()> {
     async fn fails(shop: Arc<Shop>, statuses: StatusWriter<Shop>) -> Result<()> {
         statuses.apply_status(&shop, &ShopStatus { open: 1, ..ShopStatus::default() }).await?;
