@@ -3,6 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -222,7 +223,7 @@ impl<P: Kind, S, L> Declaration<P, S, L> {
         if let Some(mistake) = self.mistake {
             return Err(mistake);
         }
-        let executor = Executor { graph, slots: self.slots, report: self.report };
+        let executor = Executor { graph, slots: self.slots, report: self.report, is_ordered: AtomicBool::new(false) };
         Ok(Declared { executor: Arc::new(executor), planned: PhantomData })
     }
 }
@@ -243,9 +244,10 @@ impl<P, S, L> Declared<P, S, L> {
     }
 
     /// A cleanup that releases the children that are kept, deletes the others in waves, the deepest first, and then
-    /// calls this one.
+    /// calls this one. With it, children can be in other namespaces than their owner, and cluster-scoped.
     #[must_use = "pass it to `Builder::cleanup`"]
     pub fn deletion<H>(&self, cleanup: H) -> Deleting<P, S, L, H> {
+        self.executor.is_ordered.store(true, Ordering::Relaxed);
         Deleting { executor: self.executor.clone(), cleanup: Arc::new(cleanup), planned: PhantomData }
     }
 }

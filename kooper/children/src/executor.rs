@@ -4,6 +4,7 @@ mod transitions;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error as StdError;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -62,6 +63,8 @@ pub(crate) struct Executor<P, S> {
     pub(crate) slots: Vec<Box<dyn DynSlot<P, S>>>,
     /// Writes the status of the owner.
     pub(crate) report: Option<Report<P, S>>,
+    /// Set with `deletion = ordered`, which also deletes children that Kubernetes does not delete with their owner.
+    pub(crate) is_ordered: AtomicBool,
 }
 
 /// The end of a pass.
@@ -191,10 +194,15 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         }
     }
 
+    fn is_ordered(&self) -> bool {
+        self.is_ordered.load(Ordering::Relaxed)
+    }
+
     fn observe(&self, context: &Context<P, S>) -> Result<Progress, BoxError> {
         let mut observed = Observed { slots: vec![SlotProgress::default(); self.slots.len()], ..Observed::default() };
         let mut objects = BTreeMap::new();
         let names: Vec<_> = self.graph.nodes().iter().map(|node| node.spec.name.clone()).collect();
+        let is_ordered = self.is_ordered();
         // Slots of one kind have the same cache.
         let mut read = BTreeSet::new();
         for ((slot, node), progress) in self.slots.iter().zip(self.graph.nodes()).zip(&mut observed.slots) {
@@ -204,7 +212,7 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
                 continue;
             }
             if !node.spec.flags.external && read.insert(slot.resource()) {
-                for (id, mut child, object) in slot.existing(context, &names)? {
+                for (id, mut child, object) in slot.existing(context, &names, is_ordered)? {
                     // The kind was read by the first slot that has it.
                     let own = child.label.as_ref().and_then(|label| self.graph.find(&label.slot));
                     let own = own.and_then(|own| self.slots[own].judge(&object)).filter(|_| !child.is_terminating);
@@ -231,12 +239,14 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
             }
             Step::Apply { slot, child, label } => {
                 let result = match progress.wanted.get(child).cloned().ok_or_else(missing) {
-                    Ok(object) => match self.slots[*slot].apply(context, object.clone(), label).await {
-                        Err(error) if progress.observed.children.contains_key(child) => {
-                            Err(self.probe(context, *slot, object, error).await)
+                    Ok(object) => {
+                        match self.slots[*slot].apply(context, object.clone(), label, self.is_ordered()).await {
+                            Err(error) if progress.observed.children.contains_key(child) => {
+                                Err(self.probe(context, *slot, object, error).await)
+                            }
+                            result => result.map_err(Refusal::Other),
                         }
-                        result => result.map_err(Refusal::Other),
-                    },
+                    }
                     Err(error) => Err(Refusal::Other(error)),
                 };
                 Done::Written(*slot, child.clone(), result)

@@ -8,6 +8,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use kooper_access::capability::{PatchBody, by};
 use kooper_access::extract::{Argument, Context};
+use kooper_access::internal::{OWNER, note_marked};
 use kooper_access::plan::Plan;
 use kooper_access::{Deleter, OwnedApplier, Patcher, Reader};
 use kooper_runtime::internal::object::kind::KindInfo;
@@ -56,12 +57,19 @@ pub(crate) trait DynSlot<P, S>: Send + Sync {
     /// The judgement of the slot's own function on a child, if it has one.
     fn judge(&self, child: &AnyObject) -> Option<Readiness>;
 
-    /// The children of the owner, of this slot's kind. `slots` are the names of all slots.
-    fn existing(&self, context: &Context<P, S>, slots: &[String]) -> Result<Vec<Found>, BoxError>;
+    /// The children of the owner, of this slot's kind. `slots` are the names of all slots. Without `deletion = ordered`
+    /// all of them have owner references.
+    fn existing(&self, context: &Context<P, S>, slots: &[String], is_ordered: bool) -> Result<Vec<Found>, BoxError>;
 
     fn call(&self, context: &Context<P, S>, inputs: &[Vec<AnyObject>]) -> Result<Called, BoxError>;
 
-    fn apply<'a>(&'a self, context: &'a Context<P, S>, child: AnyObject, label: &SlotLabel) -> Request<'a, Found>;
+    fn apply<'a>(
+        &'a self,
+        context: &'a Context<P, S>,
+        child: AnyObject,
+        label: &SlotLabel,
+        is_ordered: bool,
+    ) -> Request<'a, Found>;
 
     /// Creates the child in a dry run, under another name.
     fn probe<'a>(&'a self, context: &'a Context<P, S>, child: AnyObject) -> Request<'a, ()>;
@@ -150,6 +158,12 @@ fn id_of<P: Kind, T: ChildKind>(owner: &P, child: &T) -> ChildId {
     ChildId { resource: kind.resource(), namespace, name: child.name_any() }
 }
 
+/// Returns whether Kubernetes allows no reference from the child to its owner.
+fn is_apart<P: Kind, T: ChildKind>(owner: &P, child: &T) -> bool {
+    let is_elsewhere = child.meta().namespace.is_some() && child.meta().namespace != owner.meta().namespace;
+    KindInfo::of::<P>().namespaced && (!KindInfo::of::<T>().namespaced || is_elsewhere)
+}
+
 fn key_of(id: &ChildId) -> ObjectKey {
     ObjectKey::new(id.namespace.as_deref(), &id.name)
 }
@@ -233,7 +247,7 @@ where
         self.slot.ready.as_ref().and_then(|judge| (judge.0)(&**child))
     }
 
-    fn existing(&self, context: &Context<P, S>, slots: &[String]) -> Result<Vec<Found>, BoxError> {
+    fn existing(&self, context: &Context<P, S>, slots: &[String], is_ordered: bool) -> Result<Vec<Found>, BoxError> {
         let owner = owner(context);
         let reader = <Reader<<F::Form as Form>::Kind> as Argument<P, S, (_, ())>>::extract(context);
         let mut children = Vec::new();
@@ -245,6 +259,12 @@ where
                 .any(|one| one.controller == Some(true) && Some(&one.uid) == owner.meta().uid.as_ref());
             if controls {
                 children.push(found(context, child, slots)?);
+            }
+        }
+        if let Some(uid) = owner.uid().filter(|_| is_ordered) {
+            for child in reader.select(by::marked(&uid)) {
+                children.push(found(context, child?, slots)?);
+                note_marked(context.extensions(), &uid, context.key());
             }
         }
         Ok(children)
@@ -277,14 +297,23 @@ where
         Ok(Called::Children(named.collect::<Result<_, _>>()?))
     }
 
-    fn apply<'a>(&'a self, context: &'a Context<P, S>, child: AnyObject, label: &SlotLabel) -> Request<'a, Found> {
+    fn apply<'a>(
+        &'a self,
+        context: &'a Context<P, S>,
+        child: AnyObject,
+        label: &SlotLabel,
+        is_ordered: bool,
+    ) -> Request<'a, Found> {
         let label = label.clone();
         async move {
             let owner = owner(context);
             let mut child: <F::Form as Form>::Kind = Arc::unwrap_or_clone(typed(child)?);
             child.labels_mut().extend(marks(context).labels(&label));
             let applier = <OwnedApplier<<F::Form as Form>::Kind> as Argument<P, S, (_, ())>>::extract(context);
+            // Without it the error of `apply_owned` says why the child cannot be owned.
+            let is_marked = is_ordered && is_apart(&*owner, &child);
             let applied = match self.slot.flags.adopt {
+                adopt if is_marked => applier.apply_marked(&*owner, &child, adopt).await?,
                 true => applier.adopt(&*owner, &child).await?,
                 false => applier.apply_owned(&*owner, &child).await?,
             };
@@ -297,7 +326,8 @@ where
         async move {
             let child: Arc<<F::Form as Form>::Kind> = typed(child)?;
             let applier = <OwnedApplier<<F::Form as Form>::Kind> as Argument<P, S, (_, ())>>::extract(context);
-            applier.probe(&*owner(context), &child).await?;
+            let owner = owner(context);
+            applier.probe(&*owner, &child, is_apart(&*owner, &*child)).await?;
             Ok(())
         }
         .boxed()
@@ -335,7 +365,9 @@ where
             let child: Arc<<F::Form as Form>::Kind> = typed(child)?;
             let uid = owner(context).uid();
             let others: Vec<_> = child.owner_references().iter().filter(|one| Some(&one.uid) != uid.as_ref()).collect();
-            let metadata = json!({"ownerReferences": others, "resourceVersion": child.resource_version()});
+            let labels = json!({(OWNER): null});
+            let metadata =
+                json!({"ownerReferences": others, "labels": labels, "resourceVersion": child.resource_version()});
             let patcher = <Patcher<<F::Form as Form>::Kind> as Argument<P, S, (_, ())>>::extract(context);
             patcher.patch_object(&*child, PatchBody::merge(json!({"metadata": metadata}))).await?;
             Ok(())

@@ -1,5 +1,6 @@
 //! Declared children on an embedded API server whose pods run.
 
+mod apart;
 mod flags;
 mod immutable;
 mod optional;
