@@ -116,6 +116,7 @@ pub mod v1 {
     use crate::handler::{Handler, StatusOf};
     pub use crate::leader::LeaderElection;
     pub use crate::main;
+    pub use crate::shards::Shards;
     pub use crate::{Kind, Namespaced};
     use kooper_access::extract::Argument;
     use kooper_children::function::{ChildFn, Form};

@@ -68,7 +68,7 @@ const KEYS: &[Key<Slot>] = &[
         form: "no value",
         example: "once",
         default: "off",
-        doc: "The child is created, and not changed afterwards. The function is called only while there is none.",
+        doc: "The child is created, and not changed afterwards. The function is called only while there is no child.",
         read: call!(once, words::flag),
         ..Key::EQUALS
     },
@@ -78,7 +78,7 @@ const KEYS: &[Key<Slot>] = &[
         form: "no value",
         example: "keep",
         default: "off",
-        doc: "Children are never pruned, and are released when the owner is deleted, by `deletion = ordered`.",
+        doc: "Children are never pruned. With `deletion = ordered`, they are also kept when the owner is deleted.",
         read: call!(keep, words::flag),
         ..Key::EQUALS
     },
@@ -88,7 +88,7 @@ const KEYS: &[Key<Slot>] = &[
         form: "no value",
         example: "prune",
         default: "off",
-        doc: "Prune what is kept by default, too: adopted objects, PersistentVolumeClaims, Namespaces and CRDs.",
+        doc: "Also prune the objects that are kept by default: adopted objects, PersistentVolumeClaims, Namespaces and CRDs.",
         read: call!(prune, words::flag),
         ..Key::EQUALS
     },
@@ -98,7 +98,7 @@ const KEYS: &[Key<Slot>] = &[
         form: "no value, or `(orphan)`",
         example: "recreate",
         default: "off",
-        doc: "A child whose immutable field would have to change is deleted and created again. With `recreate(orphan)`, what depends on it is kept, such as the pods of a StatefulSet.",
+        doc: "If an immutable field of a child has to change, the child is deleted and created again. With `recreate(orphan)`, its dependents are kept, such as the pods of a StatefulSet.",
         read: |slot, value| {
             slot.settings.push(recreate(value)?);
             Ok(())
@@ -121,7 +121,7 @@ const KEYS: &[Key<Slot>] = &[
         form: "no value",
         example: "optional",
         default: "off",
-        doc: "The slot is skipped while the cluster does not serve the kind of its children, such as that of a CRD which is not installed. The owners are called once it does.",
+        doc: "The slot is skipped while the kind of its children is not installed. Once it is, the handler is called for all owners.",
         read: call!(optional, words::flag),
         ..Key::EQUALS
     },
@@ -131,7 +131,7 @@ const KEYS: &[Key<Slot>] = &[
         form: "no value",
         example: "external",
         default: "off",
-        doc: "The object is created by another controller or by a user: it is awaited, and never written. The function returns `External<T>`.",
+        doc: "The object is created by another controller or by a user: Kooper waits for it, and never writes it. The function returns `External<T>`.",
         read: call!(external, words::flag),
         ..Key::EQUALS
     },
@@ -141,7 +141,7 @@ const KEYS: &[Key<Slot>] = &[
         form: "no value",
         example: "not_ready",
         default: "off",
-        doc: "The children do not count for the owner's `Ready`.",
+        doc: "The children are not counted for the condition `Ready` of the owner.",
         read: call!(not_ready, words::flag),
         ..Key::EQUALS
     },
@@ -150,7 +150,7 @@ const KEYS: &[Key<Slot>] = &[
         form: "the path of a function",
         example: "ready = is_open",
         default: "the rules of the kind",
-        doc: "A `fn(&T) -> bool` or `fn(&T) -> Readiness` that says whether a child is ready, in place of the rules of its kind.",
+        doc: "A `fn(&T) -> bool` or `fn(&T) -> Readiness` that decides whether a child is ready, instead of the rules for its kind.",
         read: call!(ready, paths::path),
         ..Key::EQUALS
     },
@@ -215,7 +215,7 @@ impl Slot {
         let mut errors = Errors::new();
         let mut before = Vec::new();
         let wrong = |place: Place| {
-            place.error(message!("in parentheses are names of other slots and flags: write `web(config, once)`"))
+            place.error(message!("expected the name of another slot, or a flag: write `web(config, once)`"))
         };
         let unfinished = |span| wrong(Place::from(span));
         entries::read(content, &mut errors, unfinished, |input| {

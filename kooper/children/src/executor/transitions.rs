@@ -103,8 +103,9 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         }
         for (slot, id) in memory.kept(key, &plan.kept) {
             let slot = name(slot);
-            let text =
-                format!("{slot}: {id} is not wanted any more, and is kept: write `prune` to delete such children");
+            let text = format!(
+                "{slot}: {id} is no longer returned by its function, and is kept: write `prune` to delete such children"
+            );
             self.event(context, false, "Kept", text);
         }
     }

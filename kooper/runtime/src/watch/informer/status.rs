@@ -179,15 +179,17 @@ impl WatchStatus {
     }
 
     /// Records the `failures`-th failure in a row. The same error is logged once.
-    /// A connection that breaks once is not logged as a warning.
-    pub(super) fn record_failure(&self, error: &RetrieveError, retry_in: Duration, failures: u32) {
+    /// A connection that breaks once is not logged as a warning. Returns `true` if the
+    /// list is not waited for.
+    pub(super) fn record_failure(&self, error: &RetrieveError, retry_in: Duration, failures: u32) -> bool {
         let refused = matches!(error, RetrieveError::Forbidden(_) | RetrieveError::NotFound(_));
         let missing = matches!(error, RetrieveError::NotFound(_));
+        let has_failed = refused || failures >= TRIES;
         self.first.send_if_modified(|first| {
             let next = match first {
                 First::Complete | First::Absent => *first,
                 _ if missing => First::Absent,
-                First::Awaited if !refused && failures < TRIES => First::Awaited,
+                First::Awaited if !has_failed => First::Awaited,
                 _ => First::Failed,
             };
             std::mem::replace(first, next) != next
@@ -206,6 +208,7 @@ impl WatchStatus {
             drop(state);
             tracing::warn!(watch = %self, retry_in = ?retry_in, "{text}");
         }
+        has_failed
     }
 
     /// Records that a list begins: malformed objects are counted from zero.

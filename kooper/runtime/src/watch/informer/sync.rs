@@ -32,6 +32,8 @@ impl Informer {
     /// which is returned.
     pub(super) async fn sync(&mut self) -> Result<Option<Events>, RetrieveError> {
         self.status.begin_list();
+        // Before the objects are read, so that none that joins later counts as listed.
+        self.joined = self.reselected.as_mut().map_or(0, |changes| *changes.borrow_and_update());
         let streaming = self.streaming && !self.endless.load(Ordering::Relaxed);
         let (listed, version, events) = if streaming && self.streams_broken < BROKEN_STREAMS {
             match self.stream().await {
@@ -230,6 +232,9 @@ impl Informer {
         self.status.record_sync(objects);
         if self.store.note_served(true) {
             self.sink.served();
+        }
+        if let Some(selection) = &self.selection {
+            selection.listed(self.joined);
         }
     }
 }
