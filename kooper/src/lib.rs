@@ -283,10 +283,15 @@ pub use kooper_program::{http, metrics};
 pub use kooper_runtime::{
     Action, BoxError, BuildError, Call, Changed, ConfigError, ConfigErrorKind, ControllerError, DurationError,
     GoDuration, Gone, HandlerError, Health, Kind, NameError, Namespaced, ObjectKey, Reason, Reasons, Result, Retriever,
-    RunError, backoff, error, leader, object, queue, retriever,
+    RunError, Shard, backoff, error, leader, object, queue, retriever,
 };
 #[doc(inline)]
 pub use kooper_testing as testing;
+
+/// The settings of controllers whose objects are shared between replicas.
+pub mod shards {
+    pub use kooper_sharding::Shards;
+}
 #[cfg(feature = "webhooks")]
 pub use kooper_webhooks as webhooks;
 pub use tokio_util::sync::CancellationToken;

@@ -22,6 +22,7 @@ pub(crate) fn model<'a>(args: &'a Args, handler: &'a Handler, errors: &mut Error
     check_retriever(args, errors);
     check_namespaces(args, errors);
     check_lease(args, errors);
+    check_shards(args, errors);
     check_settings(args, handler, errors);
     check_reads(args, handler, errors);
     check_children(args, handler, errors);
@@ -33,7 +34,7 @@ pub(crate) fn model<'a>(args: &'a Args, handler: &'a Handler, errors: &mut Error
         handler,
         type_name: type_name(args, handler),
         kinds: kinds?,
-        namespaced: args.has("namespace") || args.has("namespaces"),
+        namespaced: args.has("namespace") || args.has("namespaces") || args.by_namespace,
         installs_crd: args.has("install_crd"),
         children: args.children.as_ref(),
         reports: args.no_status.is_none(),
@@ -77,6 +78,15 @@ fn check_namespaces(args: &Args, errors: &mut Errors) {
 fn check_lease(args: &Args, errors: &mut Errors) {
     if let Some(lease) = args.lease.filter(|_| args.lists_kinds()) {
         errors.add(lease, message!("each kind in the list has its own controller and Lease: remove `lease`"));
+    }
+}
+
+fn check_shards(args: &Args, errors: &mut Errors) {
+    if let Some(key) = args.key("shards").filter(|_| args.has("leader_election")) {
+        let text = message!(
+            "`shards` and `leader_election` exclude each other: with shards every replica works. Remove one of the two"
+        );
+        errors.add(key, text);
     }
 }
 

@@ -10,7 +10,7 @@ use crate::controller::key::{FLAG, Key, Mentions, PARENTHESES, Shape, Table};
 use crate::controller::objects::{self, Objects};
 use crate::controller::setting::{Setting, Stage, call, calls, keep};
 use crate::controller::value::{numbers, paths, strings, words};
-use crate::controller::{election, resource, slots};
+use crate::controller::{election, resource, shards, slots};
 use crate::support::spanned::Spanned;
 
 /// The table of the attribute.
@@ -341,6 +341,21 @@ const KEYS: &[Key<Args>] = &[
             let election = election::read(value)?;
             args.lease = election.value.lease;
             args.settings.push(Setting::new("leader_election", election));
+            Ok(())
+        },
+        ..Key::EQUALS
+    },
+    Key {
+        name: "shards",
+        shapes: &[Shape::Equals, Shape::Parentheses],
+        form: "a power of two, at most 256, or settings in parentheses such as `(count = 32, by = namespace)`",
+        example: "shards = 32",
+        default: "off",
+        doc: "Share the objects between the replicas: each handles those of its shards. Settings: `count`, `by = uid`, `members = 8`, `namespace`, `lease_duration = \"15s\"`, `renew_deadline = \"10s\"`, `retry_period = \"2s\"`.",
+        read: |args, value| {
+            let (setting, by_namespace) = shards::read(value)?;
+            args.by_namespace = by_namespace;
+            args.settings.push(setting);
             Ok(())
         },
         ..Key::EQUALS
