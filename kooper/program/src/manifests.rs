@@ -18,11 +18,12 @@ use crate::rbac::{self, Place};
 use kooper_access::Controller;
 
 pub(crate) use choices::{
-    Choices, ManifestError, installed_alerts, resources, strategy, unelected, usual_replicas, workload_name,
+    Choices, ManifestError, grace, installed_alerts, longest_name, resources, strategy, unelected, usual_replicas,
+    webhook_service, workload_name,
 };
 pub(crate) use crd_roles::documents as crd_roles;
 pub(crate) use deployment::{Volumes, certificate_variables, setting_file};
-pub(crate) use ports::{Ports, ProbePort, Security, TOKEN_FILE, clients};
+pub(crate) use ports::{Ports, ProbePort, Security, TOKEN_FILE, WEBHOOKS, clients};
 use template::optional;
 
 /// The label by which the pods of one installation are selected.
@@ -48,6 +49,8 @@ pub(crate) struct Workload {
     pub(crate) ports: Ports,
     pub(crate) resources: Value,
     pub(crate) volumes: Volumes,
+    /// The name of the Service of the webhooks, if the program has some.
+    pub(crate) webhook_service: Option<Value>,
     pub(crate) has_budget: Part,
     pub(crate) has_network_policy: Part,
     pub(crate) has_service_monitor: Part,
@@ -82,14 +85,15 @@ impl Part {
     }
 }
 
-/// The documents of an installation, without its CRDs.
+/// The documents of an installation, without its CRDs: of its controllers, and of those that belong to its webhooks.
 pub(crate) fn documents(
     controllers: &[Controller],
+    webhooks: &[Controller],
     place: &Place,
     choices: &Choices,
 ) -> Result<Vec<Value>, ManifestError> {
     let workload = choices.workload(controllers, place)?;
-    let mut documents = rbac::documents(&rbac::grants(controllers, place)?, place);
+    let mut documents = rbac::documents(&rbac::grants(controllers.iter().chain(webhooks), place)?, place);
     if choices.aggregate_roles {
         documents.extend(crd_roles(controllers, &place.metadata(None, ""), &place.role(None)));
     }
@@ -105,6 +109,7 @@ impl Workload {
             (Part::Always, self.deployment()),
             (self.has_budget.clone(), self.budget()),
             (self.ports.has_metrics.clone(), self.service()),
+            (Part::when(self.webhook_service.is_some()), self.service_of_webhooks()),
             (self.has_network_policy.clone(), self.network_policy()),
             (self.has_service_monitor.clone(), self.service_monitor()),
             (self.has_alerts.clone(), alerts::prometheus_rule(&self.metadata(), &self.alerts)),
@@ -140,7 +145,20 @@ impl Workload {
         })
     }
 
-    /// Only the ports of metrics and probes accept connections, that of the metrics from
+    /// The Service that the API servers call. It is not that of the metrics, which may be off.
+    fn service_of_webhooks(&self) -> Value {
+        let mut metadata = self.metadata();
+        metadata["name"] = self.webhook_service.clone().unwrap_or_default();
+        json!({
+            "apiVersion": "v1", "kind": "Service", "metadata": metadata,
+            "spec": {
+                "selector": self.selector,
+                "ports": [{"name": WEBHOOKS.0, "port": 443, "targetPort": WEBHOOKS.0, "protocol": "TCP"}],
+            },
+        })
+    }
+
+    /// Only the ports of webhooks, metrics and probes accept connections, that of the metrics from
     /// some clients. Outgoing connections of handlers are not limited.
     fn network_policy(&self) -> Value {
         let ingress = self.ports.has_any.field(self.ports.ingress.clone());

@@ -64,13 +64,17 @@ pub struct Unruled {
 }
 
 /// The permissions that the controllers of a program need.
-pub fn grants(controllers: &[Controller], place: &Place) -> Result<Grants, Unruled> {
-    ruled(controllers)?;
+pub fn grants<'a>(
+    controllers: impl IntoIterator<Item = &'a Controller, IntoIter: Clone>,
+    place: &Place,
+) -> Result<Grants, Unruled> {
+    let controllers = controllers.into_iter();
+    ruled(controllers.clone())?;
     Ok(known(controllers, place))
 }
 
 /// Returns an error if the permissions of a controller are not known.
-pub(crate) fn ruled(controllers: &[Controller]) -> Result<(), Unruled> {
+pub(crate) fn ruled<'a>(controllers: impl IntoIterator<Item = &'a Controller>) -> Result<(), Unruled> {
     for controller in controllers {
         let plan = controller.plan();
         let unruled = plan.unruled_clients();
@@ -82,7 +86,7 @@ pub(crate) fn ruled(controllers: &[Controller]) -> Result<(), Unruled> {
 }
 
 /// The known permissions. Requests that handlers send with a `Client` are not known.
-pub(crate) fn known(controllers: &[Controller], place: &Place) -> Grants {
+pub(crate) fn known<'a>(controllers: impl IntoIterator<Item = &'a Controller>, place: &Place) -> Grants {
     let mut grants = Grants::new();
     for (group, resource) in REVIEWS.into_iter().filter(|_| place.reviews_tokens) {
         let (group, resource, verb) = (group.to_owned(), resource.to_owned(), "create".to_owned());

@@ -7,10 +7,10 @@ use serde::Serialize;
 
 use super::v1::{Kinds, Never, Nothing};
 use crate::Kind;
-use kooper_webhooks::{
-    Argument, FunctionBuilder, MutateOutcome, MutatedObject, NewObject, TypedFunction, ValidateOutcome,
-};
 pub use kooper_webhooks::{Builder, ConfigError, FailurePolicy, Mutate, Operation, Validate, Webhook};
+use kooper_webhooks::{
+    FunctionBuilder, MutateOutcome, MutatedObject, NewObject, TypedFunction, ValidateOutcome, WebhookArgument,
+};
 
 /// Starts a webhook that validates.
 #[must_use]
@@ -138,7 +138,7 @@ where
     M: 'static,
     S: Send + Sync + 'static,
     A: 'static,
-    T: Argument<K, S>,
+    T: WebhookArgument<K, S>,
 {
     function.argument()
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::Method;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kooper_access::capability::SubsetOf;
-use kooper_access::extract::{self, Argument as ControllerArgument};
+use kooper_access::extract::{self, Argument};
 use kooper_access::plan::Plan;
 use kooper_access::{Reader, Settings, State};
 use kooper_runtime::Kind;
@@ -23,7 +23,7 @@ use crate::admission::Admission;
     note = "after the object take `Option<Arc<{K}>>` (the object before an update or a deletion), `Admission` (the request), `Reader<T>`, `Client`, `State<{S}>` (the value from `init`, or `()` without it), or `Settings<T>` (the program's own settings)",
     note = "a webhook cannot write objects: write them in a controller"
 )]
-pub trait Argument<K, S>: Sized + Send + 'static {
+pub trait WebhookArgument<K, S>: Sized + Send + 'static {
     /// How the function uses it.
     #[doc(hidden)]
     const USE: Use = Use::Request;
@@ -129,7 +129,7 @@ impl<K: Send + 'static> MutatedObject<K> for K {
 }
 
 #[diagnostic::do_not_recommend]
-impl<K: Send + Sync + 'static, S> Argument<K, S> for Option<Arc<K>> {
+impl<K: Send + Sync + 'static, S> WebhookArgument<K, S> for Option<Arc<K>> {
     const USE: Use = Use::Old;
 
     fn extract(context: &Context<K, S>) -> Self {
@@ -138,58 +138,58 @@ impl<K: Send + Sync + 'static, S> Argument<K, S> for Option<Arc<K>> {
 }
 
 #[diagnostic::do_not_recommend]
-impl<K, S> Argument<K, S> for Admission {
+impl<K, S> WebhookArgument<K, S> for Admission {
     fn extract(context: &Context<K, S>) -> Self {
         context.admission.clone()
     }
 }
 
 #[diagnostic::do_not_recommend]
-impl<K, S: Send + Sync + 'static> Argument<K, S> for State<S> {
+impl<K, S: Send + Sync + 'static> WebhookArgument<K, S> for State<S> {
     const USE: Use = Use::Process;
 
     fn extract(context: &Context<K, S>) -> Self {
-        ControllerArgument::extract(context.process())
+        Argument::extract(context.process())
     }
 }
 
 #[diagnostic::do_not_recommend]
-impl<K, S, T: Send + Sync + 'static> Argument<K, S> for Settings<T> {
+impl<K, S, T: Send + Sync + 'static> WebhookArgument<K, S> for Settings<T> {
     const USE: Use = Use::Process;
 
     fn plan(plan: &mut Plan) {
-        <Self as ControllerArgument<ConfigMap, S>>::plan(plan);
+        <Self as Argument<ConfigMap, S>>::plan(plan);
     }
 
     fn extract(context: &Context<K, S>) -> Self {
-        ControllerArgument::extract(context.process())
+        Argument::extract(context.process())
     }
 }
 
 #[diagnostic::do_not_recommend]
-impl<K, S, T: Kind, U: SubsetOf<T>> Argument<K, S> for Reader<T, U> {
+impl<K, S, T: Kind, U: SubsetOf<T>> WebhookArgument<K, S> for Reader<T, U> {
     const USE: Use = Use::Process;
 
     fn plan(plan: &mut Plan) {
-        <Self as ControllerArgument<ConfigMap, S, (T, ())>>::plan(plan);
+        <Self as Argument<ConfigMap, S, (T, ())>>::plan(plan);
     }
 
     fn extract(context: &Context<K, S>) -> Self {
-        <Self as ControllerArgument<ConfigMap, S, (T, ())>>::extract(context.process())
+        <Self as Argument<ConfigMap, S, (T, ())>>::extract(context.process())
     }
 }
 
 /// In a dry run its writes fail.
 #[diagnostic::do_not_recommend]
-impl<K, S> Argument<K, S> for Client {
+impl<K, S> WebhookArgument<K, S> for Client {
     const USE: Use = Use::Client;
 
     fn plan(plan: &mut Plan) {
-        <Self as ControllerArgument<ConfigMap, S>>::plan(plan);
+        <Self as Argument<ConfigMap, S>>::plan(plan);
     }
 
     fn extract(context: &Context<K, S>) -> Self {
-        let client = <Self as ControllerArgument<ConfigMap, S>>::extract(context.process());
+        let client = <Self as Argument<ConfigMap, S>>::extract(context.process());
         if context.admission.is_dry_run() { reading(client) } else { client }
     }
 }

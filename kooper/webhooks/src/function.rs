@@ -4,7 +4,7 @@ use futures_util::future::BoxFuture;
 use kooper_access::plan::Plan;
 use kooper_runtime::BoxError;
 
-use crate::argument::{Argument, Context, MutatedObject, NewObject, Use};
+use crate::argument::{Context, MutatedObject, NewObject, Use, WebhookArgument};
 
 /// A function without the types of its arguments. It returns `None` if an object is required and
 /// absent.
@@ -40,7 +40,7 @@ pub(crate) struct Function<K, S, O> {
 }
 
 /// The function of a validating webhook: an async function that takes the object and up to
-/// seven [`Argument`]s, and returns `()` or a `Result<(), E>`. The error denies the request if
+/// seven [`WebhookArgument`](crate::WebhookArgument)s, and returns `()` or a `Result<(), E>`. The error denies the request if
 /// a [`Denied`](crate::Denied) is in the chain of its sources.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a validating webhook for `{K}`",
@@ -58,7 +58,7 @@ pub trait ValidateFunction<K, S, Args>: Sized + Send + Sync + 'static {
 }
 
 /// The function of a mutating webhook: an async function that takes the object and up to seven
-/// [`Argument`]s, and returns the object, or a `Result` with it.
+/// [`WebhookArgument`](crate::WebhookArgument)s, and returns the object, or a `Result` with it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a mutating webhook for `{K}`",
     label = "not a mutating webhook",
@@ -129,7 +129,7 @@ macro_rules! functions {
             F: Fn(N, $($argument),*) -> R + Send + Sync + 'static,
             R: Future<Output: ValidateOutcome> + Send + 'static,
             N: NewObject<K>,
-            $($argument: Argument<K, S>,)*
+            $($argument: WebhookArgument<K, S>,)*
         {
             functions!(@methods (), N::IS_OPTIONAL, N::take, ValidateOutcome, $($argument)*);
         }
@@ -139,7 +139,7 @@ macro_rules! functions {
             F: Fn(N, $($argument),*) -> R + Send + Sync + 'static,
             R: Future<Output: MutateOutcome<K>> + Send + 'static,
             N: MutatedObject<K>,
-            $($argument: Argument<K, S>,)*
+            $($argument: WebhookArgument<K, S>,)*
         {
             functions!(@methods K, false, N::take, MutateOutcome, $($argument)*);
         }

@@ -11,8 +11,10 @@ mod certificates;
 mod denied;
 mod function;
 mod inputs;
+mod installed;
 mod patch;
 mod program;
+mod readiness;
 mod registration;
 mod review;
 mod server;
@@ -21,9 +23,11 @@ mod webhook;
 pub use admission::{Admission, Operation};
 #[doc(hidden)]
 pub use argument::Use;
-pub use argument::{Argument, Context, MutatedObject, NewObject};
+pub use argument::{Context, MutatedObject, NewObject, WebhookArgument};
 pub use denied::Denied;
 pub use function::{MutateFunction, MutateOutcome, ValidateFunction, ValidateOutcome};
+#[doc(hidden)]
+pub use installed::Installed;
 pub use program::{PORT, Running, StartError, Webhooks};
 pub use server::ServeError;
 #[doc(hidden)]

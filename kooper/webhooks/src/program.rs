@@ -6,33 +6,30 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
-use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Secret;
 use kooper_access::{Controller, Recorder, State};
-use kooper_runtime::internal::clock;
 use kooper_runtime::internal::controller::installation::Installation;
-use kooper_runtime::internal::error::chain;
 use kooper_runtime::leader::LeaderElection;
-use kooper_runtime::retriever::fixed;
 use kooper_runtime::{Action, ConfigError as ControllerError, Result};
 use kooper_serving::{CertificateError, FileCertificate};
 use kube::Client;
-use kube::api::{Api, DeleteParams, ObjectMeta};
+use kube::api::ObjectMeta;
 use parking_lot::Mutex;
 use prometheus::Registry;
-use serde::de::DeserializeOwned;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
-use tokio::time::sleep;
 
 use crate::authority::leaf::Leaf;
-use crate::authority::secret::{CaSecret, SecretError};
 use crate::certificates::{Certificates, Shared};
-use crate::registration::{RegisterError, Registered, Registration, Target, probes};
+use crate::installed::Installed;
+use crate::readiness::Gate;
+use crate::registration::{RegisterError, Registration, RollOut, Target, probes};
 use crate::server::metrics::Metrics;
 use crate::server::{Certificate, ServeError, Server};
 use crate::webhook::Webhook;
+
+mod running;
+
+pub use running::Running;
 
 /// How often a replica reads the Secret, and the leader looks after the configurations.
 const EVERY: Duration = Duration::from_secs(10);
@@ -115,6 +112,23 @@ pub enum StartError {
     /// The controller of the registration cannot be built.
     #[error(transparent)]
     Registration(#[from] ControllerError),
+}
+
+/// What is served and registered.
+struct Prepared {
+    address: SocketAddr,
+    /// Where API servers reach the server was set, and does not follow from its address.
+    has_target: bool,
+    registration: Registration,
+    election: LeaderElection,
+    controllers: Vec<Controller>,
+    registered: watch::Receiver<bool>,
+    registry: Option<Registry>,
+}
+
+/// Where an API server on this machine reaches a server on loopback.
+fn local(address: SocketAddr) -> Option<Target> {
+    address.ip().is_loopback().then(|| Target::Url(format!("https://{address}")))
 }
 
 /// The names of a program's objects. Two hyphens are in no name of a controller's Lease.
@@ -271,8 +285,55 @@ impl Webhooks {
     ///
     /// # Errors
     /// Those of [`start`](Self::start).
-    pub fn serve(mut self) -> Result<(Running, Vec<Controller>), StartError> {
-        let local = |address: SocketAddr| address.ip().is_loopback().then(|| Target::Url(format!("https://{address}")));
+    pub fn serve(self) -> Result<(Running, Vec<Controller>), StartError> {
+        let Prepared { address, has_target, mut registration, election, mut controllers, registered, registry } =
+            self.prepare()?;
+        let acceptor: Certificate = Arc::new({
+            let shared = Arc::clone(&registration.shared);
+            move || match &shared.certificates {
+                Certificates::Own { leaf, .. } => leaf.acceptor(),
+                Certificates::Files { certificate, .. } | Certificates::Injected { certificate, .. } => {
+                    Some(certificate.acceptor())
+                }
+            }
+        });
+        let served = registration.webhooks.iter().cloned().chain(probes().map(Arc::new));
+        let metrics = Metrics::new().map_err(StartError::Metrics)?;
+        if let Some(registry) = &registry {
+            metrics.register(registry).map_err(StartError::Metrics)?;
+        }
+        let server = Server::start(address, served, acceptor, metrics)?;
+        if let Some(target) = local(server.local_addr()).filter(|_| !has_target) {
+            // The system may have chosen the port.
+            registration.target = target;
+        }
+        let (ready, is_ready) = watch::channel(false);
+        let registration = Arc::new(registration);
+        controllers.push(controller(Arc::clone(&registration), is_ready, election)?);
+        Ok((Running { server, renewal: None, registration, ready, registered }, controllers))
+    }
+
+    /// The controllers that [`serve`](Self::serve) returns, without a server: for the permissions that they need.
+    ///
+    /// # Errors
+    /// Those of [`start`](Self::start).
+    #[doc(hidden)]
+    pub fn controllers(self) -> Result<Vec<Controller>, StartError> {
+        let Prepared { registration, election, mut controllers, .. } = self.prepare()?;
+        controllers.push(controller(Arc::new(registration), watch::channel(true).1, election)?);
+        Ok(controllers)
+    }
+
+    /// The objects that a registration writes.
+    ///
+    /// # Errors
+    /// Those of [`start`](Self::start).
+    #[doc(hidden)]
+    pub fn installed(self) -> Result<Installed, StartError> {
+        Ok(self.prepare()?.registration.installed())
+    }
+
+    fn prepare(mut self) -> Result<Prepared, StartError> {
         let target = self.target.clone().or_else(|| local(self.address)).ok_or(StartError::NoTarget)?;
         let mut unique = BTreeSet::new();
         for webhook in &self.webhooks {
@@ -282,25 +343,7 @@ impl Webhooks {
             }
         }
         let shared = Arc::new(Shared { certificates: self.certificates(&target)? });
-        let acceptor: Certificate = Arc::new({
-            let shared = Arc::clone(&shared);
-            move || match &shared.certificates {
-                Certificates::Own { leaf, .. } => leaf.acceptor(),
-                Certificates::Files { certificate, .. } | Certificates::Injected { certificate, .. } => {
-                    Some(certificate.acceptor())
-                }
-            }
-        });
-        let mut controllers: Vec<_> = self.webhooks.iter_mut().filter_map(|webhook| webhook.inputs.take()).collect();
-        let webhooks: Vec<_> = self.webhooks.into_iter().map(Arc::new).collect();
-        let served = webhooks.iter().cloned().chain(probes().map(Arc::new));
-        let metrics = Metrics::new().map_err(StartError::Metrics)?;
-        if let Some(registry) = &self.registry {
-            metrics.register(registry).map_err(StartError::Metrics)?;
-        }
-        let server = Server::start(self.address, served, acceptor, metrics)?;
-        // The system may have chosen the port.
-        let target = self.target.or_else(|| local(server.local_addr())).unwrap_or(target);
+        let controllers = self.webhooks.iter_mut().filter_map(|webhook| webhook.inputs.take()).collect();
         let names = names(&self.installation);
         let (done, registered) = watch::channel(false);
         // The operator adds the instance.
@@ -310,18 +353,18 @@ impl Webhooks {
             installation: self.installation,
             namespace: self.namespace,
             target,
-            webhooks,
+            webhooks: self.webhooks.into_iter().map(Arc::new).collect(),
             namespaces: self.namespaces,
             deployment: self.deployment,
+            roll_out: RollOut::default(),
             owner: self.owner,
             is_local: self.is_local,
             ignores: self.ignores,
-            shared: Arc::clone(&shared),
+            shared,
             done,
         };
-        let names = registration.names();
-        controllers.push(controller(registration, election)?);
-        Ok((Running { server, renewal: None, shared, names, registered }, controllers))
+        let (address, has_target, registry) = (self.address, self.target.is_some(), self.registry);
+        Ok(Prepared { address, has_target, registration, election, controllers, registered, registry })
     }
 
     fn certificates(&self, target: &Target) -> Result<Certificates, CertificateError> {
@@ -344,108 +387,14 @@ impl Webhooks {
     }
 }
 
-/// The running server of a program's webhooks. It stops at once when it is dropped.
-#[derive(Debug)]
-#[must_use = "the server stops when it is dropped"]
-pub struct Running {
-    server: Server,
-    renewal: Option<JoinHandle<()>>,
-    shared: Arc<Shared>,
-    names: Registered,
-    registered: watch::Receiver<bool>,
-}
-
-impl Running {
-    /// How long requests are served after the program was asked to stop, while API servers
-    /// learn that it goes.
-    const LINGER: Duration = Duration::from_secs(10);
-
-    /// The address in use: with port 0, the port that the system chose.
-    #[must_use]
-    pub fn local_addr(&self) -> SocketAddr {
-        self.server.local_addr()
-    }
-
-    /// Reads the certificate authority from its Secret, and renews the certificate of this replica
-    /// when the authority changes.
-    ///
-    /// Call this method within a tokio runtime.
-    pub fn connect(&mut self, client: &Client) {
-        let renewed = renewal(client.clone(), &self.names.namespace, Arc::clone(&self.shared));
-        if let Some(earlier) = self.renewal.replace(renewed) {
-            earlier.abort();
-        }
-    }
-
-    /// Waits until this replica has registered the webhooks and the API server has reached them.
-    pub async fn registered(&self) {
-        // An error is the end of the operator, which the caller learns from it.
-        drop(self.registered.clone().wait_for(|registered| *registered).await);
-    }
-
-    /// Stops at once, and deletes the configurations, the Lease and the Secret, so that the API
-    /// servers no longer call the webhooks.
-    ///
-    /// # Errors
-    /// If an object cannot be deleted.
-    pub async fn remove(self, client: &Client) -> Result<(), kube::Error> {
-        let Registered { namespace, configuration, lease, secret } = &self.names;
-        let client = || client.clone();
-        delete::<ValidatingWebhookConfiguration>(&Api::all(client()), configuration).await?;
-        delete::<MutatingWebhookConfiguration>(&Api::all(client()), configuration).await?;
-        delete::<Lease>(&Api::namespaced(client(), namespace), lease).await?;
-        if secret.is_empty() {
-            return Ok(());
-        }
-        delete::<Secret>(&Api::namespaced(client(), namespace), secret).await
-    }
-
-    /// Stops without failing a call: serves for ten more seconds, and waits for the requests in
-    /// progress. Let the readiness probe of the program fail before.
-    pub async fn shutdown(self) {
-        if let Some(renewal) = &self.renewal {
-            renewal.abort();
-        }
-        self.server.shutdown(Self::LINGER).await;
-    }
-}
-
-/// Deletes an object, if it exists.
-async fn delete<K: Clone + DeserializeOwned + std::fmt::Debug>(api: &Api<K>, name: &str) -> Result<(), kube::Error> {
-    match api.delete(name, &DeleteParams::default()).await {
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-        deleted => deleted.map(drop),
-    }
-}
-
-/// Keeps the certificate of this replica that of the authority in the Secret.
-fn renewal(client: Client, namespace: &str, shared: Arc<Shared>) -> JoinHandle<()> {
-    let namespace = namespace.to_owned();
-    tokio::spawn(async move {
-        let Certificates::Own { secret, leaf, .. } = &shared.certificates else { return };
-        let secret = CaSecret::new(client, &namespace, secret.clone());
-        loop {
-            let renewed = async {
-                let read = secret.read(shared.known().as_ref()).await?;
-                leaf.renew(&read.authorities.current, clock::wall())?;
-                shared.know(&read.authorities);
-                Ok::<_, SecretError>(())
-            };
-            if let Err(error) = renewed.await {
-                tracing::warn!(
-                    "the certificate of the webhooks cannot be renewed, and stays in use: {}",
-                    chain(&error)
-                );
-            }
-            sleep(EVERY).await;
-        }
-    })
-}
-
 /// The controller that registers the webhooks, in the replica that leads. Its only object
 /// stands for the Secret, and is called again and again.
-fn controller(registration: Registration, election: LeaderElection) -> Result<Controller, ControllerError> {
-    async fn register(registration: State<Registration>, client: Client, events: Recorder) -> Result<Action> {
+fn controller(
+    registration: Arc<Registration>,
+    is_ready: watch::Receiver<bool>,
+    election: LeaderElection,
+) -> Result<Controller, ControllerError> {
+    async fn register(registration: State<Arc<Registration>>, client: Client, events: Recorder) -> Result<Action> {
         // A controller with a retriever of its own reports no failures by itself.
         let report = |error: &RegisterError| events.warning("WebhooksNotRegistered", error.to_string());
         Ok(registration.reconcile(&client).await.inspect_err(report)?)
@@ -453,10 +402,8 @@ fn controller(registration: Registration, election: LeaderElection) -> Result<Co
     let needs = registration.needs();
     let name = Some(names(&registration.installation).secret);
     let metadata = ObjectMeta { name, namespace: Some(registration.namespace.clone()), ..ObjectMeta::default() };
-    #[expect(clippy::expect_used, reason = "it has a name")]
-    let retriever = fixed([Secret { metadata, ..Secret::default() }]).expect("an object");
     Controller::builder::<Secret>("kooper-webhooks")
-        .retriever(retriever)
+        .retriever(Gate::new(Secret { metadata, ..Secret::default() }, is_ready))
         .state(registration)
         .resync(EVERY)
         .leader_election(election)

@@ -15,6 +15,7 @@ use kooper_tests::wait::until;
 use serde_json::{Value, json};
 
 const INSTALLED: &str = env!("CARGO_BIN_EXE_installed");
+const GUARDED: &str = env!("CARGO_BIN_EXE_guarded");
 const PERMISSIONS: &str = env!("CARGO_BIN_EXE_permissions");
 const NAMESPACE: &str = "charts";
 
@@ -367,6 +368,46 @@ fn the_role_of_the_hook_names_its_deployment_and_its_leases() {
         let policy = document["metadata"]["annotations"]["helm.sh/hook-delete-policy"].as_str().unwrap();
         assert_eq!(policy.contains("hook-failed"), document["kind"] != "Job", "{document}");
     }
+}
+
+#[test]
+fn the_chart_of_a_program_with_webhooks_has_the_documents_and_roles_of_manifests() {
+    let Some(chart) = Chart::write(GUARDED, "webhooks") else { return };
+    let named = |documents: Vec<Value>| -> BTreeMap<String, Value> {
+        let of = |kinds: &[&str], one: &Value| kinds.contains(&one["kind"].as_str().unwrap());
+        let kinds = ["Deployment", "Service", "PodDisruptionBudget", "NetworkPolicy"];
+        let own = documents.into_iter().filter(|one| of(&kinds, one));
+        own.map(|one| (format!("{} {}", one["kind"], one["metadata"]["name"]), one)).collect()
+    };
+    for (values, flags) in [
+        (json!({}), ""),
+        (json!({"listen": "off", "networkPolicy": true}), "--listen off --with network-policy"),
+        (
+            json!({"instance": "blue", "drainTimeout": "1s", "leaseNamespace": "a", "namespaces": ["b"]}),
+            "--instance blue --drain-timeout 1s --lease-namespace a --namespace b",
+        ),
+    ] {
+        let mut all: Vec<_> = flags.split_whitespace().map(str::to_owned).collect();
+        all.extend(["--image".to_owned(), "example.com/program:1".to_owned()]);
+        let (ours, expected) = (chart.template(&values), chart.printed("manifests", &all));
+        let differ: Vec<_> = meaning(&ours).symmetric_difference(&meaning(&expected)).cloned().collect();
+        assert!(differ.is_empty(), "{values}: {differ:#?}");
+        assert_eq!(named(ours), named(expected), "{values}");
+    }
+    let documents = chart.template(&json!({"instance": "blue"}));
+    let deleted = |kind: &str| -> Vec<(Vec<String>, Vec<String>)> {
+        let roles = documents.iter().filter(|one| !one["metadata"]["annotations"]["helm.sh/hook"].is_null());
+        let rules = roles.filter(|one| one["kind"] == kind).flat_map(|role| role["rules"].as_array().unwrap());
+        let deleted = rules.filter(|rule| strings(&rule["verbs"]).contains(&"delete".to_owned()));
+        deleted.map(|rule| (strings(&rule["resources"]), strings(&rule["resourceNames"]))).collect()
+    };
+    let text = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let configurations = text(&["mutatingwebhookconfigurations", "validatingwebhookconfigurations"]);
+    assert_eq!(deleted("ClusterRole"), [(configurations, text(&["guarded--webhooks.charts.blue"]))]);
+    let own = deleted("Role");
+    assert!(own.contains(&(text(&["secrets"]), text(&["guarded--webhook-ca.blue"]))), "{own:?}");
+    let (done, _, stderr) = chart.helm(&["template", "release", "CHART"], &json!({"leaderElection": "off"}));
+    assert!(!done && stderr.contains("webhooks need several replicas"), "{stderr}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use kooper::App;
+use kooper::leader::LeaderElection;
 use kooper::prelude::*;
 use kooper::webhooks::{Denied, Webhook};
 use kube::CustomResource;
@@ -32,7 +33,7 @@ async fn open(shop: Arc<Shop>) {
 
 fn main() -> ExitCode {
     App::new("guarded", "1.0.0")
-        .controller(|| Shop::controller("shops").install_crd().handler(open))
+        .controller(|| Shop::controller("shops").install_crd().leader_election(LeaderElection::default()).handler(open))
         .webhook(|| Webhook::validate::<Shop>("check").function(check))
         .webhook(|| Webhook::mutate::<Shop>("fill").function(fill))
         .run()

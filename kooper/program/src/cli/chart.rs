@@ -11,8 +11,9 @@ use serde_json::{Value, json};
 use super::args::Settings;
 use super::invocation::Invocation;
 use super::print::place;
+use super::webhooks;
 use crate::manifests::template::{expression, inline, render};
-use crate::manifests::{self, Choices, INSTALLATION, Part, Ports, Volumes, Workload};
+use crate::manifests::{self, Choices, INSTALLATION, Part, Ports, Volumes, WEBHOOKS, Workload};
 use crate::rbac;
 use kooper_access::Controller;
 use kooper_runtime::BoxError;
@@ -31,7 +32,8 @@ pub(super) fn files(
     let builtin = plain.controllers()?;
     let name = invocation.installation().program;
     let elected = manifests::unelected(&builtin).is_none();
-    let workload = workload(&name, &builtin);
+    let has_webhooks = webhooks::has_any(&plain)?;
+    let workload = workload(&name, &builtin, has_webhooks);
     let mut files = vec![
         ("Chart.yaml", chart(&name, invocation.app.version)?),
         (
@@ -42,7 +44,7 @@ pub(super) fn files(
             "values.schema.json",
             serde_json::to_string_pretty(&values::schema(!crds.is_empty(), &settings.own.flags))? + "\n",
         ),
-        ("templates/_settings.tpl", named(SETTINGS, &name, elected, settings)),
+        ("templates/_settings.tpl", named(SETTINGS, &name, elected, has_webhooks, settings)),
         ("templates/_roles.tpl", roles::named(&name, &plain)?),
         ("templates/roles.yaml", roles::own(&name)),
         ("templates/program.yaml", documents(&name, &workload)?),
@@ -52,8 +54,8 @@ pub(super) fn files(
         files.push(("templates/crds.yaml", crd_template(crds)?));
         files.push(("templates/crd-roles.yaml", crd_roles(&name, &builtin)?));
     }
-    if builtin.iter().any(|one| one.finalizer().is_some()) {
-        files.push(("templates/uninstall.yaml", hook::template(&name, &workload)?));
+    if has_webhooks || builtin.iter().any(|one| one.finalizer().is_some()) {
+        files.push(("templates/uninstall.yaml", hook::template(&name, &workload, has_webhooks)?));
     }
     Ok(files.into_iter().map(|(path, text)| (path.to_owned(), text)).collect())
 }
@@ -71,7 +73,7 @@ fn include(name: &str, template: &str) -> String {
 }
 
 /// The Deployment and what belongs to it, with expressions instead of values.
-fn workload(name: &str, controllers: &[Controller]) -> Workload {
+fn workload(name: &str, controllers: &[Controller], has_webhooks: bool) -> Workload {
     let of = |template: &str| expression(&include(name, template));
     let quoted = |text: &str| expression(&format!("{text} | quote"));
     let optional = |value: &str| Part::If(format!(".Values.{value}"));
@@ -95,12 +97,17 @@ fn workload(name: &str, controllers: &[Controller]) -> Workload {
             service: of("servicePorts"),
             ingress: of("ingress"),
             endpoint: of("endpoint"),
-            has_any: Part::If(format!("or ({}) ({})", include(name, "port"), include(name, "probePort"))),
+            has_any: if has_webhooks {
+                Part::Always
+            } else {
+                Part::If(format!("or ({}) ({})", include(name, "port"), include(name, "probePort")))
+            },
             has_metrics: Part::If(include(name, "port")),
             has_probes: Part::If(include(name, "probePortName")),
         },
         resources: of("resources"),
         volumes: Volumes { volumes: of("volumes"), mounts: of("mounts"), any: Part::If(include(name, "volumes")) },
+        webhook_service: has_webhooks.then(|| quoted(&format!("printf \"%s-webhooks\" ({})", include(name, "name")))),
         has_budget: Part::If(format!("gt (int ({})) 1", include(name, "replicas"))),
         has_network_policy: optional("networkPolicy"),
         has_service_monitor: optional("serviceMonitor"),
@@ -141,10 +148,11 @@ fn documents(name: &str, workload: &Workload) -> Result<String, BoxError> {
     );
     for (part, document) in workload.documents() {
         let document = render(&document)?;
-        text += &match part {
-            Part::If(condition) => format!("{{{{- if {condition} }}}}\n---\n{document}{{{{- end }}}}\n"),
-            _ => format!("---\n{document}"),
-        };
+        match part {
+            Part::Always => text += &format!("---\n{document}"),
+            Part::Never => {}
+            Part::If(condition) => text += &format!("{{{{- if {condition} }}}}\n---\n{document}{{{{- end }}}}\n"),
+        }
     }
     Ok(text)
 }
@@ -181,16 +189,24 @@ fn role(name: &str) -> String {
 }
 
 /// Fills the names into a file of named templates.
-fn named(text: &str, name: &str, elected: bool, settings: &Settings) -> String {
+fn named(text: &str, name: &str, elected: bool, has_webhooks: bool, settings: &Settings) -> String {
     let certificate = Volumes::new(Some(""), "", &[]);
     let files = Volumes::new(None, "", &[String::new()]);
+    let (port, number) = WEBHOOKS;
+    let (after, least) = manifests::grace(has_webhooks);
     text.replace("PROGRAM", name)
         .replace("INSTALLATION", INSTALLATION)
-        .replace("ROLLING", &manifests::strategy(true).to_string())
-        .replace("RECREATE", &manifests::strategy(false).to_string())
+        .replace("ROLLING", &manifests::strategy(true, has_webhooks).to_string())
+        .replace("RECREATE", &manifests::strategy(false, has_webhooks).to_string())
         .replace("REPLICAS_ELECTED", &manifests::usual_replicas(true).to_string())
         .replace("REPLICAS_ALONE", &manifests::usual_replicas(false).to_string())
         .replace("ELECTED", if elected { "true" } else { "false" })
+        .replace("HAS_WEBHOOKS", if has_webhooks { "true" } else { "false" })
+        .replace("WEBHOOK_PORT", &json!({"name": port, "containerPort": number, "protocol": "TCP"}).to_string())
+        .replace("OPEN_PORTS", &format!("(list \"probes\" \"{port}\")"))
+        .replace("GRACE_AFTER", &after.to_string())
+        .replace("GRACE_LEAST", &least.to_string())
+        .replace("LONGEST", &manifests::longest_name(has_webhooks).to_string())
         .replace("TOKEN_FILE", manifests::TOKEN_FILE)
         .replace("SETTING_FILES", &values::files(&settings.own.flags).to_string())
         .replace("SETTING_PATH", &manifests::setting_file("%s"))

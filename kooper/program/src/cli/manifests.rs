@@ -8,6 +8,7 @@ use super::args::{self, Addition, Format, Listen, Settings};
 use super::chart;
 use super::invocation::Invocation;
 use super::print::{crds, place, print, warn, yaml};
+use super::webhooks;
 use crate::http::Listener;
 use crate::manifests::{self, Choices, Security};
 use crate::rbac::Place;
@@ -24,11 +25,13 @@ struct OutputError {
 /// Prints the documents of an installation, or writes them to files.
 pub(crate) fn manifests(invocation: &Invocation<'_>) -> Result<ExitCode, BoxError> {
     let (program, settings) = (invocation.app.name, &invocation.settings);
-    let controllers = invocation.controllers()?;
-    warn(&controllers);
+    let mut controllers = invocation.controllers()?;
     let place = place(invocation);
+    let own = controllers.len();
+    controllers.extend(webhooks::controllers(invocation, &place)?);
+    warn(&controllers);
     let crds = crds(&place.installation.program, invocation.app.version, &controllers);
-    let choices = choices(settings)?;
+    let choices = choices(settings, webhooks::has_any(invocation)?)?;
     announce_secret(&choices, &place);
     if settings.manifests.format == Format::Helm {
         let folder = settings.manifests.output.as_deref().ok_or(
@@ -38,7 +41,7 @@ pub(crate) fn manifests(invocation: &Invocation<'_>) -> Result<ExitCode, BoxErro
         let files = chart::files(invocation, &choices, &crds)?;
         return write(folder, &files);
     }
-    let documents = yaml(manifests::documents(&controllers, &place, &choices)?)?;
+    let documents = yaml(manifests::documents(&controllers[..own], &controllers[own..], &place, &choices)?)?;
     match &settings.manifests.output {
         None if crds.is_empty() => print(&documents),
         None => print(&format!(
@@ -56,7 +59,7 @@ pub(crate) fn manifests(invocation: &Invocation<'_>) -> Result<ExitCode, BoxErro
 }
 
 /// Returns the choices of the flags, or an error if they contradict each other.
-fn choices(settings: &Settings) -> Result<Choices, BoxError> {
+fn choices(settings: &Settings, has_webhooks: bool) -> Result<Choices, BoxError> {
     let chosen = &settings.manifests;
     let variables = args::pod_flags().filter_map(|flag| match settings.given.get(flag.name) {
         Some(texts) => Some((flag.variable(), texts.join(","))),
@@ -91,6 +94,7 @@ fn choices(settings: &Settings) -> Result<Choices, BoxError> {
             has_certificate: chosen.metrics_secret.is_some() || settings.metrics_certificate.is_some(),
             secret: chosen.metrics_secret.clone(),
         },
+        has_webhooks,
         has_chosen_auth: settings.metrics_auth.is_some(),
         has_status_page: settings.status_page == Some(true),
         aggregate_roles: chosen.aggregate_roles,

@@ -5,7 +5,9 @@ use kooper_runtime::BoxError;
 use kube::Client;
 use tokio::runtime::Runtime;
 
+use super::connect::Connection;
 use super::invocation::Invocation;
+use crate::rbac::Place;
 
 /// The server that a program without webhooks does not have.
 #[derive(Default)]
@@ -16,6 +18,29 @@ pub(super) fn has_any(_: &Invocation<'_>) -> Result<bool, BoxError> {
     Ok(false)
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "with the feature it can fail")]
+pub(super) fn controllers(_: &Invocation<'_>, _: &Place) -> Result<Vec<Controller>, BoxError> {
+    Ok(Vec::new())
+}
+
+pub(super) async fn unregister(
+    _: &Invocation<'_>,
+    _: &Place,
+    _: &Client,
+    _: impl Fn(&str, String),
+) -> Result<(), BoxError> {
+    Ok(())
+}
+
+pub(super) async fn delete_secret(
+    _: &Invocation<'_>,
+    _: &Place,
+    _: &Client,
+    _: impl Fn(&str, String),
+) -> Result<(), BoxError> {
+    Ok(())
+}
+
 #[expect(clippy::unnecessary_wraps, clippy::unused_self, reason = "with the feature they do something")]
 impl Served {
     #[cfg(feature = "apiserver")]
@@ -23,7 +48,11 @@ impl Served {
         Ok((Self, Vec::new()))
     }
 
-    pub(super) fn for_cluster(_: &Invocation<'_>, _: &str, _: bool) -> Result<(Self, Vec<Controller>), BoxError> {
+    pub(super) fn for_cluster(
+        _: &Invocation<'_>,
+        _: &Connection,
+        _: String,
+    ) -> Result<(Self, Vec<Controller>), BoxError> {
         Ok((Self, Vec::new()))
     }
 

@@ -7,6 +7,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use serde::Serialize;
 
 use super::invocation::Invocation;
+use super::webhooks;
 use crate::rbac::{self, Place};
 use kooper_access::Controller;
 use kooper_access::internal::crd::{annotated, merged};
@@ -29,8 +30,9 @@ pub(super) fn crds(program: &str, version: &str, controllers: &[Controller]) -> 
 
 /// The service account with its roles.
 pub(crate) fn rbac(invocation: &Invocation<'_>) -> Result<ExitCode, BoxError> {
-    let controllers = invocation.controllers()?;
+    let mut controllers = invocation.controllers()?;
     let place = place(invocation);
+    controllers.extend(webhooks::controllers(invocation, &place)?);
     let grants = rbac::grants(&controllers, &place)?;
     warn(&controllers);
     print(&yaml(rbac::documents(&grants, &place))?)

@@ -46,7 +46,7 @@ pub(crate) fn run(invocation: &Invocation<'_>) -> Result<ExitCode, BoxError> {
     let mut served = Served::default();
     if let Some(connection) = &connection {
         let namespace = lease_namespace(invocation.app.name, &controllers, settings, connection);
-        let (serving, registering) = Served::for_cluster(invocation, &namespace, connection.in_pod)?;
+        let (serving, registering) = Served::for_cluster(invocation, connection, namespace)?;
         served = serving;
         controllers.extend(registering);
     }

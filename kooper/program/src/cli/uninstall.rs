@@ -26,6 +26,7 @@ use super::connect::{self, Connection};
 use super::invocation::Invocation;
 use super::run::{GRACE, operator};
 use super::signals::Signals;
+use super::webhooks;
 use crate::metrics::Prometheus;
 use crate::rbac::Place;
 use definitions::Definitions;
@@ -157,9 +158,17 @@ impl Uninstall<'_> {
         if self.invocation.settings.dry_run {
             say("dry run", "nothing is changed");
         }
+        // Without the program, the API servers would fail each request that it guards.
+        webhooks::unregister(self.invocation, &self.place, &self.client, say).await?;
         self.stop().await?;
+        if !self.invocation.settings.dry_run {
+            // The program may have registered them again before it stopped.
+            webhooks::unregister(self.invocation, &self.place, &self.client, say).await?;
+        }
         self.release(held, metrics).await?;
         self.remove_leases(controllers).await?;
+        self.remove_leases(&webhooks::controllers(self.invocation, &self.place)?).await?;
+        webhooks::delete_secret(self.invocation, &self.place, &self.client, say).await?;
         for (name, reason) in &definitions.kept {
             say("keep", format_args!("CRD {name}: {reason}"));
         }

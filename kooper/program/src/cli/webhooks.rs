@@ -1,15 +1,20 @@
 //! The webhooks of a program, in the commands that run it.
 
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::Ipv6Addr;
+#[cfg(feature = "apiserver")]
+use std::net::{Ipv4Addr, SocketAddr};
 
 use kooper_access::Controller;
 use kooper_runtime::BoxError;
 use kooper_runtime::internal::error::chain;
-use kooper_webhooks::{PORT, Running, Webhooks};
+use kooper_webhooks::{Installed, PORT, Running, Webhooks};
 use kube::Client;
 use tokio::runtime::Runtime;
 
+use super::connect::Connection;
 use super::invocation::Invocation;
+use crate::manifests::{webhook_service, workload_name};
+use crate::rbac::Place;
 
 /// The server of a program's webhooks, if it has some.
 #[derive(Default)]
@@ -31,6 +36,75 @@ pub(super) fn has_any(invocation: &Invocation<'_>) -> Result<bool, BoxError> {
     Ok(!invocation.app.program().take_webhooks()?.is_empty())
 }
 
+/// The controllers of the webhooks, for their permissions.
+pub(super) fn controllers(invocation: &Invocation<'_>, place: &Place) -> Result<Vec<Controller>, BoxError> {
+    let webhooks = behind_service(invocation, place)?;
+    Ok(webhooks.map(Webhooks::controllers).transpose()?.unwrap_or_default())
+}
+
+/// Deletes the configurations: nobody would answer the calls of the API servers. `say` prints each step.
+pub(super) async fn unregister(
+    invocation: &Invocation<'_>,
+    place: &Place,
+    client: &Client,
+    say: impl Fn(&str, String),
+) -> Result<(), BoxError> {
+    let Some(installed) = installed(invocation, place)? else { return Ok(()) };
+    for kind in installed.configurations(client).await? {
+        say("delete", format!("{kind} {}", installed.configuration));
+    }
+    if !invocation.settings.dry_run {
+        installed.unregister(client).await?;
+    }
+    Ok(())
+}
+
+/// Deletes the Secret of the certificate authority. `say` prints the step.
+pub(super) async fn delete_secret(
+    invocation: &Invocation<'_>,
+    place: &Place,
+    client: &Client,
+    say: impl Fn(&str, String),
+) -> Result<(), BoxError> {
+    let Some(installed) = installed(invocation, place)? else { return Ok(()) };
+    if installed.has_secret(client).await? {
+        let Installed { namespace, secret, .. } = &installed;
+        say("delete", format!("Secret {namespace}/{}", secret.as_deref().unwrap_or_default()));
+        if !invocation.settings.dry_run {
+            installed.delete_secret(client).await?;
+        }
+    }
+    Ok(())
+}
+
+fn installed(invocation: &Invocation<'_>, place: &Place) -> Result<Option<Installed>, BoxError> {
+    Ok(behind_service(invocation, place)?.map(Webhooks::installed).transpose()?)
+}
+
+/// The webhooks with the settings of the flags, if the program has some.
+fn configured(invocation: &Invocation<'_>, namespace: &str) -> Result<Option<Webhooks>, BoxError> {
+    let all = invocation.app.program().take_webhooks()?;
+    if all.is_empty() {
+        return Ok(None);
+    }
+    let settings = &invocation.settings;
+    let mut webhooks = Webhooks::new(invocation.app.name, namespace)
+        .namespaces(settings.namespaces.clone())
+        .metrics(&invocation.app.registry);
+    if let Some(instance) = &settings.instance {
+        webhooks = webhooks.instance(instance);
+    }
+    Ok(Some(all.into_iter().fold(webhooks, Webhooks::webhook)))
+}
+
+/// The webhooks behind the Service of the manifests.
+fn behind_service(invocation: &Invocation<'_>, place: &Place) -> Result<Option<Webhooks>, BoxError> {
+    let webhooks = configured(invocation, &place.namespace)?;
+    Ok(webhooks.map(|webhooks| {
+        webhooks.service(webhook_service(place), 443).deployment(workload_name(place)).owner(place.role(None))
+    }))
+}
+
 impl Served {
     /// Serves on loopback, where the API server of `dev` is, too. The controllers register them.
     #[cfg(feature = "apiserver")]
@@ -39,30 +113,35 @@ impl Served {
         namespace: &str,
     ) -> Result<(Self, Vec<Controller>), BoxError> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        Self::serve(invocation, namespace, End::AtOnce, |webhooks| webhooks.listen(address).local())
+        let webhooks = configured(invocation, namespace)?;
+        Self::serve(webhooks.map(|webhooks| webhooks.listen(address).local()), End::AtOnce)
     }
 
-    /// Serves for a cluster: behind the Service of its manifests, or at the address of `--webhook-url`.
+    /// Serves for a cluster: behind the Service of its manifests, or at the address of `--webhook-url`. The namespace
+    /// of a program outside of a cluster is that of its Leases.
     pub(super) fn for_cluster(
         invocation: &Invocation<'_>,
-        namespace: &str,
-        in_pod: bool,
+        connection: &Connection,
+        lease_namespace: String,
     ) -> Result<(Self, Vec<Controller>), BoxError> {
         let settings = &invocation.settings;
         let Some(url) = &settings.webhook_url else {
-            if !in_pod {
-                if has_any(invocation)? {
-                    tracing::warn!(
-                        "the webhooks are not served, because no Service leads to this machine: write \
-                         `--webhook-url https://HOST:PORT` with an address that the API server can reach"
-                    );
-                }
-                return Ok((Self::default(), Vec::new()));
+            if connection.in_pod {
+                let place = Place {
+                    installation: invocation.installation(),
+                    namespace: connection.client.default_namespace().to_owned(),
+                    lease_namespace,
+                    reviews_tokens: false,
+                };
+                return Self::serve(behind_service(invocation, &place)?, End::Lingering);
             }
-            let name = invocation.installation().to_string();
-            return Self::serve(invocation, namespace, End::Lingering, |webhooks| {
-                webhooks.service(format!("{name}-webhooks"), 443).deployment(name)
-            });
+            if has_any(invocation)? {
+                tracing::warn!(
+                    "the webhooks are not served, because no Service leads to this machine: write \
+                     `--webhook-url https://HOST:PORT` with an address that the API server can reach"
+                );
+            }
+            return Ok((Self::default(), Vec::new()));
         };
         if settings.namespaces.is_empty() {
             return Err("`--webhook-url` needs `--namespace NAME`: the webhooks on this machine are \
@@ -71,30 +150,14 @@ impl Served {
         }
         let uri: Option<http::Uri> = url.parse().ok();
         let port = uri.and_then(|uri| uri.port_u16()).unwrap_or(PORT);
-        Self::serve(invocation, namespace, End::Removed, |webhooks| {
-            webhooks.development(url).listen((Ipv6Addr::UNSPECIFIED, port).into())
-        })
+        let webhooks = configured(invocation, &lease_namespace)?;
+        let developed = |webhooks: Webhooks| webhooks.development(url).listen((Ipv6Addr::UNSPECIFIED, port).into());
+        Self::serve(webhooks.map(developed), End::Removed)
     }
 
-    fn serve(
-        invocation: &Invocation<'_>,
-        namespace: &str,
-        end: End,
-        place: impl FnOnce(Webhooks) -> Webhooks,
-    ) -> Result<(Self, Vec<Controller>), BoxError> {
-        let all = invocation.app.program().take_webhooks()?;
-        if all.is_empty() {
-            return Ok((Self::default(), Vec::new()));
-        }
-        let settings = &invocation.settings;
-        let mut webhooks = Webhooks::new(invocation.app.name, namespace)
-            .namespaces(settings.namespaces.clone())
-            .metrics(&invocation.app.registry);
-        if let Some(instance) = &settings.instance {
-            webhooks = webhooks.instance(instance);
-        }
-        let webhooks = all.into_iter().fold(webhooks, Webhooks::webhook);
-        let (running, controllers) = place(webhooks).serve()?;
+    fn serve(webhooks: Option<Webhooks>, end: End) -> Result<(Self, Vec<Controller>), BoxError> {
+        let Some(webhooks) = webhooks else { return Ok((Self::default(), Vec::new())) };
+        let (running, controllers) = webhooks.serve()?;
         Ok((Self(Some((running, end))), controllers))
     }
 

@@ -13,8 +13,18 @@ use kooper_access::Controller;
 /// The seconds after the drain timeout in which the process has to end.
 const AFTER_DRAIN: u64 = 10;
 
+/// The seconds that webhooks are served after that: until the API servers have learned that the pod goes, and until
+/// the requests in progress are answered.
+const AFTER_WEBHOOKS: u64 = 20;
+
+/// The least number of seconds that a pod with webhooks gets to end.
+const LEAST_WITH_WEBHOOKS: u64 = 45;
+
 /// The longest name of a Service, and value of a label.
 const LONGEST_NAME: usize = 63;
+
+/// The end of the name of the Service of the webhooks.
+const WEBHOOK_SERVICE: &str = "-webhooks";
 
 /// The choices of the user for an installation.
 #[derive(Debug, Clone)]
@@ -35,6 +45,7 @@ pub(crate) struct Choices {
     /// are off.
     pub(crate) probes: Option<Option<SocketAddr>>,
     pub(crate) security: Security,
+    pub(crate) has_webhooks: bool,
     /// `true` if `--metrics-auth` is set, and not left to its default.
     pub(crate) has_chosen_auth: bool,
     pub(crate) has_status_page: bool,
@@ -54,6 +65,11 @@ pub(crate) enum ManifestError {
          shards: add `--leader-election on`, or write `--replicas 1`"
     )]
     Replicas { replicas: u32, controller: String },
+    #[error(
+        "webhooks need several replicas, one of which always answers, and all of them would handle every object, as the \
+         controller `{controller}` has no leader election: add `--leader-election on`"
+    )]
+    Webhooks { controller: String },
     #[error(
         "{replicas} replicas and those of a roll-out are more than the {members} that share the shards of the controller \
          `{controller}`: write `shards(count = …, members = {needed})`, or fewer replicas"
@@ -95,10 +111,11 @@ pub(crate) fn resources() -> Value {
 }
 
 /// The strategy of the Deployment. Without leader election, the old and the new pod must not handle
-/// objects at the same time.
-pub(crate) fn strategy(elected: bool) -> Value {
+/// objects at the same time. With webhooks, a pod ends when its successor answers.
+pub(crate) fn strategy(elected: bool, has_webhooks: bool) -> Value {
     if elected {
-        json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 1}})
+        let most = if has_webhooks { 0 } else { 1 };
+        json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": most, "maxSurge": 1}})
     } else {
         json!({"type": "Recreate"})
     }
@@ -134,18 +151,27 @@ fn port(address: SocketAddr, flag: &'static str) -> Result<u16, ManifestError> {
     is_reachable.then_some(address.port()).ok_or(ManifestError::Unreachable { address, flag })
 }
 
-/// The seconds that a pod gets to end.
-pub(crate) fn grace(drain: Duration) -> u64 {
-    drain.as_secs() + u64::from(drain.subsec_nanos() > 0) + AFTER_DRAIN
+/// The seconds that a pod gets to end after the drain timeout, and the least number in all.
+pub(crate) fn grace(has_webhooks: bool) -> (u64, u64) {
+    if has_webhooks { (AFTER_DRAIN + AFTER_WEBHOOKS, LEAST_WITH_WEBHOOKS) } else { (AFTER_DRAIN, 0) }
+}
+
+/// The longest name of the Deployment.
+pub(crate) fn longest_name(has_webhooks: bool) -> usize {
+    if has_webhooks { LONGEST_NAME - WEBHOOK_SERVICE.len() } else { LONGEST_NAME }
 }
 
 impl Choices {
     pub(super) fn workload(&self, controllers: &[Controller], place: &Place) -> Result<Workload, ManifestError> {
         let name = workload_name(place);
-        if name.len() > LONGEST_NAME {
-            return Err(ManifestError::LongName { name });
+        let service = if self.has_webhooks { webhook_service(place) } else { name.clone() };
+        if service.len() > LONGEST_NAME {
+            return Err(ManifestError::LongName { name: service });
         }
         let unelected = unelected(controllers);
+        if let Some(controller) = unelected.filter(|_| self.has_webhooks) {
+            return Err(ManifestError::Webhooks { controller: controller.name().to_owned() });
+        }
         let replicas = self.replicas.unwrap_or(usual_replicas(unelected.is_none()));
         if replicas > 1
             && let Some(controller) = unelected
@@ -171,6 +197,8 @@ impl Choices {
             return Err(ManifestError::SamePort);
         }
         let server = format!("{name}.{}.svc", place.namespace);
+        let seconds = self.drain.as_secs() + u64::from(self.drain.subsec_nanos() > 0);
+        let (after, least) = grace(self.has_webhooks);
         let variables = self.variables.iter().map(|(name, value)| json!({"name": name, "value": value}));
         let selector = json!({INSTALLATION: place.account()});
         let mut labels = place.metadata(None, "")["labels"].take();
@@ -185,12 +213,13 @@ impl Choices {
             image: self.image.clone().into(),
             args: self.args().into(),
             replicas: replicas.into(),
-            strategy: strategy(unelected.is_none()),
-            grace: grace(self.drain).into(),
+            strategy: strategy(unelected.is_none(), self.has_webhooks),
+            grace: (seconds + after).max(least).into(),
             variables: variables.collect(),
-            ports: Ports::new(metrics, probes, &self.security, &server),
+            ports: Ports::new(metrics, probes, self.has_webhooks, &self.security, &server),
             resources: resources(),
             volumes: Volumes::new(self.security.secret.as_deref(), &self.settings_secret(place), &self.secrets),
+            webhook_service: self.has_webhooks.then(|| service.into()),
             has_budget: Part::when(unelected.is_none() && replicas > 1),
             has_network_policy: Part::when(self.network_policy),
             has_service_monitor: Part::when(self.service_monitor),
@@ -222,7 +251,7 @@ impl Choices {
         self.check_tls()?;
         let unsecured = Place { reviews_tokens: false, ..place.clone() };
         let mut grants = rbac::known(controllers, &unsecured).into_keys();
-        let has_roles_alone = grants.len() > 0 && grants.all(|grant| grant.namespace.is_some());
+        let has_roles_alone = !self.has_webhooks && grants.len() > 0 && grants.all(|grant| grant.namespace.is_some());
         if has_roles_alone && !self.has_chosen_auth { Err(ManifestError::RolesAlone) } else { Ok(()) }
     }
 
@@ -237,6 +266,11 @@ impl Choices {
 /// dashes separate the instance, as in no usual program's name.
 pub(crate) fn workload_name(place: &Place) -> String {
     place.account().replace('.', "--")
+}
+
+/// The name of the Service of the webhooks.
+pub(crate) fn webhook_service(place: &Place) -> String {
+    workload_name(place) + WEBHOOK_SERVICE
 }
 
 /// The alerts for the metrics that the ServiceMonitor collects: its job is the Service.

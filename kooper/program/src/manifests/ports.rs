@@ -1,4 +1,4 @@
-//! The ports of the program: that of metrics, which may be secured, and that of probes.
+//! The ports of the program: that of metrics, which may be secured, that of probes, and that of webhooks.
 
 use serde_json::{Value, json};
 
@@ -54,12 +54,21 @@ impl Security {
 /// The name of the port of probes, if they have one of their own.
 const PROBES: &str = "probes";
 
+/// The port of webhooks: its name, and its number.
+pub(crate) const WEBHOOKS: (&str, u16) = ("webhooks", 10250);
+
 /// The file in the pods of Prometheus with the token of their service account.
 pub(crate) const TOKEN_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 
 impl Ports {
     /// The ports of these numbers; `server` is the name that the certificate has to have.
-    pub(crate) fn new(metrics: Option<u16>, probes: ProbePort, security: &Security, server: &str) -> Self {
+    pub(crate) fn new(
+        metrics: Option<u16>,
+        probes: ProbePort,
+        has_webhooks: bool,
+        security: &Security,
+        server: &str,
+    ) -> Self {
         // Meshes read the protocol from the name.
         let name = if security.has_tls() { "https" } else { "http" };
         let metrics = metrics.map(|port| (name, port));
@@ -69,7 +78,8 @@ impl Ports {
             ProbePort::UserSettings(port) => Some((PROBES, port)),
         };
         let own_probe = probe.filter(|_| probes != ProbePort::Shared);
-        let all: Vec<_> = metrics.into_iter().chain(own_probe).collect();
+        let webhooks = has_webhooks.then_some(WEBHOOKS);
+        let all: Vec<_> = metrics.into_iter().chain(own_probe).chain(webhooks).collect();
         let each = |port: fn(&(&str, u16)) -> Value| all.iter().map(port).collect::<Vec<_>>();
         Self {
             container: each(|(name, port)| json!({"name": name, "containerPort": port, "protocol": "TCP"})).into(),
@@ -81,8 +91,9 @@ impl Ports {
                 .iter()
                 .map(|(name, _)| {
                     let ports = json!([{"port": name, "protocol": "TCP"}]);
-                    // A kubelet may always connect to the pods of its node.
-                    if *name == PROBES { json!({"ports": ports}) } else { json!({"from": clients(), "ports": ports}) }
+                    // A kubelet may always connect to the pods of its node, and API servers have no pods to select.
+                    let is_open = [PROBES, WEBHOOKS.0].contains(name);
+                    if is_open { json!({"ports": ports}) } else { json!({"from": clients(), "ports": ports}) }
                 })
                 .collect(),
             endpoint: endpoint(name, security, server),
@@ -114,4 +125,12 @@ fn endpoint(port: &str, security: &Security, server: &str) -> Value {
         endpoint["bearerTokenFile"] = TOKEN_FILE.into();
     }
     endpoint
+}
+
+#[cfg(all(test, feature = "webhooks"))]
+mod tests {
+    #[test]
+    fn the_port_of_webhooks_is_the_one_that_they_are_served_on() {
+        assert_eq!(super::WEBHOOKS.1, kooper_webhooks::PORT);
+    }
 }

@@ -29,6 +29,7 @@ fn choices() -> Choices {
         listen: "[::]:8080".parse().ok(),
         probes: None,
         security: Security::default(),
+        has_webhooks: false,
         has_chosen_auth: false,
         has_status_page: false,
         aggregate_roles: false,
@@ -46,7 +47,7 @@ fn controllers(elected: bool) -> [Controller; 1] {
 }
 
 fn kinds(elected: bool, place: &Place, choices: &Choices) -> Vec<String> {
-    let documents = documents(&controllers(elected), place, choices).expect("documents");
+    let documents = documents(&controllers(elected), &[], place, choices).expect("documents");
     documents.iter().map(|document| document["kind"].as_str().unwrap_or_default().to_owned()).collect()
 }
 
@@ -74,7 +75,7 @@ fn the_documents_are_those_of_the_snapshots() {
         ("usual", true, None, usual),
     ] {
         let place = Place { reviews_tokens: choices.security.reviews_tokens, ..place(instance) };
-        let documents = documents(&controllers(elected), &place, &choices).expect("documents");
+        let documents = documents(&controllers(elected), &[], &place, &choices).expect("documents");
         let text: Vec<_> = documents.iter().map(|one| serde_saphyr::to_string(one).expect("YAML")).collect();
         let (text, path) = (text.join("---\n"), format!("{EXPECTED}/{file}.yaml"));
         if std::env::var_os("KOOPER_BLESS").is_some() {
@@ -87,7 +88,7 @@ fn the_documents_are_those_of_the_snapshots() {
 #[test]
 fn replicas_strategy_budget_and_grace_follow_from_leader_election_and_drain() {
     let deployment = |elected: bool, choices: &Choices| {
-        let documents = documents(&controllers(elected), &place(None), choices).expect("documents");
+        let documents = documents(&controllers(elected), &[], &place(None), choices).expect("documents");
         documents.into_iter().find(|document| document["kind"] == "Deployment").expect("a Deployment")["spec"].take()
     };
     let (one, two) = (deployment(false, &choices()), deployment(true, &choices()));
@@ -102,11 +103,47 @@ fn replicas_strategy_budget_and_grace_follow_from_leader_election_and_drain() {
 }
 
 #[test]
+fn webhooks_have_a_service_an_open_port_and_a_replica_that_always_answers() {
+    let choices = Choices { has_webhooks: true, listen: None, service_monitor: false, ..choices() };
+    let documents = documents(&controllers(true), &[], &place(Some("blue")), &choices).expect("documents");
+    let of = |kind: &str| documents.iter().find(|document| document["kind"] == kind).expect(kind);
+    let service = of("Service");
+    assert_eq!(service["metadata"]["name"], "shop--blue-webhooks");
+    let port = json!([{"name": "webhooks", "port": 443, "targetPort": "webhooks", "protocol": "TCP"}]);
+    assert_eq!(service["spec"]["ports"], port);
+    let spec = &of("Deployment")["spec"];
+    assert_eq!(service["spec"]["selector"], spec["selector"]["matchLabels"]);
+    assert_eq!((&spec["replicas"], &spec["strategy"]["rollingUpdate"]["maxUnavailable"]), (&2.into(), &0.into()));
+    let pod = &spec["template"]["spec"];
+    let ports = json!([{"name": "webhooks", "containerPort": 10250, "protocol": "TCP"}]);
+    assert_eq!(pod["containers"][0]["ports"], ports);
+    assert_eq!(pod["terminationGracePeriodSeconds"], 51);
+    let open = json!([{"ports": [{"port": "webhooks", "protocol": "TCP"}]}]);
+    assert_eq!(of("NetworkPolicy")["spec"]["ingress"], open, "API servers have no pods that could be selected");
+    of("PodDisruptionBudget");
+    assert!(!documents.iter().any(|one| one["kind"].as_str().is_some_and(|kind| kind.ends_with("Configuration"))));
+}
+
+#[test]
+fn webhooks_need_leader_election_and_some_time_to_end() {
+    let webhooks = Choices { has_webhooks: true, ..choices() };
+    let refused = documents(&controllers(false), &[], &place(None), &webhooks).expect_err("one replica alone");
+    assert!(refused.to_string().contains("the controller `pods` has no leader election"), "{refused}");
+    let short = Choices { drain: Duration::from_secs(1), ..webhooks.clone() };
+    let documents = documents(&controllers(true), &[], &place(None), &short).expect("documents");
+    let deployment = documents.iter().find(|document| document["kind"] == "Deployment").expect("a Deployment");
+    assert_eq!(deployment["spec"]["template"]["spec"]["terminationGracePeriodSeconds"], 45);
+    let long = place(Some(&"x".repeat(50)));
+    let refused = super::documents(&controllers(true), &[], &long, &webhooks).expect_err("too long").to_string();
+    assert!(refused.contains("-webhooks` of the Service would have 65 characters"), "{refused}");
+}
+
+#[test]
 fn without_a_listener_there_are_no_probes_and_no_service() {
     let off = Choices { listen: None, service_monitor: false, ..choices() };
     let kinds = kinds(false, &place(None), &off);
     assert!(!kinds.contains(&"Service".to_owned()) && kinds.contains(&"NetworkPolicy".to_owned()), "{kinds:?}");
-    let documents = documents(&controllers(false), &place(None), &off).expect("documents");
+    let documents = documents(&controllers(false), &[], &place(None), &off).expect("documents");
     let text = documents.iter().map(Value::to_string).collect::<String>();
     assert!(!text.contains("readyz") && !text.contains("null"), "{text}");
 }
@@ -122,7 +159,7 @@ fn an_installation_with_roles_alone_says_who_may_read_the_metrics() {
         let probes = Some("[::]:8081".parse().ok());
         let security = Security { reviews_tokens, ..Security::default() };
         let choices = Choices { probes, security, has_chosen_auth, ..choices() };
-        documents(&controllers, &place, &choices).map(|documents| {
+        documents(&controllers, &[], &place, &choices).map(|documents| {
             documents
                 .iter()
                 .any(|document| document["kind"] == "ClusterRole" && !document["rules"][0]["resources"].is_null())
@@ -137,14 +174,14 @@ fn an_installation_with_roles_alone_says_who_may_read_the_metrics() {
 #[test]
 fn a_status_page_is_printed_for_those_with_a_token_only() {
     let open = Choices { has_status_page: true, ..choices() };
-    let refused = documents(&controllers(false), &place(None), &open).expect_err("everyone could read it");
+    let refused = documents(&controllers(false), &[], &place(None), &open).expect_err("everyone could read it");
     assert!(refused.to_string().contains("write `--metrics-auth token`"), "{refused}");
 }
 
 #[test]
 fn no_label_of_one_installation_selects_pods_of_another() {
     let selector = |instance: Option<&str>| {
-        let documents = documents(&controllers(false), &place(instance), &choices()).expect("documents");
+        let documents = documents(&controllers(false), &[], &place(instance), &choices()).expect("documents");
         let deployment = documents.into_iter().find(|one| one["kind"] == "Deployment").expect("a Deployment");
         let (selector, labels) =
             (&deployment["spec"]["selector"], &deployment["spec"]["template"]["metadata"]["labels"]);

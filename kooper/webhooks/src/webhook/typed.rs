@@ -6,7 +6,7 @@ use kooper_runtime::{BoxError, Kind};
 use serde::Serialize;
 
 use super::{Builder, Mutate, Validate};
-use crate::argument::{Argument, Context, MutatedObject, NewObject};
+use crate::argument::{Context, MutatedObject, NewObject, WebhookArgument};
 use crate::function::{Call, Function, MutateOutcome, Uses, ValidateOutcome};
 
 type Extract<K, S, A> = Box<dyn Fn(&mut Context<K, S>) -> Option<A> + Send + Sync>;
@@ -74,7 +74,7 @@ impl<K: Kind, M: 'static, S: Send + Sync + 'static, A: 'static> FunctionBuilder<
     /// One more argument.
     #[doc(hidden)]
     #[must_use]
-    pub fn argument<T: Argument<K, S>>(self) -> FunctionBuilder<K, M, S, (A, T)> {
+    pub fn argument<T: WebhookArgument<K, S>>(self) -> FunctionBuilder<K, M, S, (A, T)> {
         let Self { builder, extract: before, mut uses } = self;
         uses.add(T::USE);
         FunctionBuilder {

@@ -14,22 +14,47 @@ const TIMEOUT: &str = "4m";
 const POLICY: &str = "before-hook-creation,hook-succeeded";
 
 /// A Job that runs `uninstall --keep-crds`, under an account of its own.
-pub(super) fn template(name: &str, workload: &Workload) -> Result<String, BoxError> {
+pub(super) fn template(name: &str, workload: &Workload, has_webhooks: bool) -> Result<String, BoxError> {
     let account = format!("printf \"%s-uninstall\" ({})", include(name, "account"));
     // Permissions of `uninstall` besides those of the program and the deletion of its Leases. A
     // permission to list pods cannot be limited to names.
-    let names = ["DEPLOYMENT"];
-    let own = json!([
-        {"apiGroups": ["apps"], "resources": ["deployments"], "resourceNames": names, "verbs": ["get"]},
-        {"apiGroups": ["apps"], "resources": ["deployments/scale"], "resourceNames": names, "verbs": ["patch"]},
-        {"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]},
-    ]);
+    let rule = |group: &str, resources: &[&str], names: &[&str], verb: &str| {
+        let mut rule = json!({"apiGroups": [group], "resources": resources, "verbs": [verb]});
+        if !names.is_empty() {
+            rule["resourceNames"] = json!(names);
+        }
+        rule
+    };
+    let mut own = vec![
+        rule("apps", &["deployments"], &["DEPLOYMENT"], "get"),
+        rule("apps", &["deployments/scale"], &["DEPLOYMENT"], "patch"),
+        rule("", &["pods"], &[], "list"),
+    ];
+    let mut cluster = Vec::new();
+    if has_webhooks {
+        own.push(rule("", &["secrets"], &["SECRET"], "delete"));
+        let configurations = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"];
+        cluster.push(rule("admissionregistration.k8s.io", &configurations, &["CONFIGURATION"], "delete"));
+    }
+    // The instance, after a dot.
+    let suffix = format!("trimPrefix \"{name}\" ({})", include(name, "account"));
+    let names = [
+        ("DEPLOYMENT", include(name, "name")),
+        ("SECRET", format!("printf \"{name}--webhook-ca%s\" ({suffix})")),
+        ("CONFIGURATION", format!("printf \"{name}--webhooks.%s%s\" .Release.Namespace ({suffix})")),
+    ];
+    let named = |rules: Vec<Value>| {
+        let text = format!("`{}`", Value::from(rules));
+        let used = names.iter().filter(|(name, _)| text.contains(name));
+        used.fold(text.clone(), |text, (name, expression)| format!("(replace \"{name}\" ({expression}) {text})"))
+    };
     // After a failure, only the Job stays, for its log: without its account it can do nothing.
     let roles = format!(
         "{{{{- include \"{name}.roles\" (dict \"root\" . \"account\" ({account}) \"annotations\" ({}) \"deletesLeases\" true \
-         \"own\" (fromJsonArray (replace \"DEPLOYMENT\" ({}) `{own}`))) }}}}\n",
+         \"own\" (fromJsonArray {}) \"cluster\" (fromJsonArray {})) }}}}\n",
         dict(&hook("-5", &format!("{POLICY},hook-failed"))),
-        include(name, "name")
+        named(own),
+        named(cluster)
     );
     Ok(format!("{roles}---\n{}", render(&job(name, workload, &account))?))
 }

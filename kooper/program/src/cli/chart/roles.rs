@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::cli::args::Settings;
 use crate::cli::invocation::Invocation;
+use crate::cli::webhooks;
 use crate::manifests::template::escaped;
 use crate::rbac::{self, Grant, Place};
 use kooper_runtime::BoxError;
@@ -16,6 +17,7 @@ use kooper_runtime::BoxError;
 const WATCHED: &str = "kooper-watched-namespace";
 const LEASES: &str = "kooper-lease-namespace";
 const INSTANCE: &str = "kooper-instance";
+const OWN: &str = "kooper-own-namespace";
 
 /// The choices of leader election: the value, and the flag.
 const ELECTIONS: [(&str, Option<bool>); 3] = [("", None), ("on", Some(true)), ("off", Some(false))];
@@ -34,19 +36,24 @@ pub(super) fn named(name: &str, plain: &Invocation<'_>) -> Result<String, BoxErr
                 };
                 let place = Place {
                     installation: settings.installation(name),
-                    namespace: String::new(),
+                    namespace: OWN.to_owned(),
                     lease_namespace: LEASES.to_owned(),
                     // Added by the template.
                     reviews_tokens: false,
                 };
-                let grants = rbac::grants(&plain.with(settings).controllers_quietly()?, &place)?;
-                let rules = escaped(&parts(grants.keys()).to_string()).replace(INSTANCE, "{{ .Values.instance }}");
+                let invocation = plain.with(settings);
+                let mut controllers = invocation.controllers_quietly()?;
+                controllers.extend(webhooks::controllers(&invocation, &place)?);
+                let grants = rbac::grants(&controllers, &place)?;
+                let rules = escaped(&parts(grants.keys()).to_string());
+                // Names have them, too.
+                let rules = rules.replace(INSTANCE, "{{ .Values.instance }}").replace(OWN, "{{ .Release.Namespace }}");
                 cases.entry(rules).or_default().push(format!("\"{namespaces} {instance} {election}\""));
             }
         }
     }
     let mut text = format!(
-        "{{{{- /* The rules: for the cluster, the watched namespaces, that of the Leases, and others. */ -}}}}\n\
+        "{{{{- /* The rules: for the cluster, the watched namespaces, that of the Leases, that of the release, and others. */ -}}}}\n\
          {{{{- define \"{name}.rules\" -}}}}\n\
          {{{{- $case := printf \"%t %t %s\" (not (empty .Values.namespaces)) (not (empty .Values.instance)) \
          (include \"{name}.setting\" (list . \"leaderElection\")) -}}}}\n"
@@ -67,13 +74,13 @@ fn parts<'a>(grants: impl Iterator<Item = &'a Grant>) -> Value {
     for grant in grants {
         places.entry(grant.namespace.as_deref()).or_default().push(grant);
     }
-    let [cluster, watched, leases] = [None, Some(WATCHED), Some(LEASES)]
+    let [cluster, watched, leases, own] = [None, Some(WATCHED), Some(LEASES), Some(OWN)]
         .map(|place| places.remove(&place).map_or_else(Vec::new, |grants| rbac::rules(&grants)));
     let others: serde_json::Map<_, _> = places
         .into_iter()
         .filter_map(|(namespace, grants)| Some((namespace?.to_owned(), rbac::rules(&grants).into())))
         .collect();
-    json!({"cluster": cluster, "watched": watched, "leases": leases, "others": others})
+    json!({"cluster": cluster, "watched": watched, "leases": leases, "own": own, "others": others})
 }
 
 /// The service account of the program, with its roles.

@@ -1,4 +1,4 @@
-{{- /* A service account with its roles: `own` are further rules in its own namespace, `reviews` is whether it may need to review tokens, and `deletesLeases` whether it may delete the Leases. */ -}}
+{{- /* A service account with its roles: `own` are further rules in its own namespace, `cluster` for the cluster, `reviews` is whether it may need to review tokens, and `deletesLeases` whether it may delete the Leases. */ -}}
 {{- define "PROGRAM.roles" -}}
 {{- $root := .root -}}
 {{- $own := $root.Release.Namespace -}}
@@ -7,13 +7,14 @@
 {{- fail "metrics for users of the cluster need a ClusterRole, to create TokenReviews, and everything else of this installation has Roles alone: set `metricsAuth: none` for Roles alone, or `metricsAuth: token`" -}}
 {{- end -}}
 {{- if .deletesLeases -}}
-{{- range $some := append (values $rules.others) ($rules.leases | default list) -}}
+{{- range $some := append (append (values $rules.others) ($rules.leases | default list)) ($rules.own | default list) -}}
 {{- range $rule := $some -}}
 {{- if and (has "leases" $rule.resources) (has "create" $rule.verbs) }}{{ $_ := set $rule "verbs" (append $rule.verbs "delete") }}{{ end -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
 {{- if and .reviews (include "PROGRAM.reviews" $root) }}{{ $_ := set $rules "cluster" (concat ($rules.cluster | default list) (fromJsonArray `REVIEWS`)) }}{{ end -}}
+{{- with .cluster }}{{ $_ := set $rules "cluster" (concat ($rules.cluster | default list) .) }}{{ end -}}
 {{- $roles := dict -}}
 {{- range $namespace, $some := $rules.others }}{{ $_ := set $roles $namespace $some }}{{ end -}}
 {{- range $namespace := $root.Values.namespaces | default list | uniq -}}
@@ -23,6 +24,7 @@
 {{- $namespace := $root.Values.leaseNamespace | default $own -}}
 {{- $_ := set $roles $namespace (concat (index $roles $namespace | default list) . | uniq) -}}
 {{- end -}}
+{{- with $rules.own }}{{ $_ := set $roles $own (concat (index $roles $own | default list) . | uniq) }}{{ end -}}
 {{- with .own }}{{ $_ := set $roles $own (concat (index $roles $own | default list) .) }}{{ end -}}
 {{- $metadata := dict "labels" (include "PROGRAM.labels" $root | fromJson) -}}
 {{- with .annotations }}{{ $_ := set $metadata "annotations" . }}{{ end -}}

@@ -6,7 +6,7 @@ PROGRAM{{ with .Values.instance }}.{{ . }}{{ end }}
 {{- /* The name of the Deployment and what belongs to it. */ -}}
 {{- define "PROGRAM.name" -}}
 {{- $name := include "PROGRAM.account" . | replace "." "--" -}}
-{{- if gt (len $name) 63 }}{{ fail (printf "the name `%s` is longer than 63 characters: choose a shorter `instance`" $name) }}{{ end -}}
+{{- if gt (len $name) LONGEST }}{{ fail (printf "the name `%s` is longer than LONGEST characters: choose a shorter `instance`" $name) }}{{ end -}}
 {{- $name }}
 {{- end }}
 
@@ -39,7 +39,9 @@ PROGRAM{{ with .Values.instance }}.{{ . }}{{ end }}
 
 {{- define "PROGRAM.replicas" -}}
 {{- $elected := include "PROGRAM.elected" . -}}
-{{- if kindIs "invalid" .Values.replicas }}{{ if $elected }}REPLICAS_ELECTED{{ else }}REPLICAS_ALONE{{ end -}}
+{{- if and HAS_WEBHOOKS (not $elected) -}}
+{{- fail "webhooks need several replicas, and all of them would handle every object: set `leaderElection: \"on\"`" -}}
+{{- else if kindIs "invalid" .Values.replicas }}{{ if $elected }}REPLICAS_ELECTED{{ else }}REPLICAS_ALONE{{ end -}}
 {{- else if and (gt (int .Values.replicas) 1) (not $elected) -}}
 {{- fail "several replicas would all handle every object: set `leaderElection: \"on\"`, or `replicas: 1`" -}}
 {{- else }}{{ int .Values.replicas }}{{ end -}}
@@ -49,12 +51,12 @@ PROGRAM{{ with .Values.instance }}.{{ . }}{{ end }}
 {{- if include "PROGRAM.elected" . }}ROLLING{{ else }}RECREATE{{ end -}}
 {{- end }}
 
-{{- /* The drain timeout in seconds, rounded up, and ten more. */ -}}
+{{- /* The drain timeout in seconds, rounded up, and the time to end after it. */ -}}
 {{- define "PROGRAM.grace" -}}
 {{- $drain := include "PROGRAM.setting" (list . "drainTimeout") | default "20s" -}}
 {{- $begin := toDate "2006-01-02" "2020-01-01" -}}
 {{- $end := dateModify (printf "%s999ms999us999ns" $drain) $begin -}}
-{{- add 10 (sub (unixEpoch $end) (unixEpoch $begin)) -}}
+{{- max GRACE_LEAST (add GRACE_AFTER (sub (unixEpoch $end) (unixEpoch $begin))) -}}
 {{- end }}
 
 {{- /* Whether the metrics are served over HTTPS. */ -}}
@@ -115,15 +117,16 @@ PROGRAM{{ with .Values.instance }}.{{ . }}{{ end }}
 {{- $ports := list -}}
 {{- with include "PROGRAM.port" . }}{{ $ports = append $ports (dict "name" (include "PROGRAM.portName" $) "containerPort" (int .) "protocol" "TCP") }}{{ end -}}
 {{- with include "PROGRAM.probePort" . }}{{ $ports = append $ports (dict "name" "probes" "containerPort" (int .) "protocol" "TCP") }}{{ end -}}
+{{- if HAS_WEBHOOKS }}{{ $ports = append $ports (fromJson `WEBHOOK_PORT`) }}{{ end -}}
 {{- toJson $ports -}}
 {{- end }}
 
-{{- /* What the NetworkPolicy opens: a kubelet may always connect to the pods of its node. */ -}}
+{{- /* What the NetworkPolicy opens: a kubelet may always connect to the pods of its node, and API servers have no pods to select. */ -}}
 {{- define "PROGRAM.ingress" -}}
 {{- $ingress := list -}}
 {{- range include "PROGRAM.containerPorts" . | fromJsonArray -}}
 {{- $rule := dict "ports" (list (dict "port" .name "protocol" "TCP")) -}}
-{{- if and $.Values.networkPolicyFrom (ne .name "probes") }}{{ $_ := set $rule "from" $.Values.networkPolicyFrom }}{{ end -}}
+{{- if and $.Values.networkPolicyFrom (not (has .name OPEN_PORTS)) }}{{ $_ := set $rule "from" $.Values.networkPolicyFrom }}{{ end -}}
 {{- $ingress = append $ingress $rule -}}
 {{- end -}}
 {{- toJson $ingress -}}

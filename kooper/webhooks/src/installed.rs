@@ -1,0 +1,85 @@
+//! The objects that a program writes for its webhooks.
+
+use std::fmt::Debug;
+
+use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{Api, DeleteParams};
+use kube::{Client, Error};
+use serde::de::DeserializeOwned;
+
+/// The names of the objects that a registration writes.
+#[derive(Debug, Clone)]
+pub struct Installed {
+    /// The namespace of the Lease and the Secret.
+    pub namespace: String,
+    /// The name of both configurations.
+    pub configuration: String,
+    /// The Lease of the replica that registers.
+    pub lease: String,
+    /// The Secret of the certificate authority, if the program has its own.
+    pub secret: Option<String>,
+}
+
+impl Installed {
+    /// The kinds of the configurations that exist.
+    ///
+    /// # Errors
+    /// When one of them cannot be read.
+    pub async fn configurations(&self, client: &Client) -> Result<Vec<&'static str>, Error> {
+        let validating: Api<ValidatingWebhookConfiguration> = Api::all(client.clone());
+        let mutating: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
+        let mut found = Vec::new();
+        if validating.get_metadata_opt(&self.configuration).await?.is_some() {
+            found.push("ValidatingWebhookConfiguration");
+        }
+        if mutating.get_metadata_opt(&self.configuration).await?.is_some() {
+            found.push("MutatingWebhookConfiguration");
+        }
+        Ok(found)
+    }
+
+    /// Deletes the configurations: the API servers call the webhooks no longer.
+    ///
+    /// # Errors
+    /// When one of them cannot be deleted.
+    pub async fn unregister(&self, client: &Client) -> Result<(), Error> {
+        delete::<ValidatingWebhookConfiguration>(&Api::all(client.clone()), &self.configuration).await?;
+        delete::<MutatingWebhookConfiguration>(&Api::all(client.clone()), &self.configuration).await
+    }
+
+    /// Returns whether the Secret exists.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub async fn has_secret(&self, client: &Client) -> Result<bool, Error> {
+        let Some(secret) = &self.secret else { return Ok(false) };
+        let secrets: Api<Secret> = Api::namespaced(client.clone(), &self.namespace);
+        Ok(secrets.get_metadata_opt(secret).await?.is_some())
+    }
+
+    /// Deletes the Secret of the certificate authority, if there is one.
+    ///
+    /// # Errors
+    /// When it cannot be deleted.
+    pub async fn delete_secret(&self, client: &Client) -> Result<(), Error> {
+        let Some(secret) = &self.secret else { return Ok(()) };
+        delete::<Secret>(&Api::namespaced(client.clone(), &self.namespace), secret).await
+    }
+
+    /// Deletes all of them.
+    pub(crate) async fn remove(&self, client: &Client) -> Result<(), Error> {
+        self.unregister(client).await?;
+        delete::<Lease>(&Api::namespaced(client.clone(), &self.namespace), &self.lease).await?;
+        self.delete_secret(client).await
+    }
+}
+
+/// Deletes an object, if it exists.
+async fn delete<K: Clone + DeserializeOwned + Debug>(api: &Api<K>, name: &str) -> Result<(), Error> {
+    match api.delete(name, &DeleteParams::default()).await {
+        Err(Error::Api(status)) if status.code == 404 => Ok(()),
+        deleted => deleted.map(drop),
+    }
+}

@@ -1,0 +1,113 @@
+//! The running server of a program's webhooks.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kooper_runtime::internal::clock;
+use kooper_runtime::internal::error::chain;
+use kube::Client;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+use super::EVERY;
+use crate::authority::secret::{CaSecret, SecretError};
+use crate::certificates::Certificates;
+use crate::registration::Registration;
+use crate::server::Server;
+
+/// The pause after an attempt to become ready.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// The running server of a program's webhooks. It stops at once when it is dropped.
+#[derive(Debug)]
+#[must_use = "the server stops when it is dropped"]
+pub struct Running {
+    pub(super) server: Server,
+    pub(super) renewal: Option<JoinHandle<()>>,
+    pub(super) registration: Arc<Registration>,
+    pub(super) ready: watch::Sender<bool>,
+    pub(super) registered: watch::Receiver<bool>,
+}
+
+impl Running {
+    /// How long requests are served after the program was asked to stop, while API servers
+    /// learn that it goes.
+    const LINGER: Duration = Duration::from_secs(10);
+
+    /// The address in use: with port 0, the port that the system chose.
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.server.local_addr()
+    }
+
+    /// Prepares this replica for its calls. Reads the certificate authority from its Secret, and renews the
+    /// certificate of this replica when the authority changes.
+    ///
+    /// Call this method within a tokio runtime.
+    pub fn connect(&mut self, client: &Client) {
+        let renewed = tokio::spawn(renew(client.clone(), Arc::clone(&self.registration), self.ready.clone()));
+        if let Some(earlier) = self.renewal.replace(renewed) {
+            earlier.abort();
+        }
+    }
+
+    /// Waits until this replica has registered the webhooks and the API server has reached them.
+    pub async fn registered(&self) {
+        // An error is the end of the operator, which the caller learns from it.
+        drop(self.registered.clone().wait_for(|registered| *registered).await);
+    }
+
+    /// Stops at once, and deletes the configurations, the Lease and the Secret, so that the API
+    /// servers no longer call the webhooks.
+    ///
+    /// # Errors
+    /// If an object cannot be deleted.
+    pub async fn remove(self, client: &Client) -> Result<(), kube::Error> {
+        self.registration.installed().remove(client).await
+    }
+
+    /// Stops without failing a call: serves for ten more seconds, and waits for the requests in
+    /// progress. Let the readiness probe of the program fail before.
+    pub async fn shutdown(self) {
+        if let Some(renewal) = &self.renewal {
+            renewal.abort();
+        }
+        self.server.shutdown(Self::LINGER).await;
+    }
+}
+
+/// Prepares the replica for its calls: then it is ready. Keeps its certificate that of the authority in the
+/// Secret.
+async fn renew(client: Client, registration: Arc<Registration>, ready: watch::Sender<bool>) {
+    while let Err(error) = registration.withdraw(&client).await {
+        tracing::warn!("the webhooks are not ready: {}", chain(&error));
+        sleep(RETRY).await;
+    }
+    let shared = &registration.shared;
+    let Certificates::Own { secret, leaf, .. } = &shared.certificates else {
+        ready.send_replace(true);
+        return;
+    };
+    let secret = CaSecret::new(client, &registration.namespace, secret.clone());
+    loop {
+        let renewed = async {
+            let read = secret.read(shared.known().as_ref()).await?;
+            leaf.renew(&read.authorities.current, clock::wall())?;
+            shared.know(&read.authorities);
+            Ok::<_, SecretError>(())
+        };
+        match renewed.await {
+            Ok(()) => drop(ready.send_replace(true)),
+            Err(error) => {
+                tracing::warn!(
+                    "the certificate of the webhooks cannot be renewed, and stays in use: {}",
+                    chain(&error)
+                );
+            }
+        }
+        let is_ready = *ready.borrow();
+        sleep(if is_ready { EVERY } else { RETRY }).await;
+    }
+}

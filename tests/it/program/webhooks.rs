@@ -1,0 +1,122 @@
+//! What the commands print and do for a program with webhooks.
+
+use std::process::Command;
+
+use kooper_tests::control_plane::ControlPlane;
+use kooper_tests::wait::eventually;
+use serde_json::{Value, json};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_guarded");
+
+/// Runs a command of the program: whether it exits with 0, its stdout and stderr.
+fn call(args: &[&str]) -> (bool, String, String) {
+    let output = Command::new(PROGRAM).args(args).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.success(), text(&output.stdout), text(&output.stderr))
+}
+
+/// The documents that a command prints.
+fn printed(args: &[&str]) -> Vec<Value> {
+    let (done, yaml, stderr) = call(args);
+    assert!(done, "{stderr}");
+    yaml.split("---\n")
+        .filter(|text| text.contains("kind:"))
+        .map(|text| serde_saphyr::from_str(text).unwrap())
+        .collect()
+}
+
+/// The rules of a role for a resource: the names and the verbs.
+fn rules(documents: &[Value], kind: &str, resource: &str) -> Vec<(Value, Value)> {
+    let roles = documents.iter().filter(|document| document["kind"] == kind);
+    let rules = roles.flat_map(|role| role["rules"].as_array().cloned().unwrap_or_default());
+    let of = rules.filter(|rule| rule["resources"].as_array().unwrap().contains(&resource.into()));
+    of.map(|mut rule| (rule["resourceNames"].take(), rule["verbs"].take())).collect()
+}
+
+#[test]
+fn the_printed_roles_name_the_objects_of_the_webhooks() {
+    let documents = printed(&["rbac", "--install-namespace", "trade", "--instance", "blue"]);
+    let any = |verbs: Value| (Value::Null, verbs);
+    let named = |name: &str, verbs: Value| (json!([name]), verbs);
+    for resource in ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"] {
+        let expected = [any(json!(["create"])), named("guarded--webhooks.trade.blue", json!(["get", "patch"]))];
+        assert_eq!(rules(&documents, "ClusterRole", resource), expected, "{resource}");
+    }
+    let owner = named("trade:guarded.blue", json!(["get"]));
+    assert_eq!(rules(&documents, "ClusterRole", "clusterroles"), [owner]);
+    let secrets = [any(json!(["create"])), named("guarded--webhook-ca.blue", json!(["get", "update"]))];
+    assert_eq!(rules(&documents, "Role", "secrets"), secrets);
+    assert_eq!(rules(&documents, "Role", "deployments"), [named("guarded--blue", json!(["get"]))]);
+    let leases = rules(&documents, "Role", "leases");
+    let name = json!("guarded--webhooks.blue");
+    assert!(leases.iter().any(|(names, _)| names.as_array().unwrap().contains(&name)), "{leases:?}");
+    assert!(
+        documents.iter().all(|one| one["metadata"]["namespace"].is_null() || one["metadata"]["namespace"] == "trade")
+    );
+}
+
+#[test]
+fn a_program_with_webhooks_is_not_installed_without_leader_election() {
+    let manifests = ["manifests", "--image", "example.com/guarded:1"];
+    let (done, stdout, stderr) = call(&[&manifests[..], &["--leader-election", "off"]].concat());
+    assert!(!done && stdout.is_empty(), "{stdout}");
+    assert!(stderr.contains("the controller `shops` has no leader election: add `--leader-election on`"), "{stderr}");
+}
+
+#[test]
+fn a_real_cluster_accepts_the_manifests_and_uninstall_first_removes_the_configurations() {
+    let Some(cluster) = ControlPlane::start() else { return };
+    let kubeconfig = cluster.kubeconfig().to_str().unwrap();
+    cluster.must(&["create", "namespace", "trade"]);
+    cluster.must(&["label", "namespace", "trade", "pod-security.kubernetes.io/enforce=restricted"]);
+    for command in
+        [&["crd"][..], &["manifests", "--image", "a:1", "--install-namespace", "trade", "--with", "network-policy"]]
+    {
+        let (printed, yaml, stderr) = call(command);
+        assert!(printed && !yaml.contains("kind: MutatingWebhookConfiguration"), "{stderr}");
+        let applied = cluster.kubectl_with(&["apply", "--server-side", "--filename=-"], &yaml);
+        assert!(applied.success && applied.stderr.is_empty(), "{}", applied.stderr);
+    }
+    cluster.must(&["wait", "--for=condition=established", "crd", "--all", "--timeout=60s"]);
+
+    // As the program has left them: nobody answers.
+    let service = json!({"name": "guarded-webhooks", "namespace": "trade", "path": "/check", "port": 443});
+    let rules = json!([{
+        "apiGroups": ["guarded.example.com"], "apiVersions": ["v1"], "resources": ["shops"], "operations": ["*"],
+    }]);
+    let configuration = |kind: &str| {
+        json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": "guarded--webhooks.trade"},
+            "webhooks": [{
+                "name": "check.guarded.kooper.rs", "clientConfig": {"service": service}, "rules": rules,
+                "sideEffects": "None", "admissionReviewVersions": ["v1"], "failurePolicy": "Fail",
+            }],
+        })
+    };
+    let kinds = ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"];
+    cluster.apply(kinds.map(configuration));
+    cluster.must(&["-n", "trade", "create", "secret", "generic", "guarded--webhook-ca"]);
+    let shop = json!({
+        "apiVersion": "guarded.example.com/v1", "kind": "Shop", "metadata": {"name": "tea", "namespace": "trade"}, "spec": {},
+    });
+    let create = || cluster.kubectl_with(&["create", "--filename=-"], &shop.to_string());
+    eventually("a shop is refused", || create().stderr.contains("failed calling webhook"));
+
+    let steps = |flags: &[&str]| {
+        let own = ["uninstall", "--install-namespace", "trade", "--kubeconfig", kubeconfig, "--keep-crds"];
+        let (done, stdout, stderr) = call(&[&own[..], flags].concat());
+        assert!(done, "{stdout}{stderr}");
+        stdout
+    };
+    let expected = "delete    ValidatingWebhookConfiguration guarded--webhooks.trade\n\
+                    delete    MutatingWebhookConfiguration guarded--webhooks.trade\n\
+                    stop      Deployment trade/guarded\n\
+                    delete    Secret trade/guarded--webhook-ca\n";
+    assert_eq!(steps(&["--dry-run"]), format!("dry run   nothing is changed\n{expected}"));
+    assert_eq!(steps(&[]), format!("{expected}done      guarded\n"));
+    for kind in ["validatingwebhookconfigurations", "mutatingwebhookconfigurations", "secrets"] {
+        assert_eq!(cluster.must(&["-n", "trade", "get", kind, "--output=name"]), "", "{kind}");
+    }
+    eventually("a shop is stored", || create().success);
+    assert_eq!(steps(&[]), "done      guarded\n", "twice is fine");
+}
