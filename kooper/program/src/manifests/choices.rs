@@ -204,7 +204,13 @@ impl Choices {
             has_network_policy: Part::when(self.network_policy),
             has_service_monitor: Part::when(self.service_monitor),
             has_alerts: Part::when(self.alerts),
-            alerts: installed_alerts(controllers, &place.namespace, &workload_name(place), &place.account().into()),
+            alerts: installed_alerts(
+                controllers,
+                self.has_webhooks,
+                &place.namespace,
+                &workload_name(place),
+                &place.account().into(),
+            ),
             pod: Vec::new(),
         })
     }
@@ -254,7 +260,13 @@ pub(crate) fn webhook_service(place: &Place) -> String {
 }
 
 /// The alerts for the metrics that the ServiceMonitor collects: its job is the Service.
-pub(crate) fn installed_alerts(controllers: &[Controller], namespace: &str, service: &str, group: &Value) -> Value {
+pub(crate) fn installed_alerts(
+    controllers: &[Controller],
+    has_webhooks: bool,
+    namespace: &str,
+    service: &str,
+    group: &Value,
+) -> Value {
     let target = vec![format!("namespace=\"{namespace}\""), format!("job=\"{service}\"")];
-    alerts::rules(group, &alerts::of_target(controllers, target))
+    alerts::rules(group, &alerts::of_target(controllers, has_webhooks, target))
 }
