@@ -1,4 +1,4 @@
-//! A controller with settings of its own: flags, environment variables and a
+//! A controller with its own settings: flags, environment variables and a
 //! secret that may come from a file. See `--help`.
 //!
 //! Run it without a cluster; without `dev` it runs in the cluster of your kubeconfig:

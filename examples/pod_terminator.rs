@@ -3,8 +3,8 @@
 //!
 //! Pods that have finished or are being deleted are not counted. Pods of
 //! `kube-system` and of the operator's own namespace are not deleted unless
-//! `namespaces` lists the namespace. The own namespace is the pod's, and outside
-//! of a cluster that of the kubeconfig's context.
+//! `namespaces` lists the namespace. The operator's namespace is that of its pod
+//! or, outside a cluster, that of the kubeconfig's context.
 //!
 //! Run it without a cluster; without `dev` it runs in the cluster of your kubeconfig, where you apply
 //! `pod_terminator.yaml`:
@@ -14,7 +14,7 @@
 //! remain. After `kubectl patch podterminator web --type merge -p '{"spec": {"dryRun": true}}'`, a new task logs which
 //! of the pods that you create `would be terminated`. When the PodTerminator is deleted, the log has `its task ends`.
 //!
-//! It is longer than other examples, because a task that runs beside the handler has to be started, replaced and
+//! It is longer than other examples, because a task that outlives the handler has to be started, replaced and
 //! stopped, and because the limits of what it deletes are part of its kind.
 
 use std::collections::{BTreeMap, HashMap};

@@ -1,8 +1,8 @@
-//! An operator for a small database. The functions in `children` return the password, which is generated once, the
-//! Service and the StatefulSet of a Redis. When a Redis is deleted, they are deleted in the reverse order, and then its
-//! data.
+//! An operator for a small database. The functions in `children` return the password of a Redis, which is generated
+//! once, its Service and its StatefulSet. When a Redis is deleted, its children are deleted in the reverse order, and
+//! then its data.
 //!
-//! The tests below run it on an API server in their own process:
+//! The tests below run the operator on an API server in the process of the tests:
 //! `cargo test -p kooper-examples --bin redis`
 //!
 //! Run it without a cluster; without `dev` it runs in the cluster of your kubeconfig, where you apply a Redis:
@@ -14,11 +14,11 @@
 //! spec: {replicas: 1}
 //! ```
 //!
-//! Try, with the KUBECONFIG that it prints: `kubectl get secrets,services,statefulsets,pods,pvc` shows what belongs to
-//! the Redis `hello`. After `kubectl patch redis hello --type merge -p '{"spec": {"replicas": 2}}'` it has a second pod
-//! and volume; after `kubectl delete redis hello` all of it is deleted.
+//! Try, with the KUBECONFIG that it prints, `kubectl get secrets,services,statefulsets,pods,pvc`: it shows the objects of
+//! the Redis `hello`. After `kubectl patch redis hello --type merge -p '{"spec": {"replicas": 2}}'`, there are a second
+//! pod and a second volume. After `kubectl delete redis hello`, all of them are deleted.
 //!
-//! It is longer than other examples, because half of it are the manifests of its children.
+//! It is longer than other examples, because the manifests of the children take half of the lines.
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret, Service};

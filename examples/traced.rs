@@ -11,7 +11,7 @@
 //! `work` of four attempts, and then `the handler failed: it is broken`.
 //!
 //! The feature `otel` of `kooper` exports the spans to an OpenTelemetry
-//! collector, if a variable sets its address. Jaeger is such a collector and
+//! collector, if an environment variable sets its address. Jaeger is such a collector and
 //! shows them on <http://localhost:16686>:
 //! `docker run --rm -p 4318:4318 -p 16686:16686 jaegertracing/jaeger`
 //! `OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318 cargo run --bin traced -- dev`

@@ -1,11 +1,12 @@
-//! A kind with a webhook that validates its objects, one that fills in fields, and a controller, in one program. The
-//! first one reads other objects of the cluster, which no rule in the schema can.
+//! A kind with a validating webhook, a mutating webhook and a controller, in one program. The validating webhook reads
+//! other objects of the cluster, which a rule in the schema cannot do.
 //!
 //! Run it without a cluster: `cargo run --bin webhooks -- dev`
 //!
-//! Try, with the KUBECONFIG that it prints, a Shop in a file, with `apiVersion: example.com/v1` and `spec: {seats: 0}`:
-//! `kubectl apply -f shop.yaml` names the wrong field. With `seats: 4`, `kubectl get shops -o yaml` shows the flavour
-//! `vanilla`. A second Shop with the same `spec.address` is denied, and with `seats: 200` there is a warning.
+//! Try, with the KUBECONFIG that it prints, `kubectl apply -f shop.yaml` with a Shop of `apiVersion: example.com/v1`.
+//! With `spec: {seats: 0}`, the request is denied, and the message names the field. With `seats: 4`, the Shop is created,
+//! and `kubectl get shops -o yaml` shows the flavour `vanilla`. With `seats: 200`, kubectl prints a warning. A second
+//! Shop with the same `spec.address` is denied.
 
 use kooper::prelude::*;
 use kooper::webhooks::{Admission, Denied};
@@ -24,7 +25,7 @@ struct ShopSpec {
     address: Option<String>,
 }
 
-/// Denies a shop without seats, and one at an address that another shop has.
+/// Denies a shop without seats, and a shop with the address of another one.
 #[kooper::validate(resource = Shop)]
 async fn check(new: Arc<Shop>, request: Admission, shops: Reader<Shop>) -> Result<()> {
     let mut denied = Denied::default();
@@ -36,13 +37,13 @@ async fn check(new: Arc<Shop>, request: Admission, shops: Reader<Shop>) -> Resul
     for shop in shops.list().filter(|shop| shop.key() != request.key()) {
         let address = &shop.decode()?.spec.address;
         if address.is_some() && *address == new.spec.address {
-            denied = denied.field("spec.address", format!("is that of {}", shop.key()));
+            denied = denied.field("spec.address", format!("is already used by {}", shop.key()));
         }
     }
     Ok(denied.into_result()?)
 }
 
-/// A shop sells vanilla unless it says otherwise.
+/// Sets the flavour of a shop that has none.
 #[kooper::mutate(resource = Shop)]
 async fn fill(mut shop: Shop) -> Shop {
     shop.spec.flavour.get_or_insert_with(|| "vanilla".to_owned());
@@ -83,7 +84,7 @@ mod tests {
         // The other one is denied once the cache of the webhook has the first.
         cluster.settle().await;
         let denied = cluster.create(&shop("other", spec)).await.unwrap_err();
-        assert!(denied.to_string().contains("spec.address: is that of"), "{denied}");
+        assert!(denied.to_string().contains("spec.address: is already used by"), "{denied}");
         Ok(())
     }
 }

@@ -14,6 +14,7 @@ mod model;
 mod objects;
 mod resource;
 pub(crate) mod setting;
+mod shards;
 pub(crate) mod signature;
 mod slots;
 pub(crate) mod value;

@@ -29,6 +29,7 @@ pages! {
     builder = "../../docs/guide/15-builder.md"
     cookbook = "../../docs/guide/19-cookbook.md"
     declared_children = "../../docs/guide/21-declared-children.md"
+    shards = "../../docs/guide/22-shards.md"
     attribute = "../../docs/reference/attribute.md"
     cli = "../../docs/reference/cli.md"
     metrics = "../../docs/reference/metrics.md"

@@ -47,7 +47,8 @@
 //! | [`Call`] | the key, the attempt, the reasons, and whether the call is cancelled | |
 //! | [`Clock`] | the time, which a test can pause | |
 //! | [`State<S>`](State) | the state that the function `init` builds | |
-//! | [`Settings<T>`](Settings) | the flags and variables of the program's own | |
+//! | [`Settings<T>`](Settings) | your own flags and variables | |
+//! | [`Children<K>`](Children) | the declared children of the object, with the key `children` | those of the declared children |
 //! | [`Reader<T>`](Reader) | objects from a cache | `list`, `watch` on T |
 //! | [`Getter<T>`](Getter) | an object from the API server | `get` on T |
 //! | [`Creator<T>`](Creator) | creates objects | `create` on T |
@@ -62,12 +63,13 @@
 //!
 //! [`Gone`], the cause of an object's removal, is an argument of the function
 //! `deleted` only. [The handler][handler] explains each argument and the results;
-//! [permissions][permissions] lists which keys add further rules.
+//! [permissions][permissions] lists which keys add further rules. [Admission
+//! webhooks][webhooks] are functions of the same form, with fewer arguments.
 //!
 //! # Examples
 //!
 //! Reconcile a built-in kind: delete pods that have succeeded, ten minutes after their
-//! creation. [The handler][handler] is the page about it.
+//! creation. [The handler][handler] explains it.
 //!
 //! ```
 //! use k8s_openapi::api::core::v1::Pod;
@@ -115,8 +117,9 @@
 //! }
 //! ```
 //!
-//! Create a child, and keep it as it should be: a ConfigMap in each namespace, which
-//! is deleted with it. [Children and status][children] goes on from here.
+//! Create a child, and correct it when it changes: a ConfigMap in each namespace, which
+//! is deleted together with the namespace. [Children and status][children] explains it. If
+//! children depend on each other, [declare them][declared].
 //!
 //! ```
 //! use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
@@ -213,7 +216,7 @@
 //! | `cli` | yes | [`main!`] and the generated `main` |
 //! | `otel` | | traces for an OpenTelemetry collector |
 //! | `apiserver` | | the Kubernetes API in this process, for the command `dev` and for tests; enables `cli` |
-//! | `webhooks` | | admission webhooks: functions that validate or change objects before they are stored |
+//! | `webhooks` | | admission webhooks: functions that validate or mutate objects before they are stored |
 //! | `rustls-tls` | yes | TLS with rustls |
 //! | `ring` | yes | the ring provider for rustls |
 //! | `aws-lc-rs` | | the aws-lc-rs provider for rustls, instead of ring |
@@ -227,6 +230,8 @@
 //!
 //! [first]: https://github.com/kooper-rs/kooper/blob/main/docs/guide/01-first-controller.md
 //! [handler]: https://github.com/kooper-rs/kooper/blob/main/docs/guide/02-handler.md
+//! [declared]: https://github.com/kooper-rs/kooper/blob/main/docs/guide/21-declared-children.md
+//! [webhooks]: https://github.com/kooper-rs/kooper/blob/main/docs/guide/20-webhooks.md
 //! [custom-resources]: https://github.com/kooper-rs/kooper/blob/main/docs/guide/03-custom-resources.md
 //! [children]: https://github.com/kooper-rs/kooper/blob/main/docs/guide/04-children-and-status.md
 //! [cleaning-up]: https://github.com/kooper-rs/kooper/blob/main/docs/guide/07-cleaning-up.md
@@ -278,10 +283,15 @@ pub use kooper_program::{http, metrics};
 pub use kooper_runtime::{
     Action, BoxError, BuildError, Call, Changed, ConfigError, ConfigErrorKind, ControllerError, DurationError,
     GoDuration, Gone, HandlerError, Health, Kind, NameError, Namespaced, ObjectKey, Reason, Reasons, Result, Retriever,
-    RunError, backoff, error, leader, object, queue, retriever,
+    RunError, Shard, backoff, error, leader, object, queue, retriever,
 };
 #[doc(inline)]
 pub use kooper_testing as testing;
+
+/// The settings of controllers whose objects are shared between replicas.
+pub mod shards {
+    pub use kooper_sharding::Shards;
+}
 #[cfg(feature = "webhooks")]
 pub use kooper_webhooks as webhooks;
 pub use tokio_util::sync::CancellationToken;
@@ -295,8 +305,8 @@ pub use schemars;
 pub use tower;
 pub use tracing;
 
-/// Generates a `main` that runs the named controllers: the types that the
-/// attribute generates next to each annotated function. It needs the feature `cli`.
+/// Generates a `main` that runs the named controllers and webhooks: the types that the
+/// attributes generate next to each annotated function. It needs the feature `cli`.
 ///
 /// A doc comment is the program's description in `--help`: one in the macro's
 /// parentheses, because no macro can read the `//!` of the crate. `settings` names the

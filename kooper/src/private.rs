@@ -115,6 +115,7 @@ pub mod v1 {
     use crate::handler::Handler;
     pub use crate::leader::LeaderElection;
     pub use crate::main;
+    pub use crate::shards::Shards;
     pub use crate::{Kind, Namespaced};
     use kooper_access::extract::Argument;
     use kooper_children::function::ChildFn;

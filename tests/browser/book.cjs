@@ -29,7 +29,9 @@ async function open(browser, colorScheme) {
   const problems = [];
   page.on("console", (message) => message.type() === "error" && problems.push(message.text()));
   page.on("pageerror", (error) => problems.push(String(error)));
-  page.on("requestfailed", (request) => problems.push(`${request.url()} is not loaded`));
+  // Opening the next page interrupts requests for the icon of the last one.
+  const isMissing = (request) => request.failure().errorText !== "net::ERR_ABORTED";
+  page.on("requestfailed", (request) => isMissing(request) && problems.push(`${request.url()} is not loaded`));
   let diagrams = 0;
   for (const name of pages()) {
     await page.goto(address(name));

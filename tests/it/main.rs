@@ -5,6 +5,7 @@ mod layering;
 mod leader;
 mod live;
 mod seams;
+mod shards;
 
 mod queue {
     mod controllers;

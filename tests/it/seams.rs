@@ -31,7 +31,7 @@ use crate::fixture::{Log, config, eventually, run_edited};
 struct Uids {
     admitted: Mutex<BTreeSet<String>>,
     selected: Mutex<BTreeSet<String>>,
-    changes: watch::Sender<()>,
+    changes: watch::Sender<u64>,
 }
 
 impl Uids {
@@ -40,18 +40,18 @@ impl Uids {
         let uids: BTreeSet<String> = uids.iter().map(|&uid| uid.to_owned()).collect();
         *self.admitted.lock() = uids.clone();
         *self.selected.lock() = uids;
-        self.changes.send_replace(());
+        self.changes.send_modify(|joined| *joined += 1);
     }
 }
 
 struct Part(Arc<Uids>);
 
 impl Partition for Part {
-    fn admission(&self, _: &Arc<str>) -> Arc<dyn Admission> {
+    fn admission(&self) -> Arc<dyn Admission> {
         Arc::new(Part(self.0.clone()))
     }
 
-    fn selection(&self, _: &Arc<str>) -> Arc<dyn CacheSelection> {
+    fn selection(&self) -> Arc<dyn CacheSelection> {
         Arc::new(Part(self.0.clone()))
     }
 }
@@ -75,7 +75,7 @@ impl CacheSelection for Part {
         self.0.selected.lock().contains(object.uid())
     }
 
-    fn changes(&self) -> watch::Receiver<()> {
+    fn changes(&self) -> watch::Receiver<u64> {
         self.0.changes.subscribe()
     }
 }

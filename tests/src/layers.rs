@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// The folders of the crates in the repository that users depend on.
-pub const CRATES: [&str; 14] = [
+pub const CRATES: [&str; 15] = [
     "kooper",
     "kooper/grammar",
     "kooper/protobuf",
@@ -15,6 +15,7 @@ pub const CRATES: [&str; 14] = [
     "kooper/webhooks",
     "kooper/program",
     "kooper/apiserver",
+    "kooper/sharding",
     "kooper/workloads",
     "kooper/children",
     "kooper/testing",

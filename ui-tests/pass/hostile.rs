@@ -85,6 +85,14 @@ async fn program(
     ::std::result::Result::Ok(())
 }
 
+#[::kooper::controller(
+    resource = ::k8s_openapi::api::core::v1::Pod, main = false,
+    shards(count = 32, by = namespace, members = 4, lease_duration = "30s", renew_deadline = "20s", retry_period = "2s"),
+)]
+async fn shared(pod: ::std::sync::Arc<::k8s_openapi::api::core::v1::Pod>) {
+    let _ = pod;
+}
+
 async fn connect() -> ::std::result::Result<(), ::kooper::BoxError> {
     ::std::result::Result::Ok(())
 }

@@ -40,7 +40,7 @@ async fn {{kind | snake_case}}(
     Ok(())
 }
 
-/// Undoes what is outside the cluster. An error is retried, and keeps the object.
+/// Cleans up outside the cluster. After an error, the object is kept and the cleanup is retried.
 async fn clean_up(recorder: Recorder) {
     recorder.normal("CleanedUp", "nothing is left outside the cluster");
 }

@@ -35,6 +35,8 @@ pub(crate) struct Args {
     pub(crate) previous_finalizers: Option<Spanned<Vec<LitStr>>>,
     /// The place of the Lease's name in `leader_election`.
     pub(crate) lease: Option<Span>,
+    /// The shards of objects follow from their namespaces.
+    pub(crate) by_namespace: bool,
     /// The type of the program's own settings.
     pub(crate) own: Option<Spanned<Type>>,
     pub(crate) main: Option<Spanned<()>>,

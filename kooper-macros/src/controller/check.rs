@@ -22,6 +22,7 @@ pub(crate) fn model<'a>(args: &'a Args, handler: &'a Handler, errors: &mut Error
     check_retriever(args, errors);
     check_namespaces(args, errors);
     check_lease(args, errors);
+    check_shards(args, errors);
     check_settings(args, handler, errors);
     check_reads(args, handler, errors);
     check_children(args, handler, errors);
@@ -33,7 +34,7 @@ pub(crate) fn model<'a>(args: &'a Args, handler: &'a Handler, errors: &mut Error
         handler,
         type_name: type_name(args, handler),
         kinds: kinds?,
-        namespaced: args.has("namespace") || args.has("namespaces"),
+        namespaced: args.has("namespace") || args.has("namespaces") || args.by_namespace,
         installs_crd: args.has("install_crd"),
         children: args.children.as_ref(),
         reports: args.no_status.is_none(),
@@ -80,6 +81,15 @@ fn check_lease(args: &Args, errors: &mut Errors) {
     }
 }
 
+fn check_shards(args: &Args, errors: &mut Errors) {
+    if let Some(key) = args.key("shards").filter(|_| args.has("leader_election")) {
+        let text = message!(
+            "`shards` and `leader_election` exclude each other: with shards every replica works. Remove one of the two"
+        );
+        errors.add(key, text);
+    }
+}
+
 /// A program whose `main` is generated here has the settings that its handler takes.
 fn check_settings(args: &Args, handler: &Handler, errors: &mut Errors) {
     if args.tries("settings") || args.has("main") {
@@ -122,7 +132,7 @@ fn check_children(args: &Args, handler: &Handler, errors: &mut Errors) {
         let taken = handler.arguments.iter().find(|argument| is_children(argument));
         if let Some(taken) = taken.filter(|_| !args.tries("children")) {
             let text = message!(
-                "there are no children: write `children = [path]` in the attribute, with the functions that say what they are"
+                "the controller has no declared children: write `children = [path]` in the attribute, with the functions that return them"
             );
             errors.add(Place::of(taken), text);
         }
@@ -134,12 +144,12 @@ fn check_children(args: &Args, handler: &Handler, errors: &mut Errors) {
     let slots = args.children.iter().flat_map(|children| &children.value);
     for keep in slots.filter_map(|slot| slot.flag("keep")).filter(|_| !args.tries("deletion")) {
         let text = message!(
-            "Kubernetes deletes a child with its owner: to `keep` it, add `deletion = ordered` and a `finalizer`, which release it before"
+            "Kubernetes deletes a child with its owner: to `keep` it, add `deletion = ordered` and a `finalizer`, so that it is released first"
         );
         errors.add(keep.key, text);
     }
     if args.lists_kinds() {
-        errors.add(key, message!("`children` are those of one kind: write a separate handler for each kind"));
+        errors.add(key, message!("`children` belong to one kind: write a separate handler for each kind"));
     }
     if let Some(key) = args.key("metadata_only") {
         errors.add(key, message!("the functions of `children` take the whole object: remove `metadata_only`"));

@@ -10,6 +10,7 @@ use super::election::ELECTION;
 use super::key::{FLAG, Key};
 use super::keys::CONTROLLER;
 use super::objects::SELECTION;
+use super::shards::SHARDS;
 use super::slots::FLAGS;
 use crate::webhook::keys::WEBHOOK;
 
@@ -45,6 +46,7 @@ fn the_reference_page_has_every_key() {
     let tables = [
         ("keys", table(CONTROLLER.keys)),
         ("settings", table(ELECTION.keys)),
+        ("settings of shards", table(SHARDS.keys)),
         ("settings of a kind", table(SELECTION.keys)),
         ("flags of a slot", table(FLAGS.keys)),
     ];

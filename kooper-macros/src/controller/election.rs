@@ -22,9 +22,15 @@ pub(crate) struct Election {
     pub(crate) settings: Vec<Setting>,
     /// The place of the Lease's name.
     pub(crate) lease: Option<Span>,
-    lease_duration: Option<Spanned<Duration>>,
-    renew_deadline: Option<Spanned<Duration>>,
-    retry_period: Option<Spanned<Duration>>,
+    timings: Timings,
+}
+
+/// The timings of Leases, as far as they were written.
+#[derive(Default)]
+pub(crate) struct Timings {
+    pub(crate) lease_duration: Option<Spanned<Duration>>,
+    pub(crate) renew_deadline: Option<Spanned<Duration>>,
+    pub(crate) retry_period: Option<Spanned<Duration>>,
 }
 
 /// The table of the settings.
@@ -48,7 +54,7 @@ macro_rules! timing {
     ($field:ident) => {
         |election, value| {
             let timing = numbers::duration(value)?;
-            election.$field = Some(timing.clone());
+            election.timings.$field = Some(timing.clone());
             election.settings.push(Setting::new(stringify!($field), timing));
             Ok(())
         }
@@ -116,11 +122,13 @@ impl Election {
         errors.check()?;
         Ok(election)
     }
+}
 
+impl Timings {
     /// The error in the timings, defaults included, and its place if one of the compared timings
     /// was written.
     pub(crate) fn mistake(&self) -> Option<(Option<Place>, String)> {
-        let Self { lease_duration, renew_deadline, retry_period, .. } = self;
+        let Self { lease_duration, renew_deadline, retry_period } = self;
         let value = |timing: &Option<Spanned<Duration>>, default| timing.as_ref().map_or(default, |given| given.value);
         let lease = value(lease_duration, lease::LEASE_DURATION);
         let renew = value(renew_deadline, lease::RENEW_DEADLINE);
@@ -161,7 +169,7 @@ pub(crate) fn read(value: &Value<'_>) -> syn::Result<Spanned<Election>> {
         return Err(value.wrong(span));
     }
     let election = Election::parse(&content)?;
-    if let Some((place, text)) = election.mistake() {
+    if let Some((place, text)) = election.timings.mistake() {
         value.note(place.unwrap_or_else(|| span.into()), text);
     }
     Ok(value.spanned(election, span))

@@ -10,7 +10,7 @@ use crate::controller::key::{FLAG, Key, Mentions, PARENTHESES, Shape, Table};
 use crate::controller::objects::{self, Objects};
 use crate::controller::setting::{Setting, Stage, call, calls, keep};
 use crate::controller::value::{numbers, paths, strings, words};
-use crate::controller::{election, resource, slots};
+use crate::controller::{election, resource, shards, slots};
 use crate::support::spanned::Spanned;
 
 /// The table of the attribute.
@@ -225,7 +225,7 @@ const KEYS: &[Key<Args>] = &[
         form: "a list of child functions, each with its inputs and flags in parentheses",
         example: "children = [config, password(once), web(config, password)]",
         default: "none",
-        doc: "What should exist for an object, and in what order. An entry is a *slot*: the path of a `fn(&K, …) -> T`, in parentheses the slots whose children it takes, and flags. The children are applied and pruned before each call of the handler, which can take `Children<K>`.",
+        doc: "Declares the children of each object, and their order. An entry is a *slot*: the path of a `fn(&K, …) -> T`, followed in parentheses by the slots whose children the function takes, and by flags. The children are applied and pruned before each call of the handler, which can take `Children<K>`.",
         mentions: Mentions::FUNCTIONS,
         read: keep!(children, slots::read),
         ..Key::EQUALS
@@ -235,7 +235,7 @@ const KEYS: &[Key<Args>] = &[
         form: "`ordered`",
         example: "deletion = ordered",
         default: "Kubernetes deletes the children, in any order",
-        doc: "Delete the children before their owner, those that depend on others first, and call `cleanup` once they are gone. It needs a `finalizer`.",
+        doc: "Delete the children before their owner, and dependents before the children on which they depend. `cleanup` is called once all children are gone. Requires a `finalizer`.",
         read: keep!(deletion, words::only_ordered),
         ..Key::EQUALS
     },
@@ -244,7 +244,7 @@ const KEYS: &[Key<Args>] = &[
         form: "`none`",
         example: "status = none",
         default: "the conditions of the children are written",
-        doc: "Leave the status to the handler. Otherwise `observedGeneration` and the conditions `Ready`, `Reconciling` and `Stalled` say how the declared children are, and the status needs fields for them.",
+        doc: "Do not write the status. By default, `observedGeneration` and the conditions `Ready`, `Reconciling` and `Stalled` show the state of the declared children, and the status needs fields for them.",
         read: keep!(no_status, words::only_none),
         ..Key::EQUALS
     },
@@ -341,6 +341,21 @@ const KEYS: &[Key<Args>] = &[
             let election = election::read(value)?;
             args.lease = election.value.lease;
             args.settings.push(Setting::new("leader_election", election));
+            Ok(())
+        },
+        ..Key::EQUALS
+    },
+    Key {
+        name: "shards",
+        shapes: &[Shape::Equals, Shape::Parentheses],
+        form: "a power of two, at most 256, or settings in parentheses such as `(count = 32, by = namespace)`",
+        example: "shards = 32",
+        default: "off",
+        doc: "Share the objects between the replicas: each handles those of its shards. Settings: `count`, `by = uid`, `members = 8`, `namespace`, `lease_duration = \"15s\"`, `renew_deadline = \"10s\"`, `retry_period = \"2s\"`.",
+        read: |args, value| {
+            let (setting, by_namespace) = shards::read(value)?;
+            args.by_namespace = by_namespace;
+            args.settings.push(setting);
             Ok(())
         },
         ..Key::EQUALS

@@ -15,7 +15,7 @@ pub(crate) struct Model<'a> {
     pub(crate) handler: &'a Handler,
     pub(crate) type_name: Ident,
     pub(crate) kinds: Kinds<'a>,
-    /// `true` if it watches some namespaces only, which requires a namespaced kind.
+    /// `true` if it watches some namespaces only, or has shards by namespace, which requires a namespaced kind.
     pub(crate) namespaced: bool,
     /// `true` if it installs CRDs, which requires a kind with a CRD.
     pub(crate) installs_crd: bool,

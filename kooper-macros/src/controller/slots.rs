@@ -67,7 +67,7 @@ const KEYS: &[Key<Slot>] = &[
         form: "no value",
         example: "once",
         default: "off",
-        doc: "The child is created, and not changed afterwards. The function is called only while there is none.",
+        doc: "The child is created, and not changed afterwards. The function is called only while there is no child.",
         read: call!(once, words::flag),
         ..Key::EQUALS
     },
@@ -77,7 +77,7 @@ const KEYS: &[Key<Slot>] = &[
         form: "no value",
         example: "keep",
         default: "off",
-        doc: "Children are never pruned, and are released when the owner is deleted, by `deletion = ordered`.",
+        doc: "Children are never pruned. With `deletion = ordered`, they are also kept when the owner is deleted.",
         read: call!(keep, words::flag),
         ..Key::EQUALS
     },
@@ -87,7 +87,7 @@ const KEYS: &[Key<Slot>] = &[
         form: "no value",
         example: "prune",
         default: "off",
-        doc: "Prune what is kept by default, too: adopted objects, PersistentVolumeClaims, Namespaces and CRDs.",
+        doc: "Also prune the objects that are kept by default: adopted objects, PersistentVolumeClaims, Namespaces and CRDs.",
         read: call!(prune, words::flag),
         ..Key::EQUALS
     },
@@ -97,7 +97,7 @@ const KEYS: &[Key<Slot>] = &[
         form: "no value, or `(orphan)`",
         example: "recreate",
         default: "off",
-        doc: "A child whose immutable field would have to change is deleted and created again. With `recreate(orphan)`, what depends on it is kept, such as the pods of a StatefulSet.",
+        doc: "If an immutable field of a child has to change, the child is deleted and created again. With `recreate(orphan)`, its dependents are kept, such as the pods of a StatefulSet.",
         read: |slot, value| {
             slot.settings.push(recreate(value)?);
             Ok(())
@@ -120,7 +120,7 @@ const KEYS: &[Key<Slot>] = &[
         form: "no value",
         example: "external",
         default: "off",
-        doc: "The object is created by another controller or by a user: it is awaited, and never written. The function returns `External<T>`.",
+        doc: "The object is created by another controller or by a user: Kooper waits for it, and never writes it. The function returns `External<T>`.",
         read: call!(external, words::flag),
         ..Key::EQUALS
     },
@@ -130,7 +130,7 @@ const KEYS: &[Key<Slot>] = &[
         form: "no value",
         example: "not_ready",
         default: "off",
-        doc: "The children do not count for the owner's `Ready`.",
+        doc: "The children are not counted for the condition `Ready` of the owner.",
         read: call!(not_ready, words::flag),
         ..Key::EQUALS
     },
@@ -139,7 +139,7 @@ const KEYS: &[Key<Slot>] = &[
         form: "the path of a function",
         example: "ready = is_open",
         default: "the rules of the kind",
-        doc: "A `fn(&T) -> bool` or `fn(&T) -> Readiness` that says whether a child is ready, in place of the rules of its kind.",
+        doc: "A `fn(&T) -> bool` or `fn(&T) -> Readiness` that decides whether a child is ready, instead of the rules for its kind.",
         read: call!(ready, paths::path),
         ..Key::EQUALS
     },
@@ -204,7 +204,7 @@ impl Slot {
         let mut errors = Errors::new();
         let mut before = Vec::new();
         let wrong = |place: Place| {
-            place.error(message!("in parentheses are names of other slots and flags: write `web(config, once)`"))
+            place.error(message!("expected the name of another slot, or a flag: write `web(config, once)`"))
         };
         let unfinished = |span| wrong(Place::from(span));
         entries::read(content, &mut errors, unfinished, |input| {

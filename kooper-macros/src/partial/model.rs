@@ -29,12 +29,11 @@ pub(crate) struct PartialField {
 pub(crate) fn parse(item: TokenStream, errors: &mut Errors) -> Option<Model> {
     let place = item.span();
     let Ok(ItemStruct { attrs, ident, generics, fields: Fields::Named(named), .. }) = syn::parse2(item) else {
-        errors
-            .add(place, message!("`Partial` is derived for a struct with named fields, which are those that are read"));
+        errors.add(place, message!("`Partial` can be derived only for a struct with named fields"));
         return None;
     };
     if !generics.params.is_empty() {
-        errors.add(Place::of(&generics.params), message!("a partial type has no generic parameters: remove them"));
+        errors.add(Place::of(&generics.params), message!("a partial type cannot have generic parameters: remove them"));
     }
     let (mut full, mut krate) = (None, None);
     read(&attrs, errors, |meta| {
@@ -43,9 +42,7 @@ pub(crate) fn parse(item: TokenStream, errors: &mut Errors) -> Option<Model> {
         } else if meta.path.is_ident("crate") {
             &mut krate
         } else {
-            return Err(
-                meta.error(message!("unknown key: write `#[partial(of = Pod)]` with the type that has all fields"))
-            );
+            return Err(meta.error(message!("unknown key: write `#[partial(of = Pod)]` with the full type")));
         };
         *slot = Some(meta.value()?.call(Path::parse_mod_style)?);
         Ok(())
@@ -54,7 +51,7 @@ pub(crate) fn parse(item: TokenStream, errors: &mut Errors) -> Option<Model> {
     if full.is_none() {
         errors.add(
             ident.span(),
-            message!("the type that has all fields is missing: write `#[partial(of = Pod)]` above `struct {ident}`"),
+            message!("the full type is missing: write `#[partial(of = Pod)]` above `struct {ident}`"),
         );
     }
     Some(Model { ident, full: full?, krate, fields })

@@ -50,8 +50,10 @@ impl Body {
             errors.add(signature.fn_token.span, message!("a test must be async: write `async fn {name}`"));
         }
         if !signature.generics.params.is_empty() {
-            errors
-                .add(Place::of(&signature.generics.params), message!("a test has no generic parameters: remove them"));
+            errors.add(
+                Place::of(&signature.generics.params),
+                message!("a test cannot have generic parameters: remove them"),
+            );
         }
         let method = signature.receiver().is_some();
         if let Some(receiver) = signature.receiver() {

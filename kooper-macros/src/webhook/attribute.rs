@@ -25,8 +25,8 @@ pub(crate) fn parse(tokens: TokenStream, errors: &mut Errors) -> Args {
 /// The error for a kind in the place of a key, and for what belongs to the whole program.
 fn stray(input: ParseStream<'_>) -> Option<(&'static str, syn::Error)> {
     let text = match input.fork().call(syn::Ident::parse_any).ok()?.to_string().as_str() {
-        "main" => message!("a webhook has no `main` of its own: write `kooper::main!(…)` with all functions instead"),
-        "settings" => message!("the settings are those of the program: write `kooper::main!(settings = …, …)` instead"),
+        "main" => message!("a webhook has no key `main`: list the function in `kooper::main!(…)` instead"),
+        "settings" => message!("the settings belong to the program: write `kooper::main!(settings = …, …)` instead"),
         _ => return lone_kind(input),
     };
     Some(("", syn::Error::new(input.span(), text)))

@@ -38,7 +38,7 @@ const WRITERS: [&str; 8] =
 /// Compares the values with each other and with the function, and notes all errors.
 pub(crate) fn model<'a>(role: Role, args: &'a Args, function: &'a Handler, errors: &mut Errors) -> Option<Model<'a>> {
     if let Some(key) = args.key("overwrite").filter(|_| role == Role::Validate) {
-        errors.add(key, message!("a function that validates changes nothing: remove `overwrite`"));
+        errors.add(key, message!("a validating webhook cannot change the object: remove `overwrite`"));
     }
     if let Some(key) = args.key("subresources").filter(|_| role == Role::Mutate) {
         let text = message!("a function that mutates is called for the object alone: remove `subresources`");
@@ -48,7 +48,7 @@ pub(crate) fn model<'a>(role: Role, args: &'a Args, function: &'a Handler, error
     check_deletion(role, args, function, errors);
     if role == Role::Mutate && function.output.is_none() {
         let kind = kind_text(role, args, function);
-        errors.add(function.ident.span(), message!("a webhook that mutates returns the object: write `-> {kind}`"));
+        errors.add(function.ident.span(), message!("a mutating webhook must return the object: write `-> {kind}`"));
     }
     let object = object(role, args, function, errors);
     let kind = kind(role, args, function, errors);
@@ -101,7 +101,8 @@ fn object<'a>(role: Role, args: &Args, function: &'a Handler, errors: &mut Error
             Role::Mutate => format!("async fn {name}(mut object: {kind}) -> {kind}"),
             _ => format!("async fn {name}(new: Arc<{kind}>) -> Result<(), Denied>"),
         };
-        errors.add(function.ident.span(), message!("a webhook takes the object first: write `{signature}`"));
+        errors
+            .add(function.ident.span(), message!("the first argument of a webhook is the object: write `{signature}`"));
     }
     found
 }
@@ -114,18 +115,16 @@ fn check_arguments(args: &Args, function: &Handler, errors: &mut Errors) {
         let name = last_word(argument);
         let old = optional(argument).and_then(shared);
         if creates_only && old.is_some() {
-            let text = message!(
-                "there is no old object when one is created: remove the argument, or add `update` to `operations`"
-            );
+            let text = message!("a creation has no old object: remove the argument, or add `update` to `operations`");
             errors.add(Place::of(argument), text);
         } else if let Some(object) = shared(argument).filter(|object| kind.as_ref() == Some(&last_word(object)))
             && name == "Arc"
         {
             let object = text(object);
-            let text = message!("when an object is created there is no old one: write `Option<Arc<{object}>>`");
+            let text = message!("a creation has no old object: write `Option<Arc<{object}>>`");
             errors.add(Place::of(argument), text);
         } else if WRITERS.contains(&name.as_str()) {
-            let text = message!("a webhook has no `{name}`: it decides on a request, and a controller writes");
+            let text = message!("a webhook has no `{name}`: write objects in a controller");
             errors.add(Place::of(argument), text);
         } else if name == "Call" {
             errors.add(Place::of(argument), message!("`Call` is an argument of handlers: take `Admission` instead"));
@@ -137,11 +136,11 @@ fn check_arguments(args: &Args, function: &Handler, errors: &mut Errors) {
 fn check_deletion(role: Role, args: &Args, function: &Handler, errors: &mut Errors) {
     let Some(delete) = args.operation("delete") else { return };
     if role == Role::Mutate {
-        errors.add(delete.word.span(), message!("an object that is deleted cannot be changed: remove `delete`"));
+        errors.add(delete.word.span(), message!("an object that is being deleted cannot be changed: remove `delete`"));
     } else if let Some(first) = function.arguments.first().filter(|first| last_word(first) == "Arc") {
         let ty = text(first);
         let text = message!(
-            "there is no new object when one is deleted: write `Option<{ty}>`, and take the deleted one as a second `Option<{ty}>`"
+            "a deletion has no new object: write `Option<{ty}>`, and take the deleted object as another `Option<{ty}>`"
         );
         errors.add(Place::of(first), text);
     }

@@ -74,7 +74,7 @@ const KEYS: &[Key<Args>] = &[
         form: "a list of `create`, `update` and `delete`",
         example: "operations = [create, update]",
         default: "`[create, update]`",
-        doc: "The operations that the function is called for. A function that mutates is not called for `delete`.",
+        doc: "The operations for which the function is called. A mutating webhook is not called for `delete`.",
         read: |args, value| {
             let operations = operations(value)?;
             args.operations.clone_from(&operations.value);
@@ -88,8 +88,8 @@ const KEYS: &[Key<Args>] = &[
         form: "`fail` or `ignore`",
         example: "failure = ignore",
         default: "`fail` for custom resources, required for other kinds",
-        doc: "What happens to a request while the webhook cannot be reached, or fails: it is denied, or it goes on as if \
-              there were no webhook.",
+        doc: "What happens to a request if the webhook fails or cannot be reached: `fail` denies the request, and `ignore` \
+              admits it.",
         read: call!(failure, failure),
         ..Key::EQUALS
     },
@@ -98,7 +98,7 @@ const KEYS: &[Key<Args>] = &[
         form: "a whole number of seconds, from \"1s\" to \"30s\"",
         example: "timeout = \"5s\"",
         default: "`\"5s\"`",
-        doc: "How long the API server waits. The function is cancelled after nine tenths of it.",
+        doc: "How long the API server waits for a response. The function is cancelled after nine tenths of this time.",
         read: call!(timeout, seconds),
         ..Key::EQUALS
     },
@@ -137,8 +137,8 @@ const KEYS: &[Key<Args>] = &[
         form: "no value",
         example: "overwrite",
         default: "off",
-        doc: "Only of `mutate`: let the function change and remove values that are there. Two clients that apply the same \
-              object then conflict with each other about these fields.",
+        doc: "Only for `mutate`: the function may change and remove existing values. Two clients that apply the same object \
+              then conflict with each other about these fields.",
         read: call!(overwrite, words::flag),
         ..Key::EQUALS
     },
@@ -147,8 +147,8 @@ const KEYS: &[Key<Args>] = &[
         form: "the path of an `async fn(…) -> Result<S, E>`",
         example: "init = connect",
         default: "none",
-        doc: "Builds the state, which the function takes as `State<S>`: once per process, also for controllers that name \
-              the same function.",
+        doc: "Builds the state that the function takes as `State<S>`, once per process. Controllers with the same `init` \
+              share the state.",
         mentions: Mentions::FUNCTIONS,
         read: call!(init, paths::path, Stage::State),
         ..Key::EQUALS
@@ -188,7 +188,7 @@ fn kind(value: &Value<'_>) -> syn::Result<Spanned<Type>> {
         return paths::ty(value);
     }
     let list: Group = value.input.parse()?;
-    Err(syn::Error::new(list.span(), message!("a webhook is for one kind: write a function for each of them")))
+    Err(syn::Error::new(list.span(), message!("a webhook is for one kind: write a function for each kind")))
 }
 
 /// The operations, with their names in the runtime.

@@ -15,6 +15,7 @@ use kooper_runtime::internal::call::extensions::Extensions;
 use kooper_runtime::internal::call::finalizer::{Finalizers, Retirement};
 use kooper_runtime::internal::controller::config::Leases;
 use kooper_runtime::internal::controller::installation::Installation;
+use kooper_runtime::internal::controller::partition::Partition;
 use kooper_runtime::internal::controller::parts::KeyStream;
 use kooper_runtime::internal::controller::prerequisite::Prerequisite;
 use kooper_runtime::internal::controller::states::States;
@@ -27,6 +28,7 @@ use kooper_runtime::object::Object;
 use kooper_runtime::{
     Action, Call, Changed, ConfigError, ConfigErrorKind, ControllerContext, Kind, ObjectKey, Result as HandlerResult,
 };
+use kooper_sharding::Shards;
 use parking_lot::Mutex;
 
 use crate::calls::{Additions, observe};
@@ -68,12 +70,25 @@ pub use kooper_runtime::{FailureEvents, MetricsCompat};
 pub struct Controller {
     /// It without its types.
     spec: ControllerSpec,
+    shards: Option<Shards>,
     plan: Plan,
     crd: Option<MakeCrd>,
     installs_crd: bool,
     has_init: bool,
     samples: Vec<Sample>,
     additions: Additions,
+}
+
+/// The Leases of a controller's shards.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct ShardLeases<'a> {
+    /// The settings.
+    pub shards: &'a Shards,
+    /// The namespace of the Leases.
+    pub namespace: String,
+    /// Their names: that of the map, and those of the sessions.
+    pub names: Vec<String>,
 }
 
 impl Controller {
@@ -144,6 +159,28 @@ impl Controller {
     /// When the settings are invalid; then they are not changed.
     pub fn set_leader_election(&mut self, election: Option<LeaderElection>) -> Result<(), ConfigError> {
         self.set(|config| config.leader = election)
+    }
+
+    /// Handles all objects in every replica, instead of those of its shards.
+    #[doc(hidden)]
+    pub fn remove_shards(&mut self) {
+        self.shards = None;
+    }
+
+    /// Returns `true` if the replicas share the objects.
+    #[must_use]
+    pub fn has_shards(&self) -> bool {
+        self.shards.is_some()
+    }
+
+    /// The settings of its shards, and the names and the namespace of their Leases in an installation.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn shard_leases(&self, installation: &Installation, namespace: &str) -> Option<ShardLeases<'_>> {
+        let shards = self.shards.as_ref()?;
+        let namespace = shards.lease_namespace().unwrap_or(namespace).to_owned();
+        let name = |suffix: &str| installation.name(&format!("{}-{}{suffix}", installation.program, self.name()));
+        Some(ShardLeases { shards, namespace, names: shards.leases(name) })
     }
 
     /// Changes settings if they are valid afterwards.
@@ -382,6 +419,10 @@ impl Controller {
             let problem = format!("its Lease is stored on the API server, but {give}, or remove the leader election");
             return Err(self.error("leader_election", ConfigErrorKind::NoClient, problem));
         }
+        if self.shards.is_some() {
+            let problem = format!("its Leases are stored on the API server, but {give}, or remove the shards");
+            return Err(self.error("shards", ConfigErrorKind::NoClient, problem));
+        }
         let (needs, clients) = (self.plan.needs().iter().map(|need| &*need.because), self.plan.unruled_clients());
         let what: BTreeSet<&str> = needs.chain(clients.iter().copied()).collect();
         if what.is_empty() && !self.plan.takes_client() {
@@ -419,6 +460,7 @@ impl Controller {
         self,
         crds: &Arc<Installer>,
         settings: GivenSettings,
+        partition: Option<Arc<dyn Partition>>,
         metrics: Arc<dyn MetricsRecorder>,
     ) -> (ControllerSpec, Hooks) {
         let prerequisite = self.prerequisite(crds);
@@ -426,7 +468,7 @@ impl Controller {
         let observe = observe(&self.spec.config, metrics, observers);
         fill(&extensions, &self.plan, settings);
         let child_observer = extensions.get::<Children>();
-        (self.spec, Hooks { prerequisite, extensions, child_observer, observe })
+        (self.spec, Hooks { prerequisite, extensions, child_observer, observe, partition })
     }
 
     /// The CRD of the kind, which is installed or compared before the controller starts.

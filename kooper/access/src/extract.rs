@@ -278,7 +278,7 @@ impl<O, S> Argument<O, S> for Client {
     }
 
     fn extract(context: &Context<O, S>) -> Self {
-        context.controller.client()
+        context.call.fenced(context.controller.client())
     }
 }
 

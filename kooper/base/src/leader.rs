@@ -52,9 +52,12 @@ mod identity;
 mod leadership;
 #[doc(hidden)]
 pub mod lease;
-mod lease_state;
+#[doc(hidden)]
+pub mod lease_state;
 mod previous;
 mod scope;
+#[doc(hidden)]
+pub mod shard;
 #[cfg(test)]
 mod simulation;
 mod status;

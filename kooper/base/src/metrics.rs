@@ -79,6 +79,11 @@ pub trait MetricsRecorder: Send + Sync + 'static {
         let _ = (controller, took);
     }
 
+    /// The time from the last call of a shard until it was given away, in which none began.
+    fn observe_shard_handover(&self, controller: &str, took: Duration) {
+        let _ = (controller, took);
+    }
+
     /// Registers a value that can be read at any time.
     ///
     /// # Errors
@@ -128,6 +133,10 @@ pub enum Counter {
     Restore,
     /// This process became the leader.
     LeaderTransition,
+    /// This process works on a shard from now on.
+    ShardGained,
+    /// An object of another replica's shard was received, and dropped.
+    ShardObjectDropped,
     /// A Kubernetes Event was not written: there were too many, or the server
     /// rejected it.
     EventDropped,
@@ -198,6 +207,12 @@ pub enum Gauge {
     },
     /// The time until leadership expires unless the Lease is renewed, in seconds.
     LeaseTimeLeft,
+    /// The shards that this process works on.
+    ShardsOwned,
+    /// The shards that no process owns, or one that has stopped renewing its Lease.
+    ShardsUnowned,
+    /// The time for which the first of those has been without an owner, in seconds.
+    ShardsUnownedTime,
     /// The objects of which a slot of declared children has this state.
     ChildState {
         /// The name of the slot.

@@ -38,8 +38,8 @@ impl<P> Children<P> {
         Self { slots: Arc::new(slots), owner: PhantomData }
     }
 
-    /// The children of a slot, as they are after this pass: `Option<Arc<T>>`, or `Vec<Arc<T>>` for a function that
-    /// returns a list. The children of a slot that is held or has failed are those from before.
+    /// Returns the children of a slot, as they are after this pass: `Option<Arc<T>>`, or `Vec<Arc<T>>` for a function
+    /// that returns a list. A slot that is held or has failed still has its previous children.
     ///
     /// # Errors
     /// If the function is not declared as a child of this controller.
@@ -64,9 +64,9 @@ impl<P> Children<P> {
         self.slots.iter().map(|slot| (slot.name.as_str(), &slot.state))
     }
 
-    /// Sets `Ready`, `Reconciling` while slots wait, and `Stalled` if one of them waits in vain, for a controller with
-    /// `status = none`: others do it themselves. `Ready` is `False` while a slot is held, has failed or is not ready,
-    /// also if its children from before are healthy. Without children the owner is ready.
+    /// Sets the condition `Ready`, and `Reconciling` or `Stalled` if they hold. Use it in controllers with
+    /// `status = none`; for all others, Kooper sets the conditions. `Ready` is `False` while a slot is held, has failed
+    /// or is not ready, even if its previous children are healthy. Without children the owner is ready.
     pub fn report(&self, conditions: &mut Conditions) {
         let slots = || self.slots.iter().filter(|slot| slot.counts);
         let find = |is: fn(&SlotState) -> bool| slots().find(|slot| is(&slot.state));

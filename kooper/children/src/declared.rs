@@ -78,7 +78,7 @@ pub struct Declaration<P, S, L> {
     planned: PhantomData<fn() -> L>,
 }
 
-/// The slots of a controller. It makes the handlers that apply and delete their children.
+/// The slots of a controller. It creates the handlers that apply and delete their children.
 pub struct Declared<P, S, L> {
     executor: Arc<Executor<P, S>>,
     planned: PhantomData<fn() -> L>,
@@ -191,8 +191,8 @@ impl<P: Kind, S, L> Declaration<P, S, L> {
     /// # assert!(children.build().is_ok());
     /// ```
     ///
-    /// The handler can set all other fields and conditions with a `StatusWriter`. What it writes in these ones is
-    /// replaced, and nothing is sent if the status is as it was.
+    /// The handler can set all other fields and conditions with a `StatusWriter`. The values that it writes for these
+    /// fields are replaced. No request is sent if the status has not changed.
     pub fn status<M: 'static>(
         mut self,
         fields: impl FnOnce(&mut P::Status, &mut StatusFields),

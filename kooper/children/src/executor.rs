@@ -371,7 +371,7 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         });
         let children: Vec<_> = children.collect();
         for child in &blocking {
-            tracing::debug!(%child, "its deletion is waited for");
+            tracing::debug!(%child, "waiting for its deletion");
         }
         let waits = |index: usize| nodes[index].spec.flags.external && state(index) != SlotState::Ready;
         let again = (0..nodes.len()).any(waits).then_some(EXTERNAL_AGAIN).into_iter().chain(progress.pause).min();

@@ -14,9 +14,9 @@ use serde::Serialize;
 pub use arguments::{AnyObject, AsInput, AsReader, AsSettings, AsState, ChildArg, Inputs, TakeArg};
 pub use output::{AsExternal, AsList, AsOption, Awaited, ChildOutput, External, Form, Made, Many, Maybe, One, Plain};
 
-/// A kind of which there can be children. Implemented for every [`Kind`] that can be written.
+/// A kind that children can have. Implemented for every [`Kind`] that can be written.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a kind of which there can be children",
+    message = "`{Self}` cannot be the kind of a child",
     label = "not a kind of child",
     note = "name a type of `k8s_openapi`, or one that derives `kube::CustomResource`"
 )]
@@ -31,7 +31,7 @@ pub trait Signature<P, Args>: Copy + Send + Sync + 'static {
     type Output;
 }
 
-/// A function that says which children an owner `P` has: `fn(&P, &A, Option<&B>, &[C], &Reader<D>) -> T`. It takes the
+/// A function that returns the children of an owner `P`: `fn(&P, &A, Option<&B>, &[C], &Reader<D>) -> T`. It takes the
 /// children of other slots, and `&Reader<T>`, `&State<S>` and `&Settings<T>`, in any order. It returns `T`,
 /// `Option<T>`, `Vec<T>` or [`External<T>`], each also in `Result`. `M` is inferred.
 ///

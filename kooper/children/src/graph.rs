@@ -90,7 +90,7 @@ pub struct Graph {
 #[non_exhaustive]
 pub enum GraphError {
     /// Two slots have the same name.
-    #[error("there are two slots `{0}`: write each function once")]
+    #[error("two slots have the name `{0}`: list each function once")]
     Duplicate(String),
     /// A slot depends on one that is not declared.
     #[error("the slot `{slot}` depends on `{unknown}`, which is not declared: add it to the children")]
@@ -104,7 +104,9 @@ pub enum GraphError {
     #[error("the slots {} wait for each other: remove one of these dependencies", quoted(.0))]
     Cyclic(Vec<String>),
     /// The status of the owner has a field under another name.
-    #[error("the status of the owner is written without `{0}`: add `#[serde(rename_all = \"camelCase\")]` to its type")]
+    #[error(
+        "the status of the owner is serialized without `{0}`: add `#[serde(rename_all = \"camelCase\")]` to its type"
+    )]
     Status(&'static str),
     /// Two flags contradict each other.
     #[error("the slot `{slot}` cannot be both `{one}` and `{other}`: remove one of them")]

@@ -1,5 +1,5 @@
-//! Declared children of [Kooper](https://github.com/kooper-rs/kooper)'s controllers: functions say what should exist
-//! for an object, and in what order.
+//! Declared children of [Kooper](https://github.com/kooper-rs/kooper)'s controllers: functions return the children
+//! of an object, and Kooper applies them in order.
 //!
 //! A *slot* is a child function with what it depends on, see [`declare`]. [`graph`] checks and orders the slots of a
 //! controller. [`mod@plan`] decides what is next: it is a function of the owner, its slots and what is [`observed`],

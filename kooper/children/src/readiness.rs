@@ -10,14 +10,14 @@ use serde_json::Value;
 /// The readiness of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Readiness {
-    /// It does what it is for.
+    /// It is ready.
     Ready,
     /// It exists, and slots that depend on it need no more than that: a claim whose volume is bound once a pod of one
     /// of them is scheduled would otherwise be waited for by the pod that it waits for.
     Usable(String),
-    /// It is not ready yet, and this is why.
+    /// It is not ready yet, for this reason.
     Waiting(String),
-    /// It will not become ready by itself, and this is why.
+    /// It will not become ready by itself, for this reason.
     Failed(String),
 }
 
@@ -41,7 +41,7 @@ impl Readiness {
 
 impl From<bool> for Readiness {
     fn from(is_ready: bool) -> Self {
-        Self::ready_if(is_ready, || "its function says that it is not ready".to_owned())
+        Self::ready_if(is_ready, || "its readiness function returns `false`".to_owned())
     }
 }
 
@@ -77,7 +77,7 @@ fn unobserved(object: &Value) -> Option<Readiness> {
     let generation = object["metadata"]["generation"].as_i64().unwrap_or_default();
     let observed = object["status"]["observedGeneration"].as_i64();
     let is_observed = observed.is_some_and(|observed| observed >= generation);
-    (!is_observed).then(|| Readiness::Waiting("its controller has not seen it yet".to_owned()))
+    (!is_observed).then(|| Readiness::Waiting("its controller has not observed it yet".to_owned()))
 }
 
 fn condition<'a>(object: &'a Value, name: &str) -> Option<&'a Value> {
@@ -167,7 +167,7 @@ fn other(object: &Value) -> Readiness {
             let generation = object["metadata"]["generation"].as_i64().unwrap_or_default();
             let is_old = ready["observedGeneration"].as_i64().is_some_and(|observed| observed < generation);
             if is_old {
-                return Readiness::Waiting("its controller has not seen it yet".to_owned());
+                return Readiness::Waiting("its controller has not observed it yet".to_owned());
             }
             Readiness::ready_if(ready["status"] == "True", || explained(object, "Ready"))
         }

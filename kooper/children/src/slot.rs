@@ -35,7 +35,7 @@ pub struct Slot<P, F, V = Deletes> {
     pub(crate) inputs: Vec<FunctionId>,
     pub(crate) after: Vec<FunctionId>,
     pub(crate) flags: Flags,
-    /// Judges the children in place of the rules of their kind.
+    /// Replaces the readiness rules of the kind.
     pub(crate) ready: Option<Judge>,
     owner: PhantomData<fn(P) -> V>,
 }
@@ -97,13 +97,14 @@ pub trait SlotExt<P, M>: ChildFn<P, M> {
 impl<P, M, F: ChildFn<P, M>> SlotExt<P, M> for F {}
 
 impl<P, F: 'static, V: Verbs> Slot<P, F, V> {
-    /// Gives the slot another name than that of its function. Its children have it as a label: a closure needs one.
+    /// Sets the name of the slot, which is also a label of its children. The default is the name of the function; a
+    /// closure needs a name.
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.id.name = name.into();
         self
     }
 
-    /// Creates a child of this slot only when those of another one are ready.
+    /// Creates a child of this slot only when the children of another slot are ready.
     pub fn after<G: ChildFn<P, M>, M>(mut self, other: G) -> Self {
         let _ = other;
         self.after.push(FunctionId::of::<G>());
@@ -122,7 +123,7 @@ impl<P, F: 'static, V: Verbs> Slot<P, F, V> {
         Slot { function, id, inputs, after, flags: Flags { keep: true, ..flags }, ready, owner: PhantomData }
     }
 
-    /// Prunes the children, also where the kind is kept by default, or where they were adopted.
+    /// Also prunes children that are kept by default: adopted objects, PersistentVolumeClaims, Namespaces and CRDs.
     pub fn prune(mut self) -> Self {
         self.flags.prune = true;
         self
@@ -134,7 +135,7 @@ impl<P, F: 'static, V: Verbs> Slot<P, F, V> {
         self
     }
 
-    /// Like [`recreate`](Self::recreate), and keeps what depends on the child, such as the pods of a StatefulSet.
+    /// Like [`recreate`](Self::recreate), but keeps the dependents of the child, such as the pods of a StatefulSet.
     pub fn recreate_orphan(mut self) -> Self {
         self.flags.recreate = Some(Recreate::Orphan);
         self
@@ -146,14 +147,14 @@ impl<P, F: 'static, V: Verbs> Slot<P, F, V> {
         self
     }
 
-    /// Does not count the children for the owner's `Ready`.
+    /// Does not count the children for the condition `Ready` of the owner.
     pub fn not_ready(mut self) -> Self {
         self.flags.not_ready = true;
         self
     }
 
-    /// Judges the readiness of the children by a function of the child, which returns [`Readiness`] or `bool`, in place of
-    /// the rules of their kind. A child that is being deleted is never ready.
+    /// Sets a function that takes a child and returns [`Readiness`] or `bool`, instead of the readiness rules of its kind.
+    /// A child that is being deleted is never ready.
     ///
     /// ```
     /// use k8s_openapi::api::core::v1::ConfigMap;

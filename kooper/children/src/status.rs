@@ -19,8 +19,8 @@ use crate::typed::{PlanSlot, owner};
 
 /// An owner whose status can have the conditions of its children. `M` is inferred.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` has no status that says how its children are",
-    label = "an owner without such a status",
+    message = "`{Self}` has no status for the conditions of its children",
+    label = "an owner without this status",
     note = "give it a status that implements `Default` and has the fields `conditions: Vec<Condition>` and `observed_generation: Option<i64>`, or write `status = none`"
 )]
 pub trait OwnerStatus<M>: HasStatus<M, Status: Serialize + Default> {}

@@ -212,6 +212,20 @@ fn alerts(scope: &Scope, controllers: &[Controller], elected: bool, has_webhooks
             ],
         );
     }
+    if controllers.iter().any(Controller::has_shards) {
+        add(
+            "KooperShardsUnowned",
+            Severity::Critical,
+            "1m",
+            scope.max(&table::SHARDS_UNOWNED_TIME, CONTROLLER),
+            "> 60",
+            [
+                "Shards of the controller {{ $labels.controller }} have had no owner for {{ $value | humanizeDuration }}",
+                "Their objects are not handled. The page /readyz and the log of each replica have the reason: most \
+                 often a Lease is forbidden, or the API server does not respond.",
+            ],
+        );
+    }
     add(
         "KooperObjectsUndecodable",
         Severity::Warning,

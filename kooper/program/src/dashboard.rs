@@ -25,12 +25,13 @@ const LONGEST_UID: usize = 40;
 
 /// The dashboard of a program, for every installation of it.
 pub(crate) fn dashboard(program: &str, controllers: &[Controller], has_webhooks: bool) -> Value {
-    let elected = controllers.iter().any(Controller::has_leader_election);
+    let has = |feature: fn(&Controller) -> bool| controllers.iter().any(feature);
+    let (elected, shared) = (has(Controller::has_leader_election), has(Controller::has_shards));
     let uid: String = format!("kooper-{program}").chars().take(LONGEST_UID).collect();
     json!({
         "uid": uid,
         "title": format!("Controllers of {program}"),
-        "description": format!("The Kubernetes controllers of {program}: calls, queue, watches and leader election"),
+        "description": format!("The Kubernetes controllers of {program}: calls, queue, watches, leader election and shards"),
         "tags": ["kooper", "kubernetes"],
         "schemaVersion": SCHEMA,
         "editable": true,
@@ -39,7 +40,7 @@ pub(crate) fn dashboard(program: &str, controllers: &[Controller], has_webhooks:
         "time": {"from": "now-1h", "to": "now"},
         "timezone": "browser",
         "templating": {"list": variables(controllers)},
-        "panels": placed(&rows(&scope(), elected, has_webhooks)),
+        "panels": placed(&rows(&scope(), elected, shared, has_webhooks)),
     })
 }
 

@@ -96,7 +96,10 @@ pub(crate) fn known<'a>(controllers: impl IntoIterator<Item = &'a Controller>, p
     for controller in controllers {
         let plan = controller.plan();
         let leases = controller.leases(&place.installation, &place.lease_namespace);
-        let lease_namespace = leases.as_ref().map_or(&place.lease_namespace, |leases| &leases.namespace);
+        let shards = controller.shard_leases(&place.installation, &place.lease_namespace);
+        let of_leases = leases.as_ref().map(|leases| &leases.namespace);
+        let of_shards = shards.as_ref().map(|leases| &leases.namespace);
+        let lease_namespace = of_leases.or(of_shards).unwrap_or(&place.lease_namespace);
         let mut add = |rule: &Rule, names: &[String], reach: &Reach, because: &str| {
             let namespaces = reach.namespaces(controller.namespaces(), lease_namespace);
             let names: Vec<_> = if names.is_empty() { vec![None] } else { names.iter().cloned().map(Some).collect() };
@@ -116,8 +119,12 @@ pub(crate) fn known<'a>(controllers: impl IntoIterator<Item = &'a Controller>, p
             let reach = if rule.cluster { Reach::Cluster } else { Reach::Watched };
             add(rule, &[], &reach, "rbac");
         }
+        let lease = |verbs: &[&str]| Rule::new("coordination.k8s.io", "leases", None, verbs);
+        if let Some(leases) = &shards {
+            add(&lease(&["create", "get", "update"]), &leases.names, &Reach::Lease, "shards");
+            add(&lease(&["watch"]), leases.names.get(..1).unwrap_or_default(), &Reach::Lease, "shards");
+        }
         if let Some(leases) = &leases {
-            let lease = |verbs: &[&str]| Rule::new("coordination.k8s.io", "leases", None, verbs);
             let own = std::slice::from_ref(&leases.name);
             add(&lease(&["create", "get", "update", "watch"]), own, &Reach::Lease, "leader_election");
             for previous in &leases.previous {

@@ -59,27 +59,27 @@ impl serde::de::Error for DecodeError {
 /// The reason why the bytes cannot be decoded.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Problem {
-    #[error("the bytes do not begin with `k8s` and a zero")]
+    #[error("the bytes do not begin with `k8s` and a zero byte")]
     Magic,
-    #[error("the bytes end within a value")]
+    #[error("the bytes end in the middle of a value")]
     Truncated,
     #[error("a number has more than 64 bits")]
     Overflow,
-    #[error("the number of a field is 0 or too large")]
+    #[error("a field number is 0 or too large")]
     Number,
-    #[error("a value has the wire type {0}, which this field does not have")]
+    #[error("a value has the wire type {0}, which this field does not accept")]
     WireType(u8),
-    #[error("a group ends that did not begin, or does not end")]
+    #[error("a group is not closed, or was not opened")]
     Group,
     #[error("objects and lists are nested more than {NESTING} deep")]
     Nesting,
-    #[error("it contains JSON that is not valid: {0}")]
+    #[error("it contains invalid JSON: {0}")]
     Json(serde_json::Error),
-    #[error("the type of an IntOrString is {0}, and must be 0 or 1")]
+    #[error("the type of an IntOrString is {0}, but must be 0 or 1")]
     IntOrString(u64),
     #[error("the kind {0} is unknown")]
     Kind(String),
-    #[error("a number is infinite or not a number")]
+    #[error("a number is infinite or NaN")]
     NotFinite,
     #[error("{0}")]
     Type(String),

@@ -227,14 +227,14 @@ mod tests {
     #[test]
     fn what_is_not_a_field_is_refused() {
         for (wrong, why) in [
-            (&[0x08][..], "end within a value"),
-            (&[0x0a, 2, b'a'], "end within a value"),
-            (&[0x0a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1], "end within a value"),
-            (&[0x11, 0], "end within a value"),
-            (&[0x80], "end within a value"),
+            (&[0x08][..], "end in the middle of a value"),
+            (&[0x0a, 2, b'a'], "end in the middle of a value"),
+            (&[0x0a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1], "end in the middle of a value"),
+            (&[0x11, 0], "end in the middle of a value"),
+            (&[0x80], "end in the middle of a value"),
             (&[0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1], "64 bits"),
-            (&[0x00, 0], "the number of a field"),
-            (&[0x80, 0x80, 0x80, 0x80, 0x10, 0], "the number of a field"),
+            (&[0x00, 0], "a field number is 0"),
+            (&[0x80, 0x80, 0x80, 0x80, 0x10, 0], "a field number is 0"),
             (&[0x0e], "wire type 6"),
         ] {
             let found = read(wrong).unwrap_err();

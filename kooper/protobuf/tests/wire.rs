@@ -119,16 +119,16 @@ fn errors_name_message_field_and_offset() {
     let cut = [bytes(1, b""), bytes(2, &[0x0a, 5, b'a'])].concat();
     assert_eq!(
         config_map(&cut).unwrap_err(),
-        "io.k8s.api.core.v1.ConfigMap.data: the bytes end within a value at byte 4"
+        "io.k8s.api.core.v1.ConfigMap.data: the bytes end in the middle of a value at byte 4"
     );
     let wrong = bytes(1, &[0x08, 1]);
     assert_eq!(
         config_map(&wrong).unwrap_err(),
         "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta.name: a value has the wire type 0, which this field does not \
-         have at byte 2"
+         accept at byte 2"
     );
     let error = Envelope::open(b"{\"kind\": \"Pod\"}").unwrap_err();
-    assert_eq!(error.to_string(), "the envelope: the bytes do not begin with `k8s` and a zero at byte 0");
+    assert_eq!(error.to_string(), "the envelope: the bytes do not begin with `k8s` and a zero byte at byte 0");
 }
 
 #[test]

@@ -12,16 +12,21 @@ pub(crate) mod lookup;
 pub(crate) mod observer;
 pub(crate) mod worker;
 
-use std::future::Future;
+use std::fmt;
+use std::future::{Future, pending};
 use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
+use kube::Client;
 use tokio::task::AbortHandle;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 use tokio_util::task::TaskTracker;
+use tower::ServiceExt;
 use tracing::Instrument;
 
 use self::extensions::Extensions;
+use crate::client::{ClientStack, from_fn};
+use crate::leader::shard::{SentIn, Shard, ShardTerm};
 use crate::object::key::ObjectKey;
 use crate::queue::reason::Reasons;
 
@@ -37,7 +42,7 @@ use crate::queue::reason::Reasons;
 ///     tracing::info!(key = %call.key(), attempt = call.attempt(), reasons = %call.reasons(), "called");
 /// }
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Call {
     controller: Arc<str>,
     key: ObjectKey,
@@ -46,6 +51,7 @@ pub struct Call {
     cancelled: CancellationToken,
     tasks: Tasks,
     dry_run: bool,
+    shard: Option<Arc<dyn ShardTerm>>,
     /// What arguments keep for this call.
     #[doc(hidden)]
     pub extensions: Arc<Extensions>,
@@ -86,12 +92,68 @@ impl Call {
         cancelled: CancellationToken,
         tasks: Tasks,
     ) -> Self {
-        Self { controller, key, attempt, reasons, cancelled, tasks, dry_run: false, extensions: Arc::default() }
+        Self {
+            controller,
+            key,
+            attempt,
+            reasons,
+            cancelled,
+            tasks,
+            dry_run: false,
+            shard: None,
+            extensions: Arc::default(),
+        }
     }
 
     /// The same call in a dry run.
     pub(crate) fn in_dry_run(self) -> Self {
         Self { dry_run: true, ..self }
+    }
+
+    /// The same call, which writes only in the term of a shard.
+    pub(crate) fn in_shard(self, shard: Option<Arc<dyn ShardTerm>>) -> Self {
+        Self { shard, ..self }
+    }
+
+    /// The shard of the object, for a controller with `shards`.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::Pod;
+    /// use kooper::prelude::*;
+    ///
+    /// #[kooper::controller(resource = Pod, shards = 32, main = false)]
+    /// async fn trace(call: Call) {
+    ///     if let Some(shard) = call.shard() {
+    ///         tracing::info!(key = %call.key(), %shard, term = shard.term, "called");
+    ///     }
+    /// }
+    /// ```
+    #[must_use]
+    pub fn shard(&self) -> Option<Shard> {
+        self.shard.as_ref().map(|term| term.shard())
+    }
+
+    /// Notes in a request that it may be sent only while this replica works on the shard.
+    #[doc(hidden)]
+    pub fn fence(&self, request: &mut http::Extensions) {
+        if let Some(term) = &self.shard {
+            request.insert(SentIn(term.clone()));
+        }
+    }
+
+    /// A client whose requests are all fenced so, also those of tasks that outlive the call.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn fenced(&self, client: Client) -> Client {
+        if self.shard.is_none() {
+            return client;
+        }
+        let call = self.clone();
+        let layer = from_fn(move |mut request, next| {
+            call.fence(request.extensions_mut());
+            next.oneshot(request)
+        });
+        ClientStack::new(client).with([layer]).client()
     }
 
     /// Returns whether this is a dry run, as with `run --dry-run` and `diff`: the API server stores
@@ -195,25 +257,44 @@ impl Call {
     /// `tokio::spawn`, so that no task writes while another replica leads.
     ///
     /// The task's token is cancelled when the controller stops or loses its
-    /// leadership. Then the task is awaited like a running call, and aborted
-    /// when the drain time is over. Its log lines have the controller and key of
-    /// this call.
+    /// leadership, or when the shard of the object is given to another replica. Then
+    /// the task is awaited like a running call, and aborted when the drain time is over
+    /// or the shard is lost. Its log lines have the controller and key of this call.
     pub fn spawn<F, Fut>(&self, task: F) -> AbortHandle
     where
         F: FnOnce(CancellationToken) -> Fut,
         Fut: Future<Output = ()> + Send + 'static,
     {
-        let task = task(self.tasks.stopping.clone());
-        let abort = self.tasks.abort.clone();
-        self.tasks
-            .tracker
-            .spawn(
-                async move {
-                    abort.run_until_cancelled(task).await;
-                }
-                .in_current_span(),
-            )
-            .abort_handle()
+        let stopping = self.tasks.stopping.child_token();
+        let task = task(stopping.clone());
+        let (abort, shard) = (self.tasks.abort.clone(), self.shard.clone());
+        let running = async move {
+            let Some(shard) = shard else {
+                abort.run_until_cancelled(task).await;
+                return;
+            };
+            let _work = shard.clone().work();
+            let leaves = async {
+                shard.leaving().cancelled().await;
+                stopping.cancel();
+                pending::<()>().await;
+            };
+            tokio::select! {
+                _ = abort.run_until_cancelled(task) => {}
+                () = shard.ended() => stopping.cancel(),
+                () = leaves => {}
+            }
+        };
+        self.tasks.tracker.spawn(running.in_current_span()).abort_handle()
+    }
+}
+
+impl fmt::Debug for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { controller, key, attempt, reasons, .. } = self;
+        let mut call = f.debug_struct("Call");
+        call.field("controller", controller).field("key", key).field("attempt", attempt).field("reasons", reasons);
+        call.field("shard", &self.shard()).finish_non_exhaustive()
     }
 }
 

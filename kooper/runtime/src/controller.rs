@@ -25,6 +25,7 @@ use crate::object::kind::KindInfo;
 use crate::watch::cache_id::CacheRequest;
 
 pub use config::Config;
+use partition::Partition;
 use parts::{DynController, KeyStream, Relation};
 use prerequisite::Prerequisite;
 pub use run::{Process, Runner};
@@ -77,6 +78,8 @@ pub struct Hooks {
     pub child_observer: Arc<dyn ChildObserver>,
     /// Makes the observers of its calls.
     pub observe: Observe,
+    /// The part of its objects that it handles; `None` for all.
+    pub partition: Option<Arc<dyn Partition>>,
 }
 
 impl std::fmt::Debug for Hooks {

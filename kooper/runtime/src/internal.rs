@@ -103,7 +103,7 @@ pub mod object {
     }
 }
 pub mod queue {
-    pub use crate::queue::admission::Admission;
+    pub use crate::queue::admission::{Admission, Grant};
     pub use crate::queue::{ForbiddenKey, KeyView, QueueCounts, Returned, Run, Timer, Waiting, WriteOrigin};
 }
 pub mod watch {

@@ -25,6 +25,7 @@ pub use controller::config::MetricsCompat;
 pub use controller::error::{BuildError, ConfigError, ConfigErrorKind, ControllerError, RunError};
 pub use controller::health::Health;
 pub use error::{BoxError, HandlerError, Result};
+pub use kooper_base::leader::shard::Shard;
 pub use kooper_base::{backoff, client, clock, error, leader, metrics};
 pub use kooper_grammar::name::NameError;
 pub use object::duration::{DurationError, GoDuration};

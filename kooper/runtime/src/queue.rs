@@ -31,7 +31,7 @@ use crate::queue::reason::{Reason, Reasons};
 
 use state::QueueState;
 
-pub(crate) use admission::{Admission, AdmitAll};
+pub(crate) use admission::{Admission, AdmitAll, Grant};
 pub(crate) use completion::Completion;
 #[doc(hidden)]
 pub use completion::Returned;

@@ -60,13 +60,13 @@ pub enum CertificateError {
         error: io::Error,
     },
     /// A file has no certificate.
-    #[error("the file {} has no certificate in PEM: it begins with `-----BEGIN CERTIFICATE-----`", file.display())]
+    #[error("the file {} contains no certificate in PEM, which begins with `-----BEGIN CERTIFICATE-----`", file.display())]
     NoCertificate {
         /// The file.
         file: PathBuf,
     },
     /// A file has no key.
-    #[error("the file {} has no private key in PEM, such as PKCS #8", file.display())]
+    #[error("the file {} contains no private key in PEM, such as PKCS #8", file.display())]
     NoKey {
         /// The file.
         file: PathBuf,
@@ -142,7 +142,7 @@ impl Files {
                 tracing::info!("the certificate of {} has been replaced", self.owner);
             }
             Err(error) => {
-                tracing::warn!("the certificate of {} cannot be replaced, and stays in use: {error}", self.owner);
+                tracing::warn!("the certificate of {} cannot be replaced and stays in use: {error}", self.owner);
             }
         }
     }
@@ -266,9 +266,9 @@ mod tests {
         assert!(unreadable.starts_with(&format!("the file {} of the metrics' ", of("tls.crt"))), "{unreadable}");
         let (a, b) = (pair(), pair());
         for (certificate, key, expected) in [
-            ("canary", &*a.1, format!("the file {} has no certificate in PEM", of("tls.crt"))),
-            (&a.0, "canary", format!("the file {} has no private key in PEM", of("tls.key"))),
-            (&a.0, &a.0, format!("the file {} has no private key in PEM", of("tls.key"))),
+            ("canary", &*a.1, format!("the file {} contains no certificate in PEM", of("tls.crt"))),
+            (&a.0, "canary", format!("the file {} contains no private key in PEM", of("tls.key"))),
+            (&a.0, &a.0, format!("the file {} contains no private key in PEM", of("tls.key"))),
             (&a.0, &b.1, format!("the certificate {} and the key {} cannot be used: ", of("tls.crt"), of("tls.key"))),
         ] {
             mount.swap(certificate, key);

@@ -59,13 +59,13 @@ pub mod reads {}
 /// `sources = [orders]`: Keys from outside the cluster: each `fn() -> impl Stream<Item = ObjectKey>` is called when the controller starts. A key triggers the handler if its object exists.
 pub mod sources {}
 
-/// `children = [config, password(once), web(config, password)]`: What should exist for an object, and in what order. An entry is a *slot*: the path of a `fn(&K, …) -> T`, in parentheses the slots whose children it takes, and flags. The children are applied and pruned before each call of the handler, which can take `Children<K>`.
+/// `children = [config, password(once), web(config, password)]`: Declares the children of each object, and their order. An entry is a *slot*: the path of a `fn(&K, …) -> T`, followed in parentheses by the slots whose children the function takes, and by flags. The children are applied and pruned before each call of the handler, which can take `Children<K>`.
 pub mod children {}
 
-/// `deletion = ordered`: Delete the children before their owner, those that depend on others first, and call `cleanup` once they are gone. It needs a `finalizer`.
+/// `deletion = ordered`: Delete the children before their owner, and dependents before the children on which they depend. `cleanup` is called once all children are gone. Requires a `finalizer`.
 pub mod deletion {}
 
-/// `status = none`: Leave the status to the handler. Otherwise `observedGeneration` and the conditions `Ready`, `Reconciling` and `Stalled` say how the declared children are, and the status needs fields for them.
+/// `status = none`: Do not write the status. By default, `observedGeneration` and the conditions `Ready`, `Reconciling` and `Stalled` show the state of the declared children, and the status needs fields for them.
 pub mod status {}
 
 /// `cleanup = tear_down`: Called before an object is deleted, guaranteed by the `finalizer`. Arguments and return types are those of a handler; the finalizer is removed when it returns without an error and without requesting a requeue.
@@ -94,6 +94,9 @@ pub mod deleted {}
 
 /// `leader_election`: Run handlers in one replica only. Settings: `lease`, `namespace`, `lease_duration = "15s"`, `renew_deadline = "10s"`, `retry_period = "2s"`.
 pub mod leader_election {}
+
+/// `shards = 32`: Share the objects between the replicas: each handles those of its shards. Settings: `count`, `by = uid`, `members = 8`, `namespace`, `lease_duration = "15s"`, `renew_deadline = "10s"`, `retry_period = "2s"`.
+pub mod shards {}
 
 /// `install_crd`: Apply the kind's CRD at the start, and wait until it is established.
 pub mod install_crd {}

@@ -66,9 +66,9 @@ impl<K: Never, R> Begin<R, Nothing> for K {
 
 /// A kind whose objects need not go on while the webhook is away: a custom resource.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a custom resource: write what happens to its objects while the webhook is away",
+    message = "`{Self}` is not a custom resource: set `failure` for when the webhook is unavailable",
     label = "needs `failure`",
-    note = "write `failure = ignore`, and they are stored without it, or `failure = fail`, and nobody can store them"
+    note = "write `failure = ignore` to admit objects while the webhook is unavailable, or `failure = fail` to deny them"
 )]
 pub trait OwnKind {}
 

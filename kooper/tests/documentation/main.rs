@@ -7,13 +7,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The sources of the library.
-const SOURCES: [&str; 9] = [
+const SOURCES: [&str; 10] = [
     "kooper/src",
     "kooper/runtime/src",
     "kooper/access/src",
     "kooper/base/src",
     "kooper/program/src",
     "kooper/serving/src",
+    "kooper/sharding/src",
     "kooper/testing/src",
     "kooper/webhooks/src",
     "kooper/workloads/src",

@@ -1,4 +1,4 @@
-//! The request that a function decides on.
+//! The request that a webhook decides on.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,16 +8,16 @@ use kooper_runtime::ObjectKey;
 use parking_lot::Mutex;
 use serde::Deserialize;
 
-/// What a request does to the object.
+/// The operation of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 #[non_exhaustive]
 pub enum Operation {
-    /// It is created.
+    /// The object is created.
     Create,
-    /// It is changed.
+    /// The object is updated.
     Update,
-    /// It is deleted.
+    /// The object is deleted.
     Delete,
 }
 
@@ -32,7 +32,7 @@ impl Operation {
     }
 }
 
-/// The request that a function of a webhook decides on: an argument of these functions.
+/// The request that a webhook decides on: an argument of its function.
 ///
 /// ```
 /// use kooper_webhooks::{Admission, Operation};
@@ -48,7 +48,7 @@ pub struct Admission {
     notes: Arc<Mutex<Notes>>,
 }
 
-/// What is known about a request beside its objects.
+/// The properties of a request, without its objects.
 #[derive(Debug, Clone)]
 pub(crate) struct RequestInfo {
     pub(crate) operation: Operation,
@@ -59,7 +59,7 @@ pub(crate) struct RequestInfo {
     pub(crate) subresource: String,
 }
 
-/// What the function adds to the response.
+/// Warnings and annotations that the function adds to the response.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Notes {
     pub(crate) warnings: Vec<String>,
@@ -67,7 +67,7 @@ pub(crate) struct Notes {
 }
 
 impl Admission {
-    /// A request, as to call a function in a unit test.
+    /// Creates a request, to call a function in a unit test.
     #[must_use]
     pub fn new(operation: Operation) -> Self {
         let key = ObjectKey::cluster_scoped("test");
@@ -94,7 +94,7 @@ impl Admission {
         RequestInfo { subresource: subresource.into(), ..(*self.request).clone() }.into()
     }
 
-    /// What the request does to the object.
+    /// The operation of the request.
     #[must_use]
     pub fn operation(&self) -> Operation {
         self.request.operation
@@ -113,19 +113,19 @@ impl Admission {
         Some(&*self.request.subresource).filter(|name| !name.is_empty())
     }
 
-    /// Who sent the request.
+    /// The user who sent the request.
     #[must_use]
     pub fn user(&self) -> &UserInfo {
         &self.request.user
     }
 
-    /// Returns whether the API server stores nothing. Check it before a side effect.
+    /// Returns whether the request is a dry run, which stores nothing. Check it before a side effect.
     #[must_use]
     pub fn is_dry_run(&self) -> bool {
         self.request.dry_run
     }
 
-    /// Warns the client, whatever the result is: kubectl prints it.
+    /// Adds a warning for the client, which kubectl prints. It does not affect the result.
     pub fn warn(&self, warning: impl Into<String>) {
         self.notes.lock().warnings.push(warning.into());
     }
@@ -135,7 +135,7 @@ impl Admission {
         self.notes.lock().audit.insert(key.into(), value.into());
     }
 
-    /// The warnings, as for a unit test.
+    /// The warnings that were added, for unit tests.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         self.notes.lock().warnings.clone()

@@ -21,7 +21,7 @@ use crate::admission::Admission;
     message = "a webhook for `{K}` cannot take `{Self}`",
     label = "not an argument of a webhook",
     note = "after the object take `Option<Arc<{K}>>` (the object before an update or a deletion), `Admission` (the request), `Reader<T>`, `Client`, `State<{S}>` (the value from `init`, or `()` without it), or `Settings<T>` (the program's own settings)",
-    note = "a webhook writes nothing by itself: write in a controller"
+    note = "a webhook cannot write objects: write them in a controller"
 )]
 pub trait WebhookArgument<K, S>: Sized + Send + 'static {
     /// How the function uses it.
@@ -51,9 +51,9 @@ pub enum Use {
 }
 
 /// The type of the object that is created, changed or deleted: the first argument of a
-/// function that validates.
+/// validating webhook.
 #[diagnostic::on_unimplemented(
-    message = "the first argument of a function that validates `{K}` is the object, not `{Self}`",
+    message = "the first argument of a validating webhook for `{K}` is the object, not `{Self}`",
     label = "not the object",
     note = "write `Arc<{K}>`, or `Option<Arc<{K}>>` if the function also decides on deletions"
 )]
@@ -67,9 +67,9 @@ pub trait NewObject<K>: Sized + Send + 'static {
     fn take(object: Option<K>) -> Option<Self>;
 }
 
-/// The type of the object that is changed: the first argument of a function that mutates.
+/// The type of the object that is changed: the first argument of a mutating webhook.
 #[diagnostic::on_unimplemented(
-    message = "the first argument of a function that mutates `{K}` is the object itself, not `{Self}`",
+    message = "the first argument of a mutating webhook for `{K}` is the object itself, not `{Self}`",
     label = "not the object",
     note = "write `mut object: {K}`, and return it"
 )]
@@ -200,7 +200,7 @@ fn reading(client: Client) -> Client {
         if request.method() == Method::GET {
             return next.oneshot(request).await;
         }
-        Err("the request is a dry run, in which nothing is written".into())
+        Err("the request is a dry run, in which only `GET` requests are sent".into())
     });
     ClientStack::new(client).with([layer]).client()
 }

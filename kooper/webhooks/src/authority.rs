@@ -28,9 +28,9 @@ const BEFORE: Duration = DAY;
 /// Why no certificate can be made, or one cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AuthorityError {
-    #[error("no certificate can be made for webhooks: {0}")]
+    #[error("the certificate of the webhooks cannot be created: {0}")]
     Make(rcgen::Error),
-    #[error("the certificate that was made for webhooks cannot be used: {0}")]
+    #[error("the new certificate of the webhooks cannot be used: {0}")]
     Unusable(tokio_rustls::rustls::Error),
     #[error("`{0}` is not a certificate authority in PEM with its key")]
     Malformed(&'static str),

@@ -6,12 +6,11 @@ use std::fmt;
 use kooper_runtime::internal::object::kind::KindInfo;
 use serde_json::{Value, json};
 
-/// Denies a request: the error of a webhook's function about an object that is wrong, with
-/// all that is wrong in it.
+/// The error that denies a request. It can list several invalid fields of the object.
 ///
 /// It is found in the [`source`](StdError::source) chain of the error that the function
-/// returns, so it survives `anyhow` contexts and `thiserror`'s `#[from]`. Every other error
-/// is a failure of the webhook, for which its failure policy decides.
+/// returns, also in `anyhow` contexts and with `#[from]` of `thiserror`. Any other error is a
+/// failure of the webhook, and its failure policy decides.
 ///
 /// ```
 /// use kooper_webhooks::Denied;
@@ -43,22 +42,22 @@ struct Cause {
 }
 
 impl Denied {
-    /// Denies a request for a reason that no single field has.
+    /// Creates a denial for a reason that does not concern a single field.
     pub fn new(message: impl Into<String>) -> Self {
         Self::default().field("", message)
     }
 
-    /// Adds a field that is wrong, by its path, such as `spec.ports[0].name`.
+    /// Adds an invalid field, by its path, such as `spec.ports[0].name`.
     #[must_use]
     pub fn field(mut self, field: impl Into<String>, message: impl Into<String>) -> Self {
         self.causes.push(Cause { field: field.into(), message: message.into() });
         self
     }
 
-    /// `Ok` if nothing is wrong.
+    /// Returns `Ok` if no field and no reason was added.
     ///
     /// # Errors
-    /// `self`, if anything is.
+    /// Otherwise, `self`.
     pub fn into_result(self) -> Result<(), Self> {
         if self.causes.is_empty() { Ok(()) } else { Err(self) }
     }

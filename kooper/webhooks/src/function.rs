@@ -1,4 +1,4 @@
-//! Async functions that validate or change an object.
+//! Async functions that validate or mutate an object.
 
 use futures_util::future::BoxFuture;
 use kooper_access::plan::Plan;
@@ -39,12 +39,12 @@ pub(crate) struct Function<K, S, O> {
     pub(crate) uses: Uses,
 }
 
-/// A function that validates: an async function of the object and up to seven
-/// [`WebhookArgument`](crate::WebhookArgument)s, which returns `()` or a `Result<(), E>`. Its error denies the request if
+/// The function of a validating webhook: an async function that takes the object and up to
+/// seven [`WebhookArgument`](crate::WebhookArgument)s, and returns `()` or a `Result<(), E>`. The error denies the request if
 /// a [`Denied`](crate::Denied) is in the chain of its sources.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a function that validates `{K}`",
-    label = "not a function that validates",
+    message = "`{Self}` is not a validating webhook for `{K}`",
+    label = "not a validating webhook",
     note = "it is an `async fn` whose first argument is `Arc<{K}>`, followed by `Option<Arc<{K}>>`, `Admission`, `Reader<T>`, `Client`, `State<S>` or `Settings<T>`, and which returns `()` or `Result<(), E>`"
 )]
 pub trait ValidateFunction<K, S, Args>: Sized + Send + Sync + 'static {
@@ -57,11 +57,11 @@ pub trait ValidateFunction<K, S, Args>: Sized + Send + Sync + 'static {
     fn function(self) -> Function<K, S, ()>;
 }
 
-/// A function that changes an object before it is stored: an async function of the object
-/// and up to seven [`WebhookArgument`](crate::WebhookArgument)s, which returns the object, or a `Result` with it.
+/// The function of a mutating webhook: an async function that takes the object and up to seven
+/// [`WebhookArgument`](crate::WebhookArgument)s, and returns the object, or a `Result` with it.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a function that changes `{K}`",
-    label = "not a function that changes it",
+    message = "`{Self}` is not a mutating webhook for `{K}`",
+    label = "not a mutating webhook",
     note = "it is an `async fn` whose first argument is `{K}`, followed by `Option<Arc<{K}>>`, `Admission`, `Reader<T>`, `Client`, `State<S>` or `Settings<T>`, and which returns `{K}` or `Result<{K}, E>`"
 )]
 pub trait MutateFunction<K, S, Args>: Sized + Send + Sync + 'static {
@@ -74,11 +74,11 @@ pub trait MutateFunction<K, S, Args>: Sized + Send + Sync + 'static {
     fn function(self) -> Function<K, S, K>;
 }
 
-/// The return type of a function that validates: `()`, or a `Result` of it.
+/// The return type of a validating webhook: `()`, or a `Result` with it.
 #[diagnostic::on_unimplemented(
-    message = "a function that validates cannot return `{Self}`",
+    message = "a validating webhook cannot return `{Self}`",
     label = "not the result of a validation",
-    note = "return `()`, or `Result<(), E>` with an error that denies the request, see `Denied`"
+    note = "return `()`, or `Result<(), E>` where a `Denied` as the error denies the request"
 )]
 pub trait ValidateOutcome {
     /// The result with any error.
@@ -98,9 +98,9 @@ impl<E: Into<BoxError>> ValidateOutcome for Result<(), E> {
     }
 }
 
-/// The return type of a function that changes objects `K`: `K`, or a `Result` of it.
+/// The return type of a mutating webhook for objects `K`: `K`, or a `Result` with it.
 #[diagnostic::on_unimplemented(
-    message = "a function that changes `{K}` cannot return `{Self}`",
+    message = "a mutating webhook for `{K}` cannot return `{Self}`",
     label = "not the changed object",
     note = "return `{K}` or `Result<{K}, E>`"
 )]

@@ -1,8 +1,8 @@
 //! Admission webhooks as functions, for operators that are written with
 //! [Kooper](https://github.com/kooper-rs/kooper).
 //!
-//! A [`Webhook`] is a function that validates or changes the objects of a kind before the API
-//! server stores them. [`Webhooks`] serves those of a program over HTTPS, and registers them.
+//! A [`Webhook`] is a function that validates or mutates the objects of a kind before the API
+//! server stores them. [`Webhooks`] serves the webhooks of a program over HTTPS, and registers them.
 
 mod admission;
 mod argument;

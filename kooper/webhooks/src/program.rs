@@ -95,15 +95,11 @@ enum Mode {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// It is not known where API servers reach the server.
-    #[error(
-        "the API servers do not know where the webhooks are: name a Service with `service`, or an address with `url`"
-    )]
+    /// The address at which API servers reach the webhooks is not set.
+    #[error("the webhooks have no address: set a Service with `service`, or a URL with `url`")]
     NoTarget,
     /// Two webhooks have the same name.
-    #[error(
-        "two webhooks have the name `{0}`: a name is unique among those that validate, and among those that mutate"
-    )]
+    #[error("two webhooks have the name `{0}`: give one of them another name")]
     Twice(String),
     /// The certificate cannot be loaded.
     #[error(transparent)]
@@ -152,7 +148,7 @@ fn names(installation: &Installation) -> Names {
 }
 
 impl Webhooks {
-    /// The webhooks of a program that runs in a namespace.
+    /// Creates the webhooks of a program that runs in this namespace.
     pub fn new(program: &str, namespace: impl Into<String>) -> Self {
         Self {
             installation: Installation::new(program, None),
@@ -170,37 +166,38 @@ impl Webhooks {
         }
     }
 
-    /// Sets the instance that distinguishes this installation of the program from others: that
-    /// of the operator which runs the registration.
+    /// Sets the instance name of this installation: that of the operator that runs the
+    /// registration.
     pub fn instance(mut self, instance: impl Into<String>) -> Self {
         self.installation.instance = Some(instance.into());
         self
     }
 
-    /// Sets the address to listen on: port 10250 of all addresses unless set. Unless there is a
-    /// Service or another address, API servers reach one of loopback there.
+    /// Sets the address to listen on. The default is port 10250 of all addresses. Without a Service
+    /// or a URL, API servers use this address if it is a loopback address.
     pub fn listen(mut self, address: SocketAddr) -> Self {
         self.address = address;
         self
     }
 
-    /// Sets the Service by which API servers reach the server, in the program's namespace.
+    /// Sets the Service through which API servers reach the webhooks, in the program's namespace.
     pub fn service(mut self, name: impl Into<String>, port: u16) -> Self {
         self.target = Some(Target::Service { name: name.into(), port });
         self
     }
 
-    /// Sets the address by which API servers reach a server that is outside of the cluster,
-    /// such as `https://192.0.2.1:10250`.
+    /// Sets the URL at which API servers reach webhooks outside the cluster, such as
+    /// `https://192.0.2.1:10250`.
     pub fn url(mut self, url: impl Into<String>) -> Self {
         self.target = Some(Target::Url(url.into()));
         self
     }
 
-    /// Serves a program on a developer's machine, which the API servers of a cluster reach at this
-    /// address, such as `https://192.0.2.1:10250`, beside the installation that the cluster may have:
-    /// with a certificate authority and configurations of its own. No request fails without it, and
-    /// it is called in its [`namespaces`](Self::namespaces) only, also for kinds of Kubernetes.
+    /// Serves the webhooks from a developer's machine, which the API servers of a cluster reach at this
+    /// URL, such as `https://192.0.2.1:10250`. They are registered separately from those of an
+    /// installation in the cluster, with another certificate authority and other configurations. Their
+    /// failure policy is `Ignore`, and they are called only in their [`namespaces`](Self::namespaces),
+    /// even for Kubernetes' own kinds.
     pub fn development(mut self, url: impl Into<String>) -> Self {
         let url = url.into();
         // The same developer takes over what a program that was killed has left.
@@ -210,9 +207,9 @@ impl Webhooks {
         self.url(url).local()
     }
 
-    /// Calls the webhooks of kinds of Kubernetes in the program's own namespace, too, and those of all kinds
-    /// only in the [`namespaces`](Self::namespaces), if there are some: nothing that the cluster needs to
-    /// start depends on a program in `dev` or in a test.
+    /// Calls the webhooks of Kubernetes' own kinds also in the namespace of the program, and the webhooks of
+    /// all kinds only in the [`namespaces`](Self::namespaces), if there are some. Use it in `dev` and in
+    /// tests, where no other part of the cluster depends on the webhooks.
     pub fn local(mut self) -> Self {
         self.is_local = true;
         self
@@ -224,21 +221,21 @@ impl Webhooks {
         self
     }
 
-    /// Limits the webhooks of kinds that are not of Kubernetes to these namespaces.
+    /// Limits the webhooks to these namespaces, except for Kubernetes' own kinds.
     pub fn namespaces<N: Into<String>>(mut self, namespaces: impl IntoIterator<Item = N>) -> Self {
         self.namespaces = namespaces.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Sets the Deployment of the program: a function that is new is registered when all
-    /// replicas are updated, as an old one would not know it.
+    /// Sets the Deployment of the program. A new function is registered when all replicas are
+    /// updated, because an older replica does not have it.
     pub fn deployment(mut self, name: impl Into<String>) -> Self {
         self.deployment = Some(name.into());
         self
     }
 
-    /// Sets the ClusterRole of the program as the owner of the configurations: they are deleted
-    /// with it, and the API servers no longer call a program that is not there.
+    /// Sets the ClusterRole of the program as the owner of the configurations. They are deleted
+    /// together with it, so the API servers do not call a program that no longer exists.
     pub fn owner(mut self, cluster_role: impl Into<String>) -> Self {
         self.owner = Some(cluster_role.into());
         self
@@ -250,15 +247,15 @@ impl Webhooks {
         self
     }
 
-    /// Takes the certificate from files in PEM, which are read again when they change, and its
-    /// authority from the file `ca`, instead of an authority of the program's own.
+    /// Reads the certificate from PEM files, and its authority from the file `ca`. The files are read
+    /// again when they change. The program then creates no authority.
     pub fn files(mut self, certificate: impl Into<PathBuf>, key: impl Into<PathBuf>, ca: impl Into<PathBuf>) -> Self {
         self.mode = Mode::Files { certificate: certificate.into(), key: key.into(), ca: ca.into() };
         self
     }
 
-    /// Takes the certificate from files in PEM, and lets cert-manager write its authority into
-    /// the configurations: that of the `Certificate` named `from`, such as `shops/shop-webhooks`.
+    /// Reads the certificate from PEM files, and lets cert-manager write its authority into the
+    /// configurations: the authority of the `Certificate` named `from`, such as `shops/shop-webhooks`.
     pub fn cert_manager(
         mut self,
         certificate: impl Into<PathBuf>,
@@ -269,23 +266,23 @@ impl Webhooks {
         self
     }
 
-    /// Does what [`serve`](Self::serve) does, with the certificate of the authority.
+    /// Like [`serve`](Self::serve), and also reads the certificate authority from its Secret.
     ///
-    /// Call it within a tokio runtime, which reads the Secret of the certificate authority.
+    /// Call this method within a tokio runtime, on which the Secret is read.
     ///
     /// # Errors
-    /// When something is missing, a name is not unique, a certificate cannot be used, or the
-    /// port is taken.
+    /// If a setting is missing, a name is not unique, a certificate cannot be used, or the port
+    /// is in use.
     pub fn start(self, client: &Client) -> Result<(Running, Vec<Controller>), StartError> {
         let (mut running, controllers) = self.serve()?;
         running.connect(client);
         Ok((running, controllers))
     }
 
-    /// Starts to serve, on threads of its own, still without the certificate of an authority of the
-    /// program's own, which [`connect`](Running::connect) reads. Add the controllers to the operator: one registers
-    /// the webhooks, in the replica that is elected, and each of the others has what the function of
-    /// a webhook takes beside the request. Such a webhook fails until its controller is synced.
+    /// Starts the server, on separate threads. Until [`connect`](Running::connect) has read the program's
+    /// certificate authority, the server accepts no connections. Add the controllers to the operator: one of
+    /// them registers the webhooks, in the replica that is the leader. The others provide the arguments of the
+    /// functions, such as caches; a webhook fails until its controller is synced.
     ///
     /// # Errors
     /// Those of [`start`](Self::start).

@@ -65,16 +65,16 @@ pub(crate) enum RegisterError {
     Owner { name: String, error: Error },
     #[error("the Deployment `{name}` cannot be read: {error}")]
     Deployment { name: String, error: Error },
-    #[error("the Lease `{name}` cannot be written as a dry run: {error}")]
+    #[error("the Lease `{name}` cannot be updated in a dry run: {error}")]
     Probe { name: String, error: Error },
-    #[error("the Lease `{name}` cannot be written as a dry run: the API server answers {status}")]
+    #[error("the Lease `{name}` cannot be updated in a dry run: the API server answers {status}")]
     Refused { name: String, status: http::StatusCode },
     #[error("the file {} of the webhooks' certificate authority cannot be read or is not PEM", file.display())]
     Bundle { file: PathBuf },
-    #[error("the API server does not reach the webhooks at {target}: they stay registered with `Ignore`")]
+    #[error("the API server cannot reach the webhooks at {target}: they stay registered with `Ignore` until it can")]
     Unreached { target: String },
     #[error(
-        "the API server no longer reaches the webhooks at {target}: requests that they guard with `Fail` are denied"
+        "the API server can no longer reach the webhooks at {target}: requests with the failure policy `Fail` are denied"
     )]
     Lost { target: String },
 }
@@ -130,7 +130,7 @@ impl Registration {
         }
         self.report([&validating, &mutating], true);
         if !self.done.send_replace(rolled_out) && rolled_out {
-            tracing::info!("the webhooks are registered, and an API server reaches them");
+            tracing::info!("the webhooks are registered, and the API server can reach them");
         }
         Ok(Action::done())
     }
@@ -215,7 +215,7 @@ impl Registration {
         let known = self.shared.known();
         let mut read = secret.read(known.as_ref()).await?;
         while let Some(next) = advance(&read, published)? {
-            tracing::info!("the webhooks' certificate authorities have changed");
+            tracing::info!("the certificate authorities of the webhooks have changed");
             match secret.replace(read, next).await? {
                 Some(written) => read = written,
                 None => return Ok(None),

@@ -27,13 +27,13 @@ const QUOTED: usize = 100;
 pub(crate) enum ReviewError {
     #[error("the body is not an AdmissionReview in JSON (line {line}, column {column})")]
     Garbage { line: usize, column: usize },
-    #[error("the body is `{found}`, and this server answers `{VERSION}, Kind={KIND}`")]
+    #[error("the body is `{found}`, but must be `{VERSION}, Kind={KIND}`")]
     Version { found: String },
     #[error("the review has no request")]
     NoRequest,
     #[error("the request has no {0}")]
     NoObject(&'static str),
-    #[error("the object is `{found}`, and this webhook is for `{expected}`")]
+    #[error("the object is `{found}`, but this webhook is for `{expected}`")]
     Kind { expected: String, found: String },
 }
 

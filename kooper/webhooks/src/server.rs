@@ -123,7 +123,7 @@ impl Server {
         self.stop.cancel();
         self.shared.requests.close();
         if tokio::time::timeout(DRAIN, self.shared.requests.wait()).await.is_err() {
-            tracing::warn!("requests to webhooks still run after {} s, and are ended", DRAIN.as_secs());
+            tracing::warn!("requests to webhooks are still running after {} s, and are cancelled", DRAIN.as_secs());
         }
     }
 }

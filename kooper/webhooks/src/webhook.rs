@@ -36,20 +36,20 @@ pub(crate) use checks::is_of_kubernetes;
 pub(crate) use matching::Matching;
 use matching::Requested;
 
-/// What happens to a request while the webhook cannot be reached, or fails.
+/// The result of a request if the webhook fails or cannot be reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailurePolicy {
     /// The request is denied.
     Fail,
-    /// The request goes on as if there were no webhook.
+    /// The request is admitted.
     Ignore,
 }
 
-/// A function that validates: the type parameter of a [`Builder`].
+/// The type parameter of a [`Builder`] for a validating webhook.
 #[derive(Debug)]
 pub struct Validate;
 
-/// A function that changes objects: the type parameter of a [`Builder`].
+/// The type parameter of a [`Builder`] for a mutating webhook.
 #[derive(Debug)]
 pub struct Mutate;
 
@@ -61,7 +61,7 @@ pub struct Webhook {
     pub(crate) inputs: Option<Controller>,
 }
 
-/// What the API server is told about a webhook.
+/// The rules of a webhook's registration.
 #[derive(Debug)]
 pub(crate) struct Rules {
     pub(crate) name: String,
@@ -71,7 +71,7 @@ pub(crate) struct Rules {
     pub(crate) failure: FailurePolicy,
     pub(crate) timeout: Duration,
     pub(crate) matching: Matching,
-    /// It can have side effects, which it has not in a dry run.
+    /// It can have side effects, but not in a dry run.
     pub(crate) has_side_effects: bool,
 }
 
@@ -89,7 +89,7 @@ type Bind<S> = Box<dyn FnOnce(Option<Inputs<S>>, Arc<str>, bool) -> Decide + Sen
 pub struct ConfigError {
     /// The name of the webhook.
     pub webhook: String,
-    /// What is wrong, and what to write instead.
+    /// The mistake, and its correction.
     pub problem: String,
 }
 
@@ -114,7 +114,7 @@ struct Bound<S> {
 }
 
 impl Webhook {
-    /// Starts the description of a webhook that validates objects of the kind `K`.
+    /// Starts the builder of a webhook that validates objects of the kind `K`.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -135,12 +135,12 @@ impl Webhook {
         Builder::new(name.into())
     }
 
-    /// Starts the description of a webhook that changes objects of the kind `K` before they
-    /// are stored.
+    /// Starts the builder of a webhook that mutates objects of the kind `K` before they are
+    /// stored.
     ///
-    /// It fills fields that are absent. A function that changes a value that is there fails,
+    /// The function fills in absent fields. If it changes an existing value, the call fails,
     /// unless [`overwrite`](Builder::overwrite) is set: the value belongs to the client that
-    /// applied it. Fields that the type does not know survive, and `status` and
+    /// applied it. Fields that the type does not know are kept, and `status` and
     /// `metadata.managedFields` cannot be changed.
     ///
     /// ```
@@ -165,8 +165,8 @@ impl Webhook {
         &self.rules.name
     }
 
-    /// The path on the server, such as `/validate-example-com-v1-shop/check`: as
-    /// controller-runtime makes it, and the name.
+    /// The path on the server, such as `/validate-example-com-v1-shop/check`: the path that
+    /// controller-runtime uses, followed by the name.
     #[must_use]
     pub fn path(&self) -> String {
         let Rules { name, mutates, kind, .. } = &self.rules;
@@ -212,9 +212,9 @@ impl<K, M> Builder<K, M> {
         }
     }
 
-    /// Sets the function that builds the state that the function takes as `State<S>`, see
-    /// [`init` of a controller](controller::Builder::init): one that controllers name, too, is called
-    /// once for all of them. Call it before `function`.
+    /// Sets `init`, which builds the state that the function takes as `State<S>`; see
+    /// [`init` of a controller](controller::Builder::init). Webhooks and controllers with the same `init`
+    /// share the state. Call this method before `function`.
     pub fn init<I, S, Args>(self, init: I) -> Builder<K, M, S>
     where
         I: Init<S, Args> + Clone,
@@ -224,7 +224,7 @@ impl<K, M> Builder<K, M> {
         self.with(|inputs| inputs.init(init))
     }
 
-    /// Sets the state that the function takes as `State<S>`. Call it before `function`.
+    /// Sets the state that the function takes as `State<S>`. Call this method before `function`.
     pub fn state<S: Send + Sync + 'static>(self, state: S) -> Builder<K, M, S> {
         self.with(|inputs| inputs.state(state))
     }
@@ -240,21 +240,21 @@ impl<K, M> Builder<K, M> {
 }
 
 impl<K: Kind, M: 'static, S: Send + Sync + 'static> Builder<K, M, S> {
-    /// Sets the operations that the function is called for: creations and updates unless set.
+    /// Sets the operations for which the function is called. The default is creations and updates.
     pub fn operations(mut self, operations: impl IntoIterator<Item = Operation>) -> Self {
         self.operations = operations.into_iter().collect();
         self
     }
 
-    /// Sets what happens to a request while the webhook cannot be reached. It must be set for
-    /// kinds of Kubernetes; for others it is [`Fail`](FailurePolicy::Fail) unless set.
+    /// Sets the failure policy. It is required for Kubernetes' own kinds; for other kinds the
+    /// default is [`Fail`](FailurePolicy::Fail).
     pub fn failure(mut self, failure: FailurePolicy) -> Self {
         self.failure = Some(failure);
         self
     }
 
-    /// Sets how long the API server waits: 5 seconds unless set, and 30 at most. The function
-    /// is cancelled a little earlier.
+    /// Sets how long the API server waits for a response, 30 seconds at most. The default is 5
+    /// seconds. The function is cancelled after nine tenths of this time.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
@@ -286,8 +286,7 @@ impl<K: Kind, M: 'static, S: Send + Sync + 'static> Builder<K, M, S> {
         self
     }
 
-    /// Adds permissions that the function needs beyond those of its arguments, for the requests
-    /// of a `Client`.
+    /// Adds RBAC rules for the requests of a `Client`.
     pub fn rbac<R: AsRef<str>>(mut self, rules: impl IntoIterator<Item = R>) -> Self {
         self.inputs = self.inputs.rbac(rules);
         self
@@ -301,7 +300,7 @@ impl<K: Kind, M: 'static, S: Send + Sync + 'static> Builder<K, M, S> {
     /// Builds the webhook.
     ///
     /// # Errors
-    /// When the function is missing, or a setting does not fit it.
+    /// If the function is missing, or a setting does not fit it.
     pub fn build(self) -> Result<Webhook, ConfigError> {
         let mutates = TypeId::of::<M>() == TypeId::of::<Mutate>();
         let kind = KindInfo::of::<K>();
@@ -318,8 +317,8 @@ impl<K: Kind, M: 'static, S: Send + Sync + 'static> Builder<K, M, S> {
         if self.operations.contains(&Operation::Delete) && !function.uses.is_optional {
             let ty = &kind.kind;
             return Err(error(format!(
-                "there is no new object in a deletion: take `Option<Arc<{ty}>>` as the first argument, and \
-                 `Option<Arc<{ty}>>` as the second one for the object that is deleted"
+                "a deletion has no new object: take `Option<Arc<{ty}>>` as the first argument, and the deleted object as \
+                 another `Option<Arc<{ty}>>`"
             )));
         }
         let inputs = function.uses.process.then(|| inputs::build(self.inputs, &self.name)).transpose();
@@ -364,8 +363,8 @@ impl<K: Kind, S: Send + Sync + 'static> Builder<K, Validate, S> {
 }
 
 impl<K: Kind + Serialize, S: Send + Sync + 'static> Builder<K, Mutate, S> {
-    /// Lets the function change and remove values that are there. Two clients that apply the
-    /// same object then conflict with each other about these fields.
+    /// Lets the function change and remove existing values. Two clients that apply the same
+    /// object then conflict with each other about these fields.
     pub fn overwrite(mut self) -> Self {
         self.overwrite = true;
         self

@@ -256,7 +256,7 @@ fn metrics_are_served_over_https_with_the_certificate_of_the_moment() {
     until("the new certificate is used", || serves(metrics, &second).ok(), || program.lines().join("\n"));
     program.wait_for_line(&["the certificate of the metrics has been replaced"]);
     mount.swap("3", &first.cert.pem(), &second.signing_key.serialize_pem());
-    let problem = ["the certificate of the metrics cannot be replaced, and stays in use: ", "cannot be used: "];
+    let problem = ["the certificate of the metrics cannot be replaced and stays in use: ", "cannot be used: "];
     let logged = || {
         serves(metrics, &second).unwrap_or_else(|error| panic!("the old one stays: {error}"));
         (program.count(&problem) == 1).then_some(())
@@ -324,7 +324,7 @@ fn a_bad_certificate_at_the_start_is_an_error_that_names_the_file() {
     let of = |name: &str| mount.0.join(name).display().to_string();
     exits(&files, &format!("the file {} of the metrics' certificate or key cannot be read: ", of("tls.crt")));
     mount.swap("1", "nonsense", "nonsense");
-    exits(&files, &format!("the file {} has no certificate in PEM", of("tls.crt")));
+    exits(&files, &format!("the file {} contains no certificate in PEM", of("tls.crt")));
     exits(&files[..2], "`--metrics-cert-file` needs `--metrics-key-file`");
     exits(&files[2..], "`--metrics-key-file` needs `--metrics-cert-file`");
     let same = ["--metrics-auth", "token", "--listen", "127.0.0.1:4999", "--listen-probes", "127.0.0.1:4999"];

@@ -61,7 +61,10 @@ fn a_program_with_webhooks_is_not_installed_without_leader_election() {
     let manifests = ["manifests", "--image", "example.com/guarded:1"];
     let (done, stdout, stderr) = call(&[&manifests[..], &["--leader-election", "off"]].concat());
     assert!(!done && stdout.is_empty(), "{stdout}");
-    assert!(stderr.contains("the controller `shops` has no leader election: add `--leader-election on`"), "{stderr}");
+    assert!(
+        stderr.contains("the controller `shops` has neither leader election nor shards: add `--leader-election on`"),
+        "{stderr}"
+    );
 }
 
 #[test]
@@ -143,7 +146,7 @@ fn each_rule_of_the_webhooks_is_needed_and_they_are_enough() {
     };
     let installed = subject.install(&cluster);
     let program = installed.start();
-    program.wait_for_line(&["the webhooks are registered, and an API server reaches them"]);
+    program.wait_for_line(&["the webhooks are registered, and the API server can reach them"]);
     drop(program);
     Installed::forbade_nothing(&installed.requests());
 

@@ -62,6 +62,8 @@ pub(crate) const OTHERS: &[(&str, &str)] = &[
     ("former_program", "previous_program"),
     ("aliases", "previous_names"),
     ("renamed", "previous_names"),
+    ("sharding", "shards"),
+    ("shard", "shards"),
     ("leader", "leader_election"),
     ("leader_elect", "leader_election"),
     ("lease", "leader_election"),

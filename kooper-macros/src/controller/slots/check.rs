@@ -24,7 +24,7 @@ fn check_name(value: &Value<'_>, slot: &Slot, before: &[Slot]) {
     if FLAGS.find(&name.to_string()).is_some() {
         value.note(name.span(), message!("`{name}` is the name of a flag: rename the function"));
     } else if before.iter().any(|other| other.name == *name) {
-        let text = message!("there are two slots `{name}`: write each function once, and give each another name");
+        let text = message!("two slots have the name `{name}`: list each function once, and give each another name");
         value.note(Place::of(&slot.path), text);
     }
 }

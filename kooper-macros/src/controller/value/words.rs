@@ -54,6 +54,15 @@ pub(crate) fn one_of<const N: usize>(
     Err(wrong)
 }
 
+/// Returns `true` for `namespace`.
+pub(crate) fn uid_or_namespace(value: &Value<'_>) -> syn::Result<bool> {
+    let wrong = value.wrong(value.input.span());
+    if value.word("uid")?.is_some() {
+        return Ok(false);
+    }
+    value.word("namespace")?.map(|_| true).ok_or(wrong)
+}
+
 pub(crate) fn only_cleanup(value: &Value<'_>) -> syn::Result<Spanned<()>> {
     only(value, "cleanup")
 }

@@ -147,9 +147,12 @@ impl ResourceClient<'_> {
     async fn answer(&self, key: &ObjectKey, doing: &Operation, asked: &RequestInfo) -> Result<String, AccessError> {
         let mut conflicts = 0;
         loop {
-            let request = self
+            let mut request = self
                 .request(key, doing)
                 .map_err(|error| AccessError::of(asked.clone(), kube::Error::BuildRequest(error)))?;
+            if let Some(call) = self.call {
+                call.fence(request.extensions_mut());
+            }
             let error = match tokio::time::timeout(TIMEOUT, self.controller.client().request_text(request)).await {
                 Ok(Ok(text)) => return Ok(text),
                 Ok(Err(error)) => AccessError::of(asked.clone(), error),

@@ -24,6 +24,7 @@ use kooper_runtime::{
     Action, BoxError, Changed, ConfigError, ConfigErrorKind, ControllerContext, FailureEvents, Kind, MetricsCompat,
     Namespaced, Retriever,
 };
+use kooper_sharding::Shards;
 use kube::Client;
 use kube::core::metadata::PartialObjectMeta;
 use serde::de::DeserializeOwned;
@@ -98,6 +99,7 @@ pub struct Builder<K, O = K, S = ()> {
 /// Settings that do not depend on the types of object and state.
 struct Common {
     config: Config,
+    shards: Option<Shards>,
     plan: Plan,
     /// The first error of a setter that parses its argument.
     mistake: Option<ConfigError>,
@@ -115,6 +117,7 @@ impl<K: Kind> Builder<K> {
     pub(super) fn new(name: String) -> Self {
         let common = Common {
             config: Config::new(name),
+            shards: None,
             plan: Plan::default(),
             mistake: None,
             retriever: None,

@@ -1,5 +1,6 @@
 //! Several controllers in one process, isolated from each other's failures.
 
+mod sharding;
 mod supervised;
 
 use std::collections::HashSet;
@@ -27,6 +28,7 @@ use crate::controller::Controller;
 use crate::crd::{Advice, Installer};
 use crate::events::EventSink;
 use crate::settings::GivenSettings;
+use sharding::sharding;
 use supervised::supervised;
 
 /// The default time that running handler calls get on shutdown.
@@ -402,14 +404,14 @@ impl Builder {
             drain: self.drain,
             rejoins_election: self.rejoins_election,
             pass: self.pass,
-            partition: self.partition,
         };
-        let settings = self.settings;
+        let (settings, partition) = (self.settings, self.partition);
         let runners = self.controllers.into_iter().map(|controller| {
-            let (spec, hooks) = controller.into_run(&crds, settings.clone(), process.metrics.clone());
-            Runner::new(spec, hooks, &process)
+            let partition = partition.clone().or(sharding(&controller, &process)?);
+            let (spec, hooks) = controller.into_run(&crds, settings.clone(), partition, process.metrics.clone());
+            Ok(Runner::new(spec, hooks, &process)?)
         });
-        let runners = runners.collect::<Result<_, _>>()?;
+        let runners = runners.collect::<Result<_, BuildError>>()?;
         Ok(Operator { runners, watches: process.watches, health: process.health })
     }
 }
@@ -430,6 +432,9 @@ fn check_names(controllers: &[Controller], installation: &Installation) -> Resul
         if one.previous_program() == Some(&installation.program) {
             let problem = format!("`{}` is the current name of the program: set a previous one", installation.program);
             return Err(one.error("previous_program", ConfigErrorKind::Taken, problem).into());
+        }
+        for lease in one.shard_leases(installation, "default").iter().flat_map(|leases| &leases.names) {
+            name::subdomain(lease).map_err(|error| one.error("shards", ConfigErrorKind::Malformed, error))?;
         }
         if let Some(leases) = one.leases(installation, "default") {
             let leases = std::iter::once(&leases.name).chain(leases.previous.iter().map(|previous| &previous.name));

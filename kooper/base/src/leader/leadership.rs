@@ -59,6 +59,12 @@ impl Leadership {
         Self { token: Some(Arc::new(Token { clock, until, end, term, changed: watch::Sender::new(()) })) }
     }
 
+    /// Returns `true` if it is held for a time, and not always.
+    #[must_use]
+    pub fn expires(&self) -> bool {
+        self.token.is_some()
+    }
+
     /// Returns `true` if this process is the leader now.
     #[must_use]
     pub fn is_held(&self) -> bool {
@@ -125,12 +131,13 @@ impl Leadership {
     }
 
     /// The clock of the token; the system's without leader election.
-    pub(super) fn clock(&self) -> Arc<dyn Clock> {
+    #[must_use]
+    pub fn clock(&self) -> Arc<dyn Clock> {
         self.token.as_ref().map_or_else(clock::system, |token| Arc::clone(&token.clock))
     }
 
     /// Sets the time until which it is valid; `None` drops it.
-    pub(super) fn set(&self, until: Option<Moment>) {
+    pub fn set(&self, until: Option<Moment>) {
         let Some(token) = &self.token else { return };
         let until = until.map_or(0, nanos);
         if until > 0 {
@@ -145,7 +152,7 @@ impl Leadership {
     }
 
     /// Drops it because another process may lead already.
-    pub(super) fn cut(&self) {
+    pub fn cut(&self) {
         if let Some(token) = &self.token {
             token.end.fetch_min(nanos(token.clock.now()), Ordering::AcqRel);
         }

@@ -32,8 +32,9 @@ pub const SCOPE: &str = "kooper.rs/namespaces";
 const WATCH_SECONDS: u32 = 290;
 
 /// Why the Lease could not be read, written or watched.
+#[expect(missing_docs, reason = "only its messages are used")]
 #[derive(Debug, Clone, thiserror::Error)]
-pub(super) enum LeaseError {
+pub enum LeaseError {
     #[error("cannot {verb} the Lease {namespace}/{name}: {message}{advice}")]
     Forbidden { verb: &'static str, namespace: Arc<str>, name: Arc<str>, message: String, advice: String },
     #[error("the Lease {namespace}/{name} cannot be created: does the namespace `{namespace}` exist? ({message})")]
@@ -52,13 +53,15 @@ pub(super) enum LeaseError {
 
 impl LeaseError {
     /// Returns `true` if a retry may succeed without a change of the configuration.
-    pub(super) fn is_transient(&self) -> bool {
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
         matches!(self, Self::Conflict | Self::Server { .. } | Self::Silent(_))
     }
 }
 
 /// One Lease.
-pub(super) struct Lease {
+#[expect(missing_debug_implementations, reason = "it has a client")]
+pub struct Lease {
     client: Client,
     pub(super) namespace: Arc<str>,
     pub(super) name: Arc<str>,
@@ -79,13 +82,28 @@ impl Lease {
         Self { client, namespace, name, mark, scope, previous: false, last: None, uid: None }
     }
 
+    /// A Lease of a controller that watches these namespaces; none for all.
+    #[must_use]
+    pub fn of(client: Client, namespace: &str, name: &str, mark: Arc<str>, namespaces: &[String]) -> Self {
+        Self::new(client, namespace, name, mark, WatchedNamespaces::of(namespaces))
+    }
+
+    /// An annotation of the object that was last read or written.
+    #[must_use]
+    pub fn annotation(&self, name: &str) -> Option<&str> {
+        self.last.as_ref()?["metadata"]["annotations"][name].as_str()
+    }
+
     /// The Lease of a previous name.
     pub(super) fn previous(self) -> Self {
         Self { previous: true, ..self }
     }
 
     /// Reads the record; `None` if the Lease does not exist.
-    pub(super) async fn read(&mut self) -> Result<Option<Record>, LeaseError> {
+    ///
+    /// # Errors
+    /// If the request failed, or the Lease is invalid.
+    pub async fn read(&mut self) -> Result<Option<Record>, LeaseError> {
         let request = self.path().get(&self.name, &GetParams::default());
         let (code, body) = self.send("get", request).await?;
         match code {
@@ -97,7 +115,26 @@ impl Lease {
 
     /// Replaces the base version of the write, or creates the Lease.
     pub(super) async fn write(&mut self, write: &LeaseWrite) -> Result<Record, LeaseError> {
-        let object = self.made(write)?;
+        self.write_with(write, &[]).await
+    }
+
+    /// The same, with annotations. Those without a value are removed.
+    ///
+    /// # Errors
+    /// If the request failed, or another version is stored.
+    pub async fn write_with(
+        &mut self,
+        write: &LeaseWrite,
+        annotations: &[(&str, Option<String>)],
+    ) -> Result<Record, LeaseError> {
+        let mut object = self.made(write)?;
+        for (name, value) in annotations {
+            match (value, &mut object["metadata"]["annotations"]) {
+                (Some(value), all) => all[*name] = json!(value),
+                (None, Value::Object(all)) => drop(all.remove(*name)),
+                (None, _) => {}
+            }
+        }
         let body = serde_json::to_vec(&object).map_err(|problem| self.malformed(&problem))?;
         let params = PostParams { field_manager: Some(self.mark.to_string()), ..PostParams::default() };
         let creates = write.base.is_none();
@@ -121,7 +158,8 @@ impl Lease {
     }
 
     /// The object and its later versions; `None` when it is deleted.
-    pub(super) fn watch(&self) -> BoxStream<'static, Result<Option<Value>, LeaseError>> {
+    #[must_use]
+    pub fn watch(&self) -> BoxStream<'static, Result<Option<Value>, LeaseError>> {
         let params = WatchParams {
             field_selector: Some(format!("metadata.name={}", self.name)),
             timeout: Some(WATCH_SECONDS),
@@ -161,7 +199,10 @@ impl Lease {
     }
 
     /// Keeps an object for the next write.
-    pub(super) fn keep(&mut self, object: Option<Value>) -> Result<Option<Record>, LeaseError> {
+    ///
+    /// # Errors
+    /// If the Lease is invalid.
+    pub fn keep(&mut self, object: Option<Value>) -> Result<Option<Record>, LeaseError> {
         let record = object.as_ref().map(|object| self.record(object)).transpose()?;
         if let Some(uid) = object.as_ref().and_then(|object| object["metadata"]["uid"].as_str()) {
             self.uid = Some(uid.to_owned());
@@ -171,7 +212,8 @@ impl Lease {
     }
 
     /// The uid of the object, as far as it is known.
-    pub(super) fn uid(&self) -> Option<&str> {
+    #[must_use]
+    pub fn uid(&self) -> Option<&str> {
         self.uid.as_deref()
     }
 

@@ -13,10 +13,9 @@ mod step;
 mod terms;
 
 use known::{KnownLease, SentWrite};
-pub(super) use known::{LeaseWrite, Record, WriteResult};
-pub use step::Lost;
-pub(super) use step::NextStep;
-pub(super) use terms::{Candidate, Terms};
+pub use known::{LeaseWrite, Record, WriteResult};
+pub use step::{Lost, NextStep};
+pub use terms::{Candidate, Terms};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
@@ -36,7 +35,7 @@ enum Stage {
 
 /// A candidate for a lease, or its holder.
 #[derive(Debug)]
-pub(super) struct LeaseState {
+pub struct LeaseState {
     me: Candidate,
     terms: Terms,
     stage: Stage,
@@ -59,7 +58,9 @@ pub(super) struct LeaseState {
 }
 
 impl LeaseState {
-    pub(super) fn new(me: Candidate, terms: Terms, now: Moment) -> Self {
+    /// A candidate that does not campaign yet.
+    #[must_use]
+    pub fn new(me: Candidate, terms: Terms, now: Moment) -> Self {
         let random = me.identity.bytes().fold(0, |seed: u64, byte| seed.wrapping_mul(131).wrapping_add(byte.into()));
         Self {
             me,
@@ -80,7 +81,7 @@ impl LeaseState {
     }
 
     /// Becomes a candidate, unless it is one or is the leader.
-    pub(super) fn campaign(&mut self) {
+    pub fn campaign(&mut self) {
         if matches!(self.stage, Stage::SteppingDown { .. } | Stage::Idle) {
             self.stage = Stage::Campaigning;
             self.must_read = true;
@@ -89,7 +90,7 @@ impl LeaseState {
     }
 
     /// Steps down, and releases the lease if it may hold it.
-    pub(super) fn step_down(&mut self, now: Moment) {
+    pub fn step_down(&mut self, now: Moment) {
         let may_hold = self.mine.is_some() || !self.pending.is_empty();
         self.stage = if may_hold { Stage::SteppingDown { left: 6 } } else { Stage::Idle };
         self.must_read = true;
@@ -109,7 +110,8 @@ impl LeaseState {
     }
 
     /// When its leadership expires, if it is the leader.
-    pub(super) fn until(&self) -> Option<Moment> {
+    #[must_use]
+    pub fn until(&self) -> Option<Moment> {
         match self.stage {
             Stage::Leading { until, .. } => Some(until),
             _ => None,
@@ -122,8 +124,16 @@ impl LeaseState {
     }
 
     /// The holder of the lease, if one is known.
-    pub(super) fn holder(&self) -> Option<&Arc<str>> {
+    #[must_use]
+    pub fn holder(&self) -> Option<&Arc<str>> {
         self.known.record().map(|record| &record.holder).filter(|holder| !holder.is_empty())
+    }
+
+    /// When the lease was acquired by this candidate, in microseconds of its wall clock; `None`
+    /// if the last known record is not one that it wrote.
+    #[must_use]
+    pub fn acquired(&self) -> Option<i64> {
+        self.known.record().filter(|record| self.owns(record)).and_then(|record| record.acquired)
     }
 
     /// The last known version.
@@ -150,7 +160,7 @@ impl LeaseState {
 
     /// The next step. `wall` is the time of the wall clock in microseconds; it is
     /// written to records, but no decision depends on it.
-    pub(super) fn next(&mut self, now: Moment, wall: i64) -> NextStep {
+    pub fn next(&mut self, now: Moment, wall: i64) -> NextStep {
         if let Some(lost) = self.lost.take() {
             return NextStep::Lost(lost);
         }
@@ -255,7 +265,7 @@ impl LeaseState {
     }
 
     /// Handles the result of a read that was sent at `sent`.
-    pub(super) fn handle_read(&mut self, sent: Moment, now: Moment, found: Option<Record>) {
+    pub fn handle_read(&mut self, sent: Moment, now: Moment, found: Option<Record>) {
         let before = self.known.version().cloned();
         self.learn(now, found);
         let version = self.known.version().cloned();
@@ -292,7 +302,7 @@ impl LeaseState {
     }
 
     /// Handles the failure of a read that was sent at `sent`.
-    pub(super) fn handle_read_failure(&mut self, sent: Moment, now: Moment) {
+    pub fn handle_read_failure(&mut self, sent: Moment, now: Moment) {
         self.must_read = true;
         self.pause(sent, now);
     }
@@ -317,7 +327,7 @@ impl LeaseState {
     }
 
     /// Handles the result of the last write.
-    pub(super) fn handle_write_result(&mut self, now: Moment, answer: WriteResult) {
+    pub fn handle_write_result(&mut self, now: Moment, answer: WriteResult) {
         let Some(sent) = self.pending.last().cloned() else { return };
         match answer {
             WriteResult::Committed(record) => {

@@ -63,6 +63,10 @@ impl MetricsRecorder for PanicSafe {
         self.record((), |recorder| recorder.observe_lease_renewal(controller, took));
     }
 
+    fn observe_shard_handover(&self, controller: &str, took: Duration) {
+        self.record((), |recorder| recorder.observe_shard_handover(controller, took));
+    }
+
     fn register_gauge(&self, controller: &str, gauge: Gauge, read: ReadGauge) -> Result<(), MetricsError> {
         self.record(Ok(()), |recorder| recorder.register_gauge(controller, gauge, read))
     }

@@ -77,8 +77,9 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
             }
             let kept: BTreeSet<_> = plan.kept.iter().filter(|(of, _)| *of == slot).map(|(_, id)| id.clone()).collect();
             for id in memory.kept(&key, slot, kept) {
-                let text =
-                    format!("{name}: {id} is not wanted any more, and is kept: write `prune` to delete such children");
+                let text = format!(
+                    "{name}: {id} is no longer returned by its function, and is kept: write `prune` to delete such children"
+                );
                 self.event(context, false, "Kept", text);
             }
         }

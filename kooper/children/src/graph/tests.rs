@@ -35,7 +35,7 @@ fn the_depth_of_a_slot_is_its_longest_way_from_the_start() {
 fn a_mistake_names_the_slots_and_says_what_to_do() {
     assert_eq!(
         error(vec![slot("web", &[], &[]), slot("web", &[], &[])]),
-        "there are two slots `web`: write each function once"
+        "two slots have the name `web`: list each function once"
     );
     assert_eq!(
         error(vec![slot("web", &["config"], &[])]),

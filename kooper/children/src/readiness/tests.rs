@@ -57,7 +57,7 @@ fn a_deployment_is_ready_when_all_of_its_replicas_are_new_and_available() {
 
 #[test]
 fn a_status_from_before_a_change_of_the_spec_does_not_count() {
-    let unseen = waiting("its controller has not seen it yet");
+    let unseen = waiting("its controller has not observed it yet");
     assert_eq!(of_deployment(&json!({"metadata": {"generation": 5}})), unseen);
     assert_eq!(of_deployment(&json!({"status": {"observedGeneration": null}})), unseen);
     assert_eq!(readiness("apps", "StatefulSet", &json!({"metadata": {"generation": 1}})), unseen);
@@ -237,7 +237,7 @@ fn an_object_of_another_kind_is_judged_by_its_conditions() {
     let ready = json!({"type": "Ready", "status": "True"});
     assert_eq!(of(1, json!({"conditions": [ready]})), Ready);
     assert_eq!(of(1, json!({"conditions": [ready], "observedGeneration": 1})), Ready);
-    let unseen = waiting("its controller has not seen it yet");
+    let unseen = waiting("its controller has not observed it yet");
     assert_eq!(of(2, json!({"conditions": [ready], "observedGeneration": 1})), unseen);
     let old = json!({"type": "Ready", "status": "True", "observedGeneration": 1});
     assert_eq!(of(2, json!({"conditions": [old]})), unseen);

@@ -3,6 +3,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 
 use super::*;
+use kooper::shards::Shards;
 use kooper_runtime::internal::controller::installation::Installation;
 use kooper_runtime::leader::LeaderElection;
 
@@ -18,7 +19,7 @@ fn place() -> Place {
 fn controllers(elected: bool) -> [Controller; 2] {
     let pods = Controller::builder::<Pod>("pods").handler(async || {});
     let pods = if elected { pods.leader_election(LeaderElection::default()) } else { pods };
-    let maps = Controller::builder::<ConfigMap>("maps").handler(async || {});
+    let maps = Controller::builder::<ConfigMap>("maps").shards(Shards::new(32)).handler(async || {});
     [pods.build().expect("a controller"), maps.build().expect("a controller")]
 }
 

@@ -149,6 +149,7 @@ impl<'a> DryRunProgram<'a> {
         for controller in &mut controllers {
             // No Lease is acquired, and only JSON can be changed.
             controller.set_leader_election(None)?;
+            controller.remove_shards();
             controller.set_json_only(true);
             for effect in side_effects(controller) {
                 tracing::warn!("{effect}");

@@ -54,7 +54,7 @@ impl<'a> Invocation<'a> {
             controller.set_json_only(settings.json_only);
             match settings.leader_election {
                 Some(false) => controller.set_leader_election(None)?,
-                Some(true) if !controller.has_leader_election() => {
+                Some(true) if !controller.has_leader_election() && !controller.has_shards() => {
                     controller.set_leader_election(Some(LeaderElection::default()))?;
                 }
                 _ => {}

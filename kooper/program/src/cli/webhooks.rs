@@ -164,14 +164,14 @@ impl Served {
             }
             if has_any(invocation)? {
                 tracing::warn!(
-                    "the webhooks are not served, as the API server does not reach this machine by a Service: \
-                     write `--webhook-url https://HOST:PORT` if it has an address"
+                    "the webhooks are not served, because no Service leads to this machine: write \
+                     `--webhook-url https://HOST:PORT` with an address that the API server can reach"
                 );
             }
             return Ok((Self::default(), Vec::new()));
         };
         if settings.namespaces.is_empty() {
-            return Err("`--webhook-url` needs `--namespace NAME`: the webhooks of a program on this machine are \
+            return Err("`--webhook-url` needs `--namespace NAME`: the webhooks on this machine are \
                         called in these namespaces only"
                 .into());
         }
@@ -204,7 +204,7 @@ impl Served {
                 (End::Lingering, _) => running.shutdown().await,
                 (End::Removed, Some(client)) => {
                     if let Err(error) = running.remove(client).await {
-                        tracing::warn!("the webhooks stay registered, with `Ignore`: {}", chain(&error));
+                        tracing::warn!("the configurations of the webhooks cannot be deleted, and stay registered with `Ignore`: {}", chain(&error));
                     }
                 }
                 _ => drop(running),

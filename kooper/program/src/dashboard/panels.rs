@@ -21,7 +21,7 @@ pub(super) struct Panel {
 }
 
 /// All panels, in rows with a heading.
-pub(super) fn rows(scope: &Scope, elected: bool, has_webhooks: bool) -> Vec<(&'static str, Vec<Panel>)> {
+pub(super) fn rows(scope: &Scope, elected: bool, shared: bool, has_webhooks: bool) -> Vec<(&'static str, Vec<Panel>)> {
     let panels = Panels(scope);
     let mut rows = vec![
         (
@@ -98,6 +98,28 @@ pub(super) fn rows(scope: &Scope, elected: bool, has_webhooks: bool) -> Vec<(&'s
                     .about(&table::LEADER_TRANSITIONS),
                 panels.quantiles("Duration of renewals", &table::LEASE_RENEWALS),
                 panels.highest("Time until leadership expires", &table::LEASE_TIME_LEFT, CONTROLLER),
+            ],
+        ));
+    }
+    if shared {
+        rows.push((
+            "Shards",
+            vec![
+                panels
+                    .gauge("Shards of all replicas", &table::SHARDS_OWNED, CONTROLLER)
+                    .with(scope.max(&table::SHARDS_UNOWNED, CONTROLLER), "{{controller}} without an owner")
+                    .with(scope.increase(&table::SHARDS_GAINED, "1h", CONTROLLER), "{{controller}} changes in 1 h")
+                    .about(&table::SHARDS_UNOWNED)
+                    .about(&table::SHARDS_GAINED),
+                panels
+                    .quantiles("Duration of hand-overs", &table::SHARD_HANDOVERS)
+                    .with(scope.max(&table::SHARDS_UNOWNED_TIME, CONTROLLER), "{{controller}} without an owner")
+                    .about(&table::SHARDS_UNOWNED_TIME),
+                panels.rate(
+                    "Objects of other replicas that are received, per second",
+                    &table::SHARD_OBJECTS_DROPPED,
+                    CONTROLLER,
+                ),
             ],
         ));
     }

@@ -3,12 +3,15 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::core::v1::Pod;
 
 use super::*;
+use kooper::shards::Shards;
 use kooper_runtime::leader::LeaderElection;
 
-fn controllers(elected: bool) -> [Controller; 1] {
-    let builder = Controller::builder::<Pod>("pods").handler(async || {});
-    let builder = if elected { builder.leader_election(LeaderElection::default()) } else { builder };
-    [builder.build().expect("a controller")]
+/// With all of them, or none.
+fn controllers(all: bool) -> Vec<Controller> {
+    let builder = |name: &str| Controller::builder::<Pod>(name).handler(async || {});
+    let (pods, maps) = (builder("pods"), builder("maps").shards(Shards::new(32)));
+    let controllers = if all { vec![pods.leader_election(LeaderElection::default()), maps] } else { vec![pods] };
+    controllers.into_iter().map(|builder| builder.build().expect("a controller")).collect()
 }
 
 fn panels(dashboard: &Value) -> &Vec<Value> {
@@ -63,14 +66,14 @@ fn panels_have_a_place_of_their_own_and_queries_of_the_chosen_series() {
 }
 
 #[test]
-fn a_program_without_leader_election_or_webhooks_has_no_panels_for_it() {
+fn a_program_without_leader_election_shards_and_webhooks_has_no_panels_for_them() {
     let titles = |elected, has_webhooks| {
         let dashboard = dashboard("shop", &controllers(elected), has_webhooks);
         let rows = panels(&dashboard).iter().filter(|panel| panel["type"] == "row");
         rows.map(|row| row["title"].as_str().unwrap_or_default().to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(titles(false, false), ["Calls", "Work queue", "Watches", "Process"]);
-    assert_eq!(titles(true, false), ["Calls", "Work queue", "Watches", "Leader election", "Process"]);
+    assert_eq!(titles(true, false), ["Calls", "Work queue", "Watches", "Leader election", "Shards", "Process"]);
     assert_eq!(titles(false, true), ["Calls", "Work queue", "Watches", "Webhooks", "Process"]);
 }
 

@@ -121,6 +121,15 @@ fn controller(html: &mut String, state: &ControllerState, search: &str) -> fmt::
             Escaped(identity)
         )?,
         Role::Standby(why) => writeln!(html, " · standby</small></h2>\n<p>{}</p>", Escaped(why))?,
+        Role::Shards { owned, count, identity } => writeln!(
+            html,
+            " · <span class=\"good\">{owned} of {count} shards</span></small></h2>\n<p>It works on them as {}.</p>",
+            Escaped(identity)
+        )?,
+        Role::NoShards => html.push_str(
+            " · no shards</small></h2>\n<p>It handles nothing until it owns a shard: other replicas own them, or it has \
+             just started.</p>\n",
+        ),
         Role::Ended => {
             html.push_str(" · <span class=\"bad\">has ended</span></small></h2>\n</section>\n");
             return Ok(());

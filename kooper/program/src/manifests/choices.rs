@@ -61,13 +61,18 @@ pub(crate) struct Choices {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ManifestError {
     #[error(
-        "{replicas} replicas would all handle every object, as the controller `{controller}` has no leader election: add \
-         `--leader-election on`, or write `--replicas 1`"
+        "{replicas} replicas would all handle every object, as the controller `{controller}` has neither leader election nor \
+         shards: add `--leader-election on`, or write `--replicas 1`"
     )]
     Replicas { replicas: u32, controller: String },
     #[error(
-        "webhooks need several replicas, one of which always answers, and all of them would handle every object, as the \
-         controller `{controller}` has no leader election: add `--leader-election on`"
+        "{replicas} replicas and those of a roll-out are more than the {members} that share the shards of the controller \
+         `{controller}`: write `shards(count = …, members = {needed})`, or fewer replicas"
+    )]
+    Members { replicas: u32, members: u8, needed: u32, controller: String },
+    #[error(
+        "webhooks need several replicas, so that one always answers, but all of them would handle every object, as the \
+         controller `{controller}` has neither leader election nor shards: add `--leader-election on`"
     )]
     Webhooks { controller: String },
     #[error(
@@ -123,7 +128,21 @@ pub(crate) fn usual_replicas(elected: bool) -> u32 {
 
 /// The first controller that several replicas must not have.
 pub(crate) fn unelected(controllers: &[Controller]) -> Option<&Controller> {
-    controllers.iter().find(|one| !one.has_leader_election())
+    controllers.iter().find(|one| !one.has_leader_election() && !one.has_shards())
+}
+
+/// A roll-out adds a replica.
+fn check_members(controllers: &[Controller], place: &Place, replicas: u32) -> Result<(), ManifestError> {
+    let needed = replicas + 1;
+    for controller in controllers {
+        let Some(leases) = controller.shard_leases(&place.installation, &place.namespace) else { continue };
+        let members = leases.shards.most_members();
+        if needed > members.into() && replicas > 1 {
+            let controller = controller.name().to_owned();
+            return Err(ManifestError::Members { replicas, members, needed, controller });
+        }
+    }
+    Ok(())
 }
 
 /// A port that others in the cluster can reach, and a process that is not root can bind.
@@ -159,6 +178,7 @@ impl Choices {
         {
             return Err(ManifestError::Replicas { replicas, controller: controller.name().to_owned() });
         }
+        check_members(controllers, place, replicas)?;
         match self.listen {
             None if self.service_monitor => {
                 return Err(ManifestError::NoMetrics { what: "ServiceMonitors", addition: "service-monitor" });

@@ -29,6 +29,9 @@ pub(super) struct Gauges {
     watch_age: Family,
     stuck_calls: Family,
     lease_time_left: Family,
+    shards_owned: Family,
+    shards_unowned: Family,
+    shards_unowned_time: Family,
     child_state: Family,
 }
 
@@ -48,6 +51,9 @@ impl Gauges {
             watch_age: Family::new(&table::WATCH_AGE)?,
             stuck_calls: Family::new(&table::STUCK_CALLS)?,
             lease_time_left: Family::new(&table::LEASE_TIME_LEFT)?,
+            shards_owned: Family::new(&table::SHARDS_OWNED)?,
+            shards_unowned: Family::new(&table::SHARDS_UNOWNED)?,
+            shards_unowned_time: Family::new(&table::SHARDS_UNOWNED_TIME)?,
             child_state: Family::new(&table::CHILD_STATE)?,
         })
     }
@@ -75,6 +81,9 @@ impl Gauges {
             Gauge::StuckCalls => self.stuck_calls.add(&one, read),
             Gauge::Leader { lease } => self.leader.add(&[lease], read),
             Gauge::LeaseTimeLeft => self.lease_time_left.add(&one, read),
+            Gauge::ShardsOwned => self.shards_owned.add(&one, read),
+            Gauge::ShardsUnowned => self.shards_unowned.add(&one, read),
+            Gauge::ShardsUnownedTime => self.shards_unowned_time.add(&one, read),
             Gauge::ChildState { slot, state } => self.child_state.add(&[controller, slot, state], read),
             // The runtime is pinned, so there is none.
             other => {
@@ -84,7 +93,7 @@ impl Gauges {
         }
     }
 
-    pub(super) fn parts(&self) -> [&dyn Collector; 14] {
+    pub(super) fn parts(&self) -> [&dyn Collector; 17] {
         [
             &self.queue_length,
             &self.depth,
@@ -99,6 +108,9 @@ impl Gauges {
             &self.watch_age,
             &self.stuck_calls,
             &self.lease_time_left,
+            &self.shards_owned,
+            &self.shards_unowned,
+            &self.shards_unowned_time,
             &self.child_state,
         ]
     }

@@ -168,6 +168,10 @@ impl MetricsRecorder for Prometheus {
         self.inner.series.renewed(controller, took);
     }
 
+    fn observe_shard_handover(&self, controller: &str, took: Duration) {
+        self.inner.series.handed_over(controller, took);
+    }
+
     fn register_gauge(&self, controller: &str, gauge: Gauge, read: ReadGauge) -> Result<(), MetricsError> {
         if self.inner.gauges.add(controller, &gauge, read) {
             Ok(())

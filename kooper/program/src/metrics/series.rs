@@ -53,6 +53,9 @@ pub(super) struct Series {
     restores: IntCounterVec,
     abandoned: IntCounterVec,
     leader_transitions: IntCounterVec,
+    shards_gained: IntCounterVec,
+    shard_objects_dropped: IntCounterVec,
+    shard_handovers: HistogramVec,
     lease_renewals: HistogramVec,
     events_dropped: IntCounterVec,
 }
@@ -81,6 +84,9 @@ impl Series {
             restores: counter(&table::RESTORES)?,
             abandoned: counter(&table::ABANDONED)?,
             leader_transitions: counter(&table::LEADER_TRANSITIONS)?,
+            shards_gained: counter(&table::SHARDS_GAINED)?,
+            shard_objects_dropped: counter(&table::SHARD_OBJECTS_DROPPED)?,
+            shard_handovers: histogram(&table::SHARD_HANDOVERS, PROCESSING_BUCKETS.to_vec())?,
             lease_renewals: histogram(&table::LEASE_RENEWALS, PROCESSING_BUCKETS.to_vec())?,
             events_dropped: counter(&table::EVENTS_DROPPED)?,
         })
@@ -107,6 +113,8 @@ impl Series {
             &self.restores,
             &self.abandoned,
             &self.leader_transitions,
+            &self.shards_gained,
+            &self.shard_objects_dropped,
             &self.events_dropped,
         ] {
             counter.with_label_values(&[controller]);
@@ -119,6 +127,7 @@ impl Series {
         self.in_queue.with_label_values(&[controller]);
         self.reconcile_time.with_label_values(&[controller]);
         self.lease_renewals.with_label_values(&[controller]);
+        self.shard_handovers.with_label_values(&[controller]);
         self.queue_duration.with_label_values(&[controller, controller]);
         self.work_duration.with_label_values(&[controller, controller]);
     }
@@ -147,6 +156,10 @@ impl Series {
         self.lease_renewals.with_label_values(&[controller]).observe(took.as_secs_f64());
     }
 
+    pub(super) fn handed_over(&self, controller: &str, took: Duration) {
+        self.shard_handovers.with_label_values(&[controller]).observe(took.as_secs_f64());
+    }
+
     pub(super) fn count(&self, controller: &str, counter: Counter) {
         let result = |result| self.results.with_label_values(&[controller, result]).inc();
         let of = |counter: &IntCounterVec| counter.with_label_values(&[controller]).inc();
@@ -173,6 +186,8 @@ impl Series {
             Counter::Restore => of(&self.restores),
             Counter::Abandoned => of(&self.abandoned),
             Counter::LeaderTransition => of(&self.leader_transitions),
+            Counter::ShardGained => of(&self.shards_gained),
+            Counter::ShardObjectDropped => of(&self.shard_objects_dropped),
             Counter::EventDropped => of(&self.events_dropped),
             // The runtime is pinned, so there is none.
             other => debug_assert!(false, "{other:?} has no metric"),
@@ -202,6 +217,9 @@ impl Series {
             &self.restores,
             &self.abandoned,
             &self.leader_transitions,
+            &self.shards_gained,
+            &self.shard_objects_dropped,
+            &self.shard_handovers,
             &self.lease_renewals,
             &self.events_dropped,
         ]

@@ -144,6 +144,18 @@ metrics! {
         "The duration of writes of the leader's Lease, failed ones included.";
     LEASE_TIME_LEFT: Gauge of Seconds, "kooper_lease_time_left_seconds" ["controller"],
         "Seconds until leadership expires unless the Lease is renewed.";
+    SHARDS_OWNED: Gauge of Number, "kooper_shards_owned" ["controller"],
+        "The shards that this process works on.";
+    SHARDS_UNOWNED: Gauge of Number, "kooper_shards_unowned" ["controller"],
+        "The shards that no process owns, or one that has stopped renewing its Lease.";
+    SHARDS_GAINED: Counter of Number, "kooper_shards_gained_total" ["controller"],
+        "How often this process began to work on a shard.";
+    SHARDS_UNOWNED_TIME: Gauge of Seconds, "kooper_shards_unowned_seconds" ["controller"],
+        "Seconds for which the first of the unowned shards has been without an owner.";
+    SHARD_HANDOVERS: Histogram of Seconds, "kooper_shard_handover_duration_seconds" ["controller"],
+        "The time from the last call of a shard until this process gave it away, in which none began.";
+    SHARD_OBJECTS_DROPPED: Counter of Number, "kooper_shard_objects_dropped_total" ["controller"],
+        "Objects of other processes' shards that were received and dropped.";
     STUCK_CALLS: Gauge of Number, "kooper_stuck_calls" ["controller"],
         "Handler calls that block their thread, or are still running after they were aborted.";
     CHILD_STATE: Gauge of Number, "kooper_child_state" ["controller", "slot", "state"],

@@ -86,6 +86,12 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("kooper_lease_time_left_seconds", "gauge", "controller"),
     ("kooper_relists_total", "counter", "controller"),
     ("kooper_restores_total", "counter", "controller"),
+    ("kooper_shard_handover_duration_seconds", "histogram", "controller"),
+    ("kooper_shard_objects_dropped_total", "counter", "controller"),
+    ("kooper_shards_gained_total", "counter", "controller"),
+    ("kooper_shards_owned", "gauge", "controller"),
+    ("kooper_shards_unowned", "gauge", "controller"),
+    ("kooper_shards_unowned_seconds", "gauge", "controller"),
     ("kooper_store_bytes", "gauge", "controller"),
     ("kooper_store_objects", "gauge", "controller"),
     ("kooper_stuck_calls", "gauge", "controller"),
@@ -102,7 +108,7 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("workqueue_work_duration_seconds", "histogram", "controller,name"),
 ];
 
-const GAUGES: [Gauge; 9] = [
+const GAUGES: [Gauge; 12] = [
     Gauge::ActiveWorkers,
     Gauge::MaxWorkers,
     Gauge::UnfinishedWork,
@@ -112,6 +118,9 @@ const GAUGES: [Gauge; 9] = [
     Gauge::StoreBytes,
     Gauge::StuckCalls,
     Gauge::LeaseTimeLeft,
+    Gauge::ShardsOwned,
+    Gauge::ShardsUnowned,
+    Gauge::ShardsUnownedTime,
 ];
 
 fn read(value: f64) -> ReadGauge {
@@ -239,7 +248,7 @@ fn the_metrics_of_webhooks_are_those_of_the_table() {
 
 #[test]
 fn counters_start_at_zero_and_each_is_incremented_separately() {
-    let counts: [(Counter, &[&str]); 15] = [
+    let counts: [(Counter, &[&str]); 17] = [
         (Counter::Success, &[r#"controller_runtime_reconcile_total{controller="echo",result="success"}"#]),
         (
             Counter::Error,
@@ -270,6 +279,8 @@ fn counters_start_at_zero_and_each_is_incremented_separately() {
         (Counter::Restore, &[r#"kooper_restores_total{controller="echo"}"#]),
         (Counter::Abandoned, &[r#"kooper_abandoned_total{controller="echo"}"#]),
         (Counter::LeaderTransition, &[r#"kooper_leader_transitions_total{controller="echo"}"#]),
+        (Counter::ShardGained, &[r#"kooper_shards_gained_total{controller="echo"}"#]),
+        (Counter::ShardObjectDropped, &[r#"kooper_shard_objects_dropped_total{controller="echo"}"#]),
     ];
     for (counter, expected) in counts {
         let (registry, metrics) = begun();
@@ -319,6 +330,13 @@ fn a_renewal_of_the_lease_is_measured() {
     let (registry, metrics) = begun();
     metrics.observe_lease_renewal("echo", Duration::from_secs(2));
     assert!(text(&registry).contains(r#"kooper_lease_renew_duration_seconds_sum{controller="echo"} 2"#));
+}
+
+#[test]
+fn a_hand_over_of_a_shard_is_measured() {
+    let (registry, metrics) = begun();
+    metrics.observe_shard_handover("echo", Duration::from_secs(2));
+    assert!(text(&registry).contains(r#"kooper_shard_handover_duration_seconds_sum{controller="echo"} 2"#));
 }
 
 #[test]
@@ -399,4 +417,5 @@ fn no_metrics_accepts_every_call() {
     metrics.count("echo", Counter::Add);
     metrics.observe_work_duration("echo", Duration::ZERO);
     metrics.observe_lease_renewal("echo", Duration::ZERO);
+    metrics.observe_shard_handover("echo", Duration::ZERO);
 }

@@ -1,5 +1,6 @@
 //! One call of a key: which function of the controller it calls, and why it failed.
 
+use std::any::Any;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -31,7 +32,13 @@ pub struct Attempt {
     pub(crate) started: Instant,
     /// The span in which it is logged.
     pub span: tracing::Span,
+    /// Its shard is not given away before it ends.
+    #[expect(dead_code, reason = "it is only dropped")]
+    pub(crate) work: Option<Work>,
 }
+
+/// Keeps a shard until it is dropped.
+pub(crate) type Work = Arc<dyn Any + Send + Sync>;
 
 /// Why a call failed.
 #[derive(Debug)]

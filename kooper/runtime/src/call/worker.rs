@@ -6,19 +6,21 @@ mod functions;
 mod tombstones;
 mod undecodable;
 
+use std::collections::{BTreeSet, HashSet};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use crate::call::Gone;
 use crate::call::action::Action;
-use crate::call::attempt::{Attempt, Failure, Part};
+use crate::call::attempt::{Attempt, Failure, Part, Work};
 use crate::call::context::ControllerContext;
 use crate::call::finalizer::{Left, Unselected};
 use crate::call::handler::CallError;
@@ -27,8 +29,10 @@ use crate::call::{Call, Tasks};
 use crate::error::panicking::caught;
 use crate::executor::{Executor, Task};
 use crate::leader::Leadership;
+use crate::leader::shard::{Shard, ShardTerm};
+use crate::object::Object;
 use crate::object::key::ObjectKey;
-use crate::queue::{Admission, Completion, Item, Returned, Ticket};
+use crate::queue::{Admission, Completion, Grant, Item, Returned, Ticket};
 
 pub(crate) use busy::Busy;
 pub use busy::Running;
@@ -59,6 +63,27 @@ pub(crate) struct Workers {
     pub(crate) tasks: Tasks,
     /// Which keys are handled, and how often.
     pub(crate) admission: Arc<dyn Admission>,
+    /// The shards whose objects are handled.
+    pub(crate) shards: Arc<Mutex<HandledShards>>,
+}
+
+/// The shards whose objects are handled.
+#[derive(Debug, Default)]
+pub(crate) struct HandledShards {
+    /// The shards of this replica. All keys of a shard are queued before it is among these, so that
+    /// no call begins before.
+    pub(crate) queued: BTreeSet<Shard>,
+    /// The keys whose objects were refused for now. They are not in the queue.
+    pub(crate) refused: HashSet<ObjectKey>,
+}
+
+/// The term in which a function is called for an object, and what keeps its shard until it has ended.
+type Granted = (Option<Arc<dyn ShardTerm>>, Option<Work>);
+
+/// Why no function is called for an object.
+enum Refused {
+    Later,
+    Never,
 }
 
 /// Limits on the number of concurrent calls and on their duration.
@@ -108,8 +133,22 @@ impl Workers {
             self.give_back(&item.key, item.ticket, Completion::Skipped);
             return;
         }
-        let (call, token) = self.call(&item);
-        let (part, uid, future): (_, _, BoxFuture<'static, CallResult>) = match self.controller.own.get(&item.key) {
+        let own = self.controller.own.get(&item.key);
+        let marked = own.is_none().then(|| {
+            let unselected = functions.unselected()?;
+            Some((unselected, unselected.get(&item.key)?))
+        });
+        let marked = marked.flatten();
+        let object = own.as_ref().or(marked.as_ref().map(|(_, object)| object));
+        let (shard, work) = match object.map_or(Ok((None, None)), |object| self.granted(&item.key, object)) {
+            Ok(granted) => granted,
+            Err(_) => {
+                self.give_back(&item.key, item.ticket, Completion::Skipped);
+                return;
+            }
+        };
+        let (call, token) = self.call(&item, shard.clone());
+        let (part, uid, future): (_, _, BoxFuture<'static, CallResult>) = match own {
             Some(object) if functions.ignores(&object) => {
                 self.observer.ignored(&item.key);
                 if let Some(unremoved) = &functions.unremoved {
@@ -131,15 +170,13 @@ impl Workers {
                 (part, uid, Box::pin(calling))
             }
             None => {
-                let marked =
-                    functions.unselected().and_then(|unselected| Some((unselected, unselected.get(&item.key)?)));
                 let Some((unselected, object)) = marked else { return self.gone(&item.key, item.ticket, started) };
                 let finding = find(unselected.clone(), call);
                 (functions.part_of_unselected(&object), object.uid().into(), Box::pin(finding))
             }
         };
-        let attempt = self.attempt(&item, part, uid);
-        if let Some(ended) = self.run_call(&attempt, token, future).await {
+        let attempt = self.attempt(&item, part, uid, work);
+        if let Some(ended) = self.run_call(&attempt, token, shard, future).await {
             self.finish(&attempt, &ended);
         }
     }
@@ -176,8 +213,17 @@ impl Workers {
                 return false;
             }
             let Some((object, gone)) = deleted.tombstones.take(&item.key) else { return true };
-            let attempt = self.attempt(item, Part::Deleted, object.uid().into());
-            let (call, token) = self.call(item);
+            let (shard, work) = match self.granted(&item.key, &object) {
+                Ok(granted) => granted,
+                Err(Refused::Later) => {
+                    deleted.tombstones.add(&item.key, &object, gone);
+                    self.give_back(&item.key, item.ticket, Completion::Skipped);
+                    return false;
+                }
+                Err(Refused::Never) => continue,
+            };
+            let attempt = self.attempt(item, Part::Deleted, object.uid().into(), work);
+            let (call, token) = self.call(item, shard.clone());
             let (lookup, function) = (deleted.lookup.clone(), deleted.function.clone());
             let calling = async move {
                 let gone = match lookup {
@@ -186,7 +232,7 @@ impl Workers {
                 };
                 function(object, gone, call).await.map(Called::Done)
             };
-            let Some(ended) = self.run_call(&attempt, token, Box::pin(calling)).await else { return false };
+            let Some(ended) = self.run_call(&attempt, token, shard, Box::pin(calling)).await else { return false };
             if let Err(failure) = ended {
                 attempt.span.in_scope(|| {
                     let text = failure.of(attempt.part);
@@ -196,7 +242,31 @@ impl Workers {
         }
     }
 
-    fn attempt(&self, item: &Item, part: Part, uid: Arc<str>) -> Attempt {
+    /// The shard in whose term a function may be called for an object. A key that is refused for now
+    /// is queued again when that changes.
+    fn granted(&self, key: &ObjectKey, object: &Object) -> Result<Granted, Refused> {
+        let ask = || match self.admission.grants(object) {
+            Grant::Free => Ok((None, None)),
+            Grant::Shard(shard, work) => {
+                let owned = shard.shard();
+                let mut shards = self.shards.lock();
+                if !shards.queued.contains(&owned) {
+                    return Err(Refused::Later);
+                }
+                shards.refused.remove(key);
+                Ok((Some(shard), Some(work.into())))
+            }
+            Grant::Later => Err(Refused::Later),
+            Grant::Never => Err(Refused::Never),
+        };
+        ask().or_else(|_| {
+            self.shards.lock().refused.insert(key.clone());
+            // It may have been granted before the key was noted.
+            ask()
+        })
+    }
+
+    fn attempt(&self, item: &Item, part: Part, uid: Arc<str>, work: Option<Work>) -> Attempt {
         // Signed, because OpenTelemetry has no other integers.
         let span = tracing::info_span!(
             "call", controller = %self.name(), key = %item.key, attempt = i64::from(item.attempt), reasons = %item.reasons,
@@ -210,13 +280,15 @@ impl Workers {
             number: item.attempt,
             started: Instant::now(),
             span,
+            work,
         }
     }
 
-    fn call(&self, item: &Item) -> (Call, CancellationToken) {
+    fn call(&self, item: &Item, shard: Option<Arc<dyn ShardTerm>>) -> (Call, CancellationToken) {
         let token = self.tasks.stopping.child_token();
         let (key, reasons) = (item.key.clone(), item.reasons.clone());
         let call = Call::new(self.name().clone(), key, item.attempt, reasons, token.clone(), self.tasks.clone());
+        let call = call.in_shard(shard);
         (if self.admission.is_dry_run() { call.in_dry_run() } else { call }, token)
     }
 
@@ -226,6 +298,7 @@ impl Workers {
         self: &Arc<Self>,
         attempt: &Attempt,
         token: CancellationToken,
+        shard: Option<Arc<dyn ShardTerm>>,
         future: BoxFuture<'static, CallResult>,
     ) -> Option<Ended> {
         // Dropping the operator cancels its calls.
@@ -238,9 +311,12 @@ impl Workers {
                 None => std::future::pending().await,
             }
         };
+        let lost = shard.map_or_else(|| std::future::pending().boxed(), |shard| shard.ended());
         let failure = tokio::select! {
             biased;
             ended = &mut task => return Some(ended_as(ended, Failure::Stopped)),
+            // Another replica may work on the object soon.
+            () = lost => Failure::Stopped,
             () = limit => Failure::Timeout(self.limits.timeout.unwrap_or_default()),
             () = self.tasks.abort.cancelled() => Failure::Stopped,
         };

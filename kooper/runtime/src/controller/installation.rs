@@ -23,7 +23,8 @@ impl Installation {
     /// The name of this installation's object, from the name that all
     /// installations would share. No other part of the name contains a dot, so two
     /// installations never have the same name.
-    pub(crate) fn name(&self, shared: &str) -> String {
+    #[must_use]
+    pub fn name(&self, shared: &str) -> String {
         match &self.instance {
             Some(instance) => format!("{shared}.{instance}"),
             None => shared.to_owned(),

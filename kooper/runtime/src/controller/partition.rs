@@ -1,17 +1,35 @@
 //! The part of the objects that an operator handles.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures_util::future::BoxFuture;
+use tokio_util::sync::CancellationToken;
+
+use crate::leader::Leadership;
 use crate::queue::Admission;
 use crate::watch::selection::CacheSelection;
 
-/// Limits the controllers of an operator to a part of their objects, which may change while they
-/// run. An object is selected after its key is admitted, and refused after it has left the selection.
+/// Limits a controller to a part of its objects, which may change while it runs. An object is
+/// selected after its key is admitted, and refused after it has left the selection.
 pub trait Partition: Send + Sync {
-    /// Decides which keys of a controller are handled.
-    fn admission(&self, controller: &Arc<str>) -> Arc<dyn Admission>;
+    /// Decides which keys are handled.
+    fn admission(&self) -> Arc<dyn Admission>;
 
-    /// Decides which of the controller's own objects are kept in its cache. A
+    /// Decides which of the controller's own objects are kept in one of its caches. A
     /// `Reader` of the kind still has all of them.
-    fn selection(&self, controller: &Arc<str>) -> Arc<dyn CacheSelection>;
+    fn selection(&self) -> Arc<dyn CacheSelection>;
+
+    /// While it is not held, nothing is handled or sent. The time between its end and the
+    /// earliest work of another replica.
+    fn leadership(&self) -> (Leadership, Duration) {
+        (Leadership::always(), Duration::ZERO)
+    }
+
+    /// Holds the part, from when the caches are complete. After `leave` is cancelled, it is given to
+    /// other replicas, as far as no call runs in it, and this ends. Nothing is given away after this
+    /// was dropped.
+    fn hold(&self, leave: CancellationToken) -> BoxFuture<'static, ()> {
+        Box::pin(async move { leave.cancelled().await })
+    }
 }

@@ -2,6 +2,7 @@
 
 mod election;
 mod event_handler;
+mod part;
 mod pass;
 mod prerequisite;
 mod routes;
@@ -14,6 +15,7 @@ use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt};
 use kube::Client;
+use parking_lot::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -28,7 +30,9 @@ use crate::call::events::StartEvents;
 use crate::call::finalizer::{Guarded, Unremoved, Unselected};
 use crate::call::handler::DynHandler;
 use crate::call::observer::{CallObserver, Observers};
-use crate::call::worker::{Busy, Cleanup, Deletions, Functions, Limits, Tombstones, Undecodable, Workers};
+use crate::call::worker::{
+    Busy, Cleanup, Deletions, Functions, HandledShards, Limits, Tombstones, Undecodable, Workers,
+};
 use crate::client::{ClientStack, on_current_runtime};
 use crate::controller::error::ControllerError;
 use crate::controller::health::Health;
@@ -96,8 +100,6 @@ pub struct Process {
     pub rejoins_election: bool,
     /// One pass over all objects, instead of a run for as long as the process runs.
     pub pass: Option<Arc<dyn Pass>>,
-    /// The part of the objects that is handled; `None` for all.
-    pub partition: Option<Arc<dyn Partition>>,
 }
 
 /// A controller that is about to run: its queue is known to the metrics.
@@ -105,6 +107,11 @@ pub struct Process {
 pub struct Runner {
     controller: ControllerSpec,
     prerequisite: Option<Arc<dyn Prerequisite>>,
+    partition: Option<Arc<dyn Partition>>,
+    /// The time between the end of a term and the earliest beginning of another one.
+    margin: Duration,
+    /// The shards whose objects are handled.
+    shards: Arc<Mutex<HandledShards>>,
     process: Process,
     context: Arc<ControllerContext>,
     enqueuer: Arc<Enqueuer>,
@@ -130,9 +137,9 @@ impl Runner {
         let config = &controller.config;
         let name: Arc<str> = config.name.as_str().into();
         let pass = process.pass.as_ref().map(|pass| pass.clone().join(&name));
-        let admission: Arc<dyn Admission> = match (&pass, &process.partition) {
+        let admission: Arc<dyn Admission> = match (&pass, &hooks.partition) {
             (Some(pass), _) => pass.clone(),
-            (None, Some(partition)) => partition.admission(&name),
+            (None, Some(partition)) => partition.admission(),
             (None, None) => Arc::new(AdmitAll),
         };
         let queue = Arc::new(WorkQueue::new(QueueOptions {
@@ -143,8 +150,12 @@ impl Runner {
         }));
         let read = queue.clone();
         process.metrics.register_queue_length(&config.name, Box::new(move || read.len() as f64))?;
-        let leadership = if config.leader.is_some() { Leadership::none() } else { Leadership::always() };
-        let watching = Watching::new(&controller, process);
+        let (leadership, margin) = match (&config.leader, &hooks.partition) {
+            (Some(election), _) => (Leadership::none(), election.margin()),
+            (None, Some(partition)) => partition.leadership(),
+            (None, None) => (Leadership::always(), Duration::ZERO),
+        };
+        let watching = Watching::new(&controller, process, hooks.partition.as_deref());
         let (metrics, controller_name) = (process.metrics.clone(), name.clone());
         queue.on_add(move || metrics.count(&controller_name, Counter::Add));
         // The fence, too, belongs to the runtime that no handler blocks.
@@ -184,13 +195,14 @@ impl Runner {
         let starting = Arc::new(Starting::new(&context));
         process.health.add(starting.clone());
         // A state whose client is fenced by one Lease is not shared.
-        let states = if config.leader.is_some() { Arc::default() } else { process.states.clone() };
+        let states = if leadership.expires() { Arc::default() } else { process.states.clone() };
         let view = Arc::new(ControllerView {
             context: context.clone(),
             namespaces: watching.namespaces(),
             leadership: leadership.clone(),
-            identity: config.leader.is_some().then(|| process.identity.clone()),
+            identity: leadership.expires().then(|| process.identity.clone()),
             election: OnceLock::new(),
+            admission: admission.clone(),
             workers: config.workers,
             ignores_deletion: config.ignores_deletion(),
             watches: watching.all(),
@@ -206,6 +218,9 @@ impl Runner {
             watching,
             controller,
             prerequisite: hooks.prerequisite,
+            partition: hooks.partition,
+            margin,
+            shards: Arc::default(),
             tombstones: Arc::default(),
             states,
             busy,
@@ -230,11 +245,11 @@ impl Runner {
     /// The controller for a watchdog; `None` without leader election.
     #[must_use]
     pub fn elected(&self) -> Option<Elected> {
-        Some(Elected {
+        self.leadership.expires().then(|| Elected {
             controller: self.context.controller.clone(),
             leadership: self.leadership.clone(),
             calls: self.busy.clone(),
-            margin: self.controller.config.leader.as_ref()?.margin(),
+            margin: self.margin,
         })
     }
 
@@ -262,12 +277,16 @@ impl Runner {
             return Ok(());
         }
         let sources = self.listen(&shutdown);
-        let result = match &self.controller.config.leader {
-            None => {
+        let result = match (&self.controller.config.leader, self.partition.clone()) {
+            (None, Some(partition)) => {
+                self.run_part(&*partition, &starting, &shutdown).await;
+                Ok(())
+            }
+            (None, None) => {
                 self.run_term(&starting, &shutdown, &CancellationToken::new()).await;
                 Ok(())
             }
-            Some(_) => self.run_elected(&starting, &shutdown).await,
+            (Some(_), _) => self.run_elected(&starting, &shutdown).await,
         };
         drop(sources);
         result
@@ -368,7 +387,7 @@ impl Runner {
     /// A grace after a lost term, so short that two of them end before another replica
     /// may begin.
     fn before_the_next_term(&self, grace: Duration) -> Duration {
-        self.controller.config.leader.as_ref().map_or(grace, |election| grace.min(election.margin() / 3))
+        if self.leadership.expires() { grace.min(self.margin / 3) } else { grace }
     }
 
     fn workers(&self, handlers: Handlers) -> Arc<Workers> {
@@ -407,6 +426,7 @@ impl Runner {
             leadership: self.leadership.clone(),
             tasks: Tasks::default(),
             admission: self.admission.clone(),
+            shards: self.shards.clone(),
         })
     }
 

@@ -1,5 +1,6 @@
 //! Read access to a running controller.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -9,10 +10,11 @@ use crate::call::worker::{Busy, Running};
 use crate::controller::namespaces::Namespaces;
 use crate::controller::starting::Starting;
 use crate::leader::Leadership;
+use crate::leader::shard::Shard;
 use crate::metrics::health::Probe;
 use crate::object::key::ObjectKey;
 use crate::object::kind::KindInfo;
-use crate::queue::WorkQueue;
+use crate::queue::{Admission, WorkQueue};
 use crate::watch::informer::Watched;
 
 /// The state of a running controller, which reading does not change.
@@ -25,6 +27,7 @@ pub struct ControllerView {
     pub(super) identity: Option<String>,
     /// The state of the election, once it has begun.
     pub(super) election: OnceLock<Arc<dyn Probe>>,
+    pub(super) admission: Arc<dyn Admission>,
     pub(super) workers: usize,
     /// `true` if no function is called for an object that is being deleted.
     pub(super) ignores_deletion: bool,
@@ -105,6 +108,12 @@ impl ControllerView {
     #[must_use]
     pub fn candidate(&self) -> Option<(&str, bool)> {
         Some((self.identity.as_deref()?, self.leadership.is_held()))
+    }
+
+    /// The shards that this replica works on; `None` if the controller has none.
+    #[must_use]
+    pub fn shards(&self) -> Option<BTreeSet<Shard>> {
+        Some(self.admission.shards()?.borrow().clone())
     }
 
     /// The probe of leader election, once that has begun.

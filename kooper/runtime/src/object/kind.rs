@@ -34,7 +34,7 @@ impl<K> Kind for K where K: Resource<DynamicType = (), Scope: 'static> + Deseria
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is cluster-scoped: its objects have no namespace",
     label = "a cluster-scoped kind",
-    note = "remove `namespace` or `namespaces`"
+    note = "remove `namespace` or `namespaces`; in `shards`, remove `by = namespace`"
 )]
 pub trait Namespaced: Kind {}
 

@@ -1,5 +1,13 @@
 //! The admission of keys to a controller's queue.
 
+use std::any::Any;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use crate::leader::shard::{Shard, ShardTerm};
+use crate::object::Object;
 use crate::object::key::ObjectKey;
 
 /// Decides which keys are queued, and learns how their calls end. It is asked after the
@@ -19,10 +27,36 @@ pub trait Admission: Send + Sync {
     /// A worker has given a key back, whether it was called or not.
     fn returned(&self, key: &ObjectKey);
 
+    /// Decides whether a function is called for an object now.
+    fn grants(&self, object: &Object) -> Grant {
+        let _ = object;
+        Grant::Free
+    }
+
+    /// Receives the shards that this replica works on, whenever objects that were refused may be
+    /// granted. `None` if none ever is refused.
+    fn shards(&self) -> Option<watch::Receiver<BTreeSet<Shard>>> {
+        None
+    }
+
     /// Returns `true` if no write of a call takes effect.
     fn is_dry_run(&self) -> bool {
         false
     }
+}
+
+/// Decides whether a function is called for an object.
+#[expect(missing_debug_implementations, reason = "it is not kept")]
+pub enum Grant {
+    /// It is.
+    Free,
+    /// It is, and may write in this term only. The shard is not given away before the second value
+    /// is dropped.
+    Shard(Arc<dyn ShardTerm>, Box<dyn Any + Send + Sync>),
+    /// Not now. The key is queued again with the next change of the grants.
+    Later,
+    /// Another replica does it.
+    Never,
 }
 
 /// Admits every key.

@@ -44,6 +44,8 @@ pub enum Reason {
     External,
     /// This replica became the leader, so every object is handled.
     Leader,
+    /// This replica owns the shard of the object since then, see [`Call::shard`](crate::Call::shard).
+    Shard,
     /// Another object, of the given kind and key, is owned by or mapped to this one.
     Related(Arc<str>, ObjectKey),
 }
@@ -60,6 +62,7 @@ impl Reason {
             Self::Requeue => 1 << 6,
             Self::External => 1 << 7,
             Self::Leader => 1 << 8,
+            Self::Shard => 1 << 9,
             Self::Related(..) => 0,
         }
     }
@@ -77,6 +80,7 @@ impl fmt::Display for Reason {
             Self::Requeue => "requeue",
             Self::External => "external",
             Self::Leader => "leader",
+            Self::Shard => "shard",
             Self::Related(kind, key) => return write!(f, "{kind} {key}"),
         })
     }
@@ -124,7 +128,7 @@ impl Reasons {
     /// The first resyncs after such runs are spread. Reasons about children are ignored,
     /// because children may be listed later.
     pub(crate) fn only_first(&self) -> bool {
-        self.only_of(Reason::Initial.bit() | Reason::Leader.bit())
+        self.only_of(Reason::Initial.bit() | Reason::Leader.bit() | Reason::Shard.bit())
     }
 
     pub(crate) fn only_resync(&self) -> bool {
@@ -157,6 +161,7 @@ impl Reasons {
             Reason::Requeue,
             Reason::External,
             Reason::Leader,
+            Reason::Shard,
         ]
         .into_iter()
         .filter(|reason| self.simple & reason.bit() != 0)
@@ -209,6 +214,13 @@ mod tests {
         assert_eq!(reasons.unlisted(), 12);
         assert!(reasons.to_string().starts_with("modified, resync, ConfigMap a/0, "));
         assert!(reasons.to_string().ends_with(" and 12 more"));
+    }
+
+    #[test]
+    fn a_run_for_a_shard_is_a_first_run() {
+        let reasons = Reasons::from(Reason::Shard);
+        assert!(reasons.only_first());
+        assert_eq!(reasons.to_string(), "shard");
     }
 
     #[test]

@@ -25,7 +25,9 @@ impl Urgency {
             Reason::Deleted => Self::Always,
             Reason::Added | Reason::External => Self::Now,
             Reason::Modified | Reason::Related(..) => Self::Soon,
-            Reason::Initial | Reason::Leader | Reason::Resync | Reason::Retry | Reason::Requeue => Self::Idle,
+            Reason::Initial | Reason::Leader | Reason::Shard | Reason::Resync | Reason::Retry | Reason::Requeue => {
+                Self::Idle
+            }
         }
     }
 }

@@ -89,7 +89,9 @@ pub(crate) struct Informer {
     /// The objects that the store keeps; `None` for all.
     selection: Option<Arc<dyn CacheSelection>>,
     /// The changes of the selection.
-    reselected: Option<watch::Receiver<()>>,
+    reselected: Option<watch::Receiver<u64>>,
+    /// The value of those when the last list began.
+    joined: u64,
     /// The version up to which all changes are known: the next watch begins there.
     version: String,
     /// A request without a byte for this time is considered dead.
@@ -124,8 +126,8 @@ enum End {
     /// The source has a lower version than the known one: a list is needed.
     Behind(String),
     Failed(RetrieveError),
-    /// The selection of the store has changed: a list is needed.
-    Reselected,
+    /// Objects have joined the selection of the store: a list is needed.
+    Joined,
 }
 
 impl Informer {
@@ -144,6 +146,7 @@ impl Informer {
             sink,
             selection: None,
             reselected: None,
+            joined: 0,
             version: String::new(),
             silence,
             streaming,
@@ -256,10 +259,7 @@ impl Informer {
                     return;
                 }
                 End::Failed(error) => self.pause(&error).await,
-                End::Reselected => {
-                    self.drop_unselected().await;
-                    return;
-                }
+                End::Joined => return,
             }
         }
     }
@@ -300,8 +300,12 @@ impl Informer {
             let event = tokio::select! {
                 biased;
                 () = changed(&mut reselected) => {
-                    self.reselected = reselected;
-                    return End::Reselected;
+                    self.drop_unselected().await;
+                    if reselected.as_ref().is_some_and(|changes| *changes.borrow() != self.joined) {
+                        return End::Joined;
+                    }
+                    self.reselected.clone_from(&reselected);
+                    continue;
                 }
                 event = events.next() => event,
                 verdict = liveness.verdict(|| self.probe()) => match verdict {
@@ -412,7 +416,11 @@ impl Informer {
         };
         let seed = u64::from(self.failures) ^ self.seed();
         let wait = wait.mul_f64(1.0 + fraction(seed) / 4.0);
-        self.status.record_failure(error, wait, self.failures);
+        if self.status.record_failure(error, wait, self.failures)
+            && let Some(selection) = &self.selection
+        {
+            selection.listed(self.joined);
+        }
         if !self.status.is_absent() {
             self.sink.failed(error);
         }
@@ -421,7 +429,7 @@ impl Informer {
 }
 
 /// Waits for a change of the selection; forever without one.
-async fn changed(reselected: &mut Option<watch::Receiver<()>>) {
+async fn changed(reselected: &mut Option<watch::Receiver<u64>>) {
     if let Some(changes) = reselected
         && changes.changed().await.is_ok()
     {

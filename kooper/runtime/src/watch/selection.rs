@@ -12,6 +12,12 @@ pub trait CacheSelection: Send + Sync {
     /// [`changes`](Self::changes).
     fn selects(&self, object: &Object) -> bool;
 
-    /// Receives a value after each change of the selection.
-    fn changes(&self) -> watch::Receiver<()>;
+    /// Receives a value after each change of the selection: a number that is higher if objects have
+    /// joined it, so that a list is needed.
+    fn changes(&self) -> watch::Receiver<u64>;
+
+    /// The cache has all objects that had joined when the number had this value, or cannot list them.
+    fn listed(&self, joined: u64) {
+        let _ = joined;
+    }
 }

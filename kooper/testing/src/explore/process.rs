@@ -128,6 +128,7 @@ impl Shared {
             // There is one process, and the next one does not have to wait for the Lease of the last one. The
             // renewals of so many minutes would take most of a history's time.
             controller.set_leader_election(None)?;
+            controller.remove_shards();
             // In one process, protobuf is only a detour from JSON to JSON.
             controller.set_json_only(true);
             let (waker, mut keys) = unbounded_channel();

@@ -17,7 +17,7 @@ use crate::certificates::{Certificates, Shared};
 use crate::installed::Installed;
 use crate::server::Server;
 
-/// The running server of a program's webhooks. Dropping it ends it at once.
+/// The running server of a program's webhooks. It stops at once when it is dropped.
 #[derive(Debug)]
 #[must_use = "the server stops when it is dropped"]
 pub struct Running {
@@ -39,9 +39,10 @@ impl Running {
         self.server.local_addr()
     }
 
-    /// Keeps the certificate of this replica that of the authority in the Secret.
+    /// Reads the certificate authority from its Secret, and renews the certificate of this replica
+    /// when the authority changes.
     ///
-    /// Call it within a tokio runtime.
+    /// Call this method within a tokio runtime.
     pub fn connect(&mut self, client: &Client) {
         let renewed = renewal(client.clone(), &self.installed.namespace, Arc::clone(&self.shared));
         if let Some(earlier) = self.renewal.replace(renewed) {
@@ -49,23 +50,23 @@ impl Running {
         }
     }
 
-    /// Waits until the webhooks are registered, by this replica, and the API server has reached them.
+    /// Waits until this replica has registered the webhooks and the API server has reached them.
     pub async fn registered(&self) {
         // An error is the end of the operator, which the caller learns from it.
         drop(self.registered.clone().wait_for(|registered| *registered).await);
     }
 
-    /// Stops at once, and removes the configurations, the Lease and the Secret: the API servers
-    /// call the webhooks no longer.
+    /// Stops at once, and deletes the configurations, the Lease and the Secret, so that the API
+    /// servers no longer call the webhooks.
     ///
     /// # Errors
-    /// When an object cannot be deleted.
+    /// If an object cannot be deleted.
     pub async fn remove(self, client: &Client) -> Result<(), kube::Error> {
         self.installed.remove(client).await
     }
 
-    /// Stops without a failed call: serves for ten seconds more, and waits for the requests in
-    /// progress. The program is not ready by then.
+    /// Stops without failing a call: serves for ten more seconds, and waits for the requests in
+    /// progress. Let the readiness probe of the program fail before.
     pub async fn shutdown(self) {
         if let Some(renewal) = &self.renewal {
             renewal.abort();
@@ -88,7 +89,10 @@ fn renewal(client: Client, namespace: &str, shared: Arc<Shared>) -> JoinHandle<(
                 Ok::<_, SecretError>(())
             };
             if let Err(error) = renewed.await {
-                tracing::warn!("the webhooks' certificate stays as it is: {}", chain(&error));
+                tracing::warn!(
+                    "the certificate of the webhooks cannot be renewed, and stays in use: {}",
+                    chain(&error)
+                );
             }
             sleep(EVERY).await;
         }

@@ -36,7 +36,7 @@ const SHARE: u32 = 90;
 enum Failure {
     #[error("the server has no such webhook")]
     NotFound,
-    #[error("webhooks are called by POST")]
+    #[error("webhooks accept only the method POST")]
     Method,
     #[error("the body is larger than {BODY} bytes")]
     TooLarge,

@@ -45,7 +45,7 @@ pub(super) async fn accept(socket: &tokio::net::TcpListener, shared: &Arc<Shared
         Some(async move {
             // A client that goes away, or is no client, only affects its own connection.
             if let Err(error) = serve(stream, acceptor, running, shared).await {
-                tracing::debug!(error, "a connection to the server of webhooks broke");
+                tracing::debug!(error, "a connection to the webhooks failed");
             }
         })
     })

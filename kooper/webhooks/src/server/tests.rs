@@ -187,15 +187,11 @@ async fn bad_input_gets_a_status_that_says_what_is_wrong() {
     };
     let cases = [
         ("garbage".to_owned(), 400, "the body is not an AdmissionReview in JSON (line 1, column 1)"),
-        (
-            "{}".to_owned(),
-            400,
-            "the body is `, Kind=`, and this server answers `admission.k8s.io/v1, Kind=AdmissionReview`",
-        ),
+        ("{}".to_owned(), 400, "the body is `, Kind=`, but must be `admission.k8s.io/v1, Kind=AdmissionReview`"),
         (
             changed("/apiVersion", json!("admission.k8s.io/v1beta1")),
             400,
-            "the body is `admission.k8s.io/v1beta1, Kind=AdmissionReview`, and this server answers \
+            "the body is `admission.k8s.io/v1beta1, Kind=AdmissionReview`, but must be \
              `admission.k8s.io/v1, Kind=AdmissionReview`",
         ),
         (changed("/request", Value::Null), 400, "the review has no request"),
@@ -204,7 +200,7 @@ async fn bad_input_gets_a_status_that_says_what_is_wrong() {
         (
             changed("/request/kind/kind", json!("Pod")),
             400,
-            "the object is `v1, Kind=Pod`, and this webhook is for `v1, Kind=ConfigMap`",
+            "the object is `v1, Kind=Pod`, but this webhook is for `v1, Kind=ConfigMap`",
         ),
         (
             changed("/request/object", json!({"metadata": {"name": "motto"}, "data": {"canary": 7}})),

@@ -23,15 +23,17 @@ pub(super) fn name(name: &str) -> Result<(), String> {
     if name.len() <= LONGEST_NAME && name.chars().all(plain) && ends(name.chars().next()) && ends(name.chars().last()) {
         return Ok(());
     }
-    Err(format!("the name consists of at most {LONGEST_NAME} lower-case letters, digits, `_` and `-`, such as `check`"))
+    Err(format!(
+        "the name must consist of at most {LONGEST_NAME} lower-case letters, digits, `_` and `-`, such as `check`"
+    ))
 }
 
 pub(super) fn operations(operations: &[Operation], mutates: bool) -> Result<(), String> {
     if operations.is_empty() {
-        return Err("it has no operations: name one, such as `Operation::Create`".to_owned());
+        return Err("it has no operations: set one, such as `Operation::Create`".to_owned());
     }
     if mutates && operations.contains(&Operation::Delete) {
-        return Err("an object that is deleted cannot be changed: remove `Operation::Delete`".to_owned());
+        return Err("an object that is being deleted cannot be changed: remove `Operation::Delete`".to_owned());
     }
     Ok(())
 }
@@ -42,7 +44,7 @@ pub(super) fn timeout(timeout: Duration) -> Result<(), String> {
     if is_whole && timeout <= LONGEST {
         return Ok(());
     }
-    Err(format!("the timeout is a whole number of seconds, from 1 to {}", LONGEST.as_secs()))
+    Err(format!("the timeout must be a whole number of seconds, from 1 to {}", LONGEST.as_secs()))
 }
 
 /// The failure policy. For kinds of Kubernetes there is no default: a cluster that cannot
@@ -52,7 +54,7 @@ pub(super) fn failure(failure: Option<FailurePolicy>, kind: &KindInfo) -> Result
         Some(failure) => Ok(failure),
         None if !is_of_kubernetes(kind) => Ok(FailurePolicy::Fail),
         None => Err(format!(
-            "`{}` is a kind of Kubernetes: write with `failure` what happens to its objects while the webhook is away",
+            "`{}` is one of Kubernetes' own kinds: set `failure` for when the webhook is unavailable",
             kind.kind
         )),
     }

@@ -21,12 +21,11 @@ fn described() -> Builder<ConfigMap, Validate> {
 }
 
 #[test]
-fn a_webhook_of_a_kind_of_kubernetes_says_what_happens_while_it_is_away() {
+fn a_webhook_of_a_kubernetes_kind_needs_a_failure_policy() {
     let built = Webhook::validate::<ConfigMap>("check").function(check).build();
     assert_eq!(
         problem(built),
-        "webhook `check`: `ConfigMap` is a kind of Kubernetes: write with `failure` what happens to its objects while \
-         the webhook is away"
+        "webhook `check`: `ConfigMap` is one of Kubernetes' own kinds: set `failure` for when the webhook is unavailable"
     );
     assert!(described().function(check).build().is_ok());
 }

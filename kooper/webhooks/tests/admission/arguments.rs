@@ -103,7 +103,7 @@ async fn a_client_writes_nothing_in_a_dry_run() {
     let registered = armed(&fixture, "note.").await;
     assert_eq!(registered["sideEffects"], "NoneOnDryRun");
     let dry = || fixture.kubectl(&["create", "--dry-run=server", "-f", "-"], &fixture.shop("a", json!({})));
-    until("the write is refused", || dry().stderr.contains("in which nothing is written")).await;
+    until("the write is refused", || dry().stderr.contains("in which only `GET` requests are sent")).await;
     let noted = || fixture.plane.kubectl(&["get", "configmap", "a", "-n", &fixture.namespace]).success;
     assert!(!noted());
     let output = fixture.create("a", json!({}));

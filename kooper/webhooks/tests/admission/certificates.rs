@@ -144,7 +144,7 @@ async fn a_server_that_is_not_reached_stays_registered_with_ignore() {
     let program = fixture.start_with(FailurePolicy::Fail, |webhooks| webhooks.url("https://127.0.0.1:1"));
     fixture.registered("Ignore").await;
     let events = || fixture.plane.must(&["get", "events", "-n", &fixture.namespace, "-o", "json"]);
-    until("an Event says so", || events().contains("does not reach the webhooks at https://127.0.0.1:1")).await;
+    until("an Event says so", || events().contains("cannot reach the webhooks at https://127.0.0.1:1")).await;
     fixture.registered("Ignore").await;
     assert!(fixture.create("a", json!({"mood": "bad"})).success);
     program.stop().await;

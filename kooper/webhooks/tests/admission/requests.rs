@@ -53,7 +53,7 @@ async fn errors_panics_slow_functions_and_changed_values_deny_with_fail_and_thei
         ("broken", json!({"mood": "broken"}), "the function `check` failed: the stock cannot be read"),
         ("panic", json!({"mood": "panic"}), "the function `check` panicked"),
         ("slow", json!({"mood": "slow"}), "the function `check` did not return within 1800 ms"),
-        ("greedy", json!({"mood": "greedy", "size": 1}), "`fill` changed `spec.size`, which the object has already"),
+        ("greedy", json!({"mood": "greedy", "size": 1}), "`fill` changed `spec.size`, which is already set"),
         ("wrong", json!({"size": "many"}), "spec.size: expected i32, found a string"),
     ] {
         let output = fixture.create(name, spec);

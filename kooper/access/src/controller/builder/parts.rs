@@ -16,6 +16,7 @@ use kooper_runtime::internal::watch::retriever::{ErasedRetriever, erase};
 use kooper_runtime::internal::watch::selected::Selected;
 use kooper_runtime::retriever::{ApiRetriever, Scope};
 use kooper_runtime::{BoxError, ConfigError, ConfigErrorKind, FailureEvents, Kind};
+use kooper_sharding::Shards;
 use kube::Client;
 use kube::core::metadata::PartialObjectMeta;
 use serde::de::DeserializeOwned;
@@ -47,6 +48,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         let Self { common, state, handler, cleanup, deleted, layers, when, kind: _ } = self;
         let Common {
             mut config,
+            shards,
             mut plan,
             mistake,
             retriever,
@@ -60,6 +62,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         } = common;
         config.metadata_only |= is_metadata::<K>();
         config.check()?;
+        check_shards(shards.as_ref(), &config)?;
         let handler = handler.ok_or_else(|| {
             config.error("handler", ConfigErrorKind::Missing, "it is missing: set one with `.handler(…)`")
         })?;
@@ -108,7 +111,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
                 kind: PhantomData::<fn() -> K>,
             }),
         };
-        Ok(Controller { spec, plan, crd, installs_crd, has_init, samples, additions })
+        Ok(Controller { spec, shards, plan, crd, installs_crd, has_init, samples, additions })
     }
 }
 
@@ -194,4 +197,15 @@ fn plan_settings<K: Kind>(config: &Config, plan: &mut Plan, own_retriever: bool,
         });
     }
     plan.settle::<K>();
+}
+
+/// Checks the settings of shards.
+fn check_shards(shards: Option<&Shards>, config: &Config) -> Result<(), ConfigError> {
+    let Some(shards) = shards else { return Ok(()) };
+    if config.leader.is_some() {
+        let problem =
+            "`shards` and `leader_election` exclude each other: with shards every replica works. Remove one of the two";
+        return Err(config.error("shards", ConfigErrorKind::Conflict, problem));
+    }
+    shards.check().map_err(|problem| config.error("shards", ConfigErrorKind::OutOfRange, problem))
 }

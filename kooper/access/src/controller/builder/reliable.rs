@@ -3,8 +3,9 @@
 use std::marker::PhantomData;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kooper_runtime::Kind;
 use kooper_runtime::leader::LeaderElection;
+use kooper_runtime::{Kind, Namespaced};
+use kooper_sharding::Shards;
 use kube::CustomResourceExt;
 use serde::de::DeserializeOwned;
 
@@ -32,6 +33,22 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     pub fn leader_election(mut self, election: LeaderElection) -> Self {
         self.common.config.leader = Some(election);
         self
+    }
+
+    /// Shares the objects between all replicas: each handles those of the shards that it owns, and no
+    /// object is handled by two replicas at the same time. It excludes leader election. Default: off.
+    pub fn shards(mut self, shards: Shards) -> Self {
+        self.common.shards = Some(shards);
+        self
+    }
+
+    /// The same, with all objects of a namespace in one shard: of objects with the same name, too, no
+    /// two are handled at the same time.
+    pub fn shards_by_namespace(self, shards: Shards) -> Self
+    where
+        K: Namespaced,
+    {
+        self.shards(shards.by_namespace())
     }
 
     /// Names that this controller had before: the fields that it applied under

@@ -8,34 +8,53 @@ use crate::leader::scope::WatchedNamespaces;
 
 /// The fields of a Lease that the protocol uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::leader) struct Record {
-    pub(in crate::leader) version: Arc<str>,
+pub struct Record {
+    /// Its resource version.
+    pub version: Arc<str>,
     /// Empty if the lease was released.
-    pub(in crate::leader) holder: Arc<str>,
+    pub holder: Arc<str>,
     /// Its duration.
-    pub(in crate::leader) lease: Option<Duration>,
+    pub lease: Option<Duration>,
     /// Microseconds since 1970 by the holder's wall clock.
-    pub(in crate::leader) acquired: Option<i64>,
+    pub acquired: Option<i64>,
     /// The same. It distinguishes renewals, and is never compared with a clock.
-    pub(in crate::leader) renewed: Option<i64>,
-    pub(in crate::leader) transitions: i32,
+    pub renewed: Option<i64>,
+    /// How often the holder changed.
+    pub transitions: i32,
     /// The mark of the controller that wrote it.
-    pub(in crate::leader) program: Option<Arc<str>>,
+    pub program: Option<Arc<str>>,
     /// The namespaces that this controller watches.
     pub(in crate::leader) scope: Option<WatchedNamespaces>,
 }
 
 impl Record {
+    /// The record that a write with this mark stores.
+    #[must_use]
+    pub fn stored(write: &LeaseWrite, mark: &Arc<str>, version: Arc<str>) -> Self {
+        Self {
+            version,
+            holder: Arc::clone(&write.holder),
+            lease: Some(Duration::from_secs(write.seconds.unsigned_abs().into())),
+            acquired: Some(write.acquired),
+            renewed: Some(write.renewed),
+            transitions: write.transitions,
+            program: Some(Arc::clone(mark)),
+            scope: None,
+        }
+    }
+
     /// Returns `true` if the holder released the record. As in client-go, a
     /// released record has a lease duration of at most one second. If the duration
     /// is longer, another client removed the holder, which may still be running.
-    pub(in crate::leader) fn is_released(&self) -> bool {
+    #[must_use]
+    pub fn is_released(&self) -> bool {
         self.holder.is_empty() && self.lease.is_none_or(|lease| lease <= Duration::from_secs(1))
     }
 
     /// Returns `true` if no holder has written between the two records. A change of
     /// labels is not a renewal.
-    pub(in crate::leader) fn is_same_term(&self, other: &Self) -> bool {
+    #[must_use]
+    pub fn is_same_term(&self, other: &Self) -> bool {
         let substance = |record: &Self| (record.lease, record.acquired, record.renewed, record.transitions);
         self.holder == other.holder && substance(self) == substance(other)
     }
@@ -43,19 +62,24 @@ impl Record {
 
 /// A record to write.
 #[derive(Debug, Clone)]
-pub(in crate::leader) struct LeaseWrite {
+pub struct LeaseWrite {
     /// The version that it replaces; `None` creates the Lease.
-    pub(in crate::leader) base: Option<Arc<str>>,
-    pub(in crate::leader) holder: Arc<str>,
-    pub(in crate::leader) seconds: i32,
-    pub(in crate::leader) acquired: i64,
-    pub(in crate::leader) renewed: i64,
-    pub(in crate::leader) transitions: i32,
+    pub base: Option<Arc<str>>,
+    /// Empty to release the lease.
+    pub holder: Arc<str>,
+    /// The duration of the lease.
+    pub seconds: i32,
+    /// Microseconds since 1970 by the wall clock.
+    pub acquired: i64,
+    /// The same.
+    pub renewed: i64,
+    /// How often the holder changed.
+    pub transitions: i32,
 }
 
 /// The result of a write.
 #[derive(Debug)]
-pub(in crate::leader) enum WriteResult {
+pub enum WriteResult {
     /// The stored record.
     Committed(Record),
     /// Another version is stored.

@@ -8,8 +8,10 @@ use crate::clock::Moment;
 
 /// The next step.
 #[derive(Debug)]
-pub(in crate::leader) enum NextStep {
+pub enum NextStep {
+    /// Read the Lease.
     Read,
+    /// Write it.
     Write(LeaseWrite),
     /// Wait until then, unless the record changes.
     Wait(Moment),

@@ -10,17 +10,22 @@ const MARGIN: u32 = 3;
 
 /// The timings of an election.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::leader) struct Terms {
-    pub(in crate::leader) lease: Duration,
-    pub(in crate::leader) deadline: Duration,
-    pub(in crate::leader) retry: Duration,
+pub struct Terms {
+    /// How long other candidates wait after a change of the record.
+    pub lease: Duration,
+    /// How long a leader tries to renew.
+    pub deadline: Duration,
+    /// The pause between renewals.
+    pub retry: Duration,
     /// The time for which a renewal is valid. Only tests set it to another
     /// value than [`Terms::validity`].
-    pub(in crate::leader) validity: Duration,
+    pub validity: Duration,
 }
 
 impl Terms {
-    pub(in crate::leader) fn new(lease: Duration, deadline: Duration, retry: Duration) -> Self {
+    /// The timings with the longest validity that is safe.
+    #[must_use]
+    pub fn new(lease: Duration, deadline: Duration, retry: Duration) -> Self {
         Self { lease, deadline, retry, validity: Self::validity(lease, deadline) }
     }
 
@@ -30,7 +35,8 @@ impl Terms {
     }
 
     /// The timeout of a request.
-    pub(in crate::leader) fn patience(&self) -> Duration {
+    #[must_use]
+    pub fn patience(&self) -> Duration {
         self.retry.min(self.deadline / 2)
     }
 
@@ -43,10 +49,11 @@ impl Terms {
 
 /// The identity of a candidate.
 #[derive(Debug, Clone)]
-pub(in crate::leader) struct Candidate {
-    pub(in crate::leader) identity: Arc<str>,
+pub struct Candidate {
+    /// The name of this process.
+    pub identity: Arc<str>,
     /// The mark in the records of this controller.
-    pub(in crate::leader) program: Arc<str>,
+    pub program: Arc<str>,
     /// The marks of its previous names.
-    pub(in crate::leader) previous: Vec<Arc<str>>,
+    pub previous: Vec<Arc<str>>,
 }

@@ -28,23 +28,9 @@ impl SimServer {
             return Err(PutError::Conflict);
         }
         self.version += 1;
-        let record = stored(write, mark, self.version.to_string().into());
+        let record = Record::stored(write, mark, self.version.to_string().into());
         self.record = Some(record.clone());
         Ok(record)
-    }
-}
-
-/// The record that a write stores.
-pub(super) fn stored(write: &LeaseWrite, mark: &Arc<str>, version: Arc<str>) -> Record {
-    Record {
-        version,
-        holder: Arc::clone(&write.holder),
-        lease: Some(Duration::from_secs(write.seconds.unsigned_abs().into())),
-        acquired: Some(write.acquired),
-        renewed: Some(write.renewed),
-        transitions: write.transitions,
-        program: Some(Arc::clone(mark)),
-        scope: None,
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::Mutant;
 use super::dice::Dice;
-use super::network::{PutError, SimServer, stored};
+use super::network::{PutError, SimServer};
 use super::process::{Activity, SimProcess, SimRequest};
 use super::scenario::{Disruption, DisruptionKind, Scenario, Scheduled, SimEvent, Summary};
 use crate::clock::Clock;
@@ -417,7 +417,9 @@ impl World {
             (Some(write), _) if mutant == Some(Mutant::TrustingWrites) => {
                 // The mutant treats a write without a response as committed.
                 let version = write.base.clone().unwrap_or_else(|| "0".into());
-                process.claim.handle_write_result(now, WriteResult::Committed(stored(&write, &self.mark, version)));
+                process
+                    .claim
+                    .handle_write_result(now, WriteResult::Committed(Record::stored(&write, &self.mark, version)));
             }
             (Some(_), _) => process.claim.handle_write_result(now, WriteResult::Failed),
         }

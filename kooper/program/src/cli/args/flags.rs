@@ -318,7 +318,7 @@ pub(super) static COMMON: [Flag; 28] = [
         name: "webhook-url",
         short: None,
         value: "URL",
-        help: "Where the cluster reaches the webhooks on this machine, as https://HOST:PORT",
+        help: "URL at which the cluster reaches the webhooks on this machine: https://HOST:PORT",
         repeatable: false,
         of: &[Task::Run],
         take: |settings, text| {

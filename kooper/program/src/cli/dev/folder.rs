@@ -176,7 +176,7 @@ fn is_protected(path: &Path) -> io::Result<()> {
         let is_sealed = there.is_symlink() || there.mode() & 0o022 == 0 || there.mode() & 0o1000 != 0;
         if !(is_own && is_sealed) {
             let folder = folder.display();
-            return Err(io::Error::other(format!("other users can replace what is in {folder}")));
+            return Err(io::Error::other(format!("other users can replace the contents of {folder}")));
         }
     }
     Ok(())
@@ -318,7 +318,7 @@ mod tests {
             for path in [&temporary, &link] {
                 let why = refused(path, true);
                 assert_eq!(why.is_empty(), expected, "{of_above:o} {of_temporary:o}: {why}");
-                assert!(expected || why.contains("other users can replace what is in "), "{why}");
+                assert!(expected || why.contains("other users can replace the contents of "), "{why}");
                 assert_eq!(refused(path, false), "", "the user has chosen it");
             }
         }

@@ -106,6 +106,7 @@ fn is_ours(target: &str) -> bool {
         "kooper_program",
         "kooper_runtime",
         "kooper_serving",
+        "kooper_sharding",
         "kooper_testing",
         "kooper_webhooks",
         "kooper_workloads",

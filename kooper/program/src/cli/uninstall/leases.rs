@@ -38,7 +38,13 @@ impl fmt::Display for LeaseName {
 /// The Leases of the controllers, without those of previous names.
 pub(super) fn of(controllers: &[Controller], place: &Place) -> BTreeSet<LeaseName> {
     let leases = controllers.iter().filter_map(|one| one.leases(&place.installation, &place.lease_namespace));
-    leases.map(|leases| LeaseName { namespace: leases.namespace, name: leases.name }).collect()
+    let leases = leases.map(|leases| LeaseName { namespace: leases.namespace, name: leases.name });
+    let shards = controllers.iter().filter_map(|one| one.shard_leases(&place.installation, &place.lease_namespace));
+    let shards = shards.flat_map(|leases| {
+        let namespace = leases.namespace;
+        leases.names.into_iter().map(move |name| LeaseName { namespace: namespace.clone(), name })
+    });
+    leases.chain(shards).collect()
 }
 
 /// Finds a Lease. One that is held belongs to a process that was not stopped.

@@ -55,16 +55,27 @@ pub(crate) struct Rows<T> {
     pub(crate) more: usize,
 }
 
-/// The role of a controller in leader election. A standby calls no handlers.
+/// The role of this replica in a controller. A standby calls no handlers.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// It has no leader election.
+    /// It has neither leader election nor shards.
     #[default]
     Alone,
     /// It is the leader, under this identity.
     Leader(String),
     /// It is not the leader, and why.
     Standby(String),
+    /// It works on some of the shards.
+    Shards {
+        /// How many it works on.
+        owned: usize,
+        /// How many there are.
+        count: u16,
+        /// Its identity.
+        identity: String,
+    },
+    /// It works on none of the shards.
+    NoShards,
     /// It has ended.
     Ended,
 }

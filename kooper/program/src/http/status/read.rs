@@ -9,7 +9,7 @@ use kooper_runtime::internal::call::worker::Running;
 use kooper_runtime::internal::controller::view::{ControllerView, Registered, WatchView};
 use kooper_runtime::internal::metrics::health::Probe;
 use kooper_runtime::internal::queue::KeyView;
-use kooper_runtime::{Health, ObjectKey};
+use kooper_runtime::{Health, ObjectKey, Shard};
 
 use super::keys;
 use super::model::{ControllerState, KeyState, Query, Role, Rows, shown};
@@ -119,6 +119,11 @@ fn state(view: &ControllerView, query: &Query) -> ControllerState {
 }
 
 fn role(view: &ControllerView) -> Role {
+    if let Some(shards) = view.shards() {
+        let identity = view.candidate().map_or_else(String::new, |(identity, _)| identity.to_owned());
+        let shared = |first: &Shard| Role::Shards { owned: shards.len(), count: first.count, identity };
+        return shards.first().map_or(Role::NoShards, shared);
+    }
     match view.candidate() {
         None => Role::Alone,
         Some((identity, true)) => Role::Leader(identity.to_owned()),
@@ -170,8 +175,12 @@ fn unknown(view: &ControllerView, key: &ObjectKey, role: &Role, problem: Option<
         return Some(format!("{key} waits for the first lists of its namespace"));
     }
     if !view.is_cached(key) {
+        let or = match role {
+            Role::Shards { .. } | Role::NoShards => ", or another replica owns its shard",
+            _ => "",
+        };
         return Some(format!(
-            "{key} is not in the cache: it does not exist, it is not selected, or its namespace is not watched"
+            "{key} is not in the cache: it does not exist, it is not selected, or its namespace is not watched{or}"
         ));
     }
     Some(match (role, problem) {

@@ -127,6 +127,9 @@ fn each_state_of_a_controller_is_shown() {
     assert!(leader.contains("leader</span>") && leader.contains("It is the leader as web-0_1."), "{leader}");
     let standby = html(shops(Role::Standby("standby: the lease is held by web-1_2".to_owned())));
     assert!(standby.contains("<p>standby: the lease is held by web-1_2</p>"), "{standby}");
+    let shared = html(shops(Role::Shards { owned: 11, count: 32, identity: "web-0_1".to_owned() }));
+    assert!(shared.contains("11 of 32 shards</span>") && shared.contains("as web-0_1."), "{shared}");
+    assert!(html(shops(Role::NoShards)).contains("no shards</small>"));
     let ended = html(shops(Role::Ended));
     assert!(ended.contains("has ended") && !ended.contains("workers"), "{ended}");
     let starting = html(ControllerState { problem: Some("`init` failed: no till".to_owned()), ..shops(Role::Alone) });

@@ -99,7 +99,16 @@ mod tests {
         queue.add(&key(name), Lane::Event, Reason::Added);
         let ticket = queue.get().await.unwrap().ticket;
         let (key, span) = (key(name), tracing::Span::none());
-        Attempt { key, ticket, part: Part::Handler, uid: "u".into(), number: 1, started: Instant::now(), span }
+        Attempt {
+            key,
+            ticket,
+            part: Part::Handler,
+            uid: "u".into(),
+            number: 1,
+            started: Instant::now(),
+            span,
+            work: None,
+        }
     }
 
     #[tokio::test]

@@ -17,6 +17,7 @@ use crate::call::context::Caches;
 use crate::call::worker::{Tombstones, Undecodable};
 use crate::client::on_current_runtime;
 use crate::controller::namespaces::{Namespaces, Tried};
+use crate::controller::partition::Partition;
 use crate::controller::pass::Pass;
 use crate::controller::review::may_get_namespace;
 use crate::controller::{Config, ControllerSpec};
@@ -50,13 +51,13 @@ struct Watches {
 }
 
 impl Watching {
-    pub(super) fn new(controller: &ControllerSpec, process: &Process) -> Self {
+    pub(super) fn new(controller: &ControllerSpec, process: &Process, partition: Option<&dyn Partition>) -> Self {
         let config = &controller.config;
         let scopes = if controller.own_retriever { vec![Scope::default()] } else { config.scopes() };
-        let primary = Watches::new(controller, process, &controller.primary, scopes, true);
+        let primary = Watches::new(controller, process, partition, &controller.primary, scopes, true);
         let others = controller.caches.iter().map(|request| {
             let scopes = request.scopes(&config.namespaces, config.json_only);
-            (request.id, Watches::new(controller, process, request, scopes, false))
+            (request.id, Watches::new(controller, process, partition, request, scopes, false))
         });
         let unselected = controller.unselected.as_ref().filter(|_| config.selected()).map(|request| request.id);
         let others: HashMap<CacheId, Watches> = others.collect();
@@ -261,11 +262,12 @@ impl Watches {
     fn new(
         controller: &ControllerSpec,
         process: &Process,
+        partition: Option<&dyn Partition>,
         request: &CacheRequest,
         scopes: Vec<Scope>,
         own: bool,
     ) -> Self {
-        let watched = scopes.iter().map(|scope| watched(controller, process, request, scope, own)).collect();
+        let watched = scopes.iter().map(|scope| watched(controller, process, partition, request, scope, own)).collect();
         Self { request: request.clone(), scopes, watched }
     }
 
@@ -314,6 +316,7 @@ async fn subscribe(
 fn watched(
     controller: &ControllerSpec,
     process: &Process,
+    partition: Option<&dyn Partition>,
     request: &CacheRequest,
     scope: &Scope,
     is_primary: bool,
@@ -322,8 +325,7 @@ fn watched(
     let own = controller.own_retriever && is_primary;
     // Both caches of the objects whose keys are queued.
     let queued = is_primary || controller.unselected.as_ref().is_some_and(|all| all.id == request.id);
-    let partition = process.partition.as_ref().filter(|_| queued);
-    let selection = partition.map(|partition| partition.selection(&name.into()));
+    let selection = partition.filter(|_| queued).map(Partition::selection);
     let selected = scope.labels.is_some() || scope.fields.is_some();
     let status =
         || WatchStatus::new(name, &resource, scope.namespace.as_deref(), selected, !own).of_name(scope.only_name());
@@ -343,7 +345,7 @@ fn watched(
         // Beside a watch of the same kind that has a selector, or a retriever of its own.
         let beside = !is_primary
             && request.kind.is_same(&controller.kind)
-            && (controller.own_retriever || controller.config.selected() || process.partition.is_some());
+            && (controller.own_retriever || controller.config.selected() || partition.is_some());
         let form = form(request, scope, beside);
         let watch = namespace.map_or_else(|| resource.clone(), |namespace| format!("{resource}/{namespace}")) + &form;
         let status = watched.status.clone();

@@ -167,11 +167,13 @@ impl WatchStatus {
     }
 
     /// Records the `failures`-th failure in a row. The same error is logged once.
-    /// A connection that breaks once is not logged as a warning.
-    pub(super) fn record_failure(&self, error: &RetrieveError, retry_in: Duration, failures: u32) {
+    /// A connection that breaks once is not logged as a warning. Returns `true` if the
+    /// list is not waited for.
+    pub(super) fn record_failure(&self, error: &RetrieveError, retry_in: Duration, failures: u32) -> bool {
         let refused = matches!(error, RetrieveError::Forbidden(_) | RetrieveError::NotFound(_));
+        let has_failed = refused || failures >= TRIES;
         self.first.send_if_modified(|first| {
-            let changed = *first == First::Awaited && (refused || failures >= TRIES);
+            let changed = *first == First::Awaited && has_failed;
             if changed {
                 *first = First::Failed;
             }
@@ -191,6 +193,7 @@ impl WatchStatus {
             drop(state);
             tracing::warn!(watch = %self, retry_in = ?retry_in, "{text}");
         }
+        has_failed
     }
 
     /// Records that a list begins: malformed objects are counted from zero.

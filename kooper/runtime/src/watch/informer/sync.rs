@@ -32,6 +32,8 @@ impl Informer {
     /// which is returned.
     pub(super) async fn sync(&mut self) -> Result<Option<Events>, RetrieveError> {
         self.status.begin_list();
+        // Before the objects are read, so that none that joins later counts as listed.
+        self.joined = self.reselected.as_mut().map_or(0, |changes| *changes.borrow_and_update());
         let streaming = self.streaming && !self.endless.load(Ordering::Relaxed);
         let (listed, version, events) = if streaming && self.streams_broken < BROKEN_STREAMS {
             match self.stream().await {
@@ -228,5 +230,8 @@ impl Informer {
         // Only now, so that all keys are queued when a caller that awaits the sync
         // continues.
         self.status.record_sync(objects);
+        if let Some(selection) = &self.selection {
+            selection.listed(self.joined);
+        }
     }
 }

@@ -10,7 +10,7 @@ use super::*;
 #[derive(Default)]
 struct Uids {
     selected: Mutex<BTreeSet<String>>,
-    changes: watch::Sender<()>,
+    changes: watch::Sender<u64>,
 }
 
 impl Uids {
@@ -22,7 +22,7 @@ impl Uids {
 
     fn select(&self, uids: &[&str]) {
         *self.selected.lock() = uids.iter().map(|&uid| uid.to_owned()).collect();
-        self.changes.send_replace(());
+        self.changes.send_modify(|joined| *joined += 1);
     }
 }
 
@@ -31,7 +31,7 @@ impl CacheSelection for Uids {
         self.selected.lock().contains(object.uid())
     }
 
-    fn changes(&self) -> watch::Receiver<()> {
+    fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
 }

@@ -155,7 +155,7 @@ fn bytes_that_contradict_their_content_type_are_refused() {
     let refused = page(br#"{"kind":"ConfigMapList","items":[]}"#, 10).unwrap_err().to_string();
     assert_eq!(
         refused,
-        "the response is invalid: the envelope: the bytes do not begin with `k8s` and a zero at byte 0"
+        "the response is invalid: the envelope: the bytes do not begin with `k8s` and a zero byte at byte 0"
     );
     let mut body = Vec::new();
     write_frame(&mut body, br#"{"type":"ADDED"}"#);

@@ -1,0 +1,201 @@
+//! The settings of shards, which have their own table of keys.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::quote;
+use syn::parse::ParseStream;
+use syn::{parenthesized, token};
+
+use crate::controller::election::Timings;
+use crate::controller::key::{Key, Table};
+use crate::controller::setting::{Emit, Setting, call};
+use crate::controller::value::{Value, numbers, strings, words};
+use crate::support::crate_path::CratePath;
+use crate::support::errors::{Errors, message};
+use crate::support::place::Place;
+use crate::support::spanned::Spanned;
+
+/// The most shards.
+const MOST: u32 = 256;
+
+/// The value of `shards`: their number, or settings in parentheses.
+#[derive(Default)]
+pub(crate) struct Shards {
+    settings: Vec<Setting>,
+    count: Option<Spanned<u32>>,
+    by_namespace: bool,
+    timings: Timings,
+}
+
+/// The table of the settings.
+pub(crate) const SHARDS: Table<Shards> = Table {
+    noun: "`shards` setting",
+    example: "count = 32",
+    keys: SETTINGS,
+    others: &[("shards", "count"), ("number", "count"), ("replicas", "members"), ("key", "by"), ("field", "by")],
+};
+
+/// Parses a duration that is compared with the others.
+macro_rules! timing {
+    ($field:ident) => {
+        |shards, value| {
+            let timing = numbers::duration(value)?;
+            shards.timings.$field = Some(timing.clone());
+            shards.settings.push(Setting::new(stringify!($field), timing));
+            Ok(())
+        }
+    };
+}
+
+const SETTINGS: &[Key<Shards>] = &[
+    Key {
+        name: "count",
+        form: "a power of two, at most 256",
+        example: "count = 32",
+        default: "required",
+        doc: "The number of shards, best eight for each replica. It can be raised later.",
+        read: |shards, value| {
+            shards.count = Some(count(value)?);
+            Ok(())
+        },
+        ..Key::EQUALS
+    },
+    Key {
+        name: "by",
+        form: "`uid` or `namespace`",
+        example: "by = namespace",
+        default: "`uid`",
+        doc: "What decides the shard of an object. With `namespace`, all objects of a namespace are in the same shard.",
+        read: |shards, value| {
+            shards.by_namespace = words::uid_or_namespace(value)?;
+            Ok(())
+        },
+        ..Key::EQUALS
+    },
+    Key {
+        name: "members",
+        form: "a number from 2 to 64",
+        example: "members = 16",
+        default: "`8`",
+        doc: "The most replicas that work at the same time, those that a roll-out adds included. Each has its own Lease.",
+        read: |shards, value| {
+            let members = numbers::number_from_one(value)?;
+            if !(2..=64).contains(&members.value) {
+                return Err(value.wrong(members.place));
+            }
+            shards.settings.push(Setting::new("members", members));
+            Ok(())
+        },
+        ..Key::EQUALS
+    },
+    Key {
+        name: "namespace",
+        form: "a name",
+        example: "namespace = \"shop\"",
+        default: "that of the pod",
+        doc: "The namespace of the Leases.",
+        read: call!(namespace, strings::label),
+        ..Key::EQUALS
+    },
+    Key {
+        name: "lease_duration",
+        form: "a duration",
+        example: "lease_duration = \"15s\"",
+        default: "`\"15s\"`",
+        doc: "How long other replicas wait for one that does not renew its Lease.",
+        read: timing!(lease_duration),
+        ..Key::EQUALS
+    },
+    Key {
+        name: "renew_deadline",
+        form: "a duration",
+        example: "renew_deadline = \"10s\"",
+        default: "`\"10s\"`",
+        doc: "How long a replica tries to renew its Lease before it stops working, at most two thirds of `lease_duration`.",
+        read: timing!(renew_deadline),
+        ..Key::EQUALS
+    },
+    Key {
+        name: "retry_period",
+        form: "a duration",
+        example: "retry_period = \"2s\"",
+        default: "`\"2s\"`",
+        doc: "The time between two attempts. `renew_deadline` is more than 1.2 times this.",
+        read: timing!(retry_period),
+        ..Key::EQUALS
+    },
+];
+
+/// A power of two.
+fn count(value: &Value<'_>) -> syn::Result<Spanned<u32>> {
+    let count = numbers::number_from_one(value)?;
+    if count.value.is_power_of_two() && count.value <= MOST {
+        return Ok(count);
+    }
+    let near = if count.value > MOST { MOST } else { count.value.next_power_of_two() };
+    let text = message!("the number of shards is a power of two, at most {MOST}: write `{near}`");
+    Err(count.place.error(text))
+}
+
+impl Shards {
+    /// Parses the settings; all errors are reported together.
+    pub(crate) fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        let (mut shards, mut errors) = (Self::default(), Errors::new());
+        SHARDS.read(input, &mut shards, &mut errors, |_| None);
+        errors.check()?;
+        Ok(shards)
+    }
+}
+
+impl Emit for Shards {
+    fn arguments(&self, runtime: &CratePath) -> TokenStream {
+        let count = self.count.as_ref().map(|count| count.value.arguments(runtime));
+        let calls = self.settings.iter().map(|setting| {
+            let method = Ident::new(setting.method, Span::call_site());
+            let arguments = setting.value.arguments(runtime);
+            quote!(.#method(#arguments))
+        });
+        quote!(#runtime::Shards::new(#count) #(#calls)*)
+    }
+}
+
+/// The call of the builder for the value of `shards`, and whether objects are shared by namespace.
+pub(crate) fn read(value: &Value<'_>) -> syn::Result<(Setting, bool)> {
+    if !value.input.peek(token::Paren) {
+        let count = count(value)?;
+        let (place, number) = (count.place, count.value);
+        let shards = Shards { count: Some(value.spanned(number, place)), ..Shards::default() };
+        return Ok((Setting::new("shards", value.spanned(shards, place)), false));
+    }
+    let content;
+    let parentheses = parenthesized!(content in value.input);
+    let span = parentheses.span.join();
+    if content.is_empty() {
+        return Err(value.wrong(span));
+    }
+    let shards = Shards::parse(&content)?;
+    if shards.count.is_none() {
+        value.note(span, message!("the number of shards is missing: write `shards(count = 32, …)`"));
+    }
+    if let Some((place, text)) = shards.timings.mistake() {
+        value.note(place.unwrap_or_else(|| Place::from(span)), text);
+    }
+    let by_namespace = shards.by_namespace;
+    let method = if by_namespace { "shards_by_namespace" } else { "shards" };
+    Ok((Setting::new(method, value.spanned(shards, span)), by_namespace))
+}
+
+#[cfg(test)]
+mod tests {
+    use syn::parse::Parser;
+
+    use super::*;
+
+    #[test]
+    fn every_example_is_read() {
+        for key in SHARDS.keys {
+            Shards::parse.parse_str(key.example).map(drop).expect(key.example);
+            assert!([key.form, key.default, key.doc].iter().all(|text| !text.is_empty()), "{}", key.name);
+        }
+        assert!(SHARDS.others.iter().all(|(_, ours)| SHARDS.find(ours).is_some()));
+    }
+}

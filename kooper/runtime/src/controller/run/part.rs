@@ -1,0 +1,89 @@
+//! Working on a part of the objects, which this replica holds for a time.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::yield_now;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{Runner, Starting};
+use crate::controller::partition::Partition;
+use crate::leader::shard::Shard;
+use crate::object::Object;
+use crate::object::key::ObjectKey;
+use crate::queue::reason::Reason;
+use crate::queue::{Grant, Lane, Urgency};
+
+/// For this time after the stop, keys are handled until another replica does it.
+const LEAVE: Duration = Duration::from_secs(5);
+
+/// Maximum time for the release when no call runs any more.
+const RELEASE: Duration = Duration::from_millis(2500);
+
+impl Runner {
+    /// Holds the part, works on it, and releases it.
+    pub(super) async fn run_part(&self, partition: &dyn Partition, starting: &Starting, shutdown: &CancellationToken) {
+        let _waking = self.wake_granted().map(|waking| AbortOnDropHandle::new(tokio::spawn(waking)));
+        let mut holding = AbortOnDropHandle::new(tokio::spawn(partition.hold(shutdown.clone())));
+        // Nothing that `init` sends would pass before.
+        if shutdown.run_until_cancelled(self.leadership.held()).await.is_some() {
+            let (stop, lost) = (CancellationToken::new(), CancellationToken::new());
+            let leaving = async {
+                shutdown.cancelled().await;
+                let left = timeout(LEAVE, &mut holding).await.is_ok();
+                stop.cancel();
+                left
+            };
+            let (left, ended) = tokio::join!(leaving, self.run_term(starting, &stop, &lost));
+            // A call that still runs might write, so the part is not released but expires.
+            if left || !ended {
+                return;
+            }
+        }
+        drop(timeout(RELEASE, holding).await);
+    }
+
+    /// Queues all keys of a shard that was gained, because its last owner may have planned calls of
+    /// them, and the keys that were refused whenever objects may have been granted.
+    fn wake_granted(&self) -> Option<impl Future<Output = ()> + Send + 'static> {
+        let mut changes = self.admission.shards()?;
+        let (enqueuer, shards) = (Arc::clone(&self.enqueuer), Arc::clone(&self.shards));
+        let (admission, own) = (Arc::clone(&self.admission), self.watching.primary());
+        let wake = move |key: &ObjectKey| enqueuer.wake(key, Lane::Background, Reason::Shard, Urgency::Idle);
+        Some(async move {
+            let mut known = BTreeSet::new();
+            while changes.changed().await.is_ok() {
+                let held = changes.borrow_and_update().clone();
+                let is_new = |shard: &&Shard| !known.iter().any(|known| is_part(shard, known));
+                let gained: BTreeSet<Shard> = held.iter().filter(is_new).copied().collect();
+                for part in own.parts().filter(|_| !gained.is_empty()) {
+                    let is_gained = |object: &&Arc<Object>| match admission.grants(object) {
+                        Grant::Shard(term, _) => gained.contains(&term.shard()),
+                        _ => false,
+                    };
+                    for object in part.iter().filter(is_gained) {
+                        shards.lock().refused.remove(object.key());
+                        wake(object.key());
+                    }
+                    yield_now().await;
+                }
+                let refused = {
+                    let mut shards = shards.lock();
+                    shards.queued.clone_from(&held);
+                    std::mem::take(&mut shards.refused)
+                };
+                known = held;
+                refused.iter().for_each(&wake);
+            }
+        })
+    }
+}
+
+/// Returns `true` if a shard is another one, or a part of it after a split, in the same term.
+fn is_part(shard: &Shard, of: &Shard) -> bool {
+    let parts = shard.count.checked_div(of.count).unwrap_or_default();
+    shard.term == of.term && shard.index.checked_div(parts) == Some(of.index)
+}

@@ -1,0 +1,254 @@
+//! The executor of the protocol: it keeps the session and the map on the API server, and limits a
+//! controller to the shards that this replica owns.
+
+use std::any::Any;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use kooper_base::clock::Clock;
+use kooper_base::leader::Leadership;
+use kooper_base::leader::shard::ShardTerm;
+use kooper_base::metrics::{Counter, MetricsRecorder};
+use kooper_runtime::internal::controller::partition::Partition;
+use kooper_runtime::internal::queue::{Admission, Grant};
+use kooper_runtime::internal::watch::selection::CacheSelection;
+use kooper_runtime::object::Object;
+use kooper_runtime::{Health, ObjectKey, Shard as OwnedShard};
+use kube::Client;
+use parking_lot::Mutex;
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
+
+mod driver;
+mod leases;
+mod status;
+mod term;
+
+use driver::Driver;
+use term::{Term, Work};
+
+use crate::hash::{By, Shard, ShardCount, ShardCountError};
+use crate::map::ShardMap;
+use crate::member::{Member, Options};
+use crate::settings::Shards;
+
+/// What the executor of a controller is made of.
+#[expect(missing_debug_implementations, reason = "it has a client")]
+pub struct ShardingOptions {
+    /// The controller.
+    pub controller: Arc<str>,
+    /// Its settings.
+    pub shards: Shards,
+    /// The mark of the controller in Leases.
+    pub mark: String,
+    /// The names of the Leases, see [`Shards::leases`].
+    pub leases: Vec<String>,
+    /// Their namespace.
+    pub namespace: String,
+    /// The namespaces that the controller watches; empty for all.
+    pub watched: Vec<String>,
+    /// The identity of this process.
+    pub identity: String,
+    /// A client that does not retry.
+    pub client: Client,
+    /// The metrics.
+    pub metrics: Arc<dyn MetricsRecorder>,
+    /// The probes.
+    pub health: Health,
+}
+
+/// The shards of one controller in this process.
+#[derive(Clone)]
+#[expect(missing_debug_implementations, reason = "it has a client")]
+pub struct Sharding {
+    shared: Arc<Shared>,
+    options: Arc<ShardingOptions>,
+}
+
+/// What calls, caches and the driver share.
+struct Shared {
+    clock: Arc<dyn Clock>,
+    leadership: Leadership,
+    member: Mutex<Member>,
+    /// The terms in which calls run, by the bucket of their object.
+    terms: Mutex<BTreeMap<u8, Arc<Term>>>,
+    /// The calls and tasks that run, by bucket.
+    running: Vec<AtomicUsize>,
+    /// The buckets that caches keep, and the field that decides them.
+    selected: Mutex<(By, BTreeSet<u8>)>,
+    /// How often buckets have joined the selection.
+    joined: watch::Sender<u64>,
+    /// The shards that this replica works on. A value is sent whenever grants may have changed.
+    held: watch::Sender<BTreeSet<OwnedShard>>,
+    /// What each cache of the controller has listed.
+    caches: Mutex<Vec<Arc<AtomicU64>>>,
+    /// Something happened that the driver should look at.
+    changed: Notify,
+}
+
+impl Sharding {
+    /// The shards of a controller. Nothing happens before it runs.
+    ///
+    /// # Errors
+    /// If the number of shards is not a valid one.
+    pub fn new(options: ShardingOptions) -> Result<Self, ShardCountError> {
+        let leadership = Leadership::none();
+        let clock = leadership.clock();
+        let member = Options {
+            identity: options.identity.as_str().into(),
+            mark: leases::mark(&options.mark),
+            slots: options.shards.most_members(),
+            count: options.shards.count()?,
+            by: options.shards.field(),
+            terms: options.shards.terms(),
+        };
+        let shared = Shared {
+            member: Mutex::new(Member::new(member, clock.now())),
+            clock,
+            leadership,
+            terms: Mutex::default(),
+            running: (0..256).map(|_| AtomicUsize::new(0)).collect(),
+            selected: Mutex::new((options.shards.field(), BTreeSet::new())),
+            joined: watch::Sender::new(0),
+            held: watch::Sender::default(),
+            caches: Mutex::default(),
+            changed: Notify::new(),
+        };
+        Ok(Self { shared: Arc::new(shared), options: Arc::new(options) })
+    }
+}
+
+impl Partition for Sharding {
+    fn admission(&self) -> Arc<dyn Admission> {
+        Arc::new(ShardAdmission(Arc::clone(&self.shared)))
+    }
+
+    fn selection(&self) -> Arc<dyn CacheSelection> {
+        let listed = Arc::new(AtomicU64::new(0));
+        self.shared.caches.lock().push(Arc::clone(&listed));
+        Arc::new(ShardSelection { shared: Arc::clone(&self.shared), options: Arc::clone(&self.options), listed })
+    }
+
+    fn leadership(&self) -> (Leadership, Duration) {
+        (self.shared.leadership.clone(), self.options.shards.margin())
+    }
+
+    fn hold(&self, leave: CancellationToken) -> BoxFuture<'static, ()> {
+        let driver = Driver::new(Arc::clone(&self.shared), &self.options);
+        driver.run(leave).boxed()
+    }
+}
+
+/// The bucket of an object.
+fn bucket(by: By, object: &Object) -> u8 {
+    by.bucket(match by {
+        By::Uid => object.uid(),
+        By::Namespace => object.key().namespace().unwrap_or_default(),
+    })
+}
+
+/// The buckets of a shard.
+fn buckets(count: ShardCount, shard: Shard) -> impl Iterator<Item = u8> {
+    (0..=255).filter(move |bucket| count.shard(*bucket) == shard)
+}
+
+struct ShardAdmission(Arc<Shared>);
+
+impl Admission for ShardAdmission {
+    /// The cache has only objects of selected shards. The worker asks for each of them.
+    fn admits(&self, _: &ObjectKey) -> bool {
+        true
+    }
+
+    fn repeats(&self) -> bool {
+        true
+    }
+
+    fn ended(&self, _: &ObjectKey, _: Result<(), &str>) {}
+
+    fn returned(&self, _: &ObjectKey) {}
+
+    fn grants(&self, object: &Object) -> Grant {
+        let shared = &self.0;
+        let now = shared.clock.now();
+        // Held until the call counts as running, so that its shard is not given away before.
+        let member = shared.member.lock();
+        let Some(map) = member.map().cloned() else { return Grant::Later };
+        let bucket = bucket(map.by(), object);
+        let shard = map.count().shard(bucket);
+        match member.holds(shard, now) {
+            Some(term) if member.admits(shard, now) => {
+                let work: Box<dyn Any + Send + Sync> = Box::new(Work::begin(shared, bucket));
+                Grant::Shard(shared.term(bucket, term), work)
+            }
+            Some(_) => Grant::Later,
+            None if member.selected().any(|selected| selected == shard) => Grant::Later,
+            None => Grant::Never,
+        }
+    }
+
+    fn shards(&self) -> Option<watch::Receiver<BTreeSet<OwnedShard>>> {
+        Some(self.0.held.subscribe())
+    }
+}
+
+struct ShardSelection {
+    shared: Arc<Shared>,
+    options: Arc<ShardingOptions>,
+    listed: Arc<AtomicU64>,
+}
+
+impl CacheSelection for ShardSelection {
+    fn selects(&self, object: &Object) -> bool {
+        let selected = self.shared.selected.lock();
+        let is_selected = selected.1.contains(&bucket(selected.0, object));
+        drop(selected);
+        if !is_selected {
+            self.options.metrics.count(&self.options.controller, Counter::ShardObjectDropped);
+        }
+        is_selected
+    }
+
+    fn changes(&self) -> watch::Receiver<u64> {
+        self.shared.joined.subscribe()
+    }
+
+    fn listed(&self, joined: u64) {
+        self.listed.store(joined, Ordering::Release);
+        self.shared.changed.notify_one();
+    }
+}
+
+impl Shared {
+    /// The term in which calls of a bucket run.
+    fn term(self: &Arc<Self>, bucket: u8, term: u64) -> Arc<dyn ShardTerm> {
+        let mut terms = self.terms.lock();
+        match terms.get(&bucket) {
+            Some(known) if known.number == term && !known.leaving.is_cancelled() => Arc::clone(known) as _,
+            _ => {
+                let new = Arc::new(Term {
+                    shared: Arc::clone(self),
+                    bucket,
+                    number: term,
+                    leaving: CancellationToken::new(),
+                });
+                terms.insert(bucket, Arc::clone(&new));
+                new
+            }
+        }
+    }
+
+    /// The number up to which every cache has listed what joined.
+    fn listed(&self) -> u64 {
+        self.caches.lock().iter().map(|listed| listed.load(Ordering::Acquire)).min().unwrap_or(u64::MAX)
+    }
+
+    /// Returns `true` if a call or task of a shard runs.
+    fn runs(&self, map: &ShardMap, shard: Shard) -> bool {
+        buckets(map.count(), shard).any(|bucket| self.running[usize::from(bucket)].load(Ordering::Acquire) > 0)
+    }
+}

@@ -1,0 +1,456 @@
+//! The loop that sends the requests of a member, and tells calls and caches what it owns.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, join_all};
+use futures_util::stream::{BoxStream, FuturesUnordered};
+use futures_util::{FutureExt, StreamExt};
+use kooper_base::clock::wall;
+use kooper_base::leader::lease::{Lease, LeaseError};
+use kooper_base::metrics::{Counter, Gauge, MetricsRecorder, ReadGauge};
+use kooper_runtime::Shard as OwnedShard;
+use parking_lot::Mutex as SyncMutex;
+use serde_json::Value;
+use tokio::sync::{Mutex, OwnedMutexGuard};
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::leases::{MapLease, Slot, StoreError, mark};
+use super::status::Status;
+use super::{ShardingOptions, Shared, buckets};
+use crate::hash::Shard;
+use crate::map::{MapRecord, ShardMap};
+use crate::member::{MapAnswer, MapStep, Member, SessionAnswer, SessionStep, SlotsStep};
+use crate::session::SlotRecord;
+
+/// Timers use a clock that stops while the machine is suspended. The right clock is read at least
+/// this often.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// After this time a replica that stops no longer waits for others to hold its shards.
+const LEAVE: Duration = Duration::from_secs(5);
+
+/// The kinds of requests, of which one each is sent at a time.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lane {
+    Session,
+    Slots,
+    Map,
+}
+
+/// The result of a request.
+enum Answer {
+    SessionRead(u8, Result<Option<SlotRecord>, StoreError>),
+    SessionWrite(u8, Result<SlotRecord, StoreError>),
+    Slots(Result<Vec<Option<SlotRecord>>, StoreError>),
+    Tombstone(Result<SlotRecord, StoreError>),
+    MapRead(Result<Option<MapRecord>, StoreError>),
+    MapWrite(Result<MapRecord, StoreError>),
+}
+
+type Requests = FuturesUnordered<BoxFuture<'static, (Lane, Duration, Answer)>>;
+
+pub(super) struct Driver {
+    shared: Arc<Shared>,
+    controller: Arc<str>,
+    metrics: Arc<dyn MetricsRecorder>,
+    status: Arc<Status>,
+    mark: Arc<str>,
+    /// The timeout of a request.
+    patience: Duration,
+    retry: Duration,
+    /// The Leases of sessions, for the own session and for those of others: each remembers the
+    /// version that its next write replaces.
+    own: Vec<Arc<Mutex<Slot>>>,
+    others: Vec<Arc<Mutex<Slot>>>,
+    map: Arc<Mutex<MapLease>>,
+    watched: Lease,
+    watch: Option<BoxStream<'static, Result<Option<Value>, LeaseError>>>,
+    /// A failed watch is not opened again before this.
+    watch_at: Duration,
+    busy: Vec<Lane>,
+    requests: Requests,
+    /// The shards in which calls may begin.
+    admitted: BTreeSet<Shard>,
+    /// The selected buckets, and what [`Shared::joined`] was when each was selected.
+    joined: BTreeMap<u8, u64>,
+    draining: BTreeSet<Shard>,
+    owned: Arc<AtomicU64>,
+    /// Since when shards have no owner, as far as this replica knows.
+    unowned: Arc<SyncMutex<BTreeMap<Shard, Duration>>>,
+    /// The shards in which no call begins before they are given away: since when, and the term.
+    handing_over: BTreeMap<Shard, (Duration, u64)>,
+}
+
+impl Driver {
+    pub(super) fn new(shared: Arc<Shared>, options: &ShardingOptions) -> Self {
+        let mark = mark(&options.mark);
+        let lease = |name: &String| {
+            Lease::of(options.client.clone(), &options.namespace, name, Arc::clone(&mark), &options.watched)
+        };
+        let slots = || options.leases.iter().skip(1).map(|name| Arc::new(Mutex::new(Slot(lease(name))))).collect();
+        let terms = options.shards.terms();
+        let name = options.leases.first().cloned().unwrap_or_default();
+        let place = format!("{}/{name}", options.namespace);
+        let map = MapLease::new(lease(&name), place, Arc::clone(&mark), Arc::clone(&shared.clock), terms.lease);
+        let status = Arc::new(Status::new(Arc::clone(&options.controller), terms.lease));
+        options.health.add(Arc::clone(&status) as _);
+        let driver = Self {
+            controller: Arc::clone(&options.controller),
+            metrics: Arc::clone(&options.metrics),
+            status,
+            patience: terms.patience(),
+            retry: terms.retry,
+            own: slots(),
+            others: slots(),
+            map: Arc::new(Mutex::new(map)),
+            watched: lease(&name),
+            watch: None,
+            watch_at: Duration::ZERO,
+            busy: Vec::new(),
+            requests: FuturesUnordered::new(),
+            admitted: BTreeSet::new(),
+            joined: BTreeMap::new(),
+            draining: BTreeSet::new(),
+            owned: Arc::default(),
+            unowned: Arc::default(),
+            handing_over: BTreeMap::new(),
+            shared,
+            mark,
+        };
+        driver.measure();
+        driver
+    }
+
+    fn measure(&self) {
+        let owned = Arc::clone(&self.owned);
+        let (unowned, times) = (Arc::clone(&self.unowned), Arc::clone(&self.unowned));
+        let clock = Arc::clone(&self.shared.clock);
+        let time = move || {
+            let first = times.lock().values().min().copied();
+            first.map_or(0.0, |first| clock.now().saturating_sub(first).as_secs_f64())
+        };
+        let gauges: [(Gauge, ReadGauge); 3] = [
+            (Gauge::ShardsOwned, Box::new(move || owned.load(Ordering::Relaxed) as f64)),
+            (Gauge::ShardsUnowned, Box::new(move || unowned.lock().len() as f64)),
+            (Gauge::ShardsUnownedTime, Box::new(time)),
+        ];
+        for (gauge, read) in gauges {
+            if let Err(error) = self.metrics.register_gauge(&self.controller, gauge, read) {
+                tracing::warn!(controller = &*self.controller, "a metric is missing: {error}");
+            }
+        }
+    }
+
+    /// Runs until everything was handed over or released after `leave` was cancelled.
+    pub(super) async fn run(mut self, leave: CancellationToken) {
+        let mut leaves = false;
+        loop {
+            if leave.is_cancelled() && !leaves {
+                leaves = true;
+                self.shared.member.lock().stop(self.shared.clock.now(), LEAVE);
+            }
+            let Some(until) = self.step() else { break };
+            let now = self.shared.clock.now();
+            if self.watch.is_none() && now >= self.watch_at {
+                self.watch = Some(self.watched.watch());
+            }
+            let watch_at = if self.watch.is_none() { self.watch_at } else { Duration::MAX };
+            let pause = until.min(watch_at).saturating_sub(now).min(CHECK_INTERVAL);
+            let changed = async {
+                match &mut self.watch {
+                    Some(watch) => watch.next().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                Some((lane, sent, answer)) = self.requests.next() => self.answered(lane, sent, answer),
+                event = changed => self.observed(event),
+                () = self.shared.changed.notified() => {}
+                () = leave.cancelled(), if !leaves => {}
+                () = sleep(pause) => {}
+            }
+        }
+        self.shared.leadership.set(None);
+        self.shared.held.send_replace(BTreeSet::new());
+    }
+
+    /// Sends what is to be sent; returns until when there is nothing else to do, or `None` if this
+    /// replica has stopped.
+    fn step(&mut self) -> Option<Duration> {
+        loop {
+            let (now, wall) = (self.shared.clock.now(), wall().as_microsecond());
+            let shared = Arc::clone(&self.shared);
+            let mut member = shared.member.lock();
+            self.drain(&mut member);
+            self.warm(&mut member);
+            let mut until = Duration::MAX;
+            let mut sent = self.busy.len();
+            if !self.busy.contains(&Lane::Session) {
+                match member.next_session(now, wall) {
+                    SessionStep::Read(slot) => self.read_session(slot, now),
+                    SessionStep::Write(slot, write, announcement) => {
+                        self.send(Lane::Session, now, at(&self.own, slot), move |mut lease, patience| async move {
+                            let written = timeout(patience, lease.write(&write, announcement.as_ref())).await;
+                            Answer::SessionWrite(slot, written.unwrap_or(Err(StoreError::Silent)))
+                        });
+                    }
+                    SessionStep::Wait(at) => until = until.min(at),
+                    SessionStep::Gone => {
+                        self.publish(&member, now);
+                        return None;
+                    }
+                }
+            }
+            if !self.busy.contains(&Lane::Slots) {
+                match member.next_slots(now, wall) {
+                    SlotsStep::Read => self.read_slots(now),
+                    SlotsStep::Tombstone(slot, write) => {
+                        self.send(Lane::Slots, now, at(&self.others, slot), move |mut lease, patience| async move {
+                            let written = timeout(patience, lease.write(&write, None)).await;
+                            Answer::Tombstone(written.unwrap_or(Err(StoreError::Silent)))
+                        });
+                    }
+                    SlotsStep::Wait(at) => until = until.min(at),
+                }
+            }
+            if !self.busy.contains(&Lane::Map) {
+                let (map, patience) = (Arc::clone(&self.map), self.patience);
+                match member.next_map(now) {
+                    MapStep::Read => self.request(Lane::Map, now, async move {
+                        let found = timeout(patience, async { map.lock().await.read().await }).await;
+                        Answer::MapRead(found.unwrap_or(Err(StoreError::Silent)))
+                    }),
+                    MapStep::Write(write) => self.request(Lane::Map, now, async move {
+                        let written = timeout(patience, async { map.lock().await.write(&write, wall).await }).await;
+                        Answer::MapWrite(written.unwrap_or(Err(StoreError::Silent)))
+                    }),
+                    MapStep::Wait(at) => until = until.min(at),
+                }
+            }
+            self.publish(&member, now);
+            sent = self.busy.len() - sent;
+            if sent == 0 {
+                let lapse = member.works_until(now).unwrap_or(Duration::MAX);
+                return Some(until.min(lapse));
+            }
+        }
+    }
+
+    /// Sends a request for a slot.
+    fn send<F: Future<Output = Answer> + Send + 'static>(
+        &mut self,
+        lane: Lane,
+        sent: Duration,
+        slot: Option<Arc<Mutex<Slot>>>,
+        request: impl FnOnce(OwnedMutexGuard<Slot>, Duration) -> F + Send + 'static,
+    ) {
+        let (Some(slot), patience) = (slot, self.patience) else { return };
+        self.request(lane, sent, async move { request(slot.lock_owned().await, patience).await });
+    }
+
+    fn request(&mut self, lane: Lane, sent: Duration, request: impl Future<Output = Answer> + Send + 'static) {
+        self.busy.push(lane);
+        self.requests.push(request.map(move |answer| (lane, sent, answer)).boxed());
+    }
+
+    /// Tells the member which shards that it is going to hand over have no running calls.
+    fn drain(&mut self, member: &mut Member) {
+        let draining: BTreeSet<Shard> = member.draining().collect();
+        let Some(map) = member.map().cloned() else { return };
+        for shard in &draining {
+            if !self.draining.contains(shard) {
+                self.cancel_tasks(&map, *shard);
+            }
+            if !self.shared.runs(&map, *shard) {
+                member.drained(*shard);
+            }
+        }
+        self.draining = draining;
+    }
+
+    /// Asks the tasks of a shard to end.
+    fn cancel_tasks(&self, map: &ShardMap, shard: Shard) {
+        let terms = self.shared.terms.lock();
+        buckets(map.count(), shard).filter_map(|bucket| terms.get(&bucket)).for_each(|term| term.leaving.cancel());
+    }
+
+    /// Tells the member which shards of others the caches hold.
+    fn warm(&mut self, member: &mut Member) {
+        let Some(map) = member.map().cloned() else { return };
+        let wanted: Vec<Shard> = member.to_warm().collect();
+        wanted.into_iter().filter(|shard| self.is_listed(&map, *shard)).for_each(|shard| member.warmed(shard));
+    }
+
+    /// Returns `true` if the caches have the objects of a shard.
+    fn is_listed(&self, map: &ShardMap, shard: Shard) -> bool {
+        let listed = self.shared.listed();
+        buckets(map.count(), shard).all(|bucket| self.joined.get(&bucket).is_some_and(|joined| *joined <= listed))
+    }
+
+    /// Tells calls and caches what this replica owns.
+    fn publish(&mut self, member: &Member, now: Duration) {
+        let shared = Arc::clone(&self.shared);
+        shared.leadership.set(member.works_until(now));
+        self.select(member);
+        self.observe(member, now);
+        let count = member.map().map_or(0, |map| map.count().get());
+        // A shard that is taken over from a replica that died is listed first: so each of its objects
+        // is queued once, because of the shard.
+        let is_listed = |shard| member.map().is_some_and(|map| self.is_listed(map, shard));
+        let shards = member.held(now).filter(|(shard, _)| is_listed(*shard));
+        let held: BTreeSet<OwnedShard> =
+            shards.map(|(shard, term)| OwnedShard::new(shard.0.into(), count, term)).collect();
+        let admitted =
+            member.held(now).filter(|(shard, _)| member.admits(*shard, now)).map(|(shard, _)| shard).collect();
+        let before = shared.held.borrow().clone();
+        if held == before && admitted == self.admitted {
+            return;
+        }
+        self.admitted = admitted;
+        if held != before {
+            held.difference(&before).for_each(|_| self.metrics.count(&self.controller, Counter::ShardGained));
+            self.owned.store(held.len() as u64, Ordering::Relaxed);
+            tracing::info!(controller = &*self.controller, "works on {} of {count} shards", held.len());
+        }
+        shared.held.send_replace(held);
+    }
+
+    /// Records since when shards have no owner, and how long hand-overs took.
+    fn observe(&mut self, member: &Member, now: Duration) {
+        let unowned: BTreeSet<Shard> = member.unowned().collect();
+        let mut since = self.unowned.lock();
+        since.retain(|shard, _| unowned.contains(shard));
+        unowned.into_iter().for_each(|shard| {
+            since.entry(shard).or_insert(now);
+        });
+        drop(since);
+        let Some(map) = member.map() else { return };
+        let handing_over: BTreeSet<Shard> = member.handing_over().collect();
+        let term = |shard: &Shard| map.get(*shard).map(|ownership| ownership.term);
+        let (controller, metrics) = (&self.controller, &self.metrics);
+        self.handing_over.retain(|shard, (since, before)| {
+            let is_given = term(shard) != Some(*before);
+            if is_given {
+                metrics.observe_shard_handover(controller, now.saturating_sub(*since));
+            }
+            !is_given && handing_over.contains(shard)
+        });
+        for shard in handing_over {
+            if let Some(term) = term(&shard) {
+                self.handing_over.entry(shard).or_insert((now, term));
+            }
+        }
+    }
+
+    /// Selects the objects that caches keep: those of the shards that this replica owns, and of those
+    /// that it is going to own. Without a map nothing changes.
+    fn select(&mut self, member: &Member) {
+        let Some(map) = member.map() else { return };
+        let chosen: BTreeSet<Shard> = member.selected().collect();
+        let all: BTreeSet<u8> = chosen.iter().flat_map(|shard| buckets(map.count(), *shard)).collect();
+        let mut selected = self.shared.selected.lock();
+        let is_other_field = selected.0 != map.by();
+        if !is_other_field && all == selected.1 {
+            return;
+        }
+        if is_other_field {
+            self.joined.clear();
+        }
+        self.joined.retain(|bucket, _| all.contains(bucket));
+        let has_joined = self.joined.len() < all.len();
+        let number = *self.shared.joined.borrow() + u64::from(has_joined);
+        all.iter().for_each(|bucket| {
+            self.joined.entry(*bucket).or_insert(number);
+        });
+        *selected = (map.by(), all);
+        drop(selected);
+        self.shared.joined.send_replace(number);
+    }
+
+    fn read_session(&mut self, slot: u8, now: Duration) {
+        self.send(Lane::Session, now, at(&self.own, slot), move |mut lease, patience| async move {
+            let found = timeout(patience, lease.read()).await;
+            Answer::SessionRead(slot, found.unwrap_or(Err(StoreError::Silent)))
+        });
+    }
+
+    /// Reads all slots at once.
+    fn read_slots(&mut self, now: Duration) {
+        let (slots, patience) = (self.others.clone(), self.patience);
+        self.request(Lane::Slots, now, async move {
+            let read = join_all(slots.iter().map(|slot| async { slot.lock().await.read().await }));
+            let found = timeout(patience, read).await;
+            Answer::Slots(found.map_or(Err(StoreError::Silent), |found| found.into_iter().collect()))
+        });
+    }
+
+    fn answered(&mut self, lane: Lane, sent: Duration, answer: Answer) {
+        self.busy.retain(|busy| *busy != lane);
+        let now = self.shared.clock.now();
+        let what = match lane {
+            Lane::Map => "the map of shards",
+            Lane::Session => "this replica's session",
+            Lane::Slots => "sessions",
+        };
+        let error = match &answer {
+            Answer::SessionRead(_, answer) => answer.as_ref().err(),
+            Answer::SessionWrite(_, answer) | Answer::Tombstone(answer) => answer.as_ref().err(),
+            Answer::Slots(answer) => answer.as_ref().err(),
+            Answer::MapRead(answer) => answer.as_ref().err(),
+            Answer::MapWrite(answer) => answer.as_ref().err(),
+        };
+        self.status.record(what, now, error);
+        let mut member = self.shared.member.lock();
+        match answer {
+            Answer::SessionRead(slot, found) => member.handle_session_read(slot, sent, now, found.map_err(drop)),
+            Answer::SessionWrite(slot, written) => {
+                let answer = match written {
+                    Ok(record) => SessionAnswer::Committed(record),
+                    Err(error) if error.is_conflict() => SessionAnswer::Conflict,
+                    Err(_) => SessionAnswer::Failed,
+                };
+                member.handle_session_write(slot, sent, now, answer);
+            }
+            Answer::Slots(found) => member.handle_slots_read(sent, now, found.map_err(drop)),
+            Answer::Tombstone(written) => {
+                member.handle_tombstone(now, written.is_err_and(|error| !error.is_conflict()));
+            }
+            Answer::MapRead(found) => member.handle_map_read(sent, now, found.map_err(drop)),
+            Answer::MapWrite(written) => {
+                let answer = match written {
+                    Ok(record) => MapAnswer::Committed(record),
+                    Err(error) if error.is_conflict() => MapAnswer::Conflict,
+                    Err(_) => MapAnswer::Failed,
+                };
+                member.handle_map_write(sent, now, answer);
+            }
+        }
+    }
+
+    /// Handles an event of the watch of the map, or its end.
+    fn observed(&mut self, event: Option<Result<Option<Value>, LeaseError>>) {
+        let now = self.shared.clock.now();
+        match event {
+            Some(Ok(Some(object))) => {
+                if let Some(record) = MapLease::event(&object, &self.mark) {
+                    self.shared.member.lock().handle_map_event(now, record);
+                }
+            }
+            Some(Ok(None)) => self.shared.member.lock().handle_map_deleted(now),
+            Some(Err(_)) | None => {
+                // Without it, the map is read once in a retry period.
+                self.watch = None;
+                self.watch_at = now + self.retry;
+            }
+        }
+    }
+}
+
+fn at(slots: &[Arc<Mutex<Slot>>], slot: u8) -> Option<Arc<Mutex<Slot>>> {
+    slots.get(usize::from(slot)).cloned()
+}

@@ -1,0 +1,155 @@
+//! The Leases of sessions and of the map.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kooper_base::clock::Clock;
+use kooper_base::leader::lease::{Lease, LeaseError};
+use kooper_base::leader::lease_state::{LeaseWrite, Record};
+
+use crate::map::{MapRecord, MapWrite, ShardMap};
+use crate::session::{Announcement, SlotRecord};
+
+/// The annotation with the announcement of a session.
+const SESSION: &str = "kooper.rs/shards-session";
+
+/// The annotation with the map.
+pub(super) const MAP: &str = "kooper.rs/shards";
+
+/// The mark in the Leases of shards. It is another one than in the Lease of leader election, so that
+/// a replica of an older version that elects a leader never takes the map's Lease over.
+pub(super) fn mark(controller: &str) -> Arc<str> {
+    format!("{controller}/shards").into()
+}
+
+/// Why a Lease cannot be used.
+#[derive(Debug, Clone, thiserror::Error)]
+pub(super) enum StoreError {
+    #[error(transparent)]
+    Lease(#[from] LeaseError),
+    #[error("the API server did not respond in time; it is retried")]
+    Silent,
+    #[error(
+        "the Lease {0} is held by {1}, which is not one of the replicas that share shards: waiting until it is released or expires"
+    )]
+    Held(String, Arc<str>),
+    #[error("the Lease {0} cannot be used: {1}; delete it, and the shards are shared anew")]
+    Malformed(String, String),
+}
+
+impl StoreError {
+    pub(super) fn is_conflict(&self) -> bool {
+        matches!(self, Self::Lease(LeaseError::Conflict))
+    }
+
+    pub(super) fn is_transient(&self) -> bool {
+        match self {
+            Self::Lease(error) => error.is_transient(),
+            Self::Silent => true,
+            Self::Held(..) | Self::Malformed(..) => false,
+        }
+    }
+}
+
+/// A Lease of a session.
+pub(super) struct Slot(pub(super) Lease);
+
+impl Slot {
+    pub(super) async fn read(&mut self) -> Result<Option<SlotRecord>, StoreError> {
+        let record = self.0.read().await?;
+        Ok(record.map(|record| self.with_announcement(record)))
+    }
+
+    pub(super) async fn write(
+        &mut self,
+        write: &LeaseWrite,
+        announcement: Option<&Announcement>,
+    ) -> Result<SlotRecord, StoreError> {
+        let text = announcement.map(serde_json::to_string).transpose().map_err(|error| malformed("", &error))?;
+        let record = self.0.write_with(write, &[(SESSION, text)]).await?;
+        Ok(self.with_announcement(record))
+    }
+
+    /// A text that cannot be read counts as none: its session is respected, and given no shard.
+    fn with_announcement(&self, record: Record) -> SlotRecord {
+        let announcement = self.0.annotation(SESSION).and_then(|text| serde_json::from_str(text).ok());
+        SlotRecord { record, announcement }
+    }
+}
+
+/// The Lease of the map.
+pub(super) struct MapLease {
+    lease: Lease,
+    name: String,
+    mark: Arc<str>,
+    clock: Arc<dyn Clock>,
+    /// How long the Lease of a leader is respected after its last change.
+    patience: Duration,
+    /// The version of a Lease that has no map yet: that of a leader election which has ended.
+    adopted: Option<Arc<str>>,
+    /// The last record of a leader, and when it was first seen.
+    leader: Option<(Record, Duration)>,
+}
+
+impl MapLease {
+    pub(super) fn new(lease: Lease, name: String, mark: Arc<str>, clock: Arc<dyn Clock>, patience: Duration) -> Self {
+        Self { lease, name, mark, clock, patience, adopted: None, leader: None }
+    }
+
+    pub(super) async fn read(&mut self) -> Result<Option<MapRecord>, StoreError> {
+        self.adopted = None;
+        let Some(record) = self.lease.read().await? else { return Ok(None) };
+        if record.program.as_ref() == Some(&self.mark) {
+            return self.map(&record).map(Some);
+        }
+        if record.is_released() || self.has_expired(&record) {
+            self.adopted = Some(record.version);
+            return Ok(None);
+        }
+        Err(StoreError::Held(self.name.clone(), record.holder))
+    }
+
+    /// Returns `true` if a leader did not renew the Lease for its whole duration.
+    fn has_expired(&mut self, record: &Record) -> bool {
+        let now = self.clock.now();
+        match &self.leader {
+            Some((known, since)) if known.is_same_term(record) => {
+                now >= *since + self.patience.max(record.lease.unwrap_or_default())
+            }
+            _ => {
+                self.leader = Some((record.clone(), now));
+                false
+            }
+        }
+    }
+
+    pub(super) async fn write(&mut self, write: &MapWrite, wall: i64) -> Result<MapRecord, StoreError> {
+        let text = write.map.to_text().map_err(|error| malformed(&self.name, &error))?;
+        let base = write.base.clone().or_else(|| self.adopted.take());
+        let lease = LeaseWrite { base, holder: "".into(), seconds: 1, acquired: wall, renewed: wall, transitions: 0 };
+        let record = self.lease.write_with(&lease, &[(MAP, Some(text))]).await?;
+        self.map(&record)
+    }
+
+    fn map(&self, record: &Record) -> Result<MapRecord, StoreError> {
+        let none = || malformed(&self.name, &format!("it has no annotation {MAP}"));
+        let map = ShardMap::parse(self.lease.annotation(MAP).ok_or_else(none)?);
+        let map = map.map_err(|error| malformed(&self.name, &error))?;
+        let uid = self.lease.uid().unwrap_or_default().into();
+        Ok(MapRecord { uid, version: Arc::clone(&record.version), map: Arc::new(map) })
+    }
+
+    /// The map in an event of a watch.
+    pub(super) fn event(object: &serde_json::Value, mark: &str) -> Option<MapRecord> {
+        use kooper_base::leader::lease::MARK;
+        let meta = &object["metadata"];
+        meta["annotations"][MARK].as_str().filter(|found| *found == mark)?;
+        let map = ShardMap::parse(meta["annotations"][MAP].as_str()?).ok()?;
+        let (uid, version) = (meta["uid"].as_str()?.into(), meta["resourceVersion"].as_str()?.into());
+        Some(MapRecord { uid, version, map: Arc::new(map) })
+    }
+}
+
+fn malformed(name: &str, problem: &dyn std::fmt::Display) -> StoreError {
+    StoreError::Malformed(name.to_owned(), problem.to_string())
+}

@@ -1,0 +1,448 @@
+//! The state of one replica: its session, what it knows of the slots and of the map, and which
+//! shards it hands over. It does no I/O; an executor and the simulation both drive it.
+//!
+//! There are three kinds of requests, at most one of each at a time: those of the own slot
+//! ([`Member::next_session`]), of all slots ([`Member::next_slots`]) and of the map
+//! ([`Member::next_map`]). After whatever happens, all three are asked again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use kooper_base::leader::lease_state::{Candidate, LeaseState, Terms};
+
+use crate::hash::{By, Shard, ShardCount, fnv1a};
+use crate::map::ShardMap;
+use crate::mutant::Mutant;
+use crate::plan::plan;
+use crate::session::{Announcement, Session};
+
+mod map_view;
+mod proposal;
+mod slots;
+mod steps;
+
+use map_view::MapView;
+use slots::Slots;
+pub(crate) use steps::{MapAnswer, MapStep, SessionAnswer, SessionStep, SlotsStep};
+
+/// A moment of the local clock: the time since its start.
+type Moment = Duration;
+
+/// A shard whose calls do not end is kept, and its hand-over is tried again after a lease.
+const DRAIN: Duration = Duration::from_secs(2);
+
+/// What a replica is started with.
+#[derive(Debug, Clone)]
+pub(crate) struct Options {
+    /// The identity of the process. No other process ever has it.
+    pub(crate) identity: Arc<str>,
+    /// The mark of the controller in its Leases.
+    pub(crate) mark: Arc<str>,
+    /// The number of slots: of replicas, and of those that a roll-out adds.
+    pub(crate) slots: u8,
+    /// The number of shards.
+    pub(crate) count: ShardCount,
+    /// What decides the shard of an object.
+    pub(crate) by: By,
+    /// The timings of sessions.
+    pub(crate) terms: Terms,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Running,
+    /// Its shards are handed over, until then.
+    Leaving {
+        until: Moment,
+    },
+    /// Its session is released.
+    Releasing,
+    Gone,
+}
+
+/// The slot that this replica holds or campaigns for.
+#[derive(Debug)]
+struct Seat {
+    slot: u8,
+    claim: LeaseState,
+    /// Only a mutant extends the token.
+    bonus: Duration,
+}
+
+/// A shard that is handed over as soon as no call of it runs.
+#[derive(Debug, Clone, Copy)]
+struct Drain {
+    since: Moment,
+    done: bool,
+}
+
+/// How the map differs from what all sessions were started with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Resize {
+    /// Each shard becomes several.
+    Split(ShardCount),
+    /// Objects change their shards: all shards are released first.
+    Rebuild,
+}
+
+/// One replica.
+#[derive(Debug)]
+pub(crate) struct Member {
+    options: Options,
+    stage: Stage,
+    seat: Option<Seat>,
+    slots: Slots,
+    map: MapView,
+    /// The sessions that may own shards, with this one.
+    live: Vec<Session>,
+    /// The planned owner of each shard.
+    targets: Vec<Option<Session>>,
+    resize: Option<Resize>,
+    draining: BTreeMap<Shard, Drain>,
+    /// Hand-overs that were given up are not tried before this.
+    postponed: BTreeMap<Shard, Moment>,
+    /// The shards of others that are planned for this replica.
+    wanted: BTreeSet<Shard>,
+    warm: BTreeSet<Shard>,
+    /// The number of shards that those above refer to.
+    of: ShardCount,
+    /// The session that has announced the map that it works by, the uid of that map, and since
+    /// when the announcement is known to be stored.
+    told: Option<(Session, Arc<str>, Moment)>,
+    /// The plan is computed again, because something has changed.
+    changed: bool,
+    /// The same, because it is this late.
+    look_again: Moment,
+    mutant: Option<Mutant>,
+}
+
+impl Member {
+    /// A replica that starts now.
+    #[must_use]
+    pub(crate) fn new(options: Options, now: Duration) -> Self {
+        Self::mutated(options, now, None)
+    }
+
+    /// The same with a broken protocol.
+    pub(crate) fn mutated(options: Options, now: Moment, mutant: Option<Mutant>) -> Self {
+        let random = fnv1a(options.identity.as_bytes());
+        Self {
+            stage: Stage::Running,
+            seat: None,
+            slots: Slots::new(options.slots, options.terms, random, now, mutant),
+            map: MapView::new(now, mutant),
+            live: Vec::new(),
+            targets: Vec::new(),
+            resize: None,
+            draining: BTreeMap::new(),
+            postponed: BTreeMap::new(),
+            wanted: BTreeSet::new(),
+            warm: BTreeSet::new(),
+            of: options.count,
+            told: None,
+            changed: true,
+            look_again: now,
+            options,
+            mutant,
+        }
+    }
+
+    /// The session of this replica, while its token is valid.
+    #[must_use]
+    pub(crate) fn session(&self, now: Duration) -> Option<Session> {
+        let seat = self.seat.as_ref()?;
+        seat.claim.until().filter(|until| now < *until + seat.bonus)?;
+        self.own()
+    }
+
+    /// The session of this replica, also while it does not know whether it has ended.
+    fn own(&self) -> Option<Session> {
+        let seat = self.seat.as_ref()?;
+        let (slot, identity) = (seat.slot, Arc::clone(&self.options.identity));
+        seat.claim.acquired().map(|acquired| Session { slot, acquired, identity })
+    }
+
+    fn is_own(&self, owner: Option<&Session>, own: Option<&Session>) -> bool {
+        let alike = |(owner, own): (&Session, &Session)| owner.identity == own.identity;
+        own.is_some()
+            && (owner == own || (self.mutant == Some(Mutant::IdentityAlone) && owner.zip(own).is_some_and(alike)))
+    }
+
+    /// The term in which this replica works on a shard; `None` if it must not. Whatever a call
+    /// sends is sent in the term in which it began, or not at all.
+    #[must_use]
+    pub(crate) fn holds(&self, shard: Shard, now: Duration) -> Option<u64> {
+        let (own, map) = self.working(now)?;
+        let ownership = map.get(shard).filter(|_| !self.map.is_given(shard))?;
+        self.is_own(ownership.owner.as_ref(), Some(&own)).then_some(ownership.term)
+    }
+
+    /// The shards that this replica works on, and the terms.
+    pub(crate) fn held(&self, now: Duration) -> impl Iterator<Item = (Shard, u64)> {
+        let shards = self.working(now).into_iter().flat_map(move |(own, map)| {
+            let owned = move |owner: Option<&Session>| self.is_own(owner, Some(&own));
+            map.iter().filter(move |(_, ownership)| owned(ownership.owner.as_ref()))
+        });
+        shards.filter(|(shard, _)| !self.map.is_given(*shard)).map(|(shard, ownership)| (shard, ownership.term))
+    }
+
+    /// The session and the map by which this replica works now.
+    fn working(&self, now: Moment) -> Option<(Session, &Arc<ShardMap>)> {
+        let own = self.session(now)?;
+        self.map.valid_until(self.options.terms.validity).filter(|until| now < *until)?;
+        let slot = self.slots.get(own.slot).filter(|slot| slot.session(own.slot).as_ref() == Some(&own))?;
+        slot.announcement.as_ref().filter(|told| told.map.as_deref() == self.map.uid().map(|uid| &**uid))?;
+        // Whoever fills a later map reads the slots after this map was deleted, and sees the
+        // announcement, because it was stored before this map was last seen.
+        let (_, uid, since) = self.told.as_ref().filter(|(session, ..)| *session == own)?;
+        self.map.confirmed().filter(|confirmed| confirmed >= since && Some(uid) == self.map.uid())?;
+        Some((own, self.map.map()?))
+    }
+
+    /// Returns `true` if calls of a shard may begin.
+    #[must_use]
+    pub(crate) fn admits(&self, shard: Shard, now: Duration) -> bool {
+        !self.draining.contains_key(&shard) && self.holds(shard, now).is_some()
+    }
+
+    /// Until when this replica may work, unless its session and the map are confirmed again.
+    #[must_use]
+    pub(crate) fn works_until(&self, now: Duration) -> Option<Duration> {
+        self.working(now)?;
+        let session = self.seat.as_ref().and_then(|seat| seat.claim.until())?;
+        self.map.valid_until(self.options.terms.validity).map(|map| map.min(session))
+    }
+
+    /// The shards that the map gives to this replica, whether it may work on them now or not, and
+    /// those that it will be given.
+    pub(crate) fn selected(&self) -> impl Iterator<Item = Shard> {
+        let own = self.own();
+        let owned = move |owner: Option<&Session>| self.is_own(owner, own.as_ref());
+        let map = self.map.map().into_iter().flat_map(|map| map.iter());
+        let owned = map.filter(move |(_, ownership)| owned(ownership.owner.as_ref())).map(|(shard, _)| shard);
+        owned.chain(self.wanted.iter().copied())
+    }
+
+    /// The shards that no live session owns.
+    pub(crate) fn unowned(&self) -> impl Iterator<Item = Shard> {
+        let is_live = |owner: &Session| self.live.contains(owner);
+        let shards = self.map.map().into_iter().flat_map(|map| map.iter());
+        let unowned = shards.filter(move |(_, ownership)| !ownership.owner.as_ref().is_some_and(is_live));
+        unowned.map(|(shard, _)| shard)
+    }
+
+    /// The map, if it is known.
+    #[must_use]
+    pub(crate) fn map(&self) -> Option<&Arc<ShardMap>> {
+        self.map.map()
+    }
+
+    /// The shards that no call begins of, and that are handed over when [`drained`](Self::drained)
+    /// says that none runs.
+    pub(crate) fn draining(&self) -> impl Iterator<Item = Shard> {
+        self.draining.iter().filter(|(_, drain)| !drain.done).map(|(shard, _)| *shard)
+    }
+
+    /// The shards that no call begins of, whether calls run or not.
+    pub(crate) fn handing_over(&self) -> impl Iterator<Item = Shard> {
+        self.draining.keys().copied()
+    }
+
+    /// No call of a shard runs.
+    pub(crate) fn drained(&mut self, shard: Shard) {
+        if let Some(drain) = self.draining.get_mut(&shard) {
+            drain.done = true;
+            self.changed = true;
+        }
+    }
+
+    /// The shards that will be handed over to this replica when its stores hold them.
+    pub(crate) fn to_warm(&self) -> impl Iterator<Item = Shard> {
+        self.wanted.difference(&self.warm).copied()
+    }
+
+    /// The stores hold a shard of another replica.
+    pub(crate) fn warmed(&mut self, shard: Shard) {
+        if self.wanted.contains(&shard) {
+            self.warm.insert(shard);
+        }
+    }
+
+    /// Hands all shards over, and releases the session. What is not handed over after `limit` is
+    /// left to the others when the session is released.
+    pub(crate) fn stop(&mut self, now: Duration, limit: Duration) {
+        if self.stage == Stage::Running {
+            self.stage = Stage::Leaving { until: now + limit };
+            self.changed = true;
+        }
+    }
+
+    fn announcement(&self) -> Announcement {
+        Announcement {
+            count: self.options.count,
+            by: self.options.by,
+            leaving: self.stage != Stage::Running,
+            map: self.map.seen().map(|uid| (**uid).to_owned()),
+            warm: self.warm.clone(),
+            of: self.of,
+        }
+    }
+
+    /// Computes the plan, and what follows from it for the own shards and for those to come.
+    fn replan(&mut self, now: Moment) {
+        if !self.changed && now < self.look_again {
+            return;
+        }
+        self.changed = false;
+        self.slots.prune(&self.map);
+        let own = self.own();
+        let told: BTreeMap<Session, Announcement> = self
+            .slots
+            .live(now)
+            .filter(|(session, _)| Some(session) != own.as_ref())
+            .map(|(session, told)| (session, told.clone()))
+            .collect();
+        self.live = told.keys().cloned().collect();
+        if self.stage == Stage::Running {
+            self.live.extend(self.session(now));
+            self.live.sort();
+        }
+        self.resize = self.needed_resize(&told);
+        let Some(map) = self.map.map().cloned() else {
+            self.draining.clear();
+            self.wanted.clear();
+            self.warm.clear();
+            self.advance_stop(now, own.as_ref());
+            self.look_again = self.next_look(now);
+            return;
+        };
+        if self.of != map.count() {
+            self.of = map.count();
+            self.warm.clear();
+            self.draining.clear();
+            self.postponed.clear();
+        }
+        self.targets = self.planned(&map);
+        let is_late = self.is_late(now);
+        self.wanted.clear();
+        for (shard, ownership) in map.iter() {
+            let owner = ownership.owner.as_ref();
+            let target = self.targets.get(shard.index()).and_then(Option::as_ref);
+            if !self.is_own(owner, own.as_ref()) {
+                self.draining.remove(&shard);
+                let waits = owner.is_some_and(|owner| !self.slots.is_ended(owner, now));
+                if waits && own.is_some() && target == own.as_ref() {
+                    self.wanted.insert(shard);
+                }
+                continue;
+            }
+            let is_warm = |target: &Session| {
+                let told = told.get(target).filter(|told| told.of == map.count());
+                told.is_some_and(|told| told.warm.contains(&shard)) || self.mutant == Some(Mutant::ColdSuccessor)
+            };
+            let is_leaving = target.is_some_and(|target| Some(target) != own.as_ref() && is_warm(target));
+            let gives = is_late || is_leaving || self.resize == Some(Resize::Rebuild);
+            self.advance_drain(shard, gives, now);
+        }
+        self.warm.retain(|shard| self.wanted.contains(shard));
+        self.advance_stop(now, own.as_ref());
+        self.look_again = self.next_look(now);
+    }
+
+    /// The planned owner of each shard of a map.
+    fn planned(&self, map: &ShardMap) -> Vec<Option<Session>> {
+        if self.resize == Some(Resize::Rebuild) {
+            return vec![None; map.count().get().into()];
+        }
+        if self.mutant == Some(Mutant::PlanWithoutMap) {
+            let shards = 0..usize::from(map.count().get());
+            return shards.map(|shard| self.live.get(shard % self.live.len().max(1)).cloned()).collect();
+        }
+        let targets = plan(map, &self.live);
+        targets.into_iter().map(|target| self.live.get(target?).cloned()).collect()
+    }
+
+    /// The map has the field and the number of shards that it was created with, until all sessions
+    /// were started with others.
+    fn needed_resize(&self, told: &BTreeMap<Session, Announcement>) -> Option<Resize> {
+        let map = self.map.map()?;
+        let wants = (self.options.by, self.options.count);
+        let is_changed = wants != (map.by(), map.count());
+        if !is_changed || self.stage != Stage::Running || told.values().any(|told| (told.by, told.count) != wants) {
+            return None;
+        }
+        let splits = wants.0 == map.by() && wants.1 > map.count();
+        Some(if splits { Resize::Split(wants.1) } else { Resize::Rebuild })
+    }
+
+    fn advance_drain(&mut self, shard: Shard, gives: bool, now: Moment) {
+        let is_voluntary = self.stage == Stage::Running && self.resize.is_none();
+        match self.draining.get(&shard) {
+            Some(_) if !gives => {
+                self.draining.remove(&shard);
+            }
+            Some(drain) if is_voluntary && !drain.done && now >= drain.since + DRAIN => {
+                self.draining.remove(&shard);
+                self.postponed.insert(shard, now + self.options.terms.lease);
+            }
+            Some(_) => {}
+            None if is_voluntary && self.postponed.get(&shard).is_some_and(|until| now < *until) => {}
+            None if gives => {
+                self.postponed.remove(&shard);
+                self.draining.insert(shard, Drain { since: now, done: false });
+            }
+            None => {}
+        }
+    }
+
+    /// Returns `true` if this replica stops and nobody can be waited for.
+    fn is_late(&self, now: Moment) -> bool {
+        matches!(self.stage, Stage::Leaving { until } if now >= until || self.live.is_empty())
+    }
+
+    /// A replica that stops releases its session when it has handed over its shards, or when it is
+    /// late and no call runs.
+    fn advance_stop(&mut self, now: Moment, own: Option<&Session>) {
+        if !matches!(self.stage, Stage::Leaving { .. }) {
+            return;
+        }
+        let map = self.map.map();
+        let mut owned = map
+            .into_iter()
+            .flat_map(|map| map.iter())
+            .filter(|(_, shard)| own.is_some() && shard.owner.as_ref() == own);
+        let is_drained =
+            |shard: &Shard| self.draining.get(shard).is_some_and(|drain| drain.done) || self.map.is_given(*shard);
+        let is_done =
+            if self.is_late(now) { owned.all(|(shard, _)| is_drained(&shard)) } else { owned.next().is_none() };
+        if is_done || self.mutant == Some(Mutant::EarlyRelease) {
+            match &mut self.seat {
+                Some(seat) => {
+                    seat.claim.step_down(now);
+                    self.stage = Stage::Releasing;
+                }
+                None => self.stage = Stage::Gone,
+            }
+        }
+    }
+
+    /// When time alone changes the plan.
+    fn next_look(&self, now: Moment) -> Moment {
+        let drains = self.draining.values().map(|drain| drain.since + DRAIN);
+        let token = self.seat.as_ref().and_then(|seat| seat.claim.until());
+        let stop = if let Stage::Leaving { until } = self.stage { Some(until) } else { None };
+        let times = drains.chain(self.postponed.values().copied()).chain(token).chain(stop);
+        let next = times.chain(self.slots.next_expiry(now)).filter(|at| *at > now).min();
+        next.unwrap_or(now + self.options.terms.lease)
+    }
+
+    /// Campaigns for a slot.
+    fn sit(&mut self, slot: u8, now: Moment) {
+        let Options { identity, mark, terms, .. } = &self.options;
+        let me = Candidate { identity: Arc::clone(identity), program: Arc::clone(mark), previous: Vec::new() };
+        let mut claim = LeaseState::new(me, *terms, now);
+        claim.campaign();
+        self.seat = Some(Seat { slot, claim, bonus: Duration::ZERO });
+    }
+}

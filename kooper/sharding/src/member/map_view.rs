@@ -1,0 +1,212 @@
+//! The map as this replica knows it, and the releases that it has sent.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Moment;
+use crate::hash::Shard;
+use crate::map::{MapRecord, MapWrite, ShardMap};
+use crate::mutant::Mutant;
+use crate::session::{Session, is_old};
+
+/// A shard that was given away by a write whose result is unknown. The write may be committed
+/// as long as its base is the stored version.
+#[derive(Debug, Clone)]
+struct Given {
+    shard: Shard,
+    to: Option<Session>,
+    base: Option<Arc<str>>,
+}
+
+/// The known map.
+#[derive(Debug)]
+pub(super) struct MapView {
+    known: Option<MapRecord>,
+    /// When the known map was learned.
+    learned: Moment,
+    /// There is no map, as far as it is known.
+    is_absent: bool,
+    /// The uid of the last known map, and since when it is known.
+    seen: Option<(Arc<str>, Moment)>,
+    /// The owners in the map, and since when this replica knows that they are.
+    named: BTreeMap<Session, Moment>,
+    /// When the last read or write that showed that a map exists was sent.
+    confirmed: Option<Moment>,
+    given: Vec<Given>,
+    pub(super) must_read: bool,
+    /// The result of the last write is unknown.
+    pub(super) is_unsure: bool,
+    /// No request is sent before this.
+    pub(super) not_before: Moment,
+    /// The map is read at this time, if not before.
+    pub(super) read_next: Moment,
+    mutant: Option<Mutant>,
+}
+
+impl MapView {
+    pub(super) fn new(now: Moment, mutant: Option<Mutant>) -> Self {
+        Self {
+            known: None,
+            learned: now,
+            is_absent: false,
+            seen: None,
+            named: BTreeMap::new(),
+            confirmed: None,
+            given: Vec::new(),
+            must_read: true,
+            is_unsure: false,
+            not_before: now,
+            read_next: now,
+            mutant,
+        }
+    }
+
+    pub(super) fn map(&self) -> Option<&Arc<ShardMap>> {
+        self.known.as_ref().map(|known| &known.map)
+    }
+
+    pub(super) fn version(&self) -> Option<&Arc<str>> {
+        self.known.as_ref().map(|known| &known.version)
+    }
+
+    /// The uid of the known map.
+    pub(super) fn uid(&self) -> Option<&Arc<str>> {
+        self.known.as_ref().map(|known| &known.uid)
+    }
+
+    /// The uid of the last known map, which may have been deleted.
+    pub(super) fn seen(&self) -> Option<&Arc<str>> {
+        self.seen.as_ref().map(|(uid, _)| uid)
+    }
+
+    /// Since when the map is known, if it was just created and no shard has an owner.
+    pub(super) fn new_since(&self) -> Option<Moment> {
+        self.map().filter(|map| map.is_new())?;
+        self.seen.as_ref().map(|(_, since)| *since)
+    }
+
+    /// Returns `true` if it is known that there is no map.
+    pub(super) fn is_absent(&self) -> bool {
+        self.is_absent
+    }
+
+    pub(super) fn owners(&self) -> impl Iterator<Item = &Session> {
+        self.named.keys()
+    }
+
+    pub(super) fn names(&self, owner: &Session) -> bool {
+        self.named.contains_key(owner)
+    }
+
+    /// The owners that this replica knew at a time.
+    pub(super) fn named_before(&self, moment: Moment) -> impl Iterator<Item = &Session> {
+        self.named.iter().filter(move |(_, since)| **since <= moment).map(|(owner, _)| owner)
+    }
+
+    /// When the last request that showed that there is a map was sent.
+    pub(super) fn confirmed(&self) -> Option<Moment> {
+        self.confirmed
+    }
+
+    /// When the map is no longer known to exist: it may have been deleted, and created again by a
+    /// replica that has waited for a lease.
+    pub(super) fn valid_until(&self, validity: Duration) -> Option<Moment> {
+        if self.mutant == Some(Mutant::BlindMap) {
+            return self.confirmed.map(|_| Duration::MAX);
+        }
+        self.confirmed.map(|confirmed| confirmed + validity)
+    }
+
+    /// Returns `true` if the shard was given away, as far as this replica can know. Then it must
+    /// not work on it until the map has moved past the base of that write.
+    pub(super) fn is_given(&self, shard: Shard) -> bool {
+        self.given.iter().any(|given| given.shard == shard)
+    }
+
+    /// The session that the shard was last given to.
+    pub(super) fn given(&self, shard: Shard) -> Option<&Option<Session>> {
+        self.given.iter().rev().find(|given| given.shard == shard).map(|given| &given.to)
+    }
+
+    pub(super) fn has_given(&self) -> bool {
+        !self.given.is_empty()
+    }
+
+    /// Learns a version of the map. Older ones are ignored. Returns `true` if it was new.
+    pub(super) fn learn(&mut self, now: Moment, found: MapRecord) -> bool {
+        let older = self.version().is_some_and(|known| is_old(&found.version, known));
+        let same = self.version() == Some(&found.version);
+        if same || (older && self.mutant != Some(Mutant::StaleWatch)) {
+            return false;
+        }
+        let mut named = BTreeMap::new();
+        for (_, shard) in found.map.iter() {
+            if let Some(owner) = &shard.owner
+                && !named.contains_key(owner)
+            {
+                named.insert(owner.clone(), self.named.get(owner).copied().unwrap_or(now));
+            }
+        }
+        self.named = named;
+        // A write whose base was replaced cannot be committed any more.
+        self.given.retain(|given| given.base.as_ref() == Some(&found.version));
+        if self.seen() != Some(&found.uid) {
+            self.seen = Some((Arc::clone(&found.uid), now));
+        }
+        self.known = Some(found);
+        self.learned = now;
+        self.is_absent = false;
+        true
+    }
+
+    /// Handles the result of a read that was sent at `sent`. Returns `true` if it was news.
+    pub(super) fn handle_read(&mut self, sent: Moment, now: Moment, found: Option<MapRecord>) -> bool {
+        self.must_read = false;
+        match found {
+            Some(found) => {
+                self.confirmed = Some(sent);
+                self.learn(now, found)
+            }
+            // The map was created after the read.
+            None if self.known.is_some() && self.learned > sent => {
+                self.must_read = true;
+                false
+            }
+            None => {
+                let news = !self.is_absent || self.known.is_some();
+                self.known = None;
+                self.named.clear();
+                self.given.clear();
+                self.confirmed = None;
+                self.is_absent = true;
+                news
+            }
+        }
+    }
+
+    /// Notes what a write gives away. From now on these shards may have other owners.
+    pub(super) fn sent(&mut self, write: &MapWrite, given: Vec<Shard>) {
+        for shard in given {
+            let to = write.map.get(shard).and_then(|shard| shard.owner.clone());
+            self.given.retain(|given| given.shard != shard || given.to != to);
+            self.given.push(Given { shard, to, base: write.base.clone() });
+        }
+        self.must_read = true;
+    }
+
+    /// The write that was sent at `sent` was committed as this version. Returns `true` if that is news.
+    pub(super) fn committed(&mut self, sent: Moment, now: Moment, record: MapRecord) -> bool {
+        self.confirmed = Some(self.confirmed.map_or(sent, |confirmed| confirmed.max(sent)));
+        self.must_read = false;
+        self.learn(now, record)
+    }
+
+    /// The result of a write is unknown.
+    pub(super) fn failed(&mut self) {
+        self.is_unsure = true;
+        if self.mutant == Some(Mutant::TakenBackRelease) {
+            self.given.clear();
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! The slots as this replica has observed them, and which sessions have ended.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use kooper_base::leader::lease_state::{LeaseWrite, Terms};
+
+use super::Moment;
+use super::map_view::MapView;
+use crate::hash::fraction;
+use crate::mutant::Mutant;
+use crate::session::{Announcement, Session, SlotRecord, is_old};
+
+#[derive(Debug, Clone)]
+struct Slot {
+    record: Option<SlotRecord>,
+    /// When a change of the record was last observed.
+    changed: Moment,
+}
+
+/// All slots.
+#[derive(Debug)]
+pub(super) struct Slots {
+    terms: Terms,
+    slots: Vec<Slot>,
+    /// When the last successful read was sent; `None` before the first one.
+    pub(super) read_at: Option<Moment>,
+    /// No read is sent before this.
+    pub(super) not_before: Moment,
+    /// No request is sent before this, because one has failed.
+    pub(super) pause: Moment,
+    /// Owners in the map whose sessions have ended.
+    ended: BTreeSet<Session>,
+    /// Owners in the map whose slots do not exist, and since when.
+    missing: BTreeMap<Session, Moment>,
+    random: u64,
+    mutant: Option<Mutant>,
+}
+
+impl Slots {
+    pub(super) fn new(count: u8, terms: Terms, random: u64, now: Moment, mutant: Option<Mutant>) -> Self {
+        let slots = vec![Slot { record: None, changed: now }; count.into()];
+        let (ended, missing) = (BTreeSet::new(), BTreeMap::new());
+        Self { terms, slots, read_at: None, not_before: now, pause: now, ended, missing, random, mutant }
+    }
+
+    pub(super) fn get(&self, slot: u8) -> Option<&SlotRecord> {
+        self.slots.get(usize::from(slot))?.record.as_ref()
+    }
+
+    fn indexed(&self) -> impl Iterator<Item = (u8, &Slot)> {
+        (0..).zip(&self.slots)
+    }
+
+    /// Learns the record of a slot: from a read that was sent at that time, or from a watch or a
+    /// write of its holder. Returns `true` if it changes more than the time of a renewal.
+    pub(super) fn observe(
+        &mut self,
+        slot: u8,
+        sent: Option<Moment>,
+        now: Moment,
+        found: Option<SlotRecord>,
+        map: &MapView,
+    ) -> bool {
+        let Some(known) = self.slots.get_mut(usize::from(slot)) else { return false };
+        let version = |record: &SlotRecord| Arc::clone(&record.record.version);
+        if let (Some(before), Some(found)) = (&known.record, &found)
+            && is_old(&found.record.version, &version(before))
+            && found.record.version != version(before)
+        {
+            return false;
+        }
+        let (before, after) = (known.record.as_ref(), found.as_ref());
+        let renewed = before.zip(after).is_some_and(|(before, after)| before.record.is_same_term(&after.record));
+        let held = |record: Option<&SlotRecord>| record.and_then(|record| record.session(slot));
+        let (old, new) = (held(before), held(after));
+        let told = |record: Option<&SlotRecord>| record.and_then(|record| record.announcement.clone());
+        let mut matters = old != new || told(before) != told(after) || before.is_some() != after.is_some();
+        // A slot that was deleted says nothing about its session, nor does one whose holder was
+        // removed by hand.
+        let is_replaced = new.is_some() || after.is_some_and(|after| after.record.is_released());
+        if let Some(old) = old
+            && is_replaced
+            && new.as_ref() != Some(&old)
+        {
+            self.ended.insert(old);
+        }
+        if let Some(sent) = sent {
+            // A read from before the owner was known may be older than the owner's session.
+            for owner in map.named_before(sent).filter(|owner| owner.slot == slot) {
+                if after.is_none() {
+                    self.missing.entry(owner.clone()).or_insert(now);
+                } else if is_replaced && new.as_ref() != Some(owner) {
+                    matters |= self.ended.insert(owner.clone());
+                }
+            }
+        }
+        if after.is_some() {
+            self.missing.retain(|owner, _| owner.slot != slot);
+        }
+        if !renewed {
+            known.changed = now;
+        }
+        known.record = found;
+        matters
+    }
+
+    /// A read of all slots succeeded. If the one before was long ago, nobody was observed in the
+    /// meantime: after an outage of the API server no session is treated as expired before it had
+    /// a lease to be renewed.
+    pub(super) fn read(&mut self, sent: Moment, now: Moment) {
+        let gap = (self.terms.lease / 2).max(self.terms.retry * 3);
+        if self.read_at.is_some_and(|last| sent.saturating_sub(last) > gap) {
+            self.slots.iter_mut().for_each(|slot| slot.changed = now);
+            self.missing.values_mut().for_each(|since| *since = now);
+        }
+        self.read_at = Some(sent);
+        self.not_before = now + self.jittered(self.terms.retry, now);
+    }
+
+    pub(super) fn read_failed(&mut self, now: Moment) {
+        self.pause = now + self.jittered(self.terms.retry / 2, now);
+    }
+
+    /// Forgets what concerns sessions that own nothing any more.
+    pub(super) fn prune(&mut self, map: &MapView) {
+        self.ended.retain(|owner| map.names(owner));
+        self.missing.retain(|owner, _| map.names(owner));
+    }
+
+    /// Returns `true` if an owner's session was released, or another replica has ended it. That no
+    /// renewal was observed is not enough: one may be on its way.
+    pub(super) fn is_ended(&self, owner: &Session, now: Moment) -> bool {
+        let expired = || self.slots.get(usize::from(owner.slot)).is_some_and(|slot| now >= self.expires(slot));
+        self.ended.contains(owner)
+            || (self.mutant == Some(Mutant::NoTombstone) && expired())
+            || (self.mutant == Some(Mutant::NoGuardOfSessions) && self.missing.contains_key(owner))
+    }
+
+    /// The sessions that may own shards, with their announcements, in the order of their slots.
+    pub(super) fn live(&self, now: Moment) -> impl Iterator<Item = (Session, &Announcement)> {
+        self.indexed().filter_map(move |(index, slot)| {
+            let record = slot.record.as_ref()?;
+            let announcement = record.announcement.as_ref().filter(|announcement| !announcement.leaving)?;
+            let session = record.session(index).filter(|_| now < self.expires(slot))?;
+            Some((session, announcement))
+        })
+    }
+
+    /// Returns `true` if another session may work by another map.
+    pub(super) fn knows_another_map(&self, me: &Session, map: &Arc<str>) -> bool {
+        self.indexed().any(|(index, slot)| {
+            let record = slot.record.as_ref();
+            let session = record.and_then(|record| record.session(index)).filter(|session| session != me);
+            let told = record.and_then(|record| record.announcement.as_ref());
+            session.is_some() && told.is_none_or(|told| told.map.as_deref().is_some_and(|known| *known != **map))
+        })
+    }
+
+    /// A slot that can be acquired: released, or never used. One that was deleted may be that of
+    /// an owner which is still working.
+    pub(super) fn free(&self, except: Option<u8>, map: &MapView) -> Option<u8> {
+        let count = self.slots.len() as u64;
+        let first = self.random.checked_rem(count)?;
+        (0..count).map(|offset| ((first + offset) % count) as u8).find(|&slot| match self.get(slot) {
+            _ if Some(slot) == except => false,
+            Some(record) => record.record.is_released(),
+            None => !map.owners().any(|owner| owner.slot == slot && !self.ended.contains(owner)),
+        })
+    }
+
+    /// When the session in a slot expires, with some jitter so that replicas do not write at the
+    /// same time.
+    fn expires(&self, slot: &Slot) -> Moment {
+        let stated = slot.record.as_ref().and_then(|record| record.record.lease).unwrap_or_default();
+        let lease = stated.max(self.terms.lease);
+        self.patient(lease, slot.changed)
+    }
+
+    fn patient(&self, lease: Duration, since: Moment) -> Moment {
+        let lease = if self.mutant == Some(Mutant::HalfTheWait) { lease / 2 } else { lease };
+        since + lease + self.terms.retry.mul_f64(fraction(self.random ^ since.as_secs()) / 8.0)
+    }
+
+    /// The next moment at which a session expires or is no longer guarded.
+    pub(super) fn next_expiry(&self, now: Moment) -> Option<Moment> {
+        let held = self.slots.iter().filter(|slot| slot.record.as_ref().is_some_and(|slot| !slot.record.is_released()));
+        let expiries = held.map(|slot| self.expires(slot));
+        let guards = self.missing.values().map(|since| self.patient(self.terms.lease, *since));
+        expiries.chain(guards).filter(|at| *at > now).min()
+    }
+
+    /// Returns `true` if an expired session must be observed once more before it is ended.
+    pub(super) fn must_read(&self, own: Option<u8>, now: Moment) -> bool {
+        self.doomed(own, now).is_some_and(|(_, since)| self.read_at.is_none_or(|read| read < since))
+    }
+
+    /// Ends a session that was not renewed for a whole observed lease, or whose slot was deleted
+    /// that long ago.
+    pub(super) fn tombstone(&mut self, own: Option<u8>, now: Moment, wall: i64) -> Option<(u8, LeaseWrite)> {
+        let (slot, since) = self.doomed(own, now)?;
+        self.read_at.filter(|read| *read >= since)?;
+        let record = self.get(slot).map(|slot| &slot.record);
+        let write = LeaseWrite {
+            base: record.map(|record| Arc::clone(&record.version)),
+            holder: "".into(),
+            seconds: 1,
+            acquired: record.and_then(|record| record.acquired).unwrap_or(wall),
+            renewed: wall,
+            transitions: record.map_or(0, |record| record.transitions),
+        };
+        Some((slot, write))
+    }
+
+    /// A slot with a session to end, and since when it is.
+    fn doomed(&self, own: Option<u8>, now: Moment) -> Option<(u8, Moment)> {
+        let expired = self.indexed().filter_map(|(index, slot)| {
+            slot.record.as_ref().filter(|slot| !slot.record.is_released())?;
+            Some((index, self.expires(slot)))
+        });
+        let guarded = self.missing.iter().map(|(owner, since)| (owner.slot, self.patient(self.terms.lease, *since)));
+        expired.chain(guarded).find(|(slot, since)| Some(*slot) != own && now >= *since)
+    }
+
+    pub(super) fn jittered(&self, pause: Duration, at: Moment) -> Duration {
+        pause.mul_f64(0.8 + 0.4 * fraction(self.random ^ at.as_micros() as u64))
+    }
+}

@@ -1,0 +1,282 @@
+//! The requests of a replica, and their results.
+
+use std::time::Duration;
+
+use kooper_base::leader::lease_state::{LeaseWrite, NextStep, WriteResult};
+
+use super::{Member, Moment, Stage};
+use crate::map::{MapRecord, MapWrite};
+use crate::mutant::Mutant;
+use crate::session::{Announcement, SlotRecord};
+
+/// The next request for the own slot.
+#[derive(Debug)]
+pub(crate) enum SessionStep {
+    /// Read the slot.
+    Read(u8),
+    /// Write the slot, with the announcement, or without one where it is released.
+    Write(u8, LeaseWrite, Option<Announcement>),
+    /// Wait until then, unless something happens.
+    Wait(Duration),
+    /// The replica has stopped.
+    Gone,
+}
+
+/// The result of a write of a slot.
+#[derive(Debug)]
+pub(crate) enum SessionAnswer {
+    /// The stored record.
+    Committed(SlotRecord),
+    /// Another version is stored.
+    Conflict,
+    /// It was rejected, or its result is unknown.
+    Failed,
+}
+
+/// The next request for the slots of all replicas.
+#[derive(Debug)]
+pub(crate) enum SlotsStep {
+    /// Read all slots.
+    Read,
+    /// End the session in a slot.
+    Tombstone(u8, LeaseWrite),
+    /// Wait until then, unless something happens.
+    Wait(Duration),
+}
+
+/// The next request for the map.
+#[derive(Debug)]
+pub(crate) enum MapStep {
+    /// Read the map.
+    Read,
+    /// Write the map.
+    Write(MapWrite),
+    /// Wait until then, unless something happens.
+    Wait(Duration),
+}
+
+/// The result of a write of the map.
+#[derive(Debug)]
+pub(crate) enum MapAnswer {
+    /// The stored map.
+    Committed(MapRecord),
+    /// Another version is stored.
+    Conflict,
+    /// It was rejected, or its result is unknown.
+    Failed,
+}
+
+impl Member {
+    /// The next request for the own slot. `wall` is the time of the wall clock in microseconds;
+    /// no decision depends on it.
+    pub(crate) fn next_session(&mut self, now: Duration, wall: i64) -> SessionStep {
+        loop {
+            self.replan(now);
+            if self.stage == Stage::Gone {
+                return SessionStep::Gone;
+            }
+            self.choose_slot(now);
+            let Some(seat) = &mut self.seat else {
+                return SessionStep::Wait(self.slots.not_before.max(now + self.options.terms.retry / 4));
+            };
+            match seat.claim.next(now, wall) {
+                NextStep::Read => return SessionStep::Read(seat.slot),
+                NextStep::Write(write) => {
+                    let slot = seat.slot;
+                    let announcement = (!write.holder.is_empty()).then(|| self.announcement());
+                    return SessionStep::Write(slot, write, announcement);
+                }
+                NextStep::Wait(until) => return SessionStep::Wait(until),
+                // The slot is left to expire, because calls may still run.
+                NextStep::Lost(_) if self.stage != Stage::Running => self.stage = Stage::Gone,
+                NextStep::Lost(_) => self.changed = true,
+                NextStep::Idle if self.stage == Stage::Running => seat.claim.campaign(),
+                NextStep::Idle => self.stage = Stage::Gone,
+            }
+        }
+    }
+
+    /// Chooses a free slot, unless it holds one or may do so. The map and the slots must be known
+    /// before: a slot that was deleted may be that of an owner. The first announcement names the
+    /// map, so that nothing delays the work.
+    fn choose_slot(&mut self, now: Moment) {
+        if self.stage != Stage::Running || self.map.map().is_none() || self.slots.read_at.is_none() {
+            return;
+        }
+        let own = self.own();
+        let taken = |seat: &super::Seat| own.is_none() && seat.claim.holder().is_some();
+        let except = match &self.seat {
+            Some(seat) if taken(seat) => Some(seat.slot),
+            Some(_) => return,
+            None => None,
+        };
+        if let Some(slot) = self.slots.free(except, &self.map) {
+            self.sit(slot, now);
+        }
+    }
+
+    /// Handles the result of a read of the own slot that was sent at `sent`; the error is that it
+    /// failed.
+    pub(crate) fn handle_session_read(
+        &mut self,
+        slot: u8,
+        sent: Duration,
+        now: Duration,
+        found: Result<Option<SlotRecord>, ()>,
+    ) {
+        let Some(seat) = self.seat.as_mut().filter(|seat| seat.slot == slot) else { return };
+        match found {
+            Ok(found) => {
+                seat.claim.handle_read(sent, now, found.as_ref().map(|found| found.record.clone()));
+                self.slots.observe(slot, Some(sent), now, found, &self.map);
+                self.changed = true;
+                self.note_told(now);
+            }
+            Err(()) => seat.claim.handle_read_failure(sent, now),
+        }
+    }
+
+    /// Handles the result of the write of the own slot that was sent at `sent`.
+    pub(crate) fn handle_session_write(&mut self, slot: u8, sent: Duration, now: Duration, answer: SessionAnswer) {
+        let Some(seat) = self.seat.as_mut().filter(|seat| seat.slot == slot) else { return };
+        match answer {
+            SessionAnswer::Committed(stored) => {
+                seat.claim.handle_write_result(now, WriteResult::Committed(stored.record.clone()));
+                if self.mutant == Some(Mutant::FromTheAnswer) {
+                    seat.bonus = now.saturating_sub(sent);
+                }
+                self.slots.observe(slot, None, now, Some(stored), &self.map);
+            }
+            SessionAnswer::Conflict => seat.claim.handle_write_result(now, WriteResult::Conflict),
+            SessionAnswer::Failed => seat.claim.handle_write_result(now, WriteResult::Failed),
+        }
+        self.changed = true;
+        self.note_told(now);
+    }
+
+    /// Notes that the stored announcement of this session names a map. That map is read once more
+    /// before the session works by it.
+    fn note_told(&mut self, now: Moment) {
+        let Some(own) = self.own() else { return };
+        let slot = self.slots.get(own.slot).filter(|slot| slot.session(own.slot).as_ref() == Some(&own));
+        let Some(uid) = slot.and_then(|slot| slot.announcement.as_ref()?.map.as_deref()) else { return };
+        if self.told.as_ref().is_none_or(|(session, told, _)| (session, &**told) != (&own, uid)) {
+            self.told = Some((own, uid.into(), now));
+            self.map.read_next = now;
+        }
+    }
+
+    /// The next request for the slots.
+    pub(crate) fn next_slots(&mut self, now: Duration, wall: i64) -> SlotsStep {
+        self.replan(now);
+        if self.stage == Stage::Gone {
+            return SlotsStep::Wait(Duration::MAX);
+        }
+        let own = self.seat.as_ref().map(|seat| seat.slot);
+        let is_new = self.map.new_since().is_some_and(|since| self.slots.read_at.is_none_or(|read| read < since));
+        let is_urgent = is_new || self.slots.must_read(own, now);
+        if now < self.slots.pause {
+            return SlotsStep::Wait(self.slots.pause);
+        }
+        if is_urgent || now >= self.slots.not_before {
+            return SlotsStep::Read;
+        }
+        match self.slots.tombstone(own, now, wall) {
+            Some((slot, write)) => SlotsStep::Tombstone(slot, write),
+            None => SlotsStep::Wait(
+                self.slots.next_expiry(now).map_or(self.slots.not_before, |at| at.min(self.slots.not_before)),
+            ),
+        }
+    }
+
+    /// Handles the result of a read of all slots that was sent at `sent`, in their order.
+    pub(crate) fn handle_slots_read(
+        &mut self,
+        sent: Duration,
+        now: Duration,
+        found: Result<Vec<Option<SlotRecord>>, ()>,
+    ) {
+        match found {
+            Ok(found) => {
+                self.slots.read(sent, now);
+                for (slot, found) in (0..).zip(found) {
+                    self.changed |= self.slots.observe(slot, Some(sent), now, found, &self.map);
+                }
+            }
+            Err(()) => self.slots.read_failed(now),
+        }
+    }
+
+    /// Handles the result of a tombstone: whether or not it was committed, the slots are read.
+    pub(crate) fn handle_tombstone(&mut self, now: Duration, is_unknown: bool) {
+        self.slots.not_before = now;
+        self.slots.pause = if is_unknown { now + self.options.terms.retry / 4 } else { now };
+    }
+
+    /// A watch shows a slot. Events may be late, and older than what is known. The executor reads the
+    /// slots only.
+    #[cfg(test)]
+    pub(crate) fn handle_slot_event(&mut self, slot: u8, now: Duration, found: SlotRecord) {
+        self.changed |= self.slots.observe(slot, None, now, Some(found), &self.map);
+    }
+
+    /// The next request for the map.
+    pub(crate) fn next_map(&mut self, now: Duration) -> MapStep {
+        self.replan(now);
+        if self.stage == Stage::Gone {
+            return MapStep::Wait(Duration::MAX);
+        }
+        if now < self.map.not_before {
+            return MapStep::Wait(self.map.not_before);
+        }
+        if self.map.must_read || now >= self.map.read_next {
+            return MapStep::Read;
+        }
+        if let Some((write, given)) = self.proposal(now) {
+            self.map.sent(&write, given);
+            return MapStep::Write(write);
+        }
+        let guarded = self.guarded_until(now).filter(|guarded| *guarded > now);
+        let next = self.map.read_next.min(self.look_again);
+        MapStep::Wait(guarded.map_or(next, |guarded| guarded.min(next)))
+    }
+
+    /// Handles the result of a read of the map that was sent at `sent`; the error is that it
+    /// failed.
+    pub(crate) fn handle_map_read(&mut self, sent: Duration, now: Duration, found: Result<Option<MapRecord>, ()>) {
+        let pause = self.slots.jittered(self.options.terms.retry / 4, now);
+        let Ok(found) = found else {
+            self.map.not_before = now + pause;
+            return;
+        };
+        let news = self.map.handle_read(sent, now, found);
+        self.changed |= news;
+        self.map.read_next = now + self.slots.jittered(self.options.terms.retry, now);
+        // A write failed and nothing has changed: it is not repeated at once.
+        self.map.not_before = if self.map.is_unsure && !news { now + pause } else { now };
+        self.map.is_unsure = false;
+    }
+
+    /// Handles the result of the write of the map that was sent at `sent`.
+    pub(crate) fn handle_map_write(&mut self, sent: Duration, now: Duration, answer: MapAnswer) {
+        self.map.not_before = now;
+        self.changed = true;
+        match answer {
+            MapAnswer::Committed(record) => {
+                self.map.committed(sent, now, record);
+            }
+            MapAnswer::Conflict => {}
+            MapAnswer::Failed => self.map.failed(),
+        }
+    }
+
+    /// A watch shows that the map was deleted.
+    pub(crate) fn handle_map_deleted(&mut self, now: Duration) {
+        self.map.read_next = now;
+    }
+
+    /// A watch shows the map. Events may be late, and older than what is known.
+    pub(crate) fn handle_map_event(&mut self, now: Duration, found: MapRecord) {
+        self.changed |= self.map.learn(now, found);
+    }
+}

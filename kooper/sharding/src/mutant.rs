@@ -1,0 +1,47 @@
+//! Ways to break the protocol, for the simulation.
+
+/// A broken protocol. The simulation must detect each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(not(test), expect(dead_code, reason = "only the simulation breaks the protocol"))]
+pub(crate) enum Mutant {
+    /// The token lasts as long as the lease.
+    NoMargin,
+    /// The token is slightly too long for clocks that are 20 % off.
+    ThinMargin,
+    /// A renewal is valid from when its response arrives.
+    FromTheAnswer,
+    /// The clock stops while the process is paused.
+    SleepingClock,
+    /// Other replicas wait for half of the lease.
+    HalfTheWait,
+    /// A session has ended when no renewal was observed for a lease.
+    NoTombstone,
+    /// A tombstone overwrites any version of the slot.
+    BlindEvictor,
+    /// The map is written over any version.
+    BlindMapWrites,
+    /// A map that was once read is valid as long as the session.
+    BlindMap,
+    /// Older versions of the map are learned, too.
+    StaleWatch,
+    /// A release whose result is unknown is taken back.
+    TakenBackRelease,
+    /// A session is released while calls are running.
+    EarlyRelease,
+    /// A shard is given away while calls of it are running.
+    EarlyHandOver,
+    /// A shard is given to a replica whose stores do not hold it.
+    ColdSuccessor,
+    /// The successor takes a shard from a living owner.
+    TakenFromTheLiving,
+    /// The plan ignores who owns what.
+    PlanWithoutMap,
+    /// A map that was deleted is created again at once.
+    NoGuardOfTheMap,
+    /// A session whose slot was deleted has ended.
+    NoGuardOfSessions,
+    /// The term stays when the owner changes.
+    SameTerm,
+    /// A session is recognised by its identity alone.
+    IdentityAlone,
+}

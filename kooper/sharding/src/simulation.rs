@@ -1,0 +1,213 @@
+//! A simulation of the protocol with many faults at once, in virtual time.
+//!
+//! Each scenario follows from one seed: replicas whose clocks run up to 20 % fast or slow, a server
+//! with compare-and-swap, and partitions, pauses, crashes, stops, outages, slow and lost requests
+//! and responses, errors, watches that drop and delay events, a map or slots that are deleted.
+//! Afterwards one replica joins or stops, or all are started again with another number of shards
+//! or another field. `KOOPER_SEED=n` runs the scenario of that seed only, `KOOPER_SEEDS=n` so many.
+
+use std::time::Duration;
+
+use kooper_base::leader::lease_state::Terms;
+
+use crate::hash::{By, ShardCount};
+use crate::mutant::Mutant;
+
+mod dice;
+mod network;
+mod process;
+mod scenario;
+mod world;
+
+use dice::Dice;
+use scenario::{Disruption, DisruptionKind, Summary};
+use world::World;
+
+const SEEDS: u64 = 100;
+
+/// Lease, renew deadline and retry period, in milliseconds.
+const TIMINGS: [[u64; 3]; 3] = [[15_000, 10_000, 2_000], [3_000, 2_000, 1_000], [6_000, 4_000, 1_000]];
+
+/// What the replicas are started with.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Configuration {
+    slots: u8,
+    count: ShardCount,
+    by: By,
+    terms: Terms,
+}
+
+fn count(bits: usize) -> ShardCount {
+    (1_u16 << bits).try_into().unwrap()
+}
+
+fn run_scenario(seed: u64, mutant: Option<Mutant>) -> Result<Summary, String> {
+    let mut dice = Dice::new(seed);
+    let [lease, deadline, retry] = TIMINGS[dice.below(3)].map(Duration::from_millis);
+    let replicas = 3 + dice.below(3);
+    let configuration = Configuration {
+        slots: replicas as u8 + 2,
+        count: count(2 + dice.below(3)),
+        by: By::Uid,
+        terms: Terms::new(lease, deadline, retry),
+    };
+    let deleted = if dice.chance(0.5) { DisruptionKind::DeleteMap } else { DisruptionKind::DeleteSlot };
+    let faults: Vec<_> = (0..4 + dice.below(9))
+        .map(|_| (dice.within(lease * 5), Disruption::any(&mut dice, replicas, lease, deleted)))
+        .collect();
+    let last = faults.iter().map(|(at, fault)| *at + fault.lasts).max().unwrap_or_default();
+    let kind = dice.below(3);
+    let mut world = World::new(configuration, replicas, faults, mutant, dice);
+    world.run_to(last)?;
+    let bound = last + world.bound();
+    world.run_until(bound, "a shard has no owner", World::is_owned)?;
+    world.summary.recovered = (world.now - last).as_secs_f64() / (bound - last).as_secs_f64();
+    world.run_until(bound + lease * 6, "the shards are not balanced", World::is_settled)?;
+    match kind {
+        0 => change(&mut world, World::join)?,
+        1 => change(&mut world, |world| world.stop(0))?,
+        _ => {
+            let (by, bits) = [(By::Uid, 5), (By::Uid, 1), (By::Namespace, 3)][seed as usize % 3];
+            roll_out(&mut world, by, count(bits))?;
+        }
+    }
+    Ok(world.summary)
+}
+
+/// A change of the replicas moves as few shards as possible.
+fn change(world: &mut World, change: impl FnOnce(&mut World)) -> Result<(), String> {
+    // Sessions that have ended in the meantime, and drains that were given up.
+    let lease = world.configuration.terms.lease;
+    world.run_to(world.now + lease * 2)?;
+    if !world.is_settled() {
+        return Err("the shards do not stay balanced".to_owned());
+    }
+    let (before, moves, shards) = (world.loads(), world.summary.moves, usize::from(world.configuration.count.get()));
+    change(world);
+    let by = world.now + lease * 6;
+    world.run_until(by, "the shards are not balanced after a change", World::is_settled)?;
+    world.run_to(world.now + lease)?;
+    let moved = world.summary.moves - moves;
+    let joins = world.processes.len() > before.len();
+    let least = if joins { shards / (before.len() + 1) } else { before[0] };
+    if moved == least as u64 { Ok(()) } else { Err(format!("{moved} shards have moved instead of {least}")) }
+}
+
+/// All replicas are started again, one after another, with another field or number of shards.
+fn roll_out(world: &mut World, by: By, count: ShardCount) -> Result<(), String> {
+    (world.configuration.by, world.configuration.count) = (by, count);
+    let lease = world.configuration.terms.lease;
+    for who in 0..world.processes.len() {
+        world.stop(who);
+        world.run_until(world.now + lease * 2, "a replica does not stop", |world| !world.processes[who].is_alive)?;
+        world.restart(who);
+        world.run_to(world.now + lease / 4)?;
+    }
+    world.run_until(world.now + lease * 6, "the shards are not split or changed", World::is_settled)
+}
+
+fn seeds() -> Vec<u64> {
+    let number = |name| std::env::var(name).ok().map(|seed| seed.parse::<u64>().expect("a number"));
+    number("KOOPER_SEED").map_or_else(|| (0..number("KOOPER_SEEDS").unwrap_or(SEEDS)).collect(), |seed| vec![seed])
+}
+
+#[test]
+fn no_shard_is_in_two_hands_and_each_is_soon_in_one_whatever_fails() {
+    let begun = std::time::Instant::now();
+    let seeds = seeds();
+    let halves = seeds.chunks(seeds.len().div_ceil(2));
+    let results: Vec<(u64, Result<Summary, String>)> = std::thread::scope(|scope| {
+        let run = |half: &[u64]| half.iter().map(|&seed| (seed, run_scenario(seed, None))).collect::<Vec<_>>();
+        let threads: Vec<_> = halves.map(|half| scope.spawn(move || run(half))).collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
+    let broken: Vec<String> = results
+        .iter()
+        .filter_map(|(seed, result)| Some(format!("KOOPER_SEED={seed}: {}", result.as_ref().err()?)))
+        .collect();
+    let summaries: Vec<&Summary> = results.iter().filter_map(|(_, result)| result.as_ref().ok()).collect();
+    let sum = |of: fn(&Summary) -> u64| summaries.iter().map(|summary| of(summary)).sum::<u64>();
+    println!(
+        "{} scenarios in {:.1} s: {} moves, {} of them handed over; {} calls, {} writes stopped by the fence; \
+         {} requests, {} conflicts; slowest recovery {:.2} of the bound",
+        summaries.len(),
+        begun.elapsed().as_secs_f64(),
+        sum(|summary| summary.moves),
+        sum(|summary| summary.handed_over),
+        sum(|summary| summary.calls),
+        sum(|summary| summary.fenced),
+        sum(|summary| summary.requests),
+        sum(|summary| summary.conflicts),
+        summaries.iter().map(|summary| summary.recovered).fold(0.0, f64::max),
+    );
+    assert!(broken.is_empty(), "{} scenarios: {:#?}", broken.len(), &broken[..broken.len().min(20)]);
+    if summaries.len() > 1 {
+        assert!(sum(|summary| summary.handed_over) > 5 * SEEDS, "shards are handed over in the scenarios");
+        assert!(sum(|summary| summary.fenced) > 0, "terms end while calls are running");
+    }
+}
+
+#[test]
+fn eight_replicas_that_join_and_leave_move_as_few_shards_as_possible() {
+    for seed in 0..5 {
+        let [lease, deadline, retry] = TIMINGS[0].map(Duration::from_millis);
+        let terms = Terms::new(lease, deadline, retry);
+        let configuration = Configuration { slots: 10, count: count(5), by: By::Uid, terms };
+        let mut world = World::new(configuration, 1, Vec::new(), None, Dice::new(seed));
+        let settle = |world: &mut World, moves: u64| {
+            world.run_until(world.now + lease * 3, "the shards are not balanced", World::is_settled).unwrap();
+            world.run_to(world.now + lease).unwrap();
+            println!("seed {seed}: {} moves", world.summary.moves);
+            assert!((moves..=moves * 3 / 2).contains(&world.summary.moves), "seed {seed}");
+        };
+        // The first map names its owners.
+        settle(&mut world, 0);
+        // Seven at once take all but the fair share of the first one.
+        (0..7).for_each(|_| world.join());
+        settle(&mut world, 28);
+        // And give it back, one after another.
+        (1..8).for_each(|who| world.stop(who));
+        world.run_until(world.now + lease * 4, "the last replica does not own all", World::is_settled).unwrap();
+    }
+}
+
+/// Finds a scenario that a broken protocol does not pass, first where one was found before.
+fn assert_is_detected(mutant: Mutant, first: u64) {
+    let found = (first..first + 2_000).find_map(|seed| Some((seed, run_scenario(seed, Some(mutant)).err()?)));
+    let (seed, broken) = found.unwrap_or_else(|| panic!("{mutant:?} is not detected"));
+    println!("{mutant:?}: seed {seed}: {broken}");
+}
+
+macro_rules! detects {
+    ($($name:ident: $mutant:ident from $first:literal,)*) => {
+        $(
+            #[test]
+            fn $name() {
+                assert_is_detected(Mutant::$mutant, $first);
+            }
+        )*
+    };
+}
+
+detects! {
+    a_token_as_long_as_the_lease_is_detected: NoMargin from 5,
+    a_token_that_is_slightly_too_long_is_detected: ThinMargin from 44,
+    a_token_that_is_valid_from_the_answer_is_detected: FromTheAnswer from 1166,
+    a_clock_that_sleeps_is_detected: SleepingClock from 4,
+    half_of_the_wait_is_detected: HalfTheWait from 0,
+    an_expired_session_without_a_tombstone_is_detected: NoTombstone from 0,
+    a_tombstone_over_a_newer_record_is_detected: BlindEvictor from 416,
+    a_map_over_a_newer_map_is_detected: BlindMapWrites from 2,
+    a_map_that_is_valid_forever_is_detected: BlindMap from 1,
+    an_old_event_of_the_watch_is_detected: StaleWatch from 5,
+    a_release_that_is_taken_back_is_detected: TakenBackRelease from 54,
+    a_session_that_is_released_early_is_detected: EarlyRelease from 10,
+    a_hand_over_without_a_drain_is_detected: EarlyHandOver from 0,
+    a_successor_that_is_not_warm_is_detected: ColdSuccessor from 0,
+    a_shard_that_is_taken_from_the_living_is_detected: TakenFromTheLiving from 0,
+    a_plan_that_ignores_the_map_is_detected: PlanWithoutMap from 0,
+    a_map_that_is_created_again_at_once_is_detected: NoGuardOfTheMap from 0,
+    a_session_that_ends_with_its_slot_is_detected: NoGuardOfSessions from 20,
+    a_term_that_does_not_rise_is_detected: SameTerm from 0,
+    a_session_without_its_time_is_detected: IdentityAlone from 7,
+}

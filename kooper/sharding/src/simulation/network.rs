@@ -1,0 +1,124 @@
+//! The server, and the network between it and the replicas.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kooper_base::leader::lease_state::{LeaseWrite, Record};
+
+use super::dice::Dice;
+use crate::map::{MapRecord, MapWrite};
+use crate::session::{Announcement, SlotRecord};
+
+#[derive(Debug, Clone)]
+pub(super) enum Request {
+    SessionRead(u8),
+    SessionWrite(u8, LeaseWrite, Option<Announcement>),
+    SlotsRead,
+    Tombstone(u8, LeaseWrite),
+    MapRead,
+    MapWrite(MapWrite),
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Answer {
+    Slot(Option<SlotRecord>),
+    Slots(Vec<Option<SlotRecord>>),
+    SlotStored(SlotRecord),
+    Map(Option<MapRecord>),
+    MapStored(MapRecord),
+    Conflict,
+}
+
+/// A server with one map and some slots, and compare-and-swap.
+pub(super) struct SimServer {
+    pub(super) map: Option<MapRecord>,
+    pub(super) slots: Vec<Option<SlotRecord>>,
+    mark: Arc<str>,
+    version: u64,
+}
+
+impl SimServer {
+    pub(super) fn new(slots: u8) -> Self {
+        Self { map: None, slots: vec![None; slots.into()], mark: "sim/shards".into(), version: 0 }
+    }
+
+    fn next_version(&mut self) -> Arc<str> {
+        self.version += 1;
+        self.version.to_string().into()
+    }
+
+    pub(super) fn put_slot(
+        &mut self,
+        slot: u8,
+        write: &LeaseWrite,
+        announcement: Option<Announcement>,
+    ) -> Option<SlotRecord> {
+        let stored = self.slots[usize::from(slot)].as_ref().map(|stored| &stored.record.version);
+        if stored != write.base.as_ref() {
+            return None;
+        }
+        let record = Record::stored(write, &self.mark.clone(), self.next_version());
+        let stored = SlotRecord { record, announcement };
+        self.slots[usize::from(slot)] = Some(stored.clone());
+        Some(stored)
+    }
+
+    pub(super) fn put_map(&mut self, write: &MapWrite) -> Option<MapRecord> {
+        if self.map.as_ref().map(|map| &map.version) != write.base.as_ref() {
+            return None;
+        }
+        let version = self.next_version();
+        let uid = self.map.as_ref().map_or_else(|| Arc::clone(&version), |map| Arc::clone(&map.uid));
+        let stored = MapRecord { uid, version, map: Arc::clone(&write.map) };
+        self.map = Some(stored.clone());
+        Some(stored)
+    }
+
+    pub(super) fn delete_map(&mut self) {
+        self.version += 1;
+        self.map = None;
+    }
+
+    pub(super) fn delete_slot(&mut self, slot: usize) {
+        self.version += 1;
+        self.slots[slot] = None;
+    }
+}
+
+/// The faults of one replica's connection, each until the given time.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Link {
+    pub(super) cut: Duration,
+    pub(super) slow_requests: Duration,
+    pub(super) slow_answers: Duration,
+    pub(super) lost_answers: Duration,
+    pub(super) errors: Duration,
+    pub(super) bad_watch: Duration,
+    /// No request for the map arrives, and no event of it.
+    pub(super) no_map: Duration,
+}
+
+impl Link {
+    /// The time that a request takes; `None` if it never arrives.
+    pub(super) fn request(&self, now: Duration, dice: &mut Dice) -> Option<Duration> {
+        (now >= self.cut).then(|| travel(self.slow_requests.saturating_sub(now), dice))
+    }
+
+    pub(super) fn answer(&self, now: Duration, dice: &mut Dice) -> Option<Duration> {
+        let lost = now < self.cut || (now < self.lost_answers && dice.chance(0.7));
+        (!lost).then(|| travel(self.slow_answers.saturating_sub(now), dice))
+    }
+
+    /// An event of the watch.
+    pub(super) fn event(&self, now: Duration, dice: &mut Dice) -> Option<Duration> {
+        let lost = now < self.cut || (now < self.bad_watch && dice.chance(0.5));
+        (!lost).then(|| travel(self.bad_watch.saturating_sub(now), dice))
+    }
+}
+
+/// The time that a message takes. A slow one may take as long as the fault lasts.
+fn travel(slow: Duration, dice: &mut Dice) -> Duration {
+    let is_late = !slow.is_zero() && dice.chance(0.7);
+    let late = if is_late { dice.within(slow.min(Duration::from_secs(12))) } else { Duration::ZERO };
+    late + Duration::from_micros(200) + dice.within(Duration::from_millis(20))
+}

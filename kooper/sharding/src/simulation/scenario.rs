@@ -1,0 +1,121 @@
+//! The input and the result of a scenario.
+
+use std::time::Duration;
+
+use super::dice::Dice;
+use super::network::{Answer, Request};
+use crate::hash::Shard;
+use crate::map::MapRecord;
+use crate::session::SlotRecord;
+
+/// A fault, and how long it lasts.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Disruption {
+    pub(super) who: usize,
+    pub(super) kind: DisruptionKind,
+    pub(super) lasts: Duration,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum DisruptionKind {
+    Partition,
+    Pause,
+    SlowRequests,
+    SlowAnswers,
+    LostAnswers,
+    Errors,
+    BadWatch,
+    Stop,
+    Crash,
+    /// No replica reaches the API server.
+    Outage,
+    DeleteMap,
+    DeleteSlot,
+}
+
+impl Disruption {
+    /// A scenario deletes maps or slots, because the protocol does not survive both at once.
+    pub(super) fn any(dice: &mut Dice, replicas: usize, lease: Duration, deleted: DisruptionKind) -> Self {
+        let kinds = [
+            DisruptionKind::Partition,
+            DisruptionKind::Pause,
+            DisruptionKind::SlowRequests,
+            DisruptionKind::SlowAnswers,
+            DisruptionKind::LostAnswers,
+            DisruptionKind::Errors,
+            DisruptionKind::BadWatch,
+            DisruptionKind::Stop,
+            DisruptionKind::Crash,
+            DisruptionKind::Outage,
+            deleted,
+        ];
+        let kind = kinds[dice.below(kinds.len())];
+        let lasts = match kind {
+            // Others wait for a lease after it.
+            DisruptionKind::Stop => lease + dice.within(lease),
+            DisruptionKind::DeleteSlot => Duration::ZERO,
+            _ => dice.within(lease * 2),
+        };
+        Self { who: dice.below(replicas), kind, lasts }
+    }
+}
+
+/// The result of a scenario.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Summary {
+    /// Shards that have changed their owner.
+    pub(super) moves: u64,
+    /// Those that a living owner has handed over.
+    pub(super) handed_over: u64,
+    pub(super) calls: u64,
+    /// Writes of calls that the fence has stopped.
+    pub(super) fenced: u64,
+    pub(super) requests: u64,
+    pub(super) conflicts: u64,
+    /// The time from the end of the last fault until every shard was owned, as a part of the bound.
+    pub(super) recovered: f64,
+}
+
+#[derive(Debug)]
+pub(super) enum SimEvent {
+    Wake(usize, u64),
+    Arrive(usize, usize, u64, Request),
+    Answer(usize, usize, u64, Option<Answer>),
+    SeesMap(usize, MapRecord),
+    SeesSlot(usize, u8, SlotRecord),
+    Warmed(usize, Shard),
+    Begin(usize),
+    /// A write of a call reaches the fence.
+    Write(usize, u64),
+    End(usize, u64),
+    Fault(usize),
+    Restart(usize),
+}
+
+/// An event and its time. Events at the same time are in the order in which they
+/// were scheduled.
+pub(super) struct Scheduled {
+    pub(super) at: Duration,
+    pub(super) number: u64,
+    pub(super) event: SimEvent,
+}
+
+impl Ord for Scheduled {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.at, self.number).cmp(&(other.at, other.number))
+    }
+}
+
+impl PartialOrd for Scheduled {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Scheduled {
+    fn eq(&self, other: &Self) -> bool {
+        self.number == other.number
+    }
+}
+
+impl Eq for Scheduled {}

@@ -1,0 +1,475 @@
+//! The world of a simulation: true time, the heap of coming events, and what happens.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::dice::Dice;
+use super::network::{Answer, Request, SimServer};
+use super::process::{Call, InFlight, Process};
+use super::scenario::{Disruption, DisruptionKind, Scheduled, SimEvent, Summary};
+use super::{Configuration, Mutant};
+use crate::map::{MapWrite, ShardMap};
+use crate::member::{MapAnswer, MapStep, SessionAnswer, SessionStep, SlotsStep};
+use crate::session::SlotRecord;
+
+mod check;
+
+pub(super) struct World {
+    pub(super) configuration: Configuration,
+    faults: Vec<(Duration, Disruption)>,
+    mutant: Option<Mutant>,
+    dice: Dice,
+    pub(super) now: Duration,
+    heap: BinaryHeap<Reverse<Scheduled>>,
+    next: u64,
+    pub(super) server: SimServer,
+    pub(super) processes: Vec<Process>,
+    pub(super) summary: Summary,
+    broken: Option<String>,
+    started: u64,
+    /// The highest term of each bucket.
+    terms: Vec<u64>,
+}
+
+impl World {
+    pub(super) fn new(
+        configuration: Configuration,
+        replicas: usize,
+        faults: Vec<(Duration, Disruption)>,
+        mutant: Option<Mutant>,
+        dice: Dice,
+    ) -> Self {
+        let mut world = Self {
+            server: SimServer::new(configuration.slots),
+            configuration,
+            mutant,
+            dice,
+            now: Duration::ZERO,
+            heap: BinaryHeap::new(),
+            next: 0,
+            processes: Vec::new(),
+            summary: Summary::default(),
+            broken: None,
+            started: 0,
+            terms: vec![0; 256],
+            faults,
+        };
+        for _ in 0..replicas {
+            world.join();
+        }
+        for index in 0..world.faults.len() {
+            world.at(world.faults[index].0, SimEvent::Fault(index));
+        }
+        world
+    }
+
+    /// Starts one more replica.
+    pub(super) fn join(&mut self) {
+        let (who, process) = (self.processes.len(), self.process());
+        self.processes.push(process);
+        let at = self.now + self.dice.within(self.configuration.terms.retry);
+        self.at(at, SimEvent::Wake(who, 0));
+        self.at(at, SimEvent::Begin(who));
+    }
+
+    fn process(&mut self) -> Process {
+        self.started += 1;
+        Process::new(self.started, &self.configuration, self.now, self.mutant, &mut self.dice)
+    }
+
+    /// Lets a replica stop in order.
+    pub(super) fn stop(&mut self, who: usize) {
+        let limit = self.configuration.terms.lease / 2;
+        let process = &mut self.processes[who];
+        if process.is_alive && !process.is_stopping {
+            process.is_stopping = true;
+            process.member.stop(process.clock.at(self.now), limit);
+            self.wake(who, self.now);
+        }
+    }
+
+    pub(super) fn restart(&mut self, who: usize) {
+        let process = self.process();
+        self.processes[who] = process;
+        self.wake(who, self.now);
+    }
+
+    /// Runs until a condition holds, which is looked at ten times a second; the error says that it
+    /// does not by then, or what is broken.
+    pub(super) fn run_until(
+        &mut self,
+        by: Duration,
+        problem: &str,
+        condition: impl FnMut(&Self) -> bool,
+    ) -> Result<(), String> {
+        match self.run(by, condition)? {
+            true => Ok(()),
+            false => Err(format!("{problem} at {:.3} s: {:?}", by.as_secs_f64(), self.loads())),
+        }
+    }
+
+    pub(super) fn run_to(&mut self, to: Duration) -> Result<(), String> {
+        self.run(to, |_| false)?;
+        Ok(())
+    }
+
+    fn run(&mut self, by: Duration, mut condition: impl FnMut(&Self) -> bool) -> Result<bool, String> {
+        let mut look = self.now;
+        while self.heap.peek().is_some_and(|Reverse(next)| next.at <= by)
+            && let Some(Reverse(Scheduled { at, event, .. })) = self.heap.pop()
+        {
+            self.now = at;
+            self.happen(event);
+            if let Some(broken) = self.broken.take() {
+                return Err(format!("{broken} at {:.6} s", at.as_secs_f64()));
+            }
+            if at >= look {
+                look = at + Duration::from_millis(100);
+                if condition(self) {
+                    return Ok(true);
+                }
+            }
+        }
+        self.now = by;
+        Ok(false)
+    }
+
+    fn at(&mut self, at: Duration, event: SimEvent) {
+        self.next += 1;
+        self.heap.push(Reverse(Scheduled { at: at.max(self.now), number: self.next, event }));
+    }
+
+    fn wake(&mut self, who: usize, at: Duration) {
+        self.processes[who].wake += 1;
+        self.at(at, SimEvent::Wake(who, self.processes[who].wake));
+    }
+
+    fn happen(&mut self, event: SimEvent) {
+        let who = match &event {
+            SimEvent::Wake(who, _)
+            | SimEvent::Answer(who, ..)
+            | SimEvent::SeesMap(who, _)
+            | SimEvent::SeesSlot(who, ..)
+            | SimEvent::Warmed(who, _)
+            | SimEvent::Begin(who)
+            | SimEvent::Write(who, _)
+            | SimEvent::End(who, _) => Some(*who),
+            SimEvent::Arrive(..) | SimEvent::Fault(_) | SimEvent::Restart(_) => None,
+        };
+        if let Some(who) = who
+            && self.now < self.processes[who].paused
+        {
+            // A paused process handles events after the pause.
+            return self.at(self.processes[who].paused, event);
+        }
+        match event {
+            SimEvent::Wake(who, wake) if wake != self.processes[who].wake => return,
+            SimEvent::Wake(..) => {}
+            SimEvent::Arrive(who, lane, id, request) => self.arrive(who, lane, id, request),
+            SimEvent::Answer(who, lane, id, answer) => self.answered(who, lane, id, answer),
+            SimEvent::SeesMap(who, record) => {
+                let process = &mut self.processes[who];
+                process.member.handle_map_event(process.clock.at(self.now), record);
+            }
+            SimEvent::SeesSlot(who, slot, record) => {
+                let process = &mut self.processes[who];
+                process.member.handle_slot_event(slot, process.clock.at(self.now), record);
+            }
+            SimEvent::Warmed(who, shard) => {
+                let process = &mut self.processes[who];
+                process.warming.remove(&shard);
+                process.warmed.insert(shard);
+                process.member.warmed(shard);
+            }
+            SimEvent::Begin(who) => {
+                self.begin(who);
+                let pause = Duration::from_millis(200) + self.dice.within(Duration::from_millis(1800));
+                return self.at(self.now + pause, SimEvent::Begin(who));
+            }
+            SimEvent::Write(who, id) => return self.write(who, id),
+            SimEvent::End(who, id) => {
+                let process = &mut self.processes[who];
+                process.calls.retain(|call| call.id != id);
+                if process.member.draining().next().is_none() {
+                    return;
+                }
+            }
+            SimEvent::Fault(index) => self.fault(self.faults[index].1),
+            SimEvent::Restart(who) => self.restart(who),
+        }
+        if let Some(who) = who {
+            self.drive(who);
+            self.check_holds(who);
+        }
+    }
+
+    fn fault(&mut self, fault: Disruption) {
+        let (who, until) = (fault.who, self.now + fault.lasts);
+        let process = &mut self.processes[who];
+        match fault.kind {
+            DisruptionKind::Partition => process.link.cut = until,
+            DisruptionKind::SlowRequests => process.link.slow_requests = until,
+            DisruptionKind::SlowAnswers => process.link.slow_answers = until,
+            DisruptionKind::LostAnswers => process.link.lost_answers = until,
+            DisruptionKind::Errors => process.link.errors = until,
+            DisruptionKind::BadWatch => process.link.bad_watch = until,
+            DisruptionKind::Pause => {
+                let from = process.paused.max(self.now);
+                process.paused = process.paused.max(until);
+                if self.mutant == Some(Mutant::SleepingClock) {
+                    process.clock.miss(process.paused.saturating_sub(from));
+                }
+            }
+            DisruptionKind::Crash if process.is_alive => {
+                process.crash();
+                self.at(until, SimEvent::Restart(who));
+            }
+            DisruptionKind::Stop if process.is_alive && !process.is_stopping => {
+                self.stop(who);
+                self.at(until, SimEvent::Restart(who));
+            }
+            DisruptionKind::Crash | DisruptionKind::Stop => {}
+            DisruptionKind::Outage => self.processes.iter_mut().for_each(|process| process.link.cut = until),
+            DisruptionKind::DeleteMap => {
+                self.server.delete_map();
+                if self.dice.chance(0.5) {
+                    // It does not hear of it, while its session is renewed.
+                    self.processes[who].link.no_map = until;
+                }
+            }
+            DisruptionKind::DeleteSlot => {
+                let slot = self.dice.below(self.server.slots.len());
+                self.server.delete_slot(slot);
+            }
+        }
+    }
+
+    /// Does what the executor of a replica does.
+    fn drive(&mut self, who: usize) {
+        for _ in 0..50 {
+            let process = &mut self.processes[who];
+            if !process.is_alive || self.now < process.paused {
+                return;
+            }
+            let now = process.clock.at(self.now);
+            let wall = process.wall(now);
+            let mut until = Duration::MAX;
+            let mut requests = Vec::new();
+            if process.lanes[0].is_none() {
+                match process.member.next_session(now, wall) {
+                    SessionStep::Read(slot) => requests.push((0, Request::SessionRead(slot))),
+                    SessionStep::Write(slot, write, told) => {
+                        requests.push((0, Request::SessionWrite(slot, write, told)));
+                    }
+                    SessionStep::Wait(at) => until = until.min(at),
+                    SessionStep::Gone => return process.crash(),
+                }
+            }
+            if process.lanes[1].is_none() {
+                match process.member.next_slots(now, wall) {
+                    SlotsStep::Read => requests.push((1, Request::SlotsRead)),
+                    SlotsStep::Tombstone(slot, write) => requests.push((1, Request::Tombstone(slot, write))),
+                    SlotsStep::Wait(at) => until = until.min(at),
+                }
+            }
+            if process.lanes[2].is_none() {
+                match process.member.next_map(now) {
+                    MapStep::Read => requests.push((2, Request::MapRead)),
+                    MapStep::Write(write) => requests.push((2, Request::MapWrite(write))),
+                    MapStep::Wait(at) => until = until.min(at),
+                }
+            }
+            let to_warm: Vec<_> = process.member.to_warm().filter(|shard| !process.warming.contains(shard)).collect();
+            let drained: Vec<_> = process
+                .member
+                .draining()
+                .filter(|shard| self.mutant == Some(Mutant::EarlyHandOver) || !process.runs(*shard))
+                .collect();
+            process.warming.extend(&to_warm);
+            drained.iter().for_each(|shard| process.member.drained(*shard));
+            for shard in to_warm {
+                let at = self.now + self.dice.within(Duration::from_millis(300));
+                self.at(at, SimEvent::Warmed(who, shard));
+            }
+            let is_idle = requests.is_empty();
+            for (lane, request) in requests {
+                self.send(who, lane, request);
+            }
+            if !drained.is_empty() || !is_idle {
+                continue;
+            }
+            let process = &self.processes[who];
+            let at = process.clock.truly(until.max(now));
+            return self.wake(who, at.min(self.now + Duration::from_secs(100)));
+        }
+        self.broken = Some(format!("{who} spins"));
+    }
+
+    fn send(&mut self, who: usize, lane: usize, request: Request) {
+        self.next += 1;
+        self.summary.requests += 1;
+        let id = self.next;
+        let process = &mut self.processes[who];
+        let sent = process.clock.at(self.now);
+        let timeout = process.clock.truly(sent + self.configuration.terms.patience());
+        process.lanes[lane] = Some(InFlight { id, sent, request: request.clone() });
+        let is_cut = lane == 2 && self.now < process.link.no_map;
+        if let Some(travel) = process.link.request(self.now, &mut self.dice).filter(|_| !is_cut) {
+            self.at(self.now + travel, SimEvent::Arrive(who, lane, id, request));
+        }
+        self.at(timeout, SimEvent::Answer(who, lane, id, None));
+    }
+
+    fn arrive(&mut self, who: usize, lane: usize, id: u64, request: Request) {
+        let is_bad = self.now < self.processes[who].link.errors && self.dice.chance(0.6);
+        let answer = if is_bad && self.dice.chance(0.5) { None } else { Some(self.perform(who, request)) };
+        let answer = answer.filter(|_| !is_bad);
+        if let Some(travel) = self.processes[who].link.answer(self.now, &mut self.dice) {
+            self.at(self.now + travel, SimEvent::Answer(who, lane, id, answer));
+        }
+    }
+
+    fn perform(&mut self, who: usize, request: Request) -> Answer {
+        match request {
+            Request::SessionRead(slot) => Answer::Slot(self.server.slots[usize::from(slot)].clone()),
+            Request::SlotsRead => Answer::Slots(self.server.slots.clone()),
+            Request::MapRead => Answer::Map(self.server.map.clone()),
+            Request::SessionWrite(slot, write, told) => {
+                let before = self.server.slots[usize::from(slot)].clone();
+                match self.server.put_slot(slot, &write, told) {
+                    Some(stored) => self.slot_stored(who, slot, before.as_ref(), stored, false),
+                    None => self.conflict(),
+                }
+            }
+            Request::Tombstone(slot, mut write) => {
+                let before = self.server.slots[usize::from(slot)].clone();
+                if self.mutant == Some(Mutant::BlindEvictor) {
+                    write.base = before.as_ref().map(|before| Arc::clone(&before.record.version));
+                }
+                match self.server.put_slot(slot, &write, None) {
+                    Some(stored) => self.slot_stored(who, slot, before.as_ref(), stored, true),
+                    None => self.conflict(),
+                }
+            }
+            Request::MapWrite(write) => self.put_map(write),
+        }
+    }
+
+    fn put_map(&mut self, mut write: MapWrite) -> Answer {
+        let before = self.server.map.clone();
+        match self.mutant {
+            Some(Mutant::BlindMapWrites) => write.base = before.as_ref().map(|before| Arc::clone(&before.version)),
+            Some(Mutant::SameTerm) => {
+                if let Some(before) = &before {
+                    let mut map = ShardMap::clone(&write.map);
+                    map.keep_terms(&before.map);
+                    write.map = Arc::new(map);
+                }
+            }
+            _ => {}
+        }
+        let Some(stored) = self.server.put_map(&write) else { return self.conflict() };
+        self.check_map(before.as_ref().map(|before| &*before.map), &stored.map);
+        for who in 0..self.processes.len() {
+            let stored = stored.clone();
+            self.tell(who, SimEvent::SeesMap(who, stored));
+        }
+        Answer::MapStored(stored)
+    }
+
+    fn conflict(&mut self) -> Answer {
+        self.summary.conflicts += 1;
+        Answer::Conflict
+    }
+
+    fn slot_stored(
+        &mut self,
+        by: usize,
+        slot: u8,
+        before: Option<&SlotRecord>,
+        stored: SlotRecord,
+        is_tombstone: bool,
+    ) -> Answer {
+        self.check_slot(by, slot, before, &stored, is_tombstone);
+        let told = |record: &SlotRecord| (record.session(slot), record.announcement.clone());
+        // Renewals are seen by the next read.
+        if before.map(told) != Some(told(&stored)) {
+            for who in 0..self.processes.len() {
+                let stored = stored.clone();
+                self.tell(who, SimEvent::SeesSlot(who, slot, stored));
+            }
+        }
+        Answer::SlotStored(stored)
+    }
+
+    /// Sends an event to a watch; events arrive in order.
+    fn tell(&mut self, who: usize, event: SimEvent) {
+        let process = &mut self.processes[who];
+        let is_cut = matches!(event, SimEvent::SeesMap(..)) && self.now < process.link.no_map;
+        if !process.is_alive || is_cut {
+            return;
+        }
+        let Some(travel) = process.link.event(self.now, &mut self.dice) else { return };
+        process.watched = process.watched.max(self.now + travel);
+        let at = process.watched;
+        self.at(at, event);
+    }
+
+    fn answered(&mut self, who: usize, lane: usize, id: u64, answer: Option<Answer>) {
+        let process = &mut self.processes[who];
+        if process.lanes[lane].as_ref().is_none_or(|request| request.id != id) {
+            return;
+        }
+        let Some(InFlight { sent, request, .. }) = process.lanes[lane].take() else { return };
+        let (now, member) = (process.clock.at(self.now), &mut process.member);
+        match (request, answer) {
+            (Request::SessionRead(slot), Some(Answer::Slot(found))) => {
+                member.handle_session_read(slot, sent, now, Ok(found));
+            }
+            (Request::SessionRead(slot), _) => member.handle_session_read(slot, sent, now, Err(())),
+            (Request::SessionWrite(slot, ..), answer) => {
+                let answer = match answer {
+                    Some(Answer::SlotStored(stored)) => SessionAnswer::Committed(stored),
+                    Some(Answer::Conflict) => SessionAnswer::Conflict,
+                    _ => SessionAnswer::Failed,
+                };
+                member.handle_session_write(slot, sent, now, answer);
+            }
+            (Request::SlotsRead, Some(Answer::Slots(found))) => member.handle_slots_read(sent, now, Ok(found)),
+            (Request::SlotsRead, _) => member.handle_slots_read(sent, now, Err(())),
+            (Request::Tombstone(..), answer) => member.handle_tombstone(now, answer.is_none()),
+            (Request::MapRead, Some(Answer::Map(found))) => member.handle_map_read(sent, now, Ok(found)),
+            (Request::MapRead, _) => member.handle_map_read(sent, now, Err(())),
+            (Request::MapWrite(_), answer) => {
+                let answer = match answer {
+                    Some(Answer::MapStored(stored)) => MapAnswer::Committed(stored),
+                    Some(Answer::Conflict) => MapAnswer::Conflict,
+                    _ => MapAnswer::Failed,
+                };
+                member.handle_map_write(sent, now, answer);
+            }
+        }
+    }
+
+    /// Begins a call of an object in some bucket.
+    fn begin(&mut self, who: usize) {
+        let bucket = self.dice.below(256) as u8;
+        let is_long = self.dice.chance(0.1);
+        let works = self.dice.within(if is_long { Duration::from_secs(3) } else { Duration::from_millis(100) });
+        let process = &mut self.processes[who];
+        let now = process.clock.at(self.now);
+        let Some(shard) = process.member.map().map(|map| map.count().shard(bucket)) else { return };
+        let Some(term) = process.member.holds(shard, now) else { return };
+        if !process.is_alive || !process.member.admits(shard, now) {
+            return;
+        }
+        self.next += 1;
+        self.summary.calls += 1;
+        process.calls.push(Call { id: self.next, bucket, term });
+        let (id, writes) = (self.next, self.dice.within(works));
+        self.at(self.now + writes, SimEvent::Write(who, id));
+        self.at(self.now + works, SimEvent::End(who, id));
+    }
+}

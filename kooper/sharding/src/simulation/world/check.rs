@@ -1,0 +1,189 @@
+//! The conditions that must always hold, and those that must hold when all faults are over.
+
+use std::time::Duration;
+
+use super::World;
+use crate::hash::{BUCKETS, Shard, ShardCount};
+use crate::map::{Ownership, ShardMap};
+use crate::session::SlotRecord;
+use crate::simulation::process::{Call, Process};
+
+/// A bucket of a shard.
+fn bucket(count: ShardCount, shard: Shard) -> u8 {
+    (u16::from(shard.0) * (BUCKETS / count.get())) as u8
+}
+
+impl World {
+    /// The shards that a process works on: a bucket of each, and the terms.
+    fn held(&self, who: usize) -> Vec<(u8, u64)> {
+        let process = &self.processes[who];
+        let Some(map) = process.member.map().filter(|_| process.is_alive) else { return Vec::new() };
+        let held = process.member.held(process.clock.at(self.now));
+        held.map(|(shard, term)| (bucket(map.count(), shard), term)).collect()
+    }
+
+    /// Checks that a process works on nothing but what the stored map says. As a map names one
+    /// owner, no shard is in two hands. After a map was deleted, and until the next one names
+    /// owners, no two may work on the same shard by the maps that they know.
+    pub(super) fn check_holds(&mut self, who: usize) {
+        let Some(map) = self.server.map.as_ref().map(|map| map.map.clone()).filter(|map| !map.is_new()) else {
+            return self.check_alone(who);
+        };
+        let process = &self.processes[who];
+        let by = process.member.map().map(|map| map.by());
+        for (bucket, term) in self.held(who) {
+            let stored = map.get(map.count().shard(bucket)).cloned().unwrap_or_default();
+            let is_owner = stored.owner.as_ref().is_some_and(|owner| owner.identity == process.identity);
+            if !is_owner || stored.term != term || by != Some(map.by()) {
+                let identity = &process.identity;
+                let message =
+                    format!("{identity} works on bucket {bucket} in term {term}, and the map says {stored:?}");
+                self.broken = Some(message);
+                return;
+            }
+        }
+    }
+
+    fn check_alone(&mut self, who: usize) {
+        let held = self.held(who);
+        for other in (0..self.processes.len()).filter(|other| *other != who) {
+            let others = self.held(other);
+            // A shard begins with the same bucket as one of those it may be split into.
+            if let Some((bucket, _)) = held.iter().find(|(bucket, _)| others.iter().any(|(held, _)| held == bucket)) {
+                let (one, other) = (&self.processes[who].identity, &self.processes[other].identity);
+                self.broken = Some(format!("{one} and {other} work on bucket {bucket}, and no map names an owner"));
+                return;
+            }
+        }
+    }
+
+    /// The process that owns or owned something, if it still runs.
+    fn running(&self, identity: &str) -> Option<&Process> {
+        self.processes.iter().find(|process| process.is_alive && *process.identity == *identity)
+    }
+
+    /// Checks a new version of the map.
+    pub(super) fn check_map(&mut self, before: Option<&ShardMap>, after: &ShardMap) {
+        for who in 0..self.processes.len() {
+            if self.broken.is_none() {
+                self.check_holds(who);
+            }
+        }
+        let none = Ownership::default();
+        for bucket in 0..=255 {
+            let new = after.get(after.count().shard(bucket)).unwrap_or(&none);
+            let old = before.and_then(|before| before.get(before.count().shard(bucket)));
+            if old.is_none_or(|old| old.owner != new.owner) {
+                let term = &mut self.terms[usize::from(bucket)];
+                if new.owner.is_some() && new.term <= *term {
+                    self.broken = Some(format!("bucket {bucket} has a new owner in the old term {}", new.term));
+                }
+                *term = new.term;
+            }
+        }
+        let Some(before) = before.filter(|before| (before.by(), before.count()) == (after.by(), after.count())) else {
+            return;
+        };
+        for (shard, old) in before.iter() {
+            let new = after.get(shard).unwrap_or(&none);
+            if old.owner != new.owner && !before.is_new() {
+                self.summary.moves += 1;
+                self.check_hand_over(shard, before.count(), old, new);
+            }
+        }
+    }
+
+    /// Checks that a shard whose owner has not ended is given away by it in order.
+    fn check_hand_over(&mut self, shard: Shard, count: ShardCount, old: &Ownership, new: &Ownership) {
+        let Some(owner) = &old.owner else { return };
+        let slot = self.server.slots[usize::from(owner.slot)].as_ref();
+        let Some(giver) = self.running(&owner.identity) else { return };
+        if slot.and_then(|slot| slot.session(owner.slot)).as_ref() != Some(owner) {
+            return;
+        }
+        let is_running = giver.calls.iter().any(|call| count.shard(call.bucket) == shard && call.term == old.term);
+        let successor = new.owner.as_ref().and_then(|owner| self.running(&owner.identity));
+        let is_cold = !giver.is_stopping && successor.is_some_and(|process| !process.warmed.contains(&shard));
+        if is_running {
+            self.broken = Some(format!("shard {shard} is handed over while a call of it runs"));
+        } else if is_cold {
+            self.broken = Some(format!("shard {shard} is handed over to a replica that does not hold it"));
+        }
+        self.summary.handed_over += 1;
+    }
+
+    /// Checks a new record of a slot.
+    pub(super) fn check_slot(
+        &mut self,
+        by: usize,
+        slot: u8,
+        before: Option<&SlotRecord>,
+        after: &SlotRecord,
+        is_tombstone: bool,
+    ) {
+        let Some(old) = before.and_then(|before| before.session(slot)) else { return };
+        if after.session(slot).as_ref() == Some(&old) {
+            return;
+        }
+        let Some(process) = self.running(&old.identity) else { return };
+        let is_valid = process.member.session(process.clock.at(self.now)).as_ref() == Some(&old);
+        let map = self.server.map.as_ref().map(|map| &map.map);
+        let runs = |call: &Call| {
+            let ownership = map.and_then(|map| map.get(map.count().shard(call.bucket)));
+            ownership.is_some_and(|shard| shard.owner.as_ref() == Some(&old) && shard.term == call.term)
+        };
+        if is_valid {
+            self.broken = Some(format!("the valid session {old} is ended by {}", self.processes[by].identity));
+        } else if !is_tombstone && self.processes[by].identity == old.identity && process.calls.iter().any(runs) {
+            self.broken = Some(format!("the session {old} is released while calls are running"));
+        }
+    }
+
+    /// A write of a call passes the fence only in its term.
+    pub(super) fn write(&mut self, who: usize, id: u64) {
+        let process = &self.processes[who];
+        let Some(call) = process.calls.iter().find(|call| call.id == id).copied() else { return };
+        let shard = process.member.map().map(|map| map.count().shard(call.bucket));
+        let term = shard.and_then(|shard| process.member.holds(shard, process.clock.at(self.now)));
+        if term == Some(call.term) {
+            self.check_holds(who);
+        } else {
+            self.summary.fenced += 1;
+        }
+    }
+
+    /// How many shards each process works on.
+    pub(in crate::simulation) fn loads(&self) -> Vec<usize> {
+        (0..self.processes.len()).map(|who| self.held(who).len()).collect()
+    }
+
+    /// Returns `true` if every shard is in someone's hands.
+    pub(in crate::simulation) fn is_owned(&self) -> bool {
+        let Some(map) = &self.server.map else { return false };
+        self.loads().iter().sum::<usize>() == usize::from(map.map.count().get())
+    }
+
+    /// Returns `true` if no replica stops, those that run work on as many shards each, up to one, and
+    /// the map is as they were started.
+    pub(in crate::simulation) fn is_settled(&self) -> bool {
+        let Some(map) = self.server.map.as_ref().map(|map| &map.map) else { return false };
+        let running = |who: &usize| self.processes[*who].is_alive && !self.processes[*who].is_stopping;
+        let stops = self.processes.iter().any(|process| process.is_alive && process.is_stopping);
+        let running: Vec<usize> = (0..self.processes.len()).filter(running).collect();
+        let (loads, count) = (self.loads(), usize::from(map.count().get()));
+        let fair = count / running.len().max(1)..=count.div_ceil(running.len().max(1));
+        let is_current = (map.by(), map.count()) == (self.configuration.by, self.configuration.count);
+        !stops
+            && is_current
+            && running.iter().all(|who| fair.contains(&loads[*who]))
+            && loads.iter().sum::<usize>() == count
+    }
+
+    /// The time after the last fault by which every shard has an owner again.
+    pub(in crate::simulation) fn bound(&self) -> Duration {
+        let terms = self.configuration.terms;
+        // A record has whole seconds, and the slowest clock waits longest.
+        let lease = Duration::from_secs(terms.lease.as_millis().div_ceil(1000) as u64);
+        lease.mul_f64(1.25) + terms.retry * 2 + Duration::from_secs(1)
+    }
+}

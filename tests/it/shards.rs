@@ -1,0 +1,6 @@
+//! Shards: several replicas in one process share the objects of a cluster.
+
+mod handing_over;
+mod processes;
+mod replicas;
+mod trouble;

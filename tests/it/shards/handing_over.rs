@@ -1,0 +1,145 @@
+//! Replicas that join and stop share the objects anew.
+
+use std::time::Duration;
+
+use kooper::prelude::*;
+use kooper::shards::Shards;
+use kooper::testing::Cluster;
+
+use super::replicas::{Notes, SETTLE, create, named, noting, noting_by, spread, touch};
+use crate::fixture::eventually;
+
+#[kooper::test(start_paused = true)]
+async fn one_replica_begins_at_once_and_owns_all_shards(cluster: Cluster) -> Result<()> {
+    let notes = Notes::default();
+    create(&cluster, 8).await?;
+    let begun = tokio::time::Instant::now();
+    let running = cluster.run([noting("a", &notes).build()?]).await?;
+    eventually("each object is handled", || notes.since(0).len() == 8).await;
+    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    running.stop().await?;
+    notes.check();
+    Ok(())
+}
+
+#[kooper::test(start_paused = true)]
+async fn replicas_that_join_share_the_objects_and_those_that_stop_hand_them_over(cluster: Cluster) -> Result<()> {
+    let notes = Notes::default();
+    let objects = create(&cluster, 48).await?;
+    let first = cluster.run([noting("a", &notes).build()?]).await?;
+    eventually("one replica handles all", || notes.since(0).len() == 48).await;
+    let second = cluster.run([noting("b", &notes).build()?]).await?;
+    let third = cluster.run([noting("c", &notes).build()?]).await?;
+    tokio::time::sleep(SETTLE).await;
+    // A new owner handles each object of its shards, because the last owner may have planned a call.
+    let by_new = notes.calls().into_iter().filter(|call| call.who != "a").count();
+    assert!(by_new >= 24, "{by_new}");
+    let shared = spread(&touch(&cluster, &objects, "1", &notes).await?);
+    assert!(shared.len() == 3 && shared.values().all(|objects| (4..=30).contains(objects)), "{shared:?}");
+
+    second.stop().await?;
+    let before = notes.count();
+    tokio::time::sleep(SETTLE).await;
+    assert!(notes.since(before).values().all(|by| !by.contains("b")), "it has stopped");
+    let shared = spread(&touch(&cluster, &objects, "2", &notes).await?);
+    assert_eq!(shared.keys().copied().collect::<Vec<_>>(), ["a", "c"]);
+
+    first.stop().await?;
+    tokio::time::sleep(SETTLE).await;
+    let shared = spread(&touch(&cluster, &objects, "3", &notes).await?);
+    assert_eq!(shared.into_iter().collect::<Vec<_>>(), [("c", 48)]);
+    third.stop().await?;
+    notes.check();
+    Ok(())
+}
+
+#[kooper::test(start_paused = true)]
+async fn each_owner_handles_every_object_of_a_shard_once(cluster: Cluster) -> Result<()> {
+    let notes = Notes::default();
+    create(&cluster, 48).await?;
+    let first = cluster.run([noting("a", &notes).build()?]).await?;
+    eventually("one replica handles all", || notes.since(0).len() == 48).await;
+    let second = cluster.run([noting("b", &notes).build()?]).await?;
+    tokio::time::sleep(SETTLE).await;
+    let third = cluster.run([noting("c", &notes).build()?]).await?;
+    tokio::time::sleep(SETTLE).await;
+    first.kill().await;
+    tokio::time::sleep(SETTLE).await;
+    second.stop().await?;
+    tokio::time::sleep(SETTLE).await;
+    let by_last = notes.calls().into_iter().filter(|call| call.who == "c").count();
+    assert_eq!(by_last, 48, "each object by the last owner");
+    third.stop().await?;
+    notes.check_that_nothing_else_has_happened();
+    notes.check();
+    Ok(())
+}
+
+#[kooper::test(start_paused = true)]
+async fn a_split_disturbs_no_object(cluster: Cluster) -> Result<()> {
+    let notes = Notes::default();
+    let objects = create(&cluster, 48).await?;
+    let first = cluster.run([noting("a", &notes).build()?]).await?;
+    eventually("one replica handles all", || notes.since(0).len() == 48).await;
+    let more = noting_by("b", &notes, |builder| builder.shards(Shards::new(64)));
+    let second = cluster.run([more.build()?]).await?;
+    tokio::time::sleep(SETTLE).await;
+    first.stop().await?;
+    tokio::time::sleep(SETTLE).await;
+    notes.check_that_nothing_else_has_happened();
+    touch(&cluster, &objects, "1", &notes).await?;
+    assert_eq!(notes.calls().last().map(|call| call.shard.count), Some(64));
+    second.stop().await?;
+    notes.check();
+    Ok(())
+}
+
+#[kooper::test(start_paused = true)]
+async fn objects_of_a_namespace_stay_together_if_it_decides_their_shard(cluster: Cluster) -> Result<()> {
+    let notes = Notes::default();
+    let mut objects = Vec::new();
+    for tenant in 0..16 {
+        let mut namespace = k8s_openapi::api::core::v1::Namespace::default();
+        namespace.metadata.name = Some(format!("tenant-{tenant}"));
+        cluster.create(&namespace).await?;
+        for name in ["one", "two", "three"] {
+            objects.push(cluster.create(&named(&format!("tenant-{tenant}"), name)).await?);
+        }
+    }
+    let by_namespace = |who| noting_by(who, &notes, |builder| builder.shards_by_namespace(Shards::new(16))).build();
+    let first = cluster.run([by_namespace("a")?]).await?;
+    let second = cluster.run([by_namespace("b")?]).await?;
+    tokio::time::sleep(SETTLE).await;
+    let handled = touch(&cluster, &objects, "1", &notes).await?;
+    assert_eq!(spread(&handled).len(), 2, "both work");
+    for tenant in 0..16 {
+        let mut of_tenant = handled.iter().filter(|(key, _)| key.starts_with(&format!("tenant-{tenant}/")));
+        let by = of_tenant.next().expect("it has objects").1;
+        assert!(of_tenant.all(|(_, other)| other == by), "{handled:?}");
+    }
+    first.stop().await?;
+    second.stop().await?;
+    notes.check();
+    Ok(())
+}
+
+#[kooper::test(start_paused = true)]
+async fn more_replicas_than_members_are_ready_and_wait(cluster: Cluster) -> Result<()> {
+    let notes = Notes::default();
+    let objects = create(&cluster, 12).await?;
+    let share = |who| noting_by(who, &notes, |builder| builder.shards(Shards::new(4).members(2))).build();
+    let first = cluster.run([share("a")?]).await?;
+    let second = cluster.run([share("b")?]).await?;
+    tokio::time::sleep(SETTLE).await;
+    // It returns when the replica is ready.
+    let third = cluster.run([share("c")?]).await?;
+    tokio::time::sleep(SETTLE).await;
+    assert!(!spread(&touch(&cluster, &objects, "1", &notes).await?).contains_key("c"));
+    first.stop().await?;
+    tokio::time::sleep(SETTLE).await;
+    assert!(spread(&touch(&cluster, &objects, "2", &notes).await?).contains_key("c"), "a place became free");
+    second.stop().await?;
+    third.stop().await?;
+    notes.check();
+    Ok(())
+}

@@ -1,0 +1,162 @@
+//! Controllers that note who handles what, as if each replica were a separate process.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kooper::controller::Builder;
+use kooper::prelude::*;
+use kooper::shards::Shards;
+use kooper::testing::Cluster;
+use kooper::{Controller, Shard};
+use parking_lot::Mutex;
+use serde_json::json;
+
+use crate::fixture::eventually;
+
+/// The most time for replicas to agree, and for calls after that.
+pub(super) const SETTLE: Duration = Duration::from_secs(120);
+
+/// A call of one object by one replica.
+#[derive(Debug, Clone)]
+pub(super) struct Noted {
+    pub(super) who: &'static str,
+    pub(super) object: String,
+    pub(super) shard: Shard,
+    pub(super) reasons: String,
+}
+
+/// Who handles which object, by the notes of all replicas.
+#[derive(Clone, Default)]
+pub(super) struct Notes {
+    calls: Arc<Mutex<Vec<Noted>>>,
+    /// The replica whose call of an object runs.
+    running: Arc<Mutex<BTreeMap<String, &'static str>>>,
+    overlaps: Arc<Mutex<Vec<String>>>,
+}
+
+/// A call that runs, until it is dropped.
+pub(super) struct Running {
+    notes: Notes,
+    object: String,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.notes.running.lock().remove(&self.object);
+    }
+}
+
+impl Notes {
+    pub(super) fn begin(&self, who: &'static str, call: &Call) -> Running {
+        let (object, shard) = (call.key().to_string(), call.shard().expect("the controller has shards"));
+        if let Some(other) = self.running.lock().insert(object.clone(), who) {
+            self.overlaps.lock().push(format!("{object}: {who} begins while {other} works"));
+        }
+        self.calls.lock().push(Noted { who, object: object.clone(), shard, reasons: call.reasons().to_string() });
+        Running { notes: self.clone(), object }
+    }
+
+    pub(super) fn calls(&self) -> Vec<Noted> {
+        self.calls.lock().clone()
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.calls.lock().len()
+    }
+
+    /// Who was called for each object since that many calls.
+    pub(super) fn since(&self, count: usize) -> BTreeMap<String, BTreeSet<&'static str>> {
+        let mut handled: BTreeMap<String, BTreeSet<&'static str>> = BTreeMap::new();
+        for call in self.calls().split_off(count) {
+            handled.entry(call.object).or_default().insert(call.who);
+        }
+        handled
+    }
+
+    /// Each owner has handled an object of its shard once, because of the shard.
+    pub(super) fn check_that_nothing_else_has_happened(&self) {
+        let mut calls: BTreeMap<(String, u64), usize> = BTreeMap::new();
+        for call in self.calls() {
+            assert_eq!(call.reasons, "shard", "{call:?}");
+            *calls.entry((call.object, call.shard.term)).or_default() += 1;
+        }
+        calls.retain(|_, count| *count != 1);
+        assert!(calls.is_empty(), "{calls:?}");
+    }
+
+    /// Terms never go back, and no object was in two hands.
+    pub(super) fn check(&self) {
+        assert_eq!(*self.overlaps.lock(), Vec::<String>::new());
+        let mut terms: BTreeMap<String, u64> = BTreeMap::new();
+        for call in self.calls() {
+            let last = terms.insert(call.object.clone(), call.shard.term).unwrap_or_default();
+            assert!(last <= call.shard.term, "{call:?} after term {last}");
+        }
+    }
+}
+
+/// A controller of ConfigMaps with the label `app=shop`, whose calls take a moment.
+pub(super) fn noting(who: &'static str, notes: &Notes) -> Builder<ConfigMap> {
+    noting_by(who, notes, |builder| builder.shards(Shards::new(16)))
+}
+
+pub(super) fn noting_by(
+    who: &'static str,
+    notes: &Notes,
+    share: impl FnOnce(Builder<ConfigMap>) -> Builder<ConfigMap>,
+) -> Builder<ConfigMap> {
+    let notes = notes.clone();
+    share(Controller::builder::<ConfigMap>("notes").labels("app=shop").resync(None)).handler(move |call: Call| {
+        let running = notes.begin(who, &call);
+        async move {
+            tokio::time::sleep(Duration::from_millis(30)).await;
+            drop(running);
+        }
+    })
+}
+
+pub(super) fn named(namespace: &str, name: &str) -> ConfigMap {
+    let mut config = ConfigMap::default();
+    config.metadata.name = Some(name.to_owned());
+    config.metadata.namespace = Some(namespace.to_owned());
+    config.metadata.labels = Some([("app".to_owned(), "shop".to_owned())].into());
+    config
+}
+
+/// Creates that many objects.
+pub(super) async fn create(cluster: &Cluster, count: usize) -> Result<Vec<ConfigMap>> {
+    let mut created = Vec::new();
+    for number in 0..count {
+        created.push(cluster.create(&named(cluster.namespace(), &format!("config-{number}"))).await?);
+    }
+    Ok(created)
+}
+
+/// Changes all objects, and returns who handled each of them.
+pub(super) async fn touch(
+    cluster: &Cluster,
+    objects: &[ConfigMap],
+    value: &str,
+    notes: &Notes,
+) -> Result<BTreeMap<String, BTreeSet<&'static str>>> {
+    let before = notes.count();
+    for object in objects {
+        cluster.patch(object, json!({"data": {"value": value}})).await?;
+    }
+    eventually("each object is handled again", || notes.since(before).len() == objects.len()).await;
+    // Whoever else would be called has been by then.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    Ok(notes.since(before))
+}
+
+/// How many objects each replica handles; each must be handled by one alone.
+pub(super) fn spread(handled: &BTreeMap<String, BTreeSet<&'static str>>) -> BTreeMap<&'static str, usize> {
+    let mut spread = BTreeMap::new();
+    for (object, by) in handled {
+        assert_eq!(by.len(), 1, "{object} is handled by {by:?}");
+        by.iter().for_each(|who| *spread.entry(*who).or_default() += 1);
+    }
+    spread
+}

@@ -1,0 +1,158 @@
+//! Replicas that die, or that lose their connection, and calls that outlive their shard.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kooper::Controller;
+use kooper::capability::PatchBody;
+use kooper::prelude::*;
+use kooper::shards::Shards;
+use kooper::testing::Cluster;
+use kooper_runtime::internal::client::{RequestLayer, from_fn};
+use kooper_runtime::internal::leader::new_identity;
+use serde_json::json;
+use tokio::time::Instant;
+use tower::ServiceExt;
+
+use super::replicas::{Notes, SETTLE, create, noting, spread, touch};
+use crate::fixture::{Running, eventually, run_edited};
+
+#[kooper::test(start_paused = true)]
+async fn the_shards_of_a_replica_that_dies_are_taken_over(cluster: Cluster) -> Result<()> {
+    let notes = Notes::default();
+    let objects = create(&cluster, 24).await?;
+    let first = cluster.run([noting("a", &notes).build()?]).await?;
+    let second = cluster.run([noting("b", &notes).build()?]).await?;
+    tokio::time::sleep(SETTLE).await;
+    assert_eq!(spread(&touch(&cluster, &objects, "1", &notes).await?).len(), 2);
+    first.kill().await;
+    let before = notes.count();
+    let died = Instant::now();
+    eventually("the other replica handles its objects", || {
+        let handled = notes.since(before);
+        handled.len() >= 8 && handled.values().all(|by| by.contains("b"))
+    })
+    .await;
+    // A lease, and the time of two attempts.
+    assert!(died.elapsed() < Duration::from_secs(21), "{:?}", died.elapsed());
+    tokio::time::sleep(SETTLE).await;
+    assert_eq!(spread(&touch(&cluster, &objects, "2", &notes).await?).into_iter().collect::<Vec<_>>(), [("b", 24)]);
+    second.stop().await?;
+    notes.check();
+    Ok(())
+}
+
+/// Loses all requests while it is cut.
+fn cut(is_cut: &Arc<AtomicBool>) -> RequestLayer {
+    let is_cut = is_cut.clone();
+    from_fn(move |request, next| {
+        let is_cut = is_cut.clone();
+        async move {
+            if is_cut.load(Ordering::SeqCst) {
+                std::future::pending::<()>().await;
+            }
+            next.oneshot(request).await
+        }
+    })
+}
+
+fn replica(cluster: &Cluster, controller: Controller, is_cut: &Arc<AtomicBool>) -> Running {
+    run_edited(Some(cluster.client()), [controller], |builder| {
+        builder.program("shop").lease_namespace(cluster.namespace()).identity(new_identity()).client_layer(cut(is_cut))
+    })
+}
+
+/// Works on an object for as long as it may, and notes when it last did.
+fn working(who: &'static str, notes: &Notes) -> Result<Controller> {
+    let notes = notes.clone();
+    let builder = Controller::builder::<ConfigMap>("works").labels("app=shop").resync(None).timeout(None);
+    let builder = builder.shards(Shards::new(8)).handler(move |call: Call| {
+        let running = notes.begin(who, &call);
+        async move {
+            let _running = running;
+            call.cancelled().await;
+        }
+    });
+    Ok(builder.workers(32).build()?)
+}
+
+#[kooper::test(start_paused = true)]
+async fn a_replica_that_is_cut_off_stops_working_before_others_take_its_objects(cluster: Cluster) -> Result<()> {
+    let notes = Notes::default();
+    create(&cluster, 16).await?;
+    let (cut, whole) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let first = replica(&cluster, working("a", &notes)?, &cut);
+    eventually("it works on all objects", || notes.since(0).len() == 16).await;
+    let second = replica(&cluster, working("b", &notes)?, &whole);
+    // Calls that do not end keep their shards.
+    tokio::time::sleep(SETTLE).await;
+    assert!(notes.calls().iter().all(|call| call.who == "a"));
+    cut.store(true, Ordering::SeqCst);
+    eventually("the other replica works on all objects", || {
+        notes.calls().iter().filter(|call| call.who == "b").count() == 16
+    })
+    .await;
+    // Each call of the first replica had ended before.
+    notes.check();
+    cut.store(false, Ordering::SeqCst);
+    second.stop().await.map_err(|error| error.to_string())?;
+    first.stop().await.map_err(|error| error.to_string())?;
+    notes.check();
+    Ok(())
+}
+
+#[kooper::test(start_paused = true)]
+async fn a_task_that_outlives_its_call_writes_nothing_after_the_shard_was_given_away(cluster: Cluster) -> Result<()> {
+    create(&cluster, 16).await?;
+    let (fenced, written) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let counts = (fenced.clone(), written.clone());
+    let handler = move |config: Arc<ConfigMap>, configs: Patcher<ConfigMap>, client: Client| {
+        let (fenced, written) = counts.clone();
+        // Not `Call::spawn`, which would be awaited.
+        tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_secs(300)).await;
+            let patched = configs.patch_object(&config, PatchBody::merge(json!({"data": {"late": "yes"}}))).await;
+            let api = kube::Api::<ConfigMap>::namespaced(client, &config.namespace().unwrap_or_default());
+            let read = api.get_opt(&config.name_any()).await;
+            let reason = "NotOwning";
+            assert_eq!(patched.is_err(), read.is_err(), "{patched:?} {read:?}");
+            assert!(patched.is_ok() || format!("{patched:?} {read:?}").matches(reason).count() >= 2, "{patched:?}");
+            if patched.is_err() { &fenced } else { &written }.fetch_add(1, Ordering::SeqCst);
+        });
+        async {}
+    };
+    let builder = Controller::builder::<ConfigMap>("late").labels("app=shop").resync(None).shards(Shards::new(8));
+    let first = cluster.run([builder.rbac(["configmaps: get, patch"]).handler(handler).build()?]).await?;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    // The role of the program is that of its last start.
+    let idle = Controller::builder::<ConfigMap>("late").labels("app=shop").shards(Shards::new(8));
+    let idle = idle.rbac(["configmaps: get, patch"]).handler(async |_: Patcher<ConfigMap>| {});
+    let second = cluster.run([idle.build()?]).await?;
+    eventually("each task has tried", || fenced.load(Ordering::SeqCst) + written.load(Ordering::SeqCst) >= 16).await;
+    let (fenced, written) = (fenced.load(Ordering::SeqCst), written.load(Ordering::SeqCst));
+    assert!(fenced > 0 && written > 0, "{fenced} fenced, {written} written");
+    first.stop().await?;
+    second.stop().await
+}
+
+#[kooper::test(start_paused = true)]
+async fn the_shards_are_shared_anew_after_their_map_was_deleted(cluster: Cluster) -> Result<()> {
+    let notes = Notes::default();
+    let objects = create(&cluster, 24).await?;
+    let first = cluster.run([noting("a", &notes).build()?]).await?;
+    let second = cluster.run([noting("b", &notes).build()?]).await?;
+    tokio::time::sleep(SETTLE).await;
+    let leases: Vec<Lease> = cluster.list().await?;
+    let name = |lease: &&Lease| lease.metadata.name.as_deref().is_some_and(|name| name.ends_with("-notes"));
+    let map = leases.iter().find(name).ok_or("there is a map")?;
+    cluster.delete(map).await?;
+    tokio::time::sleep(SETTLE).await;
+    assert_eq!(spread(&touch(&cluster, &objects, "1", &notes).await?).len(), 2);
+    first.stop().await?;
+    second.stop().await?;
+    notes.check();
+    Ok(())
+}
