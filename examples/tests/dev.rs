@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::support::{
     CONFIG_CUSTOM, CONTROLLER_CONCURRENCY, ECHO_POD, ICECREAM, LEADER_ELECTION, METRICS, MULTI_RESOURCE,
-    ONEFILE_ECHO_POD, POD_TERMINATOR, REDIS, TRACED, pod,
+    ONEFILE_ECHO_POD, POD_TERMINATOR, REDIS, TRACED, WIKI, pod,
 };
 
 pub(crate) fn home(name: &str) -> Home {
@@ -100,6 +100,7 @@ fn every_example_has_something_to_do() {
         (MULTI_RESOURCE, "seen kind=StatefulSet object=default/hello"),
         (REDIS, "synced watch=redis: redises"),
         (TRACED, "works settings=true"),
+        (WIKI, "waits for database"),
     ] {
         let dev = home.start(program, &["--port", "0"]);
         dev.process.wait_for_line(&[line]);

@@ -17,6 +17,7 @@ pub(crate) const ONEFILE_ECHO_POD: &str = env!("CARGO_BIN_EXE_onefile-echo-pod")
 pub(crate) const POD_TERMINATOR: &str = env!("CARGO_BIN_EXE_pod-terminator-operator");
 pub(crate) const REDIS: &str = env!("CARGO_BIN_EXE_redis");
 pub(crate) const TRACED: &str = env!("CARGO_BIN_EXE_traced");
+pub(crate) const WIKI: &str = env!("CARGO_BIN_EXE_wiki");
 
 /// The shared control plane with a new namespace in which pods can be created; `None` without a control plane.
 pub(crate) fn cluster(namespace: &str) -> Option<&'static ControlPlane> {

@@ -30,6 +30,7 @@ pages! {
     cookbook = "../../docs/guide/19-cookbook.md"
     declared_children = "../../docs/guide/21-declared-children.md"
     shards = "../../docs/guide/22-shards.md"
+    rules_without_a_webhook = "../../docs/guide/23-rules-without-a-webhook.md"
     attribute = "../../docs/reference/attribute.md"
     cli = "../../docs/reference/cli.md"
     metrics = "../../docs/reference/metrics.md"

@@ -283,7 +283,7 @@ pub use kooper_program::{http, metrics};
 pub use kooper_runtime::{
     Action, BoxError, BuildError, Call, Changed, ConfigError, ConfigErrorKind, ControllerError, DurationError,
     GoDuration, Gone, HandlerError, Health, Kind, NameError, Namespaced, ObjectKey, Reason, Reasons, Result, Retriever,
-    RunError, Shard, backoff, error, leader, object, queue, retriever,
+    RunError, Shard, Status, backoff, error, leader, object, queue, retriever,
 };
 #[doc(inline)]
 pub use kooper_testing as testing;
@@ -379,6 +379,6 @@ pub mod prelude {
     pub use crate::{
         AccessError, Action, Applier, Call, Children, Clock, Conditions, Creator, Deleter, Evictor, Getter, Gone,
         HandlerError, Kind, KindExt, ObjectKey, OwnedApplier, Patcher, Reader, Recorder, Result, Settings, State,
-        StatusWriter,
+        Status, StatusWriter,
     };
 }

@@ -100,7 +100,8 @@ pub mod v1 {
     use std::ops::{Deref, DerefMut};
 
     use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-    use kube::CustomResourceExt;
+    use kube::core::{ClusterResourceScope, NamespaceResourceScope};
+    use kube::{CustomResourceExt, Resource};
     use serde::de::DeserializeOwned;
 
     pub use crate::__complete as complete;
@@ -112,13 +113,13 @@ pub mod v1 {
     pub use crate::ConfigError;
     pub use crate::controller::{All, Builder, Controller, CustomKind, FailureEvents};
     use crate::controller::{HandlerBuilder, TypedHandler};
-    use crate::handler::Handler;
+    use crate::handler::{Handler, StatusOf};
     pub use crate::leader::LeaderElection;
     pub use crate::main;
     pub use crate::shards::Shards;
     pub use crate::{Kind, Namespaced};
     use kooper_access::extract::Argument;
-    use kooper_children::function::ChildFn;
+    use kooper_children::function::{ChildFn, Form};
     use kooper_children::{Declaration, PlanSlot, Slot, SlotExt, SlotInputs};
     pub use kooper_program::{Declared, Definition, Program, ProgramSettings};
     use kooper_runtime::internal::call::action::Outcome;
@@ -231,11 +232,12 @@ pub mod v1 {
     }
 
     /// Completes a handler with its return type.
-    pub fn outcome<K, O, S, T: Outcome>(handler: TypedHandler<K, O, S, T>) -> Builder<K, O, S>
+    pub fn outcome<K, O, S, T: Outcome, M>(handler: TypedHandler<K, O, S, T>) -> Builder<K, O, S>
     where
         K: Kind,
         O: DeserializeOwned + Send + Sync + 'static,
         S: Send + Sync + 'static,
+        T::Status: StatusOf<O, S, M>,
     {
         let (builder, handler) = handler.outcome();
         builder.handler(handler)
@@ -258,6 +260,28 @@ pub mod v1 {
         function.begin(inputs)
     }
 
+    /// As [`slot`], for children that Kubernetes deletes with their owner.
+    pub fn owned_slot<P: Kind, S, L, F, M, I, N>(_: &Declaration<P, S, L>, function: F, inputs: I) -> F::Slot
+    where
+        F: SlotFunction<P, M>,
+        I: SlotInputs<P, F::Inputs, N>,
+        F::Scope: OwnedBy<P::Scope>,
+    {
+        function.begin(inputs)
+    }
+
+    /// The scope of children that an owner can have without `deletion = ordered`.
+    #[diagnostic::on_unimplemented(
+        message = "this child is cluster-scoped, and its owner is in a namespace",
+        label = "Kubernetes cannot delete it with its owner",
+        note = "add `deletion = ordered` and a `finalizer`, so that it is deleted before its owner"
+    )]
+    pub trait OwnedBy<Owner> {}
+
+    impl OwnedBy<NamespaceResourceScope> for NamespaceResourceScope {}
+    impl<S> OwnedBy<ClusterResourceScope> for S {}
+    impl OwnedBy<NamespaceResourceScope> for () {}
+
     /// A function that a slot can begin with: every [`ChildFn`]. There are two impls, as of [`Begin`]: with one the
     /// compiler would report the declaration of the slot, too.
     #[diagnostic::on_unimplemented(
@@ -269,6 +293,8 @@ pub mod v1 {
     pub trait SlotFunction<P, M>: Sized {
         /// The forms of the children that it takes.
         type Inputs;
+        /// The scope of its children.
+        type Scope;
         /// The slot.
         type Slot;
 
@@ -279,6 +305,7 @@ pub mod v1 {
     #[diagnostic::do_not_recommend]
     impl<P, F: ChildFn<P, M>, M> SlotFunction<P, (M,)> for F {
         type Inputs = F::Inputs;
+        type Scope = <<F::Form as Form>::Kind as Resource>::Scope;
         type Slot = Slot<P, F>;
 
         fn begin<I: SlotInputs<P, F::Inputs, N>, N>(self, inputs: I) -> Slot<P, F> {
@@ -289,6 +316,7 @@ pub mod v1 {
     #[diagnostic::do_not_recommend]
     impl<P, F: Never> SlotFunction<P, Nothing> for F {
         type Inputs = ();
+        type Scope = ();
         type Slot = ();
 
         fn begin<I: SlotInputs<P, (), N>, N>(self, _: I) {}
@@ -328,12 +356,13 @@ pub mod v1 {
     }
 
     /// As [`outcome`], for a handler that is called once the children are applied.
-    pub fn outcome_with_children<K: Kind, S, T: Outcome, L>(
+    pub fn outcome_with_children<K: Kind, S, T: Outcome, M, L>(
         handler: TypedHandler<K, K, S, T>,
         children: &Children<K, S, L>,
     ) -> Builder<K, K, S>
     where
         S: Send + Sync + 'static,
+        T::Status: StatusOf<K, S, M>,
         L: PlanSlot<K, S> + 'static,
     {
         let (builder, handler) = handler.outcome();

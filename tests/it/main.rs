@@ -50,11 +50,13 @@ mod program {
     mod durations;
     mod logs;
     mod manifests;
+    mod policies;
     mod rbac;
     mod secrets;
     mod secured;
     pub(crate) mod status_page;
     mod uninstall;
+    mod webhook_url;
     mod webhooks;
 }
 

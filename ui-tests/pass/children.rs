@@ -15,7 +15,7 @@ async fn each_form(children: Children<Pod>) -> Result<()> {
 }
 
 #[kooper::controller(
-    resource = Pod, init = connect, children = [config(after = tls, prune), tls(external), fronts(not_ready, ready = is_open), dns(fronts, recreate(orphan), adopt)],
+    resource = Pod, init = connect, children = [config(after = tls, prune), tls(external), fronts(not_ready, optional, ready = is_open), dns(fronts, recreate(orphan), adopt)],
     status = none, main = false,
 )]
 async fn each_flag(fronts: Children<Pod>, _: State<String>) {

@@ -3,7 +3,7 @@
 use std::error::Error as StdError;
 use std::fmt;
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use kooper::prelude::*;
 
 use crate::names;
@@ -36,6 +36,16 @@ async fn anyhows_result(_: Arc<Pod>) -> anyhow::Result<Action> {
 
 #[kooper::controller(resource = Pod, main = false)]
 async fn an_error_of_ones_own(_: Arc<Pod>) -> std::result::Result<(), Oops> {
+    Err(Oops)
+}
+
+#[kooper::controller(resource = Pod, main = false)]
+async fn status(_: Arc<Pod>) -> Status<PodStatus> {
+    Status(PodStatus::default())
+}
+
+#[kooper::controller(resource = Pod, main = false)]
+async fn result_of_a_status(_: Arc<Pod>) -> Result<Status<PodStatus>, Oops> {
     Err(Oops)
 }
 
@@ -88,5 +98,7 @@ fn each_is_defined() {
     assert_eq!(names::<an_error_of_ones_own>(), ["an-error-of-ones-own"]);
     assert_eq!(names::<a_boxed_error>(), ["a-boxed-error"]);
     assert_eq!(names::<a_text>(), ["a-text"]);
+    assert_eq!(names::<status>(), ["status"]);
+    assert_eq!(names::<result_of_a_status>(), ["result-of-a-status"]);
     assert_eq!(names::<koopers_error>(), ["koopers-error"]);
 }

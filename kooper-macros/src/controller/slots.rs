@@ -45,6 +45,7 @@ pub(crate) const FLAGS: Table<Slot> = Table {
         ("replace", "recreate"),
         ("takeover", "adopt"),
         ("read_only", "external"),
+        ("if_served", "optional"),
     ],
 };
 
@@ -112,6 +113,16 @@ const KEYS: &[Key<Slot>] = &[
         default: "off",
         doc: "Take over an object that has no controlling owner.",
         read: call!(adopt, words::flag),
+        ..Key::EQUALS
+    },
+    Key {
+        name: "optional",
+        shapes: FLAG,
+        form: "no value",
+        example: "optional",
+        default: "off",
+        doc: "The slot is skipped while the kind of its children is not installed. Once it is, the handler is called for all owners.",
+        read: call!(optional, words::flag),
         ..Key::EQUALS
     },
     Key {

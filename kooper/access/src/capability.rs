@@ -52,7 +52,9 @@ pub use grant::{MayApply, MayApplyOwned, MayCreate, MayDelete, MayEvict, MayGet,
 pub use has_status::{BuiltIn, Custom, HasStatus};
 pub use history::beyond_history_limit;
 pub use kooper_runtime::internal::object::as_object::AsObject;
-pub use owner::{OwnerError, owned_by};
+#[doc(hidden)]
+pub use owned::note_marked;
+pub use owner::{OWNER, OwnerError, owned_by};
 pub use patch::PatchBody;
 pub use recorder::Recorder;
 #[doc(hidden)]

@@ -236,7 +236,9 @@ impl Controller {
     #[doc(hidden)]
     #[must_use]
     pub fn needs_kind(&self, kind: &KindInfo) -> bool {
-        self.kinds().any(|one| one == kind) && !(self.spec.config.optional && self.spec.kind == *kind)
+        let of_caches = self.plan.caches().any(|request| request.kind == *kind && !request.optional);
+        let is_own = self.spec.kind == *kind;
+        !(is_own && self.spec.config.optional) && (of_caches || (is_own && !self.spec.own_retriever))
     }
 
     /// Returns `true` if the controller holds only the metadata of its own objects.

@@ -4,6 +4,7 @@ mod end;
 mod function;
 mod init;
 mod signature;
+mod status;
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -26,6 +27,8 @@ pub use init::Init;
 pub use kooper_runtime::internal::call::action::Outcome;
 #[doc(hidden)]
 pub use signature::Asynchronous;
+pub use status::StatusOf;
+pub(crate) use status::{Ended, end, finish};
 
 /// The request of a handler's middleware: an object and its call.
 ///

@@ -53,6 +53,8 @@ pub struct Plan {
     applied: Vec<(CacheRequest, String)>,
     /// The kinds that are created or applied.
     written: Vec<KindInfo>,
+    /// `true` while the caches of kinds are requested that the controller can do without.
+    optional: bool,
     /// The selections of subsets and of `reads`, by their types.
     subsets: HashMap<TypeId, &'static Selected>,
     /// The first argument or setting that records Events.
@@ -167,7 +169,7 @@ impl Plan {
         because: String,
     ) -> CacheRequest {
         let selected = self.select(setting, objects);
-        let request = CacheRequest::of::<K>().selecting(selected);
+        let request = CacheRequest::of::<K>().selecting(selected).optional(self.optional);
         self.require_watch(&request, &because);
         if selected.is_none() && !request.id.metadata_only {
             self.whole.push(because);
@@ -178,6 +180,14 @@ impl Plan {
     fn require_watch(&mut self, request: &CacheRequest, because: &str) {
         self.require_selected(&request.kind, request.id.selected, &["list", "watch"], because);
         self.request_cache(request.clone(), because);
+    }
+
+    /// Adds needs whose kinds the cluster need not serve. A kind that something else needs is required all the same.
+    #[doc(hidden)]
+    pub fn optionally(&mut self, add: impl FnOnce(&mut Self)) {
+        let before = std::mem::replace(&mut self.optional, true);
+        add(self);
+        self.optional = before;
     }
 
     /// Requires a cache for a reader.
@@ -327,7 +337,7 @@ impl Plan {
     /// Notes that a handler applies children of a kind. All of them are watched if
     /// `owns` does not have the kind.
     pub(crate) fn apply_children<K: Kind>(&mut self, because: String) {
-        self.applied.push((CacheRequest::of::<K>(), because));
+        self.applied.push((CacheRequest::of::<K>().optional(self.optional), because));
     }
 
     /// Watches the children that handlers apply.
@@ -388,6 +398,11 @@ impl Plan {
     pub fn settle_caches(&mut self) {
         self.settle_reads();
         self.settle_children();
+        let required: Vec<_> =
+            self.caches.iter().filter(|(request, _)| !request.optional).map(|(request, _)| request.id).collect();
+        for (request, _) in &mut self.caches {
+            request.optional &= !required.contains(&request.id);
+        }
     }
 
     /// Turns what was noted about the controller's own kind into needs.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -15,9 +16,8 @@ use kooper_runtime::{Action, BoxError, Kind};
 use crate::executor::Executor;
 use crate::function::CallFn;
 use crate::graph::{Graph, GraphError};
-use crate::memory::Memory;
+use crate::memory::SlotMemory;
 use crate::slot::{Deletes, FunctionId, Slot, SlotExt, SlotInputs, Verbs};
-use crate::states::SlotStates;
 use crate::status::{self, OwnerStatus, Report, Reports, StatusFields};
 use crate::typed::{DynSlot, PlanSlot, Planned, Typed};
 
@@ -223,7 +223,7 @@ impl<P: Kind, S, L> Declaration<P, S, L> {
         if let Some(mistake) = self.mistake {
             return Err(mistake);
         }
-        let executor = Executor { graph, slots: self.slots, report: self.report };
+        let executor = Executor { graph, slots: self.slots, report: self.report, is_ordered: AtomicBool::new(false) };
         Ok(Declared { executor: Arc::new(executor), planned: PhantomData })
     }
 }
@@ -244,9 +244,10 @@ impl<P, S, L> Declared<P, S, L> {
     }
 
     /// A cleanup that releases the children that are kept, deletes the others in waves, the deepest first, and then
-    /// calls this one.
+    /// calls this one. With it, children can be in other namespaces than their owner, and cluster-scoped.
     #[must_use = "pass it to `Builder::cleanup`"]
     pub fn deletion<H>(&self, cleanup: H) -> Deleting<P, S, L, H> {
+        self.executor.is_ordered.store(true, Ordering::Relaxed);
         Deleting { executor: self.executor.clone(), cleanup: Arc::new(cleanup), planned: PhantomData }
     }
 }
@@ -284,8 +285,7 @@ where
 
     fn extend(&self, additions: &mut Additions) {
         additions.extensions.insert(self.executor.graph.clone());
-        additions.observers.push(additions.extensions.get::<SlotStates>());
-        additions.observers.push(additions.extensions.get::<Memory>());
+        additions.observers.push(additions.extensions.get::<SlotMemory>());
         self.handler.extend(additions);
     }
 
@@ -293,8 +293,6 @@ where
         let (executor, handler) = (self.executor.clone(), self.handler.clone());
         Box::pin(async move {
             let pass = executor.apply(&context).await?;
-            let states = pass.children.states().map(|(_, state)| state);
-            context.extensions().get::<SlotStates>().note(context.key(), states);
             executor.begin(&context, &pass);
             let handled = handler.handle(context.clone()).await;
             let again = pass.again;
@@ -322,7 +320,6 @@ where
     fn handle(&self, context: Context<P, S>) -> BoxFuture<'static, Result<Action, BoxError>> {
         let (executor, cleanup) = (self.executor.clone(), self.cleanup.clone());
         Box::pin(async move {
-            context.extensions().get::<SlotStates>().forget(context.key());
             let pass = executor.delete(&context).await?;
             executor.begin(&context, &pass);
             if let Some(error) = pass.error {

@@ -4,6 +4,7 @@ mod transitions;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error as StdError;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -20,7 +21,7 @@ use crate::function::AnyObject;
 use crate::graph::Graph;
 use crate::observed::{ChildId, Observed, Owner, Run, SlotProgress, Write};
 use crate::plan::{Plan, SlotState, Step, plan, provided};
-use crate::status::Report;
+use crate::status::{HANDLER_FAILED, Report, has_failed, summarized};
 use crate::typed::{Called, DynSlot, Found, call, delete_params, owner};
 
 /// An object that a slot waits for enqueues no owner unless it is a child.
@@ -62,6 +63,8 @@ pub(crate) struct Executor<P, S> {
     pub(crate) slots: Vec<Box<dyn DynSlot<P, S>>>,
     /// Writes the status of the owner.
     pub(crate) report: Option<Report<P, S>>,
+    /// Set with `deletion = ordered`, which also deletes children that Kubernetes does not delete with their owner.
+    pub(crate) is_ordered: AtomicBool,
 }
 
 /// The end of a pass.
@@ -114,17 +117,26 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
 
     /// Releases children, and deletes those of the next wave.
     pub(crate) async fn delete(&self, context: &Context<P, S>) -> Result<Pass<P>, BoxError> {
+        self.warn_unordered(context);
         // `kubectl delete --cascade=orphan` keeps the children.
         let is_ordered = !owner(context).finalizers().iter().any(|finalizer| finalizer == "orphan");
         self.pass(context, &Owner { is_terminating: true, is_ordered, ..Owner::default() }).await
     }
 
-    /// Gives the children to the arguments of the call, and reserves the summary in the owner's status for its end.
+    /// Gives the children to the arguments of the call, and puts their summary into the statuses that it applies.
     pub(crate) fn begin(&self, context: &Context<P, S>, pass: &Pass<P>) {
         let extensions = call(context).extensions;
         extensions.insert(Current(pass.children.slots.clone()));
         if self.report.is_some() {
-            extensions.get::<ReservedStatus>().reserve(owner(context).uid().as_deref().unwrap_or_default());
+            let (owner, children) = (owner(context), pass.children.clone());
+            let uid = owner.uid().unwrap_or_default();
+            extensions.get::<ReservedStatus>().reserve(&uid, move |status| {
+                // It is known at the end of the call whether the handler fails again, and what the deletion waits for.
+                if owner.meta().deletion_timestamp.is_some() || has_failed(&status) {
+                    return Ok(status);
+                }
+                summarized(&*owner, status, |conditions| children.report(conditions))
+            });
         }
     }
 
@@ -145,7 +157,7 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
                     Box::new(move |conditions| {
                         children.report(conditions);
                         if let Some(failure) = failure {
-                            conditions.not_ready("HandlerFailed", failure);
+                            conditions.not_ready(HANDLER_FAILED, failure);
                         }
                     }),
                 )
@@ -182,15 +194,25 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         }
     }
 
+    fn is_ordered(&self) -> bool {
+        self.is_ordered.load(Ordering::Relaxed)
+    }
+
     fn observe(&self, context: &Context<P, S>) -> Result<Progress, BoxError> {
         let mut observed = Observed { slots: vec![SlotProgress::default(); self.slots.len()], ..Observed::default() };
         let mut objects = BTreeMap::new();
         let names: Vec<_> = self.graph.nodes().iter().map(|node| node.spec.name.clone()).collect();
+        let is_ordered = self.is_ordered();
         // Slots of one kind have the same cache.
         let mut read = BTreeSet::new();
-        for (slot, node) in self.slots.iter().zip(self.graph.nodes()) {
+        for ((slot, node), progress) in self.slots.iter().zip(self.graph.nodes()).zip(&mut observed.slots) {
+            progress.is_absent = slot.is_absent(context);
+            // Without its kind, no child exists any more.
+            if progress.is_absent {
+                continue;
+            }
             if !node.spec.flags.external && read.insert(slot.resource()) {
-                for (id, mut child, object) in slot.existing(context, &names)? {
+                for (id, mut child, object) in slot.existing(context, &names, is_ordered)? {
                     // The kind was read by the first slot that has it.
                     let own = child.label.as_ref().and_then(|label| self.graph.find(&label.slot));
                     let own = own.and_then(|own| self.slots[own].judge(&object)).filter(|_| !child.is_terminating);
@@ -217,12 +239,14 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
             }
             Step::Apply { slot, child, label } => {
                 let result = match progress.wanted.get(child).cloned().ok_or_else(missing) {
-                    Ok(object) => match self.slots[*slot].apply(context, object.clone(), label).await {
-                        Err(error) if progress.observed.children.contains_key(child) => {
-                            Err(self.probe(context, *slot, object, error).await)
+                    Ok(object) => {
+                        match self.slots[*slot].apply(context, object.clone(), label, self.is_ordered()).await {
+                            Err(error) if progress.observed.children.contains_key(child) => {
+                                Err(self.probe(context, *slot, object, error).await)
+                            }
+                            result => result.map_err(Refusal::Other),
                         }
-                        result => result.map_err(Refusal::Other),
-                    },
+                    }
                     Err(error) => Err(Refusal::Other(error)),
                 };
                 Done::Written(*slot, child.clone(), result)
@@ -279,7 +303,9 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
             Done::Called(slot, result) => self.called(context, progress, slot, result),
             Done::Written(slot, id, result) => {
                 let write = match result {
-                    Ok((id, mut child, object)) => {
+                    Ok(found) => {
+                        self.corrected(context, progress, slot, &found);
+                        let (id, mut child, object) = found;
                         let own = self.slots[slot].judge(&object).filter(|_| !child.is_terminating);
                         child.readiness = own.unwrap_or(child.readiness);
                         progress.found((id, child, object));

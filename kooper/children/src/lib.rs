@@ -17,7 +17,6 @@ pub mod observed;
 pub mod plan;
 pub mod readiness;
 mod slot;
-mod states;
 mod status;
 mod typed;
 
@@ -27,8 +26,8 @@ pub use executor::wait;
 pub use function::External;
 #[doc(hidden)]
 pub use labels::SLOT;
-pub use slot::{Deletes, Fits, FunctionId, Keeps, Slot, SlotExt, SlotInputs, Verbs};
 #[doc(hidden)]
-pub use states::SlotStates;
+pub use memory::SlotMemory;
+pub use slot::{Deletes, Fits, FunctionId, Keeps, Optional, Slot, SlotExt, SlotInputs, Verbs};
 pub use status::{OwnerStatus, Reports, StatusFields};
 pub use typed::{PlanSlot, Planned};

@@ -1,9 +1,9 @@
-//! What a controller remembers of the slots of its owners from pass to pass: their states, so that transitions can be told
-//! from what stays, and the changes of bodies, so that a loop is broken.
+//! What a controller remembers of the slots of its owners from pass to pass: their states, for the status page and so that
+//! transitions can be told from what stays, and the changes of their children, so that a loop is broken.
 //!
 //! It decides nothing else: a restart forgets it.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hasher};
 use std::io;
 use std::sync::OnceLock;
@@ -17,139 +17,248 @@ use tokio::time::Instant;
 use crate::observed::ChildId;
 use crate::plan::SlotState;
 
-/// The number of changes within [`WINDOW`] that is a loop.
+/// The number of changes of a body within [`WINDOW`] that is a loop.
 const CHANGES: usize = 5;
+
+/// The number of corrections of a child within [`WINDOW`] that is a loop.
+const CORRECTIONS: usize = 3;
 
 /// The time in which changes are counted, and the pause after a loop.
 const WINDOW: Duration = Duration::from_secs(600);
 
-/// The slots of each owner, an extension of the context, and whether its gauges are registered.
-#[derive(Default)]
-pub(crate) struct Memory(Mutex<State>, pub(crate) OnceLock<()>);
+/// The slots of each owner of a controller, an extension of its context.
+#[derive(Debug, Default)]
+pub struct SlotMemory {
+    memory: Mutex<Memory>,
+    /// Set when its gauges are registered.
+    pub(crate) gauges: OnceLock<()>,
+}
 
-#[derive(Default)]
-struct State {
-    owners: HashMap<ObjectKey, HashMap<usize, Slot>>,
+#[derive(Debug, Default)]
+struct Memory {
+    owners: HashMap<ObjectKey, Vec<Slot>>,
     /// The number of owners by slot and state.
     counts: HashMap<(usize, &'static str), usize>,
+    /// The owners of which was said that they are not deleted in order.
+    unordered: HashSet<ObjectKey>,
 }
 
-#[derive(Default)]
+/// A slot of one owner.
+#[derive(Debug, Default)]
 struct Slot {
-    state: Option<&'static str>,
+    /// Its state after the last pass.
+    state: Option<SlotState>,
+    /// A digest of the children that its function has returned.
+    digest: Option<u64>,
+    /// A digest of what the function was called with.
+    inputs: u64,
+    /// `true` if these are other children than before: their first writes correct nothing.
+    is_new: bool,
+    /// Most slots have none of it.
+    trouble: Option<Box<Trouble>>,
+}
+
+#[derive(Debug, Default)]
+struct Trouble {
     /// The obsolete children that are kept.
     kept: BTreeSet<ChildId>,
-    body: Body,
-}
-
-/// The last bodies of the children.
-#[derive(Default)]
-struct Body {
-    digest: Option<u64>,
-    /// The digest of what the function was called with.
-    inputs: u64,
+    /// When the function returned other children than before.
     changes: Vec<Instant>,
-    paused_until: Option<Instant>,
+    /// When a child was corrected, and the version that it got last.
+    corrections: BTreeMap<ChildId, (Vec<Instant>, String)>,
+    paused: Option<(Instant, Loop)>,
 }
 
-/// What is to be done with new bodies.
+/// A loop, by what keeps changing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Loop {
+    /// What the function returns, although its inputs do not.
+    Bodies,
+    /// The children, which someone else changes after each correction.
+    Children,
+}
+
+/// What is to be done with the children that a function has returned.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Apply,
     /// They keep changing: they are applied after this time. The first of such verdicts is `true`.
-    Pause(Duration, bool),
+    Pause(Duration, Loop, bool),
 }
 
-impl Memory {
-    /// Notes the bodies of a slot's children, as a digest, and that of what they were made from.
-    pub(crate) fn body(&self, owner: &ObjectKey, slot: usize, digest: u64, inputs: u64, now: Instant) -> Verdict {
-        self.slot(owner, slot, |slot| slot.body.note(digest, inputs, now))
+impl SlotMemory {
+    /// The state of each slot of an owner, in the order of their declaration. `None` before the first pass over it, and
+    /// while it is being deleted.
+    #[must_use]
+    pub fn of(&self, owner: &ObjectKey, slots: usize) -> Option<Vec<SlotState>> {
+        let memory = self.memory.lock();
+        let known = memory.owners.get(owner)?;
+        (0..slots).map(|slot| known.get(slot)?.state.clone()).collect()
     }
 
-    /// Notes the state of a slot. Returns `true` if it is another one than before.
-    pub(crate) fn state(&self, owner: &ObjectKey, slot: usize, state: &SlotState) -> bool {
-        let name = state.name();
-        let before = self.slot(owner, slot, |slot| slot.state.replace(name));
-        if before != Some(name) {
-            let mut state = self.0.lock();
-            state.uncount(slot, before);
-            *state.counts.entry((slot, name)).or_default() += 1;
+    /// Notes the children that a slot's function has returned, and what it was called with, as digests. `version` is the
+    /// version of a child that exists.
+    pub(crate) fn returned<'a>(
+        &self,
+        (owner, slot): (&ObjectKey, usize),
+        (digest, inputs): (u64, u64),
+        version: impl Fn(&ChildId) -> Option<&'a str>,
+        now: Instant,
+    ) -> Verdict {
+        self.memory.lock().slot(owner, slot).returned(digest, inputs, version, now)
+    }
+
+    /// Notes that a write gave a child this version, because it was not what the slot's function returns.
+    pub(crate) fn corrected(&self, (owner, slot): (&ObjectKey, usize), child: &ChildId, version: &str, now: Instant) {
+        let mut memory = self.memory.lock();
+        let slot = memory.slot(owner, slot);
+        if slot.is_new {
+            return;
         }
-        before != Some(name)
+        let corrections = &mut slot.trouble().corrections;
+        let (times, last) = corrections.entry(child.clone()).or_default();
+        version.clone_into(last);
+        times.push(now);
     }
 
-    /// Notes the obsolete children of a slot that are kept. Returns those that are new.
-    pub(crate) fn kept(&self, owner: &ObjectKey, slot: usize, kept: BTreeSet<ChildId>) -> Vec<ChildId> {
-        self.slot(owner, slot, |slot| {
-            let new = kept.difference(&slot.kept).cloned().collect();
-            slot.kept = kept;
-            new
-        })
+    /// Notes the states of an owner's slots. Returns the slots that have another one than before.
+    pub(crate) fn states(&self, owner: &ObjectKey, states: &[SlotState]) -> Vec<usize> {
+        let mut memory = self.memory.lock();
+        let Memory { owners, counts, .. } = &mut *memory;
+        let slots = owners.entry(owner.clone()).or_default();
+        slots.resize_with(states.len(), Slot::default);
+        let mut changed = Vec::new();
+        for (slot, (known, state)) in slots.iter_mut().zip(states).enumerate() {
+            if known.state.as_ref() == Some(state) {
+                continue;
+            }
+            let before = known.state.replace(state.clone());
+            if before.as_ref().map(SlotState::name) != Some(state.name()) {
+                uncount(counts, slot, before.as_ref());
+                *counts.entry((slot, state.name())).or_default() += 1;
+                changed.push(slot);
+            }
+        }
+        changed
+    }
+
+    /// Notes the obsolete children that are kept, each with its slot. Returns those that are new.
+    pub(crate) fn kept(&self, owner: &ObjectKey, kept: &[(usize, ChildId)]) -> Vec<(usize, ChildId)> {
+        let mut memory = self.memory.lock();
+        let mut new = Vec::new();
+        for (slot, known) in memory.owners.get_mut(owner).into_iter().flatten().enumerate() {
+            let now: BTreeSet<_> = kept.iter().filter(|(of, _)| *of == slot).map(|(_, child)| child.clone()).collect();
+            if !now.is_empty() || known.trouble.is_some() {
+                let before = std::mem::replace(&mut known.trouble().kept, now.clone());
+                new.extend(now.difference(&before).map(|child| (slot, child.clone())));
+            }
+        }
+        new
     }
 
     /// The number of owners whose slot has this state.
     pub(crate) fn count(&self, slot: usize, state: &'static str) -> usize {
-        self.0.lock().counts.get(&(slot, state)).copied().unwrap_or_default()
+        self.memory.lock().counts.get(&(slot, state)).copied().unwrap_or_default()
     }
 
-    /// Forgets an owner.
+    /// Notes that an owner is not deleted in order. Returns `true` the first time.
+    pub(crate) fn unordered(&self, owner: &ObjectKey) -> bool {
+        self.memory.lock().unordered.insert(owner.clone())
+    }
+
+    /// Forgets the slots of an owner.
     pub(crate) fn forget(&self, owner: &ObjectKey) {
-        let mut state = self.0.lock();
-        let slots = state.owners.remove(owner);
-        slots.into_iter().flatten().for_each(|(slot, of)| state.uncount(slot, of.state));
+        let mut memory = self.memory.lock();
+        let slots = memory.owners.remove(owner).unwrap_or_default();
+        slots.iter().enumerate().for_each(|(slot, of)| uncount(&mut memory.counts, slot, of.state.as_ref()));
     }
 
-    fn slot<T>(&self, owner: &ObjectKey, slot: usize, change: impl FnOnce(&mut Slot) -> T) -> T {
-        let mut state = self.0.lock();
-        match state.owners.get_mut(owner) {
-            Some(slots) => change(slots.entry(slot).or_default()),
-            None => change(state.owners.entry(owner.clone()).or_default().entry(slot).or_default()),
-        }
+    fn leave(&self, owner: &ObjectKey) {
+        self.forget(owner);
+        self.memory.lock().unordered.remove(owner);
     }
 }
 
-impl CallObserver for Memory {
+impl CallObserver for SlotMemory {
     fn gone(&self, owner: &ObjectKey, _: Duration) {
-        self.forget(owner);
+        self.leave(owner);
     }
 
     fn ignored(&self, owner: &ObjectKey) {
-        self.forget(owner);
+        self.leave(owner);
     }
 
     fn term_ended(&self) {
-        *self.0.lock() = State::default();
+        *self.memory.lock() = Memory::default();
     }
 }
 
-impl State {
-    fn uncount(&mut self, slot: usize, state: Option<&'static str>) {
-        if let Some(count) = state.and_then(|state| self.counts.get_mut(&(slot, state))) {
-            *count = count.saturating_sub(1);
+impl Memory {
+    fn slot(&mut self, owner: &ObjectKey, slot: usize) -> &mut Slot {
+        let slots = self.owners.entry(owner.clone()).or_default();
+        if slots.len() <= slot {
+            slots.resize_with(slot + 1, Slot::default);
         }
+        &mut slots[slot]
     }
 }
 
-impl Body {
-    fn note(&mut self, digest: u64, inputs: u64, now: Instant) -> Verdict {
-        if self.inputs != inputs {
-            *self = Self { digest: Some(digest), inputs, ..Self::default() };
+fn uncount(counts: &mut HashMap<(usize, &'static str), usize>, slot: usize, state: Option<&SlotState>) {
+    if let Some(count) = state.and_then(|state| counts.get_mut(&(slot, state.name()))) {
+        *count = count.saturating_sub(1);
+    }
+}
+
+impl Slot {
+    fn trouble(&mut self) -> &mut Trouble {
+        self.trouble.get_or_insert_default()
+    }
+
+    fn returned<'a>(
+        &mut self,
+        digest: u64,
+        inputs: u64,
+        version: impl Fn(&ChildId) -> Option<&'a str>,
+        now: Instant,
+    ) -> Verdict {
+        let last = self.digest.replace(digest);
+        self.is_new = last != Some(digest);
+        let is_changed = last.is_some() && self.is_new;
+        let has_new_inputs = std::mem::replace(&mut self.inputs, inputs) != inputs;
+        if self.trouble.is_none() && (!is_changed || has_new_inputs) {
             return Verdict::Apply;
         }
-        if let Some(until) = self.paused_until.filter(|until| *until > now) {
-            return Verdict::Pause(until - now, false);
+        let trouble = self.trouble();
+        if has_new_inputs {
+            (trouble.changes, trouble.paused) = (Vec::new(), None);
         }
-        self.paused_until = None;
-        if self.digest.replace(digest).is_some_and(|last| last != digest) {
-            self.changes.retain(|change| now - *change < WINDOW);
-            self.changes.push(now);
+        // They are corrections of other children.
+        if is_changed {
+            trouble.corrections.clear();
         }
-        if self.changes.len() < CHANGES {
+        match trouble.paused {
+            Some((until, what)) if until > now => return Verdict::Pause(until - now, what, false),
+            _ => trouble.paused = None,
+        }
+        if is_changed && !has_new_inputs {
+            trouble.changes.retain(|change| now - *change < WINDOW);
+            trouble.changes.push(now);
+        }
+        let is_fought = |(child, (times, last)): (&ChildId, &mut (Vec<Instant>, String))| {
+            times.retain(|time| now - *time < WINDOW);
+            // One that still has the version that it got is left alone.
+            times.len() >= CORRECTIONS && version(child).is_some_and(|version| version != last.as_str())
+        };
+        let what = if trouble.changes.len() >= CHANGES {
+            Loop::Bodies
+        } else if trouble.corrections.iter_mut().any(is_fought) {
+            Loop::Children
+        } else {
             return Verdict::Apply;
-        }
-        self.changes.clear();
-        self.paused_until = Some(now + WINDOW);
-        Verdict::Pause(WINDOW, true)
+        };
+        (trouble.changes, trouble.corrections) = (Vec::new(), BTreeMap::new());
+        trouble.paused = Some((now + WINDOW, what));
+        Verdict::Pause(WINDOW, what, true)
     }
 }
 
@@ -178,40 +287,75 @@ mod tests {
         ObjectKey::namespaced("default", "owner")
     }
 
+    fn child() -> ChildId {
+        ChildId { resource: "configmaps".to_owned(), namespace: None, name: "a".to_owned() }
+    }
+
     #[tokio::test(start_paused = true)]
     async fn bodies_that_change_again_and_again_are_applied_after_a_pause() {
-        let memory = Memory::default();
-        let note = |digest, inputs| memory.body(&owner(), 0, digest, inputs, Instant::now());
+        let memory = SlotMemory::default();
+        let note = |slot, digest, inputs| memory.returned((&owner(), slot), (digest, inputs), |_| None, Instant::now());
         for digest in 0..5 {
-            assert_eq!(note(digest, 1), Verdict::Apply);
+            assert_eq!(note(0, digest, 1), Verdict::Apply);
         }
-        assert_eq!(note(5, 1), Verdict::Pause(WINDOW, true));
+        assert_eq!(note(0, 5, 1), Verdict::Pause(WINDOW, Loop::Bodies, true));
         tokio::time::advance(WINDOW / 2).await;
-        assert_eq!(note(6, 1), Verdict::Pause(WINDOW / 2, false));
-        assert_eq!(memory.body(&owner(), 1, 6, 1, Instant::now()), Verdict::Apply, "it is another slot");
+        assert_eq!(note(0, 6, 1), Verdict::Pause(WINDOW / 2, Loop::Bodies, false));
+        assert_eq!(note(1, 6, 1), Verdict::Apply, "it is another slot");
         tokio::time::advance(WINDOW / 2).await;
-        assert_eq!(note(7, 1), Verdict::Apply);
+        assert_eq!(note(0, 7, 1), Verdict::Apply);
     }
 
     #[tokio::test(start_paused = true)]
     async fn new_inputs_and_slow_changes_are_no_loop() {
-        let memory = Memory::default();
+        let memory = SlotMemory::default();
+        let note = |digest, inputs| memory.returned((&owner(), 0), (digest, inputs), |_| None, Instant::now());
         for digest in 0..20 {
-            assert_eq!(memory.body(&owner(), 0, digest, digest, Instant::now()), Verdict::Apply);
+            assert_eq!(note(digest, digest), Verdict::Apply);
         }
         for digest in 0..20 {
             tokio::time::advance(WINDOW / 4).await;
-            assert_eq!(memory.body(&owner(), 0, digest, 7, Instant::now()), Verdict::Apply);
+            assert_eq!(note(digest, 7), Verdict::Apply);
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_child_that_is_changed_after_each_correction_is_left_alone_for_a_while() {
+        let (memory, child) = (SlotMemory::default(), child());
+        let note = |digest, version| memory.returned((&owner(), 0), (digest, 1), |_| Some(version), Instant::now());
+        let correct = |version: &str| memory.corrected((&owner(), 0), &child, version, Instant::now());
+        assert_eq!(note(1, "1"), Verdict::Apply);
+        correct("2");
+        for version in ["2", "4", "6"] {
+            assert_eq!(note(1, "3"), Verdict::Apply);
+            correct(version);
+        }
+        assert_eq!(note(1, "6"), Verdict::Apply, "it is as it was left");
+        assert_eq!(note(1, "7"), Verdict::Pause(WINDOW, Loop::Children, true));
+        assert_eq!(note(1, "7"), Verdict::Pause(WINDOW, Loop::Children, false));
+        tokio::time::advance(WINDOW).await;
+        assert_eq!(note(1, "7"), Verdict::Apply);
+
+        // Other children are meant from now on, and later corrections are no loop.
+        ["8", "10", "12"].into_iter().for_each(correct);
+        assert_eq!([note(2, "13"), note(2, "13")], [Verdict::Apply, Verdict::Apply]);
+        for version in ["14", "16", "18"] {
+            tokio::time::advance(WINDOW / 2).await;
+            correct(version);
+        }
+        assert_eq!(note(2, "19"), Verdict::Apply);
     }
 
     #[test]
     fn owners_are_counted_by_the_states_of_their_slots() {
-        let memory = Memory::default();
+        let memory = SlotMemory::default();
         let [a, b] = ["a", "b"].map(ObjectKey::cluster_scoped);
-        assert!(memory.state(&a, 0, &SlotState::Ready) && memory.state(&b, 0, &SlotState::Ready));
-        assert!(!memory.state(&a, 0, &SlotState::Ready), "it is the same");
-        assert!(memory.state(&b, 0, &SlotState::Held("why".to_owned())));
+        let held = SlotState::Held("why".to_owned());
+        assert_eq!(memory.states(&a, &[SlotState::Ready]), [0]);
+        assert_eq!(memory.states(&b, &[SlotState::Ready]), [0]);
+        assert!(memory.states(&a, &[SlotState::Ready]).is_empty(), "it is the same");
+        assert_eq!(memory.states(&b, slice::from_ref(&held)), [0]);
+        assert!(memory.states(&b, &[SlotState::Held("another reason".to_owned())]).is_empty());
         let counts = || ["ready", "held"].map(|state| memory.count(0, state));
         assert_eq!(counts(), [1, 1]);
         memory.gone(&b, Duration::ZERO);
@@ -221,13 +365,35 @@ mod tests {
     }
 
     #[test]
+    fn the_states_of_an_owner_are_known_from_its_first_pass_to_its_deletion() {
+        let memory = SlotMemory::default();
+        let states = [SlotState::Ready, SlotState::Held("waits for config".to_owned())];
+        memory.returned((&owner(), 1), (1, 1), |_| None, Instant::now());
+        assert_eq!(memory.of(&owner(), 2), None, "the pass is not over");
+        memory.states(&owner(), &states);
+        assert_eq!(memory.of(&owner(), 2), Some(states.to_vec()));
+        memory.gone(&owner(), Duration::ZERO);
+        assert_eq!(memory.of(&owner(), 2), None);
+        memory.states(&owner(), &states);
+        memory.term_ended();
+        assert_eq!(memory.of(&owner(), 2), None);
+    }
+
+    #[test]
     fn a_child_is_new_among_the_kept_ones_once() {
-        let memory = Memory::default();
-        let child = ChildId { resource: "configmaps".to_owned(), namespace: None, name: "a".to_owned() };
-        let kept = || BTreeSet::from([child.clone()]);
-        assert_eq!(memory.kept(&owner(), 0, kept()), slice::from_ref(&child));
-        assert_eq!(memory.kept(&owner(), 0, kept()), []);
-        assert_eq!(memory.kept(&owner(), 0, BTreeSet::new()), []);
-        assert_eq!(memory.kept(&owner(), 0, kept()), slice::from_ref(&child));
+        let (memory, kept) = (SlotMemory::default(), [(0, child())]);
+        memory.states(&owner(), &[SlotState::Ready]);
+        assert_eq!(memory.kept(&owner(), &kept), kept);
+        assert_eq!(memory.kept(&owner(), &kept), []);
+        assert_eq!(memory.kept(&owner(), &[]), []);
+        assert_eq!(memory.kept(&owner(), &kept), kept);
+    }
+
+    #[test]
+    fn it_is_said_once_that_an_owner_is_not_deleted_in_order() {
+        let memory = SlotMemory::default();
+        assert!(memory.unordered(&owner()) && !memory.unordered(&owner()));
+        memory.gone(&owner(), Duration::ZERO);
+        assert!(memory.unordered(&owner()), "it is another object of this name");
     }
 }

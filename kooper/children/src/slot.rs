@@ -52,10 +52,14 @@ impl fmt::Debug for Judge {
     }
 }
 
-/// The verbs that a slot needs: the children of one with `keep` are never deleted.
+/// The permissions that a slot needs.
 pub trait Verbs: 'static {
-    /// `true` if children are deleted.
+    /// `true` if children are deleted. Those of a slot with `keep` are not.
     const DELETES: bool;
+    /// `true` if the cluster need not serve the kind.
+    const OPTIONAL: bool = false;
+    /// The same for a slot whose children are kept.
+    type Kept: Verbs;
 }
 
 /// Children of the slot are pruned.
@@ -66,12 +70,24 @@ pub enum Deletes {}
 #[derive(Debug)]
 pub enum Keeps {}
 
+/// Like `V`, and the kind of the children is optional.
+#[derive(Debug)]
+pub struct Optional<V>(PhantomData<V>);
+
 impl Verbs for Deletes {
     const DELETES: bool = true;
+    type Kept = Keeps;
 }
 
 impl Verbs for Keeps {
     const DELETES: bool = false;
+    type Kept = Self;
+}
+
+impl<V: Verbs> Verbs for Optional<V> {
+    const DELETES: bool = V::DELETES;
+    const OPTIONAL: bool = true;
+    type Kept = Optional<V::Kept>;
 }
 
 /// The methods of child functions that make slots of them. The parameters are inferred.
@@ -118,9 +134,21 @@ impl<P, F: 'static, V: Verbs> Slot<P, F, V> {
     }
 
     /// Never prunes the children, and releases them when the owner is deleted.
-    pub fn keep(self) -> Slot<P, F, Keeps> {
+    pub fn keep(self) -> Slot<P, F, V::Kept> {
+        self.needing(|flags| Flags { keep: true, ..flags })
+    }
+
+    /// Skips the slot while the cluster does not serve the kind of its children, such as that of a CRD which is not
+    /// installed. The owners are called once it does.
+    ///
+    /// A slot that takes the child as `Option<&T>` or `&[T]` gets none meanwhile; one that takes it as `&T` is held.
+    pub fn optional(self) -> Slot<P, F, Optional<V>> {
+        self.needing(|flags| Flags { optional: true, ..flags })
+    }
+
+    fn needing<W>(self, change: impl FnOnce(Flags) -> Flags) -> Slot<P, F, W> {
         let Self { function, id, inputs, after, flags, ready, owner: _ } = self;
-        Slot { function, id, inputs, after, flags: Flags { keep: true, ..flags }, ready, owner: PhantomData }
+        Slot { function, id, inputs, after, flags: change(flags), ready, owner: PhantomData }
     }
 
     /// Also prunes children that are kept by default: adopted objects, PersistentVolumeClaims, Namespaces and CRDs.

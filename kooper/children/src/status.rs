@@ -78,8 +78,21 @@ pub(crate) fn report<P: OwnerStatus<M> + Kind, S: Send + Sync + 'static, M: 'sta
     })
 }
 
+/// The reason of `Ready` while the handler fails.
+pub(crate) const HANDLER_FAILED: &str = "HandlerFailed";
+
+/// Returns whether the handler failed in the last call.
+pub(crate) fn has_failed(status: &Value) -> bool {
+    let conditions = status["conditions"].as_array();
+    conditions.into_iter().flatten().any(|one| one["type"] == "Ready" && one["reason"] == HANDLER_FAILED)
+}
+
 /// A status with the conditions that are set.
-fn summarized<P: Kind>(owner: &P, mut status: Value, judge: Judge) -> Result<Value, serde_json::Error> {
+pub(crate) fn summarized<P: Kind>(
+    owner: &P,
+    mut status: Value,
+    judge: impl FnOnce(&mut Conditions),
+) -> Result<Value, serde_json::Error> {
     let before: Option<Vec<Condition>> = serde_json::from_value(status["conditions"].take())?;
     let mut conditions = Conditions::of(owner, &before.unwrap_or_default());
     judge(&mut conditions);

@@ -8,6 +8,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use kooper_access::capability::{PatchBody, by};
 use kooper_access::extract::{Argument, Context};
+use kooper_access::internal::{OWNER, note_marked};
 use kooper_access::plan::Plan;
 use kooper_access::{Deleter, OwnedApplier, Patcher, Reader};
 use kooper_runtime::internal::object::kind::KindInfo;
@@ -44,18 +45,31 @@ pub(crate) trait DynSlot<P, S>: Send + Sync {
 
     fn spec(&self, names: &dyn Fn(&FunctionId) -> String) -> SlotSpec;
 
+    /// Returns `true` while the cluster does not serve the kind of its children.
+    fn is_absent(&self, context: &Context<P, S>) -> bool;
+
     /// Writes a child of the slot as JSON.
     fn write(&self, child: &AnyObject, digest: &mut Digest);
+
+    /// Returns whether a write has changed more of a child than what the API server and its controller keep in it.
+    fn differ(&self, before: &AnyObject, after: &AnyObject) -> bool;
 
     /// The judgement of the slot's own function on a child, if it has one.
     fn judge(&self, child: &AnyObject) -> Option<Readiness>;
 
-    /// The children of the owner, of this slot's kind. `slots` are the names of all slots.
-    fn existing(&self, context: &Context<P, S>, slots: &[String]) -> Result<Vec<Found>, BoxError>;
+    /// The children of the owner, of this slot's kind. `slots` are the names of all slots. Without `deletion = ordered`
+    /// all of them have owner references.
+    fn existing(&self, context: &Context<P, S>, slots: &[String], is_ordered: bool) -> Result<Vec<Found>, BoxError>;
 
     fn call(&self, context: &Context<P, S>, inputs: &[Vec<AnyObject>]) -> Result<Called, BoxError>;
 
-    fn apply<'a>(&'a self, context: &'a Context<P, S>, child: AnyObject, label: &SlotLabel) -> Request<'a, Found>;
+    fn apply<'a>(
+        &'a self,
+        context: &'a Context<P, S>,
+        child: AnyObject,
+        label: &SlotLabel,
+        is_ordered: bool,
+    ) -> Request<'a, Found>;
 
     /// Creates the child in a dry run, under another name.
     fn probe<'a>(&'a self, context: &'a Context<P, S>, child: AnyObject) -> Request<'a, ()>;
@@ -73,7 +87,9 @@ pub(crate) type Request<'a, T> = BoxFuture<'a, Result<T, BoxError>>;
 pub(crate) fn delete_params(uid: &str, version: Option<&str>, cause: Cause) -> DeleteParams {
     let policy = match cause {
         Cause::Recreate(Recreate::Orphan) => PropagationPolicy::Orphan,
-        _ => PropagationPolicy::Background,
+        // So that it is gone after its dependents: pods of a Deployment still use what the next wave deletes.
+        Cause::Wave(_) => PropagationPolicy::Foreground,
+        Cause::Prune | Cause::Recreate(Recreate::Background) => PropagationPolicy::Background,
     };
     let preconditions = Preconditions { uid: Some(uid.to_owned()), resource_version: version.map(str::to_owned) };
     DeleteParams { propagation_policy: Some(policy), preconditions: Some(preconditions), ..DeleteParams::default() }
@@ -98,10 +114,13 @@ pub struct Planned<F, V, M>(PhantomData<F>, PhantomData<V>, PhantomData<fn() -> 
 impl<P: Kind, S, F: CallFn<P, S, M>, V: Verbs, M> PlanSlot<P, S> for Planned<F, V, M> {
     fn plan(plan: &mut Plan) {
         F::plan(plan);
-        reads::<P, S, <F::Form as Form>::Kind>(plan);
-        if !F::EXTERNAL {
-            applies::<P, S, <F::Form as Form>::Kind>(plan, V::DELETES);
-        }
+        let needs = |plan: &mut Plan| {
+            reads::<P, S, <F::Form as Form>::Kind>(plan);
+            if !F::EXTERNAL {
+                applies::<P, S, <F::Form as Form>::Kind>(plan, V::DELETES);
+            }
+        };
+        if V::OPTIONAL { plan.optionally(needs) } else { needs(plan) }
     }
 }
 
@@ -137,6 +156,12 @@ fn id_of<P: Kind, T: ChildKind>(owner: &P, child: &T) -> ChildId {
     let kind = KindInfo::of::<T>();
     let namespace = child.namespace().or_else(|| owner.namespace()).filter(|_| kind.namespaced);
     ChildId { resource: kind.resource(), namespace, name: child.name_any() }
+}
+
+/// Returns whether Kubernetes allows no reference from the child to its owner.
+fn is_apart<P: Kind, T: ChildKind>(owner: &P, child: &T) -> bool {
+    let is_elsewhere = child.meta().namespace.is_some() && child.meta().namespace != owner.meta().namespace;
+    KindInfo::of::<P>().namespaced && (!KindInfo::of::<T>().namespaced || is_elsewhere)
 }
 
 fn key_of(id: &ChildId) -> ObjectKey {
@@ -194,6 +219,11 @@ where
         self.slot.spec(&names)
     }
 
+    fn is_absent(&self, context: &Context<P, S>) -> bool {
+        let kind = KindInfo::of::<<F::Form as Form>::Kind>();
+        context.controller().caches.of_kind(&kind).any(|(_, cache)| cache.is_unserved())
+    }
+
     fn write(&self, child: &AnyObject, digest: &mut Digest) {
         if let Some(child) = child.downcast_ref::<<F::Form as Form>::Kind>() {
             // What cannot be written is found by the apply.
@@ -201,11 +231,23 @@ where
         }
     }
 
+    fn differ(&self, before: &AnyObject, after: &AnyObject) -> bool {
+        let written = |child: &AnyObject| {
+            let mut child = serde_json::to_value(child.downcast_ref::<<F::Form as Form>::Kind>()).unwrap_or_default();
+            child["status"].take();
+            for field in ["generation", "managedFields", "resourceVersion"] {
+                child["metadata"][field].take();
+            }
+            child
+        };
+        written(before) != written(after)
+    }
+
     fn judge(&self, child: &AnyObject) -> Option<Readiness> {
         self.slot.ready.as_ref().and_then(|judge| (judge.0)(&**child))
     }
 
-    fn existing(&self, context: &Context<P, S>, slots: &[String]) -> Result<Vec<Found>, BoxError> {
+    fn existing(&self, context: &Context<P, S>, slots: &[String], is_ordered: bool) -> Result<Vec<Found>, BoxError> {
         let owner = owner(context);
         let reader = <Reader<<F::Form as Form>::Kind> as Argument<P, S, (_, ())>>::extract(context);
         let mut children = Vec::new();
@@ -217,6 +259,12 @@ where
                 .any(|one| one.controller == Some(true) && Some(&one.uid) == owner.meta().uid.as_ref());
             if controls {
                 children.push(found(context, child, slots)?);
+            }
+        }
+        if let Some(uid) = owner.uid().filter(|_| is_ordered) {
+            for child in reader.select(by::marked(&uid)) {
+                children.push(found(context, child?, slots)?);
+                note_marked(context.extensions(), &uid, context.key());
             }
         }
         Ok(children)
@@ -249,14 +297,23 @@ where
         Ok(Called::Children(named.collect::<Result<_, _>>()?))
     }
 
-    fn apply<'a>(&'a self, context: &'a Context<P, S>, child: AnyObject, label: &SlotLabel) -> Request<'a, Found> {
+    fn apply<'a>(
+        &'a self,
+        context: &'a Context<P, S>,
+        child: AnyObject,
+        label: &SlotLabel,
+        is_ordered: bool,
+    ) -> Request<'a, Found> {
         let label = label.clone();
         async move {
             let owner = owner(context);
             let mut child: <F::Form as Form>::Kind = Arc::unwrap_or_clone(typed(child)?);
             child.labels_mut().extend(marks(context).labels(&label));
             let applier = <OwnedApplier<<F::Form as Form>::Kind> as Argument<P, S, (_, ())>>::extract(context);
+            // Without it the error of `apply_owned` says why the child cannot be owned.
+            let is_marked = is_ordered && is_apart(&*owner, &child);
             let applied = match self.slot.flags.adopt {
+                adopt if is_marked => applier.apply_marked(&*owner, &child, adopt).await?,
                 true => applier.adopt(&*owner, &child).await?,
                 false => applier.apply_owned(&*owner, &child).await?,
             };
@@ -269,7 +326,8 @@ where
         async move {
             let child: Arc<<F::Form as Form>::Kind> = typed(child)?;
             let applier = <OwnedApplier<<F::Form as Form>::Kind> as Argument<P, S, (_, ())>>::extract(context);
-            applier.probe(&*owner(context), &child).await?;
+            let owner = owner(context);
+            applier.probe(&*owner, &child, is_apart(&*owner, &*child)).await?;
             Ok(())
         }
         .boxed()
@@ -307,7 +365,9 @@ where
             let child: Arc<<F::Form as Form>::Kind> = typed(child)?;
             let uid = owner(context).uid();
             let others: Vec<_> = child.owner_references().iter().filter(|one| Some(&one.uid) != uid.as_ref()).collect();
-            let metadata = json!({"ownerReferences": others, "resourceVersion": child.resource_version()});
+            let labels = json!({(OWNER): null});
+            let metadata =
+                json!({"ownerReferences": others, "labels": labels, "resourceVersion": child.resource_version()});
             let patcher = <Patcher<<F::Form as Form>::Kind> as Argument<P, S, (_, ())>>::extract(context);
             patcher.patch_object(&*child, PatchBody::merge(json!({"metadata": metadata}))).await?;
             Ok(())

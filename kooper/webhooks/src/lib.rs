@@ -14,6 +14,7 @@ mod inputs;
 mod installed;
 mod patch;
 mod program;
+mod readiness;
 mod registration;
 mod review;
 mod server;

@@ -10,7 +10,6 @@ use k8s_openapi::api::core::v1::Secret;
 use kooper_access::{Controller, Recorder, State};
 use kooper_runtime::internal::controller::installation::Installation;
 use kooper_runtime::leader::LeaderElection;
-use kooper_runtime::retriever::fixed;
 use kooper_runtime::{Action, ConfigError as ControllerError, Result};
 use kooper_serving::{CertificateError, FileCertificate};
 use kube::Client;
@@ -22,7 +21,8 @@ use tokio::sync::watch;
 use crate::authority::leaf::Leaf;
 use crate::certificates::{Certificates, Shared};
 use crate::installed::Installed;
-use crate::registration::{Finding, RegisterError, Registration, Target, probes};
+use crate::readiness::Gate;
+use crate::registration::{Finding, RegisterError, Registration, RollOut, Target, probes};
 use crate::server::metrics::Metrics;
 use crate::server::{Certificate, ServeError, Server};
 use crate::states::Registered;
@@ -309,9 +309,10 @@ impl Webhooks {
             // The system may have chosen the port.
             registration.target = target;
         }
-        let (shared, installed) = (Arc::clone(&registration.shared), registration.installed());
-        controllers.push(controller(registration, election)?);
-        Ok((Running { server, renewal: None, shared, installed, registered }, controllers))
+        let (ready, is_ready) = watch::channel(false);
+        let registration = Arc::new(registration);
+        controllers.push(controller(Arc::clone(&registration), is_ready, election)?);
+        Ok((Running { server, renewal: None, registration, ready, registered }, controllers))
     }
 
     /// The controllers that [`serve`](Self::serve) returns, without a server: for the permissions that they need.
@@ -321,7 +322,7 @@ impl Webhooks {
     #[doc(hidden)]
     pub fn controllers(self) -> Result<Vec<Controller>, StartError> {
         let Prepared { registration, election, mut controllers, .. } = self.prepare()?;
-        controllers.push(controller(registration, election)?);
+        controllers.push(controller(Arc::new(registration), watch::channel(true).1, election)?);
         Ok(controllers)
     }
 
@@ -367,6 +368,7 @@ impl Webhooks {
             webhooks: self.webhooks.into_iter().map(Arc::new).collect(),
             namespaces: self.namespaces,
             deployment: self.deployment,
+            roll_out: RollOut::default(),
             owner: self.owner,
             is_local: self.is_local,
             ignores: self.ignores,
@@ -399,8 +401,12 @@ impl Webhooks {
 
 /// The controller that registers the webhooks, in the replica that leads. Its only object
 /// stands for the Secret, and is called again and again.
-fn controller(registration: Registration, election: LeaderElection) -> Result<Controller, ControllerError> {
-    async fn register(registration: State<Registration>, client: Client, events: Recorder) -> Result<Action> {
+fn controller(
+    registration: Arc<Registration>,
+    is_ready: watch::Receiver<bool>,
+    election: LeaderElection,
+) -> Result<Controller, ControllerError> {
+    async fn register(registration: State<Arc<Registration>>, client: Client, events: Recorder) -> Result<Action> {
         // A controller with a retriever of its own reports no failures by itself.
         let report = |error: &RegisterError| events.warning("WebhooksNotRegistered", error.to_string());
         Ok(registration.reconcile(&client).await.inspect_err(report)?)
@@ -410,10 +416,8 @@ fn controller(registration: Registration, election: LeaderElection) -> Result<Co
     states.update(|known| known.webhooks = webhooks);
     let (name, namespace) = (names(&registration.installation).secret, registration.namespace.clone());
     let metadata = ObjectMeta { name: Some(name), namespace: Some(namespace.clone()), ..ObjectMeta::default() };
-    #[expect(clippy::expect_used, reason = "it has a name")]
-    let retriever = fixed([Secret { metadata, ..Secret::default() }]).expect("an object");
     let controller = Controller::builder::<Secret>("kooper-webhooks")
-        .retriever(retriever)
+        .retriever(Gate::new(Secret { metadata, ..Secret::default() }, is_ready))
         .state(registration)
         .resync(EVERY)
         .leader_election(election)

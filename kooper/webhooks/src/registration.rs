@@ -42,12 +42,14 @@ use crate::webhook::Webhook;
 mod configuration;
 mod inspection;
 mod probe;
+mod roll_out;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use configuration::{Configuration, Target};
 pub use inspection::Finding;
 pub(crate) use probe::webhooks as probes;
+pub(crate) use roll_out::RollOut;
 
 /// How often the API server is asked to probe in one attempt, and the pause between two. An
 /// API server takes some time to learn a configuration.
@@ -61,6 +63,8 @@ pub(crate) enum RegisterError {
     Secret(#[from] SecretError),
     #[error("the configuration `{name}` cannot be {verb}: {error}")]
     Request { name: String, verb: &'static str, error: Error },
+    #[error("the configuration `{name}` has changed meanwhile")]
+    Changed { name: String },
     #[error("the ClusterRole `{name}` that owns the configurations cannot be read: {error}")]
     Owner { name: String, error: Error },
     #[error("the Deployment `{name}` cannot be read: {error}")]
@@ -91,6 +95,7 @@ pub(crate) struct Registration {
     pub(crate) namespaces: Vec<String>,
     /// The Deployment of the program: new functions are registered when all replicas serve them.
     pub(crate) deployment: Option<String>,
+    pub(crate) roll_out: RollOut,
     /// The ClusterRole that owns the configurations.
     pub(crate) owner: Option<String>,
     /// Each entry is limited to the namespaces, whatever its kind.
@@ -105,6 +110,14 @@ pub(crate) struct Registration {
 impl Registration {
     /// Does what is due. It is called again and again.
     pub(crate) async fn reconcile(&self, client: &Client) -> Result<Action, RegisterError> {
+        match self.register_all(client).await {
+            // It begins again with what is there now.
+            Err(RegisterError::Changed { .. }) => Ok(Action::requeue_after(PAUSE)),
+            done => done,
+        }
+    }
+
+    async fn register_all(&self, client: &Client) -> Result<Action, RegisterError> {
         let rolled_out = self.is_rolled_out(client).await?;
         let owner = self.owner_reference(client).await?;
         let configuration = |mutates| Configuration { registration: self, mutates, rolled_out, owner: owner.clone() };
@@ -293,13 +306,13 @@ impl Registration {
         self.shared.states.update(|known| known.webhooks = states);
     }
 
-    /// Returns whether all replicas are of one version, so that each serves every function.
+    /// Returns whether each replica that is called serves every function.
     async fn is_rolled_out(&self, client: &Client) -> Result<bool, RegisterError> {
         let Some(name) = &self.deployment else { return Ok(true) };
         let deployments: Api<Deployment> = Api::namespaced(client.clone(), &self.namespace);
         let found = deployments.get_opt(name).await;
         let found = found.map_err(|error| RegisterError::Deployment { name: name.clone(), error })?;
-        Ok(found.is_none_or(|deployment| is_updated(&deployment)))
+        Ok(found.is_none_or(|deployment| self.roll_out.is_complete(&deployment)))
     }
 }
 
@@ -313,14 +326,6 @@ struct Written<'a> {
 
 fn advance(read: &Read, published: &str) -> Result<Option<Authorities>, SecretError> {
     Ok(read.authorities.advance(clock::wall(), published)?)
-}
-
-fn is_updated(deployment: &Deployment) -> bool {
-    let Some(status) = &deployment.status else { return false };
-    let wanted = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
-    status.observed_generation >= deployment.metadata.generation
-        && status.updated_replicas.unwrap_or_default() == wanted
-        && status.replicas.unwrap_or_default() == wanted
 }
 
 /// The configuration as it is; `Null` if it does not exist.
@@ -342,15 +347,22 @@ async fn apply<C: Kind + Clone + Debug + Serialize>(
     bundle: &str,
     armed: &BTreeSet<String>,
 ) -> Result<Value, RegisterError> {
-    let desired = configuration.desired(bundle, armed, &live);
+    let mut desired = configuration.desired(bundle, armed, &live);
     if configuration::is_as_desired(&desired, &live) {
         return Ok(live);
+    }
+    if let Some(version) = live["metadata"].get("resourceVersion") {
+        // Another version of the program may have changed it meanwhile.
+        desired["metadata"]["resourceVersion"] = version.clone();
     }
     let name = configuration.name();
     let api: Api<C> = Api::all(client.clone());
     let manager = format!("{}/kooper-webhooks", configuration.registration.installation);
     let params = PatchParams::apply(&manager).force();
     let applied = api.patch(&name, &params, &Patch::Apply(&desired)).await;
-    let applied = applied.map_err(|error| RegisterError::Request { name, verb: "applied", error })?;
+    let applied = applied.map_err(|error| match error {
+        Error::Api(status) if status.code == 409 => RegisterError::Changed { name },
+        error => RegisterError::Request { name, verb: "applied", error },
+    })?;
     Ok(serde_json::to_value(applied).unwrap_or_default())
 }

@@ -1,6 +1,7 @@
 //! The envelope of a request: an `AdmissionReview` whose objects stay raw JSON.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -35,6 +36,8 @@ pub(crate) enum ReviewError {
     NoObject(&'static str),
     #[error("the object is `{found}`, but this webhook is for `{expected}`")]
     Kind { expected: String, found: String },
+    #[error("the operation is {found}, but this webhook is for {expected}")]
+    Operation { expected: String, found: &'static str },
 }
 
 /// The type of a review alone, which is read first: other versions may have other fields.
@@ -97,14 +100,19 @@ impl<'a> Request<'a> {
         review.request.ok_or(ReviewError::NoRequest)
     }
 
-    /// Checks that the request is about a kind, and has the objects of its operation.
-    pub(crate) fn check(&self, expected: &KindInfo) -> Result<(), ReviewError> {
+    /// Checks that a webhook is for the kind and the operation, and that their objects are there.
+    pub(crate) fn check(&self, expected: &KindInfo, operations: &BTreeSet<&str>) -> Result<(), ReviewError> {
         let Kind { group, version, kind } = &self.kind;
         if (group, version, kind) != (&expected.group, &expected.version, &expected.kind) {
             let slash = if group.is_empty() { "" } else { "/" };
             let found = format!("{group}{slash}{version}, Kind={kind}").chars().take(QUOTED).collect();
             let expected = format!("{}, Kind={}", expected.api_version(), expected.kind);
             return Err(ReviewError::Kind { expected, found });
+        }
+        let operation = self.operation.name();
+        if !operations.contains(operation) {
+            let expected = operations.iter().copied().collect::<Vec<_>>().join(", ");
+            return Err(ReviewError::Operation { expected, found: operation });
         }
         match self.operation {
             Operation::Create | Operation::Update if self.object.is_none() => Err(ReviewError::NoObject("object")),

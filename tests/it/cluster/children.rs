@@ -1,15 +1,18 @@
 //! Children that the attribute declares, on a cluster of their own.
 
 use std::collections::BTreeMap;
+use std::process::Command;
+use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kooper::External;
 use kooper::children::plan::SlotState;
 use kooper::kube;
 use kooper::prelude::*;
 use kooper::testing::Cluster;
+use kooper_tests::control_plane;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -188,6 +191,31 @@ async fn children_are_deleted_before_those_that_they_depend_on(cluster: Cluster)
     Ok(())
 }
 
+#[kooper::test(shops)]
+async fn the_pods_of_a_child_are_gone_before_the_next_wave(cluster: Cluster) -> Result<()> {
+    let cluster = cluster.with_timeout(Duration::from_secs(60));
+    let shop = cluster.create(&shop("corner")).await?;
+    cluster.wait("corner-front", |_: &Service| true).await;
+    let pods: Vec<Pod> = cluster.list().await?;
+    let [pod] = &*pods else { return Err(format!("there is not one pod: {pods:?}").into()) };
+    cluster.patch(pod, json!({"metadata": {"finalizers": ["example.com/slow"]}})).await?;
+
+    cluster.delete(&shop).await?;
+    let says = |shop: &Shop| {
+        let conditions = shop.status.iter().flat_map(|status| &status.conditions);
+        conditions.into_iter().any(|one| one.message.contains("deployments.apps") && one.message.contains("corner-web"))
+    };
+    cluster.wait(&shop, says).await;
+    cluster.wait(pod, |pod: &Pod| pod.metadata.deletion_timestamp.is_some()).await;
+    assert!(cluster.get::<Deployment>("corner-web").await?.is_some(), "it is gone after its pods");
+    let config: Option<ConfigMap> = cluster.get("corner-config").await?;
+    assert!(config.is_some_and(|config| config.metadata.deletion_timestamp.is_none()), "the pod still uses it");
+
+    cluster.patch(pod, json!({"metadata": {"finalizers": null}})).await?;
+    cluster.wait_deleted(&shop).await;
+    Ok(())
+}
+
 #[kooper::test]
 async fn an_external_object_is_awaited_and_passed_on(cluster: Cluster) -> Result<()> {
     let mut secret = Secret::default();
@@ -203,4 +231,18 @@ async fn an_external_object_is_awaited_and_passed_on(cluster: Cluster) -> Result
     let copy = cluster.wait("one-copy", |_: &ConfigMap| true).await;
     assert_eq!(copy.data, gate.data);
     running.stop().await
+}
+
+#[test]
+fn the_same_holds_on_the_real_server() {
+    let Some(assets) = control_plane::assets() else { return };
+    let tests =
+        ["the_pods_of_a_child_are_gone_before_the_next_wave", "children_are_deleted_before_those_that_they_depend_on"];
+    let program = std::env::current_exe().expect("a test knows its program");
+    let mut command = Command::new(program);
+    command.arg("--exact").args(tests.map(|name| format!("cluster::children::{name}")));
+    let output = command.env("KOOPER_TEST_SERVER", "real").env("KUBEBUILDER_ASSETS", assets).output();
+    let output = output.expect("it can be run");
+    let printed = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+    assert!(output.status.success() && printed.contains("2 passed"), "{printed}");
 }

@@ -102,6 +102,11 @@ impl Replica {
         self.process.metric("kooper_shards_owned{controller=\"shared\"}").unwrap_or_default() as usize
     }
 
+    /// The objects in its cache.
+    fn objects(&self) -> usize {
+        self.process.metric("kooper_store_objects{controller=\"shared\"}").unwrap_or_default() as usize
+    }
+
     /// Stops it in order.
     fn stop(mut self) {
         self.process.signal("TERM");
@@ -117,6 +122,14 @@ fn wait_for_balance(replicas: &[&Replica]) {
         loads.iter().sum::<usize>() == 32 && loads.iter().all(|load| (each..=each + 1).contains(load))
     };
     until("the shards are balanced", || is_balanced(&loads()).then_some(()), || format!("{:?}", loads()));
+}
+
+/// Waits until each object is in the cache of one process.
+fn wait_for_parts(replicas: &[&Replica]) {
+    let objects = || replicas.iter().map(|replica| replica.objects()).collect::<Vec<_>>();
+    let is_shared = || (objects().iter().sum::<usize>() == OBJECTS).then_some(());
+    until("each object is in one cache", is_shared, || format!("{:?}", objects()));
+    println!("objects in the caches: {:?}", objects());
 }
 
 fn object(number: usize, value: &str) -> Value {
@@ -139,6 +152,7 @@ fn no_object_is_in_two_hands_and_each_is_handled_while_processes_are_killed_paus
     let (first, second, third) = (start("first"), start("second"), start("third"));
     wait_for_balance(&[&first, &second, &third]);
     change_all(cluster, &journal, "created");
+    wait_for_parts(&[&first, &second, &third]);
 
     let (lines, killed) = (journal.lines().len(), Instant::now());
     third.process.signal("KILL");

@@ -45,8 +45,11 @@ impl<'a> Steps<'a> {
             let (path, inputs, flags) = (slot.path(), slot.inputs(&slots.value), slot.calls(&slots.value, runtime));
             let arguments = parentheses(quote!(&#children, #path, #inputs), end);
             let child = parentheses(variable.to_token_stream(), end);
+            // Others are not deleted with their owner.
+            let is_owned = slot.flag("external").is_none() && !self.is_ordered();
+            let callee = Ident::new(if is_owned { "owned_slot" } else { "slot" }, place);
             quote_spanned! {place=>
-                let #variable = #here::slot #arguments #flags;
+                let #variable = #here::#callee #arguments #flags;
                 let #children = #children.child #child;
             }
         });
@@ -72,6 +75,10 @@ impl<'a> Steps<'a> {
                 #fields.observed_generation(&mut #status.observed_generation);
             });
         }
+    }
+
+    fn is_ordered(&self) -> bool {
+        matches!(self.model.cleanup, Some(Cleanup { deletion: Deletion::Ordered { .. }, .. }))
     }
 
     /// The ordered deletion of the children, before the user's own cleanup.

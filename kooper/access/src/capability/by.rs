@@ -24,6 +24,7 @@ use kooper_runtime::{Kind, ObjectKey};
 use kube::Resource as _;
 
 use super::Reader;
+use super::owner::OWNER;
 
 pub use kooper_grammar::selector::SelectorError;
 
@@ -141,6 +142,14 @@ pub fn owner<T, M>(owner: &impl AsObject<M>) -> Selection<T> {
 /// Selects the objects with an owner reference to this uid.
 pub fn owner_uid<T>(uid: impl Into<String>) -> Selection<T> {
     Selection { owner: Some(uid.into()), ..Selection::all() }
+}
+
+/// Selects the children without owner references of the owner with this uid.
+#[doc(hidden)]
+pub fn marked<T>(uid: impl Into<String>) -> Selection<T> {
+    enum Marked {}
+    let read = |object: &Object| Ok(object.metadata()?.labels.get(OWNER).cloned().into_iter().collect());
+    Selection { index: Some((Indexer::new::<Marked>(read), uid.into())), ..Selection::all() }
 }
 
 /// Selects the objects that an [`Index`] has under the value. Objects that do

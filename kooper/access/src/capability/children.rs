@@ -3,6 +3,7 @@
 mod contested;
 mod creations;
 mod kept;
+mod marked;
 
 use std::collections::BTreeSet;
 
@@ -13,9 +14,12 @@ use kooper_runtime::internal::watch::cache_id::CacheId;
 use kooper_runtime::internal::watch::store::Change;
 use kooper_runtime::object::{DecodeError, Metadata};
 
+use crate::capability::owner::OWNER;
+
 use contested::Contested;
 use creations::Creations;
 use kept::KeptEntries;
+use marked::Marked;
 
 /// The children of a controller's objects, an extension of its context.
 #[derive(Debug, Default)]
@@ -28,6 +32,8 @@ pub(crate) struct Children {
     pub(super) creations: Creations,
     /// Entries of other clients that are added again while they are removed.
     pub(super) kept: KeptEntries,
+    /// The owners of children without owner references.
+    pub(super) marked: Marked,
 }
 
 impl Children {
@@ -41,22 +47,30 @@ impl ChildObserver for Children {
     fn owner_gone(&self, key: &ObjectKey) {
         self.contested.forget(key);
         self.creations.forget(key);
+        self.marked.forget(key);
     }
 
     fn child_changed(&self, kind: &KindInfo, change: &Change) -> BTreeSet<ObjectKey> {
-        let Some(old) = &change.old else { return BTreeSet::new() };
+        let mut owners = self.marked.owners(change);
+        let Some(old) = &change.old else { return owners };
         if change.new.is_none() {
             self.kept.forget(old.uid());
         }
         if self.contested.is_empty() {
-            return BTreeSet::new();
+            return owners;
         }
-        let before = change.old_metadata().map(controller_uid);
-        let same = change.new.is_some() && change.new_metadata().map(controller_uid) == before;
-        if same { BTreeSet::new() } else { self.contested.release(kind, old.key()) }
+        let before = change.old_metadata().map(owner_uid);
+        let same = change.new.is_some() && change.new_metadata().map(owner_uid) == before;
+        if !same {
+            owners.extend(self.contested.release(kind, old.key()));
+        }
+        owners
     }
 }
 
-fn controller_uid(metadata: Result<&Metadata, &DecodeError>) -> Option<String> {
-    Some(metadata.ok()?.controller()?.uid.clone())
+/// The uid of the controlling owner, or of the one that has marked the object.
+fn owner_uid(metadata: Result<&Metadata, &DecodeError>) -> Option<String> {
+    let metadata = metadata.ok()?;
+    let controller = metadata.controller().map(|controller| &controller.uid);
+    controller.or_else(|| metadata.labels.get(OWNER)).cloned()
 }

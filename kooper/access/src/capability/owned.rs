@@ -6,19 +6,21 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kooper_runtime::error::StaleCache;
+use kooper_runtime::internal::call::extensions::Extensions;
 use kooper_runtime::internal::object::as_object::AsObject;
 use kooper_runtime::internal::watch::cache_id::CacheId;
 use kooper_runtime::internal::watch::store::Cache;
-use kooper_runtime::object::Object;
+use kooper_runtime::object::{Metadata, Object};
 use kooper_runtime::{Kind, Note, ObjectKey};
 use kube::Resource;
 use serde::Serialize;
 use serde_json::Value;
 use tokio::time::Instant;
 
+use super::children::Children;
 use super::error::AccessError;
 use super::grant::MayApplyOwned;
-use super::owner::{describe, own};
+use super::owner::{OWNER, OwnerError, describe, mark, own};
 use super::request::{ApiResponse, Operation, ResourceClient, body};
 use super::write::answered;
 use super::{Access, Request};
@@ -89,7 +91,8 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
         O: AsObject<M>,
         V: MayApplyOwned<T>,
     {
-        self.apply_child(owner.as_object(), child, false)
+        let owner = owner.as_object();
+        self.apply_child(Parent::of(owner), own(owner, child.clone()), false)
     }
 
     /// Like [`apply_owned`](Self::apply_owned), and also takes over an object
@@ -102,7 +105,8 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
         O: AsObject<M>,
         V: MayApplyOwned<T>,
     {
-        self.apply_child(owner.as_object(), child, true)
+        let owner = owner.as_object();
+        self.apply_child(Parent::of(owner), own(owner, child.clone()), true)
     }
 
     /// The same argument, for children that no other client may extend. Entries
@@ -137,24 +141,34 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
         Self { exclusive: true, ..self.clone() }
     }
 
-    fn apply_child<O>(&self, owner: &O, child: &T, adopt: bool) -> Request<'_, T>
+    /// Applies a child that cannot have an owner reference, as it is cluster-scoped or in another namespace: it has the
+    /// uid of its owner as a label, by which it belongs to this owner, and is not deleted with it.
+    #[doc(hidden)]
+    pub fn apply_marked<'a, O, M>(&'a self, owner: &O, child: &T, adopt: bool) -> Request<'a, T>
     where
-        O: Resource<DynamicType = (), Scope: 'static>,
+        O: AsObject<M>,
+        V: MayApplyOwned<T>,
     {
+        let owner = owner.as_object();
+        let parent = Parent { is_marked: true, ..Parent::of(owner) };
+        self.objects().children.marked.note(&parent.uid, &parent.key());
+        self.apply_child(parent, mark(owner, child.clone()), adopt)
+    }
+
+    fn apply_child(&self, parent: Parent, child: Result<T, OwnerError>, adopt: bool) -> Request<'_, T> {
         let objects = self.objects();
-        let prepared = own(owner, child.clone()).map_err(AccessError::from).and_then(|child| body(&child));
-        let parent = Parent {
-            name: describe(owner),
-            uid: owner.meta().uid.clone().unwrap_or_default(),
-            terminating: owner.meta().deletion_timestamp.is_some(),
-            reference: owner.object_ref(&()),
-        };
+        let prepared = child.map_err(AccessError::from).and_then(|child| body(&child));
         Box::pin(async move {
             let mut body = prepared?;
             let key = objects.key_of(&mut body);
             answered(objects.apply_child(&parent, &key, body, adopt).await?, &key)
         })
     }
+}
+
+/// Notes the owner of children without owner references, so that a change of one queues it.
+pub fn note_marked(extensions: &Extensions, uid: &str, owner: &ObjectKey) {
+    extensions.get::<Children>().marked.note(uid, owner);
 }
 
 /// The owner of a child.
@@ -164,9 +178,41 @@ pub(super) struct Parent {
     /// `true` if the owner was being deleted when the caller read it.
     terminating: bool,
     pub(super) reference: ObjectReference,
+    /// `true` if the child has a label in place of an owner reference.
+    is_marked: bool,
+}
+
+/// The relation of an object to an owner that wants it as a child.
+enum Relation {
+    Child,
+    /// It belongs to no owner.
+    Free,
+    /// It belongs to this one.
+    Other(String),
 }
 
 impl Parent {
+    fn of<O: Resource<DynamicType = ()>>(owner: &O) -> Self {
+        Self {
+            name: describe(owner),
+            uid: owner.meta().uid.clone().unwrap_or_default(),
+            terminating: owner.meta().deletion_timestamp.is_some(),
+            reference: owner.object_ref(&()),
+            is_marked: false,
+        }
+    }
+
+    fn relation(&self, child: &Metadata) -> Relation {
+        let mark = child.labels.get(OWNER).filter(|_| self.is_marked);
+        match (child.controller(), mark) {
+            (Some(controller), None) if controller.uid == self.uid => Relation::Child,
+            (Some(one), _) => Relation::Other(format!("{} `{}` ({})", one.kind, one.name, one.uid)),
+            (None, Some(uid)) if *uid == self.uid => Relation::Child,
+            (None, Some(uid)) => Relation::Other(format!("the owner with the uid {uid}")),
+            (None, None) => Relation::Free,
+        }
+    }
+
     fn key(&self) -> ObjectKey {
         let ObjectReference { namespace, name, .. } = &self.reference;
         ObjectKey::new(namespace.as_deref(), name.as_deref().unwrap_or_default())
@@ -219,14 +265,11 @@ impl ResourceClient<'_> {
         };
         let metadata = &mut body["metadata"];
         metadata["uid"] = known.uid().into();
-        let known_metadata = known.metadata()?;
-        match known_metadata.controller() {
-            Some(controller) if controller.uid == parent.uid => return self.apply_to(parent, &known, body).await,
-            None if adopt => metadata["resourceVersion"] = known.version().into(),
-            other => {
-                let owner = other.map(|one| format!("{} `{}` ({})", one.kind, one.name, one.uid));
-                return Err(self.not_ours(parent, &known, owner));
-            }
+        match parent.relation(&known.metadata()?) {
+            Relation::Child => return self.apply_to(parent, &known, body).await,
+            Relation::Free if adopt => metadata["resourceVersion"] = known.version().into(),
+            Relation::Free => return Err(self.not_ours(parent, &known, None)),
+            Relation::Other(owner) => return Err(self.not_ours(parent, &known, Some(owner))),
         }
         let applied = self.remove_conflicting_fields(parent, key, known.uid(), body.clone()).await?;
         Ok(self.restore_selected_labels(parent, key, &body, applied).await?.map(Arc::new))

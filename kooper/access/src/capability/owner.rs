@@ -110,6 +110,20 @@ where
     Ok(child)
 }
 
+/// The label of a child that cannot have an owner reference, with the uid of its owner.
+pub const OWNER: &str = "kooper.rs/owner";
+
+/// Marks a child that cannot have an owner reference.
+pub(super) fn mark<O, T>(owner: &O, mut child: T) -> Result<T, OwnerError>
+where
+    O: Resource<DynamicType = ()>,
+    T: Resource<DynamicType = ()>,
+{
+    let uid = reference(owner)?.uid;
+    child.meta_mut().labels.get_or_insert_default().insert(OWNER.to_owned(), uid);
+    Ok(child)
+}
+
 /// A reference to a controlling owner, which blocks the owner's foreground
 /// deletion.
 fn reference<O: Resource<DynamicType = ()>>(owner: &O) -> Result<OwnerReference, OwnerError> {

@@ -12,20 +12,21 @@ use serde_json::Value;
 
 use super::error::AccessError;
 use super::grant::MayApplyOwned;
-use super::owner::own;
+use super::owner::{mark, own};
 use super::request::{Operation, body};
 use super::{Access, Request};
 
 impl<T: Kind + Serialize + Clone, V> Access<T, V> {
     /// Creates a child in a dry run, under another name of the same length, which may limit that of other objects.
     #[doc(hidden)]
-    pub fn probe<O>(&self, owner: &O, child: &T) -> Request<'_, ()>
+    pub fn probe<O>(&self, owner: &O, child: &T, is_marked: bool) -> Request<'_, ()>
     where
         O: Resource<DynamicType = (), Scope: 'static>,
         V: MayApplyOwned<T>,
     {
         let objects = self.objects();
-        let prepared = own(owner, child.clone()).map_err(AccessError::from).and_then(|child| body(&child));
+        let child = if is_marked { mark(owner, child.clone()) } else { own(owner, child.clone()) };
+        let prepared = child.map_err(AccessError::from).and_then(|child| body(&child));
         Box::pin(async move {
             let mut body = prepared?;
             let key = objects.key_of(&mut body);

@@ -76,14 +76,15 @@ impl<T: Kind, V> Access<T, V> {
         let (objects, key) = (self.objects(), key_of(object));
         let uid = object.meta().uid.clone().unwrap_or_default();
         Box::pin(async move {
-            let (before, mut wanted) = wanted?;
+            let (before, wanted) = wanted?;
             // Without a call it is not known how old the object is.
             let Some(call) = objects.call else {
                 let status = KnownStatus::Unknown.next(&before, wanted);
                 objects.apply_status(&key, &uid, version, status.unwrap_or_default()).await?;
                 return Ok(true);
             };
-            call.extensions.get::<ReservedStatus>().keep(&uid, &before, &mut wanted);
+            let reserved = call.extensions.get::<ReservedStatus>();
+            let wanted = reserved.fill(&uid, &before, wanted).map_err(|error| objects.unreadable(&error))?;
             let sent = call.extensions.get::<Statuses>().of(&objects.kind.resource(), &key, &uid);
             let mut sent = sent.lock().await;
             objects.apply_known(&mut sent, (&key, &uid, version), &before, wanted).await
@@ -114,9 +115,7 @@ impl<T: Kind, V> Access<T, V> {
         let version = Some(object.meta().resource_version.clone().unwrap_or_default());
         Box::pin(async move {
             let Some(call) = objects.call else { return Ok(false) };
-            let wrong = |error: serde_json::Error| {
-                AccessError::wrong(format!("the status of a {} cannot be read as JSON: {error}", objects.kind.kind))
-            };
+            let wrong = |error| objects.unreadable(&error);
             let sent = call.extensions.get::<Statuses>().of(&objects.kind.resource(), &key, &uid);
             let mut sent = sent.lock().await;
             let (begin, version) = match &*sent {
@@ -145,6 +144,10 @@ impl<T: Kind, V> Access<T, V> {
 }
 
 impl ResourceClient<'_> {
+    fn unreadable(&self, error: &serde_json::Error) -> AccessError {
+        AccessError::wrong(format!("the status of a {} cannot be read as JSON: {error}", self.kind.kind))
+    }
+
     /// Applies a status, unless the object is known to have it.
     async fn apply_known(
         &self,

@@ -2,6 +2,7 @@
 //! with does not show them.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use kooper_runtime::ObjectKey;
@@ -39,20 +40,36 @@ impl Statuses {
 /// The conditions that summarize an object, by which tools wait for it.
 const SUMMARY: [&str; 3] = ["Ready", "Reconciling", "Stalled"];
 
-/// The summary of an object that is written at the end of its call: `observedGeneration` and the conditions
-/// `Ready`, `Reconciling` and `Stalled`. What the handler applies in between leaves it as it was.
-#[derive(Debug, Default)]
-pub struct ReservedStatus(OnceLock<String>);
+/// The summary of an object that is not its handler's: `observedGeneration` and the conditions `Ready`, `Reconciling`
+/// and `Stalled`. It is put into what the handler applies, so that both are one write.
+#[derive(Default)]
+pub struct ReservedStatus(OnceLock<(String, Summarize)>);
+
+/// Sets the summary in a status.
+type Summarize = Box<dyn Fn(Value) -> Result<Value, serde_json::Error> + Send + Sync>;
 
 impl ReservedStatus {
     /// Reserves the summary of the object with this uid.
-    pub fn reserve(&self, uid: &str) {
-        self.0.get_or_init(|| uid.to_owned());
+    pub fn reserve(
+        &self,
+        uid: &str,
+        summarize: impl Fn(Value) -> Result<Value, serde_json::Error> + Send + Sync + 'static,
+    ) {
+        self.0.get_or_init(|| (uid.to_owned(), Box::new(summarize)));
     }
 
-    pub(super) fn keep(&self, uid: &str, before: &Value, wanted: &mut Value) {
-        let is_reserved = self.0.get().is_some_and(|reserved| reserved == uid);
-        let Some(fields) = wanted.as_object_mut().filter(|_| is_reserved) else { return };
+    /// Sets the summary in a status that the handler applies.
+    pub(super) fn fill(&self, uid: &str, before: &Value, wanted: Value) -> Result<Value, serde_json::Error> {
+        match self.0.get() {
+            Some((reserved, summarize)) if reserved == uid => summarize(with_summary(before, wanted)),
+            _ => Ok(wanted),
+        }
+    }
+}
+
+/// The status with the summary that it had before.
+fn with_summary(before: &Value, mut wanted: Value) -> Value {
+    if let Some(fields) = wanted.as_object_mut() {
         fields.remove("observedGeneration");
         if let Some(generation) = before.get("observedGeneration") {
             fields.insert("observedGeneration".to_owned(), generation.clone());
@@ -65,6 +82,13 @@ impl ReservedStatus {
         if !list.is_empty() || fields.contains_key("conditions") {
             fields.insert("conditions".to_owned(), list.into());
         }
+    }
+    wanted
+}
+
+impl fmt::Debug for ReservedStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ReservedStatus").field(&self.0.get().map(|(uid, _)| uid)).finish()
     }
 }
 
@@ -149,21 +173,20 @@ mod tests {
     }
 
     #[test]
-    fn a_write_of_the_handler_leaves_the_reserved_summary_as_it_was() {
+    fn a_write_of_the_handler_has_the_reserved_summary() {
         let condition = |name: &str, status: &str| json!({"type": name, "status": status});
         let before =
             json!({"observedGeneration": 1, "conditions": [condition("Ready", "True"), condition("Open", "True")]});
         let wanted = json!({"open": 3, "conditions": [condition("Ready", "False"), condition("Open", "False")]});
         let reserved = ReservedStatus::default();
-        let kept = |uid: &str| {
-            let mut kept = wanted.clone();
-            reserved.keep(uid, &before, &mut kept);
-            kept
-        };
+        let kept = |uid: &str| reserved.fill(uid, &before, wanted.clone()).unwrap();
         assert_eq!(kept("1"), wanted);
-        reserved.reserve("1");
+        reserved.reserve("1", |mut status| {
+            status["observedGeneration"] = 2.into();
+            Ok(status)
+        });
         let conditions = [condition("Open", "False"), condition("Ready", "True")];
-        assert_eq!(kept("1"), json!({"open": 3, "observedGeneration": 1, "conditions": conditions}));
+        assert_eq!(kept("1"), json!({"open": 3, "observedGeneration": 2, "conditions": conditions}));
         assert_eq!(kept("2"), wanted, "it is another object");
     }
 

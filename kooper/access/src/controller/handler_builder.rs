@@ -9,12 +9,13 @@ use serde::de::DeserializeOwned;
 
 use super::builder::Builder;
 use crate::extract::{Argument, Context};
-use crate::handler::{Asynchronous, Handler};
+use crate::handler::{Asynchronous, Ended, Handler, StatusOf, end, finish};
 use crate::plan::Plan;
 
 type Extract<O, S, A> = Box<dyn Fn(&Context<O, S>) -> A + Send + Sync>;
 type Function<O, S> = Box<dyn Fn(Context<O, S>) -> BoxFuture<'static, Result<Action, BoxError>> + Send + Sync>;
-type Finish<O, S, T> = Box<dyn FnOnce(fn(T) -> Result<Action, BoxError>) -> Function<O, S>>;
+type End<O, S, T> = fn(&Context<O, S>, T) -> Ended;
+type Finish<O, S, T> = Box<dyn FnOnce(End<O, S, T>) -> Function<O, S>>;
 
 /// A builder whose handler has the arguments `A` so far.
 #[doc(hidden)]
@@ -107,20 +108,32 @@ where
         Fut: Asynchronous + Send + 'static,
     {
         let Self { builder, extract } = self;
-        let finish = move |outcome: fn(Fut::Answer) -> Result<Action, BoxError>| -> Function<O, S> {
+        let finish = move |end: End<O, S, Fut::Answer>| -> Function<O, S> {
             Box::new(move |context| {
                 let future = call(&handler, extract(&context));
-                Box::pin(async move { outcome(future.await) })
+                Box::pin(async move {
+                    let outcome = future.await;
+                    finish(end(&context, outcome)).await
+                })
             })
         };
         TypedHandler { builder, finish: Box::new(finish) }
     }
 }
 
-impl<K, O, S, T: Outcome> TypedHandler<K, O, S, T> {
+impl<K, O, S, T> TypedHandler<K, O, S, T>
+where
+    K: Kind,
+    O: DeserializeOwned + Send + Sync + 'static,
+    S: Send + Sync + 'static,
+{
     /// The return type of the function. The handler can be wrapped before the builder gets it.
     #[doc(hidden)]
-    pub fn outcome(self) -> (Builder<K, O, S>, CompleteHandler<O, S>) {
-        (self.builder, CompleteHandler((self.finish)(T::into_action)))
+    pub fn outcome<M>(mut self) -> (Builder<K, O, S>, CompleteHandler<O, S>)
+    where
+        T: Outcome<Status: StatusOf<O, S, M>>,
+    {
+        T::Status::plan(self.builder.plan());
+        (self.builder, CompleteHandler((self.finish)(end)))
     }
 }

@@ -4,6 +4,7 @@ use kooper_runtime::internal::call::action::Outcome;
 
 use super::Handler;
 use super::signature::{Asynchronous, Signature};
+use super::status::StatusOf;
 use crate::extract::{DeletedArguments, Removed};
 
 /// A function for [`deleted`](crate::controller::Builder::deleted): a [`Handler`] that can also take
@@ -16,13 +17,13 @@ use crate::extract::{DeletedArguments, Removed};
 pub trait Deleted<O, S, Args>: Handler<Removed<O>, S, Args> {}
 
 // Recommended, so that the compiler names the wrong argument or return type.
-impl<O, S, F, A, M> Deleted<O, S, (A, M)> for F
+impl<O, S, F, A, M, N> Deleted<O, S, (A, M, N)> for F
 where
     O: Send + Sync + 'static,
     S: Send + Sync + 'static,
     F: Signature<A>,
     F::Output: Asynchronous + Send + 'static,
-    <F::Output as Asynchronous>::Answer: Outcome,
+    <F::Output as Asynchronous>::Answer: Outcome<Status: StatusOf<Removed<O>, S, N>>,
     A: DeletedArguments<O, S, M>,
 {
 }

@@ -10,6 +10,7 @@ use tower::Service;
 
 use super::Input;
 use super::signature::{Asynchronous, Signature};
+use super::status::{StatusOf, end, finish};
 use crate::calls::Additions;
 use crate::extract::{Arguments, Context, State};
 use crate::plan::Plan;
@@ -36,7 +37,7 @@ use crate::plan::Plan;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a handler for `{O}`",
     label = "not a handler",
-    note = "a handler is an `async fn` whose arguments (at most sixteen) are `Arc<{O}>`, `Call`, `Client`, `State<S>`, `Recorder` or capabilities, and which returns `()`, `Action`, `Result<(), E>` or `Result<Action, E>`"
+    note = "a handler is an `async fn` whose arguments (at most sixteen) are `Arc<{O}>`, `Call`, `Client`, `State<S>`, `Recorder` or capabilities, and which returns `()`, `Action`, `Status<T>`, or one of these in `Result`"
 )]
 pub trait Handler<O, S, Args>: Send + Sync + 'static {
     /// Adds to the plan what the arguments need.
@@ -53,22 +54,26 @@ pub trait Handler<O, S, Args>: Send + Sync + 'static {
 }
 
 // Recommended, so that the compiler names the wrong argument or return type.
-impl<O, S, F, A, M> Handler<O, S, (A, M)> for F
+impl<O, S, F, A, M, N> Handler<O, S, (A, M, N)> for F
 where
     O: Send + Sync + 'static,
     S: Send + Sync + 'static,
     F: Signature<A>,
     F::Output: Asynchronous + Send + 'static,
-    <F::Output as Asynchronous>::Answer: Outcome,
+    <F::Output as Asynchronous>::Answer: Outcome<Status: StatusOf<O, S, N>>,
     A: Arguments<O, S, M>,
 {
     fn plan(plan: &mut Plan) {
         A::plan(plan);
+        <<F::Output as Asynchronous>::Answer as Outcome>::Status::plan(plan);
     }
 
     fn handle(&self, context: Context<O, S>) -> BoxFuture<'static, Result<Action, BoxError>> {
         let future = self.call_with(A::extract(&context));
-        Box::pin(async move { future.await.into_action() })
+        Box::pin(async move {
+            let outcome = future.await;
+            finish(end(&context, outcome)).await
+        })
     }
 }
 

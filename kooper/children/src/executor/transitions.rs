@@ -1,22 +1,21 @@
 //! What is told about a pass: the log, Kubernetes Events and the counts of the metric, each on transitions only.
 
-use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
 use kooper_access::extract::Context;
 use kooper_runtime::metrics::Gauge;
-use kooper_runtime::{Kind, Note, ObjectKey};
+use kooper_runtime::{Kind, Note};
 use kube::ResourceExt;
 use tokio::time::Instant;
 
 use super::{Executor, Progress};
 use crate::function::AnyObject;
-use crate::memory::{Digest, Memory, Verdict};
+use crate::memory::{Digest, Loop, SlotMemory, Verdict};
 use crate::observed::ChildId;
 use crate::plan::{Plan, SlotState, provided};
-use crate::typed::owner;
+use crate::typed::{Found, owner};
 
 impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
     /// Returns for how long the children of a slot are not applied because their bodies keep changing, and why.
@@ -29,22 +28,49 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
     ) -> Option<(Duration, String)> {
         let mut digest = Digest::default();
         children.iter().for_each(|(_, child)| self.slots[slot].write(child, &mut digest));
-        let owner = owner(context);
-        let verdict = memory(context).body(
-            &ObjectKey::of(&*owner),
-            slot,
-            digest.0.finish(),
-            self.inputs(progress, slot, &*owner),
-            Instant::now(),
-        );
-        let Verdict::Pause(pause, is_new) = verdict else { return None };
-        let why = "its children keep changing, although its inputs do not: they are applied again after ten minutes";
+        let digests = (digest.0.finish(), self.inputs(progress, slot, &*owner(context)));
+        let version = |child: &ChildId| progress.observed.children.get(child).map(|child| &*child.version);
+        let verdict = memory(context).returned((context.key(), slot), digests, version, Instant::now());
+        let Verdict::Pause(pause, what, is_new) = verdict else { return None };
+        let why = match what {
+            Loop::Bodies => {
+                "its children keep changing, although its inputs do not: they are applied again after ten minutes"
+            }
+            Loop::Children => {
+                "another client keeps changing what was applied: its children are applied again after ten minutes"
+            }
+        };
         if is_new {
             let name = &self.graph.nodes()[slot].spec.name;
             self.event(context, true, "Unstable", format!("{name}: {why}"));
             tracing::warn!(slot = name, "{why}");
         }
         Some((pause, why.to_owned()))
+    }
+
+    /// Notes a write that changed a child which existed.
+    pub(super) fn corrected(
+        &self,
+        context: &Context<P, S>,
+        progress: &Progress,
+        slot: usize,
+        (id, now, object): &Found,
+    ) {
+        let before = progress.observed.children.get(id).filter(|before| before.uid == now.uid);
+        if before.is_some_and(|before| before.version != now.version)
+            && progress.objects.get(id).is_some_and(|before| self.slots[slot].differ(before, object))
+        {
+            memory(context).corrected((context.key(), slot), id, &now.version, Instant::now());
+        }
+    }
+
+    /// Warns that Kubernetes deletes the children of an owner at once.
+    pub(super) fn warn_unordered(&self, context: &Context<P, S>) {
+        let is_foreground = |finalizer: &String| finalizer == "foregroundDeletion";
+        if owner(context).finalizers().iter().any(is_foreground) && memory(context).unordered(context.key()) {
+            let text = "it is deleted in the foreground: Kubernetes deletes its children at once, in any order";
+            self.event(context, true, "Unordered", text.to_owned());
+        }
     }
 
     /// A digest of what the function of a slot was called with.
@@ -61,32 +87,31 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
 
     /// Notes the states of the slots, and tells what has changed.
     pub(super) fn remember(&self, context: &Context<P, S>, plan: &Plan) {
-        let (memory, key) = (memory(context), ObjectKey::of(&*owner(context)));
-        memory.1.get_or_init(|| self.register(context, &memory));
+        let (memory, key) = (memory(context), context.key());
+        memory.gauges.get_or_init(|| self.register(context, &memory));
         if plan.slots.is_empty() {
             // The owner is being deleted.
-            return memory.forget(&key);
+            return memory.forget(key);
         }
-        for (slot, state) in plan.slots.iter().enumerate() {
-            let name = &self.graph.nodes()[slot].spec.name;
-            if memory.state(&key, slot, state) {
-                match state.reason() {
-                    Some(why) => tracing::info!(slot = name, state = state.name(), "{why}"),
-                    None => tracing::debug!(slot = name, state = state.name(), "the slot has another state"),
-                }
+        let name = |slot: usize| &*self.graph.nodes()[slot].spec.name;
+        for slot in memory.states(key, &plan.slots) {
+            let state = &plan.slots[slot];
+            match state.reason() {
+                Some(why) => tracing::info!(slot = name(slot), state = state.name(), "{why}"),
+                None => tracing::debug!(slot = name(slot), state = state.name(), "the slot has another state"),
             }
-            let kept: BTreeSet<_> = plan.kept.iter().filter(|(of, _)| *of == slot).map(|(_, id)| id.clone()).collect();
-            for id in memory.kept(&key, slot, kept) {
-                let text = format!(
-                    "{name}: {id} is no longer returned by its function, and is kept: write `prune` to delete such children"
-                );
-                self.event(context, false, "Kept", text);
-            }
+        }
+        for (slot, id) in memory.kept(key, &plan.kept) {
+            let slot = name(slot);
+            let text = format!(
+                "{slot}: {id} is no longer returned by its function, and is kept: write `prune` to delete such children"
+            );
+            self.event(context, false, "Kept", text);
         }
     }
 
     /// Registers a gauge for each slot and state.
-    fn register(&self, context: &Context<P, S>, memory: &Arc<Memory>) {
+    fn register(&self, context: &Context<P, S>, memory: &Arc<SlotMemory>) {
         let controller = context.controller();
         for (index, node) in self.graph.nodes().iter().enumerate() {
             for state in SlotState::NAMES {
@@ -108,6 +133,6 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
     }
 }
 
-fn memory<P, S>(context: &Context<P, S>) -> Arc<Memory> {
+fn memory<P, S>(context: &Context<P, S>) -> Arc<SlotMemory> {
     context.controller().extensions.get()
 }

@@ -229,6 +229,33 @@ async fn a_child_that_is_another_one_in_each_pass_is_applied_with_pauses(cluster
     running.stop().await
 }
 
+fn steady(shop: &Shop) -> ConfigMap {
+    let mut config = named(shop, "steady");
+    config.data = Some([("made-by".to_owned(), "us".to_owned())].into());
+    config
+}
+
+#[kooper::test(start_paused = true)]
+async fn a_child_that_is_changed_after_each_correction_is_corrected_after_a_pause(cluster: Cluster) -> Result<()> {
+    let cluster = cluster.with_timeout(Duration::from_secs(1200));
+    let running = cluster.run([declared!(steady)?]).await?;
+    cluster.create(&corner("a", false, &[])).await?;
+    let is_ours = |config: &ConfigMap| config.data.as_ref().is_some_and(|data| data["made-by"] == "us");
+    for _ in 0..3 {
+        let child = cluster.wait("corner-steady", is_ours).await;
+        cluster.patch(&child, json!({"data": {"made-by": "another"}})).await?;
+    }
+    let child = cluster.wait("corner-steady", is_ours).await;
+    assert!(events(&cluster, "Unstable").await?.is_empty());
+    cluster.patch(&child, json!({"data": {"made-by": "another"}})).await?;
+    while events(&cluster, "Unstable").await?.is_empty() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(!is_ours(&config(&cluster, "corner-steady").await?.ok_or("it is gone")?));
+    cluster.wait("corner-steady", is_ours).await;
+    running.stop().await
+}
+
 #[kooper::test(start_paused = true)]
 async fn an_adopted_child_that_is_not_wanted_any_more_is_kept_with_an_event(cluster: Cluster) -> Result<()> {
     let running = cluster.run([declared!(current.slot().adopt())?]).await?;

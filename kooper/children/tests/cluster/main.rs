@@ -1,7 +1,9 @@
 //! Declared children on an embedded API server whose pods run.
 
+mod apart;
 mod flags;
 mod immutable;
+mod optional;
 mod status;
 
 use std::collections::BTreeSet;

@@ -1,6 +1,8 @@
 //! The webhooks of a program, in the commands that run it.
 
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::Ipv6Addr;
+#[cfg(feature = "apiserver")]
+use std::net::{Ipv4Addr, SocketAddr};
 
 use kooper_access::Controller;
 use kooper_runtime::BoxError;

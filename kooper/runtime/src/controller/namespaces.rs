@@ -14,28 +14,46 @@ pub(super) struct Namespaces {
     controller: String,
     /// The watches that every key needs: those of the whole cluster, and of a
     /// single namespace.
-    everywhere: Vec<Arc<WatchStatus>>,
+    everywhere: Vec<Awaited>,
     /// The watches that the keys of each of several namespaces need. Handlers read
     /// the caches: an object that is not listed yet must not seem to be absent.
-    each: BTreeMap<String, Vec<Arc<WatchStatus>>>,
+    each: BTreeMap<String, Vec<Awaited>>,
+}
+
+/// A watch that keys wait for.
+pub(super) struct Awaited {
+    pub(super) watch: Arc<WatchStatus>,
+    /// `true` if its namespace is its own, whichever the controller has: then every key needs it.
+    pub(super) is_fixed: bool,
+    /// `true` if keys are handled while the server does not serve the kind.
+    pub(super) optional: bool,
+}
+
+impl Awaited {
+    fn is_synced(&self) -> bool {
+        if self.optional { self.watch.is_synced_or_absent() } else { self.watch.is_synced() }
+    }
+
+    async fn wait_synced(&self) {
+        if self.optional {
+            self.watch.wait_synced_or_absent().await;
+        } else {
+            self.watch.wait_synced().await;
+        }
+    }
 }
 
 impl Namespaces {
-    /// `watches` has each watch, and whether its namespace is its own, whichever the
-    /// controller has: then every key needs it.
-    pub(super) fn new(
-        controller: &str,
-        several: bool,
-        watches: impl Iterator<Item = (bool, Arc<WatchStatus>)>,
-    ) -> Self {
+    pub(super) fn new(controller: &str, several: bool, watches: impl Iterator<Item = Awaited>) -> Self {
         let mut namespaces =
             Self { controller: controller.to_owned(), everywhere: Vec::new(), each: BTreeMap::default() };
-        for (fixed, watch) in watches {
-            match watch.namespace().filter(|_| several && !fixed) {
-                Some(namespace) => namespaces.each.entry(namespace.to_owned()).or_default().push(watch),
+        for awaited in watches {
+            let namespace = awaited.watch.namespace().filter(|_| several && !awaited.is_fixed);
+            match namespace.map(str::to_owned) {
+                Some(namespace) => namespaces.each.entry(namespace).or_default().push(awaited),
                 None => {
-                    watch.require_synced();
-                    namespaces.everywhere.push(watch);
+                    awaited.watch.require_synced();
+                    namespaces.everywhere.push(awaited);
                 }
             }
         }
@@ -50,26 +68,26 @@ impl Namespaces {
     /// Returns `true` if the keys of a namespace may be handled.
     pub(super) fn is_synced(&self, namespace: Option<&str>) -> bool {
         let watches = namespace.and_then(|namespace| self.each.get(namespace));
-        watches.is_none_or(|watches| watches.iter().all(|watch| watch.is_synced()))
+        watches.is_none_or(|watches| watches.iter().all(Awaited::is_synced))
     }
 
     /// The first list that every key waits for, if one is not complete.
     pub(super) fn unlisted(&self) -> Option<String> {
-        let watch = self.everywhere.iter().find(|watch| !watch.is_synced())?;
+        let watch = &self.everywhere.iter().find(|awaited| !awaited.is_synced())?.watch;
         let problem = watch.problem().map(|problem| format!(": {problem}")).unwrap_or_default();
         Some(format!("the first list of {} is not complete{problem}", watch.place()))
     }
 
     /// Waits until the keys of a namespace may be handled.
     pub(super) async fn wait_synced(&self, namespace: &str) {
-        join_all(self.each.get(namespace).into_iter().flatten().map(|watch| watch.wait_synced())).await;
+        join_all(self.each.get(namespace).into_iter().flatten().map(Awaited::wait_synced)).await;
     }
 
     /// Waits until the first keys may be handled: of several namespaces each
     /// has been listed, or cannot be, and at least one is complete.
     pub(super) async fn wait_for_first(&self) {
-        join_all(self.everywhere.iter().map(|watch| watch.wait_synced())).await;
-        join_all(self.each.values().flatten().map(|watch| watch.wait_tried())).await;
+        join_all(self.everywhere.iter().map(Awaited::wait_synced)).await;
+        join_all(self.each.values().flatten().map(|awaited| awaited.watch.wait_tried())).await;
         if self.are_several() {
             select_all(self.each.keys().map(|namespace| Box::pin(self.wait_synced(namespace)))).await;
         }
@@ -88,17 +106,17 @@ impl Namespaces {
     /// Waits until each watch has been listed, or cannot be.
     pub(super) async fn wait_tried(&self) -> Tried {
         let all = || self.everywhere.iter().chain(self.each.values().flatten());
-        join_all(all().map(|watch| watch.wait_tried())).await;
+        join_all(all().map(|awaited| awaited.watch.wait_tried())).await;
         Tried {
-            complete: self.everywhere.iter().all(|watch| watch.is_synced()),
-            problems: all().filter_map(|watch| watch.unlisted()).collect(),
+            complete: self.everywhere.iter().all(Awaited::is_synced),
+            problems: all().filter(|awaited| !awaited.is_synced()).filter_map(|one| one.watch.unlisted()).collect(),
         }
     }
 
     /// Waits until the watches of a namespace have been listed, or cannot be. Returns
     /// whether its keys may be handled.
     pub(super) async fn wait_tried_in(&self, namespace: &str) -> bool {
-        join_all(self.each.get(namespace).into_iter().flatten().map(|watch| watch.wait_tried())).await;
+        join_all(self.each.get(namespace).into_iter().flatten().map(|awaited| awaited.watch.wait_tried())).await;
         self.is_synced(Some(namespace))
     }
 }
@@ -111,7 +129,7 @@ impl Probe for Namespaces {
     fn ready(&self) -> Result<Option<String>, String> {
         let mut reasons = BTreeSet::new();
         for watches in self.each.values() {
-            let left_out: Vec<String> = watches.iter().filter_map(|watch| watch.left_out()).collect();
+            let left_out: Vec<String> = watches.iter().filter_map(|awaited| awaited.watch.left_out()).collect();
             if left_out.is_empty() {
                 return Ok(None);
             }

@@ -46,6 +46,8 @@ pub enum Reason {
     Leader,
     /// This replica owns the shard of the object since then, see [`Call::shard`](crate::Call::shard).
     Shard,
+    /// The cluster serves a kind that it did not serve before, and that the controller can do without.
+    KindServed,
     /// Another object, of the given kind and key, is owned by or mapped to this one.
     Related(Arc<str>, ObjectKey),
 }
@@ -63,6 +65,7 @@ impl Reason {
             Self::External => 1 << 7,
             Self::Leader => 1 << 8,
             Self::Shard => 1 << 9,
+            Self::KindServed => 1 << 10,
             Self::Related(..) => 0,
         }
     }
@@ -81,6 +84,7 @@ impl fmt::Display for Reason {
             Self::External => "external",
             Self::Leader => "leader",
             Self::Shard => "shard",
+            Self::KindServed => "kind served",
             Self::Related(kind, key) => return write!(f, "{kind} {key}"),
         })
     }
@@ -162,6 +166,7 @@ impl Reasons {
             Reason::External,
             Reason::Leader,
             Reason::Shard,
+            Reason::KindServed,
         ]
         .into_iter()
         .filter(|reason| self.simple & reason.bit() != 0)

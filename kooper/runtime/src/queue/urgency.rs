@@ -24,7 +24,7 @@ impl Urgency {
         match reason {
             Reason::Deleted => Self::Always,
             Reason::Added | Reason::External => Self::Now,
-            Reason::Modified | Reason::Related(..) => Self::Soon,
+            Reason::Modified | Reason::Related(..) | Reason::KindServed => Self::Soon,
             Reason::Initial | Reason::Leader | Reason::Shard | Reason::Resync | Reason::Retry | Reason::Requeue => {
                 Self::Idle
             }

@@ -16,6 +16,8 @@ pub struct CacheRequest {
     pub id: CacheId,
     /// The kind of its objects.
     pub kind: KindInfo,
+    /// `true` if objects are handled while the cluster does not serve the kind.
+    pub optional: bool,
     pub(crate) open: fn(Client, Scope) -> Arc<dyn ErasedRetriever>,
 }
 
@@ -57,6 +59,7 @@ impl CacheRequest {
         Self {
             id: CacheId::of::<K>(),
             kind: KindInfo::of::<K>(),
+            optional: false,
             open: |client, scope| retriever::erase::<K, _>(ApiRetriever::<K>::new(client, scope)),
         }
     }
@@ -66,6 +69,12 @@ impl CacheRequest {
     pub fn selecting(mut self, selected: Option<&'static Selected>) -> Self {
         self.id = self.id.selecting(selected);
         self
+    }
+
+    /// The same, for a controller that can do without the kind.
+    #[must_use]
+    pub fn optional(self, optional: bool) -> Self {
+        Self { optional, ..self }
     }
 
     /// Returns `true` if labels, fields or names limit the objects.

@@ -66,6 +66,8 @@ pub(crate) trait Sink: Send + Sync {
     }
     /// The objects were listed again.
     fn relisted(&self) {}
+    /// The server serves the kind, and did not before.
+    fn served(&self) {}
     /// Returns `true` if all other sinks are informed of each change first.
     fn is_last(&self) -> bool {
         false
@@ -313,7 +315,7 @@ impl Informer {
                         tracing::debug!(watch = %self.status, version, "silent, as there is no change");
                         self.quiet |= version.as_ref().is_some_and(|version| *version != self.version);
                         self.advance(version.as_deref().unwrap_or_default());
-                        self.status.record_event();
+                        self.record_event();
                         *heard = true;
                         liveness.reset();
                         continue;
@@ -344,7 +346,7 @@ impl Informer {
                 Some(Ok(event)) => event,
             };
             *heard = true;
-            self.status.record_event();
+            self.record_event();
             match event {
                 Event::Added(object) | Event::Modified(object) | Event::Deleted(object) if !self.keeps(&object) => {
                     self.advance(object.version());
@@ -375,6 +377,13 @@ impl Informer {
             }
             // The time for processing an event does not count as silence.
             liveness.reset();
+        }
+    }
+
+    fn record_event(&self) {
+        self.status.record_event();
+        if self.store.note_served(true) {
+            self.sink.served();
         }
     }
 
@@ -416,6 +425,9 @@ impl Informer {
         };
         let seed = u64::from(self.failures) ^ self.seed();
         let wait = wait.mul_f64(1.0 + fraction(seed) / 4.0);
+        if matches!(error, RetrieveError::NotFound(_)) {
+            self.store.note_served(false);
+        }
         if self.status.record_failure(error, wait, self.failures)
             && let Some(selection) = &self.selection
         {

@@ -8,7 +8,7 @@ mod list_snapshot;
 mod shard;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::object::key::ObjectKey;
 use crate::object::{Dictionaries, Object};
@@ -30,6 +30,8 @@ pub struct Store {
     /// `None` for secret objects. What a text has in common with a dictionary makes it
     /// shorter, so a client that writes one object and knows its size could guess the others.
     dictionaries: Option<Dictionaries>,
+    /// `true` while the server does not serve the kind.
+    unserved: AtomicBool,
 }
 
 impl Default for Store {
@@ -46,7 +48,23 @@ impl Store {
             objects: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
             dictionaries: (!secret).then(Dictionaries::default),
+            unserved: AtomicBool::new(false),
         }
+    }
+
+    /// Notes whether the server serves the kind. Returns `true` if it does, and did not before.
+    pub(crate) fn note_served(&self, is_served: bool) -> bool {
+        // Only its informer writes to it, for each event.
+        let is_news = self.unserved.load(Ordering::Relaxed) == is_served;
+        if is_news {
+            self.unserved.store(!is_served, Ordering::Relaxed);
+        }
+        is_news && is_served
+    }
+
+    /// Returns `true` while the server does not serve the kind.
+    pub(crate) fn is_unserved(&self) -> bool {
+        self.unserved.load(Ordering::Relaxed)
     }
 
     /// Returns `true` if not even the size of the objects may be published.

@@ -13,9 +13,12 @@ use tokio::time::sleep;
 
 use super::EVERY;
 use crate::authority::secret::{CaSecret, SecretError};
-use crate::certificates::{Certificates, Shared};
-use crate::installed::Installed;
+use crate::certificates::Certificates;
+use crate::registration::Registration;
 use crate::server::Server;
+
+/// The pause after an attempt to become ready.
+const RETRY: Duration = Duration::from_secs(1);
 
 /// The running server of a program's webhooks. It stops at once when it is dropped.
 #[derive(Debug)]
@@ -23,8 +26,8 @@ use crate::server::Server;
 pub struct Running {
     pub(super) server: Server,
     pub(super) renewal: Option<JoinHandle<()>>,
-    pub(super) shared: Arc<Shared>,
-    pub(super) installed: Installed,
+    pub(super) registration: Arc<Registration>,
+    pub(super) ready: watch::Sender<bool>,
     pub(super) registered: watch::Receiver<bool>,
 }
 
@@ -39,12 +42,12 @@ impl Running {
         self.server.local_addr()
     }
 
-    /// Reads the certificate authority from its Secret, and renews the certificate of this replica
-    /// when the authority changes.
+    /// Prepares this replica for its calls. Reads the certificate authority from its Secret, and renews the
+    /// certificate of this replica when the authority changes.
     ///
     /// Call this method within a tokio runtime.
     pub fn connect(&mut self, client: &Client) {
-        let renewed = renewal(client.clone(), &self.installed.namespace, Arc::clone(&self.shared));
+        let renewed = tokio::spawn(renew(client.clone(), Arc::clone(&self.registration), self.ready.clone()));
         if let Some(earlier) = self.renewal.replace(renewed) {
             earlier.abort();
         }
@@ -62,7 +65,7 @@ impl Running {
     /// # Errors
     /// If an object cannot be deleted.
     pub async fn remove(self, client: &Client) -> Result<(), kube::Error> {
-        self.installed.remove(client).await
+        self.registration.installed().remove(client).await
     }
 
     /// Stops without failing a call: serves for ten more seconds, and waits for the requests in
@@ -75,26 +78,36 @@ impl Running {
     }
 }
 
-/// Keeps the certificate of this replica that of the authority in the Secret.
-fn renewal(client: Client, namespace: &str, shared: Arc<Shared>) -> JoinHandle<()> {
-    let namespace = namespace.to_owned();
-    tokio::spawn(async move {
-        let Certificates::Own { secret, leaf, .. } = &shared.certificates else { return };
-        let secret = CaSecret::new(client, &namespace, secret.clone());
-        loop {
-            let renewed = async {
-                let read = secret.read(shared.known().as_ref()).await?;
-                leaf.renew(&read.authorities.current, clock::wall())?;
-                shared.know(&read.authorities);
-                Ok::<_, SecretError>(())
-            };
-            if let Err(error) = renewed.await {
+/// Prepares the replica for its calls: then it is ready. Keeps its certificate that of the authority in the
+/// Secret.
+async fn renew(client: Client, registration: Arc<Registration>, ready: watch::Sender<bool>) {
+    while let Err(error) = registration.withdraw(&client).await {
+        tracing::warn!("the webhooks are not ready: {}", chain(&error));
+        sleep(RETRY).await;
+    }
+    let shared = &registration.shared;
+    let Certificates::Own { secret, leaf, .. } = &shared.certificates else {
+        ready.send_replace(true);
+        return;
+    };
+    let secret = CaSecret::new(client, &registration.namespace, secret.clone());
+    loop {
+        let renewed = async {
+            let read = secret.read(shared.known().as_ref()).await?;
+            leaf.renew(&read.authorities.current, clock::wall())?;
+            shared.know(&read.authorities);
+            Ok::<_, SecretError>(())
+        };
+        match renewed.await {
+            Ok(()) => drop(ready.send_replace(true)),
+            Err(error) => {
                 tracing::warn!(
                     "the certificate of the webhooks cannot be renewed, and stays in use: {}",
                     chain(&error)
                 );
             }
-            sleep(EVERY).await;
         }
-    })
+        let is_ready = *ready.borrow();
+        sleep(if is_ready { EVERY } else { RETRY }).await;
+    }
 }

@@ -75,6 +75,13 @@ impl<'a> Configuration<'a> {
         self.webhooks().next().is_none()
     }
 
+    /// Returns whether it has entries of functions that this version does not have.
+    pub(crate) fn has_unknown(&self, live: &Value) -> bool {
+        let own = self.webhooks().map(|webhook| self.entry_name(&webhook.rules));
+        let known: BTreeSet<_> = own.chain([self.entry_name(&probe::webhook(self.mutates).rules)]).collect();
+        entries(live).any(|entry| entry["name"].as_str().is_none_or(|name| !known.contains(name)))
+    }
+
     /// The names of the entries whose policy is `Fail` once the server was reached.
     pub(crate) fn to_fail(&self) -> BTreeSet<String> {
         let fails =
@@ -261,8 +268,16 @@ pub(crate) fn published(live: [&Value; 2]) -> String {
         .collect();
     let mut bundles = bundles.into_iter();
     let (Some(only), None) = (bundles.next(), bundles.next()) else { return String::new() };
-    let decoded = STANDARD.decode(only.trim_matches('"')).unwrap_or_default();
-    String::from_utf8(decoded).unwrap_or_default()
+    decoded(only.trim_matches('"'))
+}
+
+/// The bundle of a configuration, whose entries are written with the same one.
+pub(crate) fn bundle(live: &Value) -> String {
+    decoded(live["webhooks"][0]["clientConfig"]["caBundle"].as_str().unwrap_or_default())
+}
+
+fn decoded(bundle: &str) -> String {
+    String::from_utf8(STANDARD.decode(bundle).unwrap_or_default()).unwrap_or_default()
 }
 
 /// Returns whether a configuration has all that is desired, and no other entry.

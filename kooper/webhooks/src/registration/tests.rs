@@ -1,4 +1,3 @@
-use k8s_openapi::api::apps::v1::{DeploymentSpec, DeploymentStatus};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kooper_serving::FileCertificate;
 use kube::CustomResource;
@@ -33,6 +32,7 @@ fn registration(certificates: Certificates) -> Registration {
         webhooks: vec![Arc::new(built.expect("a webhook"))],
         namespaces: vec!["north".to_owned()],
         deployment: None,
+        roll_out: RollOut::default(),
         owner: None,
         is_local: false,
         ignores: false,
@@ -102,6 +102,20 @@ fn a_function_that_is_new_is_not_registered_while_an_old_replica_may_be_called()
     let first = configuration.desired("a bundle", &armed(&[]), &Value::Null);
     assert_eq!(first["webhooks"].as_array().map(Vec::len), Some(1), "the probe alone");
     assert_eq!(configuration.desired("a bundle", &armed(&[ENTRY]), &before), before, "it is registered already");
+}
+
+#[test]
+fn a_function_of_another_version_is_known_by_its_name_and_removed_with_the_same_authority() {
+    let (ours, mut theirs) = (registration(own()), registration(own()));
+    let newer = Webhook::validate::<ConfigMap>("newer").failure(FailurePolicy::Fail).function(check).build();
+    theirs.webhooks.push(Arc::new(newer.expect("a webhook")));
+    let live = validating(&theirs, true).desired("a bundle", &armed(&[ENTRY]), &Value::Null);
+    let (ours, theirs) = (validating(&ours, false), validating(&theirs, false));
+    assert!(ours.has_unknown(&live));
+    assert!(!theirs.has_unknown(&live) && !ours.has_unknown(&Value::Null));
+    let left = ours.desired(&configuration::bundle(&live), &configuration::armed(&live), &live);
+    assert_eq!(left, ours.desired("a bundle", &armed(&[ENTRY]), &live));
+    assert!(!ours.has_unknown(&left));
 }
 
 #[test]
@@ -190,24 +204,4 @@ fn a_write_of_a_subresource_is_checked_though_it_changes_no_spec() {
     let desired = validating(&registration, true).desired("a bundle", &armed(&[]), &Value::Null);
     let changed = desired["webhooks"][0]["matchConditions"][1]["expression"].as_str().expect("a text");
     assert!(changed.starts_with("has(request.subResource) || request.operation != 'UPDATE' || "), "{changed}");
-}
-
-#[test]
-fn a_deployment_is_updated_when_all_its_replicas_are_of_the_newest_version() {
-    let of = |generation, updated, replicas| {
-        let status = DeploymentStatus {
-            observed_generation: Some(generation),
-            updated_replicas: Some(updated),
-            replicas: Some(replicas),
-            ..DeploymentStatus::default()
-        };
-        let spec = DeploymentSpec { replicas: Some(2), ..DeploymentSpec::default() };
-        let mut deployment = Deployment { spec: Some(spec), status: Some(status), ..Deployment::default() };
-        deployment.metadata.generation = Some(7);
-        deployment
-    };
-    assert!(is_updated(&of(7, 2, 2)));
-    assert!(!is_updated(&of(6, 2, 2)), "its controller has not seen the new version");
-    assert!(!is_updated(&of(7, 1, 2)));
-    assert!(!is_updated(&of(7, 2, 3)), "an old replica is there");
 }

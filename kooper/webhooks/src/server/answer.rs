@@ -18,7 +18,7 @@ use tokio::time::{Instant, timeout_at};
 use super::Shared;
 use crate::admission::Admission;
 use crate::review::{self, ReviewError, Verdict};
-use crate::webhook::Webhook;
+use crate::webhook::{Rules, Webhook};
 
 /// The largest body, in bytes: an object of the largest size that the API server accepts,
 /// twice, and the rest of a review.
@@ -158,7 +158,8 @@ fn call(
     run: impl FnOnce(futures_util::future::BoxFuture<'static, Called>) -> Result<Called, ()>,
 ) -> Result<Option<Decided>, Failure> {
     let request = review::Request::parse(body)?;
-    request.check(&webhook.rules.kind)?;
+    let Rules { kind, operations, .. } = &webhook.rules;
+    request.check(kind, operations)?;
     let admission = Admission::from(request.info());
     let decided = match webhook.decide(&request, admission.clone()) {
         Ok(future) => match run(future) {

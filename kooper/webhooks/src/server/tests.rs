@@ -165,6 +165,30 @@ async fn a_function_that_waits_or_blocks_its_thread_is_answered_before_the_calle
     assert_eq!(client.review(CHECK, &doing("nothing")).await.0, 200);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hundred_requests_that_panic_block_wait_or_fail_delay_no_other_one() {
+    let (_server, client) = started();
+    let client = Arc::new(client);
+    let mut requests = tokio::task::JoinSet::new();
+    for (word, expected) in
+        ["panic", "block", "wait", "fail", "nothing", "deny"].into_iter().zip([500; 4].iter().chain(&[200; 2]))
+    {
+        for _ in 0..25 {
+            let client = Arc::clone(&client);
+            requests.spawn(async move {
+                // Those that never end have less time than the others.
+                let path =
+                    if *expected == 500 { format!("{CHECK}?timeout=2s") } else { format!("{CHECK}?timeout=30s") };
+                (word, *expected, client.review(&path, &doing(word)).await.0)
+            });
+        }
+    }
+    while let Some(answered) = requests.join_next().await {
+        let (word, expected, status) = answered.expect("a response");
+        assert_eq!(status, expected, "{word}");
+    }
+}
+
 #[tokio::test]
 async fn a_function_fills_a_field_and_what_it_leaves_is_not_sent() {
     let (_server, client) = started();
@@ -194,7 +218,20 @@ async fn bad_input_gets_a_status_that_says_what_is_wrong() {
             "the body is `admission.k8s.io/v1beta1, Kind=AdmissionReview`, but must be \
              `admission.k8s.io/v1, Kind=AdmissionReview`",
         ),
+        (
+            changed("/kind", json!("ConversionReview")),
+            400,
+            "the body is `admission.k8s.io/v1, Kind=ConversionReview`, but must be \
+             `admission.k8s.io/v1, Kind=AdmissionReview`",
+        ),
+        (r#"{"apiVersion": "#.to_owned(), 400, "the body is not an AdmissionReview in JSON (line 1, column 15)"),
         (changed("/request", Value::Null), 400, "the review has no request"),
+        (changed("/request", json!({})), 400, "the body is not an AdmissionReview in JSON (line 1, column 73)"),
+        (
+            changed("/request/operation", json!("DELETE")),
+            400,
+            "the operation is DELETE, but this webhook is for CREATE, UPDATE",
+        ),
         (changed("/request/object", Value::Null), 400, "the request has no object"),
         (changed("/request/oldObject", Value::Null), 400, "the request has no oldObject"),
         (
@@ -217,6 +254,9 @@ async fn bad_input_gets_a_status_that_says_what_is_wrong() {
     assert_eq!(client.post("/validate--v1-pod/check", "{}").await.0, 404);
     let get = format!("GET {CHECK} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
     assert_eq!(client.exchange(get.as_bytes()).await.0, 405);
+    let head = format!("POST {CHECK} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 3\r\n\r\n");
+    assert_eq!(client.exchange(&[head.as_bytes(), b"\"\xff\""].concat()).await.0, 400, "it is not UTF-8");
+    assert_eq!(client.review(CHECK, &doing("nothing")).await.0, 200, "only those requests failed");
 }
 
 #[tokio::test]
@@ -229,6 +269,10 @@ async fn a_body_of_seven_mebibytes_is_read_and_a_larger_one_is_refused() {
     assert_eq!(client.post(CHECK, &of(answer::BODY)).await.0, 200);
     let (status, body) = client.post(CHECK, &of(answer::BODY + 1)).await;
     assert_eq!((status, &body["reason"]), (413, &json!("RequestEntityTooLarge")));
+    // Nor is one whose size is not known before.
+    let head = format!("POST {CHECK} HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n");
+    let chunk = format!("100000\r\n{}\r\n", "x".repeat(1 << 20)).repeat(8);
+    assert_eq!(client.exchange((head + &chunk).as_bytes()).await.0, 413);
     assert_eq!(client.review(CHECK, &doing("nothing")).await.0, 200, "only that request failed");
 }
 

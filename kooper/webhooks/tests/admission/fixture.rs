@@ -5,7 +5,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use kooper_access::Operator;
-use kooper_runtime::BoxError;
+use kooper_access::controller::operator::Builder;
+use kooper_runtime::internal::client::{ClientStack, RequestLayer, from_fn};
+use kooper_runtime::{BoxError, Health};
 use kooper_tests::control_plane::{ControlPlane, Output};
 use kooper_webhooks::{Admission, Denied, FailurePolicy, Running, Webhook, Webhooks};
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -15,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use tower::ServiceExt;
 
 #[derive(CustomResource, Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[kube(group = "webhooks.example.com", version = "v1", kind = "Shop", namespaced)]
@@ -55,7 +58,7 @@ async fn fill(mut shop: Shop) -> Shop {
 /// The settings of the program.
 pub(crate) struct Motto(pub(crate) &'static str);
 
-/// A namespace of a kube-apiserver that all tests share.
+/// A namespace of a kube-apiserver.
 pub(crate) struct Fixture {
     pub(crate) plane: &'static ControlPlane,
     pub(crate) namespace: String,
@@ -65,21 +68,36 @@ pub(crate) struct Fixture {
 /// A program that serves and registers webhooks.
 pub(crate) struct Program {
     pub(crate) running: Option<Running>,
+    pub(crate) health: Health,
     stop: CancellationToken,
+    /// Once it is cancelled, no request of the program reaches the API server.
+    pub(crate) dead: CancellationToken,
     operator: JoinHandle<()>,
 }
 
 impl Fixture {
+    /// A namespace of the kube-apiserver that all tests share.
     pub(crate) async fn new(name: &str) -> Option<Self> {
         let plane = ControlPlane::shared()?;
+        static INSTALLED: OnceLock<()> = OnceLock::new();
+        INSTALLED.get_or_init(|| install_crd(plane, "shops.webhooks.example.com", "Shop"));
+        Some(Self::on(plane, name).await)
+    }
+
+    /// A namespace of a kube-apiserver of its own, without the kind.
+    pub(crate) async fn alone(name: &str, options: &[&str]) -> Option<Self> {
+        // It ends with this process.
+        let plane = Box::leak(Box::new(ControlPlane::start_with(options)?));
+        Some(Self::on(plane, name).await)
+    }
+
+    async fn on(plane: &'static ControlPlane, name: &str) -> Self {
         let kubeconfig = Kubeconfig::read_from(plane.kubeconfig()).expect("a kubeconfig");
         let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.expect("valid");
         let client = Client::try_from(config).expect("a client");
         let namespace = format!("webhooks-{name}");
         plane.must(&["create", "namespace", &namespace]);
-        static INSTALLED: OnceLock<()> = OnceLock::new();
-        INSTALLED.get_or_init(|| install_crd(plane, "shops.webhooks.example.com", "Shop"));
-        Some(Self { plane, namespace, client })
+        Self { plane, namespace, client }
     }
 
     /// Starts a program with two functions, whose server is on a free port.
@@ -88,26 +106,38 @@ impl Fixture {
     }
 
     pub(crate) fn start_with(&self, failure: FailurePolicy, settings: impl FnOnce(Webhooks) -> Webhooks) -> Program {
-        let validate = Webhook::validate::<Shop>("check").failure(failure).timeout(Duration::from_secs(2));
-        let mutate = Webhook::mutate::<Shop>("fill").failure(failure).function(fill).build();
-        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|socket| socket.local_addr());
-        let address: SocketAddr = free.expect("a free port");
-        let webhooks = Webhooks::new("shop", &self.namespace)
-            .listen(address)
-            .url(format!("https://{address}"))
+        let address = free_address();
+        let webhooks = self.webhooks(failure, Duration::from_secs(2)).listen(address).url(format!("https://{address}"));
+        self.run(settings(webhooks), Operator::builder(), CancellationToken::new(), [])
+    }
+
+    /// Two functions, which the API server waits for so long.
+    pub(crate) fn webhooks(&self, failure: FailurePolicy, timeout: Duration) -> Webhooks {
+        let validate = Webhook::validate::<Shop>("check").failure(failure).timeout(timeout);
+        let mutate = Webhook::mutate::<Shop>("fill").failure(failure).timeout(timeout).function(fill).build();
+        Webhooks::new("shop", &self.namespace)
             .namespaces([&self.namespace])
             .webhook(validate.function(check).build().expect("a webhook"))
-            .webhook(mutate.expect("a webhook"));
-        let (running, controllers) = settings(webhooks).start(&self.client).expect("it starts");
-        let mut operator = Operator::builder().client(self.client.clone()).settings(Motto("keep calm"));
-        for controller in controllers {
-            operator = operator.controller(controller);
-        }
-        let operator = operator.build().expect("an operator");
+            .webhook(mutate.expect("a webhook"))
+    }
+
+    /// Runs a program until it stops, or until `dead` is cancelled.
+    pub(crate) fn run(
+        &self,
+        webhooks: Webhooks,
+        operator: Builder,
+        dead: CancellationToken,
+        layers: impl IntoIterator<Item = RequestLayer>,
+    ) -> Program {
+        let client = ClientStack::new(self.client.clone()).with([mortal(dead.clone())]).with(layers).client();
+        let (running, controllers) = webhooks.start(&client).expect("it starts");
+        let health = Health::default();
+        let operator = operator.client(client).settings(Motto("keep calm")).health(health.clone());
+        let operator = controllers.into_iter().fold(operator, Builder::controller).build().expect("an operator");
         let stop = CancellationToken::new();
         let stopped = stop.clone();
         let operator = tokio::spawn(async move { operator.run(stopped).await.expect("it stops when it is asked to") });
-        Program { running: Some(running), stop, operator }
+        Program { running: Some(running), health, stop, dead, operator }
     }
 
     /// Waits until both configurations have this policy for each function.
@@ -170,12 +200,45 @@ impl Program {
         (&mut self.operator).await.expect("no panic");
         drop(self.running.take());
     }
+
+    /// Ends as a pod does that is deleted: no call fails.
+    pub(crate) async fn terminate(mut self) {
+        self.stop.cancel();
+        (&mut self.operator).await.expect("no panic");
+        if let Some(running) = self.running.take() {
+            running.shutdown().await;
+        }
+    }
+
+    /// Ends as a process does that is killed.
+    pub(crate) fn kill(mut self) {
+        self.dead.cancel();
+        self.operator.abort();
+        drop(self.running.take());
+    }
 }
 
 impl Drop for Program {
     fn drop(&mut self) {
         self.stop.cancel();
     }
+}
+
+/// The end of a process: running requests are dropped, and no further one is sent.
+fn mortal(dead: CancellationToken) -> RequestLayer {
+    from_fn(move |request, next| {
+        let dead = dead.clone();
+        async move {
+            let killed = || BoxError::from("the program was killed");
+            dead.run_until_cancelled(next.oneshot(request)).await.ok_or_else(killed)?
+        }
+    })
+}
+
+/// An address of loopback with a free port.
+pub(crate) fn free_address() -> SocketAddr {
+    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|socket| socket.local_addr());
+    free.expect("a free port")
 }
 
 /// What the type does not know is kept by the schema.

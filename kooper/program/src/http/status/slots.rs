@@ -3,7 +3,7 @@
 use std::fmt::{self, Write};
 use std::sync::Arc;
 
-use kooper_children::SlotStates;
+use kooper_children::SlotMemory;
 use kooper_children::graph::{Graph, Node};
 use kooper_children::plan::SlotState;
 use kooper_runtime::ObjectKey;
@@ -35,7 +35,7 @@ impl Slots {
         if slots == 0 || !view.is_cached(key) {
             return None;
         }
-        let states = view.extensions().get::<SlotStates>().of(key, slots);
+        let states = view.extensions().get::<SlotMemory>().of(key, slots);
         Some(Self { key: key.clone(), graph, states })
     }
 

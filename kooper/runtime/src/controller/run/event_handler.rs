@@ -313,6 +313,23 @@ impl Sink for Leaving {
     }
 }
 
+/// Queues all keys once the cluster serves a kind that the controller can do without.
+pub(super) struct Served {
+    pub(super) enqueuer: Arc<Enqueuer>,
+    /// The controller's own objects.
+    pub(super) ours: Cache,
+}
+
+impl Sink for Served {
+    fn changed(&self, _: &Change, _: Seen) {}
+
+    fn served(&self) {
+        for object in self.ours.parts().flatten() {
+            self.enqueuer.wake(object.key(), Lane::Background, Reason::KindServed, Urgency::Soon);
+        }
+    }
+}
+
 /// Notifies the queue that an event was delivered, after all other sinks of the
 /// controller have received it, and counts errors.
 pub(super) struct Progress {

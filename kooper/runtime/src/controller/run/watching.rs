@@ -11,12 +11,12 @@ use tokio::task::coop::consume_budget;
 use tokio::time::timeout;
 
 use super::Process;
-use super::event_handler::{Enqueuer, EventHandler, Keys, Leaving, Progress, Related};
+use super::event_handler::{Enqueuer, EventHandler, Keys, Leaving, Progress, Related, Served};
 use super::routes::Routes;
 use crate::call::context::Caches;
 use crate::call::worker::{Tombstones, Undecodable};
 use crate::client::on_current_runtime;
-use crate::controller::namespaces::{Namespaces, Tried};
+use crate::controller::namespaces::{Awaited, Namespaces, Tried};
 use crate::controller::partition::Partition;
 use crate::controller::pass::Pass;
 use crate::controller::review::may_get_namespace;
@@ -62,8 +62,9 @@ impl Watching {
         let unselected = controller.unselected.as_ref().filter(|_| config.selected()).map(|request| request.id);
         let others: HashMap<CacheId, Watches> = others.collect();
         let statuses = others.values().chain([&primary]).flat_map(|watches| {
-            let fixed = watches.request.id.selected.is_some_and(|selected| !selected.namespaces.is_empty());
-            watches.watched.iter().map(move |watched| (fixed, watched.status.clone()))
+            let is_fixed = watches.request.id.selected.is_some_and(|selected| !selected.namespaces.is_empty());
+            let optional = watches.request.optional;
+            watches.watched.iter().map(move |watched| Awaited { watch: watched.status.clone(), is_fixed, optional })
         });
         let namespaces = Arc::new(Namespaces::new(controller.name(), primary.scopes.len() > 1, statuses));
         process.health.add(namespaces.clone());
@@ -210,6 +211,10 @@ impl Watching {
             });
             watches.subscribe(&sink, &routes).await;
         }
+        for watches in self.others.values().filter(|watches| watches.request.optional) {
+            let sink: Arc<dyn Sink> = Arc::new(Served { enqueuer: enqueuer.clone(), ours: self.primary() });
+            watches.subscribe(&sink, &routes).await;
+        }
         if let Some(pass) = &process.pass {
             self.opened(controller, &**pass);
         }
@@ -335,8 +340,7 @@ fn watched(
     } else {
         watches.of(request.id, kind, scope, status)
     };
-    // Only the controller's own kind can be optional.
-    if !(controller.config.optional && request.id == controller.primary.id) {
+    if !(request.optional || controller.config.optional && request.id == controller.primary.id) {
         watched.status.require();
     }
     if new {

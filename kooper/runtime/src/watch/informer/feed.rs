@@ -105,6 +105,10 @@ impl Sink for Feed {
         self.sinks.relisted();
     }
 
+    fn served(&self) {
+        self.sinks.served();
+    }
+
     fn restored(&self) {
         self.sinks.restored();
     }

@@ -222,6 +222,10 @@ impl Sink for Fan {
         self.each(|sink| sink.relisted());
     }
 
+    fn served(&self) {
+        self.each(|sink| sink.served());
+    }
+
     fn restored(&self) {
         self.each(|sink| sink.restored());
     }

@@ -53,6 +53,8 @@ pub(crate) struct WatchStatus {
 enum First {
     Awaited,
     Failed,
+    /// The server does not serve the kind.
+    Absent,
     Complete,
 }
 
@@ -129,6 +131,16 @@ impl WatchStatus {
         let _ = self.first.subscribe().wait_for(|first| *first == First::Complete).await;
     }
 
+    /// Returns `true` if the first list is complete, or if the server does not serve the kind.
+    pub(crate) fn is_synced_or_absent(&self) -> bool {
+        matches!(*self.first.borrow(), First::Absent | First::Complete)
+    }
+
+    /// Waits until the first list is complete, or the server does not serve the kind.
+    pub(crate) async fn wait_synced_or_absent(&self) {
+        let _ = self.first.subscribe().wait_for(|first| matches!(first, First::Absent | First::Complete)).await;
+    }
+
     /// Waits until the first list is complete, forbidden, or has failed several
     /// times.
     pub(crate) async fn wait_tried(&self) {
@@ -171,18 +183,21 @@ impl WatchStatus {
     /// list is not waited for.
     pub(super) fn record_failure(&self, error: &RetrieveError, retry_in: Duration, failures: u32) -> bool {
         let refused = matches!(error, RetrieveError::Forbidden(_) | RetrieveError::NotFound(_));
+        let missing = matches!(error, RetrieveError::NotFound(_));
         let has_failed = refused || failures >= TRIES;
         self.first.send_if_modified(|first| {
-            let changed = *first == First::Awaited && has_failed;
-            if changed {
-                *first = First::Failed;
-            }
-            changed
+            let next = match first {
+                First::Complete | First::Absent => *first,
+                _ if missing => First::Absent,
+                First::Awaited if !has_failed => First::Awaited,
+                _ => First::Failed,
+            };
+            std::mem::replace(first, next) != next
         });
         let text = format!("{}{}", error::chain(error), self.advice(error));
         let mut state = self.lock();
         state.error = Some(text.clone());
-        state.missing = matches!(error, RetrieveError::NotFound(_));
+        state.missing = missing;
         state.refused = refused;
         let quiet = (failures == 1 && !error.is_from_server()) || (failures <= INITIALIZING && error.is_initializing());
         if quiet || state.logged.as_ref() == Some(&text) {

@@ -230,6 +230,9 @@ impl Informer {
         // Only now, so that all keys are queued when a caller that awaits the sync
         // continues.
         self.status.record_sync(objects);
+        if self.store.note_served(true) {
+            self.sink.served();
+        }
         if let Some(selection) = &self.selection {
             selection.listed(self.joined);
         }

@@ -46,6 +46,12 @@ impl Cache {
         self.stores.iter().any(|(watched, _)| watched.is_none() || watched.as_deref() == namespace)
     }
 
+    /// Returns `true` while the server does not serve the kind.
+    #[must_use]
+    pub fn is_unserved(&self) -> bool {
+        self.stores.iter().any(|(_, store)| store.is_unserved())
+    }
+
     /// The object with this key; `None` if no store contains it.
     #[must_use]
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<Object>> {

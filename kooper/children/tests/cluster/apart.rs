@@ -1,0 +1,98 @@
+//! Children that cannot have an owner reference.
+
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use k8s_openapi::api::rbac::v1::ClusterRole;
+use kooper::prelude::*;
+use kooper::testing::Cluster;
+use kooper::{ConfigError, Controller};
+use kooper_children::{SlotExt, declare};
+use kube::Api;
+use serde_json::{from_value, json};
+
+use super::{Shop, corner, fields, is_ready, ready, writes};
+
+fn role(shop: &Shop) -> Result<ClusterRole> {
+    let name = format!("{}-{}", shop.name_any(), shop.spec.config);
+    Ok(from_value(json!({"metadata": {"name": name}, "rules": []}))?)
+}
+
+fn elsewhere(shop: &Shop, role: &ClusterRole) -> Result<ConfigMap> {
+    let metadata = json!({"name": shop.name_any(), "namespace": "elsewhere"});
+    Ok(from_value(json!({"metadata": metadata, "data": {"role": role.name_any()}}))?)
+}
+
+fn ordered() -> Result<Controller, ConfigError> {
+    let children = declare().child(role).child(elsewhere.with((role,))).status(fields).build();
+    let children = children.expect("the slots are right");
+    Shop::controller("shops")
+        .install_crd()
+        .handler(children.handler(async || {}))
+        .cleanup("example.com/shop", children.deletion(async || {}))
+        .build()
+}
+
+async fn namespace(cluster: &Cluster) -> Result<Api<ConfigMap>> {
+    let mut namespace = Namespace::default();
+    namespace.metadata.name = Some("elsewhere".to_owned());
+    cluster.create(&namespace).await?;
+    Ok(Api::namespaced(cluster.client(), "elsewhere"))
+}
+
+#[kooper::test]
+async fn children_elsewhere_are_watched_pruned_and_deleted_in_waves(cluster: Cluster) -> Result<()> {
+    let configs = namespace(&cluster).await?;
+    let running = cluster.run([ordered()?]).await?;
+    let shop = cluster.create(&corner("a", false, &[])).await?;
+    let shop = cluster.wait(&shop, is_ready).await;
+    let config = configs.get("corner").await?;
+    assert_eq!((config.owner_references(), config.labels()["kooper.rs/owner"].clone()), (&[][..], shop.uid().unwrap()));
+
+    configs.delete("corner", &Default::default()).await?;
+    while configs.get_opt("corner").await?.is_none() {
+        tokio::task::yield_now().await;
+    }
+    cluster.patch(&shop, json!({"spec": {"config": "b"}})).await?;
+    cluster.wait("corner-b", |_: &ClusterRole| true).await;
+    let old: ClusterRole = from_value(json!({"metadata": {"name": "corner-a"}}))?;
+    cluster.wait_deleted(&old).await;
+
+    let held = json!({"metadata": {"finalizers": ["example.com/slow"]}});
+    let config = configs.get("corner").await?;
+    cluster.patch(&config, held).await?;
+    cluster.delete(&shop).await?;
+    let says = |shop: &Shop| ready(shop).is_some_and(|ready| ready.message.contains("`elsewhere/corner`"));
+    cluster.wait(&shop, says).await;
+    assert!(cluster.get::<ClusterRole>("corner-b").await?.is_some());
+    cluster.patch(&config, json!({"metadata": {"finalizers": null}})).await?;
+    cluster.wait_deleted(&shop).await;
+    assert!(cluster.get::<ClusterRole>("corner-b").await?.is_none());
+    running.stop().await
+}
+
+#[kooper::test]
+async fn a_child_elsewhere_of_another_owner_is_left_alone(cluster: Cluster) -> Result<()> {
+    let configs = namespace(&cluster).await?;
+    let others: ConfigMap =
+        from_value(json!({"metadata": {"name": "corner", "labels": {"kooper.rs/owner": "another"}}}))?;
+    let others = configs.create(&Default::default(), &others).await?;
+    let running = cluster.run([ordered()?]).await?;
+    let shop = cluster.create(&corner("a", false, &[])).await?;
+    let says = |shop: &Shop| ready(shop).is_some_and(|ready| ready.message.contains("another"));
+    cluster.wait(&shop, says).await;
+    cluster.delete(&shop).await?;
+    cluster.wait_deleted(&shop).await;
+    assert_eq!(configs.get("corner").await?.resource_version(), others.resource_version());
+    running.stop().await
+}
+
+#[kooper::test]
+async fn without_an_ordered_deletion_they_are_refused(cluster: Cluster) -> Result<()> {
+    let children = declare().child(role).status(fields).build()?;
+    let controller = Shop::controller("shops").install_crd().handler(children.handler(async || {})).build()?;
+    let running = cluster.run([controller]).await?;
+    let shop = cluster.create(&corner("a", false, &[])).await?;
+    let says = |shop: &Shop| ready(shop).is_some_and(|ready| ready.message.contains("is cluster-scoped"));
+    cluster.wait(&shop, says).await;
+    assert_eq!(writes(&cluster, &["clusterroles.rbac.authorization.k8s.io"]), Vec::<String>::new());
+    running.stop().await
+}

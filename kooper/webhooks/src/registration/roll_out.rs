@@ -1,0 +1,134 @@
+//! Versions of the program, while one replaces another.
+//!
+//! A replica answers a function that its version does not have with 404, and the request fails. So a
+//! new function is registered when no older replica is called any more, and a version removes what it
+//! does not have before it is ready.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
+use k8s_openapi::api::apps::v1::Deployment;
+use kooper_runtime::Kind;
+use kube::{Client, ResourceExt};
+use parking_lot::Mutex;
+use serde::Serialize;
+use tokio::time::{Instant, sleep};
+
+use super::{Configuration, RegisterError, Registration, apply, configuration, live};
+
+/// The Deployment controller's number of the version that is rolled out.
+const REVISION: &str = "deployment.kubernetes.io/revision";
+
+/// The grace period of pods that have none.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// How long an API server may take to learn a configuration: one took 150 ms.
+const LEARNED: Duration = Duration::from_secs(2);
+
+/// Since when the Deployment has been wholly updated.
+#[derive(Debug, Default)]
+pub(crate) struct RollOut(Mutex<Option<Instant>>);
+
+impl RollOut {
+    /// Returns whether no older replica is called any more: those that end serve for a while, and
+    /// API servers keep their connections to them until then.
+    pub(super) fn is_complete(&self, deployment: &Deployment) -> bool {
+        let mut since = self.0.lock();
+        if !is_updated(deployment) {
+            *since = None;
+            return false;
+        }
+        let elapsed = since.get_or_insert_with(Instant::now).elapsed();
+        let is_first = deployment.annotations().get(REVISION).is_some_and(|revision| revision == "1");
+        is_first || elapsed >= grace(deployment)
+    }
+}
+
+fn is_updated(deployment: &Deployment) -> bool {
+    let Some(status) = &deployment.status else { return false };
+    let wanted = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
+    status.observed_generation >= deployment.metadata.generation
+        && status.updated_replicas.unwrap_or_default() == wanted
+        && status.replicas.unwrap_or_default() == wanted
+}
+
+fn grace(deployment: &Deployment) -> Duration {
+    let pod = deployment.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
+    let seconds = pod.and_then(|pod| pod.termination_grace_period_seconds);
+    seconds.and_then(|seconds| u64::try_from(seconds).ok()).map_or(GRACE, Duration::from_secs)
+}
+
+impl Registration {
+    /// Removes the entries of functions that this version does not have.
+    pub(crate) async fn withdraw(&self, client: &Client) -> Result<(), RegisterError> {
+        let owner = self.owner_reference(client).await?;
+        let configuration =
+            |mutates| Configuration { registration: self, mutates, rolled_out: false, owner: owner.clone() };
+        let validating = withdraw::<ValidatingWebhookConfiguration>(client, &configuration(false)).await?;
+        let mutating = withdraw::<MutatingWebhookConfiguration>(client, &configuration(true)).await?;
+        if validating || mutating {
+            tracing::info!("functions of another version have been removed from the configurations of the webhooks");
+            sleep(LEARNED).await;
+        }
+        Ok(())
+    }
+}
+
+/// Returns whether something was removed.
+async fn withdraw<C: Kind + Clone + Debug + Serialize>(
+    client: &Client,
+    configuration: &Configuration<'_>,
+) -> Result<bool, RegisterError> {
+    let live = live::<C>(client, configuration).await?;
+    if !configuration.has_unknown(&live) {
+        return Ok(false);
+    }
+    let (bundle, armed) = (configuration::bundle(&live), configuration::armed(&live));
+    apply::<C>(client, configuration, live, &bundle, &armed).await?;
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::apps::v1::{DeploymentSpec, DeploymentStatus};
+
+    use super::*;
+
+    fn of(observed: i64, updated: i32, replicas: i32) -> Deployment {
+        let mut deployment = Deployment::default();
+        deployment.metadata.generation = Some(7);
+        deployment.spec = Some(DeploymentSpec { replicas: Some(2), ..DeploymentSpec::default() });
+        deployment.status = Some(DeploymentStatus {
+            observed_generation: Some(observed),
+            updated_replicas: Some(updated),
+            replicas: Some(replicas),
+            ..DeploymentStatus::default()
+        });
+        deployment
+    }
+
+    #[test]
+    fn a_deployment_is_updated_when_all_its_replicas_are_of_the_newest_version() {
+        assert!(is_updated(&of(7, 2, 2)));
+        assert!(!is_updated(&of(6, 2, 2)), "its controller has not seen the new version");
+        assert!(!is_updated(&of(7, 1, 2)));
+        assert!(!is_updated(&of(7, 2, 3)), "an old replica is there");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_roll_out_is_complete_when_the_grace_period_of_the_old_replicas_is_over_and_the_first_one_at_once() {
+        let (updated, updating) = (of(7, 2, 2), of(7, 1, 2));
+        let roll_out = RollOut::default();
+        assert!(!roll_out.is_complete(&updated));
+        tokio::time::advance(Duration::from_secs(29)).await;
+        assert!(!roll_out.is_complete(&updated));
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert!(roll_out.is_complete(&updated));
+        assert!(!roll_out.is_complete(&updating));
+        assert!(!roll_out.is_complete(&updated), "it begins again");
+        let mut first = updated;
+        first.annotations_mut().insert(REVISION.to_owned(), "1".to_owned());
+        assert!(RollOut::default().is_complete(&first), "there is no older version");
+    }
+}

@@ -1,0 +1,9 @@
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{NodeStatus, Pod};
+use kooper::Status;
+
+#[kooper::controller(resource = Pod)]
+async fn echo(pod: Arc<Pod>) -> Status<NodeStatus> {
+    Status(NodeStatus::default())
+}
