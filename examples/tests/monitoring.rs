@@ -13,12 +13,16 @@ use kooper_tests::prometheus::{Prometheus, filled, queries};
 use kooper_tests::tools::has;
 use serde_json::{Value, json};
 
-use crate::support::{METRICS, cluster, pod, start, stop};
+use crate::support::{METRICS, WEBHOOKS, cluster, pod, start, stop};
 use cases::{CASES, Case};
 
-/// Returns the output of an example's command.
+/// Returns the output of the example's command.
 fn printed(args: &[&str]) -> String {
-    let output = Command::new(METRICS).args(args).output().expect("the example can be run");
+    printed_by(METRICS, args)
+}
+
+fn printed_by(program: &str, args: &[&str]) -> String {
+    let output = Command::new(program).args(args).output().expect("the example can be run");
     assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("UTF-8")
 }
@@ -26,9 +30,22 @@ fn printed(args: &[&str]) -> String {
 /// The rules of the example, as a file of Prometheus and as values.
 fn rules() -> (String, Vec<Value>) {
     let text = printed(&["alerts", "--leader-election", "on"]);
-    let mut document: Value = serde_saphyr::from_str(&text).expect("YAML");
-    let Value::Array(rules) = document["groups"][0]["rules"].take() else { panic!("a list: {text}") };
+    let rules = read(&text);
     (text, rules)
+}
+
+/// The rules of an example with webhooks that are about these.
+fn rules_of_webhooks() -> Vec<Value> {
+    let mut rules = read(&printed_by(WEBHOOKS, &["alerts"]));
+    rules.retain(|rule| rule["alert"].as_str().is_some_and(|name| name.starts_with("KooperWebhook")));
+    rules
+}
+
+/// The rules of a file.
+fn read(text: &str) -> Vec<Value> {
+    let mut document: Value = serde_saphyr::from_str(text).expect("YAML");
+    let Value::Array(rules) = document["groups"][0]["rules"].take() else { panic!("a list: {text}") };
+    rules
 }
 
 /// An empty folder for files.
@@ -75,14 +92,18 @@ fn alerts_fire_for_their_reason_and_for_nothing_else() {
         return;
     }
     let folder = folder("promtool-test");
-    let (text, rules) = rules();
+    let (text, mut rules) = rules();
     fs::write(folder.join("rules.yaml"), text).expect("written");
+    let of_webhooks = rules_of_webhooks();
+    let file = json!({"groups": [{"name": "webhooks", "rules": of_webhooks}]});
+    fs::write(folder.join("webhooks.yaml"), serde_saphyr::to_string(&file).expect("YAML")).expect("written");
+    rules.extend(of_webhooks);
     let names: BTreeSet<_> = rules.iter().filter_map(|rule| rule["alert"].as_str()).collect();
     let tried: BTreeSet<_> = CASES.iter().filter(|case| case.fires.is_some()).map(|case| case.alert).collect();
     assert_eq!(names, tried, "each alert has a case in which it fires");
 
     let cases: Vec<_> = CASES.iter().map(|case| test_of(case, &rules)).collect();
-    let file = json!({"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": cases});
+    let file = json!({"rule_files": ["rules.yaml", "webhooks.yaml"], "evaluation_interval": "1m", "tests": cases});
     fs::write(folder.join("cases.yaml"), serde_saphyr::to_string(&file).expect("YAML")).expect("written");
     promtool(&folder, &["test", "rules", "cases.yaml"]);
 }

@@ -11,6 +11,7 @@ pub(crate) const GREETER: &str = env!("CARGO_BIN_EXE_greeter");
 pub(crate) const LEADER_ELECTION: &str = env!("CARGO_BIN_EXE_leader-election");
 pub(crate) const ICECREAM: &str = env!("CARGO_BIN_EXE_icecream");
 pub(crate) const METRICS: &str = env!("CARGO_BIN_EXE_metrics");
+pub(crate) const WEBHOOKS: &str = env!("CARGO_BIN_EXE_webhooks");
 pub(crate) const MULTI_RESOURCE: &str = env!("CARGO_BIN_EXE_multi-resource");
 pub(crate) const ONEFILE_ECHO_POD: &str = env!("CARGO_BIN_EXE_onefile-echo-pod");
 pub(crate) const POD_TERMINATOR: &str = env!("CARGO_BIN_EXE_pod-terminator-operator");

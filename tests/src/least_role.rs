@@ -33,7 +33,7 @@ pub struct Subject<'a> {
     /// Its log contains each of these when it has used every rule, except those for `lease`.
     pub done: &'a [&'a str],
     /// A lease that it holds. It loses the lease and acquires it again, because a standby needs more rules than a
-    /// leader.
+    /// leader. It is in `NAMESPACE-leases`, or in another namespace, written as `other/name`.
     pub lease: &'a str,
     /// Resources that only `rbac` lists: an error has only the server's message.
     pub unseen: &'a [&'a str],
@@ -59,7 +59,9 @@ impl Subject<'_> {
     pub fn install<'a>(&'a self, cluster: &'a ControlPlane) -> Installed<'a> {
         let namespace = self.namespace;
         cluster.must(&["create", "namespace", namespace]);
-        cluster.must(&["create", "namespace", &self.lease_namespace()]);
+        if self.lease_namespace() != namespace {
+            cluster.must(&["create", "namespace", &self.lease_namespace()]);
+        }
         let (printed, yaml, stderr) = self.call(None, &["rbac", "--install-namespace", namespace]);
         assert!(printed, "{stderr}");
         let applied = cluster.kubectl_with(&["apply", "--filename=-"], &yaml);
@@ -86,7 +88,13 @@ impl Subject<'_> {
     /// The namespace of its leases.
     #[must_use]
     pub fn lease_namespace(&self) -> String {
-        format!("{}-leases", self.namespace)
+        let chosen = self.lease.split_once('/').map(|(namespace, _)| namespace.to_owned());
+        chosen.unwrap_or_else(|| format!("{}-leases", self.namespace))
+    }
+
+    /// The name of the lease.
+    fn lease_name(&self) -> &str {
+        self.lease.split_once('/').map_or(self.lease, |(_, name)| name)
     }
 
     /// Starts the program with a kubeconfig.
@@ -214,7 +222,7 @@ impl Installed<'_> {
         }
         if rule.resource == "leases" && rule.name.is_some() {
             let place = format!("--namespace={}", self.subject.lease_namespace());
-            self.cluster.must(&["delete", "lease", self.subject.lease, "--ignore-not-found", &place]);
+            self.cluster.must(&["delete", "lease", self.subject.lease_name(), "--ignore-not-found", &place]);
         }
         self.apply(|other| other != rule, !installs);
         let (advice, role) = (format!("add the rule \"{rule}\"{} to ", rule.pinned()), self.role(rule));
@@ -238,7 +246,7 @@ impl Installed<'_> {
         program.wait_for_line(&["acquired leadership"]);
         let patch = r#"{"spec":{"holderIdentity":"other"}}"#;
         let place = format!("--namespace={}", self.subject.lease_namespace());
-        self.cluster.must(&["patch", "lease", self.subject.lease, "--type=merge", "--patch", patch, &place]);
+        self.cluster.must(&["patch", "lease", self.subject.lease_name(), "--type=merge", "--patch", patch, &place]);
     }
 
     /// The objects as one document, with a new number each time.

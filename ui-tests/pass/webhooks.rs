@@ -53,6 +53,16 @@ async fn stamp(object: Secret, _old: Option<Arc<Secret>>, _client: Client) -> Re
     Ok(object)
 }
 
+#[kooper::validate(
+    resource = Shop,
+    match_conditions = [("named", "has(object.metadata.name)"), ("kept", "request.operation != 'DELETE'")],
+    namespace_selector = "tier in (gold, silver), !legacy",
+    subresources = [status]
+)]
+async fn narrow(_new: Arc<Shop>, request: Admission) {
+    request.audit("subresource", request.subresource().unwrap_or_default());
+}
+
 #[kooper::validate(resource = Shop)]
 async fn allow(_new: Arc<Shop>) {}
 
@@ -62,6 +72,7 @@ fn each_webhook_is_built_and_its_function_can_be_called() {
     assert_eq!(path(check_seats::webhook()), "/validate-example-com-v1-shop/check-seats");
     assert_eq!(path(Fill::webhook()), "/mutate--v1-configmap/motto");
     assert_eq!(path(stamp::webhook()), "/mutate--v1-secret/stamp");
+    assert_eq!(path(narrow::webhook()), "/validate-example-com-v1-shop/narrow");
     assert_eq!(path(allow::webhook()), "/validate-example-com-v1-shop/allow");
     let filled = futures_util::FutureExt::now_or_never(fill(ConfigMap::default())).expect("it waits for nothing");
     assert_eq!(filled.data.expect("data")["motto"], "keep calm");

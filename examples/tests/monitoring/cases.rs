@@ -251,4 +251,65 @@ pub(super) const CASES: &[Case] = &[
             "The controller metrics has no metrics",
         )),
     },
+    Case {
+        name: "a webhook fails",
+        alert: "KooperWebhookFailing",
+        series: &[
+            (
+                r#"controller_runtime_webhook_requests_total{webhook="/validate-example-com-v1-shop/check", code="500"}"#,
+                "0x5 1+1x60",
+            ),
+            (
+                r#"controller_runtime_webhook_requests_total{webhook="/validate-example-com-v1-shop/check", code="200"}"#,
+                "0+9x60",
+            ),
+        ],
+        quiet: &["5m", "15m"],
+        fires: Some((
+            "30m",
+            &[("webhook", "/validate-example-com-v1-shop/check"), ("code", "500")],
+            "Requests to the webhook /validate-example-com-v1-shop/check fail with 500",
+        )),
+    },
+    Case {
+        name: "no API server reaches the webhooks",
+        alert: "KooperWebhookUnreached",
+        series: &[(r#"kooper_webhook_last_probe_timestamp_seconds{installation="webhooks"}"#, "0x60")],
+        quiet: &["5m", "15m"],
+        fires: Some((
+            "20m",
+            &[("installation", "webhooks")],
+            "No API server has reached the webhooks of webhooks for 20m 0s",
+        )),
+    },
+    Case {
+        name: "an API server reaches the webhooks every minute, by one of two replicas",
+        alert: "KooperWebhookUnreached",
+        series: &[
+            (r#"kooper_webhook_last_probe_timestamp_seconds{installation="webhooks", pod="a"}"#, "0+60x60"),
+            (r#"kooper_webhook_last_probe_timestamp_seconds{installation="webhooks", pod="b"}"#, "0x60"),
+        ],
+        quiet: &["20m", "50m"],
+        fires: None,
+    },
+    Case {
+        name: "a certificate is not renewed",
+        alert: "KooperWebhookCertificateExpires",
+        series: &[
+            (
+                r#"kooper_webhook_certificate_expiry_timestamp_seconds{installation="webhooks", certificate="serving"}"#,
+                "172000x90",
+            ),
+            (
+                r#"kooper_webhook_certificate_expiry_timestamp_seconds{installation="webhooks", certificate="authority"}"#,
+                "900000x90",
+            ),
+        ],
+        quiet: &["30m", "59m"],
+        fires: Some((
+            "61m",
+            &[("installation", "webhooks"), ("certificate", "serving")],
+            "The serving certificate of the webhooks of webhooks expires in 1d 22h 45m 40s",
+        )),
+    },
 ];

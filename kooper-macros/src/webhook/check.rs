@@ -40,6 +40,10 @@ pub(crate) fn model<'a>(role: Role, args: &'a Args, function: &'a Handler, error
     if let Some(key) = args.key("overwrite").filter(|_| role == Role::Validate) {
         errors.add(key, message!("a validating webhook cannot change the object: remove `overwrite`"));
     }
+    if let Some(key) = args.key("subresources").filter(|_| role == Role::Mutate) {
+        let text = message!("a function that mutates is called for the object alone: remove `subresources`");
+        errors.add(key, text);
+    }
     check_arguments(args, function, errors);
     check_deletion(role, args, function, errors);
     if role == Role::Mutate && function.output.is_none() {

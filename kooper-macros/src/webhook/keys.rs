@@ -3,10 +3,13 @@
 //! A new key is a row here, a case in `controller/mistakes/webhooks.txt`, a webhook in `ui-tests/pass`, and a section in
 //! `webhook.md`; `KOOPER_BLESS=1 cargo test -p kooper-macros` writes the reference page.
 
+use kooper_grammar::name;
+use kooper_grammar::selector::{Comparator, Requirement, Selector};
 use proc_macro2::{Group, Ident, TokenStream};
-use quote::quote;
+use quote::{ToTokens, quote};
 use syn::ext::IdentExt;
-use syn::{Type, token};
+use syn::parse::Parse;
+use syn::{LitStr, Token, Type, parenthesized, token};
 
 use crate::controller::key::{FLAG, Key, Mentions, PARENTHESES, Table};
 use crate::controller::setting::{Emit, Setting, Stage, call, keep};
@@ -31,6 +34,10 @@ pub(crate) const WEBHOOK: Table<Args> = Table {
         ("failure_policy", "failure"),
         ("on_failure", "failure"),
         ("timeout_seconds", "timeout"),
+        ("conditions", "match_conditions"),
+        ("match_condition", "match_conditions"),
+        ("namespaces", "namespace_selector"),
+        ("subresource", "subresources"),
         ("state", "init"),
         ("context", "init"),
         ("access", "rbac"),
@@ -93,6 +100,35 @@ const KEYS: &[Key<Args>] = &[
         default: "`\"5s\"`",
         doc: "How long the API server waits for a response. The function is cancelled after nine tenths of this time.",
         read: call!(timeout, seconds),
+        ..Key::EQUALS
+    },
+    Key {
+        name: "match_conditions",
+        form: "a list of pairs of a name and an expression in CEL",
+        example: "match_conditions = [(\"not-a-test\", \"!object.metadata.name.startsWith('test')\")]",
+        default: "no updates of an object that is being deleted; for custom resources no updates that change neither spec, \
+                  labels nor annotations",
+        doc: "The conditions of a call, instead of the usual ones. All of them have to be true.",
+        read: call!(match_conditions, conditions),
+        ..Key::EQUALS
+    },
+    Key {
+        name: "namespace_selector",
+        form: "a label selector",
+        example: "namespace_selector = \"environment=production, !legacy\"",
+        default: "all namespaces; for kinds of Kubernetes all except `kube-system`, `kube-node-lease` and the program's own",
+        doc: "The labels of the namespaces whose objects the function is called for.",
+        read: call!(namespace_selector, namespaces),
+        ..Key::EQUALS
+    },
+    Key {
+        name: "subresources",
+        form: "a list of subresources",
+        example: "subresources = [status]",
+        default: "none",
+        doc: "Only of `validate`: the subresources that the function is called for beside the object. Their requests have \
+              the object itself, as those of `status`; `Admission::subresource` tells them apart.",
+        read: call!(subresources, subresources),
         ..Key::EQUALS
     },
     Key {
@@ -193,6 +229,90 @@ impl Emit for Failure {
 fn failure(value: &Value<'_>) -> syn::Result<Spanned<Failure>> {
     let policies = words::one_of(value, [("fail", "Fail"), ("ignore", "Ignore")])?;
     Ok(policies.map(Failure))
+}
+
+/// A condition of a call.
+struct Condition {
+    name: LitStr,
+    expression: LitStr,
+}
+
+impl Emit for Vec<Condition> {
+    fn arguments(&self, _: &CratePath) -> TokenStream {
+        let pairs = self.iter().map(|Condition { name, expression }| quote!((#name, #expression)));
+        quote!([#(#pairs),*])
+    }
+}
+
+fn conditions(value: &Value<'_>) -> syn::Result<Spanned<Vec<Condition>>> {
+    let conditions = value.list_in(value.input, |input| {
+        if !input.peek(token::Paren) {
+            return Err(value.wrong(input.span()));
+        }
+        let content;
+        let parentheses = parenthesized!(content in input);
+        let texts = content.parse_terminated(<LitStr as Parse>::parse, Token![,]);
+        let texts: Vec<_> = texts.map_err(|error| value.wrong(error.span()))?.into_iter().collect();
+        let [name, expression] = <[LitStr; 2]>::try_from(texts).map_err(|_| value.wrong(parentheses.span.join()))?;
+        name::label(&name.value()).map_err(|error| syn::Error::new(name.span(), error))?;
+        if expression.value().trim().is_empty() {
+            return Err(syn::Error::new(expression.span(), message!("the expression is empty: write one in CEL")));
+        }
+        Ok(Condition { name, expression })
+    })?;
+    let mut seen = Vec::new();
+    for Condition { name, .. } in &conditions.value {
+        if seen.contains(&name.value()) {
+            let text = name.value();
+            value.note(name.span(), message!("two conditions have the name `{text}`: give one of them another name"));
+        }
+        seen.push(name.value());
+    }
+    Ok(conditions)
+}
+
+/// The labels of namespaces, which an API server does not compare as numbers.
+fn namespaces(value: &Value<'_>) -> syn::Result<Spanned<LitStr>> {
+    let text = strings::label_selector(value)?;
+    let selector = Selector::parse(&text.value.value()).unwrap_or_default();
+    let is_number = |one: &Requirement| matches!(one.operator(), Comparator::GreaterThan | Comparator::LessThan);
+    if selector.requirements().iter().any(is_number) {
+        let advice = message!(
+            "an API server does not compare labels of namespaces with `<` or `>`: write values, such as `tier in (1, 2)`"
+        );
+        return Err(text.place.error(advice));
+    }
+    Ok(text)
+}
+
+/// A subresource.
+struct Subresource(Ident);
+
+impl ToTokens for Subresource {
+    fn to_tokens(&self, tokens: &mut TokenStream) {
+        self.0.to_tokens(tokens);
+    }
+}
+
+impl Emit for Vec<Subresource> {
+    fn arguments(&self, _: &CratePath) -> TokenStream {
+        let names = self.iter().map(|Subresource(word)| LitStr::new(&word.to_string(), word.span()));
+        quote!([#(#names),*])
+    }
+}
+
+/// The subresources whose requests have objects of another kind.
+const OTHERS: [&str; 9] = ["attach", "binding", "eviction", "exec", "log", "portforward", "proxy", "scale", "token"];
+
+fn subresources(value: &Value<'_>) -> syn::Result<Spanned<Vec<Subresource>>> {
+    value.set(|input| {
+        let word = input.call(Ident::parse_any).map_err(|error| value.wrong(error.span()))?;
+        if OTHERS.iter().any(|other| word == other) {
+            let text = message!("requests for `{word}` have objects of another kind: remove it");
+            return Err(syn::Error::new(word.span(), text));
+        }
+        Ok(Subresource(word))
+    })
 }
 
 /// A duration that an API server can wait for.

@@ -25,6 +25,7 @@ fn check() -> TokenStream {
 fn with_every_key() -> (TokenStream, TokenStream) {
     let attribute = quote! {
         resource = ConfigMap, name = "fill-motto", operations = [create], failure = ignore, timeout = "2s", overwrite,
+        match_conditions = [("named", "has(object.metadata.name)")], namespace_selector = "tier=gold",
         init = connect, rbac("pods/log: get"), type_name = Fill,
     };
     let item = quote! {

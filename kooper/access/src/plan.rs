@@ -59,6 +59,8 @@ pub struct Plan {
     subsets: HashMap<TypeId, &'static Selected>,
     /// The first argument or setting that records Events.
     events: Option<&'static str>,
+    /// The namespace of all Events, if the controller's objects are in no other one.
+    events_in: Option<String>,
     /// `true` if Events report calls that keep failing.
     reports: bool,
     /// The types of the program's own settings.
@@ -362,6 +364,12 @@ impl Plan {
         self.events.get_or_insert(because);
     }
 
+    /// The controller's objects are in this namespace alone, and so are the Events on them.
+    #[doc(hidden)]
+    pub fn limit_events(&mut self, namespace: &str) {
+        self.events_in = Some(namespace.to_owned());
+    }
+
     /// Reports calls that keep failing as Events on the controller's objects.
     pub(crate) fn report_failures(&mut self) {
         self.reports = true;
@@ -407,7 +415,11 @@ impl Plan {
             self.record_events("owns");
         }
         // Events on cluster-scoped objects are in this namespace.
-        let reach = if kind.namespaced { Reach::Watched } else { Reach::Namespace("default".to_owned()) };
+        let reach = match &self.events_in {
+            Some(namespace) => Reach::Namespace(namespace.clone()),
+            None if kind.namespaced => Reach::Watched,
+            None => Reach::Namespace("default".to_owned()),
+        };
         let reports = self.reports.then_some(("", "events"));
         let groups = self.events.map(|because| ("events.k8s.io", because));
         for (group, because) in reports.into_iter().chain(groups) {

@@ -9,6 +9,7 @@ use kooper_access::Controller;
 
 #[cfg(test)]
 mod tests;
+mod webhooks;
 
 /// An alert.
 pub(crate) struct Alert {
@@ -58,24 +59,26 @@ impl Severity {
 
 const CONTROLLER: &[&str] = &["controller"];
 
-/// The alerts for all installations of a program whose metrics are collected.
-pub(crate) fn of_program(controllers: &[Controller], place: &Place) -> Vec<Alert> {
+/// The alerts for all installations of a program whose metrics are collected. Its webhooks are known by their paths.
+pub(crate) fn of_program(controllers: &[Controller], webhooks: &[String], place: &Place) -> Vec<Alert> {
     let leases = controllers.iter().filter_map(|one| one.leases(&place.installation, &place.lease_namespace));
     let leases: Vec<_> = leases.map(|leases| leases.name).collect();
     let scope = Scope {
         leases: (!leases.is_empty()).then(|| format!("name=~\"{}\"", one_of(leases.iter().map(String::as_str)))),
+        webhooks: Some(format!("webhook=~\"{}\"", one_of(webhooks.iter().map(String::as_str)))),
+        installations: Some(format!("installation=\"{}\"", place.account())),
         ..Scope::default()
     };
-    alerts(&scope, controllers, !leases.is_empty())
+    alerts(&scope, controllers, !leases.is_empty(), !webhooks.is_empty())
 }
 
 /// The alerts for the metrics of one target, such as `namespace="shop"`.
-pub(crate) fn of_target(controllers: &[Controller], target: Vec<String>) -> Vec<Alert> {
+pub(crate) fn of_target(controllers: &[Controller], has_webhooks: bool, target: Vec<String>) -> Vec<Alert> {
     // Leader election may depend on settings. Without it, its series do not exist.
-    alerts(&Scope { target, ..Scope::default() }, controllers, true)
+    alerts(&Scope { target, ..Scope::default() }, controllers, true, has_webhooks)
 }
 
-fn alerts(scope: &Scope, controllers: &[Controller], elected: bool) -> Vec<Alert> {
+fn alerts(scope: &Scope, controllers: &[Controller], elected: bool, has_webhooks: bool) -> Vec<Alert> {
     let absent = |controller: &Controller| {
         let own = Scope { controllers: Some(format!("controller=\"{}\"", controller.name())), ..scope.clone() };
         Alert {
@@ -258,6 +261,9 @@ fn alerts(scope: &Scope, controllers: &[Controller], elected: bool) -> Vec<Alert
             "They are forbidden, or there are too many. The log of the program has the reason.",
         ],
     );
+    if has_webhooks {
+        webhooks::add(&scope, &mut alerts);
+    }
     alerts
 }
 

@@ -24,7 +24,7 @@ const SCHEMA: u32 = 39;
 const LONGEST_UID: usize = 40;
 
 /// The dashboard of a program, for every installation of it.
-pub(crate) fn dashboard(program: &str, controllers: &[Controller]) -> Value {
+pub(crate) fn dashboard(program: &str, controllers: &[Controller], has_webhooks: bool) -> Value {
     let has = |feature: fn(&Controller) -> bool| controllers.iter().any(feature);
     let (elected, shared) = (has(Controller::has_leader_election), has(Controller::has_shards));
     let uid: String = format!("kooper-{program}").chars().take(LONGEST_UID).collect();
@@ -40,7 +40,7 @@ pub(crate) fn dashboard(program: &str, controllers: &[Controller]) -> Value {
         "time": {"from": "now-1h", "to": "now"},
         "timezone": "browser",
         "templating": {"list": variables(controllers)},
-        "panels": placed(&rows(&scope(), elected, shared)),
+        "panels": placed(&rows(&scope(), elected, shared, has_webhooks)),
     })
 }
 
@@ -49,7 +49,7 @@ fn scope() -> Scope {
     Scope {
         target: vec![r#"namespace=~"$namespace""#.to_owned(), r#"job=~"$job""#.to_owned()],
         controllers: Some(r#"controller=~"$controller""#.to_owned()),
-        leases: None,
+        ..Scope::default()
     }
 }
 

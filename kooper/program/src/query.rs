@@ -16,6 +16,10 @@ pub(crate) struct Scope {
     pub(crate) controllers: Option<String>,
     /// The matcher of the label `name` of leader election, which is that of the Lease.
     pub(crate) leases: Option<String>,
+    /// The matcher of the label `webhook`, which is the path.
+    pub(crate) webhooks: Option<String>,
+    /// The matcher of the label `installation`.
+    pub(crate) installations: Option<String>,
 }
 
 impl Scope {
@@ -24,6 +28,8 @@ impl Scope {
         let own = match metric {
             _ if metric.name == table::LEADER.name => &self.leases,
             _ if metric.labels.contains(&"controller") => &self.controllers,
+            _ if metric.labels.contains(&"webhook") => &self.webhooks,
+            _ if metric.labels.contains(&"installation") => &self.installations,
             _ => &None,
         };
         let matchers: Vec<_> = self.target.iter().chain(own).map(String::as_str).collect();
@@ -42,6 +48,11 @@ impl Scope {
     /// The maximum of a gauge.
     pub(crate) fn max(&self, metric: &Metric, by: &[&str]) -> String {
         format!("max by ({}) ({})", grouped(metric, by), self.of(metric))
+    }
+
+    /// The minimum of a gauge.
+    pub(crate) fn min(&self, metric: &Metric, by: &[&str]) -> String {
+        format!("min by ({}) ({})", grouped(metric, by), self.of(metric))
     }
 
     /// The sum of a counter's increases a second.
@@ -88,6 +99,8 @@ mod tests {
             target: vec![r#"job="shop""#.to_owned()],
             controllers: Some(r#"controller=~"a|b""#.to_owned()),
             leases: Some(r#"name="shop-a""#.to_owned()),
+            webhooks: Some(r#"webhook="/a""#.to_owned()),
+            installations: Some(r#"installation="shop""#.to_owned()),
         }
     }
 
@@ -97,6 +110,9 @@ mod tests {
         assert_eq!(scope.of(&table::STUCK_CALLS), r#"kooper_stuck_calls{job="shop", controller=~"a|b"}"#);
         assert_eq!(scope.of(&table::LEADER), r#"leader_election_master_status{job="shop", name="shop-a"}"#);
         assert_eq!(scope.of(&table::REQUESTS), r#"rest_client_requests_total{job="shop"}"#);
+        assert_eq!(scope.of(&table::WEBHOOK_DENIED), r#"kooper_webhook_denied_total{job="shop", webhook="/a"}"#);
+        let probed = r#"kooper_webhook_last_probe_timestamp_seconds{job="shop", installation="shop"}"#;
+        assert_eq!(scope.of(&table::WEBHOOK_PROBED), probed);
         assert_eq!(Scope::default().of(&table::DEPTH), "workqueue_depth");
     }
 

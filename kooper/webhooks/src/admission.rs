@@ -55,6 +55,8 @@ pub(crate) struct RequestInfo {
     pub(crate) key: ObjectKey,
     pub(crate) user: UserInfo,
     pub(crate) dry_run: bool,
+    /// Empty for the object itself.
+    pub(crate) subresource: String,
 }
 
 /// Warnings and annotations that the function adds to the response.
@@ -69,7 +71,8 @@ impl Admission {
     #[must_use]
     pub fn new(operation: Operation) -> Self {
         let key = ObjectKey::cluster_scoped("test");
-        RequestInfo { operation, key, user: UserInfo::default(), dry_run: false }.into()
+        let (user, subresource) = (UserInfo::default(), String::new());
+        RequestInfo { operation, key, user, dry_run: false, subresource }.into()
     }
 
     /// The same request of a user with this name.
@@ -85,6 +88,12 @@ impl Admission {
         RequestInfo { dry_run: true, ..(*self.request).clone() }.into()
     }
 
+    /// The same request for a subresource.
+    #[must_use]
+    pub fn of_subresource(self, subresource: impl Into<String>) -> Self {
+        RequestInfo { subresource: subresource.into(), ..(*self.request).clone() }.into()
+    }
+
     /// The operation of the request.
     #[must_use]
     pub fn operation(&self) -> Operation {
@@ -96,6 +105,12 @@ impl Admission {
     #[must_use]
     pub fn key(&self) -> &ObjectKey {
         &self.request.key
+    }
+
+    /// The subresource that is written, such as `status`; `None` for the object itself.
+    #[must_use]
+    pub fn subresource(&self) -> Option<&str> {
+        Some(&*self.request.subresource).filter(|name| !name.is_empty())
     }
 
     /// The user who sent the request.

@@ -14,6 +14,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs
 pub(crate) mod leaf;
 pub(crate) mod rotation;
 pub(crate) mod secret;
+pub(crate) mod validity;
 
 pub(crate) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -80,6 +81,11 @@ impl Authority {
     /// The age of the authority. A clock that was set back made one of the future.
     pub(crate) fn age(&self, now: Timestamp) -> Duration {
         now.duration_since(self.made).unsigned_abs()
+    }
+
+    /// Until when it is valid.
+    pub(crate) fn expires(&self) -> Timestamp {
+        self.made.checked_add(AUTHORITY).unwrap_or(self.made)
     }
 
     /// Signs a certificate for these names.

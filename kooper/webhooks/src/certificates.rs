@@ -1,17 +1,26 @@
 //! The certificates in use, by their source.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
+use k8s_openapi::jiff::Timestamp;
 use kooper_serving::FileCertificate;
 use parking_lot::Mutex;
 
 use crate::authority::leaf::Leaf;
 use crate::authority::rotation::Authorities;
+use crate::server::metrics::{Certificate, Metrics};
+use crate::states::States;
 
-/// The certificates in use, as the server and the registration share them.
+/// How long a probe counts: an API server that reached the webhooks may lose them later.
+const PROBED: Duration = Duration::from_secs(60);
+
+/// What the server and the registration share: the certificates in use, and the metrics.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) certificates: Certificates,
+    pub(crate) metrics: Metrics,
+    pub(crate) states: States,
 }
 
 #[derive(Debug)]
@@ -25,6 +34,21 @@ pub(crate) enum Certificates {
 }
 
 impl Shared {
+    pub(crate) fn new(certificates: Certificates, metrics: Metrics) -> Self {
+        Self { certificates, metrics, states: States::default() }
+    }
+
+    /// Returns whether it is time to find out if the API servers still reach the webhooks.
+    pub(crate) fn is_probe_due(&self, now: Timestamp) -> bool {
+        self.states.known().probed.is_none_or(|probed| now.duration_since(probed).unsigned_abs() >= PROBED)
+    }
+
+    /// An API server has reached the webhooks.
+    pub(crate) fn probed(&self, now: Timestamp) {
+        self.states.update(|known| known.probed = Some(now));
+        self.metrics.probed(now);
+    }
+
     /// The authorities that this process has used so far.
     pub(crate) fn known(&self) -> Option<Authorities> {
         match &self.certificates {
@@ -34,8 +58,17 @@ impl Shared {
     }
 
     pub(crate) fn know(&self, authorities: &Authorities) {
-        if let Certificates::Own { known, .. } = &self.certificates {
+        if let Certificates::Own { known, leaf, .. } = &self.certificates {
             *known.lock() = Some(authorities.clone());
+            let (authority, serving) = (authorities.current.expires(), leaf.expires());
+            self.metrics.expires(Certificate::Authority, authority);
+            if let Some(serving) = serving {
+                self.metrics.expires(Certificate::Serving, serving);
+            }
+            self.states.update(|known| {
+                known.authority_until = Some(authority);
+                known.serving_until = serving;
+            });
         }
     }
 }

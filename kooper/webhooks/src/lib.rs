@@ -18,6 +18,7 @@ mod readiness;
 mod registration;
 mod review;
 mod server;
+mod states;
 mod webhook;
 
 pub use admission::{Admission, Operation};
@@ -29,7 +30,13 @@ pub use function::{MutateFunction, MutateOutcome, ValidateFunction, ValidateOutc
 #[doc(hidden)]
 pub use installed::Installed;
 pub use program::{PORT, Running, StartError, Webhooks};
+#[doc(hidden)]
+pub use registration::Finding;
 pub use server::ServeError;
+#[doc(hidden)]
+pub use server::metrics::described;
+#[doc(hidden)]
+pub use states::{Known, Registered, States, WebhookState};
 #[doc(hidden)]
 pub use webhook::typed::{FunctionBuilder, TypedFunction};
 pub use webhook::{Builder, ConfigError, FailurePolicy, Mutate, Validate, Webhook};

@@ -22,9 +22,10 @@ use crate::authority::leaf::Leaf;
 use crate::certificates::{Certificates, Shared};
 use crate::installed::Installed;
 use crate::readiness::Gate;
-use crate::registration::{RegisterError, Registration, RollOut, Target, probes};
+use crate::registration::{Finding, RegisterError, Registration, RollOut, Target, probes};
 use crate::server::metrics::Metrics;
 use crate::server::{Certificate, ServeError, Server};
+use crate::states::Registered;
 use crate::webhook::Webhook;
 
 mod running;
@@ -298,9 +299,10 @@ impl Webhooks {
             }
         });
         let served = registration.webhooks.iter().cloned().chain(probes().map(Arc::new));
-        let metrics = Metrics::new().map_err(StartError::Metrics)?;
+        let metrics = registration.shared.metrics.clone();
         if let Some(registry) = &registry {
-            metrics.register(registry).map_err(StartError::Metrics)?;
+            let paths = registration.webhooks.iter().map(|webhook| webhook.path());
+            metrics.register(registry, paths).map_err(StartError::Metrics)?;
         }
         let server = Server::start(address, served, acceptor, metrics)?;
         if let Some(target) = local(server.local_addr()).filter(|_| !has_target) {
@@ -333,6 +335,15 @@ impl Webhooks {
         Ok(self.prepare()?.registration.installed())
     }
 
+    /// Compares what a cluster has of them with this program, and changes nothing.
+    ///
+    /// # Errors
+    /// Those of [`start`](Self::start).
+    #[doc(hidden)]
+    pub async fn inspect(self, client: &Client) -> Result<Vec<Finding>, StartError> {
+        Ok(self.prepare()?.registration.inspect(client).await)
+    }
+
     fn prepare(mut self) -> Result<Prepared, StartError> {
         let target = self.target.clone().or_else(|| local(self.address)).ok_or(StartError::NoTarget)?;
         let mut unique = BTreeSet::new();
@@ -342,7 +353,8 @@ impl Webhooks {
                 return Err(StartError::Twice(webhook.name().to_owned()));
             }
         }
-        let shared = Arc::new(Shared { certificates: self.certificates(&target)? });
+        let metrics = Metrics::new(self.installation.to_string()).map_err(StartError::Metrics)?;
+        let shared = Arc::new(Shared::new(self.certificates(&target)?, metrics));
         let controllers = self.webhooks.iter_mut().filter_map(|webhook| webhook.inputs.take()).collect();
         let names = names(&self.installation);
         let (done, registered) = watch::channel(false);
@@ -399,17 +411,24 @@ fn controller(
         let report = |error: &RegisterError| events.warning("WebhooksNotRegistered", error.to_string());
         Ok(registration.reconcile(&client).await.inspect_err(report)?)
     }
-    let needs = registration.needs();
-    let name = Some(names(&registration.installation).secret);
-    let metadata = ObjectMeta { name, namespace: Some(registration.namespace.clone()), ..ObjectMeta::default() };
-    Controller::builder::<Secret>("kooper-webhooks")
+    let (needs, states) = (registration.needs(), registration.shared.states.clone());
+    let webhooks = registration.webhooks.iter().map(|webhook| webhook.state(Registered::Unknown)).collect();
+    states.update(|known| known.webhooks = webhooks);
+    let (name, namespace) = (names(&registration.installation).secret, registration.namespace.clone());
+    let metadata = ObjectMeta { name: Some(name), namespace: Some(namespace.clone()), ..ObjectMeta::default() };
+    let controller = Controller::builder::<Secret>("kooper-webhooks")
         .retriever(Gate::new(Secret { metadata, ..Secret::default() }, is_ready))
         .state(registration)
         .resync(EVERY)
         .leader_election(election)
         // What the client is for is known by the names of the objects.
         .rbac([""; 0])
-        .planned(|plan| needs.into_iter().for_each(|need| plan.require_permission(need)))
+        .planned(|plan| {
+            plan.limit_events(&namespace);
+            needs.into_iter().for_each(|need| plan.require_permission(need));
+        })
         .handler(register)
-        .build()
+        .build()?;
+    controller.extensions().insert(states);
+    Ok(controller)
 }

@@ -32,17 +32,22 @@ use tokio::time::sleep;
 use crate::authority::is_bundle;
 use crate::authority::rotation::Authorities;
 use crate::authority::secret::{CaSecret, Read, SecretError};
+use crate::authority::validity::valid_until;
 use crate::certificates::{Certificates, Shared};
 use crate::installed::Installed;
+use crate::server::metrics::Certificate;
+use crate::states::Registered;
 use crate::webhook::Webhook;
 
 mod configuration;
+mod inspection;
 mod probe;
 mod roll_out;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use configuration::{Configuration, Target};
+pub use inspection::Finding;
 pub(crate) use probe::webhooks as probes;
 pub(crate) use roll_out::RollOut;
 
@@ -72,6 +77,10 @@ pub(crate) enum RegisterError {
     Bundle { file: PathBuf },
     #[error("the API server cannot reach the webhooks at {target}: they stay registered with `Ignore` until it can")]
     Unreached { target: String },
+    #[error(
+        "the API server can no longer reach the webhooks at {target}: requests with the failure policy `Fail` are denied"
+    )]
+    Lost { target: String },
 }
 
 /// What the leader of the Lease writes.
@@ -124,9 +133,18 @@ impl Registration {
         // Both are registered before either is probed: a server that is not reached fails the probe.
         let validating = self.register::<ValidatingWebhookConfiguration>(client, validating, live.0, &bundle).await?;
         let mutating = self.register::<MutatingWebhookConfiguration>(client, mutating, live.1, &bundle).await?;
-        self.arm::<ValidatingWebhookConfiguration>(client, &validating, &bundle).await?;
-        self.arm::<MutatingWebhookConfiguration>(client, &mutating, &bundle).await?;
-        self.done.send_replace(rolled_out);
+        self.report([&validating, &mutating], false);
+        // Nothing is between an API server and a program on the same machine.
+        let is_due = !self.is_local && self.shared.is_probe_due(clock::wall());
+        self.arm::<ValidatingWebhookConfiguration>(client, &validating, &bundle, is_due).await?;
+        self.arm::<MutatingWebhookConfiguration>(client, &mutating, &bundle, is_due).await?;
+        if is_due {
+            self.shared.probed(clock::wall());
+        }
+        self.report([&validating, &mutating], true);
+        if !self.done.send_replace(rolled_out) && rolled_out {
+            tracing::info!("the webhooks are registered, and the API server can reach them");
+        }
         Ok(Action::done())
     }
 
@@ -199,6 +217,9 @@ impl Registration {
             Certificates::Injected { .. } => return Ok(Some(String::new())),
             Certificates::Files { ca, .. } => {
                 let text = std::fs::read_to_string(ca).ok().filter(|text| is_bundle(text));
+                if let Some(at) = text.as_deref().and_then(valid_until) {
+                    self.shared.metrics.expires(Certificate::Authority, at);
+                }
                 return text.map(Some).ok_or_else(|| RegisterError::Bundle { file: ca.clone() });
             }
             Certificates::Own { secret, leaf, .. } => (secret, leaf),
@@ -234,26 +255,55 @@ impl Registration {
         Ok(Written { configuration, armed, live })
     }
 
-    /// Lets the entries fail that are to, once the server was reached.
+    /// Lets the entries fail that are to, once the server was reached. It is also probed if that is due.
     async fn arm<C: Kind + Clone + Debug + Serialize>(
         &self,
         client: &Client,
         registered: &Written<'_>,
         bundle: &str,
+        is_due: bool,
     ) -> Result<(), RegisterError> {
         let Written { configuration, armed, live } = registered;
         let all = configuration.to_fail();
-        if all.is_subset(armed) {
+        let is_armed = all.is_subset(armed);
+        if configuration.is_empty() || is_armed && !is_due {
             return Ok(());
         }
         for _ in 0..PROBES {
             if probe::is_reached(client, self, configuration.mutates).await? {
-                apply::<C>(client, configuration, live.clone(), bundle, &all).await?;
+                if !is_armed {
+                    apply::<C>(client, configuration, live.clone(), bundle, &all).await?;
+                }
                 return Ok(());
             }
             sleep(PAUSE).await;
         }
-        Err(RegisterError::Unreached { target: self.target.to_string() })
+        let target = self.target.to_string();
+        Err(if is_armed && !all.is_empty() {
+            RegisterError::Lost { target }
+        } else {
+            RegisterError::Unreached { target }
+        })
+    }
+
+    /// Tells the status page how each webhook is registered.
+    fn report(&self, written: [&Written<'_>; 2], is_reached: bool) {
+        let states = self.webhooks.iter().map(|webhook| {
+            let Written { configuration, armed, live } = written[usize::from(webhook.rules.mutates)];
+            let name = configuration.entry_name(&webhook.rules);
+            let registered = if !configuration::entries(live).any(|entry| entry["name"] == *name) {
+                Registered::Later
+            } else if !configuration.to_fail().contains(&name) {
+                Registered::Ignore
+            } else if is_reached || armed.contains(&name) {
+                Registered::Fail
+            } else {
+                Registered::Unreached
+            };
+            webhook.state(registered)
+        });
+        let states = states.collect();
+        self.shared.states.update(|known| known.webhooks = states);
     }
 
     /// Returns whether each replica that is called serves every function.

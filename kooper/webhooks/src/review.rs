@@ -66,6 +66,8 @@ pub(crate) struct Request<'a> {
     pub(crate) name: String,
     #[serde(default)]
     namespace: String,
+    #[serde(default)]
+    sub_resource: String,
     pub(crate) operation: Operation,
     #[serde(default)]
     user_info: UserInfo,
@@ -128,6 +130,7 @@ impl<'a> Request<'a> {
             key: ObjectKey::new(namespace, &self.name),
             user: self.user_info.clone(),
             dry_run: self.dry_run.unwrap_or_default(),
+            subresource: self.sub_resource.clone(),
         }
     }
 }

@@ -26,11 +26,15 @@ use crate::function::{Function, MutateFunction, Uses, ValidateFunction};
 use crate::inputs::{self, Inputs};
 use crate::patch::{Patch, patch};
 use crate::review::{Request, Verdict};
+use crate::states::{Registered, WebhookState};
 
 mod checks;
+mod matching;
 pub(crate) mod typed;
 
 pub(crate) use checks::is_of_kubernetes;
+pub(crate) use matching::Matching;
+use matching::Requested;
 
 /// The result of a request if the webhook fails or cannot be reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,6 +70,7 @@ pub(crate) struct Rules {
     pub(crate) operations: BTreeSet<&'static str>,
     pub(crate) failure: FailurePolicy,
     pub(crate) timeout: Duration,
+    pub(crate) matching: Matching,
     /// It can have side effects, but not in a dry run.
     pub(crate) has_side_effects: bool,
 }
@@ -95,6 +100,7 @@ pub struct Builder<K, M, S = ()> {
     operations: Vec<Operation>,
     failure: Option<FailurePolicy>,
     timeout: Duration,
+    requested: Requested,
     overwrite: bool,
     inputs: controller::Builder<ConfigMap, ConfigMap, S>,
     function: Option<Bound<S>>,
@@ -168,6 +174,13 @@ impl Webhook {
         format!("/{verb}-{}-{}-{}/{name}", kind.group.replace('.', "-"), kind.version, kind.kind.to_lowercase())
     }
 
+    /// Its state for the status page.
+    pub(crate) fn state(&self, registered: Registered) -> WebhookState {
+        let Rules { name, mutates, kind, .. } = &self.rules;
+        let verb = if *mutates { "changes" } else { "validates" };
+        WebhookState { name: name.clone(), purpose: format!("{verb} {}", kind.resource()), registered }
+    }
+
     /// Decodes the objects of a request. The future decides on it.
     pub(crate) fn decide(
         &self,
@@ -192,6 +205,7 @@ impl<K, M> Builder<K, M> {
             operations: vec![Operation::Create, Operation::Update],
             failure: None,
             timeout: checks::TIMEOUT,
+            requested: Requested::default(),
             overwrite: false,
             function: None,
             kind: PhantomData,
@@ -219,8 +233,9 @@ impl<K, M> Builder<K, M> {
         self,
         change: impl FnOnce(controller::Builder<ConfigMap>) -> controller::Builder<ConfigMap, ConfigMap, S>,
     ) -> Builder<K, M, S> {
-        let Self { name, operations, failure, timeout, overwrite, inputs, kind, .. } = self;
-        Builder { name, operations, failure, timeout, overwrite, inputs: change(inputs), function: None, kind }
+        let Self { name, operations, failure, timeout, requested, overwrite, inputs, kind, .. } = self;
+        let inputs = change(inputs);
+        Builder { name, operations, failure, timeout, requested, overwrite, inputs, function: None, kind }
     }
 }
 
@@ -242,6 +257,32 @@ impl<K: Kind, M: 'static, S: Send + Sync + 'static> Builder<K, M, S> {
     /// seconds. The function is cancelled after nine tenths of this time.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
+        self
+    }
+
+    /// Sets the conditions of a call: names, and expressions in CEL, which all have to be true. They replace the usual
+    /// ones: no updates of an object that is being deleted, which could keep a finalizer for ever, and for kinds
+    /// that are not of Kubernetes no updates that change neither spec, labels nor annotations.
+    pub fn match_conditions<N: Into<String>, E: Into<String>>(
+        mut self,
+        conditions: impl IntoIterator<Item = (N, E)>,
+    ) -> Self {
+        let conditions = conditions.into_iter().map(|(name, expression)| (name.into(), expression.into()));
+        self.requested.conditions = Some(conditions.collect());
+        self
+    }
+
+    /// Limits the calls to objects in namespaces with these labels, such as `environment=production,!legacy`. For kinds
+    /// of Kubernetes it replaces the usual limit: all namespaces except `kube-system`, `kube-node-lease` and the
+    /// program's own.
+    pub fn namespace_selector(mut self, selector: impl Into<String>) -> Self {
+        self.requested.namespaces = Some(selector.into());
+        self
+    }
+
+    /// Adds subresources, such as `status`, that the function is called for beside the object.
+    pub fn subresources<N: Into<String>>(mut self, subresources: impl IntoIterator<Item = N>) -> Self {
+        self.requested.subresources = subresources.into_iter().map(Into::into).collect();
         self
     }
 
@@ -269,6 +310,7 @@ impl<K: Kind, M: 'static, S: Send + Sync + 'static> Builder<K, M, S> {
         checks::operations(&self.operations, mutates).map_err(error)?;
         checks::timeout(self.timeout).map_err(error)?;
         let failure = checks::failure(self.failure, &kind).map_err(error)?;
+        let matching = self.requested.check(&kind, mutates).map_err(error)?;
         let Some(function) = self.function else {
             return Err(error("it has no function: set one with `function`".to_owned()));
         };
@@ -288,6 +330,7 @@ impl<K: Kind, M: 'static, S: Send + Sync + 'static> Builder<K, M, S> {
             operations: self.operations.iter().map(|operation| operation.name()).collect(),
             failure,
             timeout: self.timeout,
+            matching,
             has_side_effects: function.uses.client,
         };
         let call = (function.bind)(inputs, name, self.overwrite);

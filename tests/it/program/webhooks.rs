@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use kooper_tests::control_plane::ControlPlane;
+use kooper_tests::least_role::{Installed, Subject};
 use kooper_tests::wait::eventually;
 use serde_json::{Value, json};
 
@@ -60,7 +61,10 @@ fn a_program_with_webhooks_is_not_installed_without_leader_election() {
     let manifests = ["manifests", "--image", "example.com/guarded:1"];
     let (done, stdout, stderr) = call(&[&manifests[..], &["--leader-election", "off"]].concat());
     assert!(!done && stdout.is_empty(), "{stdout}");
-    assert!(stderr.contains("the controller `shops` has no leader election: add `--leader-election on`"), "{stderr}");
+    assert!(
+        stderr.contains("the controller `shops` has neither leader election nor shards: add `--leader-election on`"),
+        "{stderr}"
+    );
 }
 
 #[test]
@@ -119,4 +123,51 @@ fn a_real_cluster_accepts_the_manifests_and_uninstall_first_removes_the_configur
     }
     eventually("a shop is stored", || create().success);
     assert_eq!(steps(&[]), "done      guarded\n", "twice is fine");
+}
+
+#[test]
+fn each_rule_of_the_webhooks_is_needed_and_they_are_enough() {
+    let Some(cluster) = ControlPlane::start_with(&["--without-controller-manager"]) else { return };
+    let subject = Subject {
+        program: env!("CARGO_BIN_EXE_hooked"),
+        namespace: "hooked",
+        objects: Vec::new(),
+        done: &[],
+        lease: "hooked/hooked--webhooks",
+        // The program reports what the API server says.
+        unseen: &[
+            "clusterroles",
+            "deployments",
+            "leases",
+            "mutatingwebhookconfigurations",
+            "secrets",
+            "validatingwebhookconfigurations",
+        ],
+    };
+    let installed = subject.install(&cluster);
+    let program = installed.start();
+    program.wait_for_line(&["the webhooks are registered, and the API server can reach them"]);
+    drop(program);
+    Installed::forbade_nothing(&installed.requests());
+
+    let delete = |kind: &str, name: &str| {
+        cluster.must(&["delete", kind, name, "--namespace=hooked", "--ignore-not-found"]);
+    };
+    let rules = installed.rules();
+    assert_eq!(rules.len(), 17, "{rules:#?}");
+    for rule in &rules {
+        match rule.access() {
+            ("secrets", "create") => delete("secret", "hooked--webhook-ca"),
+            // One that is malformed is replaced.
+            ("secrets", "update") => cluster.apply([json!({
+                "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "hooked--webhook-ca", "namespace": "hooked"},
+                "data": {"ca.crt": "Z2FyYmFnZQ=="},
+            })]),
+            (configurations, "create") if configurations.ends_with("webhookconfigurations") => {
+                delete(configurations, "hooked--webhooks.hooked");
+            }
+            _ => {}
+        }
+        installed.needs(rule);
+    }
 }

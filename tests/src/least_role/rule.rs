@@ -41,6 +41,12 @@ impl Rule {
         found
     }
 
+    /// The resource and the verb.
+    #[must_use]
+    pub fn access(&self) -> (&str, &str) {
+        (&self.resource, &self.verb)
+    }
+
     /// Returns whether the rule is about CRDs, which the program needs to install one.
     #[must_use]
     pub fn is_of_crd(&self) -> bool {
@@ -74,6 +80,8 @@ impl Rule {
 
     /// Returns whether a line contains the server's message that the rule is missing.
     pub(super) fn is_forbidden_in(&self, line: &str) -> bool {
+        // A program with a subscriber of its own may escape quotes.
+        let line = line.replace("\\\"", "\"");
         if self.resource.ends_with("/finalizers") {
             return line.contains("cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't");
         }

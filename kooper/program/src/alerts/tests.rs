@@ -27,14 +27,22 @@ fn names(alerts: &[Alert]) -> Vec<&str> {
     alerts.iter().map(|alert| alert.name).collect()
 }
 
+const PATH: &str = "/validate-example-com-v1-shop/check";
+
+fn webhooks() -> [String; 1] {
+    [PATH.to_owned()]
+}
+
 #[test]
 fn alerts_are_for_the_controllers_and_leases_of_the_program() {
-    let alerts = of_program(&controllers(true), &place());
+    let alerts = of_program(&controllers(true), &webhooks(), &place());
     for alert in &alerts {
         let expression = alert.expression();
         let matcher = match alert.name {
             "KooperAbsent" => r#"{controller=""#,
             "KooperNoLeader" => r#"{name=~"shop-pods[.]blue"}"#,
+            "KooperWebhookFailing" => &format!(r#"{{webhook=~"{PATH}", code!="200"}}"#),
+            webhooks if webhooks.starts_with("KooperWebhook") => r#"{installation="shop.blue"}"#,
             _ => r#"{controller=~"pods|maps"}"#,
         };
         assert!(expression.contains(matcher), "{}: {expression}", alert.name);
@@ -46,13 +54,13 @@ fn alerts_are_for_the_controllers_and_leases_of_the_program() {
          (namespace, job, controller) (last_over_time(controller_runtime_max_concurrent_reconciles{controller=\"pods\"}[1h])) unless group \
          by (namespace, job, controller) (controller_runtime_max_concurrent_reconciles{controller=\"pods\"}))"
     );
-    let without = of_program(&controllers(false), &place());
-    assert!(!names(&without).contains(&"KooperNoLeader"));
+    let without = of_program(&controllers(false), &[], &place());
+    assert!(!names(&without).iter().any(|name| *name == "KooperNoLeader" || name.starts_with("KooperWebhook")));
 }
 
 #[test]
 fn alerts_of_an_installation_are_for_its_target_only() {
-    for alert in of_target(&controllers(false), vec![r#"namespace="shops""#.into(), r#"job="shop""#.into()]) {
+    for alert in of_target(&controllers(false), true, vec![r#"namespace="shops""#.into(), r#"job="shop""#.into()]) {
         let expression = alert.expression();
         let metrics = expression.matches('{').count();
         assert_eq!(expression.matches(r#"{namespace="shops", job="shop""#).count(), metrics, "{expression}");
@@ -61,7 +69,7 @@ fn alerts_of_an_installation_are_for_its_target_only() {
 
 #[test]
 fn no_two_rules_have_the_same_name_and_labels() {
-    let alerts = of_program(&controllers(true), &place());
+    let alerts = of_program(&controllers(true), &webhooks(), &place());
     let rules = rules(&"shop".into(), &alerts);
     let rules = rules["groups"][0]["rules"].as_array().expect("a list");
     let known: BTreeSet<_> = rules.iter().map(|rule| format!("{}{}", rule["alert"], rule["labels"])).collect();
@@ -77,7 +85,7 @@ fn the_reference_lists_every_alert_and_no_other() {
     let page = include_str!("../../../../docs/reference/metrics.md");
     let rows = page.lines().filter_map(|line| line.strip_prefix("| `Kooper")?.split('`').next());
     let listed: BTreeSet<_> = rows.map(|rest| format!("Kooper{rest}")).collect();
-    let alerts = of_program(&controllers(true), &place());
+    let alerts = of_program(&controllers(true), &webhooks(), &place());
     let expected: BTreeSet<_> = alerts.iter().map(|alert| alert.name.to_owned()).collect();
     assert_eq!(listed, expected);
     for alert in &alerts {

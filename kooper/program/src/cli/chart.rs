@@ -114,6 +114,7 @@ fn workload(name: &str, controllers: &[Controller], has_webhooks: bool) -> Workl
         has_alerts: optional("alerts"),
         alerts: manifests::installed_alerts(
             controllers,
+            has_webhooks,
             &inline(".Release.Namespace"),
             &inline(&include(name, "name")),
             &quoted(&include(name, "account")),

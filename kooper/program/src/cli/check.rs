@@ -25,6 +25,7 @@ use super::args::Settings;
 use super::connect::{self, Connection};
 use super::invocation::{Invocation, lease_namespace};
 use super::preflight::{self, TIMEOUT};
+use super::webhooks::{self, Verdict};
 use crate::metrics::Prometheus;
 use crate::rbac::{self, Grant, Grants, Place};
 use kooper_access::Controller;
@@ -77,7 +78,15 @@ pub(crate) fn check(invocation: &Invocation<'_>) -> Result<ExitCode, BoxError> {
             if let Some(namespace) = own_namespace(&check.client).await {
                 check.place.namespace = namespace;
             }
-            check.everything(&controllers).await;
+            let webhooks = webhooks::controllers(invocation, &check.place)?;
+            check.everything(&controllers, &webhooks).await;
+            for (verdict, text) in webhooks::inspect(invocation, &check.place, &check.client).await? {
+                match verdict {
+                    Verdict::Ok => check.ok(text),
+                    Verdict::Missing => check.missing(text),
+                    Verdict::Note => check.note(text),
+                }
+            }
             if let Some(problem) = &settings.own.problem {
                 check.note(format_args!("`run` needs different settings: {problem}"));
             }
@@ -149,20 +158,22 @@ impl Check {
         }
     }
 
-    async fn everything(&mut self, controllers: &[Controller]) {
+    /// Checks what the controllers need, and those that belong to webhooks.
+    async fn everything(&mut self, controllers: &[Controller], webhooks: &[Controller]) {
         let to_come = self.crds(controllers).await;
+        let all = controllers.iter().chain(webhooks);
         let kinds: BTreeMap<_, _> =
-            controllers.iter().flat_map(Controller::kinds).map(|kind| (kind.resource(), kind.clone())).collect();
+            all.clone().flat_map(Controller::kinds).map(|kind| (kind.resource(), kind.clone())).collect();
         for (resource, kind) in &kinds {
             if !to_come.contains(resource) {
-                let needed = controllers.iter().any(|one| one.needs_kind(kind));
+                let needed = all.clone().any(|one| one.needs_kind(kind));
                 self.kind(kind, needed).await;
             }
         }
         for warning in rbac::warnings(controllers) {
             self.note(warning);
         }
-        match rbac::grants(controllers, &self.place) {
+        match rbac::grants(all, &self.place) {
             Ok(grants) => {
                 self.namespaces(&grants).await;
                 self.access(&grants).await;

@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use kooper_access::Controller;
 use kooper_runtime::BoxError;
 use kooper_runtime::internal::error::chain;
-use kooper_webhooks::{Installed, PORT, Running, Webhooks};
+use kooper_webhooks::{Finding, Installed, PORT, Running, Webhook, Webhooks};
 use kube::Client;
 use tokio::runtime::Runtime;
 
@@ -31,6 +31,13 @@ enum End {
     Removed,
 }
 
+/// What `check` says about a finding.
+pub(super) enum Verdict {
+    Ok,
+    Missing,
+    Note,
+}
+
 /// Returns whether the program has webhooks.
 pub(super) fn has_any(invocation: &Invocation<'_>) -> Result<bool, BoxError> {
     Ok(!invocation.app.program().take_webhooks()?.is_empty())
@@ -40,6 +47,28 @@ pub(super) fn has_any(invocation: &Invocation<'_>) -> Result<bool, BoxError> {
 pub(super) fn controllers(invocation: &Invocation<'_>, place: &Place) -> Result<Vec<Controller>, BoxError> {
     let webhooks = behind_service(invocation, place)?;
     Ok(webhooks.map(Webhooks::controllers).transpose()?.unwrap_or_default())
+}
+
+/// The paths of the webhooks, by which their metrics name them.
+pub(super) fn paths(invocation: &Invocation<'_>) -> Result<Vec<String>, BoxError> {
+    Ok(invocation.app.program().take_webhooks()?.iter().map(Webhook::path).collect())
+}
+
+/// Compares what a cluster has of the webhooks with the program.
+pub(super) async fn inspect(
+    invocation: &Invocation<'_>,
+    place: &Place,
+    client: &Client,
+) -> Result<Vec<(Verdict, String)>, BoxError> {
+    let Some(webhooks) = behind_service(invocation, place)? else { return Ok(Vec::new()) };
+    let found = webhooks.inspect(client).await?.into_iter();
+    Ok(found
+        .map(|finding| match finding {
+            Finding::Ok(text) => (Verdict::Ok, text),
+            Finding::Missing(text) => (Verdict::Missing, text),
+            Finding::Note(text) => (Verdict::Note, text),
+        })
+        .collect())
 }
 
 /// Deletes the configurations: nobody would answer the calls of the API servers. `say` prints each step.

@@ -8,6 +8,7 @@ use crate::query::Scope;
 const WINDOW: &str = "$__rate_interval";
 
 const CONTROLLER: &[&str] = &["controller"];
+const WEBHOOK: &[&str] = &["webhook"];
 
 /// A panel with lines over time.
 pub(super) struct Panel {
@@ -20,7 +21,7 @@ pub(super) struct Panel {
 }
 
 /// All panels, in rows with a heading.
-pub(super) fn rows(scope: &Scope, elected: bool, shared: bool) -> Vec<(&'static str, Vec<Panel>)> {
+pub(super) fn rows(scope: &Scope, elected: bool, shared: bool, has_webhooks: bool) -> Vec<(&'static str, Vec<Panel>)> {
     let panels = Panels(scope);
     let mut rows = vec![
         (
@@ -122,6 +123,9 @@ pub(super) fn rows(scope: &Scope, elected: bool, shared: bool) -> Vec<(&'static 
             ],
         ));
     }
+    if has_webhooks {
+        rows.push(("Webhooks", panels.webhooks()));
+    }
     rows.push((
         "Process",
         vec![
@@ -137,6 +141,41 @@ pub(super) fn rows(scope: &Scope, elected: bool, shared: bool) -> Vec<(&'static 
 struct Panels<'a>(&'a Scope);
 
 impl Panels<'_> {
+    fn webhooks(&self) -> Vec<Panel> {
+        let scope = self.0;
+        let latency = |quantile| scope.quantile(quantile, &table::WEBHOOK_LATENCY, WINDOW, WEBHOOK);
+        let installation = &["installation"];
+        let expiry = format!("{} - time()", scope.min(&table::WEBHOOK_EXPIRY, &["installation", "certificate"]));
+        let probed = format!("time() - {}", scope.max(&table::WEBHOOK_PROBED, installation));
+        vec![
+            self.rate("Requests to webhooks per second", &table::WEBHOOK_REQUESTS, &["webhook", "code"]),
+            Panel::new(
+                "Duration of requests",
+                &table::WEBHOOK_LATENCY,
+                "s",
+                (latency("0.5"), "{{webhook}} median".to_owned()),
+            )
+            .with(latency("0.99"), "{{webhook}} 99 %"),
+            self.gauge("Requests that are being answered", &table::WEBHOOK_IN_FLIGHT, WEBHOOK),
+            self.rate("Denied requests and panics per second", &table::WEBHOOK_DENIED, WEBHOOK)
+                .named("{{webhook}} denied")
+                .with(scope.rate(&table::WEBHOOK_PANICS, WINDOW, &[]), "{{job}} panics")
+                .about(&table::WEBHOOK_PANICS),
+            Panel::new(
+                "Time until certificates expire",
+                &table::WEBHOOK_EXPIRY,
+                "s",
+                (expiry, "{{installation}} {{certificate}}".to_owned()),
+            ),
+            Panel::new(
+                "Time since an API server reached the webhooks",
+                &table::WEBHOOK_PROBED,
+                "s",
+                (probed, legend(installation)),
+            ),
+        ]
+    }
+
     fn gauge(&self, title: &'static str, metric: &Metric, by: &[&str]) -> Panel {
         Panel::new(title, metric, unit(metric), (self.0.sum(metric, by), legend(by)))
     }

@@ -34,7 +34,7 @@ fn every_metric_of_the_table_is_on_the_dashboard_or_has_a_twin_there() {
         &table::PROCESS_FILES,
         &table::PROCESS_MOST_FILES,
     ];
-    let text = dashboard("shop", &controllers(true)).to_string();
+    let text = dashboard("shop", &controllers(true), true).to_string();
     for metric in table::ALL {
         let is_shown =
             text.contains(&format!("{}{{", metric.name)) || text.contains(&format!("{}_bucket{{", metric.name));
@@ -45,7 +45,7 @@ fn every_metric_of_the_table_is_on_the_dashboard_or_has_a_twin_there() {
 
 #[test]
 fn panels_have_a_place_of_their_own_and_queries_of_the_chosen_series() {
-    let dashboard = dashboard("shop", &controllers(true));
+    let dashboard = dashboard("shop", &controllers(true), true);
     let (mut ids, mut places) = (BTreeSet::new(), BTreeSet::new());
     for panel in panels(&dashboard) {
         assert!(ids.insert(panel["id"].as_u64()), "{panel}");
@@ -66,19 +66,20 @@ fn panels_have_a_place_of_their_own_and_queries_of_the_chosen_series() {
 }
 
 #[test]
-fn a_program_without_leader_election_and_shards_has_no_panels_for_them() {
-    let titles = |elected| {
-        let dashboard = dashboard("shop", &controllers(elected));
+fn a_program_without_leader_election_shards_and_webhooks_has_no_panels_for_them() {
+    let titles = |elected, has_webhooks| {
+        let dashboard = dashboard("shop", &controllers(elected), has_webhooks);
         let rows = panels(&dashboard).iter().filter(|panel| panel["type"] == "row");
         rows.map(|row| row["title"].as_str().unwrap_or_default().to_owned()).collect::<Vec<_>>()
     };
-    assert_eq!(titles(false), ["Calls", "Work queue", "Watches", "Process"]);
-    assert_eq!(titles(true), ["Calls", "Work queue", "Watches", "Leader election", "Shards", "Process"]);
+    assert_eq!(titles(false, false), ["Calls", "Work queue", "Watches", "Process"]);
+    assert_eq!(titles(true, false), ["Calls", "Work queue", "Watches", "Leader election", "Shards", "Process"]);
+    assert_eq!(titles(false, true), ["Calls", "Work queue", "Watches", "Webhooks", "Process"]);
 }
 
 #[test]
 fn the_uid_is_as_long_as_grafana_allows() {
     let name = "a".repeat(63);
-    let dashboard = dashboard(&name, &controllers(false));
+    let dashboard = dashboard(&name, &controllers(false), false);
     assert_eq!(dashboard["uid"].as_str().map(str::len), Some(LONGEST_UID));
 }

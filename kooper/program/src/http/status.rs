@@ -15,11 +15,13 @@ mod model;
 mod read;
 mod slots;
 mod waiting;
+mod webhooks;
 
 use escaped::Escaped;
 pub(super) use model::Query;
 use model::{ControllerState, KeyState, Role, Rows, shown};
 pub(super) use read::states;
+use webhooks::WebhookRow;
 
 /// The most rows that a page has.
 pub(super) const MOST_ROWS: usize = 1_000;
@@ -153,6 +155,10 @@ fn controller(html: &mut String, state: &ControllerState, search: &str) -> fmt::
         grouped(queue.known)
     )?;
     lines::write(html, &state.samples)?;
+    table(html, "Webhooks", &["webhook", "purpose", "registered"], &state.webhooks, "", webhook)?;
+    for remark in &state.webhook_remarks {
+        writeln!(html, "<p>{}</p>", Escaped(remark))?;
+    }
     if let Some(slots) = &state.slots {
         slots.write(html)?;
     }
@@ -205,6 +211,12 @@ fn watch(html: &mut String, watch: &WatchView) -> fmt::Result {
         Some(problem) => write!(html, "<td class=\"bad\">{}</td>", Escaped(problem)),
         None => write!(html, "<td>synced</td>"),
     }
+}
+
+fn webhook(html: &mut String, webhook: &WebhookRow) -> fmt::Result {
+    let WebhookRow { name, purpose, registered, is_bad } = webhook;
+    let class = if *is_bad { "bad" } else { "" };
+    write!(html, "<td>{}</td><td>{}</td><td class=\"{class}\">{registered}</td>", Escaped(name), Escaped(purpose))
 }
 
 fn call(html: &mut String, call: &Running) -> fmt::Result {

@@ -66,15 +66,15 @@ pub(crate) enum ManifestError {
     )]
     Replicas { replicas: u32, controller: String },
     #[error(
-        "webhooks need several replicas, one of which always answers, and all of them would handle every object, as the \
-         controller `{controller}` has no leader election: add `--leader-election on`"
-    )]
-    Webhooks { controller: String },
-    #[error(
         "{replicas} replicas and those of a roll-out are more than the {members} that share the shards of the controller \
          `{controller}`: write `shards(count = …, members = {needed})`, or fewer replicas"
     )]
     Members { replicas: u32, members: u8, needed: u32, controller: String },
+    #[error(
+        "webhooks need several replicas, so that one always answers, but all of them would handle every object, as the \
+         controller `{controller}` has neither leader election nor shards: add `--leader-election on`"
+    )]
+    Webhooks { controller: String },
     #[error(
         "probes and metrics cannot be reached on {address}: write `--{flag} [::]:8080`, or another port from 1024 up"
     )]
@@ -224,7 +224,13 @@ impl Choices {
             has_network_policy: Part::when(self.network_policy),
             has_service_monitor: Part::when(self.service_monitor),
             has_alerts: Part::when(self.alerts),
-            alerts: installed_alerts(controllers, &place.namespace, &workload_name(place), &place.account().into()),
+            alerts: installed_alerts(
+                controllers,
+                self.has_webhooks,
+                &place.namespace,
+                &workload_name(place),
+                &place.account().into(),
+            ),
             pod: Vec::new(),
         })
     }
@@ -274,7 +280,13 @@ pub(crate) fn webhook_service(place: &Place) -> String {
 }
 
 /// The alerts for the metrics that the ServiceMonitor collects: its job is the Service.
-pub(crate) fn installed_alerts(controllers: &[Controller], namespace: &str, service: &str, group: &Value) -> Value {
+pub(crate) fn installed_alerts(
+    controllers: &[Controller],
+    has_webhooks: bool,
+    namespace: &str,
+    service: &str,
+    group: &Value,
+) -> Value {
     let target = vec![format!("namespace=\"{namespace}\""), format!("job=\"{service}\"")];
-    alerts::rules(group, &alerts::of_target(controllers, target))
+    alerts::rules(group, &alerts::of_target(controllers, has_webhooks, target))
 }

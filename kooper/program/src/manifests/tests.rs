@@ -128,7 +128,7 @@ fn webhooks_have_a_service_an_open_port_and_a_replica_that_always_answers() {
 fn webhooks_need_leader_election_and_some_time_to_end() {
     let webhooks = Choices { has_webhooks: true, ..choices() };
     let refused = documents(&controllers(false), &[], &place(None), &webhooks).expect_err("one replica alone");
-    assert!(refused.to_string().contains("the controller `pods` has no leader election"), "{refused}");
+    assert!(refused.to_string().contains("the controller `pods` has neither leader election nor shards"), "{refused}");
     let short = Choices { drain: Duration::from_secs(1), ..webhooks.clone() };
     let documents = documents(&controllers(true), &[], &place(None), &short).expect("documents");
     let deployment = documents.iter().find(|document| document["kind"] == "Deployment").expect("a Deployment");

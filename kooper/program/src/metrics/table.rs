@@ -86,6 +86,15 @@ metrics! {
     MAX_WORKERS: Gauge of Number, "controller_runtime_max_concurrent_reconciles" ["controller"],
         "The maximum number of handler calls that can run at the same time.";
 
+    WEBHOOK_REQUESTS: Counter of Number, "controller_runtime_webhook_requests_total" ["webhook", "code"],
+        "Requests to webhooks, by the HTTP status of the response.";
+    WEBHOOK_LATENCY: Histogram of Seconds, "controller_runtime_webhook_latency_seconds" ["webhook"],
+        "How long requests to webhooks take, in seconds.";
+    WEBHOOK_IN_FLIGHT: Gauge of Number, "controller_runtime_webhook_requests_in_flight" ["webhook"],
+        "Requests that are being answered.";
+    WEBHOOK_PANICS: Counter of Number, "controller_runtime_webhook_panics_total" [],
+        "Calls of webhooks' functions that panicked.";
+
     // client-go
     ADDS: Counter of Number, "workqueue_adds_total" ["name", "controller"],
         "Keys that were added to the work queue.";
@@ -151,6 +160,13 @@ metrics! {
         "Handler calls that block their thread, or are still running after they were aborted.";
     CHILD_STATE: Gauge of Number, "kooper_child_state" ["controller", "slot", "state"],
         "Objects of which a slot of declared children has this state.";
+
+    WEBHOOK_DENIED: Counter of Number, "kooper_webhook_denied_total" ["webhook"],
+        "Requests that a function denied.";
+    WEBHOOK_EXPIRY: Gauge of Seconds, "kooper_webhook_certificate_expiry_timestamp_seconds" ["installation", "certificate"],
+        "When a certificate of the webhooks expires, in seconds since 1970.";
+    WEBHOOK_PROBED: Gauge of Seconds, "kooper_webhook_last_probe_timestamp_seconds" ["installation"],
+        "When an API server last reached the webhooks, in seconds since 1970, of the replica that registers them.";
 
     // The process, in programs with the command line, on Linux
     PROCESS_CPU: Counter of Seconds, "process_cpu_seconds_total" [],

@@ -224,8 +224,24 @@ fn the_registry_has_the_metrics_of_the_table() {
     let kind = |kind: &dyn std::fmt::Debug| format!("{kind:?}").to_lowercase();
     let found: Vec<_> =
         registry.gather().iter().map(|family| (family.name().to_owned(), kind(&family.get_field_type()))).collect();
-    let of_recorder = table::ALL.iter().filter(|metric| !metric.name.starts_with("process_"));
+    let of_others = |metric: &table::Metric| metric.name.starts_with("process_") || metric.name.contains("_webhook_");
+    let of_recorder = table::ALL.iter().filter(|metric| !of_others(metric));
     let mut expected: Vec<_> = of_recorder.map(|metric| (metric.name.to_owned(), kind(&metric.kind))).collect();
+    expected.sort();
+    assert_eq!(found, expected);
+}
+
+#[cfg(feature = "webhooks")]
+#[test]
+fn the_metrics_of_webhooks_are_those_of_the_table() {
+    let mut found: Vec<_> = kooper_webhooks::described()
+        .into_iter()
+        .map(|metric| (metric.fq_name, metric.help, metric.variable_labels.join(", ")))
+        .collect();
+    let of_webhooks = table::ALL.iter().filter(|metric| metric.name.contains("_webhook_"));
+    let mut expected: Vec<_> =
+        of_webhooks.map(|metric| (metric.name.to_owned(), metric.help.to_owned(), metric.labels.join(", "))).collect();
+    found.sort();
     expected.sort();
     assert_eq!(found, expected);
 }

@@ -34,6 +34,11 @@ impl Leaf {
         self.signed.lock().as_ref().map(|signed| signed.acceptor.clone())
     }
 
+    /// Returns until when the certificate is valid, or `None` as long as nothing was signed.
+    pub(crate) fn expires(&self) -> Option<Timestamp> {
+        self.signed.lock().as_ref().and_then(|signed| signed.at.checked_add(LEAF).ok())
+    }
+
     /// Signs a new certificate if this is another authority, or two thirds of the certificate's
     /// time are over.
     pub(crate) fn renew(&self, by: &Authority, now: Timestamp) -> Result<(), AuthorityError> {

@@ -6,12 +6,14 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use kooper_grammar::selector::{Comparator, Selector};
 use kooper_runtime::internal::object::kind::KindInfo;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{Registration, probe};
 use crate::certificates::Certificates;
-use crate::webhook::{FailurePolicy, Rules, Webhook, is_of_kubernetes};
+use crate::webhook::{FailurePolicy, Matching, Rules, Webhook, is_of_kubernetes};
 
 const GROUP: &str = "admissionregistration.k8s.io/v1";
 
@@ -88,6 +90,10 @@ impl<'a> Configuration<'a> {
         failing.map(|webhook| self.entry_name(&webhook.rules)).collect()
     }
 
+    pub(crate) fn is_probe(&self, name: &str) -> bool {
+        name == self.entry_name(&probe::webhook(self.mutates).rules)
+    }
+
     /// The configuration, where the entries in `armed` have the policy `Fail`. While not all
     /// replicas are of one version, functions that are not registered yet stay so.
     pub(crate) fn desired(&self, bundle: &str, armed: &BTreeSet<String>, live: &Value) -> Value {
@@ -116,21 +122,26 @@ impl<'a> Configuration<'a> {
     }
 
     /// A domain name, as the API server requires.
-    fn entry_name(&self, rules: &Rules) -> String {
+    pub(super) fn entry_name(&self, rules: &Rules) -> String {
         format!("{}.{}.kooper.rs", rules.name.replace('_', "-"), self.registration.installation.program)
     }
 
     fn entry(&self, name: &str, webhook: &Webhook, bundle: &str, fails: bool) -> Value {
-        let Rules { kind, operations, timeout, .. } = &webhook.rules;
+        let Rules { kind, operations, timeout, matching, .. } = &webhook.rules;
         let mut entry = self.common(name, webhook, bundle);
+        let subresources = matching.subresources.iter().map(|one| format!("{}/{one}", kind.plural));
+        let resources: Vec<_> = std::iter::once(kind.plural.clone()).chain(subresources).collect();
         entry["rules"] = json!([{
-            "apiGroups": [kind.group], "apiVersions": [kind.version], "resources": [kind.plural],
+            "apiGroups": [kind.group], "apiVersions": [kind.version], "resources": resources,
             "operations": operations, "scope": if kind.namespaced { "Namespaced" } else { "Cluster" },
         }]);
         entry["failurePolicy"] = if fails { "Fail" } else { "Ignore" }.into();
         entry["timeoutSeconds"] = timeout.as_secs().into();
-        entry["matchConditions"] = conditions(kind);
-        if let Some(selector) = self.namespace_selector(kind) {
+        entry["matchConditions"] = match &matching.conditions {
+            Some(conditions) => conditions.iter().map(|(name, text)| condition(name, text)).collect(),
+            None => usual_conditions(kind, matching),
+        };
+        if let Some(selector) = self.namespace_selector(kind, matching) {
             entry["namespaceSelector"] = selector;
         }
         entry
@@ -147,9 +158,9 @@ impl<'a> Configuration<'a> {
         }]);
         entry["failurePolicy"] = "Ignore".into();
         entry["timeoutSeconds"] = 1.into();
-        entry["namespaceSelector"] = selector("In", &[namespace]);
-        let condition = format!("has(request.dryRun) && request.dryRun && request.name == '{lease}'");
-        entry["matchConditions"] = json!([{"name": "probe", "expression": condition}]);
+        entry["namespaceSelector"] = json!({"matchExpressions": [named("In", &[namespace])]});
+        let expression = format!("has(request.dryRun) && request.dryRun && request.name == '{lease}'");
+        entry["matchConditions"] = json!([condition("probe", &expression)]);
         entry
     }
 
@@ -176,41 +187,68 @@ impl<'a> Configuration<'a> {
     }
 
     /// For objects of Kubernetes not those namespaces without which neither the cluster nor the
-    /// program starts; for others the namespaces of the controllers.
-    fn namespace_selector(&self, kind: &KindInfo) -> Option<Value> {
+    /// program starts, unless others were selected; for others the namespaces of the controllers.
+    fn namespace_selector(&self, kind: &KindInfo, matching: &Matching) -> Option<Value> {
         let Registration { namespace, namespaces, is_local, .. } = self.registration;
-        if !kind.namespaced {
-            return None;
-        }
-        if is_of_kubernetes(kind) && !is_local {
+        let selected = matching.namespaces.iter().flat_map(Selector::requirements);
+        let mut expressions: Vec<_> =
+            selected.map(|one| expression(one.key(), operator(one.operator()), one.values())).collect();
+        let is_foreign = is_of_kubernetes(kind) && !is_local;
+        if kind.namespaced && is_foreign && matching.namespaces.is_none() {
             let [one, other] = SYSTEM;
-            return Some(selector("NotIn", &[one, other, namespace]));
+            expressions.push(named("NotIn", &[one, other, namespace]));
+        } else if kind.namespaced && !is_foreign && !namespaces.is_empty() {
+            expressions.push(named("In", namespaces));
         }
-        let names: Vec<_> = namespaces.iter().map(String::as_str).collect();
-        (!names.is_empty()).then(|| selector("In", &names))
+        (!expressions.is_empty()).then(|| json!({"matchExpressions": expressions}))
     }
 }
 
-fn selector(operator: &str, names: &[&str]) -> Value {
-    json!({"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": operator, "values": names}]})
+/// An expression about the names of namespaces.
+fn named(operator: &str, names: &[impl Serialize]) -> Value {
+    expression("kubernetes.io/metadata.name", operator, names)
+}
+
+fn expression(key: &str, operator: &str, values: &[impl Serialize]) -> Value {
+    let mut expression = json!({"key": key, "operator": operator});
+    if !values.is_empty() {
+        expression["values"] = json!(values);
+    }
+    expression
+}
+
+/// A comparison with its name in Kubernetes.
+fn operator(comparator: Comparator) -> &'static str {
+    match comparator {
+        Comparator::NotIn => "NotIn",
+        Comparator::Exists => "Exists",
+        Comparator::DoesNotExist => "DoesNotExist",
+        // Numbers were refused when the webhook was built.
+        Comparator::In | Comparator::GreaterThan | Comparator::LessThan => "In",
+    }
+}
+
+fn condition(name: &str, expression: &str) -> Value {
+    json!({"name": name, "expression": expression})
 }
 
 /// No webhook is called for an update of an object that is being deleted, which could keep a
 /// finalizer for ever; nor for one that changes nothing that a user states. Kinds of
-/// Kubernetes state more than a `spec`.
-fn conditions(kind: &KindInfo) -> Value {
+/// Kubernetes state more than a `spec`, and a subresource is written for something else.
+fn usual_conditions(kind: &KindInfo, matching: &Matching) -> Value {
     let terminating = "request.operation != 'UPDATE' || !has(object.metadata.deletionTimestamp)";
-    let mut conditions = vec![json!({"name": "not-terminating", "expression": terminating})];
+    let mut conditions = vec![condition("not-terminating", terminating)];
     if !is_of_kubernetes(kind) {
+        let subresource = if matching.subresources.is_empty() { "" } else { "has(request.subResource) || " };
         let differs = ["?spec", "metadata.?labels", "metadata.?annotations"]
             .map(|field| format!("object.{field} != oldObject.{field}"));
-        let expression = format!("request.operation != 'UPDATE' || {}", differs.join(" || "));
-        conditions.push(json!({"name": "changed", "expression": expression}));
+        let expression = format!("{subresource}request.operation != 'UPDATE' || {}", differs.join(" || "));
+        conditions.push(condition("changed", &expression));
     }
     conditions.into()
 }
 
-fn entries(live: &Value) -> impl Iterator<Item = &Value> {
+pub(super) fn entries(live: &Value) -> impl Iterator<Item = &Value> + Clone {
     live["webhooks"].as_array().into_iter().flatten()
 }
 
@@ -247,7 +285,8 @@ pub(crate) fn is_as_desired(desired: &Value, live: &Value) -> bool {
     entries(desired).count() == entries(live).count() && has(desired, live)
 }
 
-fn has(desired: &Value, live: &Value) -> bool {
+/// Returns whether a value has all fields of another one, as the server adds some.
+pub(super) fn has(desired: &Value, live: &Value) -> bool {
     match (desired, live) {
         (Value::Object(desired), Value::Object(live)) => {
             desired.iter().all(|(field, desired)| live.get(field).is_some_and(|live| has(desired, live)))

@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::*;
 use crate::authority::leaf::Leaf;
+use crate::server::metrics::Metrics;
 use crate::webhook::FailurePolicy;
 use crate::{Admission, Webhook};
 
@@ -35,7 +36,7 @@ fn registration(certificates: Certificates) -> Registration {
         owner: None,
         is_local: false,
         ignores: false,
-        shared: Arc::new(Shared { certificates }),
+        shared: Arc::new(Shared::new(certificates, Metrics::new("shop.blue".to_owned()).expect("metrics"))),
         done: watch::channel(false).0,
     }
 }
@@ -159,4 +160,48 @@ fn a_webhook_of_a_custom_resource_is_called_for_what_users_state_in_the_namespac
                    oldObject.metadata.?labels || object.metadata.?annotations != oldObject.metadata.?annotations";
     assert_eq!(entry["matchConditions"][1]["expression"], differs);
     assert_eq!(entry["namespaceSelector"]["matchExpressions"][0]["values"], json!(["north"]));
+}
+
+#[test]
+fn conditions_and_namespaces_of_the_user_replace_the_usual_ones_and_those_of_the_controllers_stay() {
+    async fn check_shop(_: Arc<Shop>) {}
+    let entry = |built: Result<Webhook, crate::ConfigError>, is_local| {
+        let webhooks = vec![Arc::new(built.expect("a webhook"))];
+        let registration = Registration { webhooks, is_local, ..registration(own()) };
+        let mut desired = validating(&registration, true).desired("a bundle", &armed(&[]), &Value::Null);
+        desired["webhooks"][0].take()
+    };
+    let conditions = [("not-a-test", "!object.metadata.name.startsWith('test')")];
+    let own = Webhook::validate::<Shop>("check").match_conditions(conditions).namespace_selector("tier=gold,!legacy");
+    let own = entry(own.subresources(["status"]).function(check_shop).build(), false);
+    let expected = json!([{"name": "not-a-test", "expression": "!object.metadata.name.startsWith('test')"}]);
+    assert_eq!(own["matchConditions"], expected);
+    assert_eq!(own["rules"][0]["resources"], json!(["shops", "shops/status"]));
+    let name = |values: Value| json!({"key": "kubernetes.io/metadata.name", "operator": "In", "values": values});
+    let legacy = json!({"key": "legacy", "operator": "DoesNotExist"});
+    let tier = json!({"key": "tier", "operator": "In", "values": ["gold"]});
+    assert_eq!(own["namespaceSelector"]["matchExpressions"], json!([legacy, tier, name(json!(["north"]))]));
+
+    let foreign = || {
+        let builder =
+            Webhook::validate::<ConfigMap>("check").failure(FailurePolicy::Ignore).namespace_selector("tier=gold");
+        builder.function(check).build()
+    };
+    assert_eq!(entry(foreign(), false)["namespaceSelector"]["matchExpressions"], json!([tier]));
+    let local = entry(foreign(), true);
+    assert_eq!(
+        local["namespaceSelector"]["matchExpressions"],
+        json!([tier, name(json!(["north"]))]),
+        "never elsewhere"
+    );
+}
+
+#[test]
+fn a_write_of_a_subresource_is_checked_though_it_changes_no_spec() {
+    async fn check_shop(_: Arc<Shop>) {}
+    let built = Webhook::validate::<Shop>("check").subresources(["status"]).function(check_shop).build();
+    let registration = Registration { webhooks: vec![Arc::new(built.expect("a webhook"))], ..registration(own()) };
+    let desired = validating(&registration, true).desired("a bundle", &armed(&[]), &Value::Null);
+    let changed = desired["webhooks"][0]["matchConditions"][1]["expression"].as_str().expect("a text");
+    assert!(changed.starts_with("has(request.subResource) || request.operation != 'UPDATE' || "), "{changed}");
 }

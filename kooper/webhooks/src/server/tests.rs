@@ -62,7 +62,7 @@ fn started() -> (Server, Client) {
     let mutate = Webhook::mutate::<ConfigMap>("fill").failure(FailurePolicy::Fail).function(fill);
     let webhooks = [validate.build(), mutate.build()].map(|built| Arc::new(built.expect("a webhook")));
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let metrics = Metrics::new().expect("metrics");
+    let metrics = Metrics::new("shop".to_owned()).expect("metrics");
     let server = Server::start(any, webhooks, Arc::new(move || Some(acceptor.clone())), metrics).expect("it starts");
     let mut roots = RootCertStore::empty();
     roots.add(chain[0].clone()).expect("a root");
@@ -325,7 +325,7 @@ async fn metrics_count_requests_by_path_and_code_and_other_paths_do_not() {
     }
     client.post("/elsewhere", "{}").await;
     let registry = prometheus::Registry::new();
-    server.shared.metrics.register(&registry).expect("registered");
+    server.shared.metrics.register(&registry, [CHECK.to_owned()].into_iter()).expect("registered");
     let text = prometheus::TextEncoder::new().encode_to_string(&registry.gather()).expect("text");
     for line in [
         r#"controller_runtime_webhook_requests_total{code="200",webhook="/validate--v1-configmap/check"} 2"#,
@@ -345,8 +345,12 @@ fn two_webhooks_cannot_have_the_same_path() {
     let webhook = Webhook::validate::<ConfigMap>("check").failure(FailurePolicy::Fail).function(check).build();
     let webhook = Arc::new(webhook.expect("a webhook"));
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let error =
-        Server::start(any, [Arc::clone(&webhook), webhook], Arc::new(|| None), Metrics::new().expect("metrics"));
+    let error = Server::start(
+        any,
+        [Arc::clone(&webhook), webhook],
+        Arc::new(|| None),
+        Metrics::new("shop".to_owned()).expect("metrics"),
+    );
     let error = error.map(drop).expect_err("it is refused");
     assert_eq!(error.to_string(), format!("two webhooks have the path `{CHECK}`: give one of them another name"));
 }

@@ -7,6 +7,7 @@ use kooper_runtime::internal::controller::view::WatchView;
 use kooper_runtime::internal::queue::QueueCounts;
 
 use super::slots::Slots;
+use super::webhooks::WebhookRow;
 use crate::http::history::Sample;
 
 /// A filter for the keys that are shown, and the maximum number of rows.
@@ -40,6 +41,9 @@ pub(crate) struct ControllerState {
     pub(crate) unknown: Option<String>,
     /// The slots of the object that is searched for, if it is a single one.
     pub(crate) slots: Option<Slots>,
+    /// The webhooks that it registers, and remarks about them.
+    pub(crate) webhooks: Rows<WebhookRow>,
+    pub(crate) webhook_remarks: Vec<String>,
     /// The last ten minutes.
     pub(crate) samples: Vec<Sample>,
 }

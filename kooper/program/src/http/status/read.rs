@@ -15,6 +15,7 @@ use super::keys;
 use super::model::{ControllerState, KeyState, Query, Role, Rows, shown};
 use super::slots::Slots;
 use super::waiting::described;
+use super::webhooks;
 use crate::http::history::History;
 
 /// The state of an object for which no function is called.
@@ -98,6 +99,7 @@ fn state(view: &ControllerView, query: &Query) -> ControllerState {
     });
     let keys: Vec<KeyState> = rows.collect();
     let unknown = asked.filter(|_| keys.is_empty()).and_then(|key| unknown(view, &key, &role, problem.as_deref()));
+    let (webhooks, webhook_remarks) = webhooks::of(view);
     ControllerState {
         name: view.name().to_owned(),
         resource: view.kind().resource(),
@@ -110,6 +112,8 @@ fn state(view: &ControllerView, query: &Query) -> ControllerState {
         calls,
         keys: Rows { shown: keys, more },
         slots,
+        webhooks: Rows { shown: webhooks, more: 0 },
+        webhook_remarks,
         samples: Vec::new(),
     }
 }

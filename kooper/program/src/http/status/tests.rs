@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use super::escaped::LONGEST;
+use super::webhooks::WebhookRow;
 use super::*;
 use kooper_runtime::ObjectKey;
 use kooper_runtime::internal::queue::QueueCounts;
@@ -47,6 +48,27 @@ fn the_search_of_a_query_is_decoded() {
     ] {
         assert_eq!(search(query), expected, "{query:?}");
     }
+}
+
+#[test]
+fn a_webhook_that_was_not_reached_is_marked_and_all_say_what_they_are_for() {
+    let row = |name: &str, registered, is_bad| WebhookRow {
+        name: name.to_owned(),
+        purpose: "validates shops.example.com".to_owned(),
+        registered,
+        is_bad,
+    };
+    let webhooks = rows(vec![row("check", "with Fail", false), row("<b>", "with Ignore: no", true)]);
+    let webhook_remarks = vec!["The certificate is valid.".to_owned()];
+    let html = page("shop", "", &ready(), &[ControllerState { webhooks, webhook_remarks, ..shops(Role::Alone) }]);
+    for part in [
+        "<td>check</td><td>validates shops.example.com</td><td class=\"\">with Fail</td>",
+        "<td>&lt;b&gt;</td><td>validates shops.example.com</td><td class=\"bad\">with Ignore: no</td>",
+        "<p>The certificate is valid.</p>",
+    ] {
+        assert!(html.contains(part), "{part}: {html}");
+    }
+    assert!(!page("shop", "", &ready(), &[shops(Role::Alone)]).contains("Webhooks"));
 }
 
 #[test]
