@@ -66,6 +66,7 @@ mod cluster {
     mod garbage;
     mod same_end;
     mod simulation;
+    mod steered;
     mod webhooks;
 }
 
