@@ -69,6 +69,7 @@ mod cluster {
     mod garbage;
     mod same_end;
     mod simulation;
+    mod steered;
     mod webhooks;
 }
 

@@ -3,6 +3,7 @@
 //! A new key is a row here, a case in `mistakes`, a controller in `ui-tests/pass`, and a section in
 //! `attribute.md`; `KOOPER_BLESS=1 cargo test -p kooper-macros` writes the reference page.
 
+mod annotations;
 mod others;
 
 use crate::controller::args::Args;
@@ -25,10 +26,7 @@ const KEYS: &[Key<Args>] = &[
         form: "a kind, or a list of kinds",
         example: "resource = Pod",
         default: "required",
-        doc: "The kind to retrieve. A list makes one independent controller for each kind, named `<name>-<kind>`; \
-              they share a generic handler. With `resource(Pod, optional)`, the process is ready even if the cluster \
-              does not have the kind. `resource(Token, secret)` marks its objects as secret, like Secrets: each of \
-              them is compressed separately, and their size is not published.",
+        doc: "The kind to retrieve. A list makes one independent controller for each kind, named `<name>-<kind>`; they share a generic handler. With `resource(Pod, optional)`, the process is ready even if the cluster does not have the kind. `resource(Token, secret)` marks its objects as secret, like Secrets: each of them is compressed separately, and their size is not published.",
         mentions: Mentions::KINDS,
         read: |args, value| {
             let (resource, options) = resource::read(value)?;
@@ -174,6 +172,8 @@ const KEYS: &[Key<Args>] = &[
         read: call!(when_fn, paths::path),
         ..Key::EQUALS
     },
+    annotations::PAUSE,
+    annotations::RECONCILE_NOW,
     Key {
         name: "owns",
         form: "a list of kinds",
@@ -199,8 +199,7 @@ const KEYS: &[Key<Args>] = &[
         form: "a list of kinds, each with a selection",
         example: "reads = [(Secret, labels = \"app=shop\")]",
         default: "all objects",
-        doc: "Selects the objects that each `Reader` of a kind reads, unless it names a `Subset`. Only these are \
-              fetched.",
+        doc: "Selects the objects that each `Reader` of a kind reads, unless it names a `Subset`. Only these are fetched.",
         mentions: Mentions::KINDS,
         read: |args, value| {
             let reads = objects::readers(value)?;
@@ -263,8 +262,7 @@ const KEYS: &[Key<Args>] = &[
         form: "a name in your own domain",
         example: "finalizer = \"shop.example.com/cleanup\"",
         default: "required with `cleanup` and `deletion`",
-        doc: "The finalizer that keeps an object until `cleanup` and the ordered deletion of its children are done. It is \
-              written out, so renaming the function leaves no object stuck.",
+        doc: "The finalizer that keeps an object until `cleanup` and the ordered deletion of its children are done. It is written out, so renaming the function leaves no object stuck.",
         read: keep!(finalizer, strings::finalizer),
         ..Key::EQUALS
     },
@@ -324,8 +322,7 @@ const KEYS: &[Key<Args>] = &[
         form: "the path of an async function",
         example: "deleted = forget",
         default: "none",
-        doc: "Called once for each deleted object, if this process observes the deletion; errors are not retried. \
-              Arguments are those of a handler, and `Gone`.",
+        doc: "Called once for each deleted object, if this process observes the deletion; errors are not retried. Arguments are those of a handler, and `Gone`.",
         mentions: Mentions::FUNCTIONS,
         read: call!(deleted, paths::path),
         ..Key::EQUALS
@@ -375,8 +372,7 @@ const KEYS: &[Key<Args>] = &[
         form: "a list of files",
         example: "samples = [\"shop.yaml\"]",
         default: "an object generated from the schema of the kind",
-        doc: "Files in YAML or JSON whose objects the command `dev` applies, unless it is given `-f`. Paths are \
-              relative to the source file, and the files become part of the program, as with `include_str!`.",
+        doc: "Files in YAML or JSON whose objects the command `dev` applies, unless it is given `-f`. Paths are relative to the source file, and the files become part of the program, as with `include_str!`.",
         read: calls!(sample, paths::files),
         ..Key::EQUALS
     },
@@ -395,10 +391,7 @@ const KEYS: &[Key<Args>] = &[
         form: "`off`, `brief` or `full`",
         example: "events = brief",
         default: "the outermost message of an error",
-        doc: "How much detail the Kubernetes Events about failing calls have. Everyone who can view the object's \
-              namespace can read them. `brief`: only the function that failed, without its error. `full`: the error \
-              with its sources, and the message of a panic. `off`: no Events about failing calls or about their \
-              recovery, and no rule for them.",
+        doc: "How much detail the Kubernetes Events about failing calls have. Everyone who can view the object's namespace can read them. `brief`: only the function that failed, without its error. `full`: the error with its sources, and the message of a panic. `off`: no Events about failing calls or about their recovery, and no rule for them.",
         read: call!(events, words::failure_events),
         ..Key::EQUALS
     },

@@ -47,6 +47,12 @@ pub mod changed {}
 /// `when = is_ours`: A filter, called with each new version of an object, and again before each call of the handler.
 pub mod when {}
 
+/// `pause = "example.com/pause"`: While this annotation of an object is `true`, the handler is not called for it. Its deletion is handled as usual.
+pub mod pause {}
+
+/// `reconcile_now = "example.com/reconcile-now"`: Each change of this annotation calls the handler for the object at once, whatever `changed` says, and resets its back-off.
+pub mod reconcile_now {}
+
 /// `owns = [Deployment, Service]`: Kinds of children. A change of a child triggers the handler for its controller owner. `(Secret, labels = "app=shop", metadata_only)` fetches only some of them, and only their metadata.
 pub mod owns {}
 

@@ -22,6 +22,10 @@ pub(crate) fn finalizer(value: &Value<'_>) -> syn::Result<Spanned<LitStr>> {
     one(value, name::finalizer)
 }
 
+pub(crate) fn qualified(value: &Value<'_>) -> syn::Result<Spanned<LitStr>> {
+    one(value, name::qualified)
+}
+
 pub(crate) fn labels(value: &Value<'_>) -> syn::Result<Spanned<Vec<LitStr>>> {
     several(value, name::label)
 }

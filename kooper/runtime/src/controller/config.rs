@@ -8,6 +8,7 @@ use kooper_grammar::selector::{FieldSelector, Selector};
 use crate::backoff::Backoff;
 use crate::call::events::FailureEvents;
 use crate::call::finalizer::{Finalizers, Retirement};
+use crate::controller::annotations::Annotations;
 use crate::controller::error::{ConfigError, ConfigErrorKind};
 use crate::controller::installation::Installation;
 use crate::leader::{LeaderElection, LeaseOwner, PreviousLease};
@@ -93,6 +94,8 @@ pub struct Config {
     pub while_deleting: bool,
     /// `true` if the kind may be missing.
     pub optional: bool,
+    /// The annotations by which users steer its calls.
+    pub annotations: Annotations,
     /// The detail of Events about calls that keep failing.
     pub events: FailureEvents,
 }
@@ -126,6 +129,7 @@ impl Config {
             retirement: None,
             while_deleting: false,
             optional: false,
+            annotations: Annotations::default(),
             events: FailureEvents::default(),
         }
     }
@@ -263,6 +267,9 @@ impl Config {
         }
         if let Some(fields) = &self.fields {
             FieldSelector::parse(fields).map_err(self.malformed("fields"))?;
+        }
+        for (field, name) in [("pause", &self.annotations.pause), ("reconcile_now", &self.annotations.reconcile_now)] {
+            name.iter().try_for_each(|name| name::qualified(name).map_err(self.malformed(field)))?;
         }
         if self.changed.is_empty() {
             return Err(self.out_of_range(

@@ -40,10 +40,11 @@ impl ControllerSpec {
 
     /// The filter before the queue, and again before each call. One that waits to be
     /// cleaned up passes it, whatever `when` decides; another one that is being deleted
-    /// does not, unless the controller says so.
+    /// does not, unless the controller says so. Nor does a paused one before it is deleted.
     pub(super) fn wants(&self) -> Wants {
         let (wants, finalizers) = (self.parts.wants(), self.config.finalizers());
-        let while_deleting = self.config.while_deleting;
+        let (while_deleting, annotations) = (self.config.while_deleting, self.config.annotations.clone());
+        let wants = move |object: &Object| (object.is_terminating() || !annotations.is_paused(object)) && wants(object);
         Arc::new(move |object| match &finalizers {
             Some(finalizers) => finalizers
                 .retire(object)

@@ -173,6 +173,21 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         self
     }
 
+    /// Sets an annotation by which users pause an object: while its value is `true`, the handler is not called. An object
+    /// that is being deleted is cleaned up all the same. Default: objects cannot be paused.
+    pub fn pause(mut self, annotation: impl Into<String>) -> Self {
+        self.common.config.annotations.pause = Some(annotation.into());
+        self.common.plan.record_events("pause");
+        self
+    }
+
+    /// Sets an annotation by which users have an object reconciled: each change of its value calls the handler at once,
+    /// also for an object whose handler keeps failing, and whatever [`changed`](Self::changed) says. Default: none.
+    pub fn reconcile_now(mut self, annotation: impl Into<String>) -> Self {
+        self.common.config.annotations.reconcile_now = Some(annotation.into());
+        self
+    }
+
     /// Marks the objects of the kind as secret, for all controllers of the program:
     /// they are compressed each by itself, and `kooper_store_bytes` does not count
     /// them. Otherwise who may write one of them, and reads the metrics, could guess

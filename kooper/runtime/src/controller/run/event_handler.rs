@@ -5,10 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::call::Gone;
 use crate::call::context::ControllerContext;
+use crate::call::events::Note;
 use crate::call::finalizer::Finalizers;
 use crate::call::handler::Wants;
 use crate::call::observer::CallObserver;
 use crate::call::worker::{Tombstones, Undecodable};
+use crate::controller::annotations::Annotations;
 use crate::controller::namespaces::Namespaces;
 use crate::controller::parts::MapKeys;
 use crate::metrics::{Counter, MetricsRecorder};
@@ -62,7 +64,7 @@ impl Enqueuer {
         reason: Reason,
         view: CacheRef,
         (change, seen): (&Change, Seen),
-        urgency: fn(&Change) -> Urgency,
+        urgency: impl Fn(&Change) -> Urgency,
     ) {
         if !self.admits(key) {
             return;
@@ -125,6 +127,7 @@ pub(super) struct EventHandler {
     pub(super) wants: Wants,
     pub(super) while_deleting: bool,
     pub(super) changed: Vec<Changed>,
+    pub(super) annotations: Annotations,
     /// The removed objects for `deleted`; `None` if the controller has no such function.
     pub(super) tombstones: Option<Arc<Tombstones>>,
     pub(super) undecodable: Arc<Undecodable>,
@@ -136,6 +139,20 @@ impl EventHandler {
         self.tombstones
             .as_ref()
             .is_some_and(|tombstones| self.enqueuer.is_open_to(key) && tombstones.add(key, last, gone))
+    }
+
+    /// Tells users that an object is paused, or no longer.
+    fn tell_paused(&self, object: &Object) {
+        let controller = &self.enqueuer.controller;
+        let (reason, text) = match self.annotations.is_paused(object) {
+            true => ("Paused", format!("it is not reconciled by `{}` until it is resumed", controller.controller)),
+            false => ("Resumed", format!("it is reconciled by `{}` again", controller.controller)),
+        };
+        if self.enqueuer.is_open_to(object.key()) {
+            tracing::info!(controller = %controller.controller, key = %object.key(), "{reason}: {text}");
+            let note = Note::warning(controller.reference(object), reason, "Pause", text);
+            controller.events.publish(Note { warning: false, ..note });
+        }
     }
 }
 
@@ -154,8 +171,16 @@ impl Sink for EventHandler {
             // The handler is not called for it again.
             self.enqueuer.observer.ignored(key);
         }
+        let (mut asks, mut pauses) = (false, false);
+        if let (Some(old), Some(new)) = (&change.old, &change.new) {
+            (asks, pauses) = (self.annotations.asks(old, new), self.annotations.pauses(old, new));
+            if pauses && seen == Seen::Watched {
+                self.tell_paused(new);
+            }
+        }
         let (lane, reason) = match (&change.old, &change.new) {
             (_, None) => (Lane::Event, Reason::Deleted),
+            (Some(_), Some(new)) if (asks || pauses) && (self.wants)(new) => (Lane::Event, Reason::Modified),
             // Any change may correct an object that could not be decoded.
             (Some(old), Some(new)) if !differs(old, new, &self.changed) && !self.undecodable.contains(key) => return,
             // One that begins to terminate is queued once, so that a worker ends what was planned for it.
@@ -172,6 +197,7 @@ impl Sink for EventHandler {
             (None, Some(_)) => (Lane::Event, Reason::Added),
             (Some(_), Some(_)) => (Lane::Event, Reason::Modified),
         };
+        let urgency = |change: &Change| if asks { Urgency::Now } else { urgency(change) };
         self.enqueuer.add(key, lane, reason, CacheRef::Primary, (change, seen), urgency);
     }
 

@@ -167,6 +167,7 @@ impl Watching {
             wants: controller.wants(),
             while_deleting: controller.config.while_deleting,
             changed: controller.config.changed.clone(),
+            annotations: controller.config.annotations.clone(),
             tombstones: controller.parts.has_deleted().then(|| tombstones.clone()),
             undecodable: undecodable.clone(),
         });

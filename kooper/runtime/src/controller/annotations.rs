@@ -1,0 +1,39 @@
+//! The annotations by which users steer the calls for an object.
+
+use crate::object::sections::Changed;
+use crate::object::{Object, differs};
+
+/// The names of the annotations; `None` for those that a controller does not have.
+#[derive(Debug, Clone, Default)]
+pub struct Annotations {
+    /// Pauses an object while its value is `true`.
+    pub pause: Option<String>,
+    /// Each change of its value calls the handler.
+    pub reconcile_now: Option<String>,
+}
+
+impl Annotations {
+    /// Returns whether an object is paused. One that cannot be read is not.
+    pub(crate) fn is_paused(&self, object: &Object) -> bool {
+        self.pause.as_ref().is_some_and(|name| value(object, name).as_deref() == Some("true"))
+    }
+
+    /// Returns whether a change pauses or resumes an object.
+    pub(crate) fn pauses(&self, old: &Object, new: &Object) -> bool {
+        self.pause.is_some() && has_other(old, new) && self.is_paused(old) != self.is_paused(new)
+    }
+
+    /// Returns whether a change asks for a call.
+    pub(crate) fn asks(&self, old: &Object, new: &Object) -> bool {
+        let asks = |name: &String| has_other(old, new) && value(old, name) != value(new, name);
+        self.reconcile_now.as_ref().is_some_and(asks)
+    }
+}
+
+fn has_other(old: &Object, new: &Object) -> bool {
+    differs(old, new, &[Changed::Annotations])
+}
+
+fn value(object: &Object, name: &str) -> Option<String> {
+    object.metadata().ok()?.annotations.get(name).cloned()
+}
