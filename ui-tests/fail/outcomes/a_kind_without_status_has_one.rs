@@ -4,6 +4,6 @@ use k8s_openapi::api::core::v1::{ConfigMap, NodeStatus};
 use kooper::Status;
 
 #[kooper::controller(resource = ConfigMap)]
-async fn echo(config: Arc<ConfigMap>) -> kooper::Result<Status<NodeStatus>> {
+async fn echo(_: Arc<ConfigMap>) -> kooper::Result<Status<NodeStatus>> {
     Ok(Status(NodeStatus::default()))
 }
