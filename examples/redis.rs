@@ -57,11 +57,10 @@ struct RedisStatus {
     leader_election,
     install_crd
 )]
-async fn redis(redis: Arc<Redis>, children: Children<Redis>, statuses: StatusWriter<Redis>) -> Result<()> {
+async fn redis(children: Children<Redis>) -> Result<Status<RedisStatus>> {
     let set = children.get(stateful_set)?;
     let ready_replicas = set.and_then(|set| set.status.as_ref()?.ready_replicas).unwrap_or_default();
-    statuses.apply_status(&redis, &RedisStatus { ready_replicas, ..RedisStatus::default() }).await?;
-    Ok(())
+    Ok(Status(RedisStatus { ready_replicas, ..RedisStatus::default() }))
 }
 
 /// Called when the children are deleted. A StatefulSet leaves the volumes of its pods behind, also when it is scaled
@@ -166,8 +165,7 @@ mod tests {
                 "apply secrets default/sessions-password",
                 "apply services default/sessions",
                 "apply statefulsets.apps default/sessions",
-                // The replicas, and then the conditions.
-                "apply redises.example.com/status default/sessions",
+                // The replicas and the conditions at once.
                 "apply redises.example.com/status default/sessions",
             ]
         );

@@ -53,17 +53,12 @@ async fn stamp(object: Secret, _old: Option<Arc<Secret>>, _client: Client) -> Re
     Ok(object)
 }
 
-#[kooper::validate(
-    resource = Shop,
-    match_conditions = [("named", "has(object.metadata.name)"), ("kept", "request.operation != 'DELETE'")],
-    namespace_selector = "tier in (gold, silver), !legacy",
-    subresources = [status]
-)]
+#[kooper::validate(resource = Shop, namespace_selector = "tier in (gold, silver), !legacy", subresources = [status])]
 async fn narrow(_new: Arc<Shop>, request: Admission) {
     request.audit("subresource", request.subresource().unwrap_or_default());
 }
 
-#[kooper::validate(resource = Shop)]
+#[kooper::validate(resource = Shop, match_conditions = [("named", "has(object.metadata.name)"), ("new", "true")])]
 async fn allow(_new: Arc<Shop>) {}
 
 #[test]

@@ -106,9 +106,9 @@ const KEYS: &[Key<Args>] = &[
         name: "match_conditions",
         form: "a list of pairs of a name and an expression in CEL",
         example: "match_conditions = [(\"not-a-test\", \"!object.metadata.name.startsWith('test')\")]",
-        default: "no updates of an object that is being deleted; for custom resources no updates that change neither spec, \
-                  labels nor annotations",
-        doc: "The conditions of a call, instead of the usual ones. All of them have to be true.",
+        default: "no updates of an object that is being deleted; for custom resources, only updates that change the spec, \
+                  the labels or the annotations",
+        doc: "Expressions that the API server evaluates before a call. All of them must be true. They replace the default.",
         read: call!(match_conditions, conditions),
         ..Key::EQUALS
     },
@@ -116,8 +116,8 @@ const KEYS: &[Key<Args>] = &[
         name: "namespace_selector",
         form: "a label selector",
         example: "namespace_selector = \"environment=production, !legacy\"",
-        default: "all namespaces; for kinds of Kubernetes all except `kube-system`, `kube-node-lease` and the program's own",
-        doc: "The labels of the namespaces whose objects the function is called for.",
+        default: "all namespaces; for Kubernetes' own kinds, all except `kube-system`, `kube-node-lease` and that of the program",
+        doc: "The function is called for objects in namespaces with these labels.",
         read: call!(namespace_selector, namespaces),
         ..Key::EQUALS
     },
@@ -126,8 +126,8 @@ const KEYS: &[Key<Args>] = &[
         form: "a list of subresources",
         example: "subresources = [status]",
         default: "none",
-        doc: "Only of `validate`: the subresources that the function is called for beside the object. Their requests have \
-              the object itself, as those of `status`; `Admission::subresource` tells them apart.",
+        doc: "Only for `validate`: the function is also called for these subresources, whose requests contain the whole \
+              object, such as `status`. `Admission::subresource` returns the name of the subresource.",
         read: call!(subresources, subresources),
         ..Key::EQUALS
     },

@@ -28,7 +28,7 @@ pub use kooper_runtime::internal::call::action::Outcome;
 #[doc(hidden)]
 pub use signature::Asynchronous;
 pub use status::StatusOf;
-pub(crate) use status::{Ended, end, finish};
+pub(crate) use status::{End, end, finish};
 
 /// The request of a handler's middleware: an object and its call.
 ///

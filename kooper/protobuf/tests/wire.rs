@@ -158,10 +158,7 @@ fn embedded_json_must_be_json_and_not_too_deep() {
     assert_eq!(revision(br#"{"a": [1]}"#).unwrap()["data"], json!({"a": [1]}));
     assert_eq!(revision(b"").unwrap()["data"], Value::Null);
     let error = revision(b"{").unwrap_err();
-    assert!(
-        error.starts_with("io.k8s.api.apps.v1.ControllerRevision.data: it contains JSON that is not valid"),
-        "{error}"
-    );
+    assert!(error.starts_with("io.k8s.api.apps.v1.ControllerRevision.data: it contains invalid JSON"), "{error}");
     let error = revision("[".repeat(1_000_000).as_bytes()).unwrap_err();
     assert!(error.contains("nested more than"), "{error}");
 }

@@ -9,13 +9,12 @@ use serde::de::DeserializeOwned;
 
 use super::builder::Builder;
 use crate::extract::{Argument, Context};
-use crate::handler::{Asynchronous, Ended, Handler, StatusOf, end, finish};
+use crate::handler::{Asynchronous, End, Handler, StatusOf, end, finish};
 use crate::plan::Plan;
 
 type Extract<O, S, A> = Box<dyn Fn(&Context<O, S>) -> A + Send + Sync>;
 type Function<O, S> = Box<dyn Fn(Context<O, S>) -> BoxFuture<'static, Result<Action, BoxError>> + Send + Sync>;
-type End<O, S, T> = fn(&Context<O, S>, T) -> Ended;
-type Finish<O, S, T> = Box<dyn FnOnce(End<O, S, T>) -> Function<O, S>>;
+type Finish<O, S, T> = Box<dyn FnOnce(fn(&Context<O, S>) -> End<T>) -> Function<O, S>>;
 
 /// A builder whose handler has the arguments `A` so far.
 #[doc(hidden)]
@@ -108,13 +107,10 @@ where
         Fut: Asynchronous + Send + 'static,
     {
         let Self { builder, extract } = self;
-        let finish = move |end: End<O, S, Fut::Answer>| -> Function<O, S> {
+        let finish = move |end: fn(&Context<O, S>) -> End<Fut::Answer>| -> Function<O, S> {
             Box::new(move |context| {
-                let future = call(&handler, extract(&context));
-                Box::pin(async move {
-                    let outcome = future.await;
-                    finish(end(&context, outcome)).await
-                })
+                let (future, end) = (call(&handler, extract(&context)), end(&context));
+                Box::pin(async move { finish(end(future.await)).await })
             })
         };
         TypedHandler { builder, finish: Box::new(finish) }

@@ -70,10 +70,8 @@ where
 
     fn handle(&self, context: Context<O, S>) -> BoxFuture<'static, Result<Action, BoxError>> {
         let future = self.call_with(A::extract(&context));
-        Box::pin(async move {
-            let outcome = future.await;
-            finish(end(&context, outcome)).await
-        })
+        let end = end::<O, S, _, N>(&context);
+        Box::pin(async move { finish(end(future.await)).await })
     }
 }
 

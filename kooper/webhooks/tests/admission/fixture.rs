@@ -266,5 +266,5 @@ pub(crate) async fn until(what: &str, mut holds: impl FnMut() -> bool) {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(90), waited).await.unwrap_or_else(|_| panic!("not within 90 s: {what}"));
+    tokio::time::timeout(Duration::from_secs(300), waited).await.unwrap_or_else(|_| panic!("not within 300 s: {what}"));
 }
