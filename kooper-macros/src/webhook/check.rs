@@ -41,7 +41,7 @@ pub(crate) fn model<'a>(role: Role, args: &'a Args, function: &'a Handler, error
         errors.add(key, message!("a validating webhook cannot change the object: remove `overwrite`"));
     }
     if let Some(key) = args.key("subresources").filter(|_| role == Role::Mutate) {
-        let text = message!("a function that mutates is called for the object alone: remove `subresources`");
+        let text = message!("a function that mutates is called only for the object itself: remove `subresources`");
         errors.add(key, text);
     }
     check_arguments(args, function, errors);

@@ -34,12 +34,12 @@ impl By {
     }
 }
 
-/// A number of shards: a power of two, at most [`BUCKETS`].
+/// A number of shards: a power of two, at most 256.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "u16", into = "u16")]
 pub(crate) struct ShardCount(u16);
 
-/// The number of shards is not a power of two up to [`BUCKETS`].
+/// The number of shards is not a power of two up to 256.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{0} shards: a power of two is needed, at most {BUCKETS}")]
 pub struct ShardCountError(u16);

@@ -3,7 +3,7 @@
 //! # Protocol
 //!
 //! Each replica holds one of a few slot Leases, by the protocol of leader election: that is its
-//! [session](session). One more Lease has the [map](map) of the shards, in an annotation. Both are
+//! session. One more Lease has the map of the shards, in an annotation. Both are
 //! only written by compare-and-swap. Comments and tests refer to these rules by number.
 //!
 //! 1. A replica works on a shard while the map names its session, the token of the session is

@@ -79,7 +79,7 @@ fn check_namespaces(text: &str, kind: &KindInfo) -> Result<Selector, String> {
 
 fn check_subresources(subresources: &[String], kind: &KindInfo, mutates: bool) -> Result<(), String> {
     if mutates && !subresources.is_empty() {
-        return Err("a function that mutates is called for the object alone: remove `subresources`".to_owned());
+        return Err("a function that mutates is called only for the object itself: remove `subresources`".to_owned());
     }
     for one in subresources {
         name::label(one).map_err(|error| format!("the name of a subresource: {error}"))?;
@@ -137,7 +137,7 @@ mod tests {
             requested.check(&KindInfo::of::<Pod>(), mutates).err().unwrap_or_default()
         };
         assert_eq!(of("status", false), "");
-        assert!(of("status", true).starts_with("a function that mutates is called for the object alone"));
+        assert!(of("status", true).starts_with("a function that mutates is called only for the object itself"));
         assert!(of("eviction", false).starts_with("requests for `eviction` have objects of another kind than `Pod`"));
     }
 }

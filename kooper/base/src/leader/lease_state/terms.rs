@@ -18,7 +18,7 @@ pub struct Terms {
     /// The pause between renewals.
     pub retry: Duration,
     /// The time for which a renewal is valid. Only tests set it to another
-    /// value than [`Terms::validity`].
+    /// value than `Terms::validity`.
     pub validity: Duration,
 }
 
