@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use kooper_grammar::lease::{self, Timing, TimingError};
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::{Span, TokenStream};
 use quote::quote;
 use syn::parse::ParseStream;
 use syn::{parenthesized, token};
 
 use crate::controller::key::{Key, Table};
 use crate::controller::setting::{Emit, Setting, call};
-use crate::controller::value::{Value, numbers, strings, words};
+use crate::controller::value::{Value, strings, words};
 use crate::support::crate_path::CratePath;
 use crate::support::errors::Errors;
 use crate::support::place::Place;
@@ -52,14 +52,15 @@ pub(crate) const ELECTION: Table<Election> = Table {
 /// Parses a duration that is compared with the others.
 macro_rules! timing {
     ($field:ident) => {
-        |election, value| {
-            let timing = numbers::duration(value)?;
-            election.timings.$field = Some(timing.clone());
-            election.settings.push(Setting::new(stringify!($field), timing));
+        |keys, value| {
+            let timing = $crate::controller::value::numbers::duration(value)?;
+            keys.timings.$field = Some(timing.clone());
+            keys.settings.push($crate::controller::setting::Setting::new(stringify!($field), timing));
             Ok(())
         }
     };
 }
+pub(crate) use timing;
 
 const SETTINGS: &[Key<Election>] = &[
     Key {
@@ -148,11 +149,7 @@ impl Timings {
 
 impl Emit for Election {
     fn arguments(&self, runtime: &CratePath) -> TokenStream {
-        let calls = self.settings.iter().map(|setting| {
-            let method = Ident::new(setting.method, Span::call_site());
-            let arguments = setting.value.arguments(runtime);
-            quote!(.#method(#arguments))
-        });
+        let calls = self.settings.iter().map(|setting| setting.call(runtime));
         quote!(#runtime::LeaderElection::new() #(#calls)*)
     }
 }

@@ -45,6 +45,13 @@ impl Setting {
         Self { stage, ..self }
     }
 
+    /// The call of the method, after the value of another builder.
+    pub(crate) fn call(&self, runtime: &CratePath) -> TokenStream {
+        let method = Ident::new(self.method, Span::call_site());
+        let arguments = self.value.arguments(runtime);
+        quote!(.#method(#arguments))
+    }
+
     /// A call for each element of a list, at the place of the element.
     pub(crate) fn each<T: Element + 'static>(
         method: &'static str,

@@ -1,11 +1,11 @@
 //! The settings of shards, which have their own table of keys.
 
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::TokenStream;
 use quote::quote;
 use syn::parse::ParseStream;
 use syn::{parenthesized, token};
 
-use crate::controller::election::Timings;
+use crate::controller::election::{Timings, timing};
 use crate::controller::key::{Key, Table};
 use crate::controller::setting::{Emit, Setting, call};
 use crate::controller::value::{Value, numbers, strings, words};
@@ -33,18 +33,6 @@ pub(crate) const SHARDS: Table<Shards> = Table {
     keys: SETTINGS,
     others: &[("shards", "count"), ("number", "count"), ("replicas", "members"), ("key", "by"), ("field", "by")],
 };
-
-/// Parses a duration that is compared with the others.
-macro_rules! timing {
-    ($field:ident) => {
-        |shards, value| {
-            let timing = numbers::duration(value)?;
-            shards.timings.$field = Some(timing.clone());
-            shards.settings.push(Setting::new(stringify!($field), timing));
-            Ok(())
-        }
-    };
-}
 
 const SETTINGS: &[Key<Shards>] = &[
     Key {
@@ -149,11 +137,7 @@ impl Shards {
 impl Emit for Shards {
     fn arguments(&self, runtime: &CratePath) -> TokenStream {
         let count = self.count.as_ref().map(|count| count.value.arguments(runtime));
-        let calls = self.settings.iter().map(|setting| {
-            let method = Ident::new(setting.method, Span::call_site());
-            let arguments = setting.value.arguments(runtime);
-            quote!(.#method(#arguments))
-        });
+        let calls = self.settings.iter().map(|setting| setting.call(runtime));
         quote!(#runtime::Shards::new(#count) #(#calls)*)
     }
 }
