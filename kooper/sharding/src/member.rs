@@ -109,7 +109,7 @@ pub(crate) struct Member {
     of: ShardCount,
     /// The session that has announced the map that it works by, the uid of that map, and since
     /// when the announcement is known to be stored.
-    told: Option<(Session, Arc<str>, Moment)>,
+    announced: Option<(Session, Arc<str>, Moment)>,
     /// The plan is computed again, because something has changed.
     changed: bool,
     /// The same, because it is this late.
@@ -140,7 +140,7 @@ impl Member {
             wanted: BTreeSet::new(),
             warm: BTreeSet::new(),
             of: options.count,
-            told: None,
+            announced: None,
             changed: true,
             look_again: now,
             options,
@@ -192,10 +192,10 @@ impl Member {
         let own = self.session(now)?;
         self.map.valid_until(self.options.terms.validity).filter(|until| now < *until)?;
         let slot = self.slots.get(own.slot).filter(|slot| slot.session(own.slot).as_ref() == Some(&own))?;
-        slot.announcement.as_ref().filter(|told| told.map.as_deref() == self.map.uid().map(|uid| &**uid))?;
+        slot.announcement.as_ref().filter(|announced| announced.map.as_deref() == self.map.uid().map(|uid| &**uid))?;
         // Whoever fills a later map reads the slots after this map was deleted, and sees the
         // announcement, because it was stored before this map was last seen.
-        let (_, uid, since) = self.told.as_ref().filter(|(session, ..)| *session == own)?;
+        let (_, uid, since) = self.announced.as_ref().filter(|(session, ..)| *session == own)?;
         self.map.confirmed().filter(|confirmed| confirmed >= since && Some(uid) == self.map.uid())?;
         Some((own, self.map.map()?))
     }
@@ -297,18 +297,18 @@ impl Member {
         self.changed = false;
         self.slots.prune(&self.map);
         let own = self.own();
-        let told: BTreeMap<Session, Announcement> = self
+        let announced: BTreeMap<Session, Announcement> = self
             .slots
             .live(now)
             .filter(|(session, _)| Some(session) != own.as_ref())
-            .map(|(session, told)| (session, told.clone()))
+            .map(|(session, announced)| (session, announced.clone()))
             .collect();
-        self.live = told.keys().cloned().collect();
+        self.live = announced.keys().cloned().collect();
         if self.stage == Stage::Running {
             self.live.extend(self.session(now));
             self.live.sort();
         }
-        self.resize = self.needed_resize(&told);
+        self.resize = self.needed_resize(&announced);
         let Some(map) = self.map.map().cloned() else {
             self.draining.clear();
             self.wanted.clear();
@@ -338,8 +338,9 @@ impl Member {
                 continue;
             }
             let is_warm = |target: &Session| {
-                let told = told.get(target).filter(|told| told.of == map.count());
-                told.is_some_and(|told| told.warm.contains(&shard)) || self.mutant == Some(Mutant::ColdSuccessor)
+                let announced = announced.get(target).filter(|announced| announced.of == map.count());
+                announced.is_some_and(|announced| announced.warm.contains(&shard))
+                    || self.mutant == Some(Mutant::ColdSuccessor)
             };
             let is_leaving = target.is_some_and(|target| Some(target) != own.as_ref() && is_warm(target));
             let gives = is_late || is_leaving || self.resize == Some(Resize::Rebuild);
@@ -365,11 +366,14 @@ impl Member {
 
     /// The map has the field and the number of shards that it was created with, until all sessions
     /// were started with others.
-    fn needed_resize(&self, told: &BTreeMap<Session, Announcement>) -> Option<Resize> {
+    fn needed_resize(&self, announced: &BTreeMap<Session, Announcement>) -> Option<Resize> {
         let map = self.map.map()?;
         let wants = (self.options.by, self.options.count);
         let is_changed = wants != (map.by(), map.count());
-        if !is_changed || self.stage != Stage::Running || told.values().any(|told| (told.by, told.count) != wants) {
+        if !is_changed
+            || self.stage != Stage::Running
+            || announced.values().any(|announced| (announced.by, announced.count) != wants)
+        {
             return None;
         }
         let splits = wants.0 == map.by() && wants.1 > map.count();

@@ -9,7 +9,7 @@ use kooper_children::{SlotExt, declare};
 use kube::Api;
 use serde_json::{from_value, json};
 
-use super::{Shop, corner, fields, is_ready, ready, writes};
+use super::{Shop, controller_of, corner, fields, is_ready, ready, writes};
 
 fn role(shop: &Shop) -> Result<ClusterRole> {
     let name = format!("{}-{}", shop.name_any(), shop.spec.config);
@@ -23,12 +23,7 @@ fn elsewhere(shop: &Shop, role: &ClusterRole) -> Result<ConfigMap> {
 
 fn ordered() -> Result<Controller, ConfigError> {
     let children = declare().child(role).child(elsewhere.with((role,))).status(fields).build();
-    let children = children.expect("the slots are right");
-    Shop::controller("shops")
-        .install_crd()
-        .handler(children.handler(async || {}))
-        .cleanup("example.com/shop", children.deletion(async || {}))
-        .build()
+    controller_of(&children.expect("the slots are right"))
 }
 
 async fn namespace(cluster: &Cluster) -> Result<Api<ConfigMap>> {

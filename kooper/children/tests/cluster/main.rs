@@ -113,6 +113,15 @@ fn children() -> Declared<Shop, (), impl PlanSlot<Shop, ()> + 'static> {
     children.build().expect("they depend on each other in one direction")
 }
 
+/// A controller whose handler and cleanup do nothing.
+fn controller_of(children: &Declared<Shop, (), impl PlanSlot<Shop, ()> + 'static>) -> Result<Controller, ConfigError> {
+    Shop::controller("shops")
+        .install_crd()
+        .handler(children.handler(async || {}))
+        .cleanup("example.com/shop", children.deletion(async || {}))
+        .build()
+}
+
 fn controller() -> Result<Controller, ConfigError> {
     let children = children();
     Shop::controller("shops")

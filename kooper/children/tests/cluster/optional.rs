@@ -10,7 +10,7 @@ use kooper_children::{SlotExt, declare};
 use kube::{CustomResource, CustomResourceExt, KubeSchema};
 use serde::{Deserialize, Serialize};
 
-use super::{Shop, corner, fields, is_ready};
+use super::{Shop, controller_of, corner, fields, is_ready};
 
 /// A kind of another operator.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, Deserialize, Serialize)]
@@ -41,12 +41,7 @@ fn maybe_monitor(shop: &Shop) -> Option<Monitor> {
 fn optional() -> Result<Controller, ConfigError> {
     let monitor = maybe_monitor.slot().optional().ready(exists);
     let children = declare().child(monitor).child(config.with((maybe_monitor,))).status(fields).build();
-    let children = children.expect("the slots are right");
-    Shop::controller("shops")
-        .install_crd()
-        .handler(children.handler(async || {}))
-        .cleanup("example.com/shop", children.deletion(async || {}))
-        .build()
+    controller_of(&children.expect("the slots are right"))
 }
 
 async fn monitored(cluster: &Cluster) -> Result<String> {

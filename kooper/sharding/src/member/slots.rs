@@ -75,8 +75,8 @@ impl Slots {
         let renewed = before.zip(after).is_some_and(|(before, after)| before.record.is_same_term(&after.record));
         let held = |record: Option<&SlotRecord>| record.and_then(|record| record.session(slot));
         let (old, new) = (held(before), held(after));
-        let told = |record: Option<&SlotRecord>| record.and_then(|record| record.announcement.clone());
-        let mut matters = old != new || told(before) != told(after) || before.is_some() != after.is_some();
+        let announced = |record: Option<&SlotRecord>| record.and_then(|record| record.announcement.clone());
+        let mut matters = old != new || announced(before) != announced(after) || before.is_some() != after.is_some();
         // A slot that was deleted says nothing about its session, nor does one whose holder was
         // removed by hand.
         let is_replaced = new.is_some() || after.is_some_and(|after| after.record.is_released());
@@ -153,8 +153,9 @@ impl Slots {
         self.indexed().any(|(index, slot)| {
             let record = slot.record.as_ref();
             let session = record.and_then(|record| record.session(index)).filter(|session| session != me);
-            let told = record.and_then(|record| record.announcement.as_ref());
-            session.is_some() && told.is_none_or(|told| told.map.as_deref().is_some_and(|known| *known != **map))
+            let announced = record.and_then(|record| record.announcement.as_ref());
+            session.is_some()
+                && announced.is_none_or(|announced| announced.map.as_deref().is_some_and(|known| *known != **map))
         })
     }
 

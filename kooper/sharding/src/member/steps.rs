@@ -130,7 +130,7 @@ impl Member {
                 seat.claim.handle_read(sent, now, found.as_ref().map(|found| found.record.clone()));
                 self.slots.observe(slot, Some(sent), now, found, &self.map);
                 self.changed = true;
-                self.note_told(now);
+                self.note_announced(now);
             }
             Err(()) => seat.claim.handle_read_failure(sent, now),
         }
@@ -151,17 +151,17 @@ impl Member {
             SessionAnswer::Failed => seat.claim.handle_write_result(now, WriteResult::Failed),
         }
         self.changed = true;
-        self.note_told(now);
+        self.note_announced(now);
     }
 
     /// Notes that the stored announcement of this session names a map. That map is read once more
     /// before the session works by it.
-    fn note_told(&mut self, now: Moment) {
+    fn note_announced(&mut self, now: Moment) {
         let Some(own) = self.own() else { return };
         let slot = self.slots.get(own.slot).filter(|slot| slot.session(own.slot).as_ref() == Some(&own));
         let Some(uid) = slot.and_then(|slot| slot.announcement.as_ref()?.map.as_deref()) else { return };
-        if self.told.as_ref().is_none_or(|(session, told, _)| (session, &**told) != (&own, uid)) {
-            self.told = Some((own, uid.into(), now));
+        if self.announced.as_ref().is_none_or(|(session, announced, _)| (session, &**announced) != (&own, uid)) {
+            self.announced = Some((own, uid.into(), now));
             self.map.read_next = now;
         }
     }

@@ -260,8 +260,8 @@ impl World {
             if process.lanes[0].is_none() {
                 match process.member.next_session(now, wall) {
                     SessionStep::Read(slot) => requests.push((0, Request::SessionRead(slot))),
-                    SessionStep::Write(slot, write, told) => {
-                        requests.push((0, Request::SessionWrite(slot, write, told)));
+                    SessionStep::Write(slot, write, announced) => {
+                        requests.push((0, Request::SessionWrite(slot, write, announced)));
                     }
                     SessionStep::Wait(at) => until = until.min(at),
                     SessionStep::Gone => return process.crash(),
@@ -336,9 +336,9 @@ impl World {
             Request::SessionRead(slot) => Answer::Slot(self.server.slots[usize::from(slot)].clone()),
             Request::SlotsRead => Answer::Slots(self.server.slots.clone()),
             Request::MapRead => Answer::Map(self.server.map.clone()),
-            Request::SessionWrite(slot, write, told) => {
+            Request::SessionWrite(slot, write, announced) => {
                 let before = self.server.slots[usize::from(slot)].clone();
-                match self.server.put_slot(slot, &write, told) {
+                match self.server.put_slot(slot, &write, announced) {
                     Some(stored) => self.slot_stored(who, slot, before.as_ref(), stored, false),
                     None => self.conflict(),
                 }
@@ -393,9 +393,9 @@ impl World {
         is_tombstone: bool,
     ) -> Answer {
         self.check_slot(by, slot, before, &stored, is_tombstone);
-        let told = |record: &SlotRecord| (record.session(slot), record.announcement.clone());
+        let announced = |record: &SlotRecord| (record.session(slot), record.announcement.clone());
         // Renewals are seen by the next read.
-        if before.map(told) != Some(told(&stored)) {
+        if before.map(announced) != Some(announced(&stored)) {
             for who in 0..self.processes.len() {
                 let stored = stored.clone();
                 self.tell(who, SimEvent::SeesSlot(who, slot, stored));
