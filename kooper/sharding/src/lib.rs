@@ -40,5 +40,5 @@ mod settings;
 mod simulation;
 
 pub use executor::{Sharding, ShardingOptions};
-pub use hash::ShardCountError;
+pub use hash::{BUCKET, ShardCountError, bucket_of_owner};
 pub use settings::Shards;
