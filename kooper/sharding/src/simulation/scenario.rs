@@ -71,6 +71,8 @@ pub(super) struct Summary {
     /// Writes of calls that the fence has stopped.
     pub(super) fenced: u64,
     pub(super) requests: u64,
+    /// The writes of sessions among them.
+    pub(super) renewals: u64,
     pub(super) conflicts: u64,
     /// The time from the end of the last fault until every shard was owned, as a part of the bound.
     pub(super) recovered: f64,

@@ -310,6 +310,7 @@ impl World {
     fn send(&mut self, who: usize, lane: usize, request: Request) {
         self.next += 1;
         self.summary.requests += 1;
+        self.summary.renewals += u64::from(matches!(request, Request::SessionWrite(..)));
         let id = self.next;
         let process = &mut self.processes[who];
         let sent = process.clock.at(self.now);
@@ -395,7 +396,7 @@ impl World {
         self.check_slot(by, slot, before, &stored, is_tombstone);
         let announced = |record: &SlotRecord| (record.session(slot), record.announcement.clone());
         // Renewals are seen by the next read.
-        if before.map(announced) != Some(announced(&stored)) {
+        if self.configuration.watches_slots && before.map(announced) != Some(announced(&stored)) {
             for who in 0..self.processes.len() {
                 let stored = stored.clone();
                 self.tell(who, SimEvent::SeesSlot(who, slot, stored));
