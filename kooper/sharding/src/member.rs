@@ -368,7 +368,7 @@ impl Member {
             let shards = 0..usize::from(map.count().get());
             return shards.map(|shard| self.live.get(shard % self.live.len().max(1)).cloned()).collect();
         }
-        let targets = plan(map, &self.live);
+        let targets = plan(map, &self.map.overrides(), &self.live);
         targets.into_iter().map(|target| self.live.get(target?).cloned()).collect()
     }
 

@@ -31,6 +31,12 @@ pub(super) enum DisruptionKind {
     Outage,
     DeleteMap,
     DeleteSlot,
+    /// A person moves a shard.
+    Move,
+    /// A person drains the replica.
+    Drain,
+    /// A person undoes all of it.
+    Undo,
 }
 
 impl Disruption {
@@ -48,12 +54,18 @@ impl Disruption {
             DisruptionKind::Crash,
             DisruptionKind::Outage,
             deleted,
+            DisruptionKind::Move,
+            DisruptionKind::Move,
+            DisruptionKind::Drain,
+            DisruptionKind::Undo,
         ];
         let kind = kinds[dice.below(kinds.len())];
         let lasts = match kind {
             // Others wait for a lease after it.
             DisruptionKind::Stop => lease + dice.within(lease),
-            DisruptionKind::DeleteSlot => Duration::ZERO,
+            DisruptionKind::DeleteSlot | DisruptionKind::Move | DisruptionKind::Drain | DisruptionKind::Undo => {
+                Duration::ZERO
+            }
             _ => dice.within(lease * 2),
         };
         Self { who: dice.below(replicas), kind, lasts }
