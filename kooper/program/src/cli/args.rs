@@ -174,6 +174,8 @@ pub(crate) struct Settings {
     pub(crate) workloads: bool,
     /// Only removes the files of `dev`.
     pub(crate) clean: bool,
+    /// Runs so many processes in `dev`; `None` for this one only.
+    pub(crate) processes: Option<u8>,
     /// Where the API servers of a cluster reach the webhooks of a program on this machine.
     pub(crate) webhook_url: Option<String>,
     /// The program's own settings.
@@ -249,6 +251,7 @@ impl Default for Settings {
             port: None,
             workloads: true,
             clean: false,
+            processes: None,
             webhook_url: None,
             own: UserSettings::default(),
         }
