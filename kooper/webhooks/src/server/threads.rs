@@ -26,8 +26,8 @@ pub(super) const READING: usize = INLINE + 1;
 /// Number of quick calls in a row after which a function is quick.
 const QUICK_CALLS: u32 = 100;
 
-/// Maximum time of a quick call. It never waits.
-const QUICK: Duration = Duration::from_millis(1);
+/// Maximum time of a quick call, also on a busy machine. It never waits for anything.
+const QUICK: Duration = Duration::from_millis(10);
 
 /// The largest body, in bytes, that is decoded on a thread that reads.
 const SMALL: usize = 64 * 1024;
