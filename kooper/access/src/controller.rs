@@ -89,6 +89,8 @@ pub struct ShardLeases<'a> {
     pub namespace: String,
     /// Their names: that of the map, and those of the sessions.
     pub names: Vec<String>,
+    /// The mark of the controller in them.
+    pub mark: String,
 }
 
 impl Controller {
@@ -180,7 +182,7 @@ impl Controller {
         let shards = self.shards.as_ref()?;
         let namespace = shards.lease_namespace().unwrap_or(namespace).to_owned();
         let name = |suffix: &str| installation.name(&format!("{}-{}{suffix}", installation.program, self.name()));
-        Some(ShardLeases { shards, namespace, names: shards.leases(name) })
+        Some(ShardLeases { shards, namespace, names: shards.leases(name), mark: self.field_manager(installation) })
     }
 
     /// Changes settings if they are valid afterwards.

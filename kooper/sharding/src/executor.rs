@@ -24,7 +24,7 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 mod driver;
-mod leases;
+pub(crate) mod leases;
 mod status;
 mod term;
 
