@@ -3,6 +3,7 @@
 pub(crate) mod builder;
 mod handler_builder;
 pub mod operator;
+mod task;
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -43,6 +44,7 @@ pub use builder::{All, Builder, CustomKind, KindExt, MakeSource, MapFn, Source};
 pub use handler_builder::{HandlerBuilder, TypedHandler};
 #[doc(inline)]
 pub use kooper_runtime::{FailureEvents, MetricsCompat};
+pub use task::Task;
 
 /// Calls a handler for each object of a kind. An [`Operator`](crate::Operator)
 /// runs it.

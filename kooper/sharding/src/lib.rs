@@ -42,7 +42,7 @@ mod settings;
 mod simulation;
 
 pub use executor::{Sharding, ShardingOptions};
-pub use hash::ShardCountError;
+pub use hash::{BUCKET, ShardCountError, bucket_of_owner};
 #[doc(hidden)]
 pub use overview::{Change, ChangeError, MemberRow, OverviewError, ShardOverview, ShardRow, ShardState};
 pub use settings::Shards;

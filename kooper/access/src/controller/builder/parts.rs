@@ -70,6 +70,9 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
             return Err(mistake);
         }
         let own_retriever = retriever.is_some();
+        if shards.is_some() {
+            plan.share_children();
+        }
         plan_settings::<K>(&config, &mut plan, own_retriever, deleted.is_some(), installs_crd);
         if let Some((setting, mistake)) = plan.mistake() {
             return Err(config.error(setting, ConfigErrorKind::Malformed, mistake));

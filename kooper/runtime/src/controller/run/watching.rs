@@ -26,7 +26,7 @@ use crate::executor::Task;
 use crate::metrics::{Gauge, MetricsRecorder};
 use crate::object::key::ObjectKey;
 use crate::queue::CacheRef;
-use crate::watch::cache_id::{CacheId, CacheRequest};
+use crate::watch::cache_id::{CacheId, CacheRequest, Used};
 use crate::watch::informer::{Sink, WatchStatus, Watched};
 use crate::watch::retriever::{ErasedRetriever, Scope, Snapshot};
 use crate::watch::store::{Cache, Store};
@@ -228,7 +228,9 @@ impl Watching {
         let client = process.client.as_ref();
         for (watches, client) in self.others.values().filter_map(|watches| Some((watches, client?))) {
             for (watched, scope) in watches.watched.iter().zip(&watches.scopes) {
-                process.watches.start(watched, None, || opened((watches.request.open)(client.clone(), scope.clone())));
+                let (open, client) = (watches.request.open, client.clone());
+                let open = move |scope| open(client.clone(), scope);
+                process.watches.start(watched, None, || opened(watched.narrowed(scope, open)));
             }
         }
         Ok(())
@@ -331,7 +333,11 @@ fn watched(
     let own = controller.own_retriever && is_primary;
     // Both caches of the objects whose keys are queued.
     let queued = is_primary || controller.unselected.as_ref().is_some_and(|all| all.id == request.id);
-    let selection = partition.filter(|_| queued).map(Partition::selection);
+    let selection = partition.and_then(|partition| match request.used {
+        _ if queued => Some(partition.selection()),
+        Used::All => None,
+        used => partition.children(&controller.kind, used == Used::AppliedChildren),
+    });
     let selected = scope.labels.is_some() || scope.fields.is_some();
     let status =
         || WatchStatus::new(name, &resource, scope.namespace.as_deref(), selected, !own).of_name(scope.only_name());
