@@ -1,4 +1,4 @@
-//! `#[controller]`: the tokens of the attribute and of the function are parsed into one
+//! `#[controller]` and `#[task]`: the tokens of the attribute and of the function are parsed into one
 //! validated model, from which code is generated. All errors are found before; emitting cannot fail.
 
 mod args;
@@ -24,15 +24,24 @@ use proc_macro2::TokenStream;
 use self::signature::{Handler, Role};
 use crate::support::errors::Errors;
 
-/// Expands the attribute and the item below it.
+/// Expands `#[controller]` and the item below it.
 pub(crate) fn expand(attribute: TokenStream, item: &TokenStream) -> TokenStream {
+    expand_as(Role::Controller, attribute, item)
+}
+
+/// Expands `#[task]` and the item below it.
+pub(crate) fn expand_task(attribute: TokenStream, item: &TokenStream) -> TokenStream {
+    expand_as(Role::Task, attribute, item)
+}
+
+fn expand_as(role: Role, attribute: TokenStream, item: &TokenStream) -> TokenStream {
     let mut errors = Errors::new();
-    let args = attribute::parse(attribute, &mut errors);
-    let handler = Handler::parse(Role::Controller, item, args.kind(), &mut errors);
-    let model = handler.as_ref().and_then(|handler| check::model(&args, handler, &mut errors));
+    let args = attribute::parse(role, attribute, &mut errors);
+    let handler = Handler::parse(role, item, args.kind(), &mut errors);
+    let model = handler.as_ref().and_then(|handler| check::model(role, &args, handler, &mut errors));
     match (errors.check(), model) {
         (Ok(()), Some(model)) => emit::controller(item, &model),
-        (result, _) => fallback::controller(item, &args, handler.as_ref(), result.err()),
+        (result, _) => fallback::controller(role, item, &args, handler.as_ref(), result.err()),
     }
 }
 

@@ -18,6 +18,12 @@ pub fn controller(attribute: TokenStream, item: TokenStream) -> TokenStream {
     controller::expand(attribute.into(), &item.into()).into()
 }
 
+#[doc = include_str!("task.md")]
+#[proc_macro_attribute]
+pub fn task(attribute: TokenStream, item: TokenStream) -> TokenStream {
+    controller::expand_task(attribute.into(), &item.into()).into()
+}
+
 #[doc = include_str!("validate.md")]
 #[proc_macro_attribute]
 pub fn validate(attribute: TokenStream, item: TokenStream) -> TokenStream {

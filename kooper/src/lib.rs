@@ -268,7 +268,7 @@ pub use kooper_children as children;
 #[doc(inline)]
 pub use kooper_children::{Children, External};
 #[cfg(feature = "macros")]
-pub use kooper_macros::{Partial, controller, explore, test};
+pub use kooper_macros::{Partial, controller, explore, task, test};
 #[cfg(all(feature = "macros", feature = "webhooks"))]
 pub use kooper_macros::{mutate, validate};
 #[cfg(feature = "cli")]

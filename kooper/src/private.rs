@@ -112,7 +112,7 @@ pub mod v1 {
     pub use crate::Changed;
     pub use crate::ConfigError;
     pub use crate::controller::{All, Builder, Controller, CustomKind, FailureEvents};
-    use crate::controller::{HandlerBuilder, TypedHandler};
+    use crate::controller::{HandlerBuilder, Task, TypedHandler};
     use crate::handler::{Handler, StatusOf};
     pub use crate::leader::LeaderElection;
     pub use crate::main;
@@ -152,6 +152,11 @@ pub mod v1 {
     #[must_use]
     pub fn controller<K: Begin<M>, M>(_: PhantomData<K>, name: &str) -> K::Builder {
         K::begin(name)
+    }
+
+    /// Starts a task.
+    pub fn task(name: &str, every: Duration) -> Builder<Task> {
+        Task::builder(name, every)
     }
 
     /// A kind that a controller can begin with: every [`Kind`].

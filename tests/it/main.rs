@@ -70,6 +70,7 @@ mod cluster {
     mod same_end;
     mod simulation;
     mod steered;
+    mod tasks;
     mod webhooks;
 }
 

@@ -1,6 +1,7 @@
 //! Shards: several replicas in one process share the objects of a cluster.
 
 mod children;
+mod commands;
 mod functions;
 mod handing_over;
 mod processes;

@@ -23,6 +23,8 @@ mod reliable;
 mod returns;
 #[path = "../pass/settings.rs"]
 mod settings;
+#[path = "../pass/tasks.rs"]
+mod tasks;
 #[path = "../pass/webhooks.rs"]
 mod webhooks;
 

@@ -1,5 +1,7 @@
 //! The attribute as written: each key with its value, parsed but not yet compared.
 
+use std::time::Duration;
+
 use proc_macro2::{Ident, Span};
 use syn::{LitStr, Path, Type};
 
@@ -18,6 +20,8 @@ pub(crate) struct Args {
 
     // The keys that are compared with others, or are not calls.
     pub(crate) resource: Option<Spanned<Resource>>,
+    /// The interval of a task.
+    pub(crate) every: Option<Spanned<Duration>>,
     pub(crate) name: Option<Spanned<LitStr>>,
     /// The place of the status in `changed`.
     pub(crate) status: Option<Span>,

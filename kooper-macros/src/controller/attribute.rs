@@ -1,21 +1,26 @@
 //! The parser of the attribute.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Ident, TokenStream};
+use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
 use syn::{Type, TypePath};
 
 use crate::controller::args::Args;
-use crate::controller::keys::CONTROLLER;
+use crate::controller::keys::{CONTROLLER, TASK};
+use crate::controller::signature::Role;
 use crate::support::entries;
 use crate::support::errors::{Errors, message};
 use crate::support::place::Place;
 use crate::support::types::resource_of;
 
 /// Parses the attribute's tokens. Entries that cannot be parsed are noted and skipped.
-pub(crate) fn parse(tokens: TokenStream, errors: &mut Errors) -> Args {
+pub(crate) fn parse(role: Role, tokens: TokenStream, errors: &mut Errors) -> Args {
     let mut args = Args::default();
     let read = |input: ParseStream<'_>| {
-        args.entries = CONTROLLER.read(input, &mut args, errors, lone_kind);
+        args.entries = match role {
+            Role::Task => TASK.read(input, &mut args, errors, kind_of_task),
+            _ => CONTROLLER.read(input, &mut args, errors, lone_kind),
+        };
         Ok(())
     };
     if let Err(error) = read.parse2(tokens) {
@@ -37,18 +42,28 @@ pub(crate) fn lone_kind(input: ParseStream<'_>) -> Option<(&'static str, syn::Er
     Some(("resource", Place::of(&kind).error(message!("a kind needs a key: write `{setting}`"))))
 }
 
+/// The error for a kind in the attribute of a task, with a key or without one.
+fn kind_of_task(input: ParseStream<'_>) -> Option<(&'static str, syn::Error)> {
+    let word = input.fork().call(Ident::parse_any).ok();
+    let names_kind = word.is_some_and(|word| word == "resource") || lone_kind(input).is_some();
+    let text = || message!("a task has no kind: remove this, and take a `Reader<T>` to read objects");
+    names_kind.then(|| ("", syn::Error::new(input.span(), text())))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn every_example_is_read() {
-        for key in CONTROLLER.keys {
-            let tokens = key.example.parse().expect(key.name);
-            let mut errors = Errors::new();
-            let args = parse(tokens, &mut errors);
-            assert!(errors.check().is_ok(), "{}", key.example);
-            assert!(args.has(key.name));
+        for (role, keys) in [(Role::Controller, CONTROLLER.keys), (Role::Task, TASK.keys)] {
+            for key in keys {
+                let tokens = key.example.parse().expect(key.name);
+                let mut errors = Errors::new();
+                let args = parse(role, tokens, &mut errors);
+                assert!(errors.check().is_ok(), "{}", key.example);
+                assert!(args.has(key.name));
+            }
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Validates the arguments: the rules that involve several values.
 
 mod cleanup;
+mod task;
 
 use kooper_grammar::name;
 use proc_macro2::{Ident, Span};
@@ -9,7 +10,7 @@ use syn::Type;
 use crate::controller::args::Args;
 use crate::controller::model::{Kinds, Model};
 use crate::controller::resource::Resource;
-use crate::controller::signature::{ARGUMENTS, Handler};
+use crate::controller::signature::{ARGUMENTS, Handler, Role};
 use crate::support::crate_path::CratePath;
 use crate::support::errors::{Errors, message};
 use crate::support::place::Place;
@@ -17,7 +18,7 @@ use crate::support::text::text;
 use crate::support::types::{Read, is_children, last_word, reader, resource_of, settings, shared};
 
 /// Compares the values with each other and with the function, and notes all errors.
-pub(crate) fn model<'a>(args: &'a Args, handler: &'a Handler, errors: &mut Errors) -> Option<Model<'a>> {
+pub(crate) fn model<'a>(role: Role, args: &'a Args, handler: &'a Handler, errors: &mut Errors) -> Option<Model<'a>> {
     check_status(args, errors);
     check_retriever(args, errors);
     check_namespaces(args, errors);
@@ -25,9 +26,15 @@ pub(crate) fn model<'a>(args: &'a Args, handler: &'a Handler, errors: &mut Error
     check_shards(args, errors);
     check_settings(args, handler, errors);
     check_reads(args, handler, errors);
-    check_children(args, handler, errors);
+    match role {
+        Role::Task => task::check(handler, errors),
+        _ => check_children(args, handler, errors),
+    }
     let cleanup = cleanup::model(args, handler, errors);
-    let kinds = kinds(args, handler, errors);
+    let kinds = match role {
+        Role::Task => task::interval(args, handler, errors),
+        _ => kinds(args, handler, errors),
+    };
     check_previous_names(args, kinds.as_ref(), errors);
     Some(Model {
         runtime: CratePath::new(args.krate.as_ref().map(|path| &path.value)),

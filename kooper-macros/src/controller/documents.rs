@@ -8,7 +8,7 @@ use std::path::Path;
 
 use super::election::ELECTION;
 use super::key::{FLAG, Key};
-use super::keys::CONTROLLER;
+use super::keys::{CONTROLLER, TASK};
 use super::objects::SELECTION;
 use super::shards::SHARDS;
 use super::slots::FLAGS;
@@ -51,6 +51,14 @@ fn the_reference_page_has_every_key() {
         ("flags of a slot", table(FLAGS.keys)),
     ];
     is_written("../docs/reference/attribute.md", |page| with_tables(page, &tables));
+}
+
+#[test]
+fn the_pages_of_tasks_have_every_key() {
+    let tables = [("keys", table(TASK.keys))];
+    for page in ["../docs/reference/task-attribute.md", "src/task.md"] {
+        is_written(page, |page| with_tables(page, &tables));
+    }
 }
 
 #[test]

@@ -18,10 +18,15 @@ use crate::support::types;
 pub(crate) fn controller(item: &TokenStream, model: &Model<'_>) -> TokenStream {
     let Model { runtime, type_name, handler, .. } = model;
     let conditions = &handler.conditions;
-    let one = matches!(model.kinds, Kinds::One { .. });
-    let ty = generated_type(runtime, conditions, &handler.vis, type_name, one);
+    let method = match model.kinds {
+        Kinds::One { .. } => "controller",
+        Kinds::Task { .. } => "task",
+        Kinds::Each { .. } => "controllers",
+    };
+    let ty = generated_type(runtime, conditions, &handler.vis, type_name, method);
     let define = match &model.kinds {
         Kinds::One { kind, name } => builder(model, &kind.to_token_stream(), &quote!(#name)),
+        Kinds::Task { name, .. } => builder(model, &TokenStream::new(), &quote!(#name)),
         Kinds::Each { parameter, generics, kinds } => {
             let each = for_each(model, parameter, generics);
             let crd = known_crd(model);
@@ -57,16 +62,17 @@ pub(crate) fn generated_type(
     conditions: &TokenStream,
     vis: &syn::Visibility,
     name: &Ident,
-    one: bool,
+    method: &'static str,
 ) -> TokenStream {
-    let controllers = if one {
+    let controllers = if method != "controllers" {
+        let (method, doc) = (Ident::new(method, name.span()), format!(" The {method} of the function."));
         quote! {
-            /// The controller of the function.
+            #[doc = #doc]
             ///
             /// # Errors
             /// An error in its settings.
             #[allow(dead_code)]
-            #vis fn controller() -> #runtime::Result<#runtime::Controller, #runtime::ConfigError> {
+            #vis fn #method() -> #runtime::Result<#runtime::Controller, #runtime::ConfigError> {
                 #runtime::Program::only::<Self>()
             }
         }
@@ -155,8 +161,9 @@ fn builder(model: &Model<'_>, kind: &TokenStream, name: &TokenStream) -> TokenSt
     let steps = Steps::of(model);
     let settings = steps.settings();
     let crd = match &model.kinds {
-        Kinds::One { .. } => known_crd(model),
-        Kinds::Each { .. } => quote!(__crd),
+        Kinds::One { .. } => Some(known_crd(model)),
+        Kinds::Task { .. } => None,
+        Kinds::Each { .. } => Some(quote!(__crd)),
     };
     let Handler { ident, arguments, output, .. } = model.handler;
     let arguments = arguments.iter().map(|ty| steps.calls.spread(Place::of(ty), "argument"));
@@ -166,15 +173,18 @@ fn builder(model: &Model<'_>, kind: &TokenStream, name: &TokenStream) -> TokenSt
     let children = model.children.map(|children| steps.children(children));
     let deletion = steps.deletion();
     let same_settings = same_settings(model);
-    let builder = steps.calls.variable(Place::of(kind).start);
-    let start = steps.calls.begin("controller", kind, name);
+    let (builder, start) = match &model.kinds {
+        Kinds::Task { every, .. } => (steps.calls.variable(every.place.start), steps.task(every, name)),
+        _ => (steps.calls.variable(Place::of(kind).start), steps.calls.begin("controller", kind, name)),
+    };
+    let crd = crd.map(|crd| quote!(let #builder = #builder.maybe_crd(#crd);));
     quote! {
         #same_settings
         #start
         #settings
         #children
         #deletion
-        let #builder = #builder.maybe_crd(#crd);
+        #crd
         let #builder = #builder.arguments();
         #(#arguments)*
         #call

@@ -6,13 +6,14 @@ use quote::quote;
 use crate::controller::args::Args;
 use crate::controller::check::type_name;
 use crate::controller::emit::generated_type;
-use crate::controller::keys::CONTROLLER;
+use crate::controller::keys::{CONTROLLER, TASK};
 use crate::controller::mentioned;
-use crate::controller::signature::Handler;
+use crate::controller::signature::{Handler, Role};
 use crate::support::crate_path::CratePath;
 
 /// The errors, the item as written, a type without controllers and an empty `main`.
 pub(crate) fn controller(
+    role: Role,
     item: &TokenStream,
     args: &Args,
     handler: Option<&Handler>,
@@ -26,8 +27,9 @@ pub(crate) fn controller(
         return quote!(#errors #item);
     }
     let runtime = CratePath::new(args.krate.as_ref().map(|path| &path.value));
-    let ty = handler.map(|handler| empty(&runtime, args, handler));
-    let mentioned = mentioned::imports(&CONTROLLER, conditions, &args.entries);
+    let ty = handler.map(|handler| empty(role, &runtime, args, handler));
+    let table = if role == Role::Task { &TASK } else { &CONTROLLER };
+    let mentioned = mentioned::imports(table, conditions, &args.entries);
     let keys = completions(&runtime, args);
     let main = args.main.is_none().then(|| {
         quote!(
@@ -50,10 +52,15 @@ fn completions(runtime: &CratePath, args: &Args) -> TokenStream {
     quote!(#(#runtime::complete!(#unknown);)*)
 }
 
-fn empty(runtime: &CratePath, args: &Args, handler: &Handler) -> TokenStream {
+fn empty(role: Role, runtime: &CratePath, args: &Args, handler: &Handler) -> TokenStream {
     let conditions = &handler.conditions;
     let name = type_name(args, handler);
-    let ty = generated_type(runtime, conditions, &handler.vis, &name, !args.lists_kinds());
+    let method = match role {
+        Role::Task => "task",
+        _ if args.lists_kinds() => "controllers",
+        _ => "controller",
+    };
+    let ty = generated_type(runtime, conditions, &handler.vis, &name, method);
     quote! {
         #ty
         #conditions

@@ -5,6 +5,7 @@
 
 mod annotations;
 mod others;
+mod tasks;
 
 use crate::controller::args::Args;
 use crate::controller::key::{FLAG, Key, Mentions, PARENTHESES, Shape, Table};
@@ -13,6 +14,8 @@ use crate::controller::setting::{Setting, Stage, call, calls, keep};
 use crate::controller::value::{numbers, paths, strings, words};
 use crate::controller::{election, resource, shards, slots};
 use crate::support::spanned::Spanned;
+
+pub(crate) use tasks::TASK;
 
 /// The table of the attribute.
 pub(crate) const CONTROLLER: Table<Args> =

@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 
 use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
 
-use super::expand;
 use super::signature::Role;
+use super::{expand, expand_task};
 use crate::explore::expand as explore;
 use crate::test::expand as expand_test;
 use crate::webhook::expand as webhook;
@@ -129,6 +129,7 @@ impl Case {
         let (Given { name, tokens, place }, item) = parts(&self.lines.join("\n"));
         let expansion = match &*name {
             "controller" => expand(tokens, &item),
+            "task" => expand_task(tokens, &item),
             "explore" => explore(tokens, &item),
             "test" => expand_test(tokens, &item),
             "validate" => webhook(Role::Validate, tokens, &item),
@@ -217,7 +218,7 @@ fn fuzz() {
         let Some((Given { tokens, .. }, item)) = split(program) else { return };
         let validate = |tokens, item: &_| webhook(Role::Validate, tokens, item);
         let mutate = |tokens, item: &_| webhook(Role::Mutate, tokens, item);
-        for expand in [expand, expand_test, explore, validate, mutate] {
+        for expand in [expand, expand_task, expand_test, explore, validate, mutate] {
             drop(expand(tokens.clone(), &item));
         }
         // Otherwise the text of every program is kept.

@@ -1,5 +1,7 @@
 //! A validated controller, from which code is generated.
 
+use std::time::Duration;
+
 use proc_macro2::Ident;
 use syn::{Generics, LitStr, Path, Type};
 
@@ -34,6 +36,8 @@ pub(crate) struct Model<'a> {
 pub(crate) enum Kinds<'a> {
     /// One kind and a handler of that kind.
     One { kind: &'a Type, name: String },
+    /// The interval of a task, which has no kind.
+    Task { every: &'a Spanned<Duration>, name: String },
     /// Several kinds and a handler that is generic over them.
     Each { parameter: &'a Ident, generics: &'a Generics, kinds: Vec<(&'a Type, String)> },
 }
@@ -42,7 +46,7 @@ impl Kinds<'_> {
     /// The names of the controllers.
     pub(crate) fn names(&self) -> Vec<&str> {
         match self {
-            Self::One { name, .. } => vec![name],
+            Self::One { name, .. } | Self::Task { name, .. } => vec![name],
             Self::Each { kinds, .. } => kinds.iter().map(|(_, name)| name.as_str()).collect(),
         }
     }

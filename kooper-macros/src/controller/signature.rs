@@ -19,6 +19,7 @@ use crate::support::types::{last_word, plain};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Controller,
+    Task,
     Validate,
     Mutate,
 }
@@ -28,6 +29,7 @@ impl Role {
     pub(crate) fn attribute(self) -> &'static str {
         match self {
             Self::Controller => "controller",
+            Self::Task => "task",
             Self::Validate => "validate",
             Self::Mutate => "mutate",
         }
@@ -35,7 +37,11 @@ impl Role {
 
     /// What the function is called in messages.
     fn noun(self) -> &'static str {
-        if self == Self::Controller { "handler" } else { "webhook" }
+        match self {
+            Self::Controller => "handler",
+            Self::Task => "task",
+            Self::Validate | Self::Mutate => "webhook",
+        }
     }
 }
 
@@ -143,7 +149,10 @@ fn check_head(role: Role, signature: &Signature, errors: &mut Errors) {
     let mut type_parameters = 0_usize;
     for parameter in &signature.generics.params {
         if role != Role::Controller {
-            let text = message!("a webhook is for one kind: write the kind instead of a parameter");
+            let text = match role {
+                Role::Task => message!("a task is not generic: write the type instead of a parameter"),
+                _ => message!("a webhook is for one kind: write the kind instead of a parameter"),
+            };
             errors.add(Place::of(parameter), text);
             continue;
         }
@@ -199,6 +208,7 @@ fn owned(role: Role, at: usize, lent: &Type, kind: &str) -> String {
         format!("`{written}`")
     } else if role != Role::Controller {
         match (role, at) {
+            (Role::Task, _) => "a type without `&`, such as `Reader<Pod>`".to_owned(),
             (Role::Mutate, 0) => format!("`{written}`"),
             (_, 0) => format!("`Arc<{written}>`"),
             _ if name == kind => format!("`Option<Arc<{written}>>`"),

@@ -3,7 +3,7 @@
 use proc_macro2::{TokenStream, TokenTree};
 use quote::quote;
 
-use super::expand;
+use super::{expand, expand_task};
 
 /// An expansion as a formatted file.
 fn expanded(attribute: TokenStream, item: &TokenStream) -> String {
@@ -74,6 +74,18 @@ fn with_children() -> Case {
     (attribute, item)
 }
 
+fn with_a_task() -> Case {
+    let attribute = quote! {
+        every = "10m", name = "sweep-pods", backoff = ("1s", "1m"), timeout = "2m", leader_election,
+        reads = [(Pod, labels = "app=web")], init = connect, settings = ShopSettings, layers = [audited],
+        rbac("pods/log: get"), type_name = Sweep, main = false,
+    };
+    let item = quote! {
+        pub async fn sweep(pods: Reader<Pod>, db: State<Db>, settings: Settings<ShopSettings>) -> Result<()> { Ok(()) }
+    };
+    (attribute, item)
+}
+
 fn with_a_list() -> Case {
     let item = quote! {
         pub async fn each<K: Kind + Debug>(object: Arc<K>) -> Result<Action> where K: Clone {
@@ -100,6 +112,14 @@ fn every_key() {
 fn every_key_for_production() {
     let (attribute, item) = with_every_key_for_production();
     insta::assert_snapshot!(expanded(attribute, &item));
+}
+
+#[test]
+fn a_task_with_every_key() {
+    let (attribute, item) = with_a_task();
+    let tokens = expand_task(quote!(crate = my::platform, #attribute), &item).to_string();
+    assert!(!tokens.contains(":: kooper"), "{tokens}");
+    insta::assert_snapshot!(prettyplease::unparse(&syn2::parse_file(&tokens).expect("a file of Rust")));
 }
 
 #[test]

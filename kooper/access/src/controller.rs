@@ -3,6 +3,7 @@
 pub(crate) mod builder;
 mod handler_builder;
 pub mod operator;
+mod task;
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -43,6 +44,7 @@ pub use builder::{All, Builder, CustomKind, KindExt, MakeSource, MapFn, Source};
 pub use handler_builder::{HandlerBuilder, TypedHandler};
 #[doc(inline)]
 pub use kooper_runtime::{FailureEvents, MetricsCompat};
+pub use task::Task;
 
 /// Calls a handler for each object of a kind. An [`Operator`](crate::Operator)
 /// runs it.
@@ -89,6 +91,8 @@ pub struct ShardLeases<'a> {
     pub namespace: String,
     /// Their names: that of the map, and those of the sessions.
     pub names: Vec<String>,
+    /// The mark of the controller in them.
+    pub mark: String,
 }
 
 impl Controller {
@@ -180,7 +184,7 @@ impl Controller {
         let shards = self.shards.as_ref()?;
         let namespace = shards.lease_namespace().unwrap_or(namespace).to_owned();
         let name = |suffix: &str| installation.name(&format!("{}-{}{suffix}", installation.program, self.name()));
-        Some(ShardLeases { shards, namespace, names: shards.leases(name) })
+        Some(ShardLeases { shards, namespace, names: shards.leases(name), mark: self.field_manager(installation) })
     }
 
     /// Changes settings if they are valid afterwards.

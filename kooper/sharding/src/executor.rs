@@ -25,7 +25,7 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 mod driver;
-mod leases;
+pub(crate) mod leases;
 mod selection;
 mod status;
 mod term;

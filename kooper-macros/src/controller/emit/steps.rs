@@ -1,11 +1,13 @@
 //! The calls of a controller's builder, each a statement.
 
+use std::time::Duration;
+
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 
 use crate::controller::emit::calls::Calls;
 use crate::controller::model::{Cleanup, Deletion, Kinds, Model};
-use crate::controller::setting::parentheses;
+use crate::controller::setting::{Emit, parentheses};
 use crate::controller::slots::Slot;
 use crate::support::place::Place;
 use crate::support::spanned::Spanned;
@@ -30,6 +32,14 @@ impl<'a> Steps<'a> {
         let Model { settings, cleanup, .. } = self.model;
         let cleanup: Vec<_> = cleanup.iter().flat_map(Cleanup::settings).collect();
         self.calls.settings(settings.iter().chain(&cleanup))
+    }
+
+    /// The beginning of a task.
+    pub(super) fn task(&self, every: &Spanned<Duration>, name: &TokenStream) -> TokenStream {
+        let place = self.calls.at(every.place.start);
+        let (builder, here) = (self.calls.variable(place), self.model.runtime.at(place));
+        let interval = every.value.arguments(&self.model.runtime);
+        quote_spanned!(place=> let #builder = #here::task(#name, #interval);)
     }
 
     /// The declaration of the children, each with the place of its function.
@@ -104,7 +114,7 @@ impl<'a> Steps<'a> {
     /// The call of the function with the extracted arguments.
     pub(super) fn handler(&self, kind: &TokenStream) -> TokenStream {
         let turbofish = match self.model.kinds {
-            Kinds::One { .. } => None,
+            Kinds::One { .. } | Kinds::Task { .. } => None,
             Kinds::Each { .. } => Some(quote!(::<#kind>)),
         };
         self.calls.function(turbofish.as_ref(), self.model.handler.arguments.len())

@@ -1,0 +1,95 @@
+//! The keys of `#[task]`. Those that controllers have, too, are read in the same way.
+
+use crate::controller::args::Args;
+use crate::controller::key::{Key, Table};
+use crate::controller::setting::keep;
+use crate::controller::value::numbers;
+
+/// The table of the attribute.
+pub(crate) const TASK: Table<Args> = Table {
+    noun: "key",
+    example: "every = \"10m\"",
+    keys: &[
+        Key {
+            name: "every",
+            form: "a duration",
+            example: "every = \"10m\"",
+            default: "required",
+            doc: "The interval between the beginnings of two runs, or up to a tenth less. Runs never overlap: one that is due during another one is left out.",
+            read: keep!(every, numbers::duration),
+            ..Key::EQUALS
+        },
+        shared(
+            "name",
+            "the function's name in kebab case",
+            "The task's name in metrics, logs, the Lease and the field manager, at most 63 characters.",
+        ),
+        shared(
+            "backoff",
+            "`\"1s\"` and the interval",
+            "The exponential back-off after a run that failed: its initial and maximum delay.",
+        ),
+        shared("timeout", "`\"5m\"`", "The maximum time for one run. Exceeding it is an error."),
+        shared(
+            "leader_election",
+            "off: each replica runs the task",
+            "Run the task in one replica only. Its settings are those of controllers.",
+        ),
+        shared(
+            "reads",
+            "all objects",
+            "Selects the objects that each `Reader` of a kind reads, unless it names a `Subset`. Only these are fetched.",
+        ),
+        shared(
+            "init",
+            "none",
+            "Builds the shared state, once per process for each distinct function; with `leader_election`, once for each task. The task takes `State<S>`.",
+        ),
+        shared("settings", "none", "The type of the program's own settings, which the task takes as `Settings<T>`."),
+        shared("layers", "none", "Middleware around the function, the outermost first."),
+        shared("rbac", "none", "RBAC rules for the requests of a `Client`. `rbac()`: none."),
+        shared(
+            "main",
+            "a `main` is generated",
+            "Generate no `main`, for programs with several controllers and tasks: `kooper::main!(a, b)` generates one for all of them.",
+        ),
+        shared(
+            "type_name",
+            "the function's name",
+            "The name of the generated type, if another type or module has the function's name.",
+        ),
+        shared("crate", "`::kooper`", "The path of kooper, if another crate re-exports it."),
+    ],
+    others: &[
+        ("interval", "every"),
+        ("period", "every"),
+        ("resync", "every"),
+        ("schedule", "every"),
+        ("cron", "every"),
+        ("leader", "leader_election"),
+        ("state", "init"),
+        ("access", "rbac"),
+    ],
+};
+
+/// A key of controllers, with its default and its description for tasks.
+const fn shared(name: &str, default: &'static str, doc: &'static str) -> Key<Args> {
+    let mut keys = super::KEYS;
+    while let [key, rest @ ..] = keys {
+        if is_same(key.name.as_bytes(), name.as_bytes()) {
+            return Key { default, doc, ..*key };
+        }
+        keys = rest;
+    }
+    panic!("controllers have no such key")
+}
+
+const fn is_same(mut one: &[u8], mut other: &[u8]) -> bool {
+    loop {
+        match (one, other) {
+            ([], []) => return true,
+            ([a, one_rest @ ..], [b, other_rest @ ..]) if *a == *b => (one, other) = (one_rest, other_rest),
+            _ => return false,
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Tasks: functions that are called again and again, for no object.
+//!
+//! A task is a controller of one object, which exists only in its process. So the queue, back-off, time limits,
+//! leader election, metrics and the drain are those of controllers.
+
+use std::borrow::Cow;
+use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
+
+use kooper_runtime::backoff::fraction;
+use kooper_runtime::retriever::fixed;
+use kooper_runtime::{Action, BoxError};
+use kube::Resource;
+use kube::api::ObjectMeta;
+use kube::core::ClusterResourceScope;
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+use tower::{Service, ServiceExt};
+
+use super::Builder;
+use crate::handler::{HandlerService, Input};
+
+/// The initial delay between the retries of a run that failed.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// A function that is called at an interval, for no object.
+///
+/// [`builder`](Self::builder) describes it. A [`Controller`](super::Controller) runs it, so it has the same name, metrics,
+/// log lines and leader election as other controllers. This type is the kind of that controller.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use k8s_openapi::api::core::v1::Pod;
+/// use kooper::controller::Task;
+/// use kooper::prelude::*;
+///
+/// async fn count(pods: Reader<Pod>) {
+///     println!("{} pods", pods.list().count());
+/// }
+///
+/// let task = Task::builder("count", Duration::from_secs(600)).handler(count).build()?;
+/// # assert_eq!((task.name(), task.kind()), ("count", "Task"));
+/// # Ok::<_, kooper::ConfigError>(())
+/// ```
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Task {
+    metadata: ObjectMeta,
+}
+
+impl Task {
+    /// Starts the description of a task with this name. Its handler is called once the caches are synced, as the leader
+    /// with leader election, and again at this interval, up to a tenth earlier.
+    ///
+    /// Runs never overlap: if one takes longer than the interval, the runs that are missed are left out. A run that fails
+    /// is retried with back-off, initially after a second and at the latest after the interval. Nothing is remembered when
+    /// the process ends. A handler that returns [`Action::requeue_after`] decides itself when it is called next.
+    ///
+    /// The settings of objects, such as `labels` and `resync`, do not apply to tasks.
+    pub fn builder(name: impl Into<String>, every: Duration) -> Builder<Self> {
+        let name = name.into();
+        let metadata = ObjectMeta { name: Some(name.clone()), ..ObjectMeta::default() };
+        let builder = Builder::new(name).events(false).resync(None).workers(1);
+        let builder = builder.layer(tower::layer::layer_fn(move |service| again(service, every)));
+        if every.is_zero() {
+            return builder.mistaken("every", "the interval is zero");
+        }
+        let builder = builder.backoff(RETRY.min(every), every);
+        match fixed([Self { metadata }]) {
+            Ok(retriever) => builder.retriever(retriever),
+            Err(error) => builder.mistaken("name", error),
+        }
+    }
+}
+
+/// The handler, called again when its interval is over.
+fn again(
+    service: HandlerService<Task>,
+    every: Duration,
+) -> impl Service<Input<Task>, Response = Action, Error = BoxError, Future: Send> + Clone + Send + Sync + 'static {
+    tower::service_fn(move |input: Input<Task>| {
+        let started = Instant::now();
+        let running = service.clone().oneshot(input);
+        async move {
+            let action = running.await?;
+            Ok(if action.delay().is_some() { action } else { Action::requeue_after(rest(every, started.elapsed())) })
+        }
+    })
+}
+
+/// The time until the next run, after one that took this long.
+fn rest(every: Duration, took: Duration) -> Duration {
+    // Tasks of several processes that started together do not stay together.
+    let early = fraction(RandomState::new().hash_one(())) / 10.0;
+    let every = every.mul_f64(1.0 - early).max(Duration::from_nanos(1));
+    let late = u64::try_from(took.as_nanos() % every.as_nanos()).map_or(Duration::ZERO, Duration::from_nanos);
+    every - late
+}
+
+impl Resource for Task {
+    type DynamicType = ();
+    type Scope = ClusterResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        "Task".into()
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        "kooper.rs".into()
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        "v1".into()
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        "tasks".into()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_run_is_at_most_a_tenth_early_and_a_missed_one_is_left_out() {
+        let seconds = Duration::from_secs;
+        for _ in 0..100 {
+            assert!((seconds(90)..=seconds(100)).contains(&rest(seconds(100), Duration::ZERO)));
+            assert!((seconds(20)..=seconds(30)).contains(&rest(seconds(100), seconds(70))));
+            // The run of the 100th second is left out.
+            let late = rest(seconds(100), seconds(130));
+            assert!((seconds(50)..=seconds(70)).contains(&late), "{late:?}");
+        }
+    }
+}

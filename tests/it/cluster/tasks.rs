@@ -1,0 +1,161 @@
+//! Tasks: functions that are called at an interval.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kooper::Controller;
+use kooper::controller::Task;
+use kooper::leader::LeaderElection;
+use kooper::prelude::*;
+use kooper::testing::Cluster;
+use serde_json::json;
+use tokio::time::{Instant, sleep};
+
+use crate::fixture::{self, Log, eventually};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn config(name: &str) -> Result<ConfigMap> {
+    Ok(serde_json::from_value(json!({"metadata": {"name": name, "labels": {"swept": "yes"}}}))?)
+}
+
+#[kooper::task(every = "10m", reads = [(ConfigMap, labels = "swept=yes")], main = false)]
+async fn sweep(configs: Reader<ConfigMap>, deleter: Deleter<ConfigMap>) -> Result<()> {
+    for config in configs.list() {
+        deleter.delete(config.key()).await?;
+    }
+    Ok(())
+}
+
+#[kooper::test(start_paused = true)]
+async fn a_task_reads_synced_caches_when_it_starts_and_again_after_its_interval(cluster: Cluster) -> Result<()> {
+    let cluster = cluster.with_timeout(60 * MINUTE);
+    let first = cluster.create(&config("first")?).await?;
+    let running = cluster.run([sweep::task()?]).await?;
+    cluster.wait_deleted(&first).await;
+
+    let started = Instant::now();
+    let second = cluster.create(&config("second")?).await?;
+    cluster.wait_deleted(&second).await;
+    let after = started.elapsed();
+    assert!((8 * MINUTE..=11 * MINUTE).contains(&after), "after {after:?}");
+    running.stop().await
+}
+
+/// A task whose runs are noted.
+fn noted(log: &Log, election: bool) -> Result<Controller> {
+    let log = log.clone();
+    let builder = Task::builder("noted", 10 * MINUTE);
+    let builder = if election { builder.leader_election(LeaderElection::new()) } else { builder };
+    let note = move |call: Call| {
+        log.note(call.reasons().to_string());
+        async {}
+    };
+    Ok(builder.handler(note).build()?)
+}
+
+#[kooper::test(start_paused = true)]
+async fn a_task_with_leader_election_runs_in_one_replica(cluster: Cluster) -> Result<()> {
+    let (first, second) = (Log::default(), Log::default());
+    let leader = cluster.run([noted(&first, true)?]).await?;
+    eventually("the leader runs it", || first.count() == 1).await;
+    let standby = cluster.run([noted(&second, true)?]).await?;
+    sleep(60 * MINUTE).await;
+    assert!((6..=8).contains(&first.count()), "{:?}", first.lines());
+    assert_eq!(second.count(), 0);
+
+    leader.kill().await;
+    let (runs, lost) = (first.count(), Instant::now());
+    eventually("the next leader runs it", || second.count() == 1).await;
+    assert!(lost.elapsed() < MINUTE, "at the beginning of its term: {:?}", lost.elapsed());
+    assert_eq!(first.count(), runs);
+    assert!(cluster.list::<Lease>().await?.iter().any(|lease| lease.name_any() == "test-noted"));
+    standby.stop().await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_fails_or_panics_is_retried_before_the_next_interval() {
+    let runs = Arc::new(AtomicU32::new(0));
+    let counted = runs.clone();
+    let run = move || {
+        let run = counted.fetch_add(1, Ordering::Relaxed);
+        async move {
+            match run {
+                0 => Err("the first run fails".to_owned()),
+                1 => panic!("the second run panics"),
+                _ => Ok(()),
+            }
+        }
+    };
+    let task = Task::builder("fails", 60 * MINUTE).handler(run).build().unwrap();
+    let (started, running) = (Instant::now(), fixture::run([task]));
+    eventually("it succeeds", || runs.load(Ordering::Relaxed) == 3).await;
+    let after = started.elapsed();
+    assert!((Duration::from_secs(1)..=Duration::from_secs(10)).contains(&after), "after {after:?}");
+
+    sleep(50 * MINUTE).await;
+    assert_eq!(runs.load(Ordering::Relaxed), 3, "the interval begins anew");
+    eventually("it runs again", || runs.load(Ordering::Relaxed) == 4).await;
+    let retries = running.metric(r#"workqueue_retries_total{controller="fails",name="fails"}"#);
+    assert_eq!(retries, Some(2.0), "{}", running.metrics());
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn runs_do_not_overlap_and_those_that_are_missed_are_left_out() {
+    let log = Log::default();
+    let (noted, begin) = (log.clone(), Instant::now());
+    let run = move || {
+        let log = noted.clone();
+        async move {
+            log.note(format!("begin {}", begin.elapsed().as_secs() / 60));
+            sleep(25 * MINUTE).await;
+            log.note("end");
+        }
+    };
+    let task = Task::builder("slow", 10 * MINUTE).timeout(None).handler(run).build().unwrap();
+    let running = fixture::run([task]);
+    sleep(60 * MINUTE).await;
+    eventually("it has run three times", || log.count() == 6).await;
+    let lines = log.lines();
+    let begins: Vec<u64> = lines.iter().filter_map(|line| line.strip_prefix("begin ")?.parse().ok()).collect();
+    assert!(lines.chunks(2).all(|run| run[0].starts_with("begin") && run[1] == "end"), "{lines:?}");
+    assert!(begins.windows(2).all(|pair| (26..=30).contains(&(pair[1] - pair[0]))), "{lines:?}");
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_ends_at_its_timeout_and_a_stop_waits_for_it_no_longer_than_the_drain() {
+    let cancelled = Log::default();
+    let noted = cancelled.clone();
+    let run = move |call: Call| {
+        let log = noted.clone();
+        async move {
+            call.cancelled().await;
+            log.note("cancelled");
+        }
+    };
+    let task = Task::builder("waits", 60 * MINUTE).timeout(5 * MINUTE).handler(run).build().unwrap();
+    let running = fixture::run([task]);
+    eventually("the time is over", || cancelled.count() == 1).await;
+    // It is retried.
+    sleep(MINUTE).await;
+    running.stop().await.unwrap();
+    assert_eq!(cancelled.count(), 2, "the stop cancels the run");
+}
+
+#[test]
+fn the_role_of_a_task_is_that_of_its_arguments() -> Result<()> {
+    let task = sweep::task()?;
+    let mut rules: Vec<_> = task.plan().needs().iter().map(|need| need.rule.to_string()).collect();
+    rules.sort();
+    assert_eq!(rules, ["configmaps: delete", "configmaps: list, watch"]);
+    Ok(())
+}
+
+#[test]
+fn an_interval_of_zero_is_an_error() {
+    let error = Task::builder("spins", Duration::ZERO).handler(async || {}).build().unwrap_err();
+    assert_eq!((error.field, error.to_string().contains("zero")), ("every", true), "{error}");
+}

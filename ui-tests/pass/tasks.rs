@@ -1,0 +1,47 @@
+//! Tasks: what each key and each argument becomes.
+
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kooper::prelude::*;
+use kooper::tower::layer::util::Identity;
+
+struct Db;
+
+#[derive(clap::Args)]
+struct ShopSettings {
+    #[arg(long, default_value = "vanilla")]
+    flavour: String,
+}
+
+async fn connect() -> Result<Db> {
+    Ok(Db)
+}
+
+fn audited() -> Identity {
+    Identity::new()
+}
+
+#[kooper::task(every = "10m", name = "sweep-pods", leader_election, timeout = "2m", backoff = ("1s", "1m"), main = false)]
+async fn sweep(pods: Reader<Pod>, deleter: Deleter<Pod>, call: Call, clock: Clock) -> Result<Action> {
+    let _ = (call.now(), clock.now());
+    for pod in pods.list() {
+        deleter.delete(pod.key()).await?;
+    }
+    Ok(Action::done())
+}
+
+#[kooper::task(every = "1h", init = connect, reads = [(ConfigMap, labels = "app=web")], layers = [audited], main = false)]
+async fn report(_: State<Db>, _: Reader<ConfigMap>) {}
+
+#[kooper::task(every = "1h", settings = ShopSettings, rbac("pods/log: get"), type_name = Quiet, main = false)]
+async fn quiet(settings: Settings<ShopSettings>, _: Client) {
+    let _ = &settings.flavour;
+}
+
+#[test]
+fn tasks_are_built() {
+    assert_eq!(super::names::<sweep>(), ["sweep-pods"]);
+    let task = sweep::task().expect("a task");
+    assert!(task.has_leader_election());
+    assert_eq!(super::names::<report>(), ["report"]);
+    assert_eq!(super::names::<Quiet>(), ["quiet"]);
+}
