@@ -44,6 +44,7 @@ impl Metadata {
     }
 
     /// The same, if the controller is of this kind.
+    #[doc(hidden)]
     #[must_use]
     pub fn controller_of_kind(&self, kind: &KindInfo) -> Option<&OwnerReference> {
         self.controller().filter(|owner| {
