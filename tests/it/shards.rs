@@ -1,5 +1,7 @@
 //! Shards: several replicas in one process share the objects of a cluster.
 
+mod children;
+mod commands;
 mod handing_over;
 mod processes;
 mod replicas;

@@ -54,8 +54,30 @@ impl Process {
     ///
     /// If it cannot be started.
     pub fn run(command: &mut Command) -> Self {
+        Self::spawn(command.stdin(Stdio::null()))
+    }
+
+    /// The same, with a stdin for [`write`](Self::write).
+    ///
+    /// # Panics
+    ///
+    /// If it cannot be started.
+    pub fn interactive(command: &mut Command) -> Self {
+        Self::spawn(command.stdin(Stdio::piped()))
+    }
+
+    /// Writes a line to the stdin of an interactive program.
+    ///
+    /// # Panics
+    ///
+    /// If it does not read it.
+    pub fn write(&mut self, line: &str) {
+        let stdin = self.child.stdin.as_mut().expect("it is interactive");
+        writeln!(stdin, "{line}").expect("it reads its stdin");
+    }
+
+    fn spawn(command: &mut Command) -> Self {
         let mut child = command
-            .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()

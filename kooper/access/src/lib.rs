@@ -40,6 +40,7 @@ pub mod internal {
     pub use crate::controller::builder::Sample;
     pub use crate::controller::operator::DRAIN;
     pub use crate::settings::GivenSettings;
+    pub use kooper_sharding::{BUCKET, bucket_of_owner};
     pub mod crd {
         pub use crate::crd::{
             Advice, InstallError, InstallPlan, Installer, PROGRAM, annotated, is_established, lacking, merged, older,

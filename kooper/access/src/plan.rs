@@ -1,12 +1,14 @@
 //! The requirements of a controller, derived from its signature before it runs.
 
+mod children;
+
 use std::any::TypeId;
 use std::collections::HashMap;
 
 use kooper_grammar::access::Rule;
 use kooper_runtime::Kind;
 use kooper_runtime::internal::object::kind::KindInfo;
-use kooper_runtime::internal::watch::cache_id::{CacheId, CacheRequest};
+use kooper_runtime::internal::watch::cache_id::{CacheId, CacheRequest, Used};
 use kooper_runtime::internal::watch::selected::Selected;
 
 use crate::subset::{All, SubsetOf, Subsets, parameters};
@@ -39,6 +41,10 @@ pub struct Plan {
     needs: Vec<Need>,
     /// Each with what requests it.
     caches: Vec<(CacheRequest, String)>,
+    /// Which objects of a cache are used by what is being planned.
+    used: Used,
+    /// `true` if replicas share the objects, and so their children.
+    has_shards: bool,
     /// The selections of `reads`, for readers that name no subset.
     reads: Vec<Reads>,
     /// The caches of these readers, and which argument reads them.
@@ -169,7 +175,7 @@ impl Plan {
         because: String,
     ) -> CacheRequest {
         let selected = self.select(setting, objects);
-        let request = CacheRequest::of::<K>().selecting(selected).optional(self.optional);
+        let request = CacheRequest::of::<K>().selecting(selected).optional(self.optional).using(self.used);
         self.require_watch(&request, &because);
         if selected.is_none() && !request.id.metadata_only {
             self.whole.push(because);
@@ -321,43 +327,6 @@ impl Plan {
         self.written.push(KindInfo::of::<K>());
     }
 
-    /// Watches children: each change of one queues its owner.
-    pub(crate) fn watch_children<K: Kind>(&mut self, objects: All<K>) {
-        let because = format!("owns = [{}]", objects.describe());
-        let request = self.require_cache("owns", objects, because);
-        self.own(request);
-    }
-
-    fn own(&mut self, request: CacheRequest) {
-        if !self.owned.iter().any(|known| known.id == request.id) {
-            self.owned.push(request);
-        }
-    }
-
-    /// Notes that a handler applies children of a kind. All of them are watched if
-    /// `owns` does not have the kind.
-    pub(crate) fn apply_children<K: Kind>(&mut self, because: String) {
-        self.applied.push((CacheRequest::of::<K>().optional(self.optional), because));
-    }
-
-    /// Watches the children that handlers apply.
-    fn settle_children(&mut self) {
-        for (request, because) in std::mem::take(&mut self.applied) {
-            let of_kind = self.owned.iter().filter(|owned| owned.kind.is_same(&request.kind));
-            let selections: Vec<_> = of_kind.map(|owned| (owned.hides(), owned.id.selected)).collect();
-            if selections.is_empty() {
-                self.require_watch(&request, &because);
-                self.whole.push(because);
-                self.own(request);
-            } else if selections.iter().all(|(hides, _)| *hides) {
-                // A child that left the selection is found by its name.
-                for (_, selected) in selections {
-                    self.require_selected(&request.kind, selected, &["get"], &because);
-                }
-            }
-        }
-    }
-
     /// Records Kubernetes Events on the controller's objects.
     pub(crate) fn record_events(&mut self, because: &'static str) {
         self.client = true;
@@ -403,6 +372,7 @@ impl Plan {
         for (request, _) in &mut self.caches {
             request.optional &= !required.contains(&request.id);
         }
+        self.settle_used();
     }
 
     /// Turns what was noted about the controller's own kind into needs.
@@ -469,11 +439,6 @@ impl Plan {
     /// The kinds that are marked as secret.
     pub(crate) fn secret(&self) -> &[KindInfo] {
         &self.secret
-    }
-
-    /// The caches of children.
-    pub(crate) fn owned(&self) -> &[CacheRequest] {
-        &self.owned
     }
 
     /// The types of settings that arguments take, each once.

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use kooper_access::internal::{BUCKET, bucket_of_owner};
+
 use crate::observed::SlotLabel;
 
 /// The program that applies the child, with its instance.
 const PROGRAM: &str = "kooper.rs/program";
 /// Its controller.
 const CONTROLLER: &str = "kooper.rs/controller";
-/// The bucket of the owner, by which a part of all children can be watched.
-const BUCKET: &str = "kooper.rs/bucket";
 /// The slot.
 pub const SLOT: &str = "kooper.rs/slot";
 /// The depth of the slot.
@@ -30,8 +30,7 @@ pub(crate) struct Marks {
 impl Marks {
     /// The labels of the children of the owner with this uid.
     pub(crate) fn new(program: &str, controller: &str, uid: &str) -> Self {
-        let [bucket, ..] = fnv1a(uid.as_bytes()).to_be_bytes();
-        Self { program: value(program), controller: value(controller), bucket: format!("{bucket:02x}") }
+        Self { program: value(program), controller: value(controller), bucket: bucket_of_owner(uid) }
     }
 
     /// The labels of a child.
@@ -109,13 +108,6 @@ mod tests {
         let label = SlotLabel { slot: "former".to_owned(), depth: 0 };
         let set: BTreeMap<_, _> = marks("mall", "shops").labels(&label).into();
         assert_eq!(marks("mall", "shops").read(Some(&set), ["web"].into_iter()), Some(label));
-    }
-
-    /// Other programs select by it, so that it must not change.
-    #[test]
-    fn the_bucket_of_an_owner_is_the_top_byte_of_its_hash() {
-        let bucket = |uid: &str| Marks::new("mall", "shops", uid).bucket;
-        assert_eq!((bucket(""), bucket("a"), bucket("foobar")), ("cb".to_owned(), "af".to_owned(), "85".to_owned()));
     }
 
     #[test]

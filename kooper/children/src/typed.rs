@@ -115,8 +115,10 @@ impl<P: Kind, S, F: CallFn<P, S, M>, V: Verbs, M> PlanSlot<P, S> for Planned<F, 
     fn plan(plan: &mut Plan) {
         F::plan(plan);
         let needs = |plan: &mut Plan| {
-            reads::<P, S, <F::Form as Form>::Kind>(plan);
-            if !F::EXTERNAL {
+            if F::EXTERNAL {
+                reads::<P, S, <F::Form as Form>::Kind>(plan);
+            } else {
+                plan.reading_children(reads::<P, S, <F::Form as Form>::Kind>);
                 applies::<P, S, <F::Form as Form>::Kind>(plan, V::DELETES);
             }
         };

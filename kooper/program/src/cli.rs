@@ -20,6 +20,7 @@ mod panics;
 mod preflight;
 mod print;
 mod run;
+mod shards;
 mod signals;
 #[cfg(feature = "otel")]
 mod traces;
@@ -116,6 +117,7 @@ fn run_command(app: &App) -> ExitCode {
         Task::Manifests => "manifests failed",
         Task::Diff => "diff failed",
         Task::Check => "check failed",
+        Task::Shards => "shards failed",
         Task::Uninstall => "uninstall failed",
         Task::Dashboard => "dashboard failed",
         Task::Alerts => "alerts failed",
@@ -133,6 +135,7 @@ fn run_command(app: &App) -> ExitCode {
         Task::Rbac => print::rbac(&invocation),
         Task::Graph => graph::graph(&invocation),
         Task::Manifests => manifests::manifests(&invocation),
+        Task::Shards => shards::shards(&invocation),
         Task::Uninstall => uninstall::uninstall(invocation),
         Task::Diff => diff::diff(&invocation),
         Task::Check => check::check(&invocation),

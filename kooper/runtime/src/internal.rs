@@ -86,6 +86,7 @@ pub mod metrics {
     }
 }
 pub mod object {
+    pub use crate::object::metadata::OWNER;
     pub mod as_object {
         pub use crate::object::as_object::AsObject;
     }
@@ -108,7 +109,7 @@ pub mod queue {
 }
 pub mod watch {
     pub mod cache_id {
-        pub use crate::watch::cache_id::{CacheId, CacheRequest};
+        pub use crate::watch::cache_id::{CacheId, CacheRequest, Used};
     }
     pub mod informer {
         pub use crate::watch::informer::{SharedWatches, Watched};

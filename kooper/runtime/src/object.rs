@@ -6,7 +6,7 @@ mod dictionary;
 pub(crate) mod duration;
 pub(crate) mod key;
 pub(crate) mod kind;
-mod metadata;
+pub(crate) mod metadata;
 mod mismatch;
 pub(crate) mod named;
 pub(crate) mod partial;

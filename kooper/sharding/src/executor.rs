@@ -12,8 +12,9 @@ use futures_util::future::BoxFuture;
 use kooper_base::clock::Clock;
 use kooper_base::leader::Leadership;
 use kooper_base::leader::shard::ShardTerm;
-use kooper_base::metrics::{Counter, MetricsRecorder};
+use kooper_base::metrics::MetricsRecorder;
 use kooper_runtime::internal::controller::partition::Partition;
+use kooper_runtime::internal::object::kind::KindInfo;
 use kooper_runtime::internal::queue::{Admission, Grant};
 use kooper_runtime::internal::watch::selection::CacheSelection;
 use kooper_runtime::object::Object;
@@ -24,11 +25,13 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 mod driver;
-mod leases;
+pub(crate) mod leases;
+mod selection;
 mod status;
 mod term;
 
 use driver::Driver;
+use selection::{Part, ShardSelection, bucket};
 use term::{Term, Work};
 
 use crate::hash::{By, Shard, ShardCount, ShardCountError};
@@ -128,9 +131,11 @@ impl Partition for Sharding {
     }
 
     fn selection(&self) -> Arc<dyn CacheSelection> {
-        let listed = Arc::new(AtomicU64::new(0));
-        self.shared.caches.lock().push(Arc::clone(&listed));
-        Arc::new(ShardSelection { shared: Arc::clone(&self.shared), options: Arc::clone(&self.options), listed })
+        Arc::new(ShardSelection::new(self, Part::Own))
+    }
+
+    fn children(&self, owner: &KindInfo, applied: bool) -> Option<Arc<dyn CacheSelection>> {
+        Some(Arc::new(ShardSelection::new(self, Part::Children { owner: owner.clone(), applied })))
     }
 
     fn leadership(&self) -> (Leadership, Duration) {
@@ -141,14 +146,6 @@ impl Partition for Sharding {
         let driver = Driver::new(Arc::clone(&self.shared), &self.options);
         driver.run(leave).boxed()
     }
-}
-
-/// The bucket of an object.
-fn bucket(by: By, object: &Object) -> u8 {
-    by.bucket(match by {
-        By::Uid => object.uid(),
-        By::Namespace => object.key().namespace().unwrap_or_default(),
-    })
 }
 
 /// The buckets of a shard.
@@ -193,33 +190,6 @@ impl Admission for ShardAdmission {
 
     fn shards(&self) -> Option<watch::Receiver<BTreeSet<OwnedShard>>> {
         Some(self.0.held.subscribe())
-    }
-}
-
-struct ShardSelection {
-    shared: Arc<Shared>,
-    options: Arc<ShardingOptions>,
-    listed: Arc<AtomicU64>,
-}
-
-impl CacheSelection for ShardSelection {
-    fn selects(&self, object: &Object) -> bool {
-        let selected = self.shared.selected.lock();
-        let is_selected = selected.1.contains(&bucket(selected.0, object));
-        drop(selected);
-        if !is_selected {
-            self.options.metrics.count(&self.options.controller, Counter::ShardObjectDropped);
-        }
-        is_selected
-    }
-
-    fn changes(&self) -> watch::Receiver<u64> {
-        self.shared.joined.subscribe()
-    }
-
-    fn listed(&self, joined: u64) {
-        self.listed.store(joined, Ordering::Release);
-        self.shared.changed.notify_one();
     }
 }
 

@@ -7,6 +7,20 @@ use serde::{Deserialize, Serialize};
 /// The number of buckets. It never changes, and a shard is a run of buckets.
 pub(crate) const BUCKETS: u16 = 256;
 
+/// The label of a child with the bucket of its owner, by the owner's uid.
+pub const BUCKET: &str = "kooper.rs/bucket";
+
+/// The value of the label [`BUCKET`] of the children of the owner with this uid.
+#[must_use]
+pub fn bucket_of_owner(uid: &str) -> String {
+    label(By::Uid.bucket(uid))
+}
+
+/// A bucket as the value of the label.
+pub(crate) fn label(bucket: u8) -> String {
+    format!("{bucket:02x}")
+}
+
 /// The field of an object that decides its shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -124,6 +138,12 @@ mod tests {
         assert_eq!(fnv1a(b""), 0xcbf2_9ce4_8422_2325);
         assert_eq!(fnv1a(b"a"), 0xaf63_dc4c_8601_ec8c);
         assert_eq!(fnv1a(b"foobar"), 0x8594_4171_f739_67e8);
+    }
+
+    /// Objects in clusters have these labels, so they must not change.
+    #[test]
+    fn the_label_of_a_child_is_the_top_byte_of_the_hash_of_its_owner() {
+        assert_eq!(["", "a", "foobar"].map(bucket_of_owner), ["cb", "af", "85"]);
     }
 
     #[test]

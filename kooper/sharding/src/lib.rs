@@ -33,6 +33,8 @@ mod hash;
 mod map;
 mod member;
 mod mutant;
+mod overrides;
+mod overview;
 mod plan;
 mod session;
 mod settings;
@@ -40,5 +42,7 @@ mod settings;
 mod simulation;
 
 pub use executor::{Sharding, ShardingOptions};
-pub use hash::ShardCountError;
+pub use hash::{BUCKET, ShardCountError, bucket_of_owner};
+#[doc(hidden)]
+pub use overview::{Change, ChangeError, MemberRow, OverviewError, ShardOverview, ShardRow, ShardState};
 pub use settings::Shards;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::hash::{By, Shard, ShardCount};
+use crate::overrides::Overrides;
 use crate::session::{Session, SessionError};
 
 /// The owner of a shard.
@@ -175,9 +176,11 @@ pub(crate) struct MapRecord {
     pub(crate) version: Arc<str>,
     /// The map.
     pub(crate) map: Arc<ShardMap>,
+    /// What a person wants of the plan.
+    pub(crate) overrides: Arc<Overrides>,
 }
 
-/// A map to write.
+/// A map to write. What overrides it stays as it is stored.
 #[derive(Debug, Clone)]
 pub(crate) struct MapWrite {
     /// The version that it replaces; `None` creates the Lease.

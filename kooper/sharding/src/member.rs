@@ -107,6 +107,8 @@ pub(crate) struct Member {
     warm: BTreeSet<Shard>,
     /// The number of shards that those above refer to.
     of: ShardCount,
+    /// Since when another replica is awaited: its stores do not hold a shard that it is to be given.
+    awaiting: Option<Moment>,
     /// The session that has announced the map that it works by, the uid of that map, and since
     /// when the announcement is known to be stored.
     announced: Option<(Session, Arc<str>, Moment)>,
@@ -140,6 +142,7 @@ impl Member {
             wanted: BTreeSet::new(),
             warm: BTreeSet::new(),
             of: options.count,
+            awaiting: None,
             announced: None,
             changed: true,
             look_again: now,
@@ -313,6 +316,7 @@ impl Member {
             self.draining.clear();
             self.wanted.clear();
             self.warm.clear();
+            self.awaiting = None;
             self.advance_stop(now, own.as_ref());
             self.look_again = self.next_look(now);
             return;
@@ -326,6 +330,7 @@ impl Member {
         self.targets = self.planned(&map);
         let is_late = self.is_late(now);
         self.wanted.clear();
+        let mut awaits = false;
         for (shard, ownership) in map.iter() {
             let owner = ownership.owner.as_ref();
             let target = self.targets.get(shard.index()).and_then(Option::as_ref);
@@ -342,10 +347,13 @@ impl Member {
                 announced.is_some_and(|announced| announced.warm.contains(&shard))
                     || self.mutant == Some(Mutant::ColdSuccessor)
             };
-            let is_leaving = target.is_some_and(|target| Some(target) != own.as_ref() && is_warm(target));
+            let successor = target.filter(|target| Some(*target) != own.as_ref());
+            let is_leaving = successor.is_some_and(is_warm);
+            awaits |= successor.is_some() && !is_leaving;
             let gives = is_late || is_leaving || self.resize == Some(Resize::Rebuild);
             self.advance_drain(shard, gives, now);
         }
+        self.awaiting = awaits.then(|| self.awaiting.unwrap_or(now));
         self.warm.retain(|shard| self.wanted.contains(shard));
         self.advance_stop(now, own.as_ref());
         self.look_again = self.next_look(now);
@@ -360,7 +368,7 @@ impl Member {
             let shards = 0..usize::from(map.count().get());
             return shards.map(|shard| self.live.get(shard % self.live.len().max(1)).cloned()).collect();
         }
-        let targets = plan(map, &self.live);
+        let targets = plan(map, &self.map.overrides(), &self.live);
         targets.into_iter().map(|target| self.live.get(target?).cloned()).collect()
     }
 

@@ -1,29 +1,51 @@
 //! The plan: which session should own which shard.
 
+use std::cmp::Reverse;
+
 use crate::map::ShardMap;
+use crate::overrides::Overrides;
 use crate::session::Session;
 
-/// The planned owner of each shard, as an index of `live`. It follows from the map and the
-/// sessions alone, so that all replicas that know the same plan the same.
+/// The planned owner of each shard, as an index of `live`. It follows from the map, its overrides and
+/// the sessions alone, so that all replicas that know the same plan the same.
 ///
-/// No session has two shards more than another one, and no plan with that property moves fewer
+/// Shards that are moved by an override have their replica, and replicas that are drained have
+/// none, unless all are. Of the others, no session has two shards more than another one that is given
+/// any but those that are moved to it. Without overrides, no plan with that property moves fewer
 /// shards away from a live owner. `None` if there is no session.
 #[must_use]
-pub(crate) fn plan(map: &ShardMap, live: &[Session]) -> Vec<Option<usize>> {
-    let owners = map.iter().map(|(_, shard)| live.iter().position(|session| Some(session) == shard.owner.as_ref()));
+pub(crate) fn plan(map: &ShardMap, overrides: &Overrides, live: &[Session]) -> Vec<Option<usize>> {
+    let is_drained = |session: &Session| overrides.drained.contains(&*session.identity);
+    let are_all = live.iter().all(is_drained);
+    let open: Vec<bool> = live.iter().map(|session| are_all || !is_drained(session)).collect();
+    let find = |is: &dyn Fn(&Session) -> bool| (0..live.len()).find(|&index| open[index] && is(&live[index]));
+    let moved = |shard| {
+        let identity = overrides.owner(map.count(), shard)?;
+        find(&|session| *session.identity == *identity)
+    };
+    let moved: Vec<Option<usize>> = map.count().shards().map(moved).collect();
+    let kept = |owner: Option<&Session>| find(&|session| Some(session) == owner);
+    let owners = map.iter().zip(&moved).map(|((_, shard), moved)| moved.or_else(|| kept(shard.owner.as_ref())));
     let mut owners: Vec<Option<usize>> = owners.collect();
     if live.is_empty() {
         return owners;
     }
-    let mut owned = vec![0; live.len()];
-    owners.iter().flatten().for_each(|&owner| owned[owner] += 1);
-    // The sessions with the most shards get one that remains, because they give one less away.
-    let mut by_load: Vec<usize> = (0..live.len()).collect();
-    by_load.sort_by_key(|&session| std::cmp::Reverse(owned[session]));
-    let (each, remain) = (owners.len() / live.len(), owners.len() % live.len());
-    let mut left = vec![each; live.len()];
-    by_load.iter().take(remain).for_each(|&session| left[session] += 1);
-    for owner in &mut owners {
+    let count = |owners: &[Option<usize>]| {
+        let mut counts = vec![0; live.len()];
+        owners.iter().flatten().for_each(|&owner| counts[owner] += 1);
+        counts
+    };
+    let (owned, mut left) = (count(&owners), count(&moved));
+    let unmoved = moved.iter().filter(|moved| moved.is_none()).count();
+    let mut fair = left.clone();
+    for _ in 0..unmoved {
+        // The sessions with the most shards get one that remains, because they give one less away.
+        let next = (0..live.len()).filter(|&session| open[session]);
+        let Some(next) = next.min_by_key(|&session| (fair[session], Reverse(owned[session]))) else { break };
+        fair[next] += 1;
+    }
+    left.iter_mut().zip(fair).for_each(|(left, fair)| *left = fair - *left);
+    for (owner, _) in owners.iter_mut().zip(&moved).filter(|(_, moved)| moved.is_none()) {
         match *owner {
             Some(session) if left[session] > 0 => left[session] -= 1,
             _ => *owner = None,
@@ -45,10 +67,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::hash::{By, fraction};
+    use crate::hash::{By, Shard, fraction};
 
     fn session(number: usize) -> Session {
-        Session { slot: number as u8, acquired: 17, identity: "replica".into() }
+        Session { slot: number as u8, acquired: 17, identity: format!("replica-{number}").into() }
     }
 
     fn map(count: u16) -> ShardMap {
@@ -61,7 +83,11 @@ mod tests {
 
     /// Carries the plan out; returns how many shards changed their owner.
     fn carry_out(map: &mut ShardMap, live: &[Session]) -> usize {
-        let plan = plan(map, live);
+        carry_out_with(map, &Overrides::default(), live)
+    }
+
+    fn carry_out_with(map: &mut ShardMap, overrides: &Overrides, live: &[Session]) -> usize {
+        let plan = plan(map, overrides, live);
         let mut moves = 0;
         for (shard, target) in map.count().shards().zip(plan) {
             let target = target.map(|target| live[target].clone());
@@ -101,9 +127,54 @@ mod tests {
         }
     }
 
+    proptest! {
+        #[test]
+        fn overrides_are_followed_and_the_other_shards_are_balanced(
+            bits in 0_u32..=6,
+            owners in proptest::collection::vec(0_usize..12, 256),
+            moved in proptest::collection::btree_map(0_u8..64, 0_usize..12, 0..20),
+            drained in proptest::collection::btree_set(0_usize..12, 0..8),
+            live in proptest::collection::btree_set(0_usize..10, 1..=10),
+        ) {
+            let mut map = map(1 << bits);
+            for (shard, owner) in map.count().shards().zip(owners) {
+                map.assign(shard, (owner < 10).then(|| session(owner)));
+            }
+            let identity = |number: usize| session(number).identity.to_string();
+            let overrides = Overrides {
+                of: Some(map.count()),
+                moved: moved.into_iter().map(|(shard, to)| (Shard(shard), identity(to))).collect(),
+                drained: drained.iter().copied().map(identity).collect(),
+            };
+            let mut open: Vec<Session> = live.difference(&drained).copied().map(session).collect();
+            let live: Vec<Session> = live.into_iter().map(session).collect();
+            if open.is_empty() {
+                open.clone_from(&live);
+            }
+            carry_out_with(&mut map, &overrides, &live);
+            let is_moved = |shard: Shard, to: &Session| overrides.owner(map.count(), shard) == Some(&*to.identity);
+            let (mut least, mut most) = (usize::MAX, 0);
+            for session in &open {
+                let moved = map.count().shards().filter(|shard| is_moved(*shard, session)).count();
+                let owned = owned(&map, session);
+                prop_assert!(moved <= owned);
+                least = least.min(owned);
+                most = most.max(if owned > moved { owned } else { 0 });
+            }
+            prop_assert!(most <= least + 1, "{least} to {most}");
+            for (shard, ownership) in map.iter() {
+                let owner = ownership.owner.as_ref().expect("an owner");
+                prop_assert!(open.contains(owner), "{shard} of {owner}");
+                let moved = open.iter().find(|session| is_moved(shard, session));
+                prop_assert!(moved.is_none_or(|moved| moved == owner), "{shard} of {owner}");
+            }
+            prop_assert_eq!(carry_out_with(&mut map, &overrides, &live), 0, "a plan that is carried out is kept");
+        }
+    }
+
     #[test]
     fn without_a_session_no_shard_has_an_owner() {
-        assert_eq!(plan(&map(2), &[]), [None, None]);
+        assert_eq!(plan(&map(2), &Overrides::default(), &[]), [None, None]);
     }
 
     #[test]

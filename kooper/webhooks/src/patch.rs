@@ -18,7 +18,7 @@ pub(crate) enum PatchError {
     /// The values belong to who applied them: if a webhook overwrites them, two clients that
     /// apply the same object conflict with each other.
     #[error(
-        "`{function}` changed {}, which is already set: fill in absent fields only, or set `overwrite`",
+        "`{function}` changed {}, which is already set: fill in only absent fields, or set `overwrite`",
         quoted(paths)
     )]
     Present { function: String, paths: Vec<String> },

@@ -63,7 +63,7 @@ pub(crate) enum RegisterError {
     Secret(#[from] SecretError),
     #[error("the configuration `{name}` cannot be {verb}: {error}")]
     Request { name: String, verb: &'static str, error: Error },
-    #[error("the configuration `{name}` has changed meanwhile")]
+    #[error("the configuration `{name}` was changed in the meantime")]
     Changed { name: String },
     #[error("the ClusterRole `{name}` that owns the configurations cannot be read: {error}")]
     Owner { name: String, error: Error },
@@ -71,7 +71,7 @@ pub(crate) enum RegisterError {
     Deployment { name: String, error: Error },
     #[error("the Lease `{name}` cannot be updated in a dry run: {error}")]
     Probe { name: String, error: Error },
-    #[error("the Lease `{name}` cannot be updated in a dry run: the API server answers {status}")]
+    #[error("the Lease `{name}` cannot be updated in a dry run: the API server responded with {status}")]
     Refused { name: String, status: http::StatusCode },
     #[error("the file {} of the webhooks' certificate authority cannot be read or is not PEM", file.display())]
     Bundle { file: PathBuf },

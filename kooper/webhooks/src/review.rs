@@ -9,6 +9,7 @@ use k8s_openapi::api::authentication::v1::UserInfo;
 use kooper_runtime::ObjectKey;
 use kooper_runtime::internal::object::kind::KindInfo;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -40,20 +41,25 @@ pub(crate) enum ReviewError {
     Operation { expected: String, found: &'static str },
 }
 
-/// The type of a review alone, which is read first: other versions may have other fields.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct TypeMeta<'a> {
+struct Review<'a, T> {
     #[serde(borrow, default)]
     api_version: Cow<'a, str>,
     #[serde(borrow, default)]
     kind: Cow<'a, str>,
+    request: Option<T>,
 }
 
-#[derive(Deserialize)]
-struct Review<'a> {
-    #[serde(borrow)]
-    request: Option<Request<'a>>,
+impl<T> Review<'_, T> {
+    fn request(self) -> Result<T, ReviewError> {
+        let Self { api_version, kind, request } = self;
+        if (&*api_version, &*kind) != (VERSION, KIND) {
+            let found: String = format!("{api_version}, Kind={kind}").chars().take(QUOTED).collect();
+            return Err(ReviewError::Version { found });
+        }
+        request.ok_or(ReviewError::NoRequest)
+    }
 }
 
 /// A request whose objects are not decoded.
@@ -91,13 +97,14 @@ impl<'a> Request<'a> {
     /// Reads a body.
     pub(crate) fn parse(body: &'a [u8]) -> Result<Self, ReviewError> {
         let garbage = |error: serde_json::Error| ReviewError::Garbage { line: error.line(), column: error.column() };
-        let TypeMeta { api_version, kind } = serde_json::from_slice(body).map_err(garbage)?;
-        if (&*api_version, &*kind) != (VERSION, KIND) {
-            let found: String = format!("{api_version}, Kind={kind}").chars().take(QUOTED).collect();
-            return Err(ReviewError::Version { found });
+        match serde_json::from_slice::<Review<'a, Self>>(body) {
+            Ok(review) => review.request(),
+            // Another version may have other fields: then the version is the mistake.
+            Err(error) => {
+                let review: Review<'_, IgnoredAny> = serde_json::from_slice(body).map_err(garbage)?;
+                Err(review.request().err().unwrap_or_else(|| garbage(error)))
+            }
         }
-        let review: Review<'a> = serde_json::from_slice(body).map_err(garbage)?;
-        review.request.ok_or(ReviewError::NoRequest)
     }
 
     /// Checks that a webhook is for the kind and the operation, and that their objects are there.

@@ -1,4 +1,4 @@
-//! The server that the API server calls: HTTPS, HTTP/1.1, on threads of its own.
+//! The server that the API server calls: HTTPS, HTTP/1.1, on separate threads.
 //!
 //! Whoever reaches it can call it. So there are limits for each source and for each request,
 //! and a response has nothing that the caller has not sent, beside the messages of functions.
@@ -8,7 +8,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -19,17 +19,16 @@ use tokio_util::task::TaskTracker;
 
 use crate::webhook::Webhook;
 use metrics::Metrics;
+use threads::{QuickCalls, Threads};
 
 mod answer;
 mod connection;
 pub(crate) mod metrics;
 #[cfg(test)]
 mod tests;
+mod threads;
 
-/// The threads that read and write. Functions have others: one each.
-const THREADS: usize = 2;
-
-/// Maximum number of functions that run at the same time. More wait, within their deadline.
+/// Maximum number of functions on separate threads. More wait, within their deadline.
 const RUNNING: usize = 256;
 
 /// Maximum time for requests in progress when the server has stopped to accept others.
@@ -74,12 +73,13 @@ pub(crate) struct Server {
 
 /// What all connections share.
 struct Shared {
-    webhooks: HashMap<String, Arc<Webhook>>,
+    webhooks: HashMap<String, (Arc<Webhook>, Arc<QuickCalls>)>,
     certificate: Certificate,
     metrics: Metrics,
     /// `true` if each response ends its connection.
     closing: AtomicBool,
     requests: TaskTracker,
+    threads: Threads,
 }
 
 impl Server {
@@ -98,12 +98,18 @@ impl Server {
         let mut by_path = HashMap::new();
         for webhook in webhooks {
             let path = webhook.path();
-            if by_path.insert(path.clone(), webhook).is_some() {
+            if by_path.insert(path.clone(), (webhook, Arc::default())).is_some() {
                 return Err(ServeError::Twice { path });
             }
         }
-        let (closing, requests) = (AtomicBool::new(false), TaskTracker::new());
-        let shared = Arc::new(Shared { webhooks: by_path, certificate, metrics, closing, requests });
+        let shared = Arc::new(Shared {
+            webhooks: by_path,
+            certificate,
+            metrics,
+            closing: AtomicBool::new(false),
+            requests: TaskTracker::new(),
+            threads: Threads::default(),
+        });
         let stop = CancellationToken::new();
         let thread = spawn(socket, Arc::clone(&shared), stop.clone()).map_err(ServeError::Thread)?;
         Ok(Self { address, shared, stop, thread: Some(thread) })
@@ -145,7 +151,7 @@ impl std::fmt::Debug for Shared {
     }
 }
 
-/// Starts the runtime of the server, and the thread that it is dropped on.
+/// Starts the runtime of the server, and the thread that watches over it and drops it.
 fn spawn(socket: TcpListener, shared: Arc<Shared>, stop: CancellationToken) -> io::Result<JoinHandle<()>> {
     let (started, start) = mpsc::channel();
     let thread = std::thread::Builder::new().name("kooper-webhooks".into()).spawn(move || {
@@ -153,18 +159,26 @@ fn spawn(socket: TcpListener, shared: Arc<Shared>, stop: CancellationToken) -> i
             Ok(runtime) => runtime,
             Err(error) => return drop(started.send(Err(error))),
         };
-        runtime.block_on(async {
-            match tokio::net::TcpListener::from_std(socket) {
-                Ok(socket) => {
-                    drop(started.send(Ok(())));
-                    stop.run_until_cancelled(connection::accept(&socket, &shared)).await;
-                    drop(socket);
-                    // Requests in progress; none if the server was dropped.
-                    drop(tokio::time::timeout(DRAIN, shared.requests.wait()).await);
+        let (running, end) = mpsc::channel::<()>();
+        runtime.spawn({
+            let shared = Arc::clone(&shared);
+            async move {
+                match tokio::net::TcpListener::from_std(socket) {
+                    Ok(socket) => {
+                        drop(started.send(Ok(())));
+                        stop.run_until_cancelled(connection::accept(&socket, &shared)).await;
+                        drop(socket);
+                        // Requests in progress; none if the server was dropped.
+                        drop(tokio::time::timeout(DRAIN, shared.requests.wait()).await);
+                    }
+                    Err(error) => drop(started.send(Err(error))),
                 }
-                Err(error) => drop(started.send(Err(error))),
+                drop(running);
             }
         });
+        while end.recv_timeout(threads::TICK) == Err(RecvTimeoutError::Timeout) {
+            shared.threads.tick(runtime.handle());
+        }
         // A function that blocks its thread does not hold up the end.
         runtime.shutdown_background();
     })?;
@@ -174,7 +188,7 @@ fn spawn(socket: TcpListener, shared: Arc<Shared>, stop: CancellationToken) -> i
 
 fn runtime() -> io::Result<Runtime> {
     Builder::new_multi_thread()
-        .worker_threads(THREADS)
+        .worker_threads(threads::READING)
         .max_blocking_threads(RUNNING)
         .thread_name("kooper-webhook")
         .enable_io()

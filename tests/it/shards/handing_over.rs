@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use k8s_openapi::api::coordination::v1::Lease;
 use kooper::prelude::*;
 use kooper::shards::Shards;
 use kooper::testing::Cluster;
+use serde_json::{Value, json};
 
 use super::replicas::{Notes, SETTLE, create, named, noting, noting_by, spread, touch};
 use crate::fixture::eventually;
@@ -117,6 +119,43 @@ async fn objects_of_a_namespace_stay_together_if_it_decides_their_shard(cluster:
         let by = of_tenant.next().expect("it has objects").1;
         assert!(of_tenant.all(|(_, other)| other == by), "{handled:?}");
     }
+    first.stop().await?;
+    second.stop().await?;
+    notes.check();
+    Ok(())
+}
+
+#[kooper::test(start_paused = true)]
+async fn a_person_drains_a_replica_and_moves_shards(cluster: Cluster) -> Result<()> {
+    let notes = Notes::default();
+    let objects = create(&cluster, 32).await?;
+    let first = cluster.run([noting("a", &notes).build()?]).await?;
+    let second = cluster.run([noting("b", &notes).build()?]).await?;
+    tokio::time::sleep(SETTLE).await;
+    assert_eq!(spread(&touch(&cluster, &objects, "1", &notes).await?).len(), 2);
+    let leases = cluster.list::<Lease>().await?;
+    let holder = |lease: &Lease| lease.spec.as_ref()?.holder_identity.clone().filter(|holder| !holder.is_empty());
+    let (map, identities): (Vec<&Lease>, Vec<&Lease>) =
+        leases.iter().partition(|lease| lease.annotations().contains_key("kooper.rs/shards"));
+    let one = identities.into_iter().find_map(holder).expect("a replica has a session");
+
+    // As the command `shards` writes it.
+    let drained = json!({"drained": [one]});
+    let moved = json!({"of": 16, "moved": (0..16).map(|shard| (shard.to_string(), json!(one))).collect::<Value>()});
+    let mut owners = Vec::new();
+    for overrides in [&drained, &moved] {
+        let annotation = json!({"metadata": {"annotations": {"kooper.rs/shards-overrides": overrides.to_string()}}});
+        cluster.patch(map[0], annotation).await?;
+        tokio::time::sleep(SETTLE).await;
+        let handled = spread(&touch(&cluster, &objects, &overrides.to_string(), &notes).await?);
+        assert_eq!(handled.values().copied().collect::<Vec<_>>(), [32], "one replica owns all shards");
+        owners.extend(handled.into_keys());
+    }
+    assert_ne!(owners[0], owners[1]);
+
+    cluster.patch(map[0], json!({"metadata": {"annotations": {"kooper.rs/shards-overrides": null}}})).await?;
+    tokio::time::sleep(SETTLE).await;
+    assert_eq!(spread(&touch(&cluster, &objects, "2", &notes).await?).len(), 2, "the plan alone decides again");
     first.stop().await?;
     second.stop().await?;
     notes.check();

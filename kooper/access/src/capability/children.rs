@@ -26,6 +26,8 @@ use marked::Marked;
 pub(crate) struct Children {
     /// The caches that have them.
     pub(super) caches: Vec<CacheId>,
+    /// `true` if the caches may have only the children of some owners.
+    pub(super) are_shared: bool,
     /// Children of one owner that another one wants.
     pub(super) contested: Contested,
     /// The number of creations of each child.
@@ -38,8 +40,8 @@ pub(crate) struct Children {
 
 impl Children {
     /// The children that are in these caches.
-    pub(crate) fn of(caches: Vec<CacheId>) -> Self {
-        Self { caches, ..Self::default() }
+    pub(crate) fn of(caches: Vec<CacheId>, are_shared: bool) -> Self {
+        Self { caches, are_shared, ..Self::default() }
     }
 }
 

@@ -23,7 +23,7 @@ impl ResourceClient<'_> {
 
     /// Returns whether a child may exist that is in none of the children's caches.
     pub(super) fn may_be_hidden(&self) -> bool {
-        !self.narrow().is_empty()
+        self.children.are_shared || !self.narrow().is_empty()
     }
 
     /// Rejects a child that no cache of children would have: its changes would not

@@ -12,6 +12,7 @@ use kooper_runtime::internal::watch::cache_id::CacheId;
 use kooper_runtime::internal::watch::store::Cache;
 use kooper_runtime::object::{Metadata, Object};
 use kooper_runtime::{Kind, Note, ObjectKey};
+use kooper_sharding::{BUCKET, bucket_of_owner};
 use kube::Resource;
 use serde::Serialize;
 use serde_json::Value;
@@ -161,6 +162,9 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
         Box::pin(async move {
             let mut body = prepared?;
             let key = objects.key_of(&mut body);
+            if objects.children.are_shared {
+                body["metadata"]["labels"][BUCKET] = bucket_of_owner(&parent.uid).into();
+            }
             answered(objects.apply_child(&parent, &key, body, adopt).await?, &key)
         })
     }

@@ -4,6 +4,7 @@ use std::any::TypeId;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kooper_runtime::ObjectKey;
+pub use kooper_runtime::internal::object::OWNER;
 use kooper_runtime::internal::object::as_object::AsObject;
 use kube::Resource;
 use kube::core::ClusterResourceScope;
@@ -109,9 +110,6 @@ where
     references.push(reference);
     Ok(child)
 }
-
-/// The label of a child that cannot have an owner reference, with the uid of its owner.
-pub const OWNER: &str = "kooper.rs/owner";
 
 /// Marks a child that cannot have an owner reference.
 pub(super) fn mark<O, T>(owner: &O, mut child: T) -> Result<T, OwnerError>

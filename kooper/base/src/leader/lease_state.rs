@@ -98,6 +98,16 @@ impl LeaseState {
         self.lost = None;
     }
 
+    /// Lets a leader renew this long after its last renewal, if that is before its time. An attempt
+    /// that failed is not repeated sooner.
+    pub fn renew_after(&mut self, pause: Duration) {
+        if let Stage::Leading { sent, .. } = self.stage
+            && !self.must_read
+        {
+            self.not_before = self.not_before.min(sent + pause);
+        }
+    }
+
     /// Steps down without releasing the lease: it must expire.
     pub(super) fn abandon(&mut self) {
         self.stage = Stage::Idle;

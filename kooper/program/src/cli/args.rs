@@ -3,6 +3,7 @@
 mod flags;
 mod installation;
 mod own;
+mod shards;
 #[cfg(test)]
 mod tests;
 
@@ -26,6 +27,7 @@ use kooper_runtime::internal::controller::installation::Installation;
 pub(crate) use flags::Flag;
 pub(crate) use installation::{Addition, AlertFormat, Format, GraphFormat, ManifestSettings, UninstallSettings};
 pub(crate) use own::{OwnFlag, OwnSettings, PodSettings};
+pub(crate) use shards::ShardsSettings;
 
 /// The command to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +48,8 @@ pub(crate) enum Task {
     Diff,
     /// Check that the cluster has everything that the program needs.
     Check,
+    /// Print the shards and their owners, or move them.
+    Shards,
     /// Remove finalizers and CRDs.
     Uninstall,
     /// Print a dashboard for the metrics.
@@ -63,7 +67,7 @@ impl Task {
 }
 
 /// The commands: name and help.
-const TASKS: [(&str, Task, &str); 11] = [
+const TASKS: [(&str, Task, &str); 12] = [
     ("run", Task::Run, "Runs the controllers until SIGINT or SIGTERM; the default"),
     ("dev", Task::Dev, "Runs the controllers on an embedded API server, without a cluster"),
     ("crd", Task::Crd, "Prints the CRDs of the controllers' kinds, as YAML"),
@@ -80,6 +84,7 @@ const TASKS: [(&str, Task, &str); 11] = [
         Task::Check,
         "Checks the connection, the kinds, the CRDs and every permission; exits with 1 if one is missing",
     ),
+    ("shards", Task::Shards, "Prints the shards of the controllers and the replicas that own them, or moves shards"),
     (
         "uninstall",
         Task::Uninstall,
@@ -99,6 +104,7 @@ const EVERY: &[Task] = &[
     Task::Manifests,
     Task::Diff,
     Task::Check,
+    Task::Shards,
     Task::Uninstall,
     Task::Dashboard,
     Task::Alerts,
@@ -151,6 +157,7 @@ pub(crate) struct Settings {
     pub(crate) uninstall: UninstallSettings,
     pub(crate) alerts: AlertFormat,
     pub(crate) graph: GraphFormat,
+    pub(crate) shards: ShardsSettings,
     /// The values of the flags as they are written, from the command line or the environment.
     pub(crate) given: BTreeMap<&'static str, Vec<String>>,
     /// Changes nothing in the cluster.
@@ -167,6 +174,8 @@ pub(crate) struct Settings {
     pub(crate) workloads: bool,
     /// Only removes the files of `dev`.
     pub(crate) clean: bool,
+    /// Runs so many processes in `dev`; `None` for this one only.
+    pub(crate) processes: Option<u8>,
     /// Where the API servers of a cluster reach the webhooks of a program on this machine.
     pub(crate) webhook_url: Option<String>,
     /// The program's own settings.
@@ -233,6 +242,7 @@ impl Default for Settings {
             uninstall: UninstallSettings::default(),
             alerts: AlertFormat::default(),
             graph: GraphFormat::default(),
+            shards: ShardsSettings::default(),
             given: BTreeMap::new(),
             dry_run: false,
             impersonated: None,
@@ -241,6 +251,7 @@ impl Default for Settings {
             port: None,
             workloads: true,
             clean: false,
+            processes: None,
             webhook_url: None,
             own: UserSettings::default(),
         }
@@ -335,7 +346,9 @@ pub(crate) fn parse(
         settings.own.pod = own.for_pod(matches, &environment, settings.manifests.settings_secret.is_some());
         // Commands that only print something, or remove files, need no values.
         let given = match task {
-            Task::Crd | Task::Rbac | Task::Graph | Task::Dashboard | Task::Alerts => Ok(GivenSettings::default()),
+            Task::Crd | Task::Rbac | Task::Graph | Task::Shards | Task::Dashboard | Task::Alerts => {
+                Ok(GivenSettings::default())
+            }
             Task::Manifests => own
                 .check_for_pod(&mut command, matches, &environment, &settings.own.pod)
                 .map(|()| GivenSettings::default()),
@@ -392,7 +405,7 @@ fn command(program: &ProgramInfo<'_>) -> Command {
 
 /// All flags but those of the program's own settings.
 fn every_flag() -> impl Iterator<Item = &'static Flag> {
-    flags::COMMON.iter().chain(&installation::FLAGS)
+    flags::COMMON.iter().chain(&installation::FLAGS).chain(&shards::FLAGS)
 }
 
 /// The flags of `run` that a pod gets as variables.

@@ -2,6 +2,7 @@
 
 mod instances;
 mod left;
+mod shards;
 mod unremoved;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -81,11 +82,7 @@ pub(crate) fn check(invocation: &Invocation<'_>) -> Result<ExitCode, BoxError> {
             let webhooks = webhooks::controllers(invocation, &check.place)?;
             check.everything(&controllers, &webhooks).await;
             for (verdict, text) in webhooks::inspect(invocation, &check.place, &check.client).await? {
-                match verdict {
-                    Verdict::Ok => check.ok(text),
-                    Verdict::Missing => check.missing(text),
-                    Verdict::Note => check.note(text),
-                }
+                check.found(verdict, text);
             }
             if let Some(problem) = &settings.own.problem {
                 check.note(format_args!("`run` needs different settings: {problem}"));
@@ -117,6 +114,14 @@ impl Check {
     /// A note: nothing is missing, but the user should know.
     fn note(&self, text: impl Display) {
         drop(writeln!(std::io::stdout(), "note     {text}"));
+    }
+
+    fn found(&mut self, verdict: Verdict, text: String) {
+        match verdict {
+            Verdict::Ok => self.ok(text),
+            Verdict::Missing => self.missing(text),
+            Verdict::Note => self.note(text),
+        }
     }
 
     /// Checks the connection. Returns `false` if the server does not respond, which makes other
@@ -187,7 +192,7 @@ impl Check {
         self.instances(controllers).await;
     }
 
-    /// Lists other installations that handle the same objects.
+    /// Checks the shards, and lists other installations that handle the same objects.
     async fn instances(&mut self, controllers: &[Controller]) {
         let (leases, all_leases) = instances::leases(&self.client, &self.place).await;
         let (deployments, all_deployments) = instances::deployments(&self.client, &self.place).await;
@@ -200,6 +205,11 @@ impl Check {
             }
         }
         let mut overlaps = instances::overlaps(controllers, &self.place, &leases, Timestamp::now());
+        for controller in controllers {
+            for (verdict, text) in shards::inspect(&self.client, controller, &self.place, &deployments).await {
+                self.found(verdict, text);
+            }
+        }
         let deployed = instances::deployed(controllers, &self.place, &deployments);
         // Most have both.
         let known: Vec<_> = overlaps.iter().map(|overlap| overlap.controller.clone()).collect();

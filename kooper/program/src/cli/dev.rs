@@ -5,6 +5,7 @@ mod folder;
 mod greeting;
 mod identity;
 mod least;
+mod replicas;
 mod sample;
 mod server;
 
@@ -21,7 +22,7 @@ use serde_json::{Value, json};
 use tokio::runtime::Builder;
 use tracing::subscriber::{NoSubscriber, set_default};
 
-use super::args::Listen;
+use super::args::{Listen, Settings};
 use super::connect::{self, Connection};
 use super::document::{self, Document};
 use super::invocation::Invocation;
@@ -37,12 +38,20 @@ use kooper_access::Controller;
 use kooper_access::internal::crd::{annotated, merged};
 use kooper_runtime::BoxError;
 use kooper_workloads::Simulation;
+use replicas::Replicas;
 
 /// The namespace of the service account and of Leases.
 const NAMESPACE: &str = "default";
 
 /// Maximum number of ports to try, beginning with the default.
 const MOST_PORTS: u16 = 100;
+
+/// The processes that run the controllers.
+enum Runners {
+    /// This one, with its listeners.
+    This(Listeners),
+    Processes(Replicas),
+}
 
 /// Runs the controllers on an embedded API server until a signal arrives. The server has their CRDs, some objects, and
 /// their service account with its permissions.
@@ -55,11 +64,17 @@ pub(super) fn dev(mut invocation: Invocation<'_>) -> Result<ExitCode, BoxError> 
         return clean(&name);
     }
     // Before everything else: nothing that is prepared for a port that is taken is of use.
-    settings.port.map(server::check).transpose()?;
+    settings.port.filter(|_| !replicas::is_child()).map(server::check).transpose()?;
     let has_status_page = *settings.status_page.get_or_insert(settings.listen != Listen::Off);
     let lease_namespace = settings.lease_namespace.get_or_insert_with(|| NAMESPACE.to_owned()).clone();
     let (invocation, settings) = (&invocation, &invocation.settings);
+    if replicas::is_child() {
+        return replicas::run_child(invocation);
+    }
     let mut controllers = invocation.controllers()?;
+    if settings.processes.is_some() {
+        replicas::check(invocation, &controllers)?;
+    }
     // Report errors in files before anything starts.
     let files = document::read(&settings.files)?;
     let mut notes = Vec::new();
@@ -104,13 +119,15 @@ pub(super) fn dev(mut invocation: Invocation<'_>) -> Result<ExitCode, BoxError> 
     });
     let (objects, connection) = prepared?;
     // After the objects: a file that the server refuses is the user's own, and is reported before a port that is taken.
-    let (mut of_main, mut of_probes) = (Vec::new(), Vec::new());
-    let listeners = Listeners::bind_by(
-        settings,
-        |address| listen(address, Listener::DEFAULT.port(), "metrics", &mut of_main),
-        |address| listen(address, Listener::DEFAULT_PROBES.port(), "probes", &mut of_probes),
-    )?;
-    notes.extend(of_main.into_iter().chain(of_probes));
+    let runners = match settings.processes {
+        None => Runners::This(bind(settings, &mut notes)?),
+        Some(count) => {
+            let usage = "write a number to stop or start one of them, or `kill 1` to kill the first one";
+            notes.push(format!("{count} replicas run, each in a process: {usage}"));
+            let kubeconfig = server.kubeconfig_of(identity.user.clone());
+            Runners::Processes(Replicas::new(count, kubeconfig, settings.drain_timeout)?)
+        }
+    };
     notes.extend(identity.unrestricted.clone());
     if !has_kubectl() {
         notes.push("kubectl is not on the PATH: install it for these commands".to_owned());
@@ -120,7 +137,7 @@ pub(super) fn dev(mut invocation: Invocation<'_>) -> Result<ExitCode, BoxError> 
         controllers: &controllers[..own],
         server: connection.server.clone(),
         kubeconfig: &folder.kubeconfig(),
-        listen: listeners.addresses().0,
+        listen: if let Runners::This(listeners) = &runners { listeners.addresses().0 } else { None },
         has_status_page,
         has_tls: settings.metrics_certificate.is_some() || settings.reviews_tokens(),
         account: format!("{}/{}", place.namespace, place.account()),
@@ -133,7 +150,10 @@ pub(super) fn dev(mut invocation: Invocation<'_>) -> Result<ExitCode, BoxError> 
     // A closed stdout is not an error.
     drop(write!(std::io::stdout(), "{greeting}"));
     drop(std::io::stdout().flush());
-    let ended = run.operate(supervisor, controllers, listeners, served, Some(connection));
+    let ended = match runners {
+        Runners::This(listeners) => run.operate(supervisor, controllers, listeners, served, Some(connection)),
+        Runners::Processes(replicas) => replicas.run(),
+    };
     drop(simulation);
     runtime.block_on(server.shutdown());
     runtime.shutdown_background();
@@ -146,6 +166,18 @@ fn clean(name: &str) -> Result<ExitCode, BoxError> {
     let text = if removed.is_empty() { format!("there are no files of {name}\n") } else { removed.concat() };
     std::io::stdout().write_all(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Binds the listeners, on other ports than the usual ones if those are taken.
+fn bind(settings: &Settings, notes: &mut Vec<String>) -> Result<Listeners, BoxError> {
+    let (mut of_main, mut of_probes) = (Vec::new(), Vec::new());
+    let listeners = Listeners::bind_by(
+        settings,
+        |address| listen(address, Listener::DEFAULT.port(), "metrics", &mut of_main),
+        |address| listen(address, Listener::DEFAULT_PROBES.port(), "probes", &mut of_probes),
+    )?;
+    notes.extend(of_main.into_iter().chain(of_probes));
+    Ok(listeners)
 }
 
 /// Binds a listener: to the address of the flag, or to the first free port of loopback.

@@ -86,7 +86,10 @@ pub(crate) fn lease_namespace(
     let installation = settings.installation(program);
     // A Lease with its own namespace does not depend on the default.
     let guessed = |controller: &Controller| {
-        let of = |namespace| controller.leases(&installation, namespace).map(|leases| leases.namespace);
+        let of = |namespace| {
+            let shards = || controller.shard_leases(&installation, namespace).map(|leases| leases.namespace);
+            controller.leases(&installation, namespace).map(|leases| leases.namespace).or_else(shards)
+        };
         of("a").is_some() && of("a") != of("b")
     };
     if !connection.in_pod && controllers.iter().any(guessed) {

@@ -14,7 +14,7 @@ use crate::rbac::Place;
 pub(super) struct Served;
 
 /// What `check` says about a finding.
-#[expect(dead_code, reason = "there are no findings")]
+#[derive(Clone, Copy)]
 pub(super) enum Verdict {
     Ok,
     Missing,

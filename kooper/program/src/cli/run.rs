@@ -190,22 +190,31 @@ fn announce(
 pub(super) struct Supervisor {
     main: Runtime,
     signals: Signals,
+    /// Cancelled to stop as after a signal.
+    stopped: CancellationToken,
 }
 
 impl Supervisor {
     pub(super) fn new() -> Result<Self, BoxError> {
         let main = Builder::new_current_thread().enable_all().build()?;
         let signals = main.block_on(async { Signals::listen() })?;
-        Ok(Self { main, signals })
+        Ok(Self { main, signals, stopped: CancellationToken::new() })
+    }
+
+    /// Stops the program when this is cancelled, as after a signal.
+    #[cfg(feature = "apiserver")]
+    pub(super) fn stopped_by(self, stopped: CancellationToken) -> Self {
+        Self { stopped, ..self }
     }
 
     fn supervise(self, program: &Runtime, operator: Operator, drain: Duration) -> ExitCode {
-        let Self { main, mut signals } = self;
+        let Self { main, mut signals, stopped } = self;
         let code = main.block_on(async {
             let stop = CancellationToken::new();
             let mut running = program.spawn(operator.run(stop.clone()));
             tokio::select! {
                 ended = &mut running => return ended_alone(ended),
+                () = stopped.cancelled() => stop.cancel(),
                 signal = signals.next() => {
                     let drain = kooper_grammar::duration::format(drain);
                     tracing::info!("{signal}: stopping; running handlers have {drain} to end; a second signal ends \

@@ -32,6 +32,7 @@ enum End {
 }
 
 /// What `check` says about a finding.
+#[derive(Clone, Copy)]
 pub(super) enum Verdict {
     Ok,
     Missing,

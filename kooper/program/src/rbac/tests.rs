@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::*;
+use kooper::shards::Shards;
 use kooper_access::capability::{All, Subset};
 use kooper_access::{Getter, KindExt, OwnedApplier, Reader};
 use kooper_runtime::ObjectKey;
@@ -364,6 +365,13 @@ fn a_child_that_left_the_selection_needs_get_and_a_selection_of_metadata_does_no
     let all = || ConfigMap::all().metadata_only();
     assert_eq!(of(all()), "  /configmaps [] create list patch watch");
     assert_eq!(of(all().labels("app=shop")), "  /configmaps [] create get list patch watch");
+}
+
+#[test]
+fn a_child_of_an_owner_in_another_shard_needs_get() {
+    async fn handler(_: Arc<Pod>, _: OwnedApplier<ConfigMap>) {}
+    let one = Controller::builder::<Pod>("one").shards(Shards::new(8)).handler(handler).build().expect("a controller");
+    assert!(lines(&[one]).contains(&"  /configmaps [] create get list patch watch".to_owned()));
 }
 
 #[test]

@@ -7,6 +7,7 @@ use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
 use crate::leader::Leadership;
+use crate::object::kind::KindInfo;
 use crate::queue::Admission;
 use crate::watch::selection::CacheSelection;
 
@@ -19,6 +20,13 @@ pub trait Partition: Send + Sync {
     /// Decides which of the controller's own objects are kept in one of its caches. A
     /// `Reader` of the kind still has all of them.
     fn selection(&self) -> Arc<dyn CacheSelection>;
+
+    /// Decides which children of these objects, of the kind `owner`, are kept in one of its caches;
+    /// `None` for all. Those that the controller has `applied` have its labels.
+    fn children(&self, owner: &KindInfo, applied: bool) -> Option<Arc<dyn CacheSelection>> {
+        let _ = (owner, applied);
+        None
+    }
 
     /// While it is not held, nothing is handled or sent. The time between its end and the
     /// earliest work of another replica.

@@ -6,7 +6,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
+use super::kind::KindInfo;
 use super::{DecodeError, Object};
+
+/// The label of a child that cannot have an owner reference, with the uid of its owner.
+pub const OWNER: &str = "kooper.rs/owner";
 
 /// The part of an object's metadata that the runtime itself uses.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -37,6 +41,15 @@ impl Metadata {
     #[must_use]
     pub fn controller(&self) -> Option<&OwnerReference> {
         self.owner_references.iter().find(|owner| owner.controller == Some(true))
+    }
+
+    /// The same, if the controller is of this kind.
+    #[must_use]
+    pub fn controller_of_kind(&self, kind: &KindInfo) -> Option<&OwnerReference> {
+        self.controller().filter(|owner| {
+            let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
+            owner.kind == kind.kind && group == kind.group
+        })
     }
 
     /// Returns `true` if the object has this finalizer.

@@ -18,7 +18,21 @@ pub struct CacheRequest {
     pub kind: KindInfo,
     /// `true` if objects are handled while the cluster does not serve the kind.
     pub optional: bool,
+    /// Which of its objects the controller uses.
+    pub used: Used,
     pub(crate) open: fn(Client, Scope) -> Arc<dyn ErasedRetriever>,
+}
+
+/// Which objects of a cache its controller uses.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Used {
+    /// All.
+    #[default]
+    All,
+    /// The children of its objects.
+    Children,
+    /// The same, and it applies them itself, with the labels that all of its children have.
+    AppliedChildren,
 }
 
 /// Identifies a cache within its controller: the Rust type, and which objects it
@@ -60,6 +74,7 @@ impl CacheRequest {
             id: CacheId::of::<K>(),
             kind: KindInfo::of::<K>(),
             optional: false,
+            used: Used::All,
             open: |client, scope| retriever::erase::<K, _>(ApiRetriever::<K>::new(client, scope)),
         }
     }
@@ -75,6 +90,12 @@ impl CacheRequest {
     #[must_use]
     pub fn optional(self, optional: bool) -> Self {
         Self { optional, ..self }
+    }
+
+    /// The same, for a controller that uses these of the objects.
+    #[must_use]
+    pub fn using(self, used: Used) -> Self {
+        Self { used, ..self }
     }
 
     /// Returns `true` if labels, fields or names limit the objects.

@@ -286,10 +286,11 @@ impl Informer {
         let Some(known) = self.store.get(object.key()) else { return };
         let is_same = known.uid() == object.uid();
         self.store.remove(object);
-        if is_same {
+        if is_same && !self.keeps(&known) {
             self.sink.left(&known);
         } else {
-            // Another object has the name now, so the known one was deleted.
+            // Another object has the name now, so the known one was deleted. Or the selection is the
+            // same, and the object has changed.
             self.sink.changed(&Change::new(Some(known), None), Seen::Watched);
         }
     }

@@ -8,17 +8,21 @@ use kooper_base::leader::lease::{Lease, LeaseError};
 use kooper_base::leader::lease_state::{LeaseWrite, Record};
 
 use crate::map::{MapRecord, MapWrite, ShardMap};
+use crate::overrides::Overrides;
 use crate::session::{Announcement, SlotRecord};
 
 /// The annotation with the announcement of a session.
-const SESSION: &str = "kooper.rs/shards-session";
+pub(crate) const SESSION: &str = "kooper.rs/shards-session";
 
 /// The annotation with the map.
-pub(super) const MAP: &str = "kooper.rs/shards";
+pub(crate) const MAP: &str = "kooper.rs/shards";
+
+/// The annotation of the map with what a person wants of the plan.
+pub(crate) const OVERRIDES: &str = "kooper.rs/shards-overrides";
 
 /// The mark in the Leases of shards. It is another one than in the Lease of leader election, so that
 /// a replica of an older version that elects a leader never takes the map's Lease over.
-pub(super) fn mark(controller: &str) -> Arc<str> {
+pub(crate) fn mark(controller: &str) -> Arc<str> {
     format!("{controller}/shards").into()
 }
 
@@ -136,7 +140,8 @@ impl MapLease {
         let map = ShardMap::parse(self.lease.annotation(MAP).ok_or_else(none)?);
         let map = map.map_err(|error| malformed(&self.name, &error))?;
         let uid = self.lease.uid().unwrap_or_default().into();
-        Ok(MapRecord { uid, version: Arc::clone(&record.version), map: Arc::new(map) })
+        let overrides = Arc::new(Overrides::parse(self.lease.annotation(OVERRIDES)));
+        Ok(MapRecord { uid, version: Arc::clone(&record.version), map: Arc::new(map), overrides })
     }
 
     /// The map in an event of a watch.
@@ -146,7 +151,8 @@ impl MapLease {
         meta["annotations"][MARK].as_str().filter(|found| *found == mark)?;
         let map = ShardMap::parse(meta["annotations"][MAP].as_str()?).ok()?;
         let (uid, version) = (meta["uid"].as_str()?.into(), meta["resourceVersion"].as_str()?.into());
-        Some(MapRecord { uid, version, map: Arc::new(map) })
+        let overrides = Arc::new(Overrides::parse(meta["annotations"][OVERRIDES].as_str()));
+        Some(MapRecord { uid, version, map: Arc::new(map), overrides })
     }
 }
 

@@ -8,6 +8,7 @@ use super::Moment;
 use crate::hash::Shard;
 use crate::map::{MapRecord, MapWrite, ShardMap};
 use crate::mutant::Mutant;
+use crate::overrides::Overrides;
 use crate::session::{Session, is_old};
 
 /// A shard that was given away by a write whose result is unknown. The write may be committed
@@ -64,6 +65,11 @@ impl MapView {
 
     pub(super) fn map(&self) -> Option<&Arc<ShardMap>> {
         self.known.as_ref().map(|known| &known.map)
+    }
+
+    /// What a person wants of the plan.
+    pub(super) fn overrides(&self) -> Arc<Overrides> {
+        self.known.as_ref().map(|known| Arc::clone(&known.overrides)).unwrap_or_default()
     }
 
     pub(super) fn version(&self) -> Option<&Arc<str>> {

@@ -86,7 +86,7 @@ impl Member {
     /// A map with the field and number of shards of this replica.
     fn filled(&self, term: u64) -> ShardMap {
         let mut map = ShardMap::new(self.options.by, self.options.count, term);
-        let targets = crate::plan::plan(&map, &self.live);
+        let targets = crate::plan::plan(&map, &self.map.overrides(), &self.live);
         for (shard, target) in map.count().shards().zip(targets) {
             map.assign(shard, target.and_then(|target| self.live.get(target).cloned()));
         }

@@ -9,6 +9,12 @@ use crate::map::{MapRecord, MapWrite};
 use crate::mutant::Mutant;
 use crate::session::{Announcement, SlotRecord};
 
+/// The most writes of a session in a retry period: its renewal, and its announcements.
+const ANNOUNCEMENTS: u32 = 8;
+
+/// The reads of the slots in a retry period while a successor is awaited.
+const AWAITING_READS: u32 = 4;
+
 /// The next request for the own slot.
 #[derive(Debug)]
 pub(crate) enum SessionStep {
@@ -76,9 +82,13 @@ impl Member {
                 return SessionStep::Gone;
             }
             self.choose_slot(now);
+            let has_news = self.has_news();
             let Some(seat) = &mut self.seat else {
                 return SessionStep::Wait(self.slots.not_before.max(now + self.options.terms.retry / 4));
             };
+            if has_news {
+                seat.claim.renew_after(self.options.terms.retry / ANNOUNCEMENTS);
+            }
             match seat.claim.next(now, wall) {
                 NextStep::Read => return SessionStep::Read(seat.slot),
                 NextStep::Write(write) => {
@@ -94,6 +104,19 @@ impl Member {
                 NextStep::Idle => self.stage = Stage::Gone,
             }
         }
+    }
+
+    /// Returns `true` if the stored announcement lacks something that others wait for. A shard that
+    /// is warm no longer is not: the announcement is corrected with the next renewal.
+    fn has_news(&self) -> bool {
+        let Some(own) = self.own() else { return false };
+        let slot = self.slots.get(own.slot).filter(|slot| slot.session(own.slot).as_ref() == Some(&own));
+        slot.and_then(|slot| slot.announcement.as_ref()).is_some_and(|stored| {
+            stored.leaving != (self.stage != Stage::Running)
+                || stored.map.as_deref() != self.map.seen().map(|uid| &**uid)
+                || (stored.of != self.of && !self.warm.is_empty())
+                || !self.warm.is_subset(&stored.warm)
+        })
     }
 
     /// Chooses a free slot, unless it holds one or may do so. The map and the slots must be known
@@ -178,15 +201,23 @@ impl Member {
         if now < self.slots.pause {
             return SlotsStep::Wait(self.slots.pause);
         }
-        if is_urgent || now >= self.slots.not_before {
+        let next = self.next_slots_read(now);
+        if is_urgent || now >= next {
             return SlotsStep::Read;
         }
         match self.slots.tombstone(own, now, wall) {
             Some((slot, write)) => SlotsStep::Tombstone(slot, write),
-            None => SlotsStep::Wait(
-                self.slots.next_expiry(now).map_or(self.slots.not_before, |at| at.min(self.slots.not_before)),
-            ),
+            None => SlotsStep::Wait(self.slots.next_expiry(now).map_or(next, |at| at.min(next))),
         }
+    }
+
+    /// When the slots are read, if nothing else is urgent: more often while a successor is awaited,
+    /// which announces that it is ready, but not for longer than a lease.
+    fn next_slots_read(&self, now: Moment) -> Moment {
+        let terms = &self.options.terms;
+        let is_awaiting = self.awaiting.is_some_and(|since| now < since + terms.lease);
+        let soon = self.slots.read_at.filter(|_| is_awaiting).map(|read| read + terms.retry / AWAITING_READS);
+        soon.map_or(self.slots.not_before, |soon| soon.min(self.slots.not_before))
     }
 
     /// Handles the result of a read of all slots that was sent at `sent`, in their order.

@@ -6,7 +6,9 @@ use std::time::Duration;
 use kooper_base::leader::lease_state::{LeaseWrite, Record};
 
 use super::dice::Dice;
+use crate::hash::ShardCount;
 use crate::map::{MapRecord, MapWrite};
+use crate::overrides::Overrides;
 use crate::session::{Announcement, SlotRecord};
 
 #[derive(Debug, Clone)]
@@ -69,9 +71,20 @@ impl SimServer {
         }
         let version = self.next_version();
         let uid = self.map.as_ref().map_or_else(|| Arc::clone(&version), |map| Arc::clone(&map.uid));
-        let stored = MapRecord { uid, version, map: Arc::clone(&write.map) };
+        let overrides = self.map.as_ref().map(|map| Arc::clone(&map.overrides)).unwrap_or_default();
+        let stored = MapRecord { uid, version, map: Arc::clone(&write.map), overrides };
         self.map = Some(stored.clone());
         Some(stored)
+    }
+
+    /// A person changes what overrides the plan.
+    pub(super) fn put_overrides(&mut self, change: impl FnOnce(&mut Overrides, ShardCount)) -> Option<MapRecord> {
+        let version = self.next_version();
+        let stored = self.map.as_mut()?;
+        let count = stored.map.count();
+        change(Arc::make_mut(&mut stored.overrides), count);
+        stored.version = version;
+        Some(stored.clone())
     }
 
     pub(super) fn delete_map(&mut self) {

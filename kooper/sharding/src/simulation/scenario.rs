@@ -31,6 +31,12 @@ pub(super) enum DisruptionKind {
     Outage,
     DeleteMap,
     DeleteSlot,
+    /// A person moves a shard.
+    Move,
+    /// A person drains the replica.
+    Drain,
+    /// A person undoes all of it.
+    Undo,
 }
 
 impl Disruption {
@@ -48,12 +54,18 @@ impl Disruption {
             DisruptionKind::Crash,
             DisruptionKind::Outage,
             deleted,
+            DisruptionKind::Move,
+            DisruptionKind::Move,
+            DisruptionKind::Drain,
+            DisruptionKind::Undo,
         ];
         let kind = kinds[dice.below(kinds.len())];
         let lasts = match kind {
             // Others wait for a lease after it.
             DisruptionKind::Stop => lease + dice.within(lease),
-            DisruptionKind::DeleteSlot => Duration::ZERO,
+            DisruptionKind::DeleteSlot | DisruptionKind::Move | DisruptionKind::Drain | DisruptionKind::Undo => {
+                Duration::ZERO
+            }
             _ => dice.within(lease * 2),
         };
         Self { who: dice.below(replicas), kind, lasts }
@@ -71,6 +83,8 @@ pub(super) struct Summary {
     /// Writes of calls that the fence has stopped.
     pub(super) fenced: u64,
     pub(super) requests: u64,
+    /// The writes of sessions among them.
+    pub(super) renewals: u64,
     pub(super) conflicts: u64,
     /// The time from the end of the last fault until every shard was owned, as a part of the bound.
     pub(super) recovered: f64,

@@ -8,13 +8,14 @@ use std::time::Duration;
 use super::dice::Dice;
 use super::network::{Answer, Request, SimServer};
 use super::process::{Call, InFlight, Process};
-use super::scenario::{Disruption, DisruptionKind, Scheduled, SimEvent, Summary};
+use super::scenario::{Disruption, Scheduled, SimEvent, Summary};
 use super::{Configuration, Mutant};
-use crate::map::{MapWrite, ShardMap};
+use crate::map::{MapRecord, MapWrite, ShardMap};
 use crate::member::{MapAnswer, MapStep, SessionAnswer, SessionStep, SlotsStep};
 use crate::session::SlotRecord;
 
 mod check;
+mod faults;
 
 pub(super) struct World {
     pub(super) configuration: Configuration,
@@ -205,47 +206,6 @@ impl World {
         }
     }
 
-    fn fault(&mut self, fault: Disruption) {
-        let (who, until) = (fault.who, self.now + fault.lasts);
-        let process = &mut self.processes[who];
-        match fault.kind {
-            DisruptionKind::Partition => process.link.cut = until,
-            DisruptionKind::SlowRequests => process.link.slow_requests = until,
-            DisruptionKind::SlowAnswers => process.link.slow_answers = until,
-            DisruptionKind::LostAnswers => process.link.lost_answers = until,
-            DisruptionKind::Errors => process.link.errors = until,
-            DisruptionKind::BadWatch => process.link.bad_watch = until,
-            DisruptionKind::Pause => {
-                let from = process.paused.max(self.now);
-                process.paused = process.paused.max(until);
-                if self.mutant == Some(Mutant::SleepingClock) {
-                    process.clock.miss(process.paused.saturating_sub(from));
-                }
-            }
-            DisruptionKind::Crash if process.is_alive => {
-                process.crash();
-                self.at(until, SimEvent::Restart(who));
-            }
-            DisruptionKind::Stop if process.is_alive && !process.is_stopping => {
-                self.stop(who);
-                self.at(until, SimEvent::Restart(who));
-            }
-            DisruptionKind::Crash | DisruptionKind::Stop => {}
-            DisruptionKind::Outage => self.processes.iter_mut().for_each(|process| process.link.cut = until),
-            DisruptionKind::DeleteMap => {
-                self.server.delete_map();
-                if self.dice.chance(0.5) {
-                    // It does not hear of it, while its session is renewed.
-                    self.processes[who].link.no_map = until;
-                }
-            }
-            DisruptionKind::DeleteSlot => {
-                let slot = self.dice.below(self.server.slots.len());
-                self.server.delete_slot(slot);
-            }
-        }
-    }
-
     /// Does what the executor of a replica does.
     fn drive(&mut self, who: usize) {
         for _ in 0..50 {
@@ -310,6 +270,7 @@ impl World {
     fn send(&mut self, who: usize, lane: usize, request: Request) {
         self.next += 1;
         self.summary.requests += 1;
+        self.summary.renewals += u64::from(matches!(request, Request::SessionWrite(..)));
         let id = self.next;
         let process = &mut self.processes[who];
         let sent = process.clock.at(self.now);
@@ -372,11 +333,14 @@ impl World {
         }
         let Some(stored) = self.server.put_map(&write) else { return self.conflict() };
         self.check_map(before.as_ref().map(|before| &*before.map), &stored.map);
-        for who in 0..self.processes.len() {
-            let stored = stored.clone();
-            self.tell(who, SimEvent::SeesMap(who, stored));
-        }
+        self.tell_map(&stored);
         Answer::MapStored(stored)
+    }
+
+    fn tell_map(&mut self, stored: &MapRecord) {
+        for who in 0..self.processes.len() {
+            self.tell(who, SimEvent::SeesMap(who, stored.clone()));
+        }
     }
 
     fn conflict(&mut self) -> Answer {
@@ -395,7 +359,7 @@ impl World {
         self.check_slot(by, slot, before, &stored, is_tombstone);
         let announced = |record: &SlotRecord| (record.session(slot), record.announcement.clone());
         // Renewals are seen by the next read.
-        if before.map(announced) != Some(announced(&stored)) {
+        if self.configuration.watches_slots && before.map(announced) != Some(announced(&stored)) {
             for who in 0..self.processes.len() {
                 let stored = stored.clone();
                 self.tell(who, SimEvent::SeesSlot(who, slot, stored));

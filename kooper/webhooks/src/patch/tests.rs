@@ -214,7 +214,7 @@ fn a_present_value_that_the_function_changed_is_an_error_that_names_function_and
         change(&mut after);
         apply(&raw, &after, false).map(|(patched, _)| patched).expect_err("it is refused").to_string()
     };
-    let expected = "`fill` changed `spec.replicas`, which is already set: fill in absent fields only, or set \
+    let expected = "`fill` changed `spec.replicas`, which is already set: fill in only absent fields, or set \
                     `overwrite`";
     assert_eq!(error(|thing| thing.spec.replicas = 2), expected);
     let path = |change| error(change).split('`').nth(3).unwrap_or_default().to_owned();

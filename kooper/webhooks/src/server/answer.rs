@@ -9,10 +9,9 @@ use http::header::{ALLOW, CONNECTION, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
+use kooper_runtime::GoDuration;
 use kooper_runtime::internal::error::redaction::redact;
 use kooper_runtime::internal::error::{chain, panic_text};
-use kooper_runtime::{BoxError, GoDuration};
-use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout_at};
 
 use super::Shared;
@@ -105,7 +104,7 @@ pub(super) async fn answer(shared: &Shared, request: Request<Incoming>) -> Respo
 
 async fn decide(shared: &Shared, request: Request<Incoming>) -> Result<Decided, Failure> {
     let began = Instant::now();
-    let webhook = shared.webhooks.get(request.uri().path()).ok_or(Failure::NotFound)?;
+    let (webhook, quick) = shared.webhooks.get(request.uri().path()).ok_or(Failure::NotFound)?;
     if request.method() != Method::POST {
         return Err(Failure::Method);
     }
@@ -119,22 +118,15 @@ async fn decide(shared: &Shared, request: Request<Incoming>) -> Result<Decided, 
         Err(_) => return Err(Failure::Slow),
     };
     let name = || webhook.name().to_owned();
-    let late = || Failure::Timeout { webhook: name(), within };
-    // A thread for each call: a function that blocks it delays no other one.
-    let called = tokio::task::spawn_blocking({
-        let (webhook, handle) = (Arc::clone(webhook), Handle::current());
-        move || call(&webhook, &body, |future| handle.block_on(timeout_at(deadline, future)).map_err(drop))
-    });
-    match timeout_at(deadline, called).await {
-        Ok(Ok(Ok(Some(decided)))) => Ok(decided),
-        Ok(Ok(Err(failure))) => Err(failure),
-        Ok(Ok(Ok(None))) | Err(_) => {
+    let size = body.len();
+    match shared.threads.call(quick, size, deadline, call(Arc::clone(webhook), body)).await {
+        Ok(Some(decided)) => decided,
+        Ok(None) => {
             tracing::warn!(webhook = webhook.name(), "the function did not return within {within:?}");
-            Err(late())
+            Err(Failure::Timeout { webhook: name(), within })
         }
-        Ok(Err(panicked)) => {
-            let panic = panicked.try_into_panic();
-            let text = panic.map_or_else(|_| "it was cancelled".to_owned(), |panic| panic_text(&*panic));
+        Err(panic) => {
+            let text = panic_text(&*panic);
             tracing::error!(webhook = webhook.name(), "the function panicked: {text}");
             shared.metrics.panics.inc();
             Err(Failure::Panicked { webhook: name() })
@@ -148,31 +140,21 @@ struct Decided {
     body: Vec<u8>,
 }
 
-type Called = Result<Verdict, BoxError>;
-
-/// Calls a function for a body. `run` runs its future, and fails at the deadline: then there
-/// is no response.
-fn call(
-    webhook: &Webhook,
-    body: &Bytes,
-    run: impl FnOnce(futures_util::future::BoxFuture<'static, Called>) -> Result<Called, ()>,
-) -> Result<Option<Decided>, Failure> {
-    let request = review::Request::parse(body)?;
+/// Calls a function for a body.
+async fn call(webhook: Arc<Webhook>, body: Bytes) -> Result<Decided, Failure> {
+    let request = review::Request::parse(&body)?;
     let Rules { kind, operations, .. } = &webhook.rules;
     request.check(kind, operations)?;
     let admission = Admission::from(request.info());
     let decided = match webhook.decide(&request, admission.clone()) {
-        Ok(future) => match run(future) {
-            Ok(decided) => decided,
-            Err(()) => return Ok(None),
-        },
+        Ok(decision) => decision.await,
         Err(error) => Err(error),
     };
     match decided {
         Ok(verdict) => {
             let denied = matches!(verdict, Verdict::Denied(_));
             let body = review::response(&request, &webhook.rules.kind, &verdict, admission.notes());
-            Ok(Some(Decided { denied, body }))
+            Ok(Decided { denied, body })
         }
         Err(error) => {
             let key = admission.key();

@@ -165,6 +165,30 @@ async fn a_function_that_waits_or_blocks_its_thread_is_answered_before_the_calle
     assert_eq!(client.review(CHECK, &doing("nothing")).await.0, 200);
 }
 
+#[tokio::test]
+async fn functions_that_block_after_many_quick_calls_delay_no_other_one() {
+    let (server, client) = started();
+    let client = Arc::new(client);
+    let (_, quick) = &server.shared.webhooks[CHECK];
+    while !quick.are_enough() {
+        client.review(CHECK, &doing("nothing")).await;
+    }
+    let mut blocked = tokio::task::JoinSet::new();
+    for _ in 0..3 {
+        let client = Arc::clone(&client);
+        blocked.spawn(async move { client.review(CHECK, &doing("block")).await });
+    }
+    while server.shared.threads.inline() < 2 {
+        tokio::task::yield_now().await;
+    }
+    for _ in 0..20 {
+        assert_eq!(client.review(CHECK, &doing("nothing")).await.0, 200);
+        assert_eq!(client.review(FILL, &doing("nothing")).await.0, 200);
+    }
+    assert_eq!(blocked.len(), 3);
+    assert!(blocked.try_join_next().is_none(), "they still block their threads");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hundred_requests_that_panic_block_wait_or_fail_delay_no_other_one() {
     let (_server, client) = started();

@@ -72,6 +72,9 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
             return Err(mistake);
         }
         let own_retriever = retriever.is_some();
+        if shards.is_some() {
+            plan.share_children();
+        }
         let daemon = match daemon {
             Some(_) if own_retriever => {
                 let problem = "a daemon is stopped by changes that the API server reports: remove the custom retriever";

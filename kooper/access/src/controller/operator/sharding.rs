@@ -17,7 +17,7 @@ pub(super) fn sharding(controller: &Controller, process: &Process) -> Result<Opt
     let sharding = Sharding::new(ShardingOptions {
         controller: controller.name().into(),
         shards: leases.shards.clone(),
-        mark: controller.field_manager(&process.installation),
+        mark: leases.mark,
         leases: leases.names,
         namespace: leases.namespace,
         watched: controller.namespaces().to_vec(),

@@ -82,7 +82,7 @@ impl Default for UninstallSettings {
     }
 }
 
-pub(super) static FLAGS: [Flag; 14] = [
+pub(super) static FLAGS: [Flag; 15] = [
     Flag {
         name: "install-namespace",
         short: None,
@@ -121,6 +121,21 @@ pub(super) static FLAGS: [Flag; 14] = [
             let replicas = text.parse::<u16>().map_err(|_| format!("write a whole number from 0 to {}", u16::MAX))?;
             settings.manifests.replicas = Some(replicas.into());
             Ok(())
+        },
+    },
+    Flag {
+        name: "replicas",
+        short: None,
+        value: "N",
+        help: "Processes that run the controllers, to watch shards or leader election [default: only this one]",
+        repeatable: false,
+        of: &[Task::Dev],
+        take: |settings, text| match text.parse() {
+            Ok(processes @ 1..=16) => {
+                settings.processes = Some(processes);
+                Ok(())
+            }
+            _ => Err("write a whole number from 1 to 16".to_owned()),
         },
     },
     Flag {

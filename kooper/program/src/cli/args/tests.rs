@@ -235,6 +235,22 @@ fn manifests_takes_an_image_and_keeps_what_was_given_for_the_pod() {
 }
 
 #[test]
+fn shards_are_moved_and_replicas_drained() {
+    use kooper_sharding::Change;
+
+    let settings = read("shards --move 3=pod-a --move 4=pod-b --drain pod-c --undo-move 5 --undo-drain pod-d").shards;
+    let pod = |name: &str| name.to_owned();
+    let moved = [Change::Move(3, pod("pod-a")), Change::Move(4, pod("pod-b")), Change::UndoMove(5)];
+    let drained = [Change::Drain(pod("pod-c")), Change::UndoDrain(pod("pod-d"))];
+    assert_eq!(settings.changes, [&moved[..], &drained[..]].concat());
+    for line in ["shards --move 3", "shards --move a=pod", "shards --move 3="] {
+        assert!(refused(line, &[]).contains("write the number of a shard and the name of a replica"), "{line}");
+    }
+    assert_eq!((read("dev --replicas 3").processes, read("dev").processes), (Some(3), None));
+    assert!(refused("dev --replicas 0", &[]).contains("write a whole number from 1 to 16"));
+}
+
+#[test]
 fn uninstall_has_switches_and_a_timeout() {
     assert_eq!(read("uninstall").uninstall, UninstallSettings::default());
     let settings = read("uninstall --dry-run --orphan --keep-crds --timeout 1m");

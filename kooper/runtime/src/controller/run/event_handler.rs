@@ -289,10 +289,7 @@ impl Related {
                     return Vec::new();
                 };
                 let key = |metadata: &Metadata| {
-                    let owner = metadata.controller().filter(|owner| {
-                        let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
-                        owner.kind == kind.kind && group == kind.group
-                    });
+                    let owner = metadata.controller_of_kind(kind);
                     owner.map(|owner| ObjectKey::new(namespace, &owner.name)).into_iter().collect()
                 };
                 let versions = change.old_metadata().into_iter().chain(change.new_metadata());

@@ -26,7 +26,7 @@ use crate::executor::Task;
 use crate::metrics::{Gauge, MetricsRecorder};
 use crate::object::key::ObjectKey;
 use crate::queue::CacheRef;
-use crate::watch::cache_id::{CacheId, CacheRequest};
+use crate::watch::cache_id::{CacheId, CacheRequest, Used};
 use crate::watch::informer::{Sink, WatchStatus, Watched};
 use crate::watch::retriever::{ErasedRetriever, Scope, Snapshot};
 use crate::watch::store::{Cache, Store};
@@ -38,6 +38,8 @@ pub(super) struct Watching {
     unselected: Option<CacheId>,
     others: HashMap<CacheId, Watches>,
     namespaces: Arc<Namespaces>,
+    /// The daemons that changes cancel.
+    pub(super) daemons: Option<Arc<Daemons>>,
     tasks: JoinSet<()>,
     /// Pass the changes for which functions of the user are called.
     feeds: Vec<Task<()>>,
@@ -68,7 +70,9 @@ impl Watching {
         });
         let namespaces = Arc::new(Namespaces::new(controller.name(), primary.scopes.len() > 1, statuses));
         process.health.add(namespaces.clone());
-        let watching = Self { others, primary, unselected, namespaces, tasks: JoinSet::new(), feeds: Vec::new() };
+        let daemons = config.daemon.then(|| Arc::new(Daemons::new(config.backoff.max)));
+        let watching =
+            Self { others, daemons, primary, unselected, namespaces, tasks: JoinSet::new(), feeds: Vec::new() };
         watching.measure(controller.name(), &*process.metrics);
         watching
     }
@@ -153,7 +157,6 @@ impl Watching {
         enqueuer: &Arc<Enqueuer>,
         tombstones: &Arc<Tombstones>,
         undecodable: &Arc<Undecodable>,
-        daemons: Option<&Arc<Daemons>>,
     ) -> Result<(), BoxError> {
         let (parts, scopes) = (controller.parts.clone(), self.primary.scopes.clone());
         let own = controller.own_retriever.then_some(&process.executor);
@@ -171,7 +174,7 @@ impl Watching {
             annotations: controller.config.annotations.clone(),
             tombstones: controller.parts.has_deleted().then(|| tombstones.clone()),
             undecodable: undecodable.clone(),
-            daemons: daemons.cloned(),
+            daemons: self.daemons.clone(),
         });
         let once = process.pass.is_some();
         let mapped = controller.relations.iter().filter(|relation| relation.map.is_some());
@@ -230,7 +233,9 @@ impl Watching {
         let client = process.client.as_ref();
         for (watches, client) in self.others.values().filter_map(|watches| Some((watches, client?))) {
             for (watched, scope) in watches.watched.iter().zip(&watches.scopes) {
-                process.watches.start(watched, None, || opened((watches.request.open)(client.clone(), scope.clone())));
+                let (open, client) = (watches.request.open, client.clone());
+                let open = move |scope| open(client.clone(), scope);
+                process.watches.start(watched, None, || opened(watched.narrowed(scope, open)));
             }
         }
         Ok(())
@@ -333,7 +338,11 @@ fn watched(
     let own = controller.own_retriever && is_primary;
     // Both caches of the objects whose keys are queued.
     let queued = is_primary || controller.unselected.as_ref().is_some_and(|all| all.id == request.id);
-    let selection = partition.filter(|_| queued).map(Partition::selection);
+    let selection = partition.and_then(|partition| match request.used {
+        _ if queued => Some(partition.selection()),
+        Used::All => None,
+        used => partition.children(&controller.kind, used == Used::AppliedChildren),
+    });
     let selected = scope.labels.is_some() || scope.fields.is_some();
     let status =
         || WatchStatus::new(name, &resource, scope.namespace.as_deref(), selected, !own).of_name(scope.only_name());

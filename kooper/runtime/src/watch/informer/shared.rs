@@ -18,7 +18,7 @@ use crate::object::key::ObjectKey;
 use crate::object::kind::KindInfo;
 use crate::watch::cache_id::CacheId;
 use crate::watch::retriever::{ErasedRetriever, RetrieveError, Scope};
-use crate::watch::selection::CacheSelection;
+use crate::watch::selection::{CacheSelection, Narrowed};
 use crate::watch::store::{Change, Store};
 
 /// Maximum time for a watch to stop.
@@ -125,6 +125,18 @@ impl Watched {
     /// The same watch, of which the store keeps only some objects.
     pub(crate) fn selecting(self, selection: Option<Arc<dyn CacheSelection>>) -> Self {
         Self { selection, ..self }
+    }
+
+    /// The retriever of what the store keeps.
+    pub(crate) fn narrowed(
+        &self,
+        scope: &Scope,
+        open: impl Fn(Scope) -> Arc<dyn ErasedRetriever> + Send + Sync + 'static,
+    ) -> Arc<dyn ErasedRetriever> {
+        match &self.selection {
+            Some(selection) => Arc::new(Narrowed::new(selection.clone(), scope.clone(), open)),
+            None => open(scope.clone()),
+        }
     }
 
     /// Informs `sink` of every change from now on, and of the known objects as of a

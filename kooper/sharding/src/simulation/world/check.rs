@@ -163,20 +163,39 @@ impl World {
         self.loads().iter().sum::<usize>() == usize::from(map.map.count().get())
     }
 
-    /// Returns `true` if no replica stops, those that run work on as many shards each, up to one, and
-    /// the map is as they were started.
+    /// Returns `true` if no replica stops, those that run own what a person has moved to them, work on as
+    /// many of the other shards each, up to one, and the map is as they were started.
     pub(in crate::simulation) fn is_settled(&self) -> bool {
-        let Some(map) = self.server.map.as_ref().map(|map| &map.map) else { return false };
-        let running = |who: &usize| self.processes[*who].is_alive && !self.processes[*who].is_stopping;
+        let Some(stored) = self.server.map.as_ref() else { return false };
+        let (map, overrides) = (&stored.map, &stored.overrides);
         let stops = self.processes.iter().any(|process| process.is_alive && process.is_stopping);
-        let running: Vec<usize> = (0..self.processes.len()).filter(running).collect();
-        let (loads, count) = (self.loads(), usize::from(map.count().get()));
-        let fair = count / running.len().max(1)..=count.div_ceil(running.len().max(1));
         let is_current = (map.by(), map.count()) == (self.configuration.by, self.configuration.count);
-        !stops
-            && is_current
-            && running.iter().all(|who| fair.contains(&loads[*who]))
-            && loads.iter().sum::<usize>() == count
+        let loads = self.loads();
+        if stops || !is_current || loads.iter().sum::<usize>() != usize::from(map.count().get()) {
+            return false;
+        }
+        let identity = |who: usize| &*self.processes[who].identity;
+        let is_drained = |who: usize| overrides.drained.contains(identity(who));
+        let running = (0..self.processes.len()).filter(|who| self.processes[*who].is_alive);
+        let (drained, mut open): (Vec<usize>, Vec<usize>) = running.partition(|who| is_drained(*who));
+        if open.is_empty() {
+            open = drained;
+        }
+        let (mut least, mut most) = (usize::MAX, 0);
+        for who in &open {
+            let moved =
+                map.count().shards().filter(|shard| overrides.owner(map.count(), *shard) == Some(identity(*who)));
+            let moved: Vec<u8> = moved.map(|shard| bucket(map.count(), shard)).collect();
+            let held = self.held(*who);
+            if moved.iter().any(|moved| !held.iter().any(|(held, _)| held == moved)) {
+                return false;
+            }
+            least = least.min(held.len());
+            most = most.max(if held.len() > moved.len() { held.len() } else { 0 });
+        }
+        // All shards are in the hands of those that are not drained.
+        let of_open: usize = open.iter().map(|who| loads[*who]).sum();
+        most <= least.saturating_add(1) && of_open == loads.iter().sum::<usize>()
     }
 
     /// The time after the last fault by which every shard has an owner again.

@@ -36,6 +36,20 @@ impl CacheSelection for Uids {
     }
 }
 
+/// Selects odd versions.
+#[derive(Default)]
+struct Odd(watch::Sender<u64>);
+
+impl CacheSelection for Odd {
+    fn selects(&self, object: &Object) -> bool {
+        object.version().parse::<u64>().is_ok_and(|version| version % 2 == 1)
+    }
+
+    fn changes(&self) -> watch::Receiver<u64> {
+        self.0.subscribe()
+    }
+}
+
 fn run(script: Script, streaming: bool, selection: &Arc<Uids>) -> RunningInformer {
     let script = Arc::new(script);
     let retriever = scripted(&script, streaming);
@@ -94,5 +108,16 @@ async fn an_object_whose_name_another_object_takes_was_deleted_although_that_one
         Script::default().list(page("3", &[("a", "1")])).open_watch(vec![Ok(Event::Added(other)), added("b", "6")]);
     let run = run(script, false, &Uids::of(&["a", "b"]));
     run.until_seen(&[("b", "6")]).await;
+    assert_eq!(*run.seen.log.lock(), ["initial a", "deleted a", "added b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_has_changed_so_that_it_is_not_selected_counts_as_deleted() {
+    let script =
+        Script::default().list(page("3", &[("a", "1")])).open_watch(vec![modified("a", "4"), modified("b", "5")]);
+    let script = Arc::new(script);
+    let retriever = scripted(&script, false);
+    let run = run_selecting(script, retriever, Some(Arc::new(Odd::default())));
+    run.until_seen(&[("b", "5")]).await;
     assert_eq!(*run.seen.log.lock(), ["initial a", "deleted a", "added b"]);
 }

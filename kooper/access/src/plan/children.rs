@@ -1,0 +1,87 @@
+//! The caches of children.
+
+use kooper_runtime::Kind;
+use kooper_runtime::internal::watch::cache_id::{CacheRequest, Used};
+
+use super::Plan;
+use crate::subset::All;
+
+impl Plan {
+    /// Watches children: each change of one queues its owner.
+    pub(crate) fn watch_children<K: Kind>(&mut self, objects: All<K>) {
+        let because = format!("owns = [{}]", objects.describe());
+        let request = self.reading_children(|plan| plan.require_cache("owns", objects, because));
+        self.own(request);
+    }
+
+    fn own(&mut self, request: CacheRequest) {
+        if !self.owned.iter().any(|known| known.id == request.id) {
+            self.owned.push(request);
+        }
+    }
+
+    /// Notes that a handler applies children of a kind. All of them are watched if
+    /// `owns` does not have the kind.
+    pub(crate) fn apply_children<K: Kind>(&mut self, because: String) {
+        let request = CacheRequest::of::<K>().optional(self.optional).using(Used::AppliedChildren);
+        self.applied.push((request, because));
+    }
+
+    /// Watches the children that handlers apply.
+    pub(super) fn settle_children(&mut self) {
+        for (request, because) in std::mem::take(&mut self.applied) {
+            let of_kind = self.owned.iter().filter(|owned| owned.kind.is_same(&request.kind));
+            let selections: Vec<_> = of_kind.map(|owned| (owned.hides(), owned.id.selected)).collect();
+            let watched = self.caches.iter_mut().filter(|(one, _)| one.kind.is_same(&request.kind));
+            watched.filter(|(one, _)| one.used == Used::Children).for_each(|(one, _)| one.used = request.used);
+            if selections.is_empty() {
+                self.require_watch(&request, &because);
+                if self.has_shards {
+                    self.require_selected(&request.kind, None, &["get"], &because);
+                }
+                self.whole.push(because);
+                self.own(request);
+            } else if self.has_shards || selections.iter().all(|(hides, _)| *hides) {
+                // A child that left the selection, or has another owner, is found by its name.
+                for (_, selected) in selections {
+                    self.require_selected(&request.kind, selected, &["get"], &because);
+                }
+            }
+        }
+    }
+
+    /// Settles which objects of each cache are used: all, if anything uses all.
+    pub(super) fn settle_used(&mut self) {
+        let settled: Vec<_> = self.caches.iter().map(|(request, _)| (request.id, request.used)).collect();
+        for (request, _) in &mut self.caches {
+            let of_cache = || settled.iter().filter(|(id, _)| *id == request.id).map(|(_, used)| *used);
+            let by_weight = [Used::All, Used::AppliedChildren];
+            let used = by_weight.into_iter().find(|used| of_cache().any(|one| one == *used));
+            request.used = used.unwrap_or(Used::Children);
+        }
+    }
+
+    /// Adds readers that read only the children of the controller's objects.
+    #[doc(hidden)]
+    pub fn reading_children<R>(&mut self, add: impl FnOnce(&mut Self) -> R) -> R {
+        let before = std::mem::replace(&mut self.used, Used::Children);
+        let added = add(self);
+        self.used = before;
+        added
+    }
+
+    /// The replicas share the controller's objects: each has only some children in its caches.
+    pub(crate) fn share_children(&mut self) {
+        self.has_shards = true;
+    }
+
+    /// Returns whether the replicas share the controller's objects.
+    pub(crate) fn has_shards(&self) -> bool {
+        self.has_shards
+    }
+
+    /// The caches of children.
+    pub(crate) fn owned(&self) -> &[CacheRequest] {
+        &self.owned
+    }
+}

@@ -1,0 +1,133 @@
+//! The shards of a controller, as its Leases show them.
+
+use k8s_openapi::api::apps::v1::Deployment;
+use kooper_access::Controller;
+use kooper_access::controller::ShardLeases;
+use kooper_sharding::{OverviewError, ShardOverview, ShardState};
+use kube::{Client, ResourceExt};
+
+use crate::cli::webhooks::Verdict;
+use crate::manifests::INSTALLATION;
+use crate::rbac::Place;
+use k8s_openapi::jiff::Timestamp;
+
+/// Findings about the shards of a controller.
+pub(super) async fn inspect(
+    client: &Client,
+    controller: &Controller,
+    place: &Place,
+    deployments: &[Deployment],
+) -> Vec<(Verdict, String)> {
+    let Some(leases) = controller.shard_leases(&place.installation, &place.lease_namespace) else { return Vec::new() };
+    let wall = Timestamp::now().as_microsecond();
+    let read = ShardOverview::read(client, &leases.namespace, &leases.names, &leases.mark, wall).await;
+    let mut findings = match read {
+        Ok(overview) => findings(&overview, &leases),
+        Err(error @ OverviewError::NoMap(_)) => {
+            vec![(Verdict::Note, format!("{error}; the first replica creates it"))]
+        }
+        Err(error @ OverviewError::Leader(..)) => vec![(Verdict::Note, error.to_string())],
+        // The access to each Lease is checked by itself.
+        Err(error) if error.is_forbidden() => Vec::new(),
+        Err(error) => vec![(Verdict::Missing, error.to_string())],
+    };
+    findings.extend(deployments.iter().filter_map(|deployment| crowded(deployment, &leases, place)));
+    let name = controller.name();
+    findings.into_iter().map(|(verdict, text)| (verdict, format!("shards of controller {name}: {text}"))).collect()
+}
+
+fn findings(overview: &ShardOverview, leases: &ShardLeases<'_>) -> Vec<(Verdict, String)> {
+    let (count, field) = (overview.count(), overview.field());
+    let members: Vec<_> = overview.members(leases.shards).collect();
+    let is_unowned = |state: &ShardState| matches!(state, ShardState::Free | ShardState::Orphaned);
+    let unowned = overview.shards().filter(|shard| is_unowned(&shard.state)).count();
+    let working = members.iter().filter(|member| !member.has_expired).count();
+    let mut findings = Vec::new();
+    if unowned == 0 {
+        let replicas = if working == 1 { "replica" } else { "replicas" };
+        findings.push((Verdict::Ok, format!("{count} by {field}, all owned, {working} {replicas}")));
+    } else if working == 0 {
+        findings.push((Verdict::Note, format!("{count} by {field}, and no replica runs")));
+    } else {
+        let text = format!(
+            "{unowned} of {count} have no owner: if this lasts for longer than `lease_duration`, the log of the replicas has the \
+             reason"
+        );
+        findings.push((Verdict::Missing, text));
+    }
+    if overview.differs_from(leases.shards) {
+        let text = format!(
+            "the map has {count} by {field}, and this program has other settings: the map is changed when all replicas \
+             are of this version"
+        );
+        findings.push((Verdict::Note, text));
+    }
+    for member in members {
+        let replica = member.replica;
+        if let Some(other) = member.other {
+            findings.push((Verdict::Note, format!("the replica {replica} was started with {other}")));
+        }
+        if member.is_drained {
+            let text = format!("the replica {replica} is drained: `shards --undo-drain {replica}` undoes this");
+            findings.push((Verdict::Note, text));
+        }
+    }
+    findings
+}
+
+/// The Deployment of this installation has more replicas than can share the shards, with the one that a
+/// rolling update adds.
+fn crowded(deployment: &Deployment, leases: &ShardLeases<'_>, place: &Place) -> Option<(Verdict, String)> {
+    let namespace = deployment.namespace().unwrap_or_default();
+    let account = deployment.labels().get(INSTALLATION);
+    let is_own = (&*namespace, account) == (&*place.namespace, Some(&place.account()));
+    let replicas = deployment.spec.as_ref().filter(|_| is_own)?.replicas.unwrap_or(1);
+    let members = i32::from(leases.shards.most_members());
+    let name = deployment.name_any();
+    (replicas >= members).then(|| {
+        let text = format!(
+            "the Deployment {namespace}/{name} has {replicas} replicas, and one more during a rolling update, but only \
+             {members} can own shards: raise `members`, or scale it down"
+        );
+        (Verdict::Missing, text)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kooper_access::KindExt;
+    use kooper_runtime::internal::controller::installation::Installation;
+    use kooper_sharding::Shards;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_deployment_with_more_replicas_than_members_is_found() {
+        let shards = Shards::new(32).members(3);
+        let controller = ConfigMap::controller("shops").shards(shards).handler(async || {}).build().unwrap();
+        let place = Place {
+            installation: Installation::new("shop", None),
+            namespace: "trade".to_owned(),
+            lease_namespace: "trade".to_owned(),
+            reviews_tokens: false,
+        };
+        let leases = controller.shard_leases(&place.installation, &place.lease_namespace).unwrap();
+        let found = |account: &str, replicas: i32| {
+            let metadata = json!({"namespace": "trade", "name": "shop", "labels": {INSTALLATION: account}});
+            let spec = json!({"replicas": replicas, "selector": {}, "template": {}});
+            let deployment = serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap();
+            crowded(&deployment, &leases, &place).map(|(_, text)| text)
+        };
+        assert_eq!(
+            found("shop", 3).as_deref(),
+            Some(
+                "the Deployment trade/shop has 3 replicas, and one more during a rolling update, but only 3 can own shards: \
+                 raise `members`, or scale it down"
+            )
+        );
+        assert_eq!(found("shop", 2), None, "with one more there are three");
+        assert_eq!(found("shop.blue", 9), None, "it is another installation");
+    }
+}

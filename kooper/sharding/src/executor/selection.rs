@@ -1,0 +1,149 @@
+//! The objects that caches keep: those of the selected shards, and their children.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use kooper_base::metrics::Counter;
+use kooper_runtime::internal::object::OWNER;
+use kooper_runtime::internal::object::kind::KindInfo;
+use kooper_runtime::internal::watch::selection::CacheSelection;
+use kooper_runtime::object::Object;
+use kooper_runtime::retriever::Scope;
+use tokio::sync::watch;
+
+use super::{Sharding, ShardingOptions, Shared};
+use crate::hash::{BUCKET, By, label};
+
+/// The objects that a cache is for.
+pub(super) enum Part {
+    /// The controller's own objects.
+    Own,
+    /// Their children. All that were `applied` have the label of their bucket, unless an older version did it.
+    Children { owner: KindInfo, applied: bool },
+}
+
+/// Selects what one cache keeps.
+pub(super) struct ShardSelection {
+    shared: Arc<Shared>,
+    options: Arc<ShardingOptions>,
+    part: Part,
+    /// What the cache has listed.
+    listed: Arc<AtomicU64>,
+}
+
+impl ShardSelection {
+    pub(super) fn new(sharding: &Sharding, part: Part) -> Self {
+        let listed = Arc::new(AtomicU64::new(0));
+        sharding.shared.caches.lock().push(Arc::clone(&listed));
+        Self { shared: Arc::clone(&sharding.shared), options: Arc::clone(&sharding.options), part, listed }
+    }
+}
+
+impl CacheSelection for ShardSelection {
+    fn selects(&self, object: &Object) -> bool {
+        let by = self.shared.selected.lock().0;
+        let bucket = match &self.part {
+            Part::Own => Some(bucket(by, object)),
+            Part::Children { owner, .. } => owners_bucket(by, owner, object),
+        };
+        // Who wants an object that belongs to no owner of this kind must learn of it.
+        let Some(bucket) = bucket else { return true };
+        let selected = self.shared.selected.lock();
+        // Objects that were decided by another field are listed again.
+        let is_selected = selected.1.contains(&bucket);
+        drop(selected);
+        if !is_selected && matches!(self.part, Part::Own) {
+            self.options.metrics.count(&self.options.controller, Counter::ShardObjectDropped);
+        }
+        is_selected
+    }
+
+    fn changes(&self) -> watch::Receiver<u64> {
+        self.shared.joined.subscribe()
+    }
+
+    fn listed(&self, joined: u64) {
+        self.listed.store(joined, Ordering::Release);
+        self.shared.changed.notify_one();
+    }
+
+    fn narrow(&self, scope: &Scope) -> Scope {
+        let selected = self.shared.selected.lock();
+        match (&self.part, selected.0) {
+            (Part::Children { applied: true, .. }, By::Uid) => {
+                let excluded = excluding(&selected.1);
+                let labels = scope.labels.iter().chain(&excluded).map(String::as_str).collect::<Vec<_>>().join(",");
+                Scope { labels: (!labels.is_empty()).then_some(labels), ..scope.clone() }
+            }
+            _ => scope.clone(),
+        }
+    }
+}
+
+/// The bucket of an object of the controller.
+pub(super) fn bucket(by: By, object: &Object) -> u8 {
+    by.bucket(match by {
+        By::Uid => object.uid(),
+        By::Namespace => object.key().namespace().unwrap_or_default(),
+    })
+}
+
+/// The bucket of the owner of a child, if an object is one.
+fn owners_bucket(by: By, owner: &KindInfo, child: &Object) -> Option<u8> {
+    let metadata = child.metadata().ok()?;
+    let controller = metadata.controller_of_kind(owner);
+    match by {
+        By::Uid => {
+            // Only an object without a controller belongs to the owner that its label names.
+            let marked = metadata.labels.get(OWNER).filter(|_| metadata.controller().is_none());
+            controller.map(|controller| &controller.uid).or(marked).map(|uid| by.bucket(uid))
+        }
+        // A child without an owner reference may be in another namespace.
+        By::Namespace => controller.map(|_| by.bucket(child.key().namespace().unwrap_or_default())),
+    }
+}
+
+/// A label selector without the children of other buckets. It selects what has no label, so that no
+/// child of an older version is missed.
+fn excluding(selected: &BTreeSet<u8>) -> Option<String> {
+    if selected.is_empty() {
+        return Some(format!("!{BUCKET}"));
+    }
+    let others: Vec<String> = (0..=u8::MAX).filter(|bucket| !selected.contains(bucket)).map(label).collect();
+    (!others.is_empty()).then(|| format!("{BUCKET} notin ({})", others.join(",")))
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+
+    use super::*;
+
+    fn object(metadata: &str) -> Object {
+        Object::parse(format!(r#"{{"metadata":{{"name":"a","namespace":"n",{metadata}}}}}"#).as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn a_child_is_in_the_bucket_of_the_owner_that_controls_it() {
+        let owner = |kind: &str, controls: bool| {
+            let owner =
+                format!(r#"{{"apiVersion":"v1","kind":"{kind}","name":"o","uid":"u","controller":{controls}}}"#);
+            object(&format!(r#""ownerReferences":[{owner}],"labels":{{"kooper.rs/owner":"w"}}"#))
+        };
+        let bucket = |by, child| owners_bucket(by, &KindInfo::of::<ConfigMap>(), &child);
+        assert_eq!(bucket(By::Uid, owner("ConfigMap", true)), Some(By::Uid.bucket("u")));
+        assert_eq!(bucket(By::Namespace, owner("ConfigMap", true)), Some(By::Namespace.bucket("n")));
+        assert_eq!(bucket(By::Uid, owner("ConfigMap", false)), Some(By::Uid.bucket("w")));
+        assert_eq!(bucket(By::Namespace, owner("ConfigMap", false)), None);
+        assert_eq!(bucket(By::Uid, owner("Secret", true)), None);
+        assert_eq!(bucket(By::Uid, object(r#""uid":"x""#)), None);
+    }
+
+    #[test]
+    fn only_the_buckets_of_others_are_left_out() {
+        assert_eq!(excluding(&BTreeSet::new()).unwrap(), "!kooper.rs/bucket");
+        assert_eq!(excluding(&(1..=253).collect()).unwrap(), "kooper.rs/bucket notin (00,fe,ff)");
+        assert_eq!(excluding(&(0..=255).collect()), None);
+    }
+}

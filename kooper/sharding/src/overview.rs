@@ -1,0 +1,518 @@
+//! The shards of a controller as its Leases show them, and the changes that a person requests.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kooper_base::leader::lease::{Lease, LeaseError};
+use kooper_base::leader::lease_state::Record;
+use kube::Client;
+use serde_json::{Value, json};
+
+use crate::executor::leases::{MAP, OVERRIDES, SESSION, mark};
+use crate::hash::{BUCKETS, By, Shard};
+use crate::map::{Ownership, ShardMap};
+use crate::overrides::Overrides;
+use crate::plan::plan;
+use crate::session::{Announcement, Session, SlotRecord};
+use crate::settings::Shards;
+
+/// Why the shards cannot be shown.
+#[derive(Debug, thiserror::Error)]
+#[doc(hidden)]
+pub enum OverviewError {
+    /// A Lease cannot be read.
+    #[error(transparent)]
+    Lease(#[from] LeaseError),
+    /// No replica has created the map.
+    #[error(
+        "there is no Lease {0} with a map of shards: no replica of the program runs with this name, instance and namespace \
+         of Leases"
+    )]
+    NoMap(String),
+    /// A leader of another version holds the Lease of the map.
+    #[error(
+        "the Lease {0} is held by {1}, the leader of a version of the program without shards: the replicas with shards \
+         wait until it is released or expires"
+    )]
+    Leader(String, String),
+    /// The Lease was edited by hand, or belongs to another program.
+    #[error("the Lease {0} cannot be used: {1}")]
+    Malformed(String, String),
+}
+
+impl OverviewError {
+    /// Returns `true` if a permission is missing.
+    #[must_use]
+    pub fn is_forbidden(&self) -> bool {
+        matches!(self, Self::Lease(LeaseError::Forbidden { .. }))
+    }
+}
+
+/// Why a change of the plan is refused.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[doc(hidden)]
+pub enum ChangeError {
+    #[error("there is no shard {0}: the shards are 0 to {1}")]
+    NoShard(u16, u16),
+    #[error("there is no replica `{0}`: {1}")]
+    NoReplica(String, String),
+    #[error("`{0}` is the name of several replicas: write one of {1}")]
+    Ambiguous(String, String),
+    #[error("{0} is drained: undo this first, with `--undo-drain {0}`")]
+    ToDrained(String),
+    #[error("{0} is the only replica that is not drained: another one has to take its shards")]
+    Last(String),
+    #[error("shard {0} was not moved, so there is nothing to undo")]
+    NotMoved(u16),
+    #[error("`{0}` is not drained, so there is nothing to undo")]
+    NotDrained(String),
+}
+
+/// A change of the plan that a person requests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[doc(hidden)]
+pub enum Change {
+    /// Gives a shard to a replica.
+    Move(u16, String),
+    /// Leaves the shard to the plan again.
+    UndoMove(u16),
+    /// Gives a replica no shard.
+    Drain(String),
+    /// Lets the plan give shards to a replica again.
+    UndoDrain(String),
+}
+
+/// The state of a shard.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[doc(hidden)]
+pub enum ShardState {
+    /// Its owner keeps it.
+    Owned,
+    /// Its owner is going to hand it over to this replica.
+    Moving(String),
+    /// Its owner has not renewed its session.
+    Orphaned,
+    /// It has no owner.
+    Free,
+}
+
+/// A shard.
+#[derive(Debug)]
+#[doc(hidden)]
+pub struct ShardRow {
+    pub index: u16,
+    /// The first and the last bucket.
+    pub buckets: (u8, u8),
+    pub owner: Option<String>,
+    pub term: u64,
+    pub state: ShardState,
+    /// The replica that a person has moved it to.
+    pub moved: Option<String>,
+}
+
+/// A replica.
+#[derive(Debug)]
+#[doc(hidden)]
+pub struct MemberRow {
+    pub replica: String,
+    pub lease: String,
+    pub shards: usize,
+    /// The time since the last renewal, by the clock of this machine.
+    pub renewed: Duration,
+    pub has_expired: bool,
+    pub is_leaving: bool,
+    pub is_drained: bool,
+    /// It was started with another number of shards, or field, than this program.
+    pub other: Option<String>,
+}
+
+/// A replica with a session.
+#[derive(Debug)]
+struct Member {
+    session: Session,
+    announcement: Option<Announcement>,
+    lease: String,
+    renewed: Duration,
+    has_expired: bool,
+}
+
+/// The shards of a controller.
+#[derive(Debug)]
+#[doc(hidden)]
+pub struct ShardOverview {
+    version: Arc<str>,
+    map: ShardMap,
+    overrides: Overrides,
+    members: Vec<Member>,
+    /// The sessions that may own shards.
+    live: Vec<Session>,
+    targets: Vec<Option<usize>>,
+}
+
+impl ShardOverview {
+    /// Reads the Leases of a controller: that of the map, and those of sessions. `wall` is the time in
+    /// microseconds.
+    ///
+    /// # Errors
+    /// If a Lease cannot be read, or there is no map.
+    pub async fn read(
+        client: &Client,
+        namespace: &str,
+        names: &[String],
+        controller: &str,
+        wall: i64,
+    ) -> Result<Self, OverviewError> {
+        let mark = mark(controller);
+        let lease = |name: &String| Lease::of(client.clone(), namespace, name, Arc::clone(&mark), &[]);
+        let name = names.first().cloned().unwrap_or_default();
+        let place = format!("{namespace}/{name}");
+        let mut of_map = lease(&name);
+        let Some(record) = of_map.read().await? else { return Err(OverviewError::NoMap(place)) };
+        if record.program.as_ref() != Some(&mark) {
+            return Err(if record.is_released() {
+                OverviewError::NoMap(place)
+            } else {
+                OverviewError::Leader(place, record.holder.to_string())
+            });
+        }
+        let text = of_map.annotation(MAP);
+        let text =
+            text.ok_or_else(|| OverviewError::Malformed(place.clone(), format!("it has no annotation {MAP}")))?;
+        let map = ShardMap::parse(text).map_err(|error| OverviewError::Malformed(place, error.to_string()))?;
+        let overrides = Overrides::parse(of_map.annotation(OVERRIDES));
+        let mut slots = Vec::new();
+        for name in names.iter().skip(1) {
+            let mut lease = lease(name);
+            let record = lease.read().await?;
+            let announcement = lease.annotation(SESSION).and_then(|text| serde_json::from_str(text).ok());
+            slots.push((name.clone(), record.map(|record| SlotRecord { record, announcement })));
+        }
+        Ok(Self::new(record.version, map, overrides, slots, wall))
+    }
+
+    fn new(
+        version: Arc<str>,
+        map: ShardMap,
+        overrides: Overrides,
+        slots: Vec<(String, Option<SlotRecord>)>,
+        wall: i64,
+    ) -> Self {
+        let since = |record: &Record| {
+            let micros = wall.saturating_sub(record.renewed.unwrap_or_default());
+            Duration::from_micros(micros.try_into().unwrap_or_default())
+        };
+        let members = (0..).zip(slots).filter_map(|(slot, (lease, found))| {
+            let found = found?;
+            let (session, renewed) = (found.session(slot)?, since(&found.record));
+            let has_expired = renewed > found.record.lease.unwrap_or_default();
+            Some(Member { session, announcement: found.announcement, lease, renewed, has_expired })
+        });
+        let members: Vec<Member> = members.collect();
+        let is_live = |member: &&Member| {
+            !member.has_expired && member.announcement.as_ref().is_some_and(|announcement| !announcement.leaving)
+        };
+        let live: Vec<Session> = members.iter().filter(is_live).map(|member| member.session.clone()).collect();
+        let targets = plan(&map, &overrides, &live);
+        Self { version, map, overrides, members, live, targets }
+    }
+
+    /// The number of shards in the map.
+    #[must_use]
+    pub fn count(&self) -> u16 {
+        self.map.count().get()
+    }
+
+    /// The field that decides the shard of an object.
+    #[must_use]
+    pub fn field(&self) -> &'static str {
+        field(self.map.by())
+    }
+
+    /// How the map differs from the settings of a program, if it does.
+    #[must_use]
+    pub fn differs_from(&self, shards: &Shards) -> bool {
+        self.map.by() != shards.field() || shards.count() != Ok(self.map.count())
+    }
+
+    /// The shards, in their order.
+    pub fn shards(&self) -> impl Iterator<Item = ShardRow> {
+        let names = self.names();
+        let width = BUCKETS / self.count();
+        self.map.iter().map(move |(shard, ownership)| {
+            let index = u16::from(shard.0);
+            let first = index * width;
+            let moved = self.overrides.owner(self.map.count(), shard);
+            ShardRow {
+                index,
+                buckets: (first as u8, (first + width - 1) as u8),
+                owner: ownership.owner.as_ref().map(|owner| name(&names, &owner.identity)),
+                term: ownership.term,
+                state: self.state(shard, ownership, &names),
+                moved: moved.filter(|identity| self.is_known(identity)).map(|identity| name(&names, identity)),
+            }
+        })
+    }
+
+    fn state(&self, shard: Shard, ownership: &Ownership, names: &BTreeSet<&str>) -> ShardState {
+        let Some(owner) = &ownership.owner else { return ShardState::Free };
+        if !self.members.iter().any(|member| member.session == *owner && !member.has_expired) {
+            return ShardState::Orphaned;
+        }
+        match self.targets.get(shard.index()).and_then(|target| self.live.get((*target)?)) {
+            Some(target) if target != owner => ShardState::Moving(name(names, &target.identity)),
+            _ => ShardState::Owned,
+        }
+    }
+
+    /// The replicas, in the order of their Leases.
+    pub fn members(&self, shards: &Shards) -> impl Iterator<Item = MemberRow> {
+        let names = self.names();
+        let wants = (shards.field(), shards.count());
+        self.members.iter().map(move |member| {
+            let announcement = member.announcement.as_ref();
+            let other = announcement.filter(|announced| (announced.by, Ok(announced.count)) != wants);
+            let is_owner = |ownership: &Ownership| ownership.owner.as_ref() == Some(&member.session);
+            MemberRow {
+                replica: name(&names, &member.session.identity),
+                lease: member.lease.clone(),
+                shards: self.map.iter().filter(|(_, ownership)| is_owner(ownership)).count(),
+                renewed: member.renewed,
+                has_expired: member.has_expired,
+                is_leaving: announcement.is_some_and(|announcement| announcement.leaving),
+                is_drained: self.overrides.drained.contains(&*member.session.identity),
+                other: other.map(|other| format!("{} shards by {}", other.count.get(), field(other.by))),
+            }
+        })
+    }
+
+    fn is_known(&self, identity: &str) -> bool {
+        self.members.iter().any(|member| *member.session.identity == *identity)
+    }
+
+    /// The identities of all replicas and owners.
+    fn names(&self) -> BTreeSet<&str> {
+        let owners = self.map.iter().filter_map(|(_, ownership)| ownership.owner.as_ref());
+        let members = self.members.iter().map(|member| &member.session);
+        owners.chain(members).map(|session| &*session.identity).collect()
+    }
+
+    /// A merge patch for the Lease of the map that requests changes, unless the Lease was changed in the
+    /// meantime. Overrides of replicas that have ended are removed.
+    ///
+    /// # Errors
+    /// The first change that cannot be made.
+    pub fn patch(&self, changes: &[Change]) -> Result<Value, ChangeError> {
+        let mut overrides = self.overrides.clone();
+        overrides.moved.retain(|_, identity| self.is_known(identity));
+        overrides.drained.retain(|identity| self.is_known(identity));
+        if overrides.of != Some(self.map.count()) {
+            overrides.moved.clear();
+        }
+        for change in changes {
+            self.apply(change, &mut overrides)?;
+        }
+        overrides.of = (!overrides.moved.is_empty()).then(|| self.map.count());
+        let text = (overrides != Overrides::default()).then(|| serde_json::to_string(&overrides).unwrap_or_default());
+        Ok(json!({"metadata": {"resourceVersion": &*self.version, "annotations": {OVERRIDES: text}}}))
+    }
+
+    fn apply(&self, change: &Change, overrides: &mut Overrides) -> Result<(), ChangeError> {
+        match change {
+            Change::Move(shard, replica) => {
+                let (shard, to) = (self.shard(*shard)?, self.replica(replica)?);
+                if overrides.drained.contains(&to) {
+                    return Err(ChangeError::ToDrained(replica.clone()));
+                }
+                overrides.moved.insert(shard, to);
+            }
+            Change::UndoMove(index) => {
+                let shard = self.shard(*index)?;
+                overrides.moved.remove(&shard).ok_or(ChangeError::NotMoved(*index))?;
+            }
+            Change::Drain(replica) => {
+                let drained = self.replica(replica)?;
+                let is_left = |session: &Session| {
+                    *session.identity != *drained && !overrides.drained.contains(&*session.identity)
+                };
+                if !self.live.iter().any(is_left) {
+                    return Err(ChangeError::Last(replica.clone()));
+                }
+                overrides.drained.insert(drained);
+            }
+            Change::UndoDrain(replica) => {
+                let drained = self.replica(replica)?;
+                if !overrides.drained.remove(&drained) {
+                    return Err(ChangeError::NotDrained(replica.clone()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn shard(&self, index: u16) -> Result<Shard, ChangeError> {
+        let count = self.count();
+        let shard = self.map.count().shards().find(|shard| u16::from(shard.0) == index);
+        shard.ok_or(ChangeError::NoShard(index, count - 1))
+    }
+
+    /// The identity of a replica, by that or by its short name.
+    fn replica(&self, written: &str) -> Result<String, ChangeError> {
+        let all = || self.members.iter().map(|member| &*member.session.identity);
+        let found: BTreeSet<&str> =
+            all().filter(|identity| *identity == written || short(identity) == written).collect();
+        let list = |identities: Vec<String>| identities.join(", ");
+        let names = self.names();
+        match found.iter().collect::<Vec<_>>()[..] {
+            [identity] => Ok((*identity).to_owned()),
+            [] => {
+                let known = list(all().map(|identity| name(&names, identity)).collect());
+                let known =
+                    if known.is_empty() { "none runs".to_owned() } else { format!("those that run are {known}") };
+                Err(ChangeError::NoReplica(written.to_owned(), known))
+            }
+            _ => Err(ChangeError::Ambiguous(written.to_owned(), list(found.into_iter().map(str::to_owned).collect()))),
+        }
+    }
+}
+
+fn field(by: By) -> &'static str {
+    match by {
+        By::Uid => "uid",
+        By::Namespace => "namespace",
+    }
+}
+
+/// The name of the host in an identity: in a cluster, that of the pod.
+fn short(identity: &str) -> &str {
+    identity.rsplit_once('_').map_or(identity, |(host, _)| host)
+}
+
+/// The short name of a replica if no other one has it.
+fn name(all: &BTreeSet<&str>, identity: &str) -> String {
+    let alike = all.iter().filter(|other| short(other) == short(identity)).count();
+    if alike > 1 { identity.to_owned() } else { short(identity).to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use kooper_base::leader::lease_state::LeaseWrite;
+
+    use super::*;
+    use crate::hash::ShardCount;
+
+    const WALL: i64 = 1_700_000_000_000_000;
+
+    fn count(count: u16) -> ShardCount {
+        count.try_into().unwrap()
+    }
+
+    fn slot(identity: &str, age: i64, leaving: bool) -> SlotRecord {
+        let renewed = WALL - age * 1_000_000;
+        let write =
+            LeaseWrite { base: None, holder: identity.into(), seconds: 15, acquired: 17, renewed, transitions: 0 };
+        let announcement =
+            Announcement { count: count(4), by: By::Uid, leaving, map: None, warm: BTreeSet::new(), of: count(4) };
+        let record = Record::stored(&write, &"shop/shards".into(), "1".into());
+        SlotRecord { record, announcement: Some(announcement) }
+    }
+
+    fn session(slot: u8, identity: &str) -> Session {
+        Session { slot, acquired: 17, identity: identity.into() }
+    }
+
+    /// Two replicas work, one has crashed, and one that has ended owned shard 3.
+    fn overview(overrides: Overrides) -> ShardOverview {
+        let mut map = ShardMap::new(By::Uid, count(4), 0);
+        map.assign(Shard(0), Some(session(0, "pod-a_1")));
+        map.assign(Shard(1), Some(session(1, "pod-b_2")));
+        map.assign(Shard(2), Some(session(2, "pod-c_3")));
+        let slots =
+            [Some(slot("pod-a_1", 1, false)), Some(slot("pod-b_2", 2, false)), Some(slot("pod-c_3", 20, false))];
+        let slots = (0..).zip(slots).map(|(index, slot)| (format!("shop--{index}"), slot)).collect();
+        ShardOverview::new("7".into(), map, overrides, slots, WALL)
+    }
+
+    fn requested(overview: &ShardOverview, changes: &[Change]) -> Result<Option<String>, String> {
+        let patch = overview.patch(changes).map_err(|error| error.to_string())?;
+        assert_eq!(patch["metadata"]["resourceVersion"], "7");
+        Ok(patch["metadata"]["annotations"][OVERRIDES].as_str().map(str::to_owned))
+    }
+
+    #[test]
+    fn each_shard_is_shown_with_its_owner_and_its_state() {
+        let drained = ["pod-b_2".to_owned()].into();
+        let overview = overview(Overrides { drained, ..Overrides::default() });
+        let rows: Vec<_> = overview.shards().map(|row| (row.buckets, row.owner, row.state)).collect();
+        let pod = |name: &str| Some(name.to_owned());
+        assert_eq!(
+            rows,
+            [
+                ((0, 63), pod("pod-a"), ShardState::Owned),
+                ((64, 127), pod("pod-b"), ShardState::Moving("pod-a".to_owned())),
+                ((128, 191), pod("pod-c"), ShardState::Orphaned),
+                ((192, 255), None, ShardState::Free),
+            ]
+        );
+        let shards = Shards::new(4);
+        let members: Vec<_> = overview.members(&shards).map(|row| (row.replica, row.shards, row.has_expired)).collect();
+        let member = |name: &str, has_expired| (name.to_owned(), 1, has_expired);
+        assert_eq!(members, [member("pod-a", false), member("pod-b", false), member("pod-c", true)]);
+        assert!(overview.members(&shards).all(|row| row.is_drained == (row.replica == "pod-b") && row.other.is_none()));
+        let other = overview.members(&Shards::new(8)).next().and_then(|row| row.other);
+        assert_eq!(other.as_deref(), Some("4 shards by uid"));
+        assert!(!overview.differs_from(&shards) && overview.differs_from(&Shards::new(8)));
+    }
+
+    #[test]
+    fn a_change_is_requested_and_undone() {
+        let moved = requested(&overview(Overrides::default()), &[Change::Move(1, "pod-a".to_owned())]);
+        let moved = moved.unwrap().unwrap();
+        assert_eq!(moved, r#"{"of":4,"moved":{"1":"pod-a_1"}}"#);
+        let overview = overview(Overrides::parse(Some(&moved)));
+        assert_eq!(overview.shards().nth(1).and_then(|row| row.moved).as_deref(), Some("pod-a"));
+        assert_eq!(requested(&overview, &[Change::UndoMove(1)]), Ok(None));
+        let both = requested(&overview, &[Change::Drain("pod-b_2".to_owned())]).unwrap().unwrap();
+        assert_eq!(both, r#"{"of":4,"moved":{"1":"pod-a_1"},"drained":["pod-b_2"]}"#);
+        let drained = [Change::Drain("pod-b".to_owned()), Change::UndoDrain("pod-b".to_owned())];
+        assert_eq!(requested(&overview, &drained), Ok(Some(moved)));
+    }
+
+    #[test]
+    fn what_refers_to_nothing_is_refused() {
+        let drained = ["pod-b_2".to_owned()].into();
+        let overview = overview(Overrides { drained, ..Overrides::default() });
+        let pod = |name: &str| name.to_owned();
+        for (change, error) in [
+            (Change::Move(4, pod("pod-a")), "there is no shard 4: the shards are 0 to 3"),
+            (Change::Move(1, pod("pod")), "there is no replica `pod`: those that run are pod-a, pod-b, pod-c"),
+            (Change::Move(1, pod("pod-b")), "pod-b is drained: undo this first, with `--undo-drain pod-b`"),
+            (
+                Change::Drain(pod("pod-a")),
+                "pod-a is the only replica that is not drained: another one has to take its shards",
+            ),
+            (Change::UndoMove(0), "shard 0 was not moved, so there is nothing to undo"),
+            (Change::UndoDrain(pod("pod-a")), "`pod-a` is not drained, so there is nothing to undo"),
+        ] {
+            assert_eq!(requested(&overview, &[change]), Err(error.to_owned()));
+        }
+    }
+
+    #[test]
+    fn replicas_on_one_host_have_their_whole_identity() {
+        let all = ["host_1", "host_2", "other_3"].into();
+        assert_eq!(name(&all, "host_1"), "host_1");
+        assert_eq!(name(&all, "other_3"), "other");
+    }
+
+    #[test]
+    fn overrides_of_replicas_that_have_ended_are_removed() {
+        let overrides = Overrides {
+            of: Some(count(4)),
+            moved: [(Shard(0), "gone_9".to_owned())].into(),
+            drained: ["gone_9".to_owned(), "pod-b_2".to_owned()].into(),
+        };
+        let text = requested(&overview(overrides), &[Change::UndoDrain("pod-b".to_owned())]);
+        assert_eq!(text, Ok(None));
+    }
+}

@@ -1,0 +1,74 @@
+//! What goes wrong, and what a person does meanwhile.
+
+use super::World;
+use crate::hash::ShardCount;
+use crate::mutant::Mutant;
+use crate::overrides::Overrides;
+use crate::simulation::scenario::{Disruption, DisruptionKind, SimEvent};
+
+impl World {
+    pub(super) fn fault(&mut self, fault: Disruption) {
+        let (who, until) = (fault.who, self.now + fault.lasts);
+        let process = &mut self.processes[who];
+        match fault.kind {
+            DisruptionKind::Partition => process.link.cut = until,
+            DisruptionKind::SlowRequests => process.link.slow_requests = until,
+            DisruptionKind::SlowAnswers => process.link.slow_answers = until,
+            DisruptionKind::LostAnswers => process.link.lost_answers = until,
+            DisruptionKind::Errors => process.link.errors = until,
+            DisruptionKind::BadWatch => process.link.bad_watch = until,
+            DisruptionKind::Pause => {
+                let from = process.paused.max(self.now);
+                process.paused = process.paused.max(until);
+                if self.mutant == Some(Mutant::SleepingClock) {
+                    process.clock.miss(process.paused.saturating_sub(from));
+                }
+            }
+            DisruptionKind::Crash if process.is_alive => {
+                process.crash();
+                self.at(until, SimEvent::Restart(who));
+            }
+            DisruptionKind::Stop if process.is_alive && !process.is_stopping => {
+                self.stop(who);
+                self.at(until, SimEvent::Restart(who));
+            }
+            DisruptionKind::Crash | DisruptionKind::Stop => {}
+            DisruptionKind::Outage => self.processes.iter_mut().for_each(|process| process.link.cut = until),
+            DisruptionKind::DeleteMap => {
+                self.server.delete_map();
+                if self.dice.chance(0.5) {
+                    // It does not hear of it, while its session is renewed.
+                    self.processes[who].link.no_map = until;
+                }
+            }
+            DisruptionKind::DeleteSlot => {
+                let slot = self.dice.below(self.server.slots.len());
+                self.server.delete_slot(slot);
+            }
+            DisruptionKind::Move => {
+                let (bucket, identity) = (self.dice.below(256) as u8, self.processes[who].identity.to_string());
+                self.override_plan(|overrides, count| {
+                    overrides.of = Some(count);
+                    overrides.moved.insert(count.shard(bucket), identity);
+                });
+            }
+            DisruptionKind::Drain => {
+                let identity = self.processes[who].identity.to_string();
+                self.override_plan(|overrides, _| overrides.drained.extend([identity]));
+            }
+            DisruptionKind::Undo => self.undo(),
+        }
+    }
+
+    /// A person undoes all moves and drains.
+    pub(in crate::simulation) fn undo(&mut self) {
+        self.override_plan(|overrides, _| *overrides = Overrides::default());
+    }
+
+    /// A person changes what overrides the plan.
+    fn override_plan(&mut self, change: impl FnOnce(&mut Overrides, ShardCount)) {
+        if let Some(stored) = self.server.put_overrides(change) {
+            self.tell_map(&stored);
+        }
+    }
+}
