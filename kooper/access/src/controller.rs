@@ -3,12 +3,12 @@
 pub(crate) mod builder;
 mod handler_builder;
 pub mod operator;
+mod overrides;
 mod task;
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::stream::BoxStream;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -20,10 +20,9 @@ use kooper_runtime::internal::controller::partition::Partition;
 use kooper_runtime::internal::controller::parts::KeyStream;
 use kooper_runtime::internal::controller::prerequisite::Prerequisite;
 use kooper_runtime::internal::controller::states::States;
-use kooper_runtime::internal::controller::{Config, ControllerSpec, Hooks};
+use kooper_runtime::internal::controller::{ControllerSpec, Hooks};
 use kooper_runtime::internal::object::kind::KindInfo;
 use kooper_runtime::internal::watch::cache_id::CacheId;
-use kooper_runtime::leader::LeaderElection;
 use kooper_runtime::metrics::MetricsRecorder;
 use kooper_runtime::object::Object;
 use kooper_runtime::{
@@ -137,68 +136,6 @@ impl Controller {
         self.spec.config.daemon
     }
 
-    /// Watches these namespaces instead of the built-in ones; an empty list is
-    /// for all. Returns `false`, and changes nothing, if the kind is
-    /// cluster-scoped or the controller has a custom retriever.
-    pub fn set_namespaces(&mut self, namespaces: Vec<String>) -> bool {
-        let can = self.spec.kind.namespaced && !self.spec.own_retriever;
-        if can {
-            if let Some(daemon) = &mut self.daemon {
-                daemon.set_namespaces(namespaces.clone());
-            }
-            self.spec.config.namespaces = namespaces;
-        }
-        can
-    }
-
-    /// Sets how many objects are handled at the same time, instead of the
-    /// built-in number.
-    ///
-    /// # Errors
-    /// When the number is zero; then it is not changed.
-    pub fn set_workers(&mut self, workers: usize) -> Result<(), ConfigError> {
-        self.set(|config| config.workers = workers)
-    }
-
-    /// Sets the resync interval, instead of the built-in one; `None` disables
-    /// resyncs.
-    ///
-    /// # Errors
-    /// When the interval is zero; then it is not changed.
-    pub fn set_resync(&mut self, resync: Option<Duration>) -> Result<(), ConfigError> {
-        self.set(|config| config.resync = resync.filter(|_| !config.daemon))
-    }
-
-    /// Fetches objects as JSON only, as is good for a packet capture. Otherwise
-    /// built-in kinds come in protobuf where the API server offers it.
-    pub fn set_json_only(&mut self, json_only: bool) {
-        self.spec.config.json_only = json_only;
-        if let Some(daemon) = &mut self.daemon {
-            daemon.set_json_only(json_only);
-        }
-    }
-
-    /// Sets the leader election, instead of the built-in one; with `None`
-    /// handlers run in every replica.
-    ///
-    /// # Errors
-    /// When the settings are invalid; then they are not changed.
-    pub fn set_leader_election(&mut self, election: Option<LeaderElection>) -> Result<(), ConfigError> {
-        if let Some(daemon) = &mut self.daemon {
-            daemon.set_leader_election(election.clone().map(builder::daemon::election))?;
-        }
-        self.set(|config| config.leader = election)
-    }
-
-    /// Handles all objects in every replica, instead of those of its shards.
-    #[doc(hidden)]
-    pub fn remove_shards(&mut self) {
-        self.shards = None;
-        if let Some(daemon) = &mut self.daemon {
-            daemon.remove_shards();
-        }
-    }
-
     /// Returns `true` if the replicas share the objects.
     #[must_use]
     pub fn has_shards(&self) -> bool {
@@ -213,15 +150,6 @@ impl Controller {
         let namespace = shards.lease_namespace().unwrap_or(namespace).to_owned();
         let name = |suffix: &str| installation.name(&format!("{}-{}{suffix}", installation.program, self.name()));
         Some(ShardLeases { shards, namespace, names: shards.leases(name), mark: self.field_manager(installation) })
-    }
-
-    /// Changes settings if they are valid afterwards.
-    fn set(&mut self, change: impl FnOnce(&mut Config)) -> Result<(), ConfigError> {
-        let mut config = self.spec.config.clone();
-        change(&mut config);
-        config.check()?;
-        self.spec.config = config;
-        Ok(())
     }
 
     /// Returns `true` if the handlers run in one replica only.

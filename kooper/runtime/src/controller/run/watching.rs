@@ -38,6 +38,8 @@ pub(super) struct Watching {
     unselected: Option<CacheId>,
     others: HashMap<CacheId, Watches>,
     namespaces: Arc<Namespaces>,
+    /// The daemons that changes cancel.
+    pub(super) daemons: Option<Arc<Daemons>>,
     tasks: JoinSet<()>,
     /// Pass the changes for which functions of the user are called.
     feeds: Vec<Task<()>>,
@@ -68,7 +70,9 @@ impl Watching {
         });
         let namespaces = Arc::new(Namespaces::new(controller.name(), primary.scopes.len() > 1, statuses));
         process.health.add(namespaces.clone());
-        let watching = Self { others, primary, unselected, namespaces, tasks: JoinSet::new(), feeds: Vec::new() };
+        let daemons = config.daemon.then(|| Arc::new(Daemons::new(config.backoff.max)));
+        let watching =
+            Self { others, daemons, primary, unselected, namespaces, tasks: JoinSet::new(), feeds: Vec::new() };
         watching.measure(controller.name(), &*process.metrics);
         watching
     }
@@ -153,7 +157,6 @@ impl Watching {
         enqueuer: &Arc<Enqueuer>,
         tombstones: &Arc<Tombstones>,
         undecodable: &Arc<Undecodable>,
-        daemons: Option<&Arc<Daemons>>,
     ) -> Result<(), BoxError> {
         let (parts, scopes) = (controller.parts.clone(), self.primary.scopes.clone());
         let own = controller.own_retriever.then_some(&process.executor);
@@ -171,7 +174,7 @@ impl Watching {
             annotations: controller.config.annotations.clone(),
             tombstones: controller.parts.has_deleted().then(|| tombstones.clone()),
             undecodable: undecodable.clone(),
-            daemons: daemons.cloned(),
+            daemons: self.daemons.clone(),
         });
         let once = process.pass.is_some();
         let mapped = controller.relations.iter().filter(|relation| relation.map.is_some());

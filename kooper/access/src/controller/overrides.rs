@@ -1,0 +1,83 @@
+//! The settings that the command line overrides, and tests do.
+
+use std::time::Duration;
+
+use kooper_runtime::ConfigError;
+use kooper_runtime::internal::controller::Config;
+use kooper_runtime::leader::LeaderElection;
+
+use super::Controller;
+use super::builder::daemon;
+
+impl Controller {
+    /// Watches these namespaces instead of the built-in ones; an empty list is
+    /// for all. Returns `false`, and changes nothing, if the kind is
+    /// cluster-scoped or the controller has a custom retriever.
+    pub fn set_namespaces(&mut self, namespaces: Vec<String>) -> bool {
+        let can = self.spec.kind.namespaced && !self.spec.own_retriever;
+        if can {
+            if let Some(daemon) = &mut self.daemon {
+                daemon.set_namespaces(namespaces.clone());
+            }
+            self.spec.config.namespaces = namespaces;
+        }
+        can
+    }
+
+    /// Sets how many objects are handled at the same time, instead of the
+    /// built-in number.
+    ///
+    /// # Errors
+    /// When the number is zero; then it is not changed.
+    pub fn set_workers(&mut self, workers: usize) -> Result<(), ConfigError> {
+        self.set(|config| config.workers = workers)
+    }
+
+    /// Sets the resync interval, instead of the built-in one; `None` disables
+    /// resyncs.
+    ///
+    /// # Errors
+    /// When the interval is zero; then it is not changed.
+    pub fn set_resync(&mut self, resync: Option<Duration>) -> Result<(), ConfigError> {
+        self.set(|config| config.resync = resync.filter(|_| !config.daemon))
+    }
+
+    /// Fetches objects as JSON only, as is good for a packet capture. Otherwise
+    /// built-in kinds come in protobuf where the API server offers it.
+    pub fn set_json_only(&mut self, json_only: bool) {
+        self.spec.config.json_only = json_only;
+        if let Some(daemon) = &mut self.daemon {
+            daemon.set_json_only(json_only);
+        }
+    }
+
+    /// Sets the leader election, instead of the built-in one; with `None`
+    /// handlers run in every replica.
+    ///
+    /// # Errors
+    /// When the settings are invalid; then they are not changed.
+    pub fn set_leader_election(&mut self, election: Option<LeaderElection>) -> Result<(), ConfigError> {
+        if let Some(daemon) = &mut self.daemon {
+            daemon.set_leader_election(election.clone().map(daemon::election))?;
+        }
+        self.set(|config| config.leader = election)
+    }
+
+    /// Handles all objects in every replica, instead of those of its shards.
+    #[doc(hidden)]
+    pub fn remove_shards(&mut self) {
+        self.shards = None;
+        if let Some(daemon) = &mut self.daemon {
+            daemon.remove_shards();
+        }
+    }
+
+    /// Changes settings if they are valid afterwards.
+    fn set(&mut self, change: impl FnOnce(&mut Config)) -> Result<(), ConfigError> {
+        let mut config = self.spec.config.clone();
+        change(&mut config);
+        config.check()?;
+        self.spec.config = config;
+        Ok(())
+    }
+}
