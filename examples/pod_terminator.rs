@@ -1,5 +1,5 @@
 //! Chaos on demand: each PodTerminator periodically deletes some of the pods
-//! that it selects, in a task that outlives the call of the handler.
+//! that it selects, in a daemon: a function that runs until the PodTerminator changes.
 //!
 //! Pods that have finished or are being deleted are not counted. Pods of
 //! `kube-system` and of the operator's own namespace are not deleted unless
@@ -11,22 +11,22 @@
 //! `cargo run --bin pod-terminator-operator -- dev`
 //!
 //! Try, with the KUBECONFIG that it prints: `kubectl get pods --watch`: three of five pods are terminated, and two
-//! remain. After `kubectl patch podterminator web --type merge -p '{"spec": {"dryRun": true}}'`, a new task logs which
-//! of the pods that you create `would be terminated`. When the PodTerminator is deleted, the log has `its task ends`.
+//! remain. After `kubectl patch podterminator web --type merge -p '{"spec": {"dryRun": true}}'`, a new daemon logs
+//! which of the pods that you create `would be terminated`. When the PodTerminator is deleted, the log has `its daemon
+//! ends`.
 //!
-//! It is longer than other examples, because a task that outlives the handler has to be started, replaced and
-//! stopped, and because the limits of what it deletes are part of its kind.
+//! It is longer than other examples, because the limits of what it deletes are part of its kind.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kooper::{CancellationToken, prelude::*};
+use kooper::prelude::*;
 use kube::CustomResource;
 use kube::api::{Api, ListParams};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tokio::{sync::Mutex, task::AbortHandle, time::sleep};
+use tokio::time::sleep;
 
 /// Which pods to terminate, how many and how often.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -56,65 +56,42 @@ struct PodTerminatorStatus {
     conditions: Vec<Condition>,
 }
 
-/// The running tasks, each with its spec.
-type Tasks = Mutex<HashMap<ObjectKey, (PodTerminatorSpec, AbortHandle)>>;
-
-/// Keeps one task for each PodTerminator, with its current spec.
+/// Reports whether the daemon of a PodTerminator terminates pods.
 #[kooper::controller(
-    resource = PodTerminator, init = no_tasks, install_crd, leader_election,
-    cleanup = stop, finalizer = "chaos.spotahome.com/pod-terminator", rbac("pods: list"),
+    resource = PodTerminator, daemon = terminate, install_crd, leader_election, rbac("pods: list"),
     samples = ["pod_terminator.yaml"],
 )]
-async fn pod_terminator(
-    terminator: Arc<PodTerminator>,
-    call: Call,
-    tasks: State<Tasks>,
-    client: Client,
-    pods: Deleter<Pod>,
-    statuses: StatusWriter<PodTerminator>,
-) -> Result<()> {
-    let spec = &terminator.spec;
-    let mut running = tasks.lock().await;
-    if !running.get(call.key()).is_some_and(|(known, task)| known == spec && !task.is_finished()) {
-        if let Some((_, task)) = running.remove(call.key()) {
-            task.abort();
-            tracing::info!("its task ends");
-        }
-        if !spec.selector.is_empty() {
-            let task = call.spawn(|stop| terminate(spec.clone(), stop, client, pods));
-            running.insert(call.key().clone(), (spec.clone(), task));
-        }
-    }
-    drop(running);
+async fn pod_terminator(terminator: Arc<PodTerminator>) -> Status<PodTerminatorStatus> {
     let before = terminator.status.clone().unwrap_or_default();
     let mut conditions = Conditions::of(&terminator, &before.conditions);
-    match spec.selector.is_empty() {
+    match terminator.spec.selector.is_empty() {
         true => conditions.not_ready("NoSelector", "`selector` is empty, and would select every pod: set labels"),
-        false => conditions.ready("Running", "its task runs"),
+        false => conditions.ready("Running", "its daemon runs"),
     };
-    statuses.apply_status(&terminator, &PodTerminatorStatus { conditions: conditions.into_vec() }).await?;
-    Ok(())
+    Status(PodTerminatorStatus { conditions: conditions.into_vec() })
 }
 
-async fn no_tasks() -> Result<Tasks> {
-    Ok(Tasks::default())
-}
-
-async fn stop(call: Call, tasks: State<Tasks>) {
-    if let Some((_, task)) = tasks.lock().await.remove(call.key()) {
-        task.abort();
-        tracing::info!("its task ends");
+/// Terminates some pods in each period. A changed PodTerminator, and the end of leadership, end it.
+async fn terminate(terminator: Arc<PodTerminator>, client: Client, pods: Deleter<Pod>) -> Result<()> {
+    let spec = &terminator.spec;
+    if spec.selector.is_empty() {
+        return Ok(());
+    }
+    tracing::info!(?spec, "its daemon begins");
+    let _ends = Ends;
+    let period = Duration::from_secs(spec.period_seconds.unwrap_or(300).max(1).unsigned_abs().into());
+    loop {
+        sleep(period).await;
+        terminate_once(spec, &client, &pods).await?;
     }
 }
 
-/// Terminates some pods in each period.
-async fn terminate(spec: PodTerminatorSpec, stop: CancellationToken, client: Client, pods: Deleter<Pod>) {
-    tracing::info!(?spec, "its task begins");
-    let period = Duration::from_secs(spec.period_seconds.unwrap_or(300).max(1).unsigned_abs().into());
-    while stop.run_until_cancelled(sleep(period)).await.is_some() {
-        if let Err(error) = terminate_once(&spec, &client, &pods).await {
-            tracing::warn!(error, "not terminated; the next period tries again");
-        }
+/// Logs the end of a daemon, which is dropped.
+struct Ends;
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        tracing::info!("its daemon ends");
     }
 }
 

@@ -130,7 +130,7 @@ fn icecream_serves_its_samples() {
 fn pod_terminator_terminates_its_samples() {
     let home = home("pod-terminator");
     let dev = home.start(POD_TERMINATOR, &["--port", "0"]);
-    dev.process.wait_for_line(&["its task begins"]);
+    dev.process.wait_for_line(&["its daemon begins"]);
     // Two of five, then one of three.
     dev.process.wait_for_lines(3, &["is terminated"]);
     dev.stop();

@@ -83,7 +83,7 @@ fn pods_are_terminated_down_to_the_minimum_with_only_the_printed_role() {
     eventually("it reports that it runs", || {
         ready(&get(&cluster, "default", "podterminator", "web"))["reason"] == "Running"
     });
-    program.wait_for_lines(5, &["is terminated", "controller=pod-terminator key=web"]);
+    program.wait_for_lines(5, &["is terminated", "controller=pod-terminator-daemon key=web"]);
     periods(&installed, 3);
     assert_eq!(asked(&installed).1, 5, "{}", program.lines().join("\n"));
     // Beside these `other` runs; `held` may.
@@ -107,7 +107,7 @@ fn pods_are_terminated_down_to_the_minimum_with_only_the_printed_role() {
 }
 
 #[test]
-fn a_task_follows_its_terminator_and_only_logs_in_dry_run() {
+fn a_daemon_follows_its_terminator_and_only_logs_in_dry_run() {
     let namespace = "shop";
     let Some((cluster, _nodes)) = cluster(namespace, 3) else { return };
     let installed = SUBJECT.install(&cluster);
@@ -116,7 +116,7 @@ fn a_task_follows_its_terminator_and_only_logs_in_dry_run() {
     let spec = json!({"selector": {"app": "web"}, "periodSeconds": 1, "terminationPercent": 100, "dryRun": true});
     cluster.apply([terminator("web", &spec)]);
     program.wait_for_lines(6, &["would be terminated"]);
-    let counted = || (program.count(&["its task begins"]), program.count(&["its task ends"]));
+    let counted = || (program.count(&["its daemon begins"]), program.count(&["its daemon ends"]));
     assert_eq!(counted(), (1, 0));
 
     // The same spec again changes nothing.
@@ -132,13 +132,13 @@ fn a_task_follows_its_terminator_and_only_logs_in_dry_run() {
     let mut changed = spec.clone();
     changed["minimumInstances"] = json!(2);
     cluster.apply([terminator("web", &changed)]);
-    program.wait_for_lines(2, &["its task begins"]);
+    program.wait_for_lines(2, &["its daemon begins"]);
     assert_eq!(counted(), (2, 1));
 
-    // One that selects everything is rejected, and its task ends.
+    // One that selects everything is rejected, and its daemon ends.
     changed["selector"] = json!(null);
     cluster.apply([terminator("web", &changed)]);
-    program.wait_for_lines(2, &["its task ends"]);
+    program.wait_for_lines(2, &["its daemon ends"]);
     let condition = || ready(&get(&cluster, "default", "podterminator", "web"));
     until(
         "the status has the reason",
@@ -147,10 +147,11 @@ fn a_task_follows_its_terminator_and_only_logs_in_dry_run() {
     );
     assert_eq!(counted(), (2, 2));
 
-    // The task of a deleted one is stopped.
+    // The daemon of a deleted one is stopped.
     cluster.apply([terminator("web", &spec)]);
-    program.wait_for_lines(3, &["its task begins"]);
+    program.wait_for_lines(3, &["its daemon begins"]);
     cluster.must(&["delete", "pt", "web"]);
+    program.wait_for_lines(3, &["its daemon ends"]);
     assert_eq!(counted(), (3, 3));
     assert_eq!((running(&cluster, namespace), asked(&installed).1), (3, 0), "{}", program.lines().join("\n"));
     stop(program);

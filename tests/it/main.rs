@@ -65,6 +65,7 @@ mod cluster {
     mod children;
     mod clock;
     mod control_plane;
+    mod daemons;
     mod exploration;
     mod garbage;
     mod same_end;

@@ -2,6 +2,7 @@
 
 mod children;
 mod commands;
+mod functions;
 mod handing_over;
 mod processes;
 mod replicas;

@@ -9,6 +9,8 @@ mod arguments;
 mod capabilities;
 #[path = "../pass/children.rs"]
 mod children;
+#[path = "../pass/daemons.rs"]
+mod daemons;
 #[path = "../pass/hostile.rs"]
 mod hostile;
 #[path = "../pass/keys.rs"]

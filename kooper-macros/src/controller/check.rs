@@ -73,6 +73,11 @@ fn check_retriever(args: &Args, errors: &mut Errors) {
             errors.add(key, message!("a custom retriever decides what it retrieves: remove `{name}`"));
         }
     }
+    if let Some(key) = args.key("daemon") {
+        let text =
+            message!("a daemon is stopped by changes that the API server reports: remove `retriever`, or `daemon`");
+        errors.add(key, text);
+    }
 }
 
 fn check_namespaces(args: &Args, errors: &mut Errors) {
@@ -114,7 +119,7 @@ fn check_settings(args: &Args, handler: &Handler, errors: &mut Errors) {
 /// Checks that an argument reads the objects that `reads` selects. Other functions, and types
 /// with other names, may read them too: then the controller's builder checks it.
 fn check_reads(args: &Args, handler: &Handler, errors: &mut Errors) {
-    let others = ["init", "cleanup", "deleted", "watches"].iter().any(|key| args.tries(key));
+    let others = ["init", "cleanup", "daemon", "deleted", "watches"].iter().any(|key| args.tries(key));
     if others || !handler.arguments.iter().all(|argument| ARGUMENTS.contains(&last_word(argument).as_str())) {
         return;
     }

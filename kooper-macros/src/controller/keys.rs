@@ -4,6 +4,7 @@
 //! `attribute.md`; `KOOPER_BLESS=1 cargo test -p kooper-macros` writes the reference page.
 
 mod annotations;
+mod calls;
 mod others;
 mod tasks;
 
@@ -330,6 +331,7 @@ const KEYS: &[Key<Args>] = &[
         read: call!(deleted, paths::path),
         ..Key::EQUALS
     },
+    calls::DAEMON,
     Key {
         name: "leader_election",
         shapes: &[Shape::Flag, Shape::Parentheses],

@@ -79,6 +79,8 @@ pub struct Controller {
     has_init: bool,
     samples: Vec<Sample>,
     additions: Additions,
+    /// The controller of its daemon.
+    daemon: Option<Box<Self>>,
 }
 
 /// The Leases of a controller's shards.
@@ -121,12 +123,29 @@ impl Controller {
         self.spec.kind.namespaced
     }
 
+    /// The controller, and that of its daemon.
+    #[doc(hidden)]
+    pub fn with_daemon(mut self) -> impl Iterator<Item = Self> {
+        let daemon = self.daemon.take().map(|daemon| *daemon);
+        std::iter::once(self).chain(daemon)
+    }
+
+    /// Returns `true` if it runs a daemon.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn is_daemon(&self) -> bool {
+        self.spec.config.daemon
+    }
+
     /// Watches these namespaces instead of the built-in ones; an empty list is
     /// for all. Returns `false`, and changes nothing, if the kind is
     /// cluster-scoped or the controller has a custom retriever.
     pub fn set_namespaces(&mut self, namespaces: Vec<String>) -> bool {
         let can = self.spec.kind.namespaced && !self.spec.own_retriever;
         if can {
+            if let Some(daemon) = &mut self.daemon {
+                daemon.set_namespaces(namespaces.clone());
+            }
             self.spec.config.namespaces = namespaces;
         }
         can
@@ -147,13 +166,16 @@ impl Controller {
     /// # Errors
     /// When the interval is zero; then it is not changed.
     pub fn set_resync(&mut self, resync: Option<Duration>) -> Result<(), ConfigError> {
-        self.set(|config| config.resync = resync)
+        self.set(|config| config.resync = resync.filter(|_| !config.daemon))
     }
 
     /// Fetches objects as JSON only, as is good for a packet capture. Otherwise
     /// built-in kinds come in protobuf where the API server offers it.
     pub fn set_json_only(&mut self, json_only: bool) {
         self.spec.config.json_only = json_only;
+        if let Some(daemon) = &mut self.daemon {
+            daemon.set_json_only(json_only);
+        }
     }
 
     /// Sets the leader election, instead of the built-in one; with `None`
@@ -162,6 +184,9 @@ impl Controller {
     /// # Errors
     /// When the settings are invalid; then they are not changed.
     pub fn set_leader_election(&mut self, election: Option<LeaderElection>) -> Result<(), ConfigError> {
+        if let Some(daemon) = &mut self.daemon {
+            daemon.set_leader_election(election.clone().map(builder::daemon::election))?;
+        }
         self.set(|config| config.leader = election)
     }
 
@@ -169,6 +194,9 @@ impl Controller {
     #[doc(hidden)]
     pub fn remove_shards(&mut self) {
         self.shards = None;
+        if let Some(daemon) = &mut self.daemon {
+            daemon.remove_shards();
+        }
     }
 
     /// Returns `true` if the replicas share the objects.
@@ -300,6 +328,7 @@ impl Controller {
     pub fn without_events(mut self) -> Self {
         self.plan.report_nothing();
         self.spec.reports_failures = false;
+        self.daemon = self.daemon.map(|daemon| Box::new(daemon.without_events()));
         self
     }
 
@@ -355,6 +384,7 @@ impl Controller {
         (config.labels, config.fields) = (None, None);
         config.changed = vec![Changed::Any];
         self.installs_crd = false;
+        self.daemon = None;
     }
 
     /// The finalizer that it sets, if it cleans up.

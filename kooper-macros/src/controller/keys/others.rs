@@ -55,6 +55,8 @@ pub(crate) const OTHERS: &[(&str, &str)] = &[
     ("finalizer_name", "finalizer"),
     ("deleting", "while_deleting"),
     ("terminating", "while_deleting"),
+    ("daemons", "daemon"),
+    ("background", "daemon"),
     ("on_delete", "deleted"),
     ("delete", "deleted"),
     ("former_names", "previous_names"),

@@ -1,6 +1,7 @@
 //! The builder of controllers. The attribute generates calls of it.
 
 mod by_reference;
+pub(crate) mod daemon;
 mod filter;
 mod map;
 mod parts;
@@ -30,6 +31,7 @@ use kube::core::metadata::PartialObjectMeta;
 use serde::de::DeserializeOwned;
 use tower::Service;
 
+use self::daemon::Daemon;
 use self::filter::FilterFn;
 use crate::calls::Additions;
 use crate::extract::{Context, Removed, State};
@@ -90,6 +92,7 @@ pub struct Builder<K, O = K, S = ()> {
     state: MakeState<S>,
     handler: Option<MakeService<O, S>>,
     cleanup: Option<MakeService<O, S>>,
+    daemon: Option<Daemon<O, S>>,
     deleted: Option<MakeService<Removed<O>, S>>,
     layers: Vec<Wrap<O>>,
     when: Option<Filter<O>>,
@@ -217,6 +220,7 @@ impl<K, O, S> Builder<K, O, S> {
             state,
             handler: None,
             cleanup: None,
+            daemon: None,
             deleted: None,
             layers: Vec::new(),
             when: None,

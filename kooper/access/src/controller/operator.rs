@@ -205,7 +205,7 @@ impl std::fmt::Debug for Operator {
 impl Builder {
     /// Adds a controller.
     pub fn controller(mut self, controller: Controller) -> Self {
-        self.controllers.push(controller);
+        self.controllers.extend(controller.with_daemon());
         self
     }
 
@@ -359,7 +359,9 @@ impl Builder {
     /// # Errors
     /// When two controllers have the same name, or a controller needs a client
     /// or settings and there are none.
-    pub fn build(self) -> Result<Operator, BuildError> {
+    pub fn build(mut self) -> Result<Operator, BuildError> {
+        // A pass ends, and a daemon does not.
+        self.controllers.retain(|controller| self.pass.is_none() || !controller.is_daemon());
         let mut names = HashSet::new();
         for controller in &self.controllers {
             if !names.insert(controller.name().to_owned()) {

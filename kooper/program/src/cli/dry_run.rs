@@ -146,6 +146,8 @@ impl<'a> DryRunProgram<'a> {
     /// Connects, and checks that the API server responds.
     pub(super) fn connect(invocation: &'a Invocation<'a>) -> Result<Self, BoxError> {
         let mut controllers = invocation.controllers()?;
+        // A pass ends, and a daemon does not.
+        controllers.retain(|controller| !controller.is_daemon());
         for controller in &mut controllers {
             // No Lease is acquired, and only JSON can be changed.
             controller.set_leader_election(None)?;

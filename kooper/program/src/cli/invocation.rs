@@ -42,7 +42,8 @@ impl<'a> Invocation<'a> {
 
     fn configured(&self, unaffected: fn(&Controller)) -> Result<Vec<Controller>, BoxError> {
         let settings = &self.settings;
-        let mut controllers = self.app.program().into_controllers()?;
+        let mut controllers =
+            self.app.program().into_controllers()?.into_iter().flat_map(Controller::with_daemon).collect::<Vec<_>>();
         for controller in &mut controllers {
             crate::check(controller, settings.own.declared.as_ref())?;
             if let Some(workers) = settings.workers {

@@ -1,6 +1,7 @@
 //! Workers: each takes a key from the queue, calls the handler, and gives the key back.
 
 mod busy;
+mod daemons;
 mod finish;
 mod functions;
 mod tombstones;
@@ -36,6 +37,7 @@ use crate::queue::{Admission, Completion, Grant, Item, Returned, Ticket};
 
 pub(crate) use busy::Busy;
 pub use busy::Running;
+pub(crate) use daemons::Daemons;
 pub(crate) use functions::{Cleanup, Deletions, Functions};
 pub(crate) use tombstones::Tombstones;
 pub(crate) use undecodable::Undecodable;
@@ -51,6 +53,8 @@ pub(crate) struct Workers {
     pub(crate) controller: Arc<ControllerContext>,
     pub(crate) functions: Functions,
     pub(crate) limits: Limits,
+    /// Set if each call runs until its object changes.
+    pub(crate) daemons: Option<Arc<Daemons>>,
     /// The calls that run now, those of an earlier term included.
     pub(crate) busy: Arc<Busy>,
     /// Is told how calls end.
@@ -133,6 +137,7 @@ impl Workers {
             self.give_back(&item.key, item.ticket, Completion::Skipped);
             return;
         }
+        let daemon = self.daemons.as_ref().map(|daemons| daemons.begin(&item.key));
         let own = self.controller.own.get(&item.key);
         let marked = own.is_none().then(|| {
             let unselected = functions.unselected()?;
@@ -176,7 +181,11 @@ impl Workers {
             }
         };
         let attempt = self.attempt(&item, part, uid, work);
-        if let Some(ended) = self.run_call(&attempt, token, shard, future).await {
+        if let Some(daemon) = daemon {
+            self.run_daemon(daemon, attempt, token, shard, future);
+            return;
+        }
+        if let Some(ended) = self.run_call(&attempt, token, shard_ended(shard).boxed(), future).await {
             self.finish(&attempt, &ended);
         }
     }
@@ -232,7 +241,10 @@ impl Workers {
                 };
                 function(object, gone, call).await.map(Called::Done)
             };
-            let Some(ended) = self.run_call(&attempt, token, shard, Box::pin(calling)).await else { return false };
+            let Some(ended) = self.run_call(&attempt, token, shard_ended(shard).boxed(), Box::pin(calling)).await
+            else {
+                return false;
+            };
             if let Err(failure) = ended {
                 attempt.span.in_scope(|| {
                     let text = failure.of(attempt.part);
@@ -292,13 +304,13 @@ impl Workers {
         (if self.admission.is_dry_run() { call.in_dry_run() } else { call }, token)
     }
 
-    /// Runs a call until it ends or its time is over. `None` if it is stuck: its
-    /// key is given back when it ends.
+    /// Runs a call until it ends or its time is over, or until `over`. `None` if it is
+    /// stuck: its key is given back when it ends.
     async fn run_call(
         self: &Arc<Self>,
         attempt: &Attempt,
         token: CancellationToken,
-        shard: Option<Arc<dyn ShardTerm>>,
+        over: BoxFuture<'static, ()>,
         future: BoxFuture<'static, CallResult>,
     ) -> Option<Ended> {
         // Dropping the operator cancels its calls.
@@ -311,12 +323,10 @@ impl Workers {
                 None => std::future::pending().await,
             }
         };
-        let lost = shard.map_or_else(|| std::future::pending().boxed(), |shard| shard.ended());
         let failure = tokio::select! {
             biased;
             ended = &mut task => return Some(ended_as(ended, Failure::Stopped)),
-            // Another replica may work on the object soon.
-            () = lost => Failure::Stopped,
+            () = over => Failure::Stopped,
             () = limit => Failure::Timeout(self.limits.timeout.unwrap_or_default()),
             () = self.tasks.abort.cancelled() => Failure::Stopped,
         };
@@ -373,6 +383,14 @@ impl Workers {
         } else {
             rest.await;
         }
+    }
+}
+
+/// Waits until another replica may work on the objects of a shard.
+async fn shard_ended(shard: Option<Arc<dyn ShardTerm>>) {
+    match shard {
+        Some(shard) => shard.ended().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -92,6 +92,8 @@ pub struct Config {
     pub retirement: Option<Retirement>,
     /// `true` if the handler is called for objects that are being deleted.
     pub while_deleting: bool,
+    /// `true` if a call runs until its object changes.
+    pub daemon: bool,
     /// `true` if the kind may be missing.
     pub optional: bool,
     /// The annotations by which users steer its calls.
@@ -128,6 +130,7 @@ impl Config {
             cleanup_on_leave: false,
             retirement: None,
             while_deleting: false,
+            daemon: false,
             optional: false,
             annotations: Annotations::default(),
             events: FailureEvents::default(),
@@ -168,7 +171,7 @@ impl Config {
     /// deleted. A finalizer that the handler has set is then not removed.
     #[must_use]
     pub fn ignores_deletion(&self) -> bool {
-        !self.while_deleting && self.finalizer.is_none()
+        !self.while_deleting && self.finalizer.is_none() && !self.daemon
     }
 
     /// The field managers of previous names, and of an installation that had no instance name.

@@ -31,7 +31,7 @@ use crate::call::finalizer::{Guarded, Unremoved, Unselected};
 use crate::call::handler::DynHandler;
 use crate::call::observer::{CallObserver, Observers};
 use crate::call::worker::{
-    Busy, Cleanup, Deletions, Functions, HandledShards, Limits, Tombstones, Undecodable, Workers,
+    Busy, Cleanup, Daemons, Deletions, Functions, HandledShards, Limits, Tombstones, Undecodable, Workers,
 };
 use crate::client::{ClientStack, on_current_runtime};
 use crate::controller::error::ControllerError;
@@ -121,6 +121,7 @@ pub struct Runner {
     states: Arc<States>,
     busy: Arc<Busy>,
     undecodable: Arc<Undecodable>,
+    daemons: Option<Arc<Daemons>>,
     observer: Arc<dyn CallObserver>,
     starting: Arc<Starting>,
     view: Arc<ControllerView>,
@@ -210,6 +211,7 @@ impl Runner {
             starting: starting.clone(),
         });
         process.health.add_controller(&view);
+        let daemons = config.daemon.then(|| Arc::new(Daemons::new(config.backoff.max)));
         let runner = Self {
             enqueuer: enqueuer.into(),
             process: process.clone(),
@@ -225,6 +227,7 @@ impl Runner {
             states,
             busy,
             undecodable,
+            daemons,
             observer,
             starting,
             view,
@@ -303,6 +306,7 @@ impl Runner {
                 &self.enqueuer,
                 &self.tombstones,
                 &self.undecodable,
+                self.daemons.as_ref(),
             );
             let error = match AssertUnwindSafe(opening).catch_unwind().await {
                 Ok(Ok(())) => break,
@@ -420,6 +424,7 @@ impl Runner {
                 cleanup: config.finalizers().map(|finalizers| Cleanup { finalizers, unselected }),
             },
             limits: Limits { workers: config.workers, timeout: config.timeout, stuck_after: config.stuck_after },
+            daemons: self.daemons.clone(),
             busy: self.busy.clone(),
             observer: self.observer.clone(),
             executor: self.process.executor.clone(),

@@ -123,7 +123,9 @@ impl Cluster {
     }
 
     /// Installs what controllers need to run: their CRDs and their role.
-    pub(crate) async fn prepare(&self, controllers: &mut [Controller]) -> Result<()> {
+    pub(crate) async fn prepare(&self, controllers: &mut Vec<Controller>) -> Result<()> {
+        // Each daemon has a Lease, and a role.
+        *controllers = std::mem::take(controllers).into_iter().flat_map(Controller::with_daemon).collect();
         let namespace = self.namespace();
         if self.server.is_shared() {
             for controller in controllers.iter_mut() {

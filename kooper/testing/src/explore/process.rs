@@ -131,6 +131,9 @@ impl Shared {
             controller.remove_shards();
             // In one process, protobuf is only a detour from JSON to JSON.
             controller.set_json_only(true);
+            if controller.is_daemon() {
+                continue;
+            }
             let (waker, mut keys) = unbounded_channel();
             let kind = controller.kind_info();
             wakers.push((kind.group.clone(), kind.plural.clone(), waker));

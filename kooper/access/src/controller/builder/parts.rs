@@ -21,7 +21,9 @@ use kube::Client;
 use kube::core::metadata::PartialObjectMeta;
 use serde::de::DeserializeOwned;
 
+use super::daemon::{self, Daemon};
 use super::{Builder, Common, MakeRetriever, MakeService, MakeState, Wrap};
+use crate::calls::Additions;
 use crate::controller::Controller;
 use crate::extract::Removed;
 use crate::handler::{self, Filter, Typed};
@@ -45,7 +47,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     /// When the name or the handler is missing, or a setting is invalid. Name,
     /// handler and retriever are checked in this order.
     pub fn build(self) -> Result<Controller, ConfigError> {
-        let Self { common, state, handler, cleanup, deleted, layers, when, kind: _ } = self;
+        let Self { common, state, handler, cleanup, daemon, deleted, layers, when, kind: _ } = self;
         let Common {
             mut config,
             shards,
@@ -73,6 +75,18 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         if shards.is_some() {
             plan.share_children();
         }
+        let daemon = match daemon {
+            Some(_) if own_retriever => {
+                let problem = "a daemon is stopped by changes that the API server reports: remove the custom retriever";
+                return Err(config.error("daemon", ConfigErrorKind::Conflict, problem));
+            }
+            daemon => daemon.map(|daemon| controller_of::<K, O, S>(daemon, &config, plan.clone(), (&state, &when))),
+        };
+        let daemon = daemon.transpose()?.map(|mut daemon| {
+            daemon.shards.clone_from(&shards);
+            (daemon.crd, daemon.installs_crd) = (crd, installs_crd);
+            Box::new(daemon)
+        });
         plan_settings::<K>(&config, &mut plan, own_retriever, deleted.is_some(), installs_crd);
         if let Some((setting, mistake)) = plan.mistake() {
             return Err(config.error(setting, ConfigErrorKind::Malformed, mistake));
@@ -90,11 +104,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         relations.extend(owned.map(|owned| Relation { cache: owned.id, kind: owned.kind.clone(), map: None }));
         let spec = ControllerSpec {
             kind: KindInfo::of::<K>(),
-            primary: if config.metadata_only && !is_metadata::<K>() {
-                CacheRequest::of::<PartialObjectMeta<K>>()
-            } else {
-                CacheRequest::of::<K>()
-            },
+            primary: primary::<K>(&config),
             unselected: (config.finalizer.is_some() && config.selected())
                 .then(CacheRequest::of::<PartialObjectMeta<K>>),
             config,
@@ -114,7 +124,54 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
                 kind: PhantomData::<fn() -> K>,
             }),
         };
-        Ok(Controller { spec, shards, plan, crd, installs_crd, has_init, samples, additions })
+        Ok(Controller { spec, shards, plan, crd, installs_crd, has_init, samples, additions, daemon })
+    }
+}
+
+/// The controller of a daemon.
+fn controller_of<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'static>(
+    daemon: Daemon<O, S>,
+    config: &Config,
+    mut plan: Plan,
+    (state, when): (&MakeState<S>, &Option<Filter<O>>),
+) -> Result<Controller, ConfigError> {
+    let config = daemon::config(config);
+    config.check()?;
+    (daemon.plan)(&mut plan);
+    plan_settings::<K>(&config, &mut plan, false, false, false);
+    let parts = TypedParts {
+        state: state.clone(),
+        handler: daemon.make,
+        cleanup: None,
+        deleted: None,
+        retriever: None,
+        layers: Vec::new(),
+        when: when.clone(),
+        kind: PhantomData::<fn() -> K>,
+    };
+    let spec = ControllerSpec {
+        kind: KindInfo::of::<K>(),
+        primary: primary::<K>(&config),
+        unselected: None,
+        config,
+        own_retriever: false,
+        caches: plan.caches().cloned().collect(),
+        relations: [].into(),
+        sources: [].into(),
+        reports_failures: plan.reports_failures(),
+        parts: Arc::new(parts),
+    };
+    let additions = Additions::default();
+    let (shards, crd, samples, daemon) = (None, None, Vec::new(), None);
+    Ok(Controller { spec, shards, plan, crd, installs_crd: false, has_init: false, samples, additions, daemon })
+}
+
+/// The cache of the controller's own objects.
+fn primary<K: Kind>(config: &Config) -> CacheRequest {
+    if config.metadata_only && !is_metadata::<K>() {
+        CacheRequest::of::<PartialObjectMeta<K>>()
+    } else {
+        CacheRequest::of::<K>()
     }
 }
 

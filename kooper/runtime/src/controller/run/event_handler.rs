@@ -9,7 +9,7 @@ use crate::call::events::Note;
 use crate::call::finalizer::Finalizers;
 use crate::call::handler::Wants;
 use crate::call::observer::CallObserver;
-use crate::call::worker::{Tombstones, Undecodable};
+use crate::call::worker::{Daemons, Tombstones, Undecodable};
 use crate::controller::annotations::Annotations;
 use crate::controller::namespaces::Namespaces;
 use crate::controller::parts::MapKeys;
@@ -128,6 +128,8 @@ pub(super) struct EventHandler {
     pub(super) while_deleting: bool,
     pub(super) changed: Vec<Changed>,
     pub(super) annotations: Annotations,
+    /// The daemons that a change cancels; `None` for a handler.
+    pub(super) daemons: Option<Arc<Daemons>>,
     /// The removed objects for `deleted`; `None` if the controller has no such function.
     pub(super) tombstones: Option<Arc<Tombstones>>,
     pub(super) undecodable: Arc<Undecodable>,
@@ -174,9 +176,18 @@ impl Sink for EventHandler {
         let (mut asks, mut pauses) = (false, false);
         if let (Some(old), Some(new)) = (&change.old, &change.new) {
             (asks, pauses) = (self.annotations.asks(old, new), self.annotations.pauses(old, new));
-            if pauses && seen == Seen::Watched {
+            if pauses && seen == Seen::Watched && self.daemons.is_none() {
                 self.tell_paused(new);
             }
+        }
+        // A change of a daemon's own object restarts it, too: it is no echo.
+        let mut classified = seen;
+        if let Some(daemons) = &self.daemons {
+            let differs = |(old, new): (&Arc<Object>, &Arc<Object>)| differs(old, new, &self.changed);
+            if asks || pauses || change.old.as_ref().zip(change.new.as_ref()).is_none_or(differs) {
+                daemons.cancel(key);
+            }
+            classified = Seen::Listed;
         }
         let (lane, reason) = match (&change.old, &change.new) {
             (_, None) => (Lane::Event, Reason::Deleted),
@@ -198,11 +209,14 @@ impl Sink for EventHandler {
             (Some(_), Some(_)) => (Lane::Event, Reason::Modified),
         };
         let urgency = |change: &Change| if asks { Urgency::Now } else { urgency(change) };
-        self.enqueuer.add(key, lane, reason, CacheRef::Primary, (change, seen), urgency);
+        self.enqueuer.add(key, lane, reason, CacheRef::Primary, (change, classified), urgency);
     }
 
     fn left(&self, object: &Arc<Object>) {
         let key = object.key();
+        if let Some(daemons) = &self.daemons {
+            daemons.cancel(key);
+        }
         while self.tombstones.as_ref().is_some_and(|tombstones| tombstones.take(key).is_some()) {}
         self.enqueuer.left(key);
     }

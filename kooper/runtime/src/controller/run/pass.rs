@@ -33,8 +33,14 @@ impl Runner {
         if !self.predict(pass).await {
             return None;
         }
-        let opening =
-            self.watching.open(&self.controller, &self.process, &self.enqueuer, &self.tombstones, &self.undecodable);
+        let opening = self.watching.open(
+            &self.controller,
+            &self.process,
+            &self.enqueuer,
+            &self.tombstones,
+            &self.undecodable,
+            None,
+        );
         if let Some(problem) = problem(AssertUnwindSafe(opening).catch_unwind().await) {
             pass.problem(format!("the retriever failed: {problem}"));
             return None;

@@ -14,7 +14,7 @@ use super::Process;
 use super::event_handler::{Enqueuer, EventHandler, Keys, Leaving, Progress, Related, Served};
 use super::routes::Routes;
 use crate::call::context::Caches;
-use crate::call::worker::{Tombstones, Undecodable};
+use crate::call::worker::{Daemons, Tombstones, Undecodable};
 use crate::client::on_current_runtime;
 use crate::controller::namespaces::{Awaited, Namespaces, Tried};
 use crate::controller::partition::Partition;
@@ -153,6 +153,7 @@ impl Watching {
         enqueuer: &Arc<Enqueuer>,
         tombstones: &Arc<Tombstones>,
         undecodable: &Arc<Undecodable>,
+        daemons: Option<&Arc<Daemons>>,
     ) -> Result<(), BoxError> {
         let (parts, scopes) = (controller.parts.clone(), self.primary.scopes.clone());
         let own = controller.own_retriever.then_some(&process.executor);
@@ -170,6 +171,7 @@ impl Watching {
             annotations: controller.config.annotations.clone(),
             tombstones: controller.parts.has_deleted().then(|| tombstones.clone()),
             undecodable: undecodable.clone(),
+            daemons: daemons.cloned(),
         });
         let once = process.pass.is_some();
         let mapped = controller.relations.iter().filter(|relation| relation.map.is_some());

@@ -1,0 +1,101 @@
+//! Calls that run until their objects change.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+
+use super::{CallResult, Workers, shard_ended};
+use crate::call::attempt::{Attempt, Failure};
+use crate::leader::shard::ShardTerm;
+use crate::object::key::ObjectKey;
+use crate::queue::Completion;
+
+/// The running daemons of a controller, by the keys of their objects.
+#[derive(Debug)]
+pub(crate) struct Daemons {
+    running: Mutex<HashMap<ObjectKey, (u64, CancellationToken)>>,
+    next: AtomicU64,
+    /// A daemon that fails after a longer time than this begins with a new back-off.
+    steady: Duration,
+}
+
+/// A daemon, from before its object is read until its call has ended.
+pub(super) struct Daemon {
+    daemons: Arc<Daemons>,
+    key: ObjectKey,
+    number: u64,
+    changed: CancellationToken,
+}
+
+impl Daemons {
+    pub(crate) fn new(steady: Duration) -> Self {
+        Self { running: Mutex::default(), next: AtomicU64::new(0), steady }
+    }
+
+    /// Notes a daemon. Its object is read afterwards, so each later change cancels it.
+    pub(super) fn begin(self: &Arc<Self>, key: &ObjectKey) -> Daemon {
+        let (number, changed) = (self.next.fetch_add(1, Ordering::Relaxed), CancellationToken::new());
+        self.running.lock().insert(key.clone(), (number, changed.clone()));
+        Daemon { daemons: self.clone(), key: key.clone(), number, changed }
+    }
+
+    /// Cancels the daemon of an object that has changed.
+    pub(crate) fn cancel(&self, key: &ObjectKey) {
+        if let Some((_, changed)) = self.running.lock().get(key) {
+            changed.cancel();
+        }
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let mut running = self.daemons.running.lock();
+        // The next one may have begun.
+        if running.get(&self.key).is_some_and(|(number, _)| *number == self.number) {
+            running.remove(&self.key);
+        }
+    }
+}
+
+impl Workers {
+    /// Runs a daemon without its worker, which takes the next key. The daemon's key stays locked, so no other one
+    /// begins before this one has ended.
+    pub(super) fn run_daemon(
+        self: &Arc<Self>,
+        daemon: Daemon,
+        attempt: Attempt,
+        token: CancellationToken,
+        shard: Option<Arc<dyn ShardTerm>>,
+        future: BoxFuture<'static, CallResult>,
+    ) {
+        let (workers, stopping, changed) = (self.clone(), self.tasks.stopping.clone(), daemon.changed.clone());
+        let over = async move {
+            tokio::select! {
+                () = shard_ended(shard) => {}
+                () = stopping.cancelled() => {}
+                () = changed.cancelled() => {}
+            }
+        };
+        self.tasks.tracker.spawn(async move {
+            let ended = workers.run_call(&attempt, token, over.boxed(), future).await;
+            let steady = attempt.started.elapsed() > daemon.daemons.steady;
+            drop(daemon);
+            let Some(ended) = ended else { return };
+            if matches!(ended, Err(Failure::Stopped)) {
+                workers.observer.ignored(&attempt.key);
+                workers.give_back(&attempt.key, attempt.ticket, Completion::Success(None));
+                return;
+            }
+            if steady {
+                workers.controller.queue.forget(&attempt.key);
+            }
+            workers.finish(&attempt, &ended);
+        });
+    }
+}

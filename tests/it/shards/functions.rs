@@ -1,0 +1,143 @@
+//! Keys from outside, removed objects and objects to clean up, while shards change hands.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::stream;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kooper::Controller;
+use kooper::controller::Builder;
+use kooper::prelude::*;
+use kooper::shards::Shards;
+use kooper::testing::Cluster;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+
+use super::replicas::{Notes, create};
+use crate::fixture::{Log, eventually};
+
+/// The time for shards to be shared, and for calls after that.
+const SETTLE: Duration = Duration::from_secs(30);
+
+fn builder() -> Builder<ConfigMap> {
+    Controller::builder::<ConfigMap>("functions").labels("app=shop").resync(None).shards(Shards::new(16))
+}
+
+/// How often each line was noted.
+fn counts(log: &Log) -> BTreeMap<String, usize> {
+    log.lines().into_iter().fold(BTreeMap::new(), |mut counts, line| {
+        *counts.entry(line).or_default() += 1;
+        counts
+    })
+}
+
+#[kooper::test(start_paused = true)]
+async fn a_key_from_outside_is_handled_by_the_owner_of_its_object_alone(cluster: Cluster) -> Result<()> {
+    let notes = Notes::default();
+    let objects = create(&cluster, 24).await?;
+    let start = |who| {
+        let notes = notes.clone();
+        let (send, keys) = unbounded_channel::<ObjectKey>();
+        let keys = stream::unfold(keys, async |mut keys| keys.recv().await.map(|key| (key, keys)));
+        let handler = move |call: Call| {
+            drop(notes.begin(who, &call));
+            async {}
+        };
+        Ok::<_, kooper::BoxError>((send, builder().source(keys).handler(handler).build()?))
+    };
+    let wake = |senders: &[&UnboundedSender<ObjectKey>]| {
+        for object in &objects {
+            let key = ObjectKey::namespaced(cluster.namespace(), &object.name_any());
+            senders.iter().for_each(|sender| sender.send(key.clone()).expect("it is read"));
+        }
+    };
+    let ((to_a, a), (to_b, b)) = (start("a")?, start("b")?);
+    let (first, second) = (cluster.run([a]).await?, cluster.run([b]).await?);
+    tokio::time::sleep(SETTLE).await;
+    let before = notes.count();
+    wake(&[&to_a, &to_b]);
+    tokio::time::sleep(SETTLE).await;
+    let handled = notes.since(before);
+    assert!(handled.len() == 24 && notes.count() == before + 24, "{handled:?}");
+    assert!(["a", "b"].iter().all(|who| handled.values().any(|by| by.contains(who))), "{handled:?}");
+    // One that does not reach the owner is not passed on.
+    let (before, of_a) = (notes.count(), handled.values().filter(|by| by.contains("a")).count());
+    wake(&[&to_a]);
+    tokio::time::sleep(SETTLE).await;
+    assert_eq!(notes.count(), before + of_a);
+    // Those that arrive while the first replica hands its shards over are handled by the new owner.
+    wake(&[&to_a, &to_b]);
+    first.stop().await?;
+    tokio::time::sleep(SETTLE).await;
+    let before = notes.count();
+    wake(&[&to_b]);
+    tokio::time::sleep(SETTLE).await;
+    let handled = notes.since(before);
+    assert!(handled.len() == 24 && handled.values().all(|by| by.contains("b")), "{handled:?}");
+    second.stop().await?;
+    notes.check();
+    Ok(())
+}
+
+#[kooper::test(start_paused = true)]
+async fn deleted_is_called_by_the_owner_and_not_because_a_shard_has_left(cluster: Cluster) -> Result<()> {
+    let log = Log::default();
+    let objects = create(&cluster, 24).await?;
+    let start = || {
+        let log = log.clone();
+        let deleted = move |config: Arc<ConfigMap>| {
+            log.note(config.name_any());
+            async {}
+        };
+        builder().deleted(deleted).handler(async || {}).build()
+    };
+    let first = cluster.run([start()?]).await?;
+    let second = cluster.run([start()?]).await?;
+    tokio::time::sleep(SETTLE).await;
+    let third = cluster.run([start()?]).await?;
+    tokio::time::sleep(SETTLE).await;
+    first.stop().await?;
+    tokio::time::sleep(SETTLE).await;
+    assert_eq!(log.lines(), Vec::<String>::new());
+    for object in &objects {
+        cluster.delete(object).await?;
+    }
+    tokio::time::sleep(SETTLE).await;
+    assert_eq!(counts(&log), objects.iter().map(|object| (object.name_any(), 1)).collect());
+    second.stop().await?;
+    third.stop().await
+}
+
+#[kooper::test(start_paused = true)]
+async fn a_cleanup_that_runs_ends_before_its_shard_changes_hands(cluster: Cluster) -> Result<()> {
+    let (notes, log) = (Notes::default(), Log::default());
+    let objects = create(&cluster, 16).await?;
+    let start = |who| {
+        let (notes, log) = (notes.clone(), log.clone());
+        let cleanup = move |config: Arc<ConfigMap>, call: Call| {
+            let (running, log) = (notes.begin(who, &call), log.clone());
+            async move {
+                tokio::time::sleep(Duration::from_secs(60)).await;
+                log.note(config.name_any());
+                drop(running);
+            }
+        };
+        builder().workers(16).timeout(None).cleanup("example.com/functions", cleanup).handler(async || {}).build()
+    };
+    let first = cluster.run([start("a")?]).await?;
+    tokio::time::sleep(SETTLE).await;
+    for object in &objects {
+        cluster.delete(object).await?;
+    }
+    eventually("all are being cleaned up", || notes.count() == 16).await;
+    let second = cluster.run([start("b")?]).await?;
+    eventually("all have been cleaned up", || log.count() >= 16).await;
+    tokio::time::sleep(SETTLE).await;
+    assert_eq!(counts(&log), objects.iter().map(|object| (object.name_any(), 1)).collect());
+    assert!(notes.calls().iter().all(|call| call.who == "a"), "{:?}", notes.calls());
+    assert_eq!(cluster.list::<ConfigMap>().await?.iter().filter(|one| one.labels().contains_key("app")).count(), 0);
+    first.stop().await?;
+    second.stop().await?;
+    notes.check();
+    Ok(())
+}
