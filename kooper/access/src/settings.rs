@@ -20,7 +20,7 @@ pub use secret_value::SecretValue;
 /// It dereferences to the settings. The pattern `Settings(settings):
 /// Settings<ShopSettings>` takes the `Arc<ShopSettings>` out of it.
 ///
-/// ```
+/// ```standalone_crate
 /// use k8s_openapi::api::core::v1::Pod;
 /// use kooper::prelude::*;
 ///
