@@ -56,7 +56,7 @@ struct PodTerminatorStatus {
     conditions: Vec<Condition>,
 }
 
-/// Reports whether the daemon of a PodTerminator terminates pods.
+/// Reports whether the selector of a PodTerminator can be used.
 #[kooper::controller(
     resource = PodTerminator, daemon = terminate, install_crd, leader_election, rbac("pods: list"),
     samples = ["pod_terminator.yaml"],
@@ -66,7 +66,7 @@ async fn pod_terminator(terminator: Arc<PodTerminator>) -> Status<PodTerminatorS
     let mut conditions = Conditions::of(&terminator, &before.conditions);
     match terminator.spec.selector.is_empty() {
         true => conditions.not_ready("NoSelector", "`selector` is empty, and would select every pod: set labels"),
-        false => conditions.ready("Running", "its daemon runs"),
+        false => conditions.ready("Accepted", "the selector is valid"),
     };
     Status(PodTerminatorStatus { conditions: conditions.into_vec() })
 }

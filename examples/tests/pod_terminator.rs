@@ -81,7 +81,7 @@ fn pods_are_terminated_down_to_the_minimum_with_only_the_printed_role() {
     let spec = json!({"selector": {"app": "web"}, "periodSeconds": 1, "terminationPercent": 50, "minimumInstances": 3});
     cluster.apply([terminator("web", &spec)]);
     eventually("it reports that it runs", || {
-        ready(&get(&cluster, "default", "podterminator", "web"))["reason"] == "Running"
+        ready(&get(&cluster, "default", "podterminator", "web"))["reason"] == "Accepted"
     });
     program.wait_for_lines(5, &["is terminated", "controller=pod-terminator-daemon key=web"]);
     periods(&installed, 3);

@@ -74,8 +74,9 @@ fn check_retriever(args: &Args, errors: &mut Errors) {
         }
     }
     if let Some(key) = args.key("daemon") {
-        let text =
-            message!("a daemon is stopped by changes that the API server reports: remove `retriever`, or `daemon`");
+        let text = message!(
+            "a daemon needs objects of the API server, and a custom retriever may return others: remove `retriever` or `daemon`"
+        );
         errors.add(key, text);
     }
 }

@@ -226,6 +226,13 @@ impl Plan {
         self.reads.push(Reads { all, selected, subset: TypeId::of::<All<K>>(), kind });
     }
 
+    /// Leaves selections to another plan if only its readers have them.
+    pub(crate) fn leave_reads_to(&mut self, other: &Self) {
+        let has = |plan: &Self, reads: &Reads| plan.readers.iter().any(|(id, _)| *id == reads.all.id);
+        let reads = std::mem::take(&mut self.reads);
+        self.reads = reads.into_iter().filter(|reads| has(self, reads) || !has(other, reads)).collect();
+    }
+
     /// Limits the readers to what `reads` selects, in whichever order they were noted.
     fn settle_reads(&mut self) {
         for Reads { all, selected, subset, kind } in std::mem::take(&mut self.reads) {

@@ -338,6 +338,11 @@ impl WorkQueue {
         self.update(|state, now| state.forget(key, now));
     }
 
+    /// Forgets the failures of a key, such as one whose call has run for long.
+    pub(crate) fn drop_failures(&self, key: &ObjectKey) {
+        self.update(|state, now| state.drop_failures_of(key, now));
+    }
+
     /// Forgets every key. Returning a key that was taken before has no effect.
     pub(crate) fn clear(&self) {
         drop_aside(self.update(QueueState::clear));

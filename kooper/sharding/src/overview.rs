@@ -17,6 +17,9 @@ use crate::plan::plan;
 use crate::session::{Announcement, Session, SlotRecord};
 use crate::settings::Shards;
 
+/// The clocks of two machines may differ by this, in microseconds.
+const SKEW: u64 = 60_000_000;
+
 #[cfg(test)]
 mod tests;
 
@@ -201,8 +204,11 @@ impl ShardOverview {
         slots: Vec<(String, Option<SlotRecord>)>,
         wall: i64,
     ) -> Self {
+        // The clock of this machine is not that of the replicas.
+        let newest = slots.iter().filter_map(|(_, found)| found.as_ref()?.record.renewed).max();
+        let now = newest.filter(|newest| wall.saturating_sub(*newest).unsigned_abs() < SKEW).unwrap_or(wall);
         let since = |record: &Record| {
-            let micros = wall.saturating_sub(record.renewed.unwrap_or_default());
+            let micros = now.saturating_sub(record.renewed.unwrap_or_default());
             Duration::from_micros(micros.try_into().unwrap_or_default())
         };
         let members = (0..).zip(slots).filter_map(|(slot, (lease, found))| {
@@ -323,7 +329,7 @@ impl ShardOverview {
     fn apply(&self, change: &Change, overrides: &mut Overrides) -> Result<(), ChangeError> {
         match change {
             Change::Move(shard, replica) => {
-                let (shard, to) = (self.shard(*shard)?, self.replica(replica)?);
+                let (shard, to) = (self.shard(*shard)?, self.replica(replica, &self.live)?);
                 if overrides.drained.contains(&to) {
                     return Err(ChangeError::ToDrained(replica.clone()));
                 }
@@ -334,7 +340,7 @@ impl ShardOverview {
                 overrides.moved.remove(&shard).ok_or(ChangeError::NotMoved(*index))?;
             }
             Change::Drain(replica) => {
-                let drained = self.replica(replica)?;
+                let drained = self.replica(replica, &self.live)?;
                 let is_left = |session: &Session| {
                     *session.identity != *drained && !overrides.drained.contains(&*session.identity)
                 };
@@ -344,7 +350,8 @@ impl ShardOverview {
                 overrides.drained.insert(drained);
             }
             Change::UndoDrain(replica) => {
-                let drained = self.replica(replica)?;
+                let all: Vec<_> = self.members.iter().map(|member| member.session.clone()).collect();
+                let drained = self.replica(replica, &all)?;
                 if !overrides.drained.remove(&drained) {
                     return Err(ChangeError::NotDrained(replica.clone()));
                 }
@@ -359,9 +366,9 @@ impl ShardOverview {
         shard.ok_or(ChangeError::NoShard(index, count - 1))
     }
 
-    /// The identity of a replica, by that or by its short name.
-    fn replica(&self, written: &str) -> Result<String, ChangeError> {
-        let all = || self.members.iter().map(|member| &*member.session.identity);
+    /// The identity of one of these replicas, by that or by its short name.
+    fn replica(&self, written: &str, of: &[Session]) -> Result<String, ChangeError> {
+        let all = || of.iter().map(|session| &*session.identity);
         let found: BTreeSet<&str> =
             all().filter(|identity| *identity == written || short(identity) == written).collect();
         let list = |identities: Vec<String>| identities.join(", ");

@@ -155,10 +155,12 @@ impl std::fmt::Debug for Shared {
 fn spawn(socket: TcpListener, shared: Arc<Shared>, stop: CancellationToken) -> io::Result<JoinHandle<()>> {
     let (started, start) = mpsc::channel();
     let thread = std::thread::Builder::new().name("kooper-webhooks".into()).spawn(move || {
-        let runtime = match runtime() {
-            Ok(runtime) => runtime,
+        let runtimes = runtime(threads::READING).and_then(|reading| Ok((reading, runtime(1)?)));
+        let (runtime, calls) = match runtimes {
+            Ok(runtimes) => runtimes,
             Err(error) => return drop(started.send(Err(error))),
         };
+        shared.threads.start(calls.handle());
         let (running, end) = mpsc::channel::<()>();
         runtime.spawn({
             let shared = Arc::clone(&shared);
@@ -181,14 +183,15 @@ fn spawn(socket: TcpListener, shared: Arc<Shared>, stop: CancellationToken) -> i
         }
         // A function that blocks its thread does not hold up the end.
         runtime.shutdown_background();
+        calls.shutdown_background();
     })?;
     start.recv().unwrap_or_else(|_| Err(io::Error::other("they ended at once")))?;
     Ok(thread)
 }
 
-fn runtime() -> io::Result<Runtime> {
+fn runtime(threads: usize) -> io::Result<Runtime> {
     Builder::new_multi_thread()
-        .worker_threads(threads::READING)
+        .worker_threads(threads)
         .max_blocking_threads(RUNNING)
         .thread_name("kooper-webhook")
         .enable_io()

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kooper::Controller;
 use kooper::leader::LeaderElection;
 use kooper::prelude::*;
@@ -251,4 +251,41 @@ async fn daemons_stop_with_leadership_and_begin_in_the_next_leader(cluster: Clus
     drop((cut, put));
     standby.kill().await;
     Ok(())
+}
+
+#[kooper::test(start_paused = true)]
+async fn a_daemon_runs_while_its_filter_selects_the_object_whatever_has_changed(cluster: Cluster) -> Result<()> {
+    let daemons = Daemons::default();
+    let of = daemons.clone();
+    let daemon = move |config: Arc<ConfigMap>| {
+        let running = of.begin(&config);
+        async move {
+            let _running = running;
+            std::future::pending::<()>().await;
+        }
+    };
+    let controller = Controller::builder::<ConfigMap>("configs").labels("run=yes").handler(async || {});
+    let when = |config: &ConfigMap| config.labels().get("color").is_some_and(|color| color == "red");
+    let running = cluster.run([controller.when(when).daemon(daemon).build()?]).await?;
+    let config = cluster.create(&config("a")?).await?;
+    for (color, count) in [("red", 1), ("green", 0), ("red", 1)] {
+        cluster.patch(&config, json!({"metadata": {"labels": {"color": color}}})).await?;
+        eventually(color, || daemons.count() == count).await;
+    }
+    running.stop().await?;
+    assert_eq!(daemons.lines(), ["begin a", "end", "begin a", "end"]);
+    Ok(())
+}
+
+async fn read(_: Arc<ConfigMap>, secrets: Reader<Secret>) -> Result<()> {
+    drop(secrets);
+    Ok(())
+}
+
+#[kooper::controller(resource = ConfigMap, daemon = read, reads = [(Secret, labels = "app=shop")], main = false)]
+async fn reading() {}
+
+#[test]
+fn a_selection_can_be_that_of_a_reader_of_the_daemon_alone() {
+    assert!(reading::controller().is_ok());
 }

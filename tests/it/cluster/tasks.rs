@@ -159,3 +159,19 @@ fn an_interval_of_zero_is_an_error() {
     let error = Task::builder("spins", Duration::ZERO).handler(async || {}).build().unwrap_err();
     assert_eq!((error.field, error.to_string().contains("zero")), ("every", true), "{error}");
 }
+
+#[kooper::test(start_paused = true)]
+async fn a_task_runs_again_after_a_terminal_error_and_whatever_the_resync_is(cluster: Cluster) -> Result<()> {
+    let log = Log::default();
+    let noted = log.clone();
+    let fail = move || {
+        noted.note("run");
+        async { Err::<(), _>(HandlerError::permanent("nothing helps")) }
+    };
+    let mut task = Task::builder("failing", 10 * MINUTE).handler(fail).build()?;
+    task.set_resync(Some(MINUTE))?;
+    let running = cluster.run([task]).await?;
+    sleep(65 * MINUTE).await;
+    assert!((6..=8).contains(&log.count()), "{:?}", log.lines());
+    running.stop().await
+}

@@ -141,3 +141,32 @@ async fn a_cleanup_that_runs_ends_before_its_shard_changes_hands(cluster: Cluste
     notes.check();
     Ok(())
 }
+
+#[kooper::test(start_paused = true)]
+async fn a_daemon_ends_before_its_shard_changes_hands_and_begins_in_the_next_owner(cluster: Cluster) -> Result<()> {
+    let notes = Notes::default();
+    let start = |who| {
+        let notes = notes.clone();
+        let daemon = move |call: Call| {
+            let running = notes.begin(who, &call);
+            async move {
+                let _running = running;
+                std::future::pending::<()>().await;
+            }
+        };
+        builder().handler(async || {}).daemon(daemon).build()
+    };
+    create(&cluster, 24).await?;
+    let of = |who| notes.calls().iter().filter(|call| call.who == who).count();
+    let first = cluster.run([start("a")?]).await?;
+    eventually("all run", || of("a") >= 24).await;
+    let second = cluster.run([start("b")?]).await?;
+    tokio::time::sleep(SETTLE).await;
+    let handed_over = of("b");
+    assert!((6..=18).contains(&handed_over), "{handed_over}");
+    first.stop().await?;
+    eventually("the second replica runs all", || of("b") >= 24).await;
+    second.stop().await?;
+    notes.check();
+    Ok(())
+}

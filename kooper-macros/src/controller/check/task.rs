@@ -27,8 +27,8 @@ pub(super) fn check(handler: &Handler, errors: &mut Errors) {
     for argument in &handler.arguments {
         let text = match last_word(argument).as_str() {
             "Arc" => message!("a task has no object: take a `Reader<T>` to read objects"),
-            "Recorder" => message!("a task has no object for Events: remove the `Recorder`"),
-            "OwnedApplier" | "Children" => message!("a task owns no children: take an `Applier<T>`"),
+            "Recorder" => message!("a task has no object to record Events on: remove `Recorder`"),
+            "OwnedApplier" | "Children" => message!("a task has no object that could own children: take an `Applier<T>`"),
             _ => continue,
         };
         errors.add(Place::of(argument), text);

@@ -15,7 +15,7 @@ pub(crate) const TASK: Table<Args> = Table {
             form: "a duration",
             example: "every = \"10m\"",
             default: "required",
-            doc: "The interval between the beginnings of two runs, or up to a tenth less. Runs never overlap: one that is due during another one is left out.",
+            doc: "The time from the start of one run to the start of the next, or up to a tenth less. Runs never overlap: a run that falls due during another one is skipped.",
             read: keep!(every, numbers::duration),
             ..Key::EQUALS
         },

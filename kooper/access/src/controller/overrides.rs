@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use kooper_runtime::ConfigError;
 use kooper_runtime::internal::controller::Config;
+use kooper_runtime::internal::object::kind::KindInfo;
 use kooper_runtime::leader::LeaderElection;
 
-use super::Controller;
 use super::builder::daemon;
+use super::{Controller, Task};
 
 impl Controller {
     /// Watches these namespaces instead of the built-in ones; an empty list is
@@ -34,12 +35,13 @@ impl Controller {
     }
 
     /// Sets the resync interval, instead of the built-in one; `None` disables
-    /// resyncs.
+    /// resyncs. Tasks and daemons have none.
     ///
     /// # Errors
     /// When the interval is zero; then it is not changed.
     pub fn set_resync(&mut self, resync: Option<Duration>) -> Result<(), ConfigError> {
-        self.set(|config| config.resync = resync.filter(|_| !config.daemon))
+        let has_none = self.spec.config.daemon || self.spec.kind == KindInfo::of::<Task>();
+        self.set(|config| config.resync = resync.filter(|_| !has_none))
     }
 
     /// Fetches objects as JSON only, as is good for a packet capture. Otherwise
@@ -57,10 +59,9 @@ impl Controller {
     /// # Errors
     /// When the settings are invalid; then they are not changed.
     pub fn set_leader_election(&mut self, election: Option<LeaderElection>) -> Result<(), ConfigError> {
-        if let Some(daemon) = &mut self.daemon {
-            daemon.set_leader_election(election.clone().map(daemon::election))?;
-        }
-        self.set(|config| config.leader = election)
+        let of_daemon = election.clone().map(daemon::election);
+        self.set(|config| config.leader = election)?;
+        self.daemon.as_mut().map_or(Ok(()), |daemon| daemon.set_leader_election(of_daemon))
     }
 
     /// Handles all objects in every replica, instead of those of its shards.

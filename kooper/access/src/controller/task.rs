@@ -8,8 +8,9 @@ use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 use kooper_runtime::backoff::fraction;
+use kooper_runtime::internal::error::{RetryHint, retry_hint};
 use kooper_runtime::retriever::fixed;
-use kooper_runtime::{Action, BoxError};
+use kooper_runtime::{Action, BoxError, HandlerError};
 use kube::Resource;
 use kube::api::ObjectMeta;
 use kube::core::ClusterResourceScope;
@@ -52,9 +53,9 @@ impl Task {
     /// Starts the description of a task with this name. Its handler is called once the caches are synced, as the leader
     /// with leader election, and again at this interval, up to a tenth earlier.
     ///
-    /// Runs never overlap: if one takes longer than the interval, the runs that are missed are left out. A run that fails
-    /// is retried with back-off, initially after a second and at the latest after the interval. Nothing is remembered when
-    /// the process ends. A handler that returns [`Action::requeue_after`] decides itself when it is called next.
+    /// Runs never overlap: if one takes longer than the interval, missed runs are skipped. A run that fails
+    /// is retried with back-off, initially after a second and at the latest after the interval. No state outlives
+    /// the process. A handler that returns [`Action::requeue_after`] decides itself when it is called next.
     ///
     /// The settings of objects, such as `labels` and `resync`, do not apply to tasks.
     pub fn builder(name: impl Into<String>, every: Duration) -> Builder<Self> {
@@ -82,7 +83,11 @@ fn again(
         let started = Instant::now();
         let running = service.clone().oneshot(input);
         async move {
-            let action = running.await?;
+            // No change of an object would end the wait for one.
+            let action = running.await.map_err(|error| match retry_hint(&*error, None) {
+                RetryHint::Never => HandlerError::retry_after(every, error).into(),
+                _ => error,
+            })?;
             Ok(if action.delay().is_some() { action } else { Action::requeue_after(rest(every, started.elapsed())) })
         }
     })

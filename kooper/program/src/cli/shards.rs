@@ -47,23 +47,29 @@ enum ShardsError {
 pub(crate) fn shards(invocation: &Invocation<'_>) -> Result<ExitCode, BoxError> {
     let (program, settings) = (invocation.app.name, &invocation.settings);
     let controllers = invocation.controllers_quietly()?;
-    // What is undone first may be what another change conflicts with.
+    // What is undone may be what another change conflicts with, and what is moved is not moved to what is drained.
     let mut changes = settings.shards.changes.clone();
-    changes.sort_by_key(|change| !matches!(change, Change::UndoMove(_) | Change::UndoDrain(_)));
+    changes.sort_by_key(|change| match change {
+        Change::UndoMove(_) | Change::UndoDrain(_) => 0,
+        Change::Drain(_) => 1,
+        Change::Move(..) => 2,
+    });
     let chosen = chosen(&controllers, settings.shards.controller.as_deref(), &changes)?;
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let metrics = Prometheus::new(&Registry::new())?;
     let text = runtime.block_on(async {
         let connection = connect::connect(program, settings, &metrics).await?;
         let namespace = lease_namespace(program, &controllers, settings, &connection);
+        let installation = settings.installation(program);
+        let leases = |controller: &'_ Controller| controller.shard_leases(&installation, &namespace);
+        let chosen: Vec<_> = chosen.into_iter().filter_map(|one| Some((one.name(), leases(one)?))).collect();
+        let client = &connection.client;
+        for (name, leases) in concerned(client, &chosen, &changes).await? {
+            change(client, name, leases, &changes).await?;
+        }
         let mut tables = Vec::new();
-        for controller in chosen {
-            let Some(leases) = controller.shard_leases(&settings.installation(program), &namespace) else { continue };
-            let (name, client) = (controller.name(), &connection.client);
-            if !changes.is_empty() {
-                change(client, name, &leases, &changes).await?;
-            }
-            tables.push(table(name, &leases, &overview(client, name, &leases).await?));
+        for (name, leases) in &chosen {
+            tables.push(table(name, leases, &overview(client, name, leases).await?));
         }
         Ok::<_, BoxError>(tables.join("\n"))
     })?;
@@ -87,6 +93,27 @@ fn chosen<'a>(
         },
         None if sharded.len() > 1 && changes.iter().any(is_of_one) => Err(ShardsError::Several(names())),
         None => Ok(sharded),
+    }
+}
+
+/// The controllers to change. All of them are checked before one is changed. A replica that one controller has not
+/// drained, such as after a change of another one alone, is no error.
+async fn concerned<'a, 'b>(
+    client: &Client,
+    chosen: &'a [(&'b str, ShardLeases<'b>)],
+    changes: &[Change],
+) -> Result<Vec<(&'b str, &'a ShardLeases<'b>)>, ShardsError> {
+    let (mut concerned, mut refused) = (Vec::new(), None);
+    for (name, leases) in chosen.iter().filter(|_| !changes.is_empty()) {
+        match overview(client, name, leases).await?.patch(changes) {
+            Ok(_) => concerned.push((*name, leases)),
+            Err(error @ ChangeError::NotDrained(_)) => refused = Some(ShardsError::Change((*name).to_owned(), error)),
+            Err(error) => return Err(ShardsError::Change((*name).to_owned(), error)),
+        }
+    }
+    match refused {
+        Some(error) if concerned.is_empty() => Err(error),
+        _ => Ok(concerned),
     }
 }
 

@@ -176,7 +176,9 @@ impl Runner {
             metrics: process.metrics.clone(),
             reports: controller.reports_failures,
         });
-        let busy = Arc::new(Busy::new(name.clone(), config.workers));
+        // Daemons need no workers, so those that are stuck do not hold up others.
+        let workers = if config.daemon { usize::MAX / 2 } else { config.workers };
+        let busy = Arc::new(Busy::new(name.clone(), workers));
         process.health.add(busy.clone());
         let undecodable = Arc::new(Undecodable::new(name.clone()));
         process.health.add(undecodable.clone());

@@ -286,6 +286,12 @@ impl QueueState {
         self.drop_if_idle(id);
     }
 
+    pub(super) fn drop_failures_of(&mut self, key: &ObjectKey, now: Instant) {
+        if let Some(id) = self.entries.find(key) {
+            self.drop_failures(id, now);
+        }
+    }
+
     /// Forgets everything. The old state is returned, because dropping it may take
     /// long.
     pub(super) fn clear(&mut self, now: Instant) -> Self {

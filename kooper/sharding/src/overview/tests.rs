@@ -24,13 +24,17 @@ fn session(slot: u8, identity: &str) -> Session {
 
 /// Two replicas work, one has crashed, and one that has ended owned shard 3.
 fn overview(overrides: Overrides) -> ShardOverview {
+    overview_at(WALL, overrides)
+}
+
+fn overview_at(wall: i64, overrides: Overrides) -> ShardOverview {
     let mut map = ShardMap::new(By::Uid, count(4), 0);
     map.assign(Shard(0), Some(session(0, "pod-a_1")));
     map.assign(Shard(1), Some(session(1, "pod-b_2")));
     map.assign(Shard(2), Some(session(2, "pod-c_3")));
     let slots = [Some(slot("pod-a_1", 1, false)), Some(slot("pod-b_2", 2, false)), Some(slot("pod-c_3", 20, false))];
     let slots = (0..).zip(slots).map(|(index, slot)| (format!("shop--{index}"), slot)).collect();
-    ShardOverview::new("7".into(), map, overrides, slots, WALL)
+    ShardOverview::new("7".into(), map, overrides, slots, wall)
 }
 
 fn requested(overview: &ShardOverview, changes: &[Change]) -> Result<Option<String>, String> {
@@ -65,6 +69,18 @@ fn each_shard_is_shown_with_its_owner_and_its_state() {
 }
 
 #[test]
+fn a_clock_that_is_half_a_minute_off_does_not_matter_and_a_program_that_is_gone_is_noticed() {
+    let expired = |seconds: i64| {
+        let overview = overview_at(WALL + seconds * 1_000_000, Overrides::default());
+        overview.members(&Shards::new(4)).map(|row| row.has_expired).collect::<Vec<_>>()
+    };
+    for seconds in [-3600, -30, 30] {
+        assert_eq!(expired(seconds), [false, false, true], "{seconds}");
+    }
+    assert_eq!(expired(120), [true; 3]);
+}
+
+#[test]
 fn a_change_is_requested_and_undone() {
     let moved = requested(&overview(Overrides::default()), &[Change::Move(1, "pod-a".to_owned())]);
     let moved = moved.unwrap().unwrap();
@@ -85,7 +101,7 @@ fn what_refers_to_nothing_is_refused() {
     let pod = |name: &str| name.to_owned();
     for (change, error) in [
         (Change::Move(4, pod("pod-a")), "there is no shard 4: the shards are 0 to 3"),
-        (Change::Move(1, pod("pod")), "there is no replica `pod`: those that run are pod-a, pod-b, pod-c"),
+        (Change::Move(1, pod("pod")), "there is no replica `pod`: those that run are pod-a, pod-b"),
         (Change::Move(1, pod("pod-b")), "pod-b is drained: undo this first, with `--undo-drain pod-b`"),
         (
             Change::Drain(pod("pod-a")),

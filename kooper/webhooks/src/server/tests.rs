@@ -30,6 +30,11 @@ async fn check(new: Arc<ConfigMap>, old: Option<Arc<ConfigMap>>, request: Admiss
         "panic" => panic!("the canary is secret"),
         "block" => std::thread::sleep(Duration::from_secs(20)),
         "wait" => std::future::pending().await,
+        "spawn" => {
+            let (send, receive) = std::sync::mpsc::channel();
+            tokio::spawn(async move { send.send(()) });
+            receive.recv_timeout(Duration::from_secs(10)).expect("the task runs while its caller waits");
+        }
         "warn" => {
             request.warn("it is late");
             request.audit("was", old.map_or_else(|| "nothing".to_owned(), |old| word(&old)));
@@ -173,6 +178,7 @@ async fn functions_that_block_after_many_quick_calls_delay_no_other_one() {
     while !quick.are_enough() {
         client.review(CHECK, &doing("nothing")).await;
     }
+    assert_eq!(client.review(CHECK, &doing("spawn")).await.0, 200);
     let mut blocked = tokio::task::JoinSet::new();
     for _ in 0..3 {
         let client = Arc::clone(&client);

@@ -3,18 +3,21 @@
 //! Handing a call to another thread, and its result back, costs more CPU time than a small function.
 //! This is saved for a function that has been quick for some time. If it blocks its thread
 //! nevertheless, its own request is late, and the other threads serve all others.
+//!
+//! In both cases it is in the context of another runtime: a task that it spawns and waits for
+//! would wait for the thread that it blocks.
 
 use std::any::Any;
+use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use tokio::runtime::Handle;
-use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout_at};
 
 /// Maximum number of functions on threads that read.
@@ -35,10 +38,12 @@ const SMALL: usize = 64 * 1024;
 /// Period of [`Threads::tick`].
 pub(super) const TICK: Duration = Duration::from_millis(50);
 
-/// The calls on threads that read.
+/// Where calls run.
 #[derive(Debug, Default)]
 pub(super) struct Threads {
+    /// The calls on threads that read.
     inline: AtomicUsize,
+    calls: OnceLock<Handle>,
 }
 
 /// The quick calls of a function since the last one that was not.
@@ -46,6 +51,11 @@ pub(super) struct Threads {
 pub(super) struct QuickCalls(AtomicU32);
 
 impl Threads {
+    /// Sets the runtime of the calls.
+    pub(super) fn start(&self, calls: &Handle) {
+        drop(self.calls.set(calls.clone()));
+    }
+
     /// Calls a function for a body of `size` bytes. Returns `None` at the deadline, and an error if it panics.
     pub(super) async fn call<T: Send + 'static>(
         &self,
@@ -54,22 +64,26 @@ impl Threads {
         deadline: Instant,
         call: impl Future<Output = T> + Send + 'static,
     ) -> Result<Option<T>, Box<dyn Any + Send>> {
+        let calls = self.calls.get().cloned().unwrap_or_else(Handle::current);
         let mut call = AssertUnwindSafe(call).catch_unwind().boxed();
         if size <= SMALL
             && quick.are_enough()
             && let Some(_inline) = self.enter()
-            && let Poll::Ready(ended) = quick.poll(&mut call).await
+            && let Poll::Ready(ended) = quick.poll(&mut call, &calls).await
         {
             return ended.map(Some);
         }
-        let (quick, handle) = (Arc::clone(quick), Handle::current());
+        let (quick, own) = (Arc::clone(quick), calls.clone());
         let called = async move {
-            match quick.poll(&mut call).await {
+            match quick.poll(&mut call, &own).await {
                 Poll::Ready(ended) => ended,
                 Poll::Pending => call.await,
             }
         };
-        let own = spawn_blocking(move || handle.block_on(timeout_at(deadline, called)));
+        let own = calls.spawn_blocking({
+            let calls = calls.clone();
+            move || calls.block_on(async { timeout_at(deadline, called).await })
+        });
         match timeout_at(deadline, own).await {
             Ok(Ok(Ok(ended))) => ended.map(Some),
             // The last one is of a server that was dropped.
@@ -113,9 +127,13 @@ impl QuickCalls {
     }
 
     /// Polls a call once, and counts it if that ends it quickly.
-    async fn poll<T>(&self, call: &mut BoxFuture<'static, T>) -> Poll<T> {
+    async fn poll<T>(&self, call: &mut BoxFuture<'static, T>, calls: &Handle) -> Poll<T> {
         let began = std::time::Instant::now();
-        let polled = futures_util::poll!(call);
+        let polled = poll_fn(|cx| {
+            let _context = calls.enter();
+            Poll::Ready(call.poll_unpin(cx))
+        });
+        let polled = polled.await;
         if polled.is_ready() && began.elapsed() <= QUICK {
             self.0.fetch_add(1, Ordering::Relaxed);
         } else {

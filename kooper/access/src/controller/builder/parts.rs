@@ -75,17 +75,16 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         if shards.is_some() {
             plan.share_children();
         }
-        let daemon = match daemon {
-            Some(_) if own_retriever => {
-                let problem = "a daemon is stopped by changes that the API server reports: remove the custom retriever";
-                return Err(config.error("daemon", ConfigErrorKind::Conflict, problem));
-            }
-            daemon => daemon.map(|daemon| controller_of::<K, O, S>(daemon, &config, plan.clone(), (&state, &when))),
-        };
-        let daemon = daemon.transpose()?.map(|mut daemon| {
-            daemon.shards.clone_from(&shards);
-            (daemon.crd, daemon.installs_crd) = (crd, installs_crd);
-            Box::new(daemon)
+        if daemon.is_some() && own_retriever {
+            let problem = "a daemon needs objects of the API server, and a custom retriever may return others: remove \
+                           one of the two";
+            return Err(config.error("daemon", ConfigErrorKind::Conflict, problem));
+        }
+        let daemon = daemon.map(|daemon| {
+            let mut with_daemon = plan.clone();
+            (daemon.plan)(&mut with_daemon);
+            plan.leave_reads_to(&with_daemon);
+            (daemon, with_daemon)
         });
         plan_settings::<K>(&config, &mut plan, own_retriever, deleted.is_some(), installs_crd);
         if let Some((setting, mistake)) = plan.mistake() {
@@ -100,6 +99,12 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
                            return others: remove them";
             return Err(config.error("retriever", ConfigErrorKind::Conflict, problem));
         }
+        let daemon = daemon.map(|(daemon, plan)| controller_of::<K, O, S>(daemon, &config, plan, (&state, &when)));
+        let daemon = daemon.transpose()?.map(|mut daemon| {
+            daemon.shards.clone_from(&shards);
+            (daemon.crd, daemon.installs_crd) = (crd, installs_crd);
+            Box::new(daemon)
+        });
         let owned = plan.owned().iter();
         relations.extend(owned.map(|owned| Relation { cache: owned.id, kind: owned.kind.clone(), map: None }));
         let spec = ControllerSpec {
@@ -137,8 +142,10 @@ fn controller_of<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send +
 ) -> Result<Controller, ConfigError> {
     let config = daemon::config(config);
     config.check()?;
-    (daemon.plan)(&mut plan);
     plan_settings::<K>(&config, &mut plan, false, false, false);
+    if let Some((setting, mistake)) = plan.mistake() {
+        return Err(config.error(setting, ConfigErrorKind::Malformed, mistake));
+    }
     let parts = TypedParts {
         state: state.clone(),
         handler: daemon.make,

@@ -34,6 +34,9 @@ const END: &str = "...";
 /// How often the children are looked after.
 const INTERVAL: Duration = Duration::from_millis(100);
 
+/// Maximum time for the rest of the output of a replica that has ended.
+const OUTPUT: Duration = Duration::from_secs(1);
+
 /// Why several replicas cannot run.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ReplicasError {
@@ -180,6 +183,7 @@ struct Process {
     output: Vec<JoinHandle<()>>,
     /// It was asked to stop.
     stops: bool,
+    ended: Option<Instant>,
 }
 
 impl Replica {
@@ -194,7 +198,7 @@ impl Replica {
         let output = [child.stdout.take().map(boxed), child.stderr.take().map(boxed)];
         let output = output.into_iter().flatten().map(|output| shown(self.number, output)).collect();
         let written = child.stdin.as_mut().map(|stdin| write!(stdin, "{kubeconfig}\n{END}\n"));
-        self.process = Some(Process { child, output, stops: false });
+        self.process = Some(Process { child, output, stops: false, ended: None });
         written.unwrap_or(Ok(()))
     }
 
@@ -219,7 +223,9 @@ impl Replica {
         let number = self.number;
         let Some(process) = &mut self.process else { return };
         let Ok(Some(status)) = process.child.try_wait() else { return };
-        if !process.output.iter().all(JoinHandle::is_finished) {
+        // A program that it has started may keep its output open.
+        let ended = *process.ended.get_or_insert_with(Instant::now);
+        if !process.output.iter().all(JoinHandle::is_finished) && ended.elapsed() < OUTPUT {
             return;
         }
         let how = if process.stops { "has stopped" } else { "has ended by itself" };

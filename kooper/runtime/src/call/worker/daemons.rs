@@ -21,7 +21,7 @@ use crate::queue::Completion;
 pub(crate) struct Daemons {
     running: Mutex<HashMap<ObjectKey, (u64, CancellationToken)>>,
     next: AtomicU64,
-    /// A daemon that fails after a longer time than this begins with a new back-off.
+    /// A daemon that runs for so long has recovered.
     steady: Duration,
 }
 
@@ -75,25 +75,38 @@ impl Workers {
         future: BoxFuture<'static, CallResult>,
     ) {
         let (workers, stopping, changed) = (self.clone(), self.tasks.stopping.clone(), daemon.changed.clone());
-        let over = async move {
-            tokio::select! {
-                () = shard_ended(shard) => {}
-                () = stopping.cancelled() => {}
-                () = changed.cancelled() => {}
+        // A daemon does not end by itself, so its shard would never be given away.
+        let leaving = shard.as_ref().map_or_else(CancellationToken::new, |shard| shard.leaving());
+        let over = {
+            let leaving = leaving.clone();
+            async move {
+                tokio::select! {
+                    () = shard_ended(shard) => {}
+                    () = leaving.cancelled() => {}
+                    () = stopping.cancelled() => {}
+                    () = changed.cancelled() => {}
+                }
             }
         };
         self.tasks.tracker.spawn(async move {
-            let ended = workers.run_call(&attempt, token, over.boxed(), future).await;
-            let steady = attempt.started.elapsed() > daemon.daemons.steady;
+            let running = workers.run_call(&attempt, token, over.boxed(), future);
+            let mut running = std::pin::pin!(running);
+            let ended = tokio::select! {
+                ended = &mut running => ended,
+                () = tokio::time::sleep(daemon.daemons.steady) => {
+                    workers.observer.ignored(&attempt.key);
+                    workers.controller.queue.drop_failures(&attempt.key);
+                    running.await
+                }
+            };
             drop(daemon);
             let Some(ended) = ended else { return };
             if matches!(ended, Err(Failure::Stopped)) {
                 workers.observer.ignored(&attempt.key);
-                workers.give_back(&attempt.key, attempt.ticket, Completion::Success(None));
+                // It begins again if the shard stays nevertheless.
+                let again = leaving.is_cancelled().then_some(Duration::ZERO);
+                workers.give_back(&attempt.key, attempt.ticket, Completion::Success(again));
                 return;
-            }
-            if steady {
-                workers.controller.queue.forget(&attempt.key);
             }
             workers.finish(&attempt, &ended);
         });

@@ -181,19 +181,27 @@ impl Sink for EventHandler {
             }
         }
         // A change of a daemon's own object restarts it, too: it is no echo.
-        let mut classified = seen;
+        let (mut classified, mut switches) = (seen, false);
         if let Some(daemons) = &self.daemons {
+            let both = change.old.as_ref().zip(change.new.as_ref());
+            switches = both.is_some_and(|(old, new)| (self.wants)(old) != (self.wants)(new));
             let differs = |(old, new): (&Arc<Object>, &Arc<Object>)| differs(old, new, &self.changed);
-            if asks || pauses || change.old.as_ref().zip(change.new.as_ref()).is_none_or(differs) {
+            if asks || pauses || switches || both.is_none_or(differs) {
                 daemons.cancel(key);
             }
             classified = Seen::Listed;
         }
         let (lane, reason) = match (&change.old, &change.new) {
             (_, None) => (Lane::Event, Reason::Deleted),
-            (Some(_), Some(new)) if (asks || pauses) && (self.wants)(new) => (Lane::Event, Reason::Modified),
+            (Some(_), Some(new)) if (asks || pauses || switches) && (self.wants)(new) => {
+                (Lane::Event, Reason::Modified)
+            }
             // Any change may correct an object that could not be decoded.
-            (Some(old), Some(new)) if !differs(old, new, &self.changed) && !self.undecodable.contains(key) => return,
+            (Some(old), Some(new))
+                if !switches && !differs(old, new, &self.changed) && !self.undecodable.contains(key) =>
+            {
+                return;
+            }
             // One that begins to terminate is queued once, so that a worker ends what was planned for it.
             (_, Some(new)) if !ends && !(self.wants)(new) => {
                 self.enqueuer.observer.ignored(key);

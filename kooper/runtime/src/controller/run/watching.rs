@@ -31,6 +31,9 @@ use crate::watch::informer::{Sink, WatchStatus, Watched};
 use crate::watch::retriever::{ErasedRetriever, Scope, Snapshot};
 use crate::watch::store::{Cache, Store};
 
+/// A daemon that runs for so long has recovered, at the latest.
+const STEADY: Duration = Duration::from_secs(60);
+
 /// The watches of one controller. Equal watches of several controllers are shared.
 pub(super) struct Watching {
     primary: Watches,
@@ -70,7 +73,7 @@ impl Watching {
         });
         let namespaces = Arc::new(Namespaces::new(controller.name(), primary.scopes.len() > 1, statuses));
         process.health.add(namespaces.clone());
-        let daemons = config.daemon.then(|| Arc::new(Daemons::new(config.backoff.max)));
+        let daemons = config.daemon.then(|| Arc::new(Daemons::new(config.backoff.max.min(STEADY))));
         let watching =
             Self { others, daemons, primary, unselected, namespaces, tasks: JoinSet::new(), feeds: Vec::new() };
         watching.measure(controller.name(), &*process.metrics);
