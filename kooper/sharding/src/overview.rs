@@ -17,8 +17,8 @@ use crate::plan::plan;
 use crate::session::{Announcement, Session, SlotRecord};
 use crate::settings::Shards;
 
-/// The clocks of two machines may differ by this, in microseconds.
-const SKEW: u64 = 60_000_000;
+/// The clock of the machine of a person may be ahead by this, in microseconds.
+const SKEW: i64 = 60_000_000;
 
 #[cfg(test)]
 mod tests;
@@ -206,7 +206,7 @@ impl ShardOverview {
     ) -> Self {
         // The clock of this machine is not that of the replicas.
         let newest = slots.iter().filter_map(|(_, found)| found.as_ref()?.record.renewed).max();
-        let now = newest.filter(|newest| wall.saturating_sub(*newest).unsigned_abs() < SKEW).unwrap_or(wall);
+        let now = newest.filter(|newest| wall.saturating_sub(*newest) < SKEW).unwrap_or(wall);
         let since = |record: &Record| {
             let micros = now.saturating_sub(record.renewed.unwrap_or_default());
             Duration::from_micros(micros.try_into().unwrap_or_default())

@@ -28,7 +28,9 @@ pub(super) fn check(handler: &Handler, errors: &mut Errors) {
         let text = match last_word(argument).as_str() {
             "Arc" => message!("a task has no object: take a `Reader<T>` to read objects"),
             "Recorder" => message!("a task has no object to record Events on: remove `Recorder`"),
-            "OwnedApplier" | "Children" => message!("a task has no object that could own children: take an `Applier<T>`"),
+            "OwnedApplier" | "Children" => {
+                message!("a task has no object that could own children: take an `Applier<T>`")
+            }
             _ => continue,
         };
         errors.add(Place::of(argument), text);

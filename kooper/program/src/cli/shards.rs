@@ -61,8 +61,10 @@ pub(crate) fn shards(invocation: &Invocation<'_>) -> Result<ExitCode, BoxError> 
         let connection = connect::connect(program, settings, &metrics).await?;
         let namespace = lease_namespace(program, &controllers, settings, &connection);
         let installation = settings.installation(program);
-        let leases = |controller: &'_ Controller| controller.shard_leases(&installation, &namespace);
-        let chosen: Vec<_> = chosen.into_iter().filter_map(|one| Some((one.name(), leases(one)?))).collect();
+        let with_leases = chosen
+            .into_iter()
+            .filter_map(|controller| Some((controller.name(), controller.shard_leases(&installation, &namespace)?)));
+        let chosen: Vec<_> = with_leases.collect();
         let client = &connection.client;
         for (name, leases) in concerned(client, &chosen, &changes).await? {
             change(client, name, leases, &changes).await?;

