@@ -94,7 +94,7 @@ impl Threads {
     fn enter(&self) -> Option<Inline<'_>> {
         let free = |inline| (inline < INLINE).then_some(inline + 1);
         let entered = self.inline.fetch_update(Ordering::Relaxed, Ordering::Relaxed, free);
-        entered.is_ok().then_some(Inline(&self.inline))
+        entered.is_ok().then(|| Inline(&self.inline))
     }
 
     /// The calls on threads that read at present.
@@ -140,5 +140,21 @@ impl QuickCalls {
             self.0.store(0, Ordering::Relaxed);
         }
         polled
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_thread_that_reads_is_in_no_function() {
+        let threads = Threads::default();
+        let entered: Vec<_> = (0..READING - 1).map(|_| threads.enter().expect("a thread is free")).collect();
+        for _ in 0..3 {
+            assert!(threads.enter().is_none());
+        }
+        drop(entered);
+        assert_eq!(threads.inline(), 0);
     }
 }
