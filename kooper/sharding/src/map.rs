@@ -176,7 +176,7 @@ pub(crate) struct MapRecord {
     pub(crate) version: Arc<str>,
     /// The map.
     pub(crate) map: Arc<ShardMap>,
-    /// What a person wants of the plan.
+    /// The requests of a person for the plan.
     pub(crate) overrides: Arc<Overrides>,
 }
 

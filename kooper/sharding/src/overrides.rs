@@ -1,4 +1,4 @@
-//! What a person wants of the plan: shards of certain replicas, and replicas without shards.
+//! Requests of a person for the plan: shards of certain replicas, and replicas without shards.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -17,7 +17,7 @@ use crate::plan::plan;
 use crate::session::{Announcement, Session, SlotRecord};
 use crate::settings::Shards;
 
-/// The clock of the machine of a person may be ahead by this, in microseconds.
+/// Maximum time, in microseconds, by which the clock of this machine may be ahead of those of the replicas.
 const SKEW: i64 = 60_000_000;
 
 #[cfg(test)]
@@ -124,7 +124,7 @@ pub struct MemberRow {
     pub replica: String,
     pub lease: String,
     pub shards: usize,
-    /// The time since the last renewal, by the clock of this machine.
+    /// The time between its last renewal and the newest one of all replicas, or now if that was long ago.
     pub renewed: Duration,
     pub has_expired: bool,
     pub is_leaving: bool,

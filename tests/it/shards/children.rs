@@ -187,7 +187,7 @@ async fn a_child_of_another_owner_in_another_replica_is_not_changed(cluster: Clu
         calls.iter().filter(|call| call.who == "has it").map(|call| call.object.clone()).collect::<BTreeSet<_>>()
     };
     assert_eq!(holder(&notes.calls()).len(), 1);
-    // Whoever takes it next need not be in the replica that had it.
+    // Its next owner may be another replica.
     let known = notes.count();
     for secret in secrets(&cluster).await?.values() {
         cluster.delete(secret).await?;

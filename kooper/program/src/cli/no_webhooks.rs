@@ -5,6 +5,7 @@ use kooper_runtime::BoxError;
 use kube::Client;
 use tokio::runtime::Runtime;
 
+use super::check::Verdict;
 use super::connect::Connection;
 use super::invocation::Invocation;
 use crate::rbac::Place;
@@ -12,14 +13,6 @@ use crate::rbac::Place;
 /// The server that a program without webhooks does not have.
 #[derive(Default)]
 pub(super) struct Served;
-
-/// What `check` says about a finding.
-#[derive(Clone, Copy)]
-pub(super) enum Verdict {
-    Ok,
-    Missing,
-    Note,
-}
 
 #[expect(clippy::unnecessary_wraps, reason = "with the feature it can fail")]
 pub(super) fn has_any(_: &Invocation<'_>) -> Result<bool, BoxError> {

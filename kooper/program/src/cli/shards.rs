@@ -47,7 +47,7 @@ enum ShardsError {
 pub(crate) fn shards(invocation: &Invocation<'_>) -> Result<ExitCode, BoxError> {
     let (program, settings) = (invocation.app.name, &invocation.settings);
     let controllers = invocation.controllers_quietly()?;
-    // What is undone may be what another change conflicts with, and what is moved is not moved to what is drained.
+    // An undone change no longer conflicts with others, and a shard is not moved to a replica that is drained.
     let mut changes = settings.shards.changes.clone();
     changes.sort_by_key(|change| match change {
         Change::UndoMove(_) | Change::UndoDrain(_) => 0,

@@ -11,6 +11,7 @@ use kooper_webhooks::{Finding, Installed, PORT, Running, Webhook, Webhooks};
 use kube::Client;
 use tokio::runtime::Runtime;
 
+use super::check::Verdict;
 use super::connect::Connection;
 use super::invocation::Invocation;
 use crate::manifests::{webhook_service, workload_name};
@@ -29,14 +30,6 @@ enum End {
     Lingering,
     /// They were registered for this process.
     Removed,
-}
-
-/// What `check` says about a finding.
-#[derive(Clone, Copy)]
-pub(super) enum Verdict {
-    Ok,
-    Missing,
-    Note,
 }
 
 /// Returns whether the program has webhooks.

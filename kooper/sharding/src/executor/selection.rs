@@ -28,7 +28,7 @@ pub(super) struct ShardSelection {
     shared: Arc<Shared>,
     options: Arc<ShardingOptions>,
     part: Part,
-    /// What the cache has listed.
+    /// The number of the selection by which the cache was listed last.
     listed: Arc<AtomicU64>,
 }
 

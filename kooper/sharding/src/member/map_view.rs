@@ -67,7 +67,7 @@ impl MapView {
         self.known.as_ref().map(|known| &known.map)
     }
 
-    /// What a person wants of the plan.
+    /// The requests of a person for the plan.
     pub(super) fn overrides(&self) -> Arc<Overrides> {
         self.known.as_ref().map(|known| Arc::clone(&known.overrides)).unwrap_or_default()
     }

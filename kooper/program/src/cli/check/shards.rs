@@ -6,7 +6,7 @@ use kooper_access::controller::ShardLeases;
 use kooper_sharding::{OverviewError, ShardOverview, ShardState};
 use kube::{Client, ResourceExt};
 
-use crate::cli::webhooks::Verdict;
+use super::Verdict;
 use crate::manifests::INSTALLATION;
 use crate::rbac::Place;
 use k8s_openapi::jiff::Timestamp;

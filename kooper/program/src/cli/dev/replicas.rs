@@ -31,7 +31,7 @@ const NUMBER: &str = "KOOPER_DEV_REPLICA";
 /// The end of the kubeconfig on the stdin of a child: the end of a YAML document.
 const END: &str = "...";
 
-/// How often the children are looked after.
+/// The interval at which the ends of replicas are noticed.
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// Maximum time for the rest of the output of a replica that has ended.
@@ -102,7 +102,7 @@ pub(super) struct Replicas {
     signals: Signals,
     replicas: Vec<Replica>,
     kubeconfig: String,
-    /// How long they may take to stop.
+    /// Maximum time in which they stop.
     patience: Duration,
 }
 
@@ -146,7 +146,7 @@ impl Replicas {
     }
 }
 
-/// What the user writes to stdin. A stdin that ends says nothing.
+/// The lines that the user writes to stdin. The end of stdin changes nothing.
 fn lines_of_stdin() -> UnboundedReceiver<String> {
     let (lines, written) = unbounded_channel();
     thread::spawn(move || io::stdin().lines().map_while(Result::ok).try_for_each(|line| lines.send(line)));
@@ -179,7 +179,7 @@ struct Replica {
 
 struct Process {
     child: Child,
-    /// What it writes is shown.
+    /// The threads that show its output.
     output: Vec<JoinHandle<()>>,
     /// It was asked to stop.
     stops: bool,
