@@ -25,6 +25,7 @@ mod signals;
 #[cfg(feature = "otel")]
 mod traces;
 mod uninstall;
+mod verdict;
 #[cfg_attr(not(feature = "webhooks"), path = "cli/no_webhooks.rs")]
 mod webhooks;
 

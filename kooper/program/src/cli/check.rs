@@ -26,6 +26,7 @@ use super::args::Settings;
 use super::connect::{self, Connection};
 use super::invocation::{Invocation, lease_namespace};
 use super::preflight::{self, TIMEOUT};
+use super::verdict::Verdict;
 use super::webhooks;
 use crate::metrics::Prometheus;
 use crate::rbac::{self, Grant, Grants, Place};
@@ -42,14 +43,6 @@ const AT_A_TIME: usize = 8;
 
 /// The most objects that are listed as left behind.
 const NAMED: usize = 10;
-
-/// The result of a check.
-#[derive(Clone, Copy)]
-pub(super) enum Verdict {
-    Ok,
-    Missing,
-    Note,
-}
 
 /// Prints a line for each check; exits with 1 if one of them failed.
 pub(crate) fn check(invocation: &Invocation<'_>) -> Result<ExitCode, BoxError> {

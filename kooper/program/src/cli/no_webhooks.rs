@@ -5,9 +5,9 @@ use kooper_runtime::BoxError;
 use kube::Client;
 use tokio::runtime::Runtime;
 
-use super::check::Verdict;
 use super::connect::Connection;
 use super::invocation::Invocation;
+use super::verdict::Verdict;
 use crate::rbac::Place;
 
 /// The server that a program without webhooks does not have.

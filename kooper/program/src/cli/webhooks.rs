@@ -11,9 +11,9 @@ use kooper_webhooks::{Finding, Installed, PORT, Running, Webhook, Webhooks};
 use kube::Client;
 use tokio::runtime::Runtime;
 
-use super::check::Verdict;
 use super::connect::Connection;
 use super::invocation::Invocation;
+use super::verdict::Verdict;
 use crate::manifests::{webhook_service, workload_name};
 use crate::rbac::Place;
 

@@ -6,7 +6,7 @@ use kooper_access::controller::ShardLeases;
 use kooper_sharding::{OverviewError, ShardOverview, ShardState};
 use kube::{Client, ResourceExt};
 
-use super::Verdict;
+use super::super::verdict::Verdict;
 use crate::manifests::INSTALLATION;
 use crate::rbac::Place;
 use k8s_openapi::jiff::Timestamp;
