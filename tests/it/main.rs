@@ -68,7 +68,9 @@ mod cluster {
     mod daemons;
     mod exploration;
     mod garbage;
+    mod prioritized;
     mod same_end;
+    mod settling;
     mod simulation;
     mod steered;
     mod tasks;

@@ -176,6 +176,8 @@ const KEYS: &[Key<Args>] = &[
         read: call!(when_fn, paths::path),
         ..Key::EQUALS
     },
+    calls::DEBOUNCE,
+    calls::PRIORITY,
     annotations::PAUSE,
     annotations::RECONCILE_NOW,
     Key {

@@ -5,6 +5,7 @@ pub(crate) mod daemon;
 mod filter;
 mod map;
 mod parts;
+mod queue;
 mod related;
 mod reliable;
 mod sample;
@@ -35,7 +36,7 @@ use self::daemon::Daemon;
 use self::filter::FilterFn;
 use crate::calls::Additions;
 use crate::extract::{Context, Removed, State};
-use crate::handler::{Filter, Function, Handler, HandlerService, Init, Input, Middleware};
+use crate::handler::{Filter, Function, Handler, HandlerService, Init, Input, Middleware, PriorityOf};
 use crate::plan::Plan;
 
 pub use crate::subset::All;
@@ -96,6 +97,7 @@ pub struct Builder<K, O = K, S = ()> {
     deleted: Option<MakeService<Removed<O>, S>>,
     layers: Vec<Wrap<O>>,
     when: Option<Filter<O>>,
+    priority: Option<PriorityOf<O>>,
     kind: PhantomData<fn() -> K>,
 }
 
@@ -175,7 +177,7 @@ impl<K: Kind, O: Send + Sync + 'static> Builder<K, O> {
                 context.states.get_or_build(id, || init.build(&controller)).await.map(State::from)
             })
         });
-        Builder { layers: self.layers, when: self.when, ..Builder::with(self.common, state) }
+        Builder { layers: self.layers, when: self.when, priority: self.priority, ..Builder::with(self.common, state) }
     }
 
     /// Sets the state that handlers receive as [`State<S>`] to a value that
@@ -209,7 +211,7 @@ impl<K: Kind, O: Send + Sync + 'static> Builder<K, O> {
     pub fn state<S: Send + Sync + 'static>(self, state: S) -> Builder<K, O, S> {
         let state = State::new(state);
         let state: MakeState<S> = Arc::new(move |_| Box::pin(std::future::ready(Ok(state.clone()))));
-        Builder { layers: self.layers, when: self.when, ..Builder::with(self.common, state) }
+        Builder { layers: self.layers, when: self.when, priority: self.priority, ..Builder::with(self.common, state) }
     }
 }
 
@@ -224,6 +226,7 @@ impl<K, O, S> Builder<K, O, S> {
             deleted: None,
             layers: Vec::new(),
             when: None,
+            priority: None,
             kind: PhantomData,
         }
     }

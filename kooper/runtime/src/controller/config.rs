@@ -13,6 +13,7 @@ use crate::controller::error::{ConfigError, ConfigErrorKind};
 use crate::controller::installation::Installation;
 use crate::leader::{LeaderElection, LeaseOwner, PreviousLease};
 use crate::object::sections::Changed;
+use crate::queue::QueueOptions;
 use crate::watch::retriever::Scope;
 
 /// The result under which `kooper_controller_processed_event_duration_seconds` counts a failed
@@ -70,6 +71,8 @@ pub struct Config {
     pub metadata_only: bool,
     /// `true` if objects are fetched as JSON only.
     pub json_only: bool,
+    /// How long changes wait for others; `None` to queue a key at once.
+    pub debounce: Option<Duration>,
     /// The changes that queue a key.
     pub changed: Vec<Changed>,
     /// What the counters count.
@@ -119,6 +122,7 @@ impl Config {
             fields: None,
             metadata_only: false,
             json_only: false,
+            debounce: None,
             changed: vec![Changed::Any],
             metrics_compat: MetricsCompat::default(),
             stuck_after: Duration::from_secs(30),
@@ -215,6 +219,17 @@ impl Config {
         })
     }
 
+    /// The options of its queue. Without `repeats`, each key runs once, and at once.
+    pub(crate) fn queue(&self, repeats: bool) -> QueueOptions {
+        QueueOptions {
+            backoff: self.backoff,
+            retries: self.retries,
+            retry_rate: self.retry_rate,
+            resync: self.resync.filter(|_| repeats),
+            debounce: self.debounce.filter(|_| repeats),
+        }
+    }
+
     /// The scopes of the lists and watches.
     pub(crate) fn scopes(&self) -> Vec<Scope> {
         // In their normal form, so that equal ones share a watch.
@@ -249,7 +264,7 @@ impl Config {
         if self.workers == 0 {
             return Err(self.out_of_range("workers", "a controller needs workers: set 1 or more"));
         }
-        for (field, value) in [("resync", self.resync), ("timeout", self.timeout)] {
+        for (field, value) in [("resync", self.resync), ("timeout", self.timeout), ("debounce", self.debounce)] {
             if value.is_some_and(|value| value.is_zero()) {
                 return Err(
                     self.out_of_range(field, "the duration must be longer than 0: set a longer one, or `None` for off")

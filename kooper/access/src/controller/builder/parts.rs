@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use kooper_grammar::access::Rule;
 use kooper_grammar::selector::FieldSelector;
 use kooper_runtime::internal::call::handler::{DynHandler, Wants};
-use kooper_runtime::internal::controller::parts::{DynController, Handlers, Relation};
+use kooper_runtime::internal::controller::parts::{DynController, Handlers, Priority, Relation};
 use kooper_runtime::internal::controller::states::InitContext;
 use kooper_runtime::internal::controller::{Config, ControllerSpec};
 use kooper_runtime::internal::object::kind::{KindInfo, is_metadata};
@@ -26,7 +26,7 @@ use super::{Builder, Common, MakeRetriever, MakeService, MakeState, Wrap};
 use crate::calls::Additions;
 use crate::controller::Controller;
 use crate::extract::Removed;
-use crate::handler::{self, Filter, Typed};
+use crate::handler::{self, Filter, PriorityOf, Typed};
 use crate::plan::{Need, Plan, Reach};
 
 struct TypedParts<K, O, S> {
@@ -37,6 +37,7 @@ struct TypedParts<K, O, S> {
     retriever: Option<MakeRetriever>,
     layers: Vec<Wrap<O>>,
     when: Option<Filter<O>>,
+    priority: Option<PriorityOf<O>>,
     kind: PhantomData<fn() -> K>,
 }
 
@@ -47,7 +48,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     /// When the name or the handler is missing, or a setting is invalid. Name,
     /// handler and retriever are checked in this order.
     pub fn build(self) -> Result<Controller, ConfigError> {
-        let Self { common, state, handler, cleanup, daemon, deleted, layers, when, kind: _ } = self;
+        let Self { common, state, handler, cleanup, daemon, deleted, layers, when, priority, kind: _ } = self;
         let Common {
             mut config,
             shards,
@@ -126,6 +127,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
                 retriever,
                 layers,
                 when,
+                priority,
                 kind: PhantomData::<fn() -> K>,
             }),
         };
@@ -154,6 +156,7 @@ fn controller_of<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send +
         retriever: None,
         layers: Vec::new(),
         when: when.clone(),
+        priority: None,
         kind: PhantomData::<fn() -> K>,
     };
     let spec = ControllerSpec {
@@ -200,6 +203,10 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
 
     fn has_filter(&self) -> bool {
         self.when.is_some()
+    }
+
+    fn priority(&self) -> Option<Priority> {
+        self.priority.clone().map(handler::priority)
     }
 
     fn has_deleted(&self) -> bool {
