@@ -18,7 +18,7 @@ macro_rules! accepted {
 
 accepted! {
     resource resync resync_off events_off workers retries retries_unlimited backoff retry_rate retry_rate_alone timeout timeout_off
-    namespace namespaces labels labels_by_sets fields metadata_only changed changed_any debounced prioritized steered when_ready with_state retrieved
+    namespace namespaces labels labels_by_sets fields metadata_only changed changed_any changed_fields debounced prioritized steered when_ready with_state retrieved
     layered access access_of_nothing
 }
 
@@ -81,6 +81,9 @@ async fn changed(_: Arc<Pod>) {}
 
 #[kooper::controller(resource = Pod, changed = [any], main = false)]
 async fn changed_any(_: Arc<Pod>) {}
+
+#[kooper::controller(resource = Pod, changed = ["spec.nodeName", "metadata.labels['a.b/c']", status], main = false)]
+async fn changed_fields(_: Arc<Pod>) {}
 
 #[kooper::controller(resource = Pod, debounce = "2s", main = false)]
 async fn debounced(_: Arc<Pod>) {}

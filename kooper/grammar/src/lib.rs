@@ -9,6 +9,7 @@
 
 pub mod access;
 pub mod duration;
+pub mod field_path;
 mod fields;
 pub mod lease;
 pub mod name;

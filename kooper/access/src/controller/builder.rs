@@ -302,7 +302,8 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     /// Which changes of an object enqueue its key. The first list, a deletion
     /// timestamp and resyncs always do, although only [`cleanup`](Self::cleanup) and a
     /// handler with [`while_deleting`](Self::while_deleting) are called for an object
-    /// that is being deleted. Default: any change.
+    /// that is being deleted. A field that the kind does not have is an error of
+    /// [`build`](Self::build), as far as its schema is known. Default: any change.
     #[doc(alias = "predicate")]
     pub fn changed(mut self, changes: impl IntoIterator<Item = Changed>) -> Self {
         self.common.config.changed = changes.into_iter().collect();

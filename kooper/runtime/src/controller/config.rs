@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use kooper_grammar::name;
 use kooper_grammar::selector::{FieldSelector, Selector};
+use kooper_grammar::{field_path, name};
 
 use crate::backoff::Backoff;
 use crate::call::events::FailureEvents;
@@ -12,7 +12,7 @@ use crate::controller::annotations::Annotations;
 use crate::controller::error::{ConfigError, ConfigErrorKind};
 use crate::controller::installation::Installation;
 use crate::leader::{LeaderElection, LeaseOwner, PreviousLease};
-use crate::object::sections::Changed;
+use crate::object::sections::{self, Changed};
 use crate::queue::QueueOptions;
 use crate::watch::retriever::Scope;
 
@@ -219,6 +219,11 @@ impl Config {
         })
     }
 
+    /// The paths among the changes that queue a key.
+    pub fn changed_fields(&self) -> impl Iterator<Item = &'static str> {
+        sections::fields(&self.changed)
+    }
+
     /// The options of its queue. Without `repeats`, each key runs once, and at once.
     pub(crate) fn queue(&self, repeats: bool) -> QueueOptions {
         QueueOptions {
@@ -298,6 +303,13 @@ impl Config {
         if self.metadata_only && self.changed.contains(&Changed::Status) {
             let problem = "with `metadata_only` the status is not fetched: remove `Changed::Status`";
             return Err(self.error("changed", ConfigErrorKind::Conflict, problem));
+        }
+        for path in self.changed_fields() {
+            field_path::check(path).map_err(self.malformed("changed"))?;
+            if self.metadata_only && field_path::names(path).next() != Some("metadata") {
+                let problem = format!("with `metadata_only` `{path}` is not fetched: remove it");
+                return Err(self.error("changed", ConfigErrorKind::Conflict, problem));
+            }
         }
         if let Some(election) = &self.leader {
             election.check().map_err(|problem| self.out_of_range("leader_election", problem))?;

@@ -9,7 +9,7 @@ use super::writes::{CacheRef, Revision, TrackedWrites, WriteOrigin};
 use super::{AddOptions, Completion, EntryId, Lane, Urgency};
 use crate::backoff::TokenBucket;
 use crate::object::key::ObjectKey;
-use crate::queue::reason::Reasons;
+use crate::queue::reason::{Reason, Reasons};
 
 /// The position of a waiting key: the time of the add plus the delay of its lane,
 /// then the order of arrival.
@@ -158,6 +158,12 @@ impl KeyEntry {
             repeats: 0,
             conflicts: 0,
         }
+    }
+
+    /// Records why it is queued. A new state of the object may have another priority.
+    pub(super) fn add_reason(&mut self, reason: Reason) {
+        self.prioritized &= !reason.is_new_state();
+        self.reasons.add(reason);
     }
 
     /// Returns `true` if the entry has no state that must be kept.

@@ -102,10 +102,7 @@ impl QueueState {
     pub(super) fn add(&mut self, key: &ObjectKey, reason: Reason, options: AddOptions, now: Instant) {
         let id = self.entries.get_or_create(key);
         let Some(entry) = self.entries.get_mut(id) else { return };
-        if reason.is_new_state() {
-            entry.prioritized = false;
-        }
-        entry.reasons.add(reason);
+        entry.add_reason(reason);
         match &mut entry.run {
             Some(run) => run.record_add(options),
             None => self.admit(id, options, now),
@@ -132,8 +129,8 @@ impl QueueState {
             if options.urgency == Urgency::Always { WriteOrigin::Foreign } else { entry.writes.classify(&event) };
         match (&mut entry.run, echo) {
             (Some(run), _) => {
-                entry.reasons.add(reason);
                 run.record_event(ObservedEvent { event, options }, echo);
+                entry.add_reason(reason);
             }
             (None, WriteOrigin::Silent) => {}
             // It does not run a failing key.

@@ -74,6 +74,17 @@ fn a_new_state_of_a_waiting_key_moves_it_and_is_asked_for_once() {
 }
 
 #[test]
+fn a_change_during_a_run_is_asked_for_afterwards() {
+    let mut queue = queue();
+    queue.event("5_a");
+    queue.decide();
+    queue.take();
+    queue.event("5_a");
+    queue.finish("5_a", Completion::Success(None));
+    assert_eq!(queue.decide(), 1);
+}
+
+#[test]
 fn a_key_without_a_new_state_keeps_its_priority() {
     let mut queue = queue();
     queue.event("5_a");
