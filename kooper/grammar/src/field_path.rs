@@ -62,20 +62,24 @@ pub const fn segment(path: &[u8], at: usize) -> Option<Segment> {
         return None;
     }
     let is_key = path[at] == b'[';
-    let start = if is_key { at + 2 } else { at };
+    let start = within(path, if is_key { at + 2 } else { at });
     let mut end = start;
-    while end < path.len() && !(if is_key { path[end] == b'\'' } else { matches!(path[end], b'.' | b'[') }) {
-        end += 1;
+    while end < path.len() {
+        match (is_key, path[end]) {
+            (true, b'\'') | (false, b'.' | b'[') => break,
+            _ => end += 1,
+        }
     }
-    let end = if end < path.len() { end } else { path.len() };
-    let start = if start < end { start } else { end };
     // Behind `']`, and behind a dot.
-    let mut next = if is_key { end + 2 } else { end };
+    let mut next = within(path, if is_key { end + 2 } else { end });
     if next < path.len() && path[next] == b'.' {
         next += 1;
     }
-    let next = if next < path.len() { next } else { path.len() };
     Some(Segment { start, end, next })
+}
+
+const fn within(path: &[u8], at: usize) -> usize {
+    if at < path.len() { at } else { path.len() }
 }
 
 /// A string that is not the path of a field.
