@@ -109,20 +109,20 @@ pub mod v1 {
     pub use crate::__no_sample as include_str;
     pub use crate::__require_apiserver as require_apiserver;
     pub use crate::__require_cli as require_cli;
-    pub use crate::Changed;
-    pub use crate::ConfigError;
     pub use crate::controller::{All, Builder, Controller, CustomKind, FailureEvents};
     use crate::controller::{HandlerBuilder, Task, TypedHandler};
     use crate::handler::{Handler, StatusOf};
     pub use crate::leader::LeaderElection;
     pub use crate::main;
     pub use crate::shards::Shards;
+    pub use crate::{Changed, ConfigError};
     pub use crate::{Kind, Namespaced};
     use kooper_access::extract::Argument;
     use kooper_children::function::{ChildFn, Form};
     use kooper_children::{Declaration, PlanSlot, Slot, SlotExt, SlotInputs};
     pub use kooper_program::{Declared, Definition, Program, ProgramSettings};
     use kooper_runtime::internal::call::action::Outcome;
+    pub use kooper_runtime::internal::object::sections::{KindOf, OtherKind, may_have_field};
 
     /// Names for `derive(Partial)`.
     pub mod partial {
