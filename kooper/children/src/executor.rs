@@ -19,6 +19,7 @@ use kube::ResourceExt;
 use crate::children::{Children, Current, SlotChildren};
 use crate::function::AnyObject;
 use crate::graph::Graph;
+use crate::labels::DAEMON_FAILED;
 use crate::observed::{ChildId, Observed, Owner, Run, SlotProgress, Write};
 use crate::plan::{Plan, SlotState, Step, plan, provided};
 use crate::status::{HANDLER_FAILED, Report, has_failed, summarized};
@@ -68,6 +69,8 @@ pub(crate) struct Executor<P, S> {
     pub(crate) report: Option<Report<P, S>>,
     /// Set with `deletion = ordered`, which also deletes children that Kubernetes does not delete with their owner.
     pub(crate) is_ordered: AtomicBool,
+    /// Set if the failures of a daemon count for `Ready`.
+    pub(crate) has_daemon: AtomicBool,
 }
 
 /// The end of a pass.
@@ -132,7 +135,7 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
     /// Gives the children to the arguments of the call, and puts their summary into the statuses that it applies.
     pub(crate) fn begin(&self, context: &Context<P, S>, pass: &Pass<P>) {
         let extensions = call(context).extensions;
-        extensions.insert(Current(pass.children.slots.clone()));
+        extensions.insert(Current { slots: pass.children.slots.clone(), daemon: pass.children.daemon.clone() });
         if self.report.is_some() {
             let (owner, children) = (owner(context), pass.children.clone());
             let uid = owner.uid().unwrap_or_default();
@@ -409,12 +412,14 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         }
         let waits = |index: usize| nodes[index].spec.flags.external && state(index) != SlotState::Ready;
         let again = (0..nodes.len()).any(waits).then_some(EXTERNAL_AGAIN).into_iter().chain(progress.pause).min();
+        let has_daemon = self.has_daemon.load(Ordering::Relaxed);
+        let daemon = owner(context).annotations().get(DAEMON_FAILED).filter(|_| has_daemon).cloned();
         let has_deleted = progress.has_deleted;
         let error = progress.error.map(|error| match retry_hint(&*error, None) {
             RetryHint::Never if has_deleted => HandlerError::retry_after(AFTER_DELETION, error).into(),
             _ => error,
         });
-        Pass { children: Children::new(children), error, again, blocking }
+        Pass { children: Children::new(children, daemon), error, again, blocking }
     }
 }
 

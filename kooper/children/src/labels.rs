@@ -18,6 +18,8 @@ const DEPTH: &str = "kooper.rs/depth";
 /// An annotation that keeps a child from being pruned.
 pub(crate) const KEEP: &str = "kooper.rs/keep";
 
+/// An annotation of an owner, with the reason for which its daemon has failed.
+pub(crate) const DAEMON_FAILED: &str = "kooper.rs/daemon-failed";
 /// The longest value of a label.
 const LONGEST: usize = 63;
 
