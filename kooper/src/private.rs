@@ -404,6 +404,23 @@ pub mod v1 {
         }
     }
 
+    /// A daemon whose failures are part of the status.
+    pub fn daemon_beside_children<K: Kind, S, L, H, A>(
+        builder: Builder<K, K, S>,
+        children: &Children<K, S, L>,
+        daemon: H,
+    ) -> Builder<K, K, S>
+    where
+        S: Send + Sync + 'static,
+        H: Handler<K, S, A>,
+        A: 'static,
+    {
+        match children {
+            Some(children) => builder.daemon(children.daemon(daemon)),
+            None => builder.daemon(daemon),
+        }
+    }
+
     /// The cleanup of a controller that has no other one than the deletion of its children.
     pub async fn no_cleanup() {}
 

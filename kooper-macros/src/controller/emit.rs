@@ -207,6 +207,7 @@ fn builder(model: &Model<'_>, kind: &TokenStream, name: &TokenStream) -> TokenSt
     let outcome = steps.outcome(outcome);
     let children = model.children.map(|children| steps.children(children));
     let deletion = steps.deletion();
+    let daemon = steps.daemon();
     let same_settings = same_settings(model);
     let (builder, start) = match &model.kinds {
         Kinds::Task { times, .. } => (steps.calls.variable(times.place().start), steps.task(times, name)),
@@ -219,6 +220,7 @@ fn builder(model: &Model<'_>, kind: &TokenStream, name: &TokenStream) -> TokenSt
         #settings
         #children
         #deletion
+        #daemon
         #crd
         let #builder = #builder.arguments();
         #(#arguments)*

@@ -66,7 +66,7 @@ fn with_children() -> Case {
             config, password(once), v1::web(config, password, keep, not_ready), front(after = web, recreate(orphan)),
             dns(web, after = [front, config]), tls(external),
         ],
-        deletion = ordered, cleanup = tear_down, finalizer = "shop.example.com/shop", main = false,
+        deletion = ordered, cleanup = tear_down, finalizer = "shop.example.com/shop", daemon = watch, main = false,
     };
     let item = quote! {
         async fn shops(children: Children<Shop>) -> Result<()> { Ok(()) }
