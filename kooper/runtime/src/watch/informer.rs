@@ -271,6 +271,11 @@ impl Informer {
         self.selection.as_ref().is_none_or(|selection| selection.selects(object))
     }
 
+    /// Returns `true` if objects have joined the selection since the last list began.
+    fn has_joined(&self) -> bool {
+        self.reselected.as_ref().is_some_and(|changes| *changes.borrow() != self.joined)
+    }
+
     /// Drops the objects that have left the selection.
     async fn drop_unselected(&self) {
         for dropped in self.store.retain(|object| self.keeps(object)) {
@@ -304,7 +309,7 @@ impl Informer {
                 biased;
                 () = changed(&mut reselected) => {
                     self.drop_unselected().await;
-                    if reselected.as_ref().is_some_and(|changes| *changes.borrow() != self.joined) {
+                    if self.has_joined() {
                         return End::Joined;
                     }
                     self.reselected.clone_from(&reselected);

@@ -50,6 +50,23 @@ impl CacheSelection for Odd {
     }
 }
 
+/// While an object with this version is read, it leaves the selection and joins it again, once.
+struct Regained(&'static str, watch::Sender<u64>);
+
+impl CacheSelection for Regained {
+    fn selects(&self, object: &Object) -> bool {
+        let leaves = object.version() == self.0 && *self.1.borrow() == 0;
+        if leaves {
+            self.1.send_replace(1);
+        }
+        !leaves
+    }
+
+    fn changes(&self) -> watch::Receiver<u64> {
+        self.1.subscribe()
+    }
+}
+
 fn run(script: Script, streaming: bool, selection: &Arc<Uids>) -> RunningInformer {
     let script = Arc::new(script);
     let retriever = scripted(&script, streaming);
@@ -120,4 +137,36 @@ async fn an_object_that_has_changed_so_that_it_is_not_selected_counts_as_deleted
     let run = run_selecting(script, retriever, Some(Arc::new(Odd::default())));
     run.until_seen(&[("b", "5")]).await;
     assert_eq!(*run.seen.log.lock(), ["initial a", "deleted a", "added b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_leaves_and_joins_again_during_a_list_is_not_deleted() {
+    let script = Script::default()
+        .list(page("3", &[("a", "1"), ("b", "2")]))
+        .watch(vec![Err(expired())])
+        .list(page("6", &[("a", "1"), ("b", "5")]))
+        .list(page("6", &[("a", "1"), ("b", "5")]))
+        .open_watch(vec![]);
+    let script = Arc::new(script);
+    let retriever = scripted(&script, false);
+    let run = run_selecting(script, retriever, Some(Arc::new(Regained("5", watch::Sender::new(0)))));
+    run.until_seen(&[("a", "1"), ("b", "5")]).await;
+    let mut log = run.seen.log.lock().clone();
+    log[..2].sort_unstable();
+    assert_eq!(log, ["initial a", "initial b", "modified b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_leaves_and_joins_again_during_a_streaming_list_is_not_deleted() {
+    let script = Script::default()
+        .watch(vec![added("a", "1"), added("b", "2"), bookmark("3", true), Err(expired())])
+        .open_watch(vec![added("a", "1"), added("b", "5"), bookmark("6", true)])
+        .open_watch(vec![added("a", "1"), added("b", "5"), bookmark("6", true)]);
+    let script = Arc::new(script);
+    let retriever = scripted(&script, true);
+    let run = run_selecting(script, retriever, Some(Arc::new(Regained("5", watch::Sender::new(0)))));
+    run.until_seen(&[("a", "1"), ("b", "5")]).await;
+    let mut log = run.seen.log.lock().clone();
+    log[..2].sort_unstable();
+    assert_eq!(log, ["initial a", "initial b", "modified b"]);
 }
