@@ -130,6 +130,8 @@ enum End {
     Failed(RetrieveError),
     /// Objects have joined the selection of the store: a list is needed.
     Joined,
+    /// Objects have left the selection of the store, and another watch does not send them.
+    Left,
 }
 
 impl Informer {
@@ -262,6 +264,7 @@ impl Informer {
                 }
                 End::Failed(error) => self.pause(&error).await,
                 End::Joined => return,
+                End::Left => {}
             }
         }
     }
@@ -313,6 +316,9 @@ impl Informer {
                         return End::Joined;
                     }
                     self.reselected.clone_from(&reselected);
+                    if self.retriever.is_outdated() {
+                        return End::Left;
+                    }
                     continue;
                 }
                 event = events.next() => event,

@@ -24,6 +24,12 @@ impl Uids {
         *self.selected.lock() = uids.iter().map(|&uid| uid.to_owned()).collect();
         self.changes.send_modify(|joined| *joined += 1);
     }
+
+    /// Nothing joins.
+    fn lose(&self, uids: &[&str]) {
+        self.selected.lock().retain(|selected| !uids.contains(&selected.as_str()));
+        self.changes.send_modify(|_| {});
+    }
 }
 
 impl CacheSelection for Uids {
@@ -169,4 +175,46 @@ async fn an_object_that_leaves_and_joins_again_during_a_streaming_list_is_not_de
     let mut log = run.seen.log.lock().clone();
     log[..2].sort_unstable();
     assert_eq!(log, ["initial a", "initial b", "modified b"]);
+}
+
+/// A retriever whose watches would send fewer objects whenever the selection has changed.
+struct Outdated(Arc<dyn ErasedRetriever>);
+
+impl ErasedRetriever for Outdated {
+    fn list(&self, request: ListRequest) -> futures_util::future::BoxFuture<'_, Listing> {
+        self.0.list(request)
+    }
+
+    fn watch(&self, request: WatchRequest) -> futures_util::future::BoxFuture<'_, Result<Events, RetrieveError>> {
+        self.0.watch(request)
+    }
+
+    fn streams_lists(&self) -> bool {
+        false
+    }
+
+    fn longest_silence(&self) -> Option<Duration> {
+        None
+    }
+
+    fn is_outdated(&self) -> bool {
+        true
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_objects_leave_a_watch_that_sends_fewer_is_resumed_without_a_list() {
+    let script = Script::default()
+        .list(page("3", &[("a", "1"), ("b", "2")]))
+        .open_watch(vec![modified("b", "5")])
+        .watch_from("5", vec![modified("b", "6")]);
+    let script = Arc::new(script);
+    let retriever = Arc::new(Outdated(scripted(&script, false)));
+    let selection = Uids::of(&["a", "b"]);
+    let run = run_selecting(script, retriever, Some(selection.clone()));
+    run.until_seen(&[("a", "1"), ("b", "5")]).await;
+    selection.lose(&["a"]);
+    run.until_seen(&[("b", "6")]).await;
+    assert_eq!(run.seen.log.lock().split_off(3), ["left a", "modified b"]);
+    assert_eq!(*run.script.listed.lock(), 1);
 }
