@@ -45,6 +45,7 @@
 
 pub mod console;
 pub mod document;
+mod etcd;
 mod flags;
 mod held;
 mod proxy;
@@ -54,6 +55,7 @@ mod tally;
 mod usage;
 mod widget;
 
+pub use etcd::Etcd;
 pub use flags::{Flags, Kind, client};
 pub use held::longest_held;
 pub use proxy::Proxy;
