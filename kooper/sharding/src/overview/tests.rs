@@ -137,10 +137,10 @@ fn overrides_of_replicas_that_have_ended_are_removed() {
 
 #[test]
 fn if_replicas_run_and_there_is_no_map_the_error_names_them_and_says_where_the_reason_is() {
-    let error = |slots| no_map("trade/shop".to_owned(), &members(slots, WALL)).to_string();
-    let running = error(slots());
+    let error = |wall| no_map("trade/shop".to_owned(), &members(slots(), wall)).to_string();
+    let running = error(WALL);
     assert!(running.contains("although these replicas run: pod-a, pod-b. "), "{running}");
     assert!(running.contains("`check --as` verifies the permissions"), "{running}");
-    let ended = error(slots().split_off(2));
+    let ended = error(WALL + 120_000_000);
     assert!(ended.contains("no replica of the program runs"), "{ended}");
 }

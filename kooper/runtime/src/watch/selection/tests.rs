@@ -43,7 +43,7 @@ enum Response {
     Fails(u16),
 }
 
-/// A server with the objects `a` and `b`, and whether each request had the selector.
+/// A server with the objects `a` and `foobar`, and whether each request had the selector.
 struct Server {
     response: Mutex<Response>,
     requests: Mutex<Vec<bool>>,
@@ -58,7 +58,7 @@ impl Server {
             Response::Fails(code) => return Err(status(code)),
             Response::Rejects if has_selector => return Err(status(500)),
             Response::Applies if has_selector => &["a"],
-            _ => &["a", "b"],
+            _ => &["a", "foobar"],
         };
         let object = |uid: &&str| {
             let text = format!(r#"{{"metadata":{{"name":"{uid}","uid":"{uid}","resourceVersion":"1"}}}}"#);
