@@ -118,10 +118,10 @@ pub mod watch {
         pub use crate::watch::informer::{SharedWatches, Watched};
     }
     pub mod retriever {
-        pub use crate::watch::retriever::{ErasedRetriever, erase};
+        pub use crate::watch::retriever::{ErasedRetriever, ShardSelector, erase, fnv1a};
     }
     pub mod selection {
-        pub use crate::watch::selection::CacheSelection;
+        pub use crate::watch::selection::{CacheSelection, SelectorState};
     }
     pub mod selected {
         pub use crate::watch::selected::{Miss, Selected, selects};

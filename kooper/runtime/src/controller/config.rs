@@ -245,7 +245,7 @@ impl Config {
         let fields = self.fields.as_ref();
         let fields = fields.map(|text| FieldSelector::parse(text).map_or(text.clone(), |one| one.to_string()));
         let (metadata_only, json_only) = (self.metadata_only, self.json_only);
-        Scope { namespace: None, labels, fields, metadata_only, json_only }.in_each(&self.namespaces)
+        Scope { labels, fields, metadata_only, json_only, ..Scope::default() }.in_each(&self.namespaces)
     }
 
     /// An error in a setting.

@@ -15,7 +15,7 @@ use crate::object::key::ObjectKey;
 use crate::object::kind::KindInfo;
 use crate::object::{DecodeError, Object};
 use crate::watch::cache_id::CacheId;
-use crate::watch::retriever::{ErasedRetriever, Scope};
+use crate::watch::retriever::ErasedRetriever;
 
 /// The functions of a controller, with their state.
 #[derive(Clone)]
@@ -31,8 +31,8 @@ pub struct Handlers {
 
 /// The parts of a running controller, independent of its types.
 pub trait DynController: Send + Sync {
-    /// The retriever of each scope, or only the custom one.
-    fn retrievers(&self, client: Option<Client>, scopes: &[Scope]) -> Result<Vec<Arc<dyn ErasedRetriever>>, BoxError>;
+    /// The custom retriever, if the user has set one.
+    fn retriever(&self, client: Option<Client>) -> Option<Result<Arc<dyn ErasedRetriever>, BoxError>>;
 
     /// The filter before the queue.
     fn wants(&self) -> Wants;

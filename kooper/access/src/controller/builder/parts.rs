@@ -1,6 +1,5 @@
 //! The parts of a controller whose types are erased.
 
-use std::marker::PhantomData;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
@@ -14,9 +13,8 @@ use kooper_runtime::internal::controller::{Config, ControllerSpec};
 use kooper_runtime::internal::object::kind::{KindInfo, is_metadata};
 use kooper_runtime::internal::object::sections::may_have_field;
 use kooper_runtime::internal::watch::cache_id::CacheRequest;
-use kooper_runtime::internal::watch::retriever::{ErasedRetriever, erase};
+use kooper_runtime::internal::watch::retriever::ErasedRetriever;
 use kooper_runtime::internal::watch::selected::Selected;
-use kooper_runtime::retriever::{ApiRetriever, Scope};
 use kooper_runtime::{BoxError, ConfigError, ConfigErrorKind, FailureEvents, Kind};
 use kooper_sharding::Shards;
 use kube::Client;
@@ -32,7 +30,7 @@ use crate::extract::Removed;
 use crate::handler::{self, Filter, PriorityOf, Typed};
 use crate::plan::{Need, Plan, Reach};
 
-struct TypedParts<K, O, S> {
+struct TypedParts<O, S> {
     state: MakeState<S>,
     handler: MakeService<O, S>,
     cleanup: Option<MakeService<O, S>>,
@@ -41,7 +39,6 @@ struct TypedParts<K, O, S> {
     layers: Vec<Wrap<O>>,
     when: Option<Filter<O>>,
     priority: Option<PriorityOf<O>>,
-    kind: PhantomData<fn() -> K>,
 }
 
 impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'static> Builder<K, O, S> {
@@ -123,17 +120,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
             relations: relations.into(),
             sources: sources.into(),
             reports_failures: plan.reports_failures(),
-            parts: Arc::new(TypedParts {
-                state,
-                handler,
-                cleanup,
-                deleted,
-                retriever,
-                layers,
-                when,
-                priority,
-                kind: PhantomData::<fn() -> K>,
-            }),
+            parts: Arc::new(TypedParts { state, handler, cleanup, deleted, retriever, layers, when, priority }),
         };
         Ok(Controller { spec, shards, plan, crd, installs_crd, has_init, samples, additions, daemon })
     }
@@ -161,7 +148,6 @@ fn controller_of<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send +
         layers: Vec::new(),
         when: when.clone(),
         priority: None,
-        kind: PhantomData::<fn() -> K>,
     };
     let spec = ControllerSpec {
         kind: KindInfo::of::<K>(),
@@ -189,16 +175,9 @@ fn primary<K: Kind>(config: &Config) -> CacheRequest {
     }
 }
 
-impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'static> DynController
-    for TypedParts<K, O, S>
-{
-    fn retrievers(&self, client: Option<Client>, scopes: &[Scope]) -> Result<Vec<Arc<dyn ErasedRetriever>>, BoxError> {
-        if let Some(make) = &self.retriever {
-            return Ok(vec![make(client)?]);
-        }
-        let client = client.ok_or("the operator has no client")?;
-        let open = |scope: &Scope| erase::<K, _>(ApiRetriever::<K>::new(client.clone(), scope.clone()));
-        Ok(scopes.iter().map(open).collect())
+impl<O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'static> DynController for TypedParts<O, S> {
+    fn retriever(&self, client: Option<Client>) -> Option<Result<Arc<dyn ErasedRetriever>, BoxError>> {
+        self.retriever.as_ref().map(|make| make(client))
     }
 
     fn wants(&self) -> Wants {
