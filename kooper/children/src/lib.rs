@@ -20,7 +20,7 @@ mod slot;
 mod status;
 mod typed;
 
-pub use children::Children;
+pub use children::{Children, OfCall};
 pub use declared::{Applying, Declaration, Declared, Deleting, IntoSlot, OfFunction, OfSlot, WithChildren, declare};
 pub use executor::wait;
 pub use function::External;
