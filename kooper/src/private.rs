@@ -89,7 +89,7 @@ pub mod v1 {
     pub use std::include_str;
     pub use std::marker::PhantomData;
     pub use std::option::Option;
-    pub use std::primitive::str;
+    pub use std::primitive::{str, u8, u16, u32, usize};
     pub use std::process::ExitCode;
     pub use std::result::Result;
     pub use std::sync::Arc;
@@ -137,6 +137,9 @@ pub mod v1 {
         pub use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
     }
 
+    /// The type of a constant that is a string.
+    pub type Text = &'static str;
+
     /// A kind as a value: errors about it are reported where the attribute names it.
     #[must_use]
     pub fn kind<K>() -> PhantomData<K> {
@@ -157,6 +160,11 @@ pub mod v1 {
     /// Starts a task.
     pub fn task(name: &str, every: Duration) -> Builder<Task> {
         Task::builder(name, every)
+    }
+
+    /// Starts a task with a schedule.
+    pub fn cron_task(name: &str, schedule: &str) -> Builder<Task> {
+        Task::cron(name, schedule)
     }
 
     /// A kind that a controller can begin with: every [`Kind`].

@@ -68,6 +68,7 @@ mod cluster {
     mod daemons;
     mod exploration;
     mod garbage;
+    mod own_namespace;
     mod same_end;
     mod simulation;
     mod steered;

@@ -32,7 +32,7 @@ pub(crate) fn model<'a>(role: Role, args: &'a Args, handler: &'a Handler, errors
     }
     let cleanup = cleanup::model(args, handler, errors);
     let kinds = match role {
-        Role::Task => task::interval(args, handler, errors),
+        Role::Task => task::times(args, handler, errors),
         _ => kinds(args, handler, errors),
     };
     check_previous_names(args, kinds.as_ref(), errors);

@@ -174,7 +174,7 @@ fn builder(model: &Model<'_>, kind: &TokenStream, name: &TokenStream) -> TokenSt
     let deletion = steps.deletion();
     let same_settings = same_settings(model);
     let (builder, start) = match &model.kinds {
-        Kinds::Task { every, .. } => (steps.calls.variable(every.place.start), steps.task(every, name)),
+        Kinds::Task { times, .. } => (steps.calls.variable(times.place().start), steps.task(times, name)),
         _ => (steps.calls.variable(Place::of(kind).start), steps.calls.begin("controller", kind, name)),
     };
     let crd = crd.map(|crd| quote!(let #builder = #builder.maybe_crd(#crd);));

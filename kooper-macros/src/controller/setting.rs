@@ -144,6 +144,49 @@ impl Emit for Duration {
     }
 }
 
+/// A value that is written out, or a constant.
+#[derive(Clone)]
+pub(crate) enum Given<T> {
+    Literal(T),
+    Constant(Constant),
+}
+
+impl<T> Given<T> {
+    /// The value that is written out. That of a constant is not known, and checked when the controller is built.
+    pub(crate) fn literal(&self) -> Option<&T> {
+        match self {
+            Self::Literal(value) => Some(value),
+            Self::Constant(_) => None,
+        }
+    }
+}
+
+impl<T: Emit> Emit for Given<T> {
+    fn arguments(&self, runtime: &CratePath) -> TokenStream {
+        match self {
+            Self::Literal(value) => value.arguments(runtime),
+            Self::Constant(constant) => constant.arguments(runtime),
+        }
+    }
+}
+
+/// The path of a constant, with the name of its type in the runtime.
+#[derive(Clone)]
+pub(crate) struct Constant {
+    pub(crate) path: Path,
+    pub(crate) ty: &'static str,
+}
+
+impl Emit for Constant {
+    fn arguments(&self, runtime: &CratePath) -> TokenStream {
+        let path = &self.path;
+        let place = Place::of(path).start;
+        let (here, ty) = (runtime.at(place), Ident::new(self.ty, place));
+        // A constant again, because its type is then required at the path, not inferred from the method's parameter.
+        quote_spanned!(place=> { const __CONSTANT: #here::#ty = #path; __CONSTANT })
+    }
+}
+
 impl<T: Emit> Emit for Option<T> {
     fn arguments(&self, runtime: &CratePath) -> TokenStream {
         match self {
@@ -172,6 +215,13 @@ impl Emit for LitStr {
 impl Emit for Path {
     fn arguments(&self, _: &CratePath) -> TokenStream {
         self.to_token_stream()
+    }
+}
+
+impl Emit for Vec<Given<LitStr>> {
+    fn arguments(&self, runtime: &CratePath) -> TokenStream {
+        let texts = self.iter().map(|text| text.arguments(runtime));
+        quote!([#(#texts),*])
     }
 }
 
@@ -222,8 +272,34 @@ impl Emit for FailureEvents {
     }
 }
 
-/// The path of a function that makes a source.
-impl Element for Path {
+/// A function of the user's.
+#[derive(Clone)]
+pub(crate) enum Function {
+    Path(Path),
+    /// A closure, and whether it states the types of its arguments.
+    Closure {
+        tokens: TokenStream,
+        is_typed: bool,
+    },
+}
+
+impl ToTokens for Function {
+    fn to_tokens(&self, tokens: &mut TokenStream) {
+        match self {
+            Self::Path(path) => path.to_tokens(tokens),
+            Self::Closure { tokens: closure, .. } => closure.to_tokens(tokens),
+        }
+    }
+}
+
+impl Emit for Function {
+    fn arguments(&self, _: &CratePath) -> TokenStream {
+        self.to_token_stream()
+    }
+}
+
+/// A function that makes a source.
+impl Element for Function {
     fn place(&self) -> Place {
         Place::of(self)
     }

@@ -8,6 +8,7 @@
 //! write instead.
 
 pub mod access;
+pub mod cron;
 pub mod duration;
 mod fields;
 pub mod lease;

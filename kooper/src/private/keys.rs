@@ -26,7 +26,7 @@ pub mod retry_rate {}
 /// `timeout = "30s"`: The maximum time for one call of the handler. Exceeding it is an error.
 pub mod timeout {}
 
-/// `namespace = "shop"`: The namespace to watch. `--namespace` on the command line overrides it.
+/// `namespace = "shop"`: The namespace to watch. `own` is that of the operator: the namespace of its pod or, outside of a cluster, of the kubeconfig's context. `--namespace` on the command line overrides it.
 pub mod namespace {}
 
 /// `namespaces = ["shop", "bakery"]`: The namespaces to watch. `--namespace` on the command line overrides them.

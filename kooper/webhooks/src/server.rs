@@ -8,7 +8,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::mpsc::{self, RecvError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -79,7 +79,7 @@ struct Shared {
     /// `true` if each response ends its connection.
     closing: AtomicBool,
     requests: TaskTracker,
-    threads: Threads,
+    threads: Arc<Threads>,
 }
 
 impl Server {
@@ -108,7 +108,7 @@ impl Server {
             metrics,
             closing: AtomicBool::new(false),
             requests: TaskTracker::new(),
-            threads: Threads::default(),
+            threads: Arc::default(),
         });
         let stop = CancellationToken::new();
         let thread = spawn(socket, Arc::clone(&shared), stop.clone()).map_err(ServeError::Thread)?;
@@ -160,7 +160,7 @@ fn spawn(socket: TcpListener, shared: Arc<Shared>, stop: CancellationToken) -> i
             Ok(runtimes) => runtimes,
             Err(error) => return drop(started.send(Err(error))),
         };
-        shared.threads.start(calls.handle());
+        shared.threads.start(runtime.handle(), calls.handle());
         let (running, end) = mpsc::channel::<()>();
         runtime.spawn({
             let shared = Arc::clone(&shared);
@@ -178,9 +178,9 @@ fn spawn(socket: TcpListener, shared: Arc<Shared>, stop: CancellationToken) -> i
                 drop(running);
             }
         });
-        while end.recv_timeout(threads::TICK) == Err(RecvTimeoutError::Timeout) {
-            shared.threads.tick(runtime.handle());
-        }
+        // It fails when the task above has ended.
+        let _: Result<(), RecvError> = end.recv();
+        shared.threads.stop();
         // A function that blocks its thread does not hold up the end.
         runtime.shutdown_background();
         calls.shutdown_background();

@@ -382,6 +382,7 @@ fn the_chart_of_a_program_with_webhooks_has_the_documents_and_roles_of_manifests
     for (values, flags) in [
         (json!({}), ""),
         (json!({"listen": "off", "networkPolicy": true}), "--listen off --with network-policy"),
+        (json!({"hostNetwork": true, "webhookPort": 9443}), "--with host-network --webhook-port 9443"),
         (
             json!({"instance": "blue", "drainTimeout": "1s", "leaseNamespace": "a", "namespaces": ["b"]}),
             "--instance blue --drain-timeout 1s --lease-namespace a --namespace b",
@@ -406,8 +407,13 @@ fn the_chart_of_a_program_with_webhooks_has_the_documents_and_roles_of_manifests
     assert_eq!(deleted("ClusterRole"), [(configurations, text(&["guarded--webhooks.charts.blue"]))]);
     let own = deleted("Role");
     assert!(own.contains(&(text(&["secrets"]), text(&["guarded--webhook-ca.blue"]))), "{own:?}");
-    let (done, _, stderr) = chart.helm(&["template", "release", "CHART"], &json!({"leaderElection": "off"}));
-    assert!(!done && stderr.contains("webhooks need several replicas"), "{stderr}");
+    for (values, problem) in [
+        (json!({"leaderElection": "off"}), "webhooks need several replicas"),
+        (json!({"hostNetwork": true}), "set `webhookPort` to another one"),
+    ] {
+        let (done, _, stderr) = chart.helm(&["template", "release", "CHART"], &values);
+        assert!(!done && stderr.contains(problem), "{stderr}");
+    }
 }
 
 #[test]

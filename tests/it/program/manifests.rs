@@ -175,7 +175,7 @@ fn flags_that_do_not_fit_are_reported_with_what_to_write() {
             &["--metrics-secret", "a", "--metrics-cert-file", "/b"],
             "`--metrics-secret` sets the files of the certificate",
         ),
-        (&["--with", "tea"], "write `network-policy`, `service-monitor` or `alerts`"),
+        (&["--with", "tea"], "write `network-policy`, `service-monitor`, `alerts` or `host-network`"),
         (&["--format", "helm"], "write `--output FOLDER`"),
     ] {
         let (printed, stdout, stderr) = call(&[&image[..], args].concat());

@@ -1,9 +1,92 @@
-//! The keys for daemons, and for when a handler is called.
+//! The keys for daemons, and for when, how often and for how long a handler is called.
 
 use crate::controller::args::Args;
 use crate::controller::key::{Key, Mentions};
-use crate::controller::setting::call;
-use crate::controller::value::paths;
+use crate::controller::setting::{Function, Setting, call};
+use crate::controller::value::{numbers, paths};
+
+pub(super) const RESYNC: Key<Args> = Key {
+    name: "resync",
+    form: "a duration or `off`",
+    example: "resync = \"3m\"",
+    default: "`\"3m\"`",
+    doc: "Every object is reconciled again at this interval, after pending changes. `off`: only the first list and changes are reconciled.",
+    mentions: Mentions::KINDS,
+    read: call!(resync, numbers::duration_or_off),
+    ..Key::EQUALS
+};
+
+pub(super) const WORKERS: Key<Args> = Key {
+    name: "workers",
+    form: "a number of at least 1",
+    example: "workers = 4",
+    default: "`3`",
+    doc: "How many handlers run in parallel. A controller never runs two handlers for the same object at once.",
+    mentions: Mentions::KINDS,
+    read: call!(workers, numbers::workers),
+    ..Key::EQUALS
+};
+
+pub(super) const RETRIES: Key<Args> = Key {
+    name: "retries",
+    form: "a number or `unlimited`",
+    example: "retries = 5",
+    default: "`unlimited`",
+    doc: "How many times a failed call is retried before its key waits for the next change or resync.",
+    mentions: Mentions::KINDS,
+    read: call!(retries, numbers::number_or_unlimited),
+    ..Key::EQUALS
+};
+
+pub(super) const BACKOFF: Key<Args> = Key {
+    name: "backoff",
+    form: "the initial and the maximum delay",
+    example: "backoff = (\"5ms\", \"1000s\")",
+    default: "`(\"5ms\", \"1000s\")`",
+    doc: "The exponential back-off of a failing key: its initial and maximum delay.",
+    mentions: Mentions::KINDS,
+    read: call!(backoff, numbers::two_durations),
+    ..Key::EQUALS
+};
+
+pub(super) const RETRY_RATE: Key<Args> = Key {
+    name: "retry_rate",
+    form: "retries per second, or those and a burst, each at least 1",
+    example: "retry_rate = (10, 100)",
+    default: "`(10, 100)`",
+    doc: "Retries per second and their burst, for all keys of the controller together.",
+    mentions: Mentions::KINDS,
+    read: call!(retry_rate, numbers::rate),
+    ..Key::EQUALS
+};
+
+pub(super) const TIMEOUT: Key<Args> = Key {
+    name: "timeout",
+    form: "a duration or `off`",
+    example: "timeout = \"30s\"",
+    default: "`\"5m\"`",
+    doc: "The maximum time for one call of the handler. Exceeding it is an error.",
+    mentions: Mentions::KINDS,
+    read: call!(timeout, numbers::duration_or_off),
+    ..Key::EQUALS
+};
+
+pub(super) const WHEN: Key<Args> = Key {
+    name: "when",
+    form: "the path of a `fn(&K) -> bool`, or a closure",
+    example: "when = is_ours",
+    default: "none",
+    doc: "A filter, called with each new version of an object, and again before each call of the handler.",
+    mentions: Mentions::FUNCTIONS,
+    read: |args, value| {
+        let filter = paths::function(value)?;
+        // The argument of a closure is inferred from the bound of `when`; one of a named function is known.
+        let method = if matches!(filter.value, Function::Path(_)) { "when_fn" } else { "when" };
+        args.settings.push(Setting::new(method, filter));
+        Ok(())
+    },
+    ..Key::EQUALS
+};
 
 pub(super) const DAEMON: Key<Args> = Key {
     name: "daemon",

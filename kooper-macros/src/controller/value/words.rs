@@ -6,6 +6,7 @@ use syn::ext::IdentExt;
 
 use super::Value;
 use crate::controller::setting::{Change, FailureEvents};
+use crate::support::entries;
 use crate::support::errors::message;
 use crate::support::spanned::Spanned;
 use crate::support::suggest;
@@ -65,6 +66,14 @@ pub(crate) fn uid_or_namespace(value: &Value<'_>) -> syn::Result<bool> {
 
 pub(crate) fn only_cleanup(value: &Value<'_>) -> syn::Result<Spanned<()>> {
     only(value, "cleanup")
+}
+
+/// The word `own`. In quotes, it is the name of a namespace.
+pub(crate) fn own(value: &Value<'_>) -> Option<Spanned<()>> {
+    let fork = value.input.fork();
+    fork.parse::<Ident>().ok().filter(|word| word == "own" && entries::ended(&fork))?;
+    let own: Ident = value.input.parse().ok()?;
+    Some(value.spanned((), own.span()))
 }
 
 pub(crate) fn only_ordered(value: &Value<'_>) -> syn::Result<Spanned<()>> {

@@ -45,6 +45,9 @@ pub use reliable::CustomKind;
 pub(crate) use reliable::MakeCrd;
 pub use sample::Sample;
 
+/// The namespace of an operator that has no client, as that of Leases.
+const UNKNOWN_NAMESPACE: &str = "default";
+
 type MakeState<S> = Arc<dyn Fn(InitContext) -> BoxFuture<'static, Result<State<S>, BoxError>> + Send + Sync>;
 type MakeService<O, S> = Box<dyn Fn(State<S>, Arc<ControllerContext>) -> HandlerService<O> + Send + Sync>;
 type MakeRetriever = Box<dyn Fn(Option<Client>) -> Result<Arc<dyn ErasedRetriever>, BoxError> + Send + Sync>;
@@ -281,6 +284,29 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         K: Namespaced,
     {
         self.common.config.namespaces = namespaces.into_iter().map(Into::into).collect();
+        self.common.config.own_namespace = false;
+        self
+    }
+
+    /// Watches the namespace of the operator only: that of its pod, or, outside of a cluster, that of the
+    /// kubeconfig's context.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::Pod;
+    /// use kooper::KindExt;
+    ///
+    /// let mut controller = Pod::controller("echo").own_namespace().handler(async || {}).build()?;
+    /// controller.set_own_namespace("shop");
+    /// assert_eq!(controller.namespaces(), ["shop"]);
+    /// # Ok::<_, kooper::ConfigError>(())
+    /// ```
+    pub fn own_namespace(mut self) -> Self
+    where
+        K: Namespaced,
+    {
+        // Until the namespace is known, it is not an empty list, which would be all namespaces.
+        self.common.config.namespaces = vec![UNKNOWN_NAMESPACE.to_owned()];
+        self.common.config.own_namespace = true;
         self
     }
 

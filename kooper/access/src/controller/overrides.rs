@@ -21,8 +21,19 @@ impl Controller {
                 daemon.set_namespaces(namespaces.clone());
             }
             self.spec.config.namespaces = namespaces;
+            self.spec.config.own_namespace = false;
         }
         can
+    }
+
+    /// Sets the namespace of the operator. Controllers with
+    /// [`own_namespace`](super::Builder::own_namespace) watch it, unless
+    /// [`set_namespaces`](Self::set_namespaces) was called; others do not change. An
+    /// [`Operator`](crate::Operator) uses the default namespace of its client if it was not set.
+    pub fn set_own_namespace(&mut self, namespace: &str) {
+        if self.spec.config.own_namespace {
+            self.set_namespaces(vec![namespace.to_owned()]);
+        }
     }
 
     /// Sets how many objects are handled at the same time, instead of the

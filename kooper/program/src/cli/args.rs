@@ -178,6 +178,7 @@ pub(crate) struct Settings {
     pub(crate) processes: Option<u8>,
     /// Where the API servers of a cluster reach the webhooks of a program on this machine.
     pub(crate) webhook_url: Option<String>,
+    pub(crate) webhook_port: Option<u16>,
     /// The program's own settings.
     pub(crate) own: UserSettings,
 }
@@ -253,6 +254,7 @@ impl Default for Settings {
             clean: false,
             processes: None,
             webhook_url: None,
+            webhook_port: None,
             own: UserSettings::default(),
         }
     }
@@ -412,6 +414,10 @@ fn every_flag() -> impl Iterator<Item = &'static Flag> {
 pub(crate) fn pod_flags() -> impl Iterator<Item = &'static Flag> {
     every_flag()
         .filter(|flag| flag.is_global() && !["kubeconfig", "context", "dry-run", "webhook-url"].contains(&flag.name))
+}
+
+fn from_one(text: &str) -> Result<u16, String> {
+    text.parse().ok().filter(|number| *number > 0).ok_or_else(|| format!("write a whole number from 1 to {}", u16::MAX))
 }
 
 impl Settings {

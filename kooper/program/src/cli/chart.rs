@@ -126,6 +126,7 @@ fn workload(name: &str, controllers: &[Controller], has_webhooks: bool) -> Workl
                 "hostUsers",
                 Part::If("eq (toString .Values.hostUsers) \"false\"".to_owned()).field(false.into()),
             )])
+            .chain(manifests::host_network().map(|(field, value)| (field, optional("hostNetwork").field(value))))
             .collect(),
     }
 }
@@ -203,7 +204,7 @@ fn named(text: &str, name: &str, elected: bool, has_webhooks: bool, settings: &S
         .replace("REPLICAS_ALONE", &manifests::usual_replicas(false).to_string())
         .replace("ELECTED", if elected { "true" } else { "false" })
         .replace("HAS_WEBHOOKS", if has_webhooks { "true" } else { "false" })
-        .replace("WEBHOOK_PORT", &json!({"name": port, "containerPort": number, "protocol": "TCP"}).to_string())
+        .replace("WEBHOOK_PORT", &number.to_string())
         .replace("OPEN_PORTS", &format!("(list \"probes\" \"{port}\")"))
         .replace("GRACE_AFTER", &after.to_string())
         .replace("GRACE_LEAST", &least.to_string())

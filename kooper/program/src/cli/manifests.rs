@@ -10,7 +10,7 @@ use super::invocation::Invocation;
 use super::print::{crds, place, print, warn, yaml};
 use super::webhooks;
 use crate::http::Listener;
-use crate::manifests::{self, Choices, Security};
+use crate::manifests::{self, Choices, Security, WEBHOOKS};
 use crate::rbac::Place;
 use kooper_runtime::BoxError;
 
@@ -27,6 +27,7 @@ pub(crate) fn manifests(invocation: &Invocation<'_>) -> Result<ExitCode, BoxErro
     let (program, settings) = (invocation.app.name, &invocation.settings);
     let mut controllers = invocation.controllers()?;
     let place = place(invocation);
+    controllers.iter_mut().for_each(|one| one.set_own_namespace(&place.namespace));
     let own = controllers.len();
     controllers.extend(webhooks::controllers(invocation, &place)?);
     warn(&controllers);
@@ -94,7 +95,8 @@ fn choices(settings: &Settings, has_webhooks: bool) -> Result<Choices, BoxError>
             has_certificate: chosen.metrics_secret.is_some() || settings.metrics_certificate.is_some(),
             secret: chosen.metrics_secret.clone(),
         },
-        has_webhooks,
+        webhooks: has_webhooks.then_some(settings.webhook_port.unwrap_or(WEBHOOKS.1)),
+        host_network: chosen.with.contains(&Addition::HostNetwork),
         has_chosen_auth: settings.metrics_auth.is_some(),
         has_status_page: settings.status_page == Some(true),
         aggregate_roles: chosen.aggregate_roles,

@@ -123,8 +123,13 @@ fn configured(invocation: &Invocation<'_>, namespace: &str) -> Result<Option<Web
 /// The webhooks behind the Service of the manifests.
 fn behind_service(invocation: &Invocation<'_>, place: &Place) -> Result<Option<Webhooks>, BoxError> {
     let webhooks = configured(invocation, &place.namespace)?;
+    let port = invocation.settings.webhook_port.unwrap_or(PORT);
     Ok(webhooks.map(|webhooks| {
-        webhooks.service(webhook_service(place), 443).deployment(workload_name(place)).owner(place.role(None))
+        webhooks
+            .listen((Ipv6Addr::UNSPECIFIED, port).into())
+            .service(webhook_service(place), 443)
+            .deployment(workload_name(place))
+            .owner(place.role(None))
     }))
 }
 
@@ -172,7 +177,7 @@ impl Served {
                 .into());
         }
         let uri: Option<http::Uri> = url.parse().ok();
-        let port = uri.and_then(|uri| uri.port_u16()).unwrap_or(PORT);
+        let port = settings.webhook_port.or(uri.and_then(|uri| uri.port_u16())).unwrap_or(PORT);
         let webhooks = configured(invocation, &lease_namespace)?;
         let developed = |webhooks: Webhooks| webhooks.development(url).listen((Ipv6Addr::UNSPECIFIED, port).into());
         Self::serve(webhooks.map(developed), End::Removed)

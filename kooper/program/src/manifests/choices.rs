@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{INSTALLATION, Part, Ports, ProbePort, Security, Volumes, Workload, setting_file};
+use super::{INSTALLATION, Part, Ports, ProbePort, Security, Volumes, WEBHOOKS, Workload, setting_file};
 use crate::alerts;
 use crate::rbac::{self, Place, Unruled};
 use kooper_access::Controller;
@@ -45,7 +45,10 @@ pub(crate) struct Choices {
     /// are off.
     pub(crate) probes: Option<Option<SocketAddr>>,
     pub(crate) security: Security,
-    pub(crate) has_webhooks: bool,
+    /// The port of the webhooks, if the program has some.
+    pub(crate) webhooks: Option<u16>,
+    /// Runs the pods in the network of their nodes.
+    pub(crate) host_network: bool,
     /// `true` if `--metrics-auth` is set, and not left to its default.
     pub(crate) has_chosen_auth: bool,
     pub(crate) has_status_page: bool,
@@ -100,6 +103,11 @@ pub(crate) enum ManifestError {
     NoTls,
     #[error("metrics and probes cannot be on the same port: choose another one with `--listen-probes`")]
     SamePort,
+    #[error(
+        "in the network of a node, the kubelet uses port {port}: choose another port for the webhooks, such as \
+         `--webhook-port 9443`"
+    )]
+    Kubelet { port: u16 },
     #[error(transparent)]
     Unruled(#[from] Unruled),
 }
@@ -156,6 +164,11 @@ pub(crate) fn grace(has_webhooks: bool) -> (u64, u64) {
     if has_webhooks { (AFTER_DRAIN + AFTER_WEBHOOKS, LEAST_WITH_WEBHOOKS) } else { (AFTER_DRAIN, 0) }
 }
 
+/// The fields of a pod in the network of its node. It still finds Services by name.
+pub(crate) fn host_network() -> [(&'static str, Value); 2] {
+    [("hostNetwork", true.into()), ("dnsPolicy", "ClusterFirstWithHostNet".into())]
+}
+
 /// The longest name of the Deployment.
 pub(crate) fn longest_name(has_webhooks: bool) -> usize {
     if has_webhooks { LONGEST_NAME - WEBHOOK_SERVICE.len() } else { LONGEST_NAME }
@@ -164,12 +177,12 @@ pub(crate) fn longest_name(has_webhooks: bool) -> usize {
 impl Choices {
     pub(super) fn workload(&self, controllers: &[Controller], place: &Place) -> Result<Workload, ManifestError> {
         let name = workload_name(place);
-        let service = if self.has_webhooks { webhook_service(place) } else { name.clone() };
+        let service = if self.webhooks.is_some() { webhook_service(place) } else { name.clone() };
         if service.len() > LONGEST_NAME {
             return Err(ManifestError::LongName { name: service });
         }
         let unelected = unelected(controllers);
-        if let Some(controller) = unelected.filter(|_| self.has_webhooks) {
+        if let Some(controller) = unelected.filter(|_| self.webhooks.is_some()) {
             return Err(ManifestError::Webhooks { controller: controller.name().to_owned() });
         }
         let replicas = self.replicas.unwrap_or(usual_replicas(unelected.is_none()));
@@ -186,6 +199,9 @@ impl Choices {
             None if self.alerts => return Err(ManifestError::NoMetrics { what: "alerts", addition: "alerts" }),
             _ => {}
         }
+        if self.host_network && self.webhooks == Some(WEBHOOKS.1) {
+            return Err(ManifestError::Kubelet { port: WEBHOOKS.1 });
+        }
         self.check_security(controllers, place)?;
         let metrics = self.listen.map(|address| port(address, "listen")).transpose()?;
         let probes = match self.probes {
@@ -198,7 +214,7 @@ impl Choices {
         }
         let server = format!("{name}.{}.svc", place.namespace);
         let seconds = self.drain.as_secs() + u64::from(self.drain.subsec_nanos() > 0);
-        let (after, least) = grace(self.has_webhooks);
+        let (after, least) = grace(self.webhooks.is_some());
         let variables = self.variables.iter().map(|(name, value)| json!({"name": name, "value": value}));
         let selector = json!({INSTALLATION: place.account()});
         let mut labels = place.metadata(None, "")["labels"].take();
@@ -213,25 +229,25 @@ impl Choices {
             image: self.image.clone().into(),
             args: self.args().into(),
             replicas: replicas.into(),
-            strategy: strategy(unelected.is_none(), self.has_webhooks),
+            strategy: strategy(unelected.is_none(), self.webhooks.is_some()),
             grace: (seconds + after).max(least).into(),
             variables: variables.collect(),
-            ports: Ports::new(metrics, probes, self.has_webhooks, &self.security, &server),
+            ports: Ports::new(metrics, probes, self.webhooks, &self.security, &server),
             resources: resources(),
             volumes: Volumes::new(self.security.secret.as_deref(), &self.settings_secret(place), &self.secrets),
-            webhook_service: self.has_webhooks.then(|| service.into()),
+            webhook_service: self.webhooks.map(|_| service.into()),
             has_budget: Part::when(unelected.is_none() && replicas > 1),
             has_network_policy: Part::when(self.network_policy),
             has_service_monitor: Part::when(self.service_monitor),
             has_alerts: Part::when(self.alerts),
             alerts: installed_alerts(
                 controllers,
-                self.has_webhooks,
+                self.webhooks.is_some(),
                 &place.namespace,
                 &workload_name(place),
                 &place.account().into(),
             ),
-            pod: Vec::new(),
+            pod: if self.host_network { host_network().into() } else { Vec::new() },
         })
     }
 }
@@ -257,7 +273,8 @@ impl Choices {
         self.check_tls()?;
         let unsecured = Place { reviews_tokens: false, ..place.clone() };
         let mut grants = rbac::known(controllers, &unsecured).into_keys();
-        let has_roles_alone = !self.has_webhooks && grants.len() > 0 && grants.all(|grant| grant.namespace.is_some());
+        let has_roles_alone =
+            !self.webhooks.is_some() && grants.len() > 0 && grants.all(|grant| grant.namespace.is_some());
         if has_roles_alone && !self.has_chosen_auth { Err(ManifestError::RolesAlone) } else { Ok(()) }
     }
 

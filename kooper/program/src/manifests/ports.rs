@@ -54,7 +54,7 @@ impl Security {
 /// The name of the port of probes, if they have one of their own.
 const PROBES: &str = "probes";
 
-/// The port of webhooks: its name, and its number.
+/// The port of webhooks: its name, and its usual number.
 pub(crate) const WEBHOOKS: (&str, u16) = ("webhooks", 10250);
 
 /// The file in the pods of Prometheus with the token of their service account.
@@ -65,7 +65,7 @@ impl Ports {
     pub(crate) fn new(
         metrics: Option<u16>,
         probes: ProbePort,
-        has_webhooks: bool,
+        webhooks: Option<u16>,
         security: &Security,
         server: &str,
     ) -> Self {
@@ -78,7 +78,7 @@ impl Ports {
             ProbePort::UserSettings(port) => Some((PROBES, port)),
         };
         let own_probe = probe.filter(|_| probes != ProbePort::Shared);
-        let webhooks = has_webhooks.then_some(WEBHOOKS);
+        let webhooks = webhooks.map(|port| (WEBHOOKS.0, port));
         let all: Vec<_> = metrics.into_iter().chain(own_probe).chain(webhooks).collect();
         let each = |port: fn(&(&str, u16)) -> Value| all.iter().map(port).collect::<Vec<_>>();
         Self {

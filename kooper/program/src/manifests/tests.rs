@@ -29,7 +29,8 @@ fn choices() -> Choices {
         listen: "[::]:8080".parse().ok(),
         probes: None,
         security: Security::default(),
-        has_webhooks: false,
+        webhooks: None,
+        host_network: false,
         has_chosen_auth: false,
         has_status_page: false,
         aggregate_roles: false,
@@ -104,7 +105,7 @@ fn replicas_strategy_budget_and_grace_follow_from_leader_election_and_drain() {
 
 #[test]
 fn webhooks_have_a_service_an_open_port_and_a_replica_that_always_answers() {
-    let choices = Choices { has_webhooks: true, listen: None, service_monitor: false, ..choices() };
+    let choices = Choices { webhooks: Some(10250), listen: None, service_monitor: false, ..choices() };
     let documents = documents(&controllers(true), &[], &place(Some("blue")), &choices).expect("documents");
     let of = |kind: &str| documents.iter().find(|document| document["kind"] == kind).expect(kind);
     let service = of("Service");
@@ -125,8 +126,21 @@ fn webhooks_have_a_service_an_open_port_and_a_replica_that_always_answers() {
 }
 
 #[test]
+fn in_the_network_of_a_node_webhooks_have_another_port_than_the_kubelet() {
+    let usual = Choices { webhooks: Some(10250), host_network: true, ..choices() };
+    let refused = documents(&controllers(true), &[], &place(None), &usual).expect_err("the kubelet's port").to_string();
+    assert!(refused.contains("such as `--webhook-port 9443`"), "{refused}");
+    let moved = Choices { webhooks: Some(9443), ..usual };
+    let documents = documents(&controllers(true), &[], &place(None), &moved).expect("documents");
+    let deployment = documents.iter().find(|document| document["kind"] == "Deployment").expect("a Deployment");
+    let pod = &deployment["spec"]["template"]["spec"];
+    assert_eq!((&pod["hostNetwork"], &pod["dnsPolicy"]), (&true.into(), &"ClusterFirstWithHostNet".into()));
+    assert!(pod["containers"][0]["ports"].to_string().contains("9443"), "{pod}");
+}
+
+#[test]
 fn webhooks_need_leader_election_and_some_time_to_end() {
-    let webhooks = Choices { has_webhooks: true, ..choices() };
+    let webhooks = Choices { webhooks: Some(10250), ..choices() };
     let refused = documents(&controllers(false), &[], &place(None), &webhooks).expect_err("one replica alone");
     assert!(refused.to_string().contains("the controller `pods` has neither leader election nor shards"), "{refused}");
     let short = Choices { drain: Duration::from_secs(1), ..webhooks.clone() };

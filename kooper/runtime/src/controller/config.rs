@@ -62,6 +62,8 @@ pub struct Config {
     pub timeout: Option<Duration>,
     /// The namespaces that are watched; empty for all.
     pub namespaces: Vec<String>,
+    /// `true` until `namespaces` is replaced by the namespace of the operator.
+    pub own_namespace: bool,
     /// The label selector.
     pub labels: Option<String>,
     /// The field selector.
@@ -115,6 +117,7 @@ impl Config {
             retry_rate: (10, 100),
             timeout: Some(Duration::from_secs(300)),
             namespaces: Vec::new(),
+            own_namespace: false,
             labels: None,
             fields: None,
             metadata_only: false,

@@ -119,7 +119,7 @@ async fn decide(shared: &Shared, request: Request<Incoming>) -> Result<Decided, 
     };
     let name = || webhook.name().to_owned();
     let size = body.len();
-    match shared.threads.call(quick, size, deadline, call(Arc::clone(webhook), body)).await {
+    match shared.threads.call(webhook, quick, size, deadline, call(Arc::clone(webhook), body)).await {
         Ok(Some(decided)) => decided,
         Ok(None) => {
             tracing::warn!(webhook = webhook.name(), "the function did not return within {within:?}");

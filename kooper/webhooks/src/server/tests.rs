@@ -188,7 +188,7 @@ async fn functions_that_block_after_many_quick_calls_delay_no_other_one() {
         let client = Arc::clone(&client);
         blocked.spawn(async move { client.review(CHECK, &doing("block")).await });
     }
-    while server.shared.threads.inline() < 2 {
+    while !server.shared.threads.is_inline() {
         tokio::task::yield_now().await;
     }
     for _ in 0..3 {

@@ -1,17 +1,18 @@
-//! The threads that call functions: those that read requests for quick functions, otherwise one for each call.
+//! The threads that call functions: the one that reads requests for quick functions, otherwise one for each call.
 //!
-//! Handing a call to another thread, and its result back, costs more CPU time than a small function.
-//! This is saved for a function that has been quick for some time. If it blocks its thread
-//! nevertheless, its own request is late, and the other threads serve all others.
+//! Handing a call to another thread, and its result back, costs more CPU time than a small function,
+//! and so does waking a second thread to read. Both are saved for a function that has been quick for
+//! some time. If it blocks its thread nevertheless, its own request is late, and the thread that
+//! stands by reads all others.
 //!
-//! In both cases it is in the context of another runtime: a task that it spawns and waits for
+//! Functions are in the context of another runtime: a task that one spawns and waits for
 //! would wait for the thread that it blocks.
 
 use std::any::Any;
 use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -20,11 +21,10 @@ use futures_util::future::BoxFuture;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout_at};
 
-/// Maximum number of functions on threads that read.
-const INLINE: usize = 2;
+use crate::webhook::Webhook;
 
-/// The threads that read: one of them is in no function.
-pub(super) const READING: usize = INLINE + 1;
+/// The threads that read: one reads, and one stands by.
+pub(super) const READING: usize = 2;
 
 /// Number of quick calls in a row after which a function is quick.
 const QUICK_CALLS: u32 = 100;
@@ -32,18 +32,28 @@ const QUICK_CALLS: u32 = 100;
 /// Maximum time of a quick call, also on a busy machine. It never waits for anything.
 const QUICK: Duration = Duration::from_millis(10);
 
-/// The largest body, in bytes, that is decoded on a thread that reads.
+/// The largest body, in bytes, that is decoded on the thread that reads.
 const SMALL: usize = 64 * 1024;
 
-/// Period of [`Threads::tick`].
-pub(super) const TICK: Duration = Duration::from_millis(50);
+/// A call that is on the thread that reads for one to two of these periods blocks it.
+const TICK: Duration = Duration::from_millis(50);
 
 /// Where calls run.
 #[derive(Debug, Default)]
 pub(super) struct Threads {
-    /// The calls on threads that read.
-    inline: AtomicUsize,
+    reading: OnceLock<Handle>,
     calls: OnceLock<Handle>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The function that is on the thread that reads.
+    inline: Option<Arc<Webhook>>,
+    /// The number of calls that were.
+    begun: u64,
+    stands_by: bool,
+    stopped: bool,
 }
 
 /// The quick calls of a function since the last one that was not.
@@ -51,14 +61,22 @@ pub(super) struct Threads {
 pub(super) struct QuickCalls(AtomicU32);
 
 impl Threads {
-    /// Sets the runtime of the calls.
-    pub(super) fn start(&self, calls: &Handle) {
+    /// Sets the runtimes: one of [`READING`] threads that reads, and one for calls.
+    pub(super) fn start(self: &Arc<Self>, reading: &Handle, calls: &Handle) {
         drop(self.calls.set(calls.clone()));
+        drop(self.reading.set(reading.clone()));
+        self.stand_by(&mut self.state());
+    }
+
+    /// Ends the thread that stands by, within a tick.
+    pub(super) fn stop(&self) {
+        self.state().stopped = true;
     }
 
     /// Calls a function for a body of `size` bytes. Returns `None` at the deadline, and an error if it panics.
     pub(super) async fn call<T: Send + 'static>(
-        &self,
+        self: &Arc<Self>,
+        webhook: &Arc<Webhook>,
         quick: &Arc<QuickCalls>,
         size: usize,
         deadline: Instant,
@@ -68,10 +86,10 @@ impl Threads {
         let mut call = AssertUnwindSafe(call).catch_unwind().boxed();
         if size <= SMALL
             && quick.are_enough()
-            && let Some(_inline) = self.enter()
+            && let Some(_inline) = self.enter(webhook)
             && let Poll::Ready(ended) = quick.poll(&mut call, &calls).await
         {
-            return ended.map(Some);
+            return ended.map(|ended| (Instant::now() < deadline).then_some(ended));
         }
         let (quick, own) = (Arc::clone(quick), calls.clone());
         let called = async move {
@@ -91,33 +109,66 @@ impl Threads {
         }
     }
 
-    fn enter(&self) -> Option<Inline<'_>> {
-        let free = |inline| (inline < INLINE).then_some(inline + 1);
-        let entered = self.inline.fetch_update(Ordering::Relaxed, Ordering::Relaxed, free);
-        entered.is_ok().then(|| Inline(&self.inline))
+    fn enter(self: &Arc<Self>, webhook: &Arc<Webhook>) -> Option<Inline<'_>> {
+        let mut state = self.state();
+        // While the thread that reads is blocked, the other one only reads.
+        if state.inline.is_some() {
+            return None;
+        }
+        state.inline = Some(Arc::clone(webhook));
+        state.begun += 1;
+        Some(Inline(self))
     }
 
-    /// The calls on threads that read at present.
+    /// Whether the function of a call is on the thread that reads.
     #[cfg(test)]
-    pub(super) fn inline(&self) -> usize {
-        self.inline.load(Ordering::Relaxed)
+    pub(super) fn is_inline(&self) -> bool {
+        self.state().inline.is_some()
     }
 
-    /// Wakes a thread while functions are on others: the one that waits for the network may have
-    /// become one of them, and no other takes its place by itself.
-    pub(super) fn tick(&self, handle: &Handle) {
-        if self.inline.load(Ordering::Relaxed) > 0 {
-            drop(handle.spawn(std::future::ready(())));
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Blocks one of the threads that read, so that the runtime does not wake it for requests.
+    fn stand_by(self: &Arc<Self>, state: &mut State) {
+        let Some(reading) = self.reading.get() else { return };
+        state.stands_by = true;
+        let threads = Arc::clone(self);
+        drop(reading.spawn(async move { threads.wait_until_one_blocks() }));
+    }
+
+    fn wait_until_one_blocks(&self) {
+        let mut begun = 0;
+        loop {
+            std::thread::sleep(TICK);
+            let mut state = self.state();
+            match &state.inline {
+                _ if state.stopped => return,
+                Some(webhook) if state.begun == begun => {
+                    tracing::warn!(
+                        webhook = webhook.name(),
+                        "the function blocks its thread: another one reads requests"
+                    );
+                    state.stands_by = false;
+                    return;
+                }
+                _ => begun = state.begun,
+            }
         }
     }
 }
 
-/// A call on a thread that reads.
-struct Inline<'a>(&'a AtomicUsize);
+/// A call on the thread that reads.
+struct Inline<'a>(&'a Arc<Threads>);
 
 impl Drop for Inline<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        let mut state = self.0.state();
+        state.inline = None;
+        if !state.stands_by {
+            self.0.stand_by(&mut state);
+        }
     }
 }
 
@@ -140,21 +191,5 @@ impl QuickCalls {
             self.0.store(0, Ordering::Relaxed);
         }
         polled
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_thread_that_reads_is_in_no_function() {
-        let threads = Threads::default();
-        let entered: Vec<_> = (0..READING - 1).map(|_| threads.enter().expect("a thread is free")).collect();
-        for _ in 0..3 {
-            assert!(threads.enter().is_none());
-        }
-        drop(entered);
-        assert_eq!(threads.inline(), 0);
     }
 }

@@ -286,15 +286,16 @@ async fn load(
             let mut latencies = Vec::new();
             let mut turn = number;
             loop {
-                // Of a paced request, the time in which it waits for its connection counts.
-                let sent = match rate {
-                    Some(rate) => begun + Duration::from_secs(1) * u32::try_from(turn)? / rate,
-                    None => Instant::now(),
-                };
+                // A paced request waits for its connection, and this time counts; that the timer is late does not.
+                let mut sent = Instant::now();
+                if let Some(rate) = rate {
+                    let due = begun + Duration::from_secs(1) * u32::try_from(turn)? / rate;
+                    tokio::time::sleep_until(due.into()).await;
+                    sent = if due > sent { Instant::now() } else { due };
+                }
                 if sent >= begun + within {
                     return Ok::<_, anyhow::Error>(latencies);
                 }
-                tokio::time::sleep_until(sent.into()).await;
                 server.review(&mut connection, bodies[turn % bodies.len()].clone()).await?;
                 latencies.push(sent.elapsed());
                 turn += connections;

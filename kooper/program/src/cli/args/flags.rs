@@ -7,7 +7,7 @@ use clap::{Arg, ArgAction};
 use kooper_grammar::{duration, name};
 
 use super::super::logging::{self, LogFormat};
-use super::{CLUSTER, EVERY, Listen, Resync, Settings, Task};
+use super::{CLUSTER, EVERY, Listen, Resync, Settings, Task, from_one};
 
 /// A flag.
 pub(crate) struct Flag {
@@ -57,7 +57,7 @@ impl Flag {
     }
 }
 
-pub(super) static COMMON: [Flag; 28] = [
+pub(super) static COMMON: [Flag; 29] = [
     Flag {
         name: "kubeconfig",
         short: None,
@@ -106,12 +106,9 @@ pub(super) static COMMON: [Flag; 28] = [
         help: "Parallel handlers of each controller [default: set in the code]",
         repeatable: false,
         of: EVERY,
-        take: |settings, text| match text.parse::<u16>() {
-            Ok(workers) if workers > 0 => {
-                settings.workers = Some(workers.into());
-                Ok(())
-            }
-            _ => Err(format!("write a whole number from 1 to {}", u16::MAX)),
+        take: |settings, text| {
+            settings.workers = Some(from_one(text)?.into());
+            Ok(())
         },
     },
     Flag {
@@ -322,14 +319,24 @@ pub(super) static COMMON: [Flag; 28] = [
         repeatable: false,
         of: &[Task::Run],
         take: |settings, text| {
-            let url: Option<http::Uri> = text.trim_end_matches('/').parse().ok();
+            let text = text.trim_end_matches('/');
             let fits = |url: &http::Uri| {
                 url.scheme_str() == Some("https") && url.port_u16().is_some() && matches!(url.path(), "" | "/")
             };
-            match url.filter(fits) {
-                Some(_) => settings.webhook_url = Some(text.trim_end_matches('/').to_owned()),
-                None => return Err("write `https://HOST:PORT`".to_owned()),
-            }
+            text.parse().ok().filter(fits).ok_or("write `https://HOST:PORT`")?;
+            settings.webhook_url = Some(text.to_owned());
+            Ok(())
+        },
+    },
+    Flag {
+        name: "webhook-port",
+        short: None,
+        value: "N",
+        help: "Port of the webhooks [default: 10250, or that of --webhook-url]",
+        repeatable: false,
+        of: &[Task::Run, Task::Manifests],
+        take: |settings, text| {
+            settings.webhook_port = Some(from_one(text)?);
             Ok(())
         },
     },

@@ -35,6 +35,7 @@ pub(crate) enum Addition {
     NetworkPolicy,
     ServiceMonitor,
     Alerts,
+    HostNetwork,
 }
 
 /// The output format of `manifests`.
@@ -142,8 +143,8 @@ pub(super) static FLAGS: [Flag; 15] = [
         name: "with",
         short: None,
         value: "LIST",
-        help: "Additional manifests: network-policy, service-monitor, alerts; repeat the flag, or write a,b [default: \
-               none]",
+        help: "Additional manifests: network-policy, service-monitor, alerts, host-network; repeat the flag, or write \
+               a,b [default: none]",
         repeatable: true,
         of: &[Task::Manifests],
         take: |settings, text| {
@@ -152,7 +153,10 @@ pub(super) static FLAGS: [Flag; 15] = [
                     "network-policy" => Addition::NetworkPolicy,
                     "service-monitor" => Addition::ServiceMonitor,
                     "alerts" => Addition::Alerts,
-                    _ => return Err("write `network-policy`, `service-monitor` or `alerts`".to_owned()),
+                    "host-network" => Addition::HostNetwork,
+                    _ => {
+                        return Err("write `network-policy`, `service-monitor`, `alerts` or `host-network`".to_owned());
+                    }
                 });
             }
             Ok(())

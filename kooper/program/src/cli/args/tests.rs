@@ -51,7 +51,8 @@ fn without_flags_every_setting_has_its_default() {
 #[test]
 fn every_flag_and_its_variable_have_the_same_effect() {
     type Check = fn(&Settings) -> bool;
-    let cases: [(&str, &str, &str, Check); 31] = [
+    let cases: [(&str, &str, &str, Check); 32] = [
+        ("webhook-port", "KOOPER_WEBHOOK_PORT", "9443", |s| s.webhook_port == Some(9443)),
         ("webhook-url", "KOOPER_WEBHOOK_URL", "https://a:1/", |s| s.webhook_url.as_deref() == Some("https://a:1")),
         ("allow-crd-change", "KOOPER_ALLOW_CRD_CHANGE", "a.x@1,b.x@2", |s| s.allowed_crd_changes == ["a.x@1", "b.x@2"]),
         ("kubeconfig", "KOOPER_KUBECONFIG", "/a/b", |s| s.kubeconfig == Some("/a/b".into())),
@@ -137,6 +138,7 @@ fn invalid_values_are_reported_with_their_flag_and_what_to_write() {
         ("namespace", "KOOPER_NAMESPACE", "a,,b", "is not a DNS label"),
         ("workers", "KOOPER_WORKERS", "0", "write a whole number from 1 to 65535"),
         ("workers", "KOOPER_WORKERS", "many", "write a whole number from 1 to 65535"),
+        ("webhook-port", "KOOPER_WEBHOOK_PORT", "0", "write a whole number from 1 to 65535"),
         ("resync", "KOOPER_RESYNC", "5", "has no unit: write \"5s\" for seconds"),
         ("resync", "KOOPER_RESYNC", "0s", "or `off` for no resync"),
         ("wire", "KOOPER_WIRE", "protobuf", "write `auto` or `json`"),

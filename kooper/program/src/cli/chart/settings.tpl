@@ -117,7 +117,13 @@ PROGRAM{{ with .Values.instance }}.{{ . }}{{ end }}
 {{- $ports := list -}}
 {{- with include "PROGRAM.port" . }}{{ $ports = append $ports (dict "name" (include "PROGRAM.portName" $) "containerPort" (int .) "protocol" "TCP") }}{{ end -}}
 {{- with include "PROGRAM.probePort" . }}{{ $ports = append $ports (dict "name" "probes" "containerPort" (int .) "protocol" "TCP") }}{{ end -}}
-{{- if HAS_WEBHOOKS }}{{ $ports = append $ports (fromJson `WEBHOOK_PORT`) }}{{ end -}}
+{{- if HAS_WEBHOOKS -}}
+{{- $port := int (.Values.webhookPort | default WEBHOOK_PORT) -}}
+{{- if and .Values.hostNetwork (eq $port WEBHOOK_PORT) -}}
+{{- fail "in the network of a node, the kubelet uses port WEBHOOK_PORT: set `webhookPort` to another one, such as 9443" -}}
+{{- end -}}
+{{- $ports = append $ports (dict "name" "webhooks" "containerPort" $port "protocol" "TCP") -}}
+{{- end -}}
 {{- toJson $ports -}}
 {{- end }}
 

@@ -69,6 +69,11 @@ pub(super) fn yaml(settings: &Settings, choices: &Choices, secret: &str, has_crd
         "hostUsers",
         &json!(true),
     )?;
+    add(
+        "Whether the pods run in the network of their nodes, for API servers that reach no pods",
+        "hostNetwork",
+        &json!(choices.host_network),
+    )?;
     add("Labels of the nodes that the pods may run on", "nodeSelector", &json!({}))?;
     add("Taints of nodes that the pods tolerate", "tolerations", &json!([]))?;
     if has_crds {
@@ -155,6 +160,7 @@ pub(super) fn schema(has_crds: bool, own: &[OwnFlag]) -> Value {
         "replicas": {"type": ["integer", "null"], "minimum": 0},
         "ephemeralStorage": {"type": ["string", "null"], "minLength": 1},
         "hostUsers": {"type": "boolean"},
+        "hostNetwork": {"type": "boolean"},
         "resources": {"type": "object"},
         "nodeSelector": {"type": "object", "additionalProperties": {"type": "string"}},
         "tolerations": {"type": "array", "items": {"type": "object"}},
