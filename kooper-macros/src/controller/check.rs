@@ -264,9 +264,16 @@ fn controller_name(args: &Args, handler: &Handler, kind: Option<(&Type, &str)>, 
     };
     let base = given.map_or_else(|| name::kebab(&handler.ident.to_string()), |name| name.value.value());
     let full = kind.map_or_else(|| base.clone(), |(_, suffix)| format!("{base}-{suffix}"));
+    let place = given.map_or_else(|| handler.ident.span().into(), |name| name.place);
     if let Err(error) = name::label(&full) {
-        let place = given.map_or_else(|| handler.ident.span().into(), |name| name.place);
         errors.add(place, message!("the controller's name is invalid: {error}; set another with `name = \"…\"`"));
+        return None;
+    }
+    // The runtime names the controller of the daemon like this.
+    if args.has("daemon")
+        && let Err(error) = name::label(&format!("{full}-daemon"))
+    {
+        errors.add(place, message!("the name of its daemon is invalid: {error}; set another with `name = \"…\"`"));
         return None;
     }
     Some(full)

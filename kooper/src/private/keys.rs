@@ -104,7 +104,7 @@ pub mod previous_program {}
 /// `deleted = forget`: Called once for each deleted object, if this process observes the deletion; errors are not retried. Arguments are those of a handler, and `Gone`.
 pub mod deleted {}
 
-/// `daemon = watch_over`: Runs for each object until the object changes. A new generation or the deletion stops it at its next `await`. After an error or a panic it is restarted with back-off; after `Ok` it stays stopped until the next change. Arguments are those of a handler. With `children`, `Ready` is `False` after a failure. It runs in a controller named `<name>-daemon`.
+/// `daemon = watch_over`: Runs for each object until the object changes. A new generation or the deletion stops it at its next `await`. After an error or a panic it is restarted with back-off; after `Ok` it stays stopped until the next change. Arguments are those of a handler, except `Children`. With `children`, `Ready` is `False` after a failure. It runs in a controller named `<name>-daemon`.
 pub mod daemon {}
 
 /// `leader_election`: Run handlers in one replica only. Settings: `lease`, `namespace`, `lease_duration = "15s"`, `renew_deadline = "10s"`, `retry_period = "2s"`.

@@ -115,7 +115,7 @@ pub(super) const DAEMON: Key<Args> = Key {
     form: "the path of an async function",
     example: "daemon = watch_over",
     default: "none",
-    doc: "Runs for each object until the object changes. A new generation or the deletion stops it at its next `await`. After an error or a panic it is restarted with back-off; after `Ok` it stays stopped until the next change. Arguments are those of a handler. With `children`, `Ready` is `False` after a failure. It runs in a controller named `<name>-daemon`.",
+    doc: "Runs for each object until the object changes. A new generation or the deletion stops it at its next `await`. After an error or a panic it is restarted with back-off; after `Ok` it stays stopped until the next change. Arguments are those of a handler, except `Children`. With `children`, `Ready` is `False` after a failure. It runs in a controller named `<name>-daemon`.",
     mentions: Mentions::FUNCTIONS,
     read: call!(daemon, paths::path),
     ..Key::EQUALS
