@@ -6,6 +6,7 @@ use kooper_runtime::ConfigError;
 use kooper_runtime::internal::controller::Config;
 use kooper_runtime::internal::object::kind::KindInfo;
 use kooper_runtime::leader::LeaderElection;
+use kooper_sharding::Shards;
 
 use super::builder::daemon;
 use super::{Controller, Task};
@@ -81,6 +82,15 @@ impl Controller {
         self.shards = None;
         if let Some(daemon) = &mut self.daemon {
             daemon.remove_shards();
+        }
+    }
+
+    /// Changes the settings of the shards, if the controller has some.
+    #[doc(hidden)]
+    pub fn edit_shards(&mut self, edit: fn(Shards) -> Shards) {
+        self.shards = self.shards.take().map(edit);
+        if let Some(daemon) = &mut self.daemon {
+            daemon.edit_shards(edit);
         }
     }
 
