@@ -109,20 +109,20 @@ pub mod v1 {
     pub use crate::__no_sample as include_str;
     pub use crate::__require_apiserver as require_apiserver;
     pub use crate::__require_cli as require_cli;
-    pub use crate::Changed;
-    pub use crate::ConfigError;
     pub use crate::controller::{All, Builder, Controller, CustomKind, FailureEvents};
     use crate::controller::{HandlerBuilder, Task, TypedHandler};
     use crate::handler::{Handler, StatusOf};
     pub use crate::leader::LeaderElection;
     pub use crate::main;
     pub use crate::shards::Shards;
+    pub use crate::{Changed, ConfigError};
     pub use crate::{Kind, Namespaced};
     use kooper_access::extract::Argument;
     use kooper_children::function::{ChildFn, Form};
     use kooper_children::{Declaration, PlanSlot, Slot, SlotExt, SlotInputs};
     pub use kooper_program::{Declared, Definition, Program, ProgramSettings};
     use kooper_runtime::internal::call::action::Outcome;
+    pub use kooper_runtime::internal::object::sections::{KindOf, OtherKind, may_have_field};
 
     /// Names for `derive(Partial)`.
     pub mod partial {
@@ -401,6 +401,23 @@ pub mod v1 {
         match children {
             Some(children) => builder.cleanup(finalizer, children.deletion(cleanup)),
             None => builder.cleanup(finalizer, cleanup),
+        }
+    }
+
+    /// A daemon whose failures are part of the status.
+    pub fn daemon_beside_children<K: Kind, S, L, H, A>(
+        builder: Builder<K, K, S>,
+        children: &Children<K, S, L>,
+        daemon: H,
+    ) -> Builder<K, K, S>
+    where
+        S: Send + Sync + 'static,
+        H: Handler<K, S, A>,
+        A: 'static,
+    {
+        match children {
+            Some(children) => builder.daemon(children.daemon(daemon)),
+            None => builder.daemon(daemon),
         }
     }
 

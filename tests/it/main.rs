@@ -69,7 +69,9 @@ mod cluster {
     mod exploration;
     mod garbage;
     mod own_namespace;
+    mod prioritized;
     mod same_end;
+    mod settling;
     mod simulation;
     mod steered;
     mod tasks;

@@ -18,7 +18,7 @@ macro_rules! accepted {
 
 accepted! {
     resource resync resync_off events_off workers retries retries_unlimited backoff retry_rate retry_rate_alone timeout timeout_off
-    namespace own_namespace namespace_named_own namespace_constant namespaces labels labels_by_sets fields metadata_only changed changed_any steered when_ready with_state retrieved constants constants_in_parentheses closures closures_in_lists
+    namespace own_namespace namespace_named_own namespace_constant namespaces labels labels_by_sets fields metadata_only changed changed_any changed_fields debounced debounced_by_constants prioritized steered when_ready with_state retrieved constants constants_in_parentheses closures closures_in_lists
     layered access access_of_nothing
 }
 
@@ -148,6 +148,22 @@ async fn closures_in_lists(_: Arc<Pod>) {}
 
 fn config(_: &Pod) -> ConfigMap {
     ConfigMap::default()
+}
+
+#[kooper::controller(resource = Pod, changed = ["spec.nodeName", "metadata.labels['a.b/c']", status], main = false)]
+async fn changed_fields(_: Arc<Pod>) {}
+
+#[kooper::controller(resource = Pod, debounce = "2s", main = false)]
+async fn debounced(_: Arc<Pod>) {}
+
+#[kooper::controller(resource = Pod, debounce = RESYNC, priority = |pod| i32::from(pod.status.is_some()), main = false)]
+async fn debounced_by_constants(_: Arc<Pod>) {}
+
+#[kooper::controller(resource = Pod, priority = urgency, main = false)]
+async fn prioritized(_: Arc<Pod>) {}
+
+fn urgency(pod: &Pod) -> i32 {
+    pod.spec.as_ref().and_then(|spec| spec.priority).unwrap_or_default()
 }
 
 #[kooper::controller(resource = Pod, pause = "a.b/pause", reconcile_now = "a.b/now", main = false)]

@@ -7,7 +7,7 @@ use syn::{LitStr, Path, Type};
 
 use crate::controller::key::Entry;
 use crate::controller::resource::Resource;
-use crate::controller::setting::{Given, Setting};
+use crate::controller::setting::{Change, Given, Setting};
 use crate::controller::slots::Slot;
 use crate::support::spanned::Spanned;
 use crate::support::types::Read;
@@ -25,8 +25,8 @@ pub(crate) struct Args {
     /// The schedule of a task.
     pub(crate) cron: Option<Spanned<Given<LitStr>>>,
     pub(crate) name: Option<Spanned<LitStr>>,
-    /// The place of the status in `changed`.
-    pub(crate) status: Option<Span>,
+    /// The parts of an object in `changed`.
+    pub(crate) changed: Vec<Change>,
     /// The readers to which the selections of `reads` apply.
     pub(crate) reads: Vec<Read>,
     pub(crate) children: Option<Spanned<Vec<Slot>>>,

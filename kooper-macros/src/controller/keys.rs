@@ -111,19 +111,21 @@ const KEYS: &[Key<Args>] = &[
     },
     Key {
         name: "changed",
-        form: "a list of parts of an object",
-        example: "changed = [generation, labels]",
+        form: "a list of parts of an object, each a word or the path of a field",
+        example: "changed = [labels, \"spec.replicas\"]",
         default: "`[any]`",
-        doc: "Which changes trigger the handler: `generation`, `labels`, `annotations`, `finalizers`, `status` or `any`. A new object and the resync always do, and a deletion timestamp with `cleanup` or `while_deleting`.",
+        doc: "Which changes trigger the handler: `generation`, `labels`, `annotations`, `finalizers`, `status`, the paths of fields, or `any`. A new object and the resync always do, and a deletion timestamp with `cleanup` or `while_deleting`.",
         read: |args, value| {
             let changed = words::changes(value)?;
-            args.status = changed.value.iter().find(|change| change.word == "status").map(|change| change.word.span());
+            args.changed.clone_from(&changed.value);
             args.settings.push(Setting::new("changed", changed));
             Ok(())
         },
         ..Key::EQUALS
     },
     calls::WHEN,
+    calls::DEBOUNCE,
+    calls::PRIORITY,
     annotations::PAUSE,
     annotations::RECONCILE_NOW,
     Key {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use proc_macro2::Ident;
 use syn::{Generics, LitStr, Path, Type};
 
-use crate::controller::setting::{Given, Setting};
+use crate::controller::setting::{Change, Given, Setting};
 use crate::controller::signature::Handler;
 use crate::controller::slots::Slot;
 use crate::support::crate_path::CratePath;
@@ -28,6 +28,8 @@ pub(crate) struct Model<'a> {
     pub(crate) cleanup: Option<Cleanup<'a>>,
     /// The type of the program's own settings.
     pub(crate) own: Option<&'a Type>,
+    /// The parts of an object whose changes trigger the handler.
+    pub(crate) changed: &'a [Change],
     /// The settings that become calls of the builder unchanged.
     pub(crate) settings: &'a [Setting],
     pub(crate) main: bool,

@@ -242,22 +242,28 @@ impl Emit for Vec<Rule> {
 
 /// A part of an object whose change triggers the handler.
 #[derive(Clone, Debug)]
-pub(crate) struct Change {
-    /// The word of the attribute.
-    pub(crate) word: Ident,
-    /// The name in the runtime.
-    pub(crate) variant: &'static str,
+pub(crate) enum Change {
+    /// The word of the attribute, and the name in the runtime.
+    Section(Ident, &'static str),
+    /// The path of a field.
+    Field(LitStr),
 }
 
 impl ToTokens for Change {
     fn to_tokens(&self, tokens: &mut TokenStream) {
-        self.word.to_tokens(tokens);
+        match self {
+            Self::Section(word, _) => word.to_tokens(tokens),
+            Self::Field(path) => path.to_tokens(tokens),
+        }
     }
 }
 
 impl Emit for Vec<Change> {
     fn arguments(&self, runtime: &CratePath) -> TokenStream {
-        let variants = self.iter().map(|change| Ident::new(change.variant, change.word.span()));
+        let variants = self.iter().map(|change| match change {
+            Change::Section(word, variant) => Ident::new(variant, word.span()).to_token_stream(),
+            Change::Field(path) => quote!(Field(#path)),
+        });
         quote!([#(#runtime::Changed::#variants),*])
     }
 }

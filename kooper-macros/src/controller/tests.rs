@@ -33,7 +33,7 @@ fn with_every_key() -> Case {
     let attribute = quote! {
         resource = v1::Pod, name = "pods", resync = off, workers = limits::WORKERS, retries = 5, backoff = ("10ms", "1m"),
         retry_rate = 20, timeout = "1.5s", namespaces = ["a", "b"], labels = "app in (web, api)",
-        fields = "status.phase!=Failed", metadata_only, changed = [generation, labels], when = is_ours,
+        fields = "status.phase!=Failed", metadata_only, changed = [labels, "metadata.annotations['a.b/c']"], when = is_ours, debounce = "2s", priority = urgency,
         init = connect, events = off, settings = ShopSettings, layers = [audited, throttled::<3>], rbac("pods/log: get"), main = false, type_name = Pods,
     };
     let item = quote! {
@@ -66,7 +66,7 @@ fn with_children() -> Case {
             config, password(once), v1::web(config, password, keep, not_ready), front(after = web, recreate(orphan)),
             dns(web, after = [front, config]), tls(external),
         ],
-        deletion = ordered, cleanup = tear_down, finalizer = "shop.example.com/shop", main = false,
+        deletion = ordered, cleanup = tear_down, finalizer = "shop.example.com/shop", daemon = watch, main = false,
     };
     let item = quote! {
         async fn shops(children: Children<Shop>) -> Result<()> { Ok(()) }

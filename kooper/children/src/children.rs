@@ -14,7 +14,10 @@ use crate::plan::SlotState;
 
 /// The children of a call's object, an extension of the call.
 #[derive(Default)]
-pub(crate) struct Current(pub(crate) Arc<Vec<SlotChildren>>);
+pub(crate) struct Current {
+    pub(crate) slots: Arc<Vec<SlotChildren>>,
+    pub(crate) daemon: Option<String>,
+}
 
 /// The children of one slot.
 pub(crate) struct SlotChildren {
@@ -30,12 +33,14 @@ pub(crate) struct SlotChildren {
 /// [`Declared::handler`](crate::Declared::handler).
 pub struct Children<P> {
     pub(crate) slots: Arc<Vec<SlotChildren>>,
+    /// The reason for which the daemon of the object has failed.
+    pub(crate) daemon: Option<String>,
     owner: PhantomData<fn(P)>,
 }
 
 impl<P> Children<P> {
-    pub(crate) fn new(slots: Vec<SlotChildren>) -> Self {
-        Self { slots: Arc::new(slots), owner: PhantomData }
+    pub(crate) fn new(slots: Vec<SlotChildren>, daemon: Option<String>) -> Self {
+        Self { slots: Arc::new(slots), daemon, owner: PhantomData }
     }
 
     /// Returns the children of a slot, as they are after this pass: `Option<Arc<T>>`, or `Vec<Arc<T>>` for a function
@@ -76,6 +81,8 @@ impl<P> Children<P> {
             conditions.stalled("ChildFailed", slot.explain());
         } else if let Some(slot) = find(|state| matches!(state, SlotState::Failed(_))) {
             conditions.not_ready("SlotFailed", slot.explain());
+        } else if let Some(why) = &self.daemon {
+            conditions.not_ready("DaemonFailed", format!("the daemon has failed: {why}"));
         } else if let Some(slot) = find(|state| matches!(state, SlotState::NotReady(_) | SlotState::Pending)) {
             conditions.reconciling("ChildNotReady", slot.explain());
         } else if let Some(slot) = find(|state| matches!(state, SlotState::Held(_))) {
@@ -108,7 +115,7 @@ impl SlotChildren {
 
 impl<P> Clone for Children<P> {
     fn clone(&self) -> Self {
-        Self { slots: self.slots.clone(), owner: PhantomData }
+        Self { slots: self.slots.clone(), daemon: self.daemon.clone(), owner: PhantomData }
     }
 }
 
@@ -122,6 +129,7 @@ impl<P> fmt::Debug for Children<P> {
 impl<P: Any + Send + Sync, S> Argument<P, S> for Children<P> {
     fn extract(context: &Context<P, S>) -> Self {
         let call = <Call as Argument<P, S, ()>>::extract(context);
-        Self { slots: call.extensions.get::<Current>().0.clone(), owner: PhantomData }
+        let current = call.extensions.get::<Current>();
+        Self { slots: current.slots.clone(), daemon: current.daemon.clone(), owner: PhantomData }
     }
 }

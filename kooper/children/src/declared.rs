@@ -223,12 +223,17 @@ impl<P: Kind, S, L> Declaration<P, S, L> {
         if let Some(mistake) = self.mistake {
             return Err(mistake);
         }
-        let executor = Executor { graph, slots: self.slots, report: self.report, is_ordered: AtomicBool::new(false) };
+        let (is_ordered, has_daemon) = (AtomicBool::new(false), AtomicBool::new(false));
+        let executor = Executor { graph, slots: self.slots, report: self.report, is_ordered, has_daemon };
         Ok(Declared { executor: Arc::new(executor), planned: PhantomData })
     }
 }
 
 impl<P, S, L> Declared<P, S, L> {
+    pub(crate) fn executor(&self) -> &Executor<P, S> {
+        &self.executor
+    }
+
     /// The graph of the slots.
     #[must_use]
     pub fn graph(&self) -> &Graph {

@@ -19,6 +19,7 @@ use kube::ResourceExt;
 use crate::children::{Children, Current, SlotChildren};
 use crate::function::AnyObject;
 use crate::graph::Graph;
+use crate::labels::DAEMON_FAILED;
 use crate::observed::{ChildId, Observed, Owner, Run, SlotProgress, Write};
 use crate::plan::{Plan, SlotState, Step, plan, provided};
 use crate::status::{HANDLER_FAILED, Report, has_failed, summarized};
@@ -26,6 +27,9 @@ use crate::typed::{Called, DynSlot, Found, call, delete_params, owner};
 
 /// An object that a slot waits for enqueues no owner unless it is a child.
 const EXTERNAL_AGAIN: Duration = Duration::from_secs(15);
+
+/// The deletion of a child is an own write, whose event does not repeat a call that has failed.
+const AFTER_DELETION: Duration = Duration::from_secs(1);
 
 /// A reason to wait, as an error.
 #[derive(Debug, thiserror::Error)]
@@ -65,6 +69,8 @@ pub(crate) struct Executor<P, S> {
     pub(crate) report: Option<Report<P, S>>,
     /// Set with `deletion = ordered`, which also deletes children that Kubernetes does not delete with their owner.
     pub(crate) is_ordered: AtomicBool,
+    /// Set if the failures of a daemon count for `Ready`.
+    pub(crate) has_daemon: AtomicBool,
 }
 
 /// The end of a pass.
@@ -88,12 +94,15 @@ struct Progress {
     error: Option<BoxError>,
     /// The time until a slot that was unstable is applied again.
     pause: Option<Duration>,
+    /// A child was deleted, after which the next pass goes on.
+    has_deleted: bool,
 }
 
 /// The result of a step.
 enum Done {
     Called(usize, Result<Called, BoxError>),
-    Written(usize, ChildId, Result<Found, Refusal>),
+    /// `None` for a child that is as it should be.
+    Written(usize, ChildId, Result<Option<Found>, Refusal>),
     Labelled(ChildId, Result<Found, BoxError>),
     Deleted(ChildId, Result<(), BoxError>),
     Released(ChildId, Result<(), BoxError>),
@@ -126,7 +135,7 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
     /// Gives the children to the arguments of the call, and puts their summary into the statuses that it applies.
     pub(crate) fn begin(&self, context: &Context<P, S>, pass: &Pass<P>) {
         let extensions = call(context).extensions;
-        extensions.insert(Current(pass.children.slots.clone()));
+        extensions.insert(Current { slots: pass.children.slots.clone(), daemon: pass.children.daemon.clone() });
         if self.report.is_some() {
             let (owner, children) = (owner(context), pass.children.clone());
             let uid = owner.uid().unwrap_or_default();
@@ -222,7 +231,7 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
                 }
             }
         }
-        Ok(Progress { observed, objects, wanted: BTreeMap::new(), error: None, pause: None })
+        Ok(Progress { observed, objects, wanted: BTreeMap::new(), error: None, pause: None, has_deleted: false })
     }
 
     async fn execute(&self, context: &Context<P, S>, progress: &Progress, step: &Step) -> Done {
@@ -240,10 +249,10 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
             Step::Apply { slot, child, label } => {
                 let result = match progress.wanted.get(child).cloned().ok_or_else(missing) {
                     Ok(object) => {
-                        match self.slots[*slot].apply(context, object.clone(), label, self.is_ordered()).await {
-                            Err(error) if progress.observed.children.contains_key(child) => {
-                                Err(self.probe(context, *slot, object, error).await)
-                            }
+                        let observed = progress.observed.children.get(child).map(|child| &*child.version);
+                        let slot_of = &self.slots[*slot];
+                        match slot_of.apply(context, object.clone(), label, self.is_ordered(), observed).await {
+                            Err(error) if observed.is_some() => Err(self.probe(context, *slot, object, error).await),
                             result => result.map_err(Refusal::Other),
                         }
                     }
@@ -303,7 +312,8 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
             Done::Called(slot, result) => self.called(context, progress, slot, result),
             Done::Written(slot, id, result) => {
                 let write = match result {
-                    Ok(found) => {
+                    Ok(None) => Write::Applied,
+                    Ok(Some(found)) => {
                         self.corrected(context, progress, slot, &found);
                         let (id, mut child, object) = found;
                         let own = self.slots[slot].judge(&object).filter(|_| !child.is_terminating);
@@ -330,8 +340,9 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
             },
             // It is noted in any case, so that it is not tried again in this pass.
             Done::Deleted(id, result) => {
-                if let Err(error) = result {
-                    progress.fail(error);
+                match result {
+                    Ok(()) => progress.has_deleted = true,
+                    Err(error) => drop(progress.fail(error)),
                 }
                 if let Some(child) = progress.observed.children.get_mut(&id) {
                     child.is_terminating = true;
@@ -401,7 +412,14 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         }
         let waits = |index: usize| nodes[index].spec.flags.external && state(index) != SlotState::Ready;
         let again = (0..nodes.len()).any(waits).then_some(EXTERNAL_AGAIN).into_iter().chain(progress.pause).min();
-        Pass { children: Children::new(children), error: progress.error, again, blocking }
+        let has_daemon = self.has_daemon.load(Ordering::Relaxed);
+        let daemon = owner(context).annotations().get(DAEMON_FAILED).filter(|_| has_daemon).cloned();
+        let has_deleted = progress.has_deleted;
+        let error = progress.error.map(|error| match retry_hint(&*error, None) {
+            RetryHint::Never if has_deleted => HandlerError::retry_after(AFTER_DELETION, error).into(),
+            _ => error,
+        });
+        Pass { children: Children::new(children, daemon), error, again, blocking }
     }
 }
 

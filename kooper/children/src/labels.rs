@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use kooper_access::internal::{BUCKET, bucket_of_owner};
+use serde_json::Value;
 
 use crate::observed::SlotLabel;
 
@@ -17,6 +18,8 @@ const DEPTH: &str = "kooper.rs/depth";
 /// An annotation that keeps a child from being pruned.
 pub(crate) const KEEP: &str = "kooper.rs/keep";
 
+/// An annotation of an owner, with the reason for which its daemon has failed.
+pub(crate) const DAEMON_FAILED: &str = "kooper.rs/daemon-failed";
 /// The longest value of a label.
 const LONGEST: usize = 63;
 
@@ -58,9 +61,14 @@ impl Marks {
         }
         let slot = get(SLOT)?;
         // The name of a known slot may be too long for a label.
-        let name = slots.find(|name| value(name) == *slot).map_or_else(|| slot.clone(), str::to_owned);
+        let name = slots.find(|name| *name == slot || value(name) == *slot).map_or_else(|| slot.clone(), str::to_owned);
         Some(SlotLabel { slot: name, depth: get(DEPTH)?.parse().ok()? })
     }
+}
+
+/// The labels of an object that Kooper has set.
+pub(crate) fn of_kooper(labels: &Value) -> Vec<(&String, &Value)> {
+    labels.as_object().into_iter().flatten().filter(|(key, _)| key.starts_with("kooper.rs/")).collect()
 }
 
 /// A name as the value of a label. One that is too long, or that is no value, is cut off and gets its hash.

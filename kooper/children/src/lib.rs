@@ -7,6 +7,7 @@
 //! capabilities of the runtime, which knows nothing of children.
 
 mod children;
+mod daemon;
 mod declared;
 mod executor;
 pub mod function;
@@ -21,6 +22,7 @@ mod status;
 mod typed;
 
 pub use children::Children;
+pub use daemon::NotingDaemon;
 pub use declared::{Applying, Declaration, Declared, Deleting, IntoSlot, OfFunction, OfSlot, WithChildren, declare};
 pub use executor::wait;
 pub use function::External;

@@ -64,12 +64,20 @@ pub fn readiness(group: &str, kind: &str, object: &Value) -> Readiness {
             Readiness::ready_if(missing.is_none(), || explained(object, missing.unwrap_or_default()))
         }
         ("", "Namespace") => phase(object, "Active"),
-        ("", "ConfigMap" | "Secret" | "ServiceAccount" | "LimitRange" | "ResourceQuota")
-        | ("rbac.authorization.k8s.io", _)
-        | ("networking.k8s.io", "Ingress" | "IngressClass" | "NetworkPolicy")
-        | ("batch", "CronJob") => Readiness::Ready,
+        _ if is_ready_once_it_exists(group, kind) => Readiness::Ready,
         _ => other(object),
     }
+}
+
+/// Returns whether objects of this kind have no state that is waited for.
+pub(crate) fn is_ready_once_it_exists(group: &str, kind: &str) -> bool {
+    matches!(
+        (group, kind),
+        ("", "ConfigMap" | "Secret" | "ServiceAccount" | "LimitRange" | "ResourceQuota")
+            | ("rbac.authorization.k8s.io", _)
+            | ("networking.k8s.io", "Ingress" | "IngressClass" | "NetworkPolicy")
+            | ("batch", "CronJob")
+    )
 }
 
 /// Returns why the status does not belong to the current spec, if it does not.

@@ -17,13 +17,13 @@ use kube::api::{DeleteParams, Preconditions, PropagationPolicy};
 use kube::{Resource, ResourceExt};
 use serde_json::{Value, json};
 
-use crate::function::{AnyObject, CallFn, ChildKind, Form, Made};
+use crate::function::{AnyObject, CallFn, ChildFn, ChildKind, Form, Made};
 use crate::graph::{Recreate, SlotSpec};
 use crate::labels::{self, Marks};
 use crate::memory::Digest;
 use crate::observed::{Child, ChildId, SlotLabel};
 use crate::plan::Cause;
-use crate::readiness::{Readiness, readiness};
+use crate::readiness::{Readiness, is_ready_once_it_exists, readiness};
 use crate::slot::{FunctionId, Slot, Verbs};
 
 /// A child, its name, and the object itself.
@@ -51,8 +51,12 @@ pub(crate) trait DynSlot<P, S>: Send + Sync {
     /// Writes a child of the slot as JSON.
     fn write(&self, child: &AnyObject, digest: &mut Digest);
 
-    /// Returns whether a write has changed more of a child than what the API server and its controller keep in it.
-    fn differ(&self, before: &AnyObject, after: &AnyObject) -> bool;
+    /// Returns whether a write has changed more of a child than what the API server and its controller keep in it, and the
+    /// child did not have all of the wanted fields before.
+    fn is_corrected(&self, before: &AnyObject, wanted: &AnyObject, after: &AnyObject) -> bool;
+
+    /// Returns whether a child has all fields that are wanted of it. `false` if that is not certain.
+    fn has_all(&self, child: &AnyObject, wanted: &AnyObject) -> bool;
 
     /// The judgement of the slot's own function on a child, if it has one.
     fn judge(&self, child: &AnyObject) -> Option<Readiness>;
@@ -63,13 +67,15 @@ pub(crate) trait DynSlot<P, S>: Send + Sync {
 
     fn call(&self, context: &Context<P, S>, inputs: &[Vec<AnyObject>]) -> Result<Called, BoxError>;
 
+    /// Applies a child; `None` if it is known to be as it should be, in the version that is observed.
     fn apply<'a>(
         &'a self,
         context: &'a Context<P, S>,
         child: AnyObject,
         label: &SlotLabel,
         is_ordered: bool,
-    ) -> Request<'a, Found>;
+        observed: Option<&'a str>,
+    ) -> Request<'a, Option<Found>>;
 
     /// Creates the child in a dry run, under another name.
     fn probe<'a>(&'a self, context: &'a Context<P, S>, child: AnyObject) -> Request<'a, ()>;
@@ -171,6 +177,10 @@ fn key_of(id: &ChildId) -> ObjectKey {
 }
 
 fn judge<T: ChildKind>(object: &T) -> Result<Readiness, BoxError> {
+    // Most children need not be written as JSON for it.
+    if object.meta().deletion_timestamp.is_none() && is_ready_once_it_exists(&T::group(&()), &T::kind(&())) {
+        return Ok(Readiness::Ready);
+    }
     Ok(readiness(&T::group(&()), &T::kind(&()), &serde_json::to_value(object)?))
 }
 
@@ -233,16 +243,22 @@ where
         }
     }
 
-    fn differ(&self, before: &AnyObject, after: &AnyObject) -> bool {
+    fn is_corrected(&self, before: &AnyObject, wanted: &AnyObject, after: &AnyObject) -> bool {
         let written = |child: &AnyObject| {
-            let mut child = serde_json::to_value(child.downcast_ref::<<F::Form as Form>::Kind>()).unwrap_or_default();
+            let mut child = self.json(child);
             child["status"].take();
             for field in ["generation", "managedFields", "resourceVersion"] {
                 child["metadata"][field].take();
             }
             child
         };
-        written(before) != written(after)
+        let (was, is) = (written(before), written(after));
+        let [marks_before, marks_after] = [&was, &is].map(|child| labels::of_kooper(&child["metadata"]["labels"]));
+        was != is && (marks_before != marks_after || !self.has_all(before, wanted))
+    }
+
+    fn has_all(&self, child: &AnyObject, wanted: &AnyObject) -> bool {
+        contains(&self.json(child), &self.json(wanted))
     }
 
     fn judge(&self, child: &AnyObject) -> Option<Readiness> {
@@ -305,7 +321,8 @@ where
         child: AnyObject,
         label: &SlotLabel,
         is_ordered: bool,
-    ) -> Request<'a, Found> {
+        observed: Option<&'a str>,
+    ) -> Request<'a, Option<Found>> {
         let label = label.clone();
         async move {
             let owner = owner(context);
@@ -314,12 +331,10 @@ where
             let applier = <OwnedApplier<<F::Form as Form>::Kind> as Argument<P, S, (_, ())>>::extract(context);
             // Without it the error of `apply_owned` says why the child cannot be owned.
             let is_marked = is_ordered && is_apart(&*owner, &child);
-            let applied = match self.slot.flags.adopt {
-                adopt if is_marked => applier.apply_marked(&*owner, &child, adopt).await?,
-                true => applier.adopt(&*owner, &child).await?,
-                false => applier.apply_owned(&*owner, &child).await?,
-            };
-            found(context, Arc::new(applied), std::slice::from_ref(&label.slot))
+            let kind = (self.slot.flags.adopt, is_marked);
+            let applied = applier.apply_declared(&*owner, &child, kind, observed).await?;
+            let names = std::slice::from_ref(&label.slot);
+            applied.map(|applied| found(context, Arc::new(applied), names)).transpose()
         }
         .boxed()
     }
@@ -375,6 +390,26 @@ where
             Ok(())
         }
         .boxed()
+    }
+}
+
+impl<P, F: ChildFn<P, M>, V, M> Typed<P, F, V, M> {
+    fn json(&self, child: &AnyObject) -> Value {
+        serde_json::to_value(child.downcast_ref::<<F::Form as Form>::Kind>()).unwrap_or_default()
+    }
+}
+
+/// Returns whether a value has all fields of another one. Lists are compared element by element. The API server does not
+/// store empty ones.
+fn contains(value: &Value, wanted: &Value) -> bool {
+    match wanted {
+        Value::Null => true,
+        Value::Object(wanted) => wanted.iter().all(|(name, wanted)| contains(&value[name], wanted)),
+        Value::Array(wanted) => {
+            let items = value.as_array().map(Vec::as_slice).unwrap_or_default();
+            items.len() == wanted.len() && items.iter().zip(wanted).all(|(item, wanted)| contains(item, wanted))
+        }
+        _ => value == wanted,
     }
 }
 

@@ -44,7 +44,7 @@ pub mod controller {
         pub use crate::controller::installation::Installation;
     }
     pub mod parts {
-        pub use crate::controller::parts::{DynController, Handlers, KeyStream, MapKeys, Relation};
+        pub use crate::controller::parts::{DynController, Handlers, KeyStream, MapKeys, Priority, Relation};
     }
     pub mod partition {
         pub use crate::controller::partition::Partition;
@@ -98,6 +98,9 @@ pub mod object {
     }
     pub mod partial {
         pub use crate::object::partial::{FieldName, name_of};
+    }
+    pub mod sections {
+        pub use crate::object::sections::{KindOf, OtherKind, may_have_field};
     }
     pub mod segment {
         pub use crate::object::segment::{escape, is_possible, unescape};

@@ -54,6 +54,7 @@ mod subject;
 mod tally;
 mod usage;
 mod widget;
+mod wiki;
 
 pub use etcd::Etcd;
 pub use flags::{Flags, Kind, client};
@@ -64,6 +65,7 @@ pub use subject::{Subject, sent};
 pub use tally::Tally;
 pub use usage::Usage;
 pub use widget::{Backup, Condition, Listener, Setting, Widget, WidgetSpec, WidgetStatus};
+pub use wiki::{Wiki, WikiSpec, WikiStatus, wiki_children};
 
 /// The annotation that says when the driver wrote the object.
 pub const SENT: &str = "bench.kooper.dev/sent";

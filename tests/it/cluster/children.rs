@@ -1,5 +1,7 @@
 //! Children that the attribute declares, on a cluster of their own.
 
+mod trouble;
+
 use std::collections::BTreeMap;
 use std::process::Command;
 use std::time::Duration;
@@ -110,6 +112,12 @@ fn waits_for(names: &'static [&'static str]) -> impl Fn(&Shop) -> bool {
     move |shop| shop.status.as_ref().is_some_and(|status| status.waiting == names)
 }
 
+/// Returns whether the owner is not ready for this reason.
+fn says(shop: &Shop, message: &str) -> bool {
+    let mut conditions = shop.status.iter().flat_map(|status| &status.conditions);
+    conditions.any(|one| one.type_ == "Ready" && one.status == "False" && one.message == message)
+}
+
 /// The status of a Deployment whose pods all run.
 fn running(web: &Deployment) -> serde_json::Value {
     json!({"status": {
@@ -180,6 +188,8 @@ async fn children_are_deleted_before_those_that_they_depend_on(cluster: Cluster)
 
     cluster.delete(&shop).await?;
     cluster.wait_deleted(&front).await;
+    let message = format!("waits until deployments.apps `{}/corner-web` is gone", cluster.namespace());
+    cluster.wait(&shop, |shop: &Shop| says(shop, &message)).await;
     cluster.wait(&web, |web: &Deployment| web.metadata.deletion_timestamp.is_some()).await;
     let config: Option<ConfigMap> = cluster.get("corner-config").await?;
     assert!(config.as_ref().is_some_and(|config| config.metadata.deletion_timestamp.is_none()));
@@ -201,11 +211,8 @@ async fn the_pods_of_a_child_are_gone_before_the_next_wave(cluster: Cluster) -> 
     cluster.patch(pod, json!({"metadata": {"finalizers": ["example.com/slow"]}})).await?;
 
     cluster.delete(&shop).await?;
-    let says = |shop: &Shop| {
-        let conditions = shop.status.iter().flat_map(|status| &status.conditions);
-        conditions.into_iter().any(|one| one.message.contains("deployments.apps") && one.message.contains("corner-web"))
-    };
-    cluster.wait(&shop, says).await;
+    let message = format!("waits until deployments.apps `{}/corner-web` is gone", cluster.namespace());
+    cluster.wait(&shop, |shop: &Shop| says(shop, &message)).await;
     cluster.wait(pod, |pod: &Pod| pod.metadata.deletion_timestamp.is_some()).await;
     assert!(cluster.get::<Deployment>("corner-web").await?.is_some(), "it is gone after its pods");
     let config: Option<ConfigMap> = cluster.get("corner-config").await?;
@@ -236,13 +243,23 @@ async fn an_external_object_is_awaited_and_passed_on(cluster: Cluster) -> Result
 #[test]
 fn the_same_holds_on_the_real_server() {
     let Some(assets) = control_plane::assets() else { return };
-    let tests =
-        ["the_pods_of_a_child_are_gone_before_the_next_wave", "children_are_deleted_before_those_that_they_depend_on"];
+    let tests = [
+        "the_pods_of_a_child_are_gone_before_the_next_wave",
+        "children_are_deleted_before_those_that_they_depend_on",
+        "trouble::a_child_is_created_when_those_before_it_are_ready_and_the_status_names_what_is_awaited",
+        "trouble::an_owner_that_is_deleted_while_it_is_created_leaves_no_child",
+        "trouble::an_owner_that_is_deleted_in_the_foreground_is_gone_with_a_warning",
+        "trouble::another_selector_stalls_the_owner_unless_the_child_is_recreated",
+        "trouble::a_child_that_kubectl_edits_becomes_what_its_function_returns",
+        "trouble::an_object_that_exists_is_adopted_if_the_slot_says_so_and_otherwise_left_alone",
+        "trouble::a_child_that_two_owners_name_belongs_to_the_first_until_that_one_is_gone",
+    ];
     let program = std::env::current_exe().expect("a test knows its program");
     let mut command = Command::new(program);
-    command.arg("--exact").args(tests.map(|name| format!("cluster::children::{name}")));
+    // They wait more than they compute.
+    command.args(["--exact", "--test-threads=9"]).args(tests.map(|name| format!("cluster::children::{name}")));
     let output = command.env("KOOPER_TEST_SERVER", "real").env("KUBEBUILDER_ASSETS", assets).output();
     let output = output.expect("it can be run");
     let printed = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
-    assert!(output.status.success() && printed.contains("2 passed"), "{printed}");
+    assert!(output.status.success() && printed.contains("9 passed"), "{printed}");
 }

@@ -9,6 +9,7 @@ mod memory;
 mod quiet;
 mod silence;
 mod stops;
+mod waves;
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;

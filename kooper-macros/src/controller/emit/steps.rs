@@ -5,7 +5,7 @@ use quote::{ToTokens, quote, quote_spanned};
 
 use crate::controller::emit::calls::Calls;
 use crate::controller::model::{Cleanup, Deletion, Kinds, Model, Times};
-use crate::controller::setting::{Emit, parentheses};
+use crate::controller::setting::{Emit, Setting, parentheses};
 use crate::controller::slots::Slot;
 use crate::support::place::Place;
 use crate::support::spanned::Spanned;
@@ -29,7 +29,29 @@ impl<'a> Steps<'a> {
     pub(super) fn settings(&self) -> TokenStream {
         let Model { settings, cleanup, .. } = self.model;
         let cleanup: Vec<_> = cleanup.iter().flat_map(Cleanup::settings).collect();
-        self.calls.settings(settings.iter().chain(&cleanup))
+        let daemon = self.reporting_daemon().map(|daemon| daemon.method);
+        let settings = settings.iter().filter(|setting| Some(setting.method) != daemon);
+        self.calls.settings(settings.chain(&cleanup))
+    }
+
+    /// The setting with the daemon, if its failures are part of the status.
+    fn reporting_daemon(&self) -> Option<&'a Setting> {
+        let reports = self.model.children.is_some() && self.model.reports;
+        self.model.settings.iter().find(|setting| reports && setting.method == "daemon")
+    }
+
+    /// The call for a daemon whose failures are part of the status.
+    pub(super) fn daemon(&self) -> Option<TokenStream> {
+        let daemon = self.reporting_daemon()?;
+        let place = Place { start: self.calls.at(daemon.place.start), end: self.calls.at(daemon.place.end) };
+        // Not at the function, as in `deletion`.
+        let key = self.calls.at(daemon.key);
+        let here = self.model.runtime.at(key);
+        let (builder, children) = (self.calls.variable(place.start), self.calls.local("__children", place.start));
+        let function = daemon.value.arguments(&self.model.runtime);
+        let arguments = parentheses(quote!(#builder, &#children, #function), place.end);
+        let callee = Ident::new("daemon_beside_children", key);
+        Some(quote_spanned!(place.start=> let #builder = #here::#callee #arguments;))
     }
 
     /// The beginning of a task.

@@ -2,7 +2,7 @@
 
 use crate::controller::args::Args;
 use crate::controller::key::{Key, Mentions};
-use crate::controller::setting::{Function, Setting, call};
+use crate::controller::setting::call;
 use crate::controller::value::{numbers, paths};
 
 pub(super) const RESYNC: Key<Args> = Key {
@@ -79,10 +79,32 @@ pub(super) const WHEN: Key<Args> = Key {
     doc: "A filter, called with each new version of an object, and again before each call of the handler.",
     mentions: Mentions::FUNCTIONS,
     read: |args, value| {
-        let filter = paths::function(value)?;
-        // The argument of a closure is inferred from the bound of `when`; one of a named function is known.
-        let method = if matches!(filter.value, Function::Path(_)) { "when_fn" } else { "when" };
-        args.settings.push(Setting::new(method, filter));
+        args.settings.push(paths::called_with_object(value, "when", "when_fn")?);
+        Ok(())
+    },
+    ..Key::EQUALS
+};
+
+pub(super) const DEBOUNCE: Key<Args> = Key {
+    name: "debounce",
+    form: "a duration",
+    example: "debounce = \"2s\"",
+    default: "off",
+    doc: "Changes of an object, and of its children and related objects, call the handler once the object has had none for this time, or after ten times this time. The first list, resyncs, retries, `reconcile_now`, keys of `sources` and deletions do not wait.",
+    mentions: Mentions::KINDS,
+    read: call!(debounce, numbers::duration_or_constant),
+    ..Key::EQUALS
+};
+
+pub(super) const PRIORITY: Key<Args> = Key {
+    name: "priority",
+    form: "the path of a `fn(&K) -> i32`, or a closure",
+    example: "priority = urgency",
+    default: "0 for all objects",
+    doc: "Which objects are reconciled first while several wait for a worker: those with a higher number. Objects of the first list and resyncs count 100 less. Every tenth reconciliation is for the object that has waited the longest, so that none starves.",
+    mentions: Mentions::FUNCTIONS,
+    read: |args, value| {
+        args.settings.push(paths::called_with_object(value, "priority", "priority_fn")?);
         Ok(())
     },
     ..Key::EQUALS
@@ -93,7 +115,7 @@ pub(super) const DAEMON: Key<Args> = Key {
     form: "the path of an async function",
     example: "daemon = watch_over",
     default: "none",
-    doc: "Runs for each object until the object changes. A new generation or the deletion stops it at its next `await`. After an error or a panic it is restarted with back-off; after `Ok` it stays stopped until the next change. Arguments are those of a handler. It runs in a controller named `<name>-daemon`.",
+    doc: "Runs for each object until the object changes. A new generation or the deletion stops it at its next `await`. After an error or a panic it is restarted with back-off; after `Ok` it stays stopped until the next change. Arguments are those of a handler. With `children`, `Ready` is `False` after a failure. It runs in a controller named `<name>-daemon`.",
     mentions: Mentions::FUNCTIONS,
     read: call!(daemon, paths::path),
     ..Key::EQUALS

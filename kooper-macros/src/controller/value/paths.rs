@@ -5,7 +5,7 @@ use syn::parse::ParseStream;
 use syn::{ExprClosure, LitStr, Pat, Path, Token, Type};
 
 use super::Value;
-use crate::controller::setting::{File, Function, Layer};
+use crate::controller::setting::{File, Function, Layer, Setting};
 use crate::support::entries;
 use crate::support::place::Place;
 use crate::support::spanned::Spanned;
@@ -22,6 +22,17 @@ pub(crate) fn function(value: &Value<'_>) -> syn::Result<Spanned<Function>> {
     let function = next_function(value, value.input)?;
     let place = Place::of(&function);
     Ok(value.spanned(function, place))
+}
+
+/// A call with a function of the object. The argument of a closure is inferred from the bound of `inferred`; one of a
+/// named function is known.
+pub(crate) fn called_with_object(
+    value: &Value<'_>,
+    inferred: &'static str,
+    named: &'static str,
+) -> syn::Result<Setting> {
+    let function = function(value)?;
+    Ok(Setting::new(if matches!(function.value, Function::Path(_)) { named } else { inferred }, function))
 }
 
 /// Functions, each once.

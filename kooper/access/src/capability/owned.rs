@@ -142,21 +142,54 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
         Self { exclusive: true, ..self.clone() }
     }
 
-    /// Applies a child that cannot have an owner reference, as it is cluster-scoped or in another namespace: it has the
-    /// uid of its owner as a label, by which it belongs to this owner, and is not deleted with it.
+    /// Like [`apply_owned`](Self::apply_owned) or [`adopt`](Self::adopt), for the version of the child that the caller has.
+    /// Returns `None` if the cache has no other one, and applying it would change nothing. A child that cannot have an owner
+    /// reference, as it is cluster-scoped or in another namespace, is marked: it has the uid of its owner as a label, by
+    /// which it belongs to this owner, and is not deleted with it.
     #[doc(hidden)]
-    pub fn apply_marked<'a, O, M>(&'a self, owner: &O, child: &T, adopt: bool) -> Request<'a, T>
+    pub fn apply_declared<'a, O, M>(
+        &'a self,
+        owner: &O,
+        child: &T,
+        (adopt, is_marked): (bool, bool),
+        version: Option<&'a str>,
+    ) -> Request<'a, Option<T>>
     where
         O: AsObject<M>,
         V: MayApplyOwned<T>,
     {
         let owner = owner.as_object();
-        let parent = Parent { is_marked: true, ..Parent::of(owner) };
-        self.objects().children.marked.note(&parent.uid, &parent.key());
-        self.apply_child(parent, mark(owner, child.clone()), adopt)
+        let parent = Parent { is_marked, ..Parent::of(owner) };
+        let child = if is_marked {
+            self.objects().children.marked.note(&parent.uid, &parent.key());
+            mark(owner, child.clone())
+        } else {
+            own(owner, child.clone())
+        };
+        let applying = self.apply_as_child(parent, child, adopt);
+        Box::pin(async move {
+            let (applied, key) = applying.await?;
+            match applied {
+                Applied::Settled(known, _) if Some(known.version()) == version => Ok(None),
+                applied => answered(self.objects().object_of(applied)?, &key).map(Some),
+            }
+        })
     }
 
     fn apply_child(&self, parent: Parent, child: Result<T, OwnerError>, adopt: bool) -> Request<'_, T> {
+        let applying = self.apply_as_child(parent, child, adopt);
+        Box::pin(async move {
+            let (applied, key) = applying.await?;
+            answered(self.objects().object_of(applied)?, &key)
+        })
+    }
+
+    fn apply_as_child(
+        &self,
+        parent: Parent,
+        child: Result<T, OwnerError>,
+        adopt: bool,
+    ) -> Request<'_, (Applied, ObjectKey)> {
         let objects = self.objects();
         let prepared = child.map_err(AccessError::from).and_then(|child| body(&child));
         Box::pin(async move {
@@ -165,7 +198,7 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
             if objects.children.are_shared {
                 body["metadata"]["labels"][BUCKET] = bucket_of_owner(&parent.uid).into();
             }
-            answered(objects.apply_child(&parent, &key, body, adopt).await?, &key)
+            Ok((objects.apply_child(&parent, &key, body, adopt).await?, key))
         })
     }
 }
@@ -184,6 +217,14 @@ pub(super) struct Parent {
     pub(super) reference: ObjectReference,
     /// `true` if the child has a label in place of an owner reference.
     is_marked: bool,
+}
+
+/// A child after an apply.
+enum Applied {
+    /// Nothing was sent, because it is known that this object would not change. With the applied body.
+    Settled(Arc<Object>, Value),
+    /// The object in the response.
+    Sent(Option<Arc<Object>>),
 }
 
 /// The relation of an object to an owner that wants it as a child.
@@ -243,7 +284,7 @@ impl ResourceClient<'_> {
         key: &ObjectKey,
         mut body: Value,
         adopt: bool,
-    ) -> Result<Option<Arc<Object>>, AccessError> {
+    ) -> Result<Applied, AccessError> {
         self.check_owner(parent, key)?;
         self.check_shown(key, &body)?;
         let known = self.known_child(key)?;
@@ -262,21 +303,27 @@ impl ResourceClient<'_> {
                     applied => {
                         let applied = applied?;
                         self.children.creations.note(&parent.key(), &self.kind, key, Instant::now());
-                        return Ok(self.restore_selected_labels(parent, key, &body, applied.0).await?.map(Arc::new));
+                        let applied = self.restore_selected_labels(parent, key, &body, applied.0).await?;
+                        return Ok(Applied::Sent(applied.map(Arc::new)));
                     }
                 }
             }
         };
-        let metadata = &mut body["metadata"];
-        metadata["uid"] = known.uid().into();
+        body["metadata"]["uid"] = known.uid().into();
+        let digest = digest(&self.controller.field_manager(), self.exclusive, &body);
+        // This version was a child of this owner when it was settled.
+        if known.is_settled(digest) {
+            return Ok(Applied::Settled(known, body));
+        }
         match parent.relation(&known.metadata()?) {
-            Relation::Child => return self.apply_to(parent, &known, body).await,
-            Relation::Free if adopt => metadata["resourceVersion"] = known.version().into(),
+            Relation::Child => return self.apply_to(parent, &known, body, digest).await,
+            Relation::Free if adopt => body["metadata"]["resourceVersion"] = known.version().into(),
             Relation::Free => return Err(self.not_ours(parent, &known, None)),
             Relation::Other(owner) => return Err(self.not_ours(parent, &known, Some(owner))),
         }
         let applied = self.remove_conflicting_fields(parent, key, known.uid(), body.clone()).await?;
-        Ok(self.restore_selected_labels(parent, key, &body, applied).await?.map(Arc::new))
+        let applied = self.restore_selected_labels(parent, key, &body, applied).await?;
+        Ok(Applied::Sent(applied.map(Arc::new)))
     }
 
     /// Rejects a child whose owner is being deleted, as far as the caller or the cache
@@ -297,25 +344,28 @@ impl ResourceClient<'_> {
         }
     }
 
-    /// Applies to a cached child, unless that is known to change nothing. After a
-    /// change the new version is not settled, so the next call sends a request
+    /// Applies to a cached child. After a change the new version is not settled, so the next call sends a request
     /// once more.
     async fn apply_to(
         &self,
         parent: &Parent,
         known: &Arc<Object>,
         body: Value,
-    ) -> Result<Option<Arc<Object>>, AccessError> {
-        let digest = digest(&self.controller.field_manager(), self.exclusive, &body);
-        if known.is_settled(digest) {
-            return self.settled(known, body).map(Some);
-        }
+        digest: u64,
+    ) -> Result<Applied, AccessError> {
         let applied = self.remove_conflicting_fields(parent, known.key(), known.uid(), body.clone()).await?;
         let applied = self.restore_selected_labels(parent, known.key(), &body, applied).await?;
         if applied.as_ref().is_some_and(|applied| applied.version() == known.version()) {
             known.settle(digest);
         }
-        Ok(applied.map(Arc::new))
+        Ok(Applied::Sent(applied.map(Arc::new)))
+    }
+
+    fn object_of(&self, applied: Applied) -> Result<Option<Arc<Object>>, AccessError> {
+        match applied {
+            Applied::Settled(known, body) => self.settled(&known, body).map(Some),
+            Applied::Sent(object) => Ok(object),
+        }
     }
 
     /// A child that applying it would not change. A cache of metadata does not have

@@ -29,7 +29,18 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         let mut digest = Digest::default();
         children.iter().for_each(|(_, child)| self.slots[slot].write(child, &mut digest));
         let digests = (digest.0.finish(), self.inputs(progress, slot, &*owner(context)));
-        let version = |child: &ChildId| progress.observed.children.get(child).map(|child| &*child.version);
+        let is_as_wanted = |child: &ChildId| {
+            let wanted = children.iter().find(|(id, _)| id == child).map(|(_, wanted)| wanted);
+            let both = progress.objects.get(child).zip(wanted);
+            both.is_some_and(|(child, wanted)| self.slots[slot].has_all(child, wanted))
+        };
+        let name = &self.graph.nodes()[slot].spec.name;
+        // Status changes are no reason to leave a child alone.
+        let version = |id: &ChildId| {
+            let child = progress.observed.children.get(id)?;
+            let is_labelled = child.label.as_ref().is_some_and(|label| label.slot == *name);
+            (!is_labelled || !is_as_wanted(id)).then_some(&*child.version)
+        };
         let verdict = memory(context).returned((context.key(), slot), digests, version, Instant::now());
         let Verdict::Pause(pause, what, is_new) = verdict else { return None };
         let why = match what {
@@ -41,7 +52,6 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
             }
         };
         if is_new {
-            let name = &self.graph.nodes()[slot].spec.name;
             self.event(context, true, "Unstable", format!("{name}: {why}"));
             tracing::warn!(slot = name, "{why}");
         }
@@ -58,7 +68,8 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
     ) {
         let before = progress.observed.children.get(id).filter(|before| before.uid == now.uid);
         if before.is_some_and(|before| before.version != now.version)
-            && progress.objects.get(id).is_some_and(|before| self.slots[slot].differ(before, object))
+            && let Some((before, wanted)) = progress.objects.get(id).zip(progress.wanted.get(id))
+            && self.slots[slot].is_corrected(before, wanted, object)
         {
             memory(context).corrected((context.key(), slot), id, &now.version, Instant::now());
         }

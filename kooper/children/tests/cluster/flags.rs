@@ -1,4 +1,4 @@
-//! Flags of slots, and children from before.
+//! Flags of slots.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -6,7 +6,6 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Secret};
 use kooper::prelude::*;
 use kooper::testing::Cluster;
-use kooper::{ConfigError, Controller};
 use kooper_children::readiness::Readiness;
 use kooper_children::{Children, External, SlotExt, declare, wait};
 use serde_json::json;
@@ -43,14 +42,6 @@ fn twin(shop: &Shop) -> ConfigMap {
     current(shop)
 }
 
-fn by_hand() -> Result<Controller, ConfigError> {
-    async fn apply(shop: Arc<Shop>, configs: OwnedApplier<ConfigMap>) -> Result<()> {
-        configs.apply_owned(&shop, &current(&shop)).await?;
-        Ok(())
-    }
-    Shop::controller("shops").install_crd().handler(apply).build()
-}
-
 macro_rules! declared {
     ($($slot:expr),*) => {{
         let children = declare().$(child($slot)).*.build().expect("the slots are right");
@@ -64,28 +55,6 @@ macro_rules! declared {
 
 async fn config(cluster: &Cluster, name: &str) -> Result<Option<ConfigMap>> {
     Ok(cluster.get(name).await?)
-}
-
-#[kooper::test(start_paused = true)]
-async fn a_child_from_before_gets_its_labels_and_loses_them_with_a_rollback(cluster: Cluster) -> Result<()> {
-    let running = cluster.run([by_hand()?]).await?;
-    cluster.create(&corner("a", false, &[])).await?;
-    cluster.settle().await;
-    let before = config(&cluster, "corner-a").await?.ok_or("there is no ConfigMap")?;
-    assert!(before.metadata.labels.is_none());
-    running.stop().await?;
-
-    let running = cluster.run([declared!(current)?]).await?;
-    cluster.settle().await;
-    let now = config(&cluster, "corner-a").await?.ok_or("there is no ConfigMap")?;
-    assert_eq!((now.uid(), now.labels()["kooper.rs/slot"].as_str()), (before.uid(), "current"));
-    running.stop().await?;
-
-    let running = cluster.run([by_hand()?]).await?;
-    cluster.settle().await;
-    let back = config(&cluster, "corner-a").await?.ok_or("there is no ConfigMap")?;
-    assert_eq!((back.uid(), back.metadata.labels), (before.uid(), None));
-    running.stop().await
 }
 
 #[kooper::test(start_paused = true)]

@@ -40,12 +40,18 @@ pub trait DynController: Send + Sync {
     /// Returns `true` if the user has set a filter.
     fn has_filter(&self) -> bool;
 
+    /// The function of the user that decides the priority of an object; `None` if all have the same.
+    fn priority(&self) -> Option<Priority>;
+
     /// Returns `true` if the controller has a function for removed objects.
     fn has_deleted(&self) -> bool;
 
     /// Builds the state, and the functions with it.
     fn handlers(&self, context: InitContext) -> BoxFuture<'_, Result<Handlers, BoxError>>;
 }
+
+/// Decides which objects are handled first: those with a higher number. An object that does not decode has 0.
+pub type Priority = Arc<dyn Fn(&Object) -> i32 + Send + Sync>;
 
 /// External keys, until the controller takes them.
 pub type KeyStream = Mutex<Option<BoxStream<'static, ObjectKey>>>;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kooper::apiserver::faults::Requests;
+use kooper::apiserver::faults::{Fault, Requests};
 use kooper::prelude::*;
 use kooper::testing::Cluster;
 use kube::CustomResource;
@@ -47,12 +47,24 @@ async fn close(stall: Arc<Stall>, logs: Applier<ConfigMap>) -> Result<()> {
 
 /// When the process is killed.
 #[derive(Clone, Copy, Debug)]
-enum Crash {
+pub(super) enum Crash {
     Never,
     /// Before the nth write reaches the server.
     Before(u64),
     /// After the nth write, before its answer arrives.
     After(u64),
+}
+
+impl Crash {
+    /// The fault that holds a write back for an hour.
+    pub(super) fn plan(self, faults: &Faults) -> Option<Fault> {
+        let (hour, writes) = (Duration::from_secs(3600), || faults.on(Requests::writes().by(CONTROLLER)));
+        match self {
+            Self::Never => None,
+            Self::Before(nth) => Some(writes().nth(nth).delay(hour)),
+            Self::After(nth) => Some(writes().nth(nth).delay_answer(hour)),
+        }
+    }
 }
 
 /// Actions of the test.
@@ -89,13 +101,8 @@ async fn history(step: Step, crash: Crash) -> (Vec<String>, u64) {
         cluster.wait("corner", |stall: &Stall| stall.status.as_ref().is_some_and(|status| status.open)).await;
         sleep(Duration::from_secs(60)).await;
     }
-    let hour = Duration::from_secs(3600);
     let counted = writes().delay(Duration::ZERO);
-    let crashes = match crash {
-        Crash::Never => None,
-        Crash::Before(nth) => Some(writes().nth(nth).delay(hour)),
-        Crash::After(nth) => Some(writes().nth(nth).delay_answer(hour)),
-    };
+    let crashes = crash.plan(&faults);
     match step {
         Step::Opens => drop(cluster.create(&stall).await.unwrap()),
         Step::Closes => cluster.delete(&cluster.get::<Stall>("corner").await.unwrap().unwrap()).await.unwrap(),

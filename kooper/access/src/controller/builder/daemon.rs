@@ -61,6 +61,8 @@ pub(crate) fn config(controller: &Config) -> Config {
         resync: None,
         workers: 1,
         timeout: None,
+        // A change that cancels a daemon restarts it.
+        debounce: None,
         changed: vec![Changed::Generation],
         leader: controller.leader.map(election),
         previous_names: controller.previous_names.iter().map(|previous| name(previous)).collect(),

@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use kooper_grammar::access::Rule;
+use kooper_grammar::field_path;
 use kooper_grammar::selector::FieldSelector;
 use kooper_runtime::internal::call::handler::{DynHandler, Wants};
-use kooper_runtime::internal::controller::parts::{DynController, Handlers, Relation};
+use kooper_runtime::internal::controller::parts::{DynController, Handlers, Priority, Relation};
 use kooper_runtime::internal::controller::states::InitContext;
 use kooper_runtime::internal::controller::{Config, ControllerSpec};
 use kooper_runtime::internal::object::kind::{KindInfo, is_metadata};
+use kooper_runtime::internal::object::sections::may_have_field;
 use kooper_runtime::internal::watch::cache_id::CacheRequest;
 use kooper_runtime::internal::watch::retriever::ErasedRetriever;
 use kooper_runtime::internal::watch::selected::Selected;
@@ -20,11 +22,12 @@ use kube::core::metadata::PartialObjectMeta;
 use serde::de::DeserializeOwned;
 
 use super::daemon::{self, Daemon};
-use super::{Builder, Common, MakeRetriever, MakeService, MakeState, Wrap};
+use super::{Builder, Common, MakeCrd, MakeRetriever, MakeService, MakeState, Wrap};
 use crate::calls::Additions;
 use crate::controller::Controller;
+use crate::crd::has_field;
 use crate::extract::Removed;
-use crate::handler::{self, Filter, Typed};
+use crate::handler::{self, Filter, PriorityOf, Typed};
 use crate::plan::{Need, Plan, Reach};
 
 struct TypedParts<O, S> {
@@ -35,6 +38,7 @@ struct TypedParts<O, S> {
     retriever: Option<MakeRetriever>,
     layers: Vec<Wrap<O>>,
     when: Option<Filter<O>>,
+    priority: Option<PriorityOf<O>>,
 }
 
 impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'static> Builder<K, O, S> {
@@ -44,7 +48,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     /// When the name or the handler is missing, or a setting is invalid. Name,
     /// handler and retriever are checked in this order.
     pub fn build(self) -> Result<Controller, ConfigError> {
-        let Self { common, state, handler, cleanup, daemon, deleted, layers, when, kind: _ } = self;
+        let Self { common, state, handler, cleanup, daemon, deleted, layers, when, priority, kind: _ } = self;
         let Common {
             mut config,
             shards,
@@ -62,6 +66,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         config.metadata_only |= is_metadata::<K>();
         config.check()?;
         check_shards(shards.as_ref(), &config)?;
+        check_fields::<K>(&config, crd)?;
         let handler = handler.ok_or_else(|| {
             config.error("handler", ConfigErrorKind::Missing, "it is missing: set one with `.handler(…)`")
         })?;
@@ -115,7 +120,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
             relations: relations.into(),
             sources: sources.into(),
             reports_failures: plan.reports_failures(),
-            parts: Arc::new(TypedParts { state, handler, cleanup, deleted, retriever, layers, when }),
+            parts: Arc::new(TypedParts { state, handler, cleanup, deleted, retriever, layers, when, priority }),
         };
         Ok(Controller { spec, shards, plan, crd, installs_crd, has_init, samples, additions, daemon })
     }
@@ -142,6 +147,7 @@ fn controller_of<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send +
         retriever: None,
         layers: Vec::new(),
         when: when.clone(),
+        priority: None,
     };
     let spec = ControllerSpec {
         kind: KindInfo::of::<K>(),
@@ -180,6 +186,10 @@ impl<O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'static> DynC
 
     fn has_filter(&self) -> bool {
         self.when.is_some()
+    }
+
+    fn priority(&self) -> Option<Priority> {
+        self.priority.clone().map(handler::priority)
     }
 
     fn has_deleted(&self) -> bool {
@@ -244,6 +254,23 @@ fn plan_settings<K: Kind>(config: &Config, plan: &mut Plan, own_retriever: bool,
         });
     }
     plan.settle::<K>();
+}
+
+/// Checks that the fields of `changed` exist, as far as the schema of the kind is known.
+fn check_fields<K: Kind>(config: &Config, crd: Option<MakeCrd>) -> Result<(), ConfigError> {
+    for path in config.changed_fields() {
+        let (kind, of_metadata) = (KindInfo::of::<K>(), path.starts_with("metadata"));
+        let exists = match crd {
+            _ if of_metadata => may_have_field(Some(("meta.k8s.io/v1", "PartialObjectMetadata")), path),
+            Some(make) => has_field(&make(), &kind.version, field_path::names(path)),
+            None => may_have_field(Some((&kind.api_version(), &kind.kind)), path),
+        };
+        if !exists {
+            let problem = format!("`{}` has no field `{path}`: write the names of fields as in JSON", kind.kind);
+            return Err(config.error("changed", ConfigErrorKind::Malformed, problem));
+        }
+    }
+    Ok(())
 }
 
 /// Checks the settings of shards.

@@ -179,12 +179,15 @@ impl World {
         state.collect()
     }
 
-    /// Deletes the owner, and lets passes follow each other until the plan is done.
-    pub(super) fn delete(&mut self) -> Checked {
+    /// Deletes the owner, and lets passes follow each other until the plan is done. The first ones end with a crash, after
+    /// so many steps each.
+    pub(super) fn delete(&mut self, crashes: impl IntoIterator<Item = u8>) -> Checked {
         let owner = Owner { is_terminating: true, is_ordered: true, ..Owner::default() };
-        for round in 0..60 {
-            let end = self.pass(&owner, None)?;
-            if end.steps.is_empty() && end.blocking.is_empty() {
+        let mut crashes = crashes.into_iter();
+        for round in 0..120 {
+            let crash = crashes.next();
+            let end = self.pass(&owner, crash)?;
+            if crash.is_none() && end.steps.is_empty() && end.blocking.is_empty() {
                 let is_left = |id: &&ChildId| !self.released.contains(*id);
                 prop_assert_eq!(self.objects.keys().filter(is_left).count(), 0, "left over: {:?}", self.objects);
                 return Ok(());

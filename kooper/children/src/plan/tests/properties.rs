@@ -7,9 +7,14 @@ use super::super::mistakes::{Mistake, plant};
 use super::model::{Checked, Happening, World, graphs, happenings};
 use crate::graph::Graph;
 
+/// A million of them take some minutes.
+fn histories() -> u32 {
+    std::env::var("KOOPER_HISTORIES").map_or(2_000, |number| number.parse().expect("a number"))
+}
+
 fn run(property: fn(&Graph, &[Happening]) -> Checked, mistake: Option<Mistake>) -> Result<(), String> {
     plant(mistake);
-    let mut runner = TestRunner::new(Config { cases: 2_000, failure_persistence: None, ..Config::default() });
+    let mut runner = TestRunner::new(Config { cases: histories(), failure_persistence: None, ..Config::default() });
     let result = runner.run(&(graphs(), happenings()), |(graph, happenings)| property(&graph, &happenings));
     plant(None);
     result.map_err(|error| match error {
@@ -30,11 +35,16 @@ fn ends_like_a_fresh_start(graph: &Graph, happenings: &[Happening]) -> Checked {
     Ok(())
 }
 
-/// An owner that is deleted at any moment leaves nothing but what is kept, and its children go from the deepest on.
+/// An owner that is deleted at any moment leaves nothing but what is kept, and its children go from the deepest on,
+/// whenever the process ends.
 fn is_deleted_in_waves(graph: &Graph, happenings: &[Happening]) -> Checked {
     let mut world = World::new(graph);
     happenings.iter().try_for_each(|happening| world.happens(happening))?;
-    world.delete()
+    let crashes = happenings.iter().filter_map(|happening| match happening {
+        Happening::Pass(crash) => *crash,
+        _ => None,
+    });
+    world.delete(crashes)
 }
 
 #[test]

@@ -1,0 +1,114 @@
+//! Daemons beside declared children: an object whose daemon fails is not ready.
+//!
+//! The controller of the daemon may run in another replica than that of the children, and both would replace each
+//! other's conditions. So the failure is noted in an annotation, which triggers the handler as any change does.
+
+use std::panic::{AssertUnwindSafe, resume_unwind};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use kooper_access::Patcher;
+use kooper_access::capability::PatchBody;
+use kooper_access::extract::{Argument, Context};
+use kooper_access::handler::Handler;
+use kooper_access::plan::Plan;
+use kooper_runtime::internal::error::chain;
+use kooper_runtime::{Action, BoxError, Kind};
+use kube::ResourceExt;
+use serde_json::json;
+
+use crate::declared::{Declared, WithChildren};
+use crate::labels::DAEMON_FAILED;
+use crate::typed::owner;
+
+/// A daemon that runs for so long has recovered.
+const STEADY: Duration = Duration::from_secs(60);
+
+/// The longest reason in characters. All annotations of an object share 256 KiB.
+const LONGEST: usize = 1024;
+
+/// A daemon that notes its failures. [`Declared::daemon`] makes it.
+pub struct NotingDaemon<H>(pub(crate) Arc<H>);
+
+impl<P, S, L> Declared<P, S, L> {
+    /// A daemon, for [`Builder::daemon`](kooper_access::controller::Builder::daemon), whose failures count for the
+    /// owner's `Ready`: after an error or a panic the condition is `False`, until the daemon has run for a minute or has
+    /// finished.
+    ///
+    /// The reason is noted in the annotation `kooper.rs/daemon-failed`, for which the daemon needs the permission to patch
+    /// the object.
+    #[must_use = "pass it to `Builder::daemon`"]
+    pub fn daemon<H>(&self, daemon: H) -> NotingDaemon<H> {
+        self.executor().has_daemon.store(true, Ordering::Relaxed);
+        NotingDaemon(Arc::new(daemon))
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<P, S, H, A> Handler<P, S, WithChildren<A>> for NotingDaemon<H>
+where
+    P: Kind,
+    S: Send + Sync + 'static,
+    H: Handler<P, S, A>,
+{
+    fn plan(plan: &mut Plan) {
+        H::plan(plan);
+        <Patcher<P> as Argument<P, S, (P, ())>>::plan(plan);
+    }
+
+    fn handle(&self, context: Context<P, S>) -> BoxFuture<'static, Result<Action, BoxError>> {
+        let daemon = self.0.clone();
+        Box::pin(async move {
+            let mut noted = owner(&context).annotations().get(DAEMON_FAILED).cloned();
+            let mut running = pin!(AssertUnwindSafe(daemon.handle(context.clone())).catch_unwind());
+            let mut ended = None;
+            if noted.is_some() {
+                ended = tokio::time::timeout(STEADY, &mut running).await.ok();
+                if ended.is_none() {
+                    note(&context, &mut noted, None).await;
+                }
+            }
+            let ended: Ended = match ended {
+                Some(ended) => ended,
+                None => running.await,
+            };
+            let failure = match &ended {
+                Ok(Ok(_)) => None,
+                Ok(Err(error)) => Some(chain(&**error).chars().take(LONGEST).collect()),
+                Err(_) => Some("it panicked".to_owned()),
+            };
+            note(&context, &mut noted, failure).await;
+            ended.unwrap_or_else(|panic| resume_unwind(panic))
+        })
+    }
+}
+
+/// The result of a daemon, or its panic.
+type Ended = Result<Result<Action, BoxError>, Box<dyn std::any::Any + Send>>;
+
+/// Notes a failure, or that there is none. If that fails, the end of the next run is noted.
+async fn note<P: Kind, S: Send + Sync + 'static>(
+    context: &Context<P, S>,
+    noted: &mut Option<String>,
+    failure: Option<String>,
+) {
+    if *noted == failure {
+        return;
+    }
+    let patcher = <Patcher<P> as Argument<P, S, (P, ())>>::extract(context);
+    let patch = PatchBody::merge(json!({"metadata": {"annotations": {(DAEMON_FAILED): failure}}}));
+    match patcher.patch_object(&*owner(context), patch).await {
+        Ok(_) => *noted = failure,
+        Err(error) => tracing::debug!("the state of the daemon is not noted: {}", chain(&error)),
+    }
+}
+
+impl<H> std::fmt::Debug for NotingDaemon<H> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("NotingDaemon").finish_non_exhaustive()
+    }
+}

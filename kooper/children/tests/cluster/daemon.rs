@@ -1,0 +1,95 @@
+//! Daemons beside declared children.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kooper::apiserver::faults::Verb;
+use kooper::prelude::*;
+use kooper::testing::Cluster;
+use kooper::{ConfigError, Controller};
+use kooper_children::declare;
+use serde_json::json;
+
+use super::{Shop, config, corner, fields, is_ready, ready};
+
+/// The annotation that notes a failure.
+const FAILED: &str = "kooper.rs/daemon-failed";
+
+/// A controller whose daemon is called with the number of its run.
+fn controller<F: Future<Output = Result<()>> + Send + 'static>(
+    run: impl Fn(u32) -> F + Clone + Send + Sync + 'static,
+) -> Result<Controller, ConfigError> {
+    let runs = Arc::new(AtomicU32::new(0));
+    let daemon = move |_: Arc<Shop>| run(runs.fetch_add(1, Ordering::SeqCst));
+    let children = declare().child(config).status(fields).build().expect("the slots are right");
+    let builder = Shop::controller("shops").install_crd().backoff(Duration::from_secs(1), Duration::from_secs(300));
+    builder.handler(children.handler(async || {})).daemon(children.daemon(daemon)).build()
+}
+
+async fn forever() -> Result<()> {
+    std::future::pending().await
+}
+
+fn has_failed(message: &'static str) -> impl Fn(&Shop) -> bool {
+    move |shop| {
+        let failed = ready(shop).filter(|one| one.status == "False" && one.reason == "DaemonFailed");
+        failed.is_some_and(|one| one.message == format!("the daemon has failed: {message}"))
+    }
+}
+
+#[kooper::test(start_paused = true)]
+async fn an_owner_whose_daemon_fails_is_not_ready_until_it_has_run_for_a_minute(cluster: Cluster) -> Result<()> {
+    let cluster = cluster.with_timeout(Duration::from_secs(3600));
+    let run = |run| async move {
+        match run {
+            0 | 1 => Err("the bulb is broken".into()),
+            2 => panic!("a short circuit"),
+            _ => forever().await,
+        }
+    };
+    let running = cluster.run([controller(run)?]).await?;
+    let shop = cluster.create(&corner("a", false, &[])).await?;
+    cluster.wait(&shop, has_failed("the bulb is broken")).await;
+    assert!(cluster.get::<ConfigMap>("corner-a").await?.is_some(), "its children are applied");
+    cluster.wait(&shop, has_failed("it panicked")).await;
+    let shop = cluster.wait(&shop, is_ready).await;
+    assert!(!shop.annotations().contains_key(FAILED), "{shop:?}");
+    running.stop().await
+}
+
+#[kooper::test(start_paused = true)]
+async fn an_owner_whose_daemon_has_finished_after_a_failure_is_ready(cluster: Cluster) -> Result<()> {
+    let run = |run| async move { if run == 0 { Err("the bulb is broken".into()) } else { Ok(()) } };
+    let running = cluster.run([controller(run)?]).await?;
+    let shop = cluster.create(&corner("a", false, &[])).await?;
+    cluster.wait(&shop, has_failed("the bulb is broken")).await;
+    cluster.wait(&shop, is_ready).await;
+    running.stop().await
+}
+
+#[kooper::test(start_paused = true)]
+async fn a_daemon_that_runs_from_the_beginning_writes_nothing_to_its_object(cluster: Cluster) -> Result<()> {
+    let patches = cluster.faults().on(Verb::Patch.of("shops")).delay(Duration::ZERO);
+    let running = cluster.run([controller(|_| forever())?]).await?;
+    let shop = cluster.create(&corner("a", false, &[])).await?;
+    cluster.wait(&shop, is_ready).await;
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    cluster.patch(&shop, json!({"spec": {"config": "b"}})).await?;
+    cluster.wait("corner-b", |_: &ConfigMap| true).await;
+    assert_eq!(patches.times(), 0);
+    running.stop().await
+}
+
+/// The version of a program whose daemon was removed.
+#[kooper::test(start_paused = true)]
+async fn a_failure_from_before_does_not_count_without_a_daemon(cluster: Cluster) -> Result<()> {
+    let children = declare().child(config).status(fields).build()?;
+    let controller = Shop::controller("shops").install_crd().handler(children.handler(async || {})).build()?;
+    let running = cluster.run([controller]).await?;
+    let mut shop = corner("a", false, &[]);
+    shop.annotations_mut().insert(FAILED.to_owned(), "the bulb is broken".to_owned());
+    let shop = cluster.create(&shop).await?;
+    cluster.wait(&shop, is_ready).await;
+    running.stop().await
+}

@@ -1,0 +1,318 @@
+//! Declared children: the time of a reconciliation that changes nothing, and the steady state beside
+//! controller-runtime's; `tests/bench/children` runs it.
+
+use std::io::{self, Read as _};
+use std::marker::PhantomData;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use clap::Parser;
+use futures_util::future::BoxFuture;
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::batch::v1::Job;
+use kooper::extract::Context;
+use kooper::handler::Handler;
+use kooper::metrics::Prometheus;
+use kooper::plan::Plan;
+use kooper::prometheus::Registry;
+use kooper::testing::Cluster;
+use kooper::{Action, BoxError, CancellationToken, KindExt as _, Operator};
+use kooper_bench::{Usage, Wiki, wiki_children};
+use kooper_tests::control_plane::ControlPlane;
+use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
+use kube::{Client, CustomResourceExt as _, ResourceExt as _};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+
+/// How many requests of the driver are sent at a time.
+const AT_ONCE: usize = 8;
+
+/// The reconciliations that are not measured, because they still decode and allocate what later ones find.
+const WARM_UP: u32 = 1_000;
+
+#[derive(Parser)]
+enum Arguments {
+    /// Measures reconciliations of one object in this process.
+    Pass {
+        /// How many.
+        #[arg(long, default_value_t = 20_000)]
+        count: u32,
+    },
+    /// Runs the operator until its input ends.
+    Operator(Operating),
+    /// Measures the steady state of this operator and of controller-runtime's on a real API server.
+    Compare(Comparing),
+}
+
+#[derive(clap::Args)]
+struct Operating {
+    /// The API server to use.
+    #[arg(long)]
+    kubeconfig: PathBuf,
+    /// How often each wiki is reconciled.
+    #[arg(long)]
+    resync: String,
+}
+
+#[derive(clap::Args)]
+struct Comparing {
+    /// The folder with the Go programs.
+    #[arg(long)]
+    peers: PathBuf,
+    /// How many wikis there are, each with six children.
+    #[arg(long, default_value_t = 1_000)]
+    owners: usize,
+    /// How often each of them is reconciled, in seconds.
+    #[arg(long, default_value_t = 30)]
+    resync: u32,
+    /// How long the steady state is measured, in seconds.
+    #[arg(long, default_value_t = 120)]
+    seconds: u32,
+    /// How often each program is measured, in turn; the table has the medians.
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+}
+
+fn main() -> Result<()> {
+    match Arguments::parse() {
+        Arguments::Pass { count } => {
+            tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(pass(count))
+        }
+        Arguments::Operator(operating) => tokio::runtime::Runtime::new()?.block_on(operate(operating)),
+        Arguments::Compare(comparing) => tokio::runtime::Runtime::new()?.block_on(compare(&comparing)),
+    }
+}
+
+/// The marker of handlers that keep something.
+struct Kept<A>(PhantomData<A>);
+
+/// A handler that keeps the context of its last call.
+struct Keeping<H> {
+    handler: H,
+    kept: Arc<Mutex<Option<Context<Wiki, ()>>>>,
+}
+
+impl<H: Handler<Wiki, (), A>, A> Handler<Wiki, (), Kept<A>> for Keeping<H> {
+    fn plan(plan: &mut Plan) {
+        H::plan(plan);
+    }
+
+    fn handle(&self, context: Context<Wiki, ()>) -> BoxFuture<'static, Result<Action, BoxError>> {
+        *self.kept.lock() = Some(context.clone());
+        self.handler.handle(context)
+    }
+}
+
+async fn pass(count: u32) -> Result<()> {
+    let boxed = |error: BoxError| anyhow::anyhow!("{error}");
+    let cluster = Cluster::start().await.map_err(boxed)?.with_timeout(Duration::from_secs(60));
+    let (children, kept) = (wiki_children(), Arc::default());
+    let handler = Keeping { handler: children.handler(async || {}), kept: Arc::clone(&kept) };
+    let controller = Wiki::controller("wikis").resync(None).handler(handler).build()?;
+    cluster.install_crd(&Wiki::crd()).await?;
+    let running = cluster.run([controller]).await.map_err(boxed)?;
+    let wiki = cluster.create(&Wiki::numbered(0)).await?;
+    cluster.wait(&wiki, Wiki::is_ready).await;
+    cluster.settle().await;
+
+    let context = kept.lock().clone().context("no call")?;
+    let handler = children.handler(async || {});
+    let before = cluster.requests().len();
+    for _ in 0..WARM_UP {
+        drop(handler.handle(context.clone()).await.map_err(boxed)?);
+    }
+    let mut times = Vec::new();
+    for _ in 0..count {
+        let begun = Instant::now();
+        drop(handler.handle(context.clone()).await.map_err(boxed)?);
+        times.push(begun.elapsed());
+    }
+    ensure!(cluster.requests().len() == before, "they are not without changes: {:?}", cluster.requests());
+    times.sort_unstable();
+    let at = |share: usize| times[times.len() * share / 100].as_secs_f64() * 1e6;
+    println!("| a reconciliation of six children that changes nothing | µs |\n|---|--:|");
+    println!("| median | {:.1} |\n| p90 | {:.1} |\n| p99 | {:.1} |", at(50), at(90), at(99));
+    running.stop().await.map_err(boxed)
+}
+
+async fn operate(operating: Operating) -> Result<()> {
+    std::thread::spawn(|| {
+        let _ = io::stdin().read_to_end(&mut Vec::new());
+        std::process::exit(0);
+    });
+    let config = config(&operating.kubeconfig).await?;
+    let layer = Prometheus::new(&Registry::new())?.client_layer(&config.cluster_url);
+    let client = kooper::client::connect(config, &layer)?;
+    let resync = Duration::from_secs(operating.resync.trim_end_matches('s').parse().context("whole seconds")?);
+    let children = wiki_children();
+    let controller = Wiki::controller("wikis").resync(resync).workers(4).handler(children.handler(async || {}));
+    let operator = Operator::builder().client(client).controller(controller.build()?).build()?;
+    operator.run(CancellationToken::new()).await?;
+    Ok(())
+}
+
+async fn config(kubeconfig: &Path) -> Result<kube::Config> {
+    let file = kube::config::Kubeconfig::read_from(kubeconfig).context("reading --kubeconfig")?;
+    Ok(kube::Config::from_custom_kubeconfig(file, &Default::default()).await?)
+}
+
+struct Program {
+    name: &'static str,
+    command: PathBuf,
+    arguments: &'static [&'static str],
+}
+
+/// One program in one round.
+#[derive(Clone, Copy)]
+struct Measured {
+    /// Until all owners were ready, in seconds, and the CPU time until then.
+    start: f64,
+    start_cpu: f64,
+    /// CPU time for a reconciliation in the steady state, in µs.
+    cpu: f64,
+    /// The requests in the steady state, of the watches too.
+    requests: f64,
+    /// The resident size afterwards, and the largest one, in MB.
+    resident: f64,
+    peak: f64,
+}
+
+async fn compare(comparing: &Comparing) -> Result<()> {
+    let programs = [
+        Program { name: "controller-runtime", command: comparing.peers.join("children"), arguments: &[] },
+        Program { name: "Kooper", command: std::env::current_exe()?, arguments: &["operator"] },
+    ];
+    let mut rounds = [Vec::new(), Vec::new()];
+    for round in 0..comparing.rounds {
+        for turn in 0..2 {
+            let at = (round + turn) % 2;
+            let measured = one(&programs[at], comparing).await.with_context(|| programs[at].name)?;
+            rounds[at].push(measured);
+        }
+    }
+    let Comparing { owners, resync, .. } = comparing;
+    println!(
+        "\n| {owners} owners with six children each, reconciled every {resync} s | start, s | CPU of the start, s | CPU of a reconciliation, µs | requests, steady | RSS, MB | peak RSS, MB |"
+    );
+    println!("|---|--:|--:|--:|--:|--:|--:|");
+    let fields: [fn(&Measured) -> f64; 6] =
+        [|one| one.start, |one| one.start_cpu, |one| one.cpu, |one| one.requests, |one| one.resident, |one| one.peak];
+    let [before, ours] = rounds.map(|rounds| fields.map(|field| median(&rounds, field)));
+    for (program, values) in programs.iter().zip([before, ours]) {
+        let [start, start_cpu, cpu, requests, resident, peak] = values;
+        println!(
+            "| {} | {start:.1} | {start_cpu:.1} | {cpu:.0} | {requests:.0} | {resident:.1} | {peak:.1} |",
+            program.name
+        );
+    }
+    let ratios: Vec<_> = before.iter().zip(ours).map(|(before, ours)| format!("{:.2}×", ours / before)).collect();
+    println!("| ratio | {} |", ratios.join(" | "));
+    Ok(())
+}
+
+fn median(rounds: &[Measured], field: fn(&Measured) -> f64) -> f64 {
+    let mut all: Vec<_> = rounds.iter().map(field).collect();
+    all.sort_unstable_by(f64::total_cmp);
+    all[all.len() / 2]
+}
+
+/// A program that is ended when it is dropped.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+/// Each program gets an API server of its own, and makes its children there.
+async fn one(program: &Program, comparing: &Comparing) -> Result<Measured> {
+    let plane = ControlPlane::start_with(&["--without-controller-manager"]).context("no control plane")?;
+    let client = Client::try_from(config(plane.kubeconfig()).await?)?;
+    plane.apply([serde_json::to_value(Wiki::crd())?]);
+    plane.must(&["wait", "--for=condition=Established", "crd/wikis.bench.kooper.dev"]);
+    let wikis: Api<Wiki> = Api::namespaced(client.clone(), "default");
+    stream::iter(0..comparing.owners)
+        .map(|number| {
+            let wikis = wikis.clone();
+            async move { wikis.create(&PostParams::default(), &Wiki::numbered(number)).await }
+        })
+        .buffer_unordered(AT_ONCE)
+        .try_for_each(|_| async { Ok(()) })
+        .await?;
+
+    let begun = Instant::now();
+    let mut command = Command::new(&program.command);
+    command.args(program.arguments).arg("--kubeconfig").arg(plane.kubeconfig());
+    command.arg("--resync").arg(format!("{}s", comparing.resync));
+    let child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
+    let running = Running(child.with_context(|| program.command.display().to_string())?);
+    let usage = Usage::of(running.0.id());
+    while !all_ready(&wikis, comparing.owners).await? {
+        ensure!(begun.elapsed() < Duration::from_secs(900), "the wikis are not ready");
+        let workloads = (Api::namespaced(client.clone(), "default"), Api::namespaced(client.clone(), "default"));
+        run_workloads(&workloads.0, &workloads.1).await?;
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    let (start, start_cpu) = (begun.elapsed().as_secs_f64(), usage.cpu()?.as_secs_f64());
+
+    // The last changes are seen, and each object is reconciled once more.
+    tokio::time::sleep(Duration::from_secs(2 * u64::from(comparing.resync))).await;
+    let (requests, cpu) = (plane.audit_log().len(), usage.cpu()?);
+    tokio::time::sleep(Duration::from_secs(comparing.seconds.into())).await;
+    let (cpu, resident, peak) = (usage.cpu()? - cpu, usage.resident()?, usage.peak()?);
+    let requests = u32::try_from(plane.audit_log().len() - requests)?;
+    let reconciliations =
+        f64::from(u32::try_from(comparing.owners)?) * f64::from(comparing.seconds) / f64::from(comparing.resync);
+    let cpu = cpu.as_secs_f64() * 1e6 / reconciliations;
+    Ok(Measured { start, start_cpu, cpu, requests: requests.into(), resident, peak })
+}
+
+async fn all_ready(wikis: &Api<Wiki>, count: usize) -> Result<bool> {
+    let list = wikis.list(&ListParams::default()).await?;
+    Ok(list.iter().filter(|wiki| wiki.is_ready()).count() == count)
+}
+
+/// Does what the controllers of StatefulSets and Jobs, and their pods, would.
+async fn run_workloads(databases: &Api<StatefulSet>, migrations: &Api<Job>) -> Result<()> {
+    let new = databases
+        .list(&ListParams::default())
+        .await?
+        .into_iter()
+        .filter(|one| one.status.as_ref().and_then(|status| status.observed_generation) != one.metadata.generation);
+    let ready = |one: &StatefulSet| {
+        json!({"status": {
+            "observedGeneration": one.metadata.generation, "replicas": 1, "readyReplicas": 1, "updatedReplicas": 1,
+            "availableReplicas": 1, "currentReplicas": 1, "currentRevision": "a", "updateRevision": "a",
+        }})
+    };
+    let new: Vec<_> = new.map(|one| (one.name_any(), ready(&one))).collect();
+    patch_statuses(databases, new).await?;
+    let holds = |name: &str| json!({"type": name, "status": "True", "lastTransitionTime": "2026-01-01T00:00:01Z"});
+    let done = json!({"status": {
+        "startTime": "2026-01-01T00:00:00Z", "completionTime": "2026-01-01T00:00:01Z", "succeeded": 1,
+        "conditions": [holds("SuccessCriteriaMet"), holds("Complete")],
+    }});
+    let new = migrations.list(&ListParams::default()).await?.into_iter();
+    let new = new.filter(|one| one.status.as_ref().is_none_or(|status| status.completion_time.is_none()));
+    patch_statuses(migrations, new.map(|one| (one.name_any(), done.clone())).collect()).await
+}
+
+async fn patch_statuses<K>(api: &Api<K>, statuses: Vec<(String, Value)>) -> Result<()>
+where
+    K: Clone + std::fmt::Debug + serde::de::DeserializeOwned,
+{
+    stream::iter(statuses)
+        .map(|(name, status)| async move {
+            api.patch_status(&name, &PatchParams::default(), &Patch::Merge(status)).await.map(drop)
+        })
+        .buffer_unordered(AT_ONCE)
+        .try_for_each(|()| async { Ok(()) })
+        .await?;
+    Ok(())
+}
