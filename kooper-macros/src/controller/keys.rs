@@ -295,7 +295,6 @@ const KEYS: &[Key<Args>] = &[
             args.settings.push(Setting::new("leader_election", election));
             Ok(())
         },
-        ..Key::EQUALS
     },
     Key {
         name: "shards",
@@ -311,7 +310,6 @@ const KEYS: &[Key<Args>] = &[
             args.settings.push(setting);
             Ok(())
         },
-        ..Key::EQUALS
     },
     Key {
         name: "install_crd",
