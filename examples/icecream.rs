@@ -1,8 +1,7 @@
-//! A custom resource that owns a Deployment: the controller creates and
-//! corrects it, reports its pods, and does not change a Deployment of another
-//! owner.
+//! A custom resource with a Deployment: the function `deployment` returns it, and the controller creates and
+//! corrects it, waits until it is ready, and does not change a Deployment of another owner. The handler reports the pods.
 //!
-//! The arguments of the handler are its permissions: `icecream rbac` prints the
+//! The arguments and the children are the permissions: `icecream rbac` prints the
 //! role. When an IceCream is deleted, Kubernetes deletes its Deployment.
 //!
 //! Run it without a cluster; without `dev` it runs in the cluster of your kubeconfig, where you apply `icecream.yaml`:
@@ -16,7 +15,6 @@
 //! status with conditions.
 
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kooper::capability::by;
 use kooper::prelude::*;
 use kube::{CustomResource, KubeSchema};
@@ -42,6 +40,7 @@ struct IceCreamStatus {
     available_replicas: i32,
     pods: Vec<Scoop>,
     conditions: Vec<Condition>,
+    observed_generation: Option<i64>,
 }
 
 /// A pod, its node and its address.
@@ -55,38 +54,21 @@ struct Scoop {
 /// The IceCream that a pod belongs to.
 const LABEL: &str = "controller.nicoleh.io/icecream";
 
-/// Applies the Deployment, then reports the state.
-#[kooper::controller(resource = IceCream, watches = [Pod => icecream_of], install_crd, samples = ["icecream.yaml"])]
+/// Reports the pods. The conditions are those of the Deployment.
+#[kooper::controller(
+    resource = IceCream, children = [deployment], watches = [Pod => icecream_of],
+    install_crd, samples = ["icecream.yaml"],
+)]
 async fn icecream(
     icecream: Arc<IceCream>,
-    deployments: OwnedApplier<Deployment>,
+    children: Children<IceCream>,
     pods: Reader<Pod>,
-    statuses: StatusWriter<IceCream>,
-    recorder: Recorder,
-) -> Result<()> {
-    let applied = deployments.apply_owned(&icecream, &deployment(&icecream)?).await;
-    let before = icecream.status.clone().unwrap_or_default();
-    let mut conditions = Conditions::of(&icecream, &before.conditions);
-    let mut status = IceCreamStatus::default();
-    match &applied {
-        Ok(deployment) => {
-            let (there, wanted) = (deployment.status.as_ref(), icecream.spec.replicas);
-            status.available_replicas = there.and_then(|status| status.available_replicas).unwrap_or_default();
-            match status.available_replicas == wanted {
-                true => conditions.ready("Served", "all replicas are available"),
-                false => conditions.not_ready("Freezing", format!("not all of {wanted} replicas are available")),
-            };
-        }
-        Err(error @ AccessError::NotOurs { .. }) => _ = conditions.failed("ErrResourceExists", error),
-        Err(error) => _ = conditions.failed("ApplyFailed", error),
-    }
+) -> Result<Status<IceCreamStatus>> {
+    let there = children.get(deployment)?;
+    let available_replicas = there.and_then(|there| there.status.as_ref()?.available_replicas).unwrap_or_default();
     let selection = by::label(LABEL, icecream.name_any()).namespace(icecream.namespace().unwrap_or_default());
-    status.pods = pods.select(selection).map(|pod| pod.map(|pod| scoop(&pod))).collect::<Result<_, _>>()?;
-    status.conditions = conditions.into_vec();
-    if statuses.apply_status(&icecream, &status).await? && applied.is_ok() {
-        recorder.normal("Synced", format!("{} pods, {} available", status.pods.len(), status.available_replicas));
-    }
-    Ok(applied.map(drop)?)
+    let pods = pods.select(selection).map(|pod| pod.map(|pod| scoop(&pod))).collect::<Result<_, _>>()?;
+    Ok(Status(IceCreamStatus { available_replicas, pods, ..IceCreamStatus::default() }))
 }
 
 fn icecream_of(pod: &Pod) -> Option<ObjectKey> {
@@ -128,18 +110,18 @@ mod tests {
         });
         let mut vanilla = vanilla(2);
         let mut before = Conditions::of(&vanilla, &[]);
-        before.ready("Served", "all replicas are available");
+        before.ready("AsDeclared", "all children are ready");
         vanilla.status = Some(IceCreamStatus { conditions: before.into_vec(), ..Default::default() });
         let vanilla = cluster.put(&vanilla)?;
 
-        let error = cluster.call(icecream, &vanilla).await.unwrap_err();
+        let error = cluster.reconcile(&icecream::controller()?, &ObjectKey::of(&vanilla)).await.unwrap_err();
         assert!(error.source().is_some_and(|reason| reason.to_string().contains("exceeded quota")), "{error:?}");
 
         let written = cluster.sent().into_iter().find(|sent| sent.subresource.as_deref() == Some("status"));
         let ready = written.ok_or("no status was written")?.body["status"]["conditions"][0].clone();
         assert_eq!(
             (&ready["type"], &ready["status"], &ready["reason"]),
-            (&json!("Ready"), &json!("False"), &json!("ApplyFailed"))
+            (&json!("Ready"), &json!("False"), &json!("SlotFailed"))
         );
         Ok(())
     }

@@ -20,7 +20,6 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kooper::prelude::*;
 use kube::CustomResource;
 use kube::api::{Api, ListParams};

@@ -22,7 +22,6 @@
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret, Service};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kooper::prelude::*;
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};

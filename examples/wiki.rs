@@ -17,7 +17,6 @@ use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
 use k8s_openapi::api::networking::v1::Ingress;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kooper::prelude::*;
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};

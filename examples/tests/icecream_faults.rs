@@ -50,7 +50,7 @@ fn an_icecream_in_a_terminating_namespace_is_neither_retried_nor_failing() {
     cluster.must(&["delete", "namespace", namespace, "--wait=false"]);
     cluster.must(&["-n", namespace, "delete", "deployment", "plain"]);
     eventually("the status shows it", || {
-        ready(&get(&cluster, namespace, "icecream", "plain"))["reason"] == "ApplyFailed"
+        ready(&get(&cluster, namespace, "icecream", "plain"))["reason"] == "SlotFailed"
     });
     // A retry would have come within milliseconds; the namespace causes neither failures nor Events.
     let calls = "controller_runtime_reconcile_total{controller=\"icecream\",result=\"success\"}";

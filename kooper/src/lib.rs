@@ -372,6 +372,7 @@ pub mod prelude {
     pub use std::sync::Arc;
     pub use std::time::Duration;
 
+    pub use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
     pub use kube::core::metadata::PartialObjectMeta;
     pub use kube::{Client, Resource, ResourceExt};
 

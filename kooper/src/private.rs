@@ -89,7 +89,7 @@ pub mod v1 {
     pub use std::include_str;
     pub use std::marker::PhantomData;
     pub use std::option::Option;
-    pub use std::primitive::str;
+    pub use std::primitive::{str, u8, u16, u32, usize};
     pub use std::process::ExitCode;
     pub use std::result::Result;
     pub use std::sync::Arc;
@@ -109,20 +109,20 @@ pub mod v1 {
     pub use crate::__no_sample as include_str;
     pub use crate::__require_apiserver as require_apiserver;
     pub use crate::__require_cli as require_cli;
-    pub use crate::Changed;
-    pub use crate::ConfigError;
     pub use crate::controller::{All, Builder, Controller, CustomKind, FailureEvents};
     use crate::controller::{HandlerBuilder, Task, TypedHandler};
     use crate::handler::{Handler, StatusOf};
     pub use crate::leader::LeaderElection;
     pub use crate::main;
     pub use crate::shards::Shards;
+    pub use crate::{Changed, ConfigError};
     pub use crate::{Kind, Namespaced};
-    use kooper_access::extract::Argument;
+    use kooper_access::extract::{Argument, DaemonArguments};
     use kooper_children::function::{ChildFn, Form};
     use kooper_children::{Declaration, PlanSlot, Slot, SlotExt, SlotInputs};
     pub use kooper_program::{Declared, Definition, Program, ProgramSettings};
     use kooper_runtime::internal::call::action::Outcome;
+    pub use kooper_runtime::internal::object::sections::{KindOf, OtherKind, may_have_field};
 
     /// Names for `derive(Partial)`.
     pub mod partial {
@@ -136,6 +136,9 @@ pub mod v1 {
         pub use kube::Resource;
         pub use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
     }
+
+    /// The type of a constant that is a string.
+    pub type Text = &'static str;
 
     /// A kind as a value: errors about it are reported where the attribute names it.
     #[must_use]
@@ -157,6 +160,11 @@ pub mod v1 {
     /// Starts a task.
     pub fn task(name: &str, every: Duration) -> Builder<Task> {
         Task::builder(name, every)
+    }
+
+    /// Starts a task with a schedule.
+    pub fn cron_task(name: &str, schedule: &str) -> Builder<Task> {
+        Task::cron(name, schedule)
     }
 
     /// A kind that a controller can begin with: every [`Kind`].
@@ -405,7 +413,7 @@ pub mod v1 {
     where
         S: Send + Sync + 'static,
         H: Handler<K, S, A>,
-        A: 'static,
+        A: DaemonArguments + 'static,
     {
         match children {
             Some(children) => builder.daemon(children.daemon(daemon)),

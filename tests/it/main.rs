@@ -68,7 +68,10 @@ mod cluster {
     mod daemons;
     mod exploration;
     mod garbage;
+    mod own_namespace;
+    mod prioritized;
     mod same_end;
+    mod settling;
     mod simulation;
     mod steered;
     mod tasks;

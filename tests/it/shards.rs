@@ -6,4 +6,5 @@ mod functions;
 mod handing_over;
 mod processes;
 mod replicas;
+mod selector;
 mod trouble;

@@ -214,7 +214,19 @@ impl ControlPlane {
     ///
     /// If they do not start.
     pub fn start_apiserver(&self) {
-        script("start", &[OsStr::new("--reuse"), self.dir.as_os_str()]);
+        self.start_apiserver_with(&[]);
+    }
+
+    /// The same, with other options of the `start` script than before.
+    ///
+    /// # Panics
+    ///
+    /// If they do not start.
+    pub fn start_apiserver_with(&self, options: &[&str]) {
+        let options = options.iter().map(OsStr::new);
+        let args: Vec<&OsStr> =
+            [OsStr::new("--reuse")].into_iter().chain(options).chain([self.dir.as_os_str()]).collect();
+        script("start", &args);
     }
 
     /// The completed requests, as audit events: one for each

@@ -1,6 +1,6 @@
 //! Every key, and each way to write it.
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
 use kooper::handler::HandlerService;
 use kooper::prelude::*;
 use kooper::retriever::Retriever;
@@ -18,7 +18,7 @@ macro_rules! accepted {
 
 accepted! {
     resource resync resync_off events_off workers retries retries_unlimited backoff retry_rate retry_rate_alone timeout timeout_off
-    namespace namespaces labels labels_by_sets fields metadata_only changed changed_any steered when_ready with_state retrieved
+    namespace own_namespace namespace_named_own namespace_constant namespaces labels labels_by_sets fields metadata_only changed changed_any changed_fields debounced debounced_by_constants prioritized steered when_ready with_state retrieved constants constants_in_parentheses closures closures_in_lists
     layered access access_of_nothing
 }
 
@@ -61,6 +61,30 @@ async fn timeout_off(_: Arc<Pod>) {}
 #[kooper::controller(resource = Pod, namespace = "shop", main = false)]
 async fn namespace(_: Arc<Pod>) {}
 
+#[kooper::controller(resource = Pod, namespace = own, main = false)]
+async fn own_namespace(_: Arc<Pod>) {}
+
+#[kooper::controller(resource = Pod, namespace = "own", main = false)]
+async fn namespace_named_own(_: Arc<Pod>) {}
+
+const SHOP: &str = "shop";
+
+#[kooper::controller(resource = Pod, namespace = SHOP, main = false)]
+async fn namespace_constant(_: Arc<Pod>) {}
+
+#[test]
+fn a_namespace_in_quotes_is_a_name() -> Result<()> {
+    for (mut controller, namespace) in [
+        (own_namespace::controller()?, "here"),
+        (namespace_named_own::controller()?, "own"),
+        (namespace_constant::controller()?, "shop"),
+    ] {
+        controller.set_own_namespace("here");
+        assert_eq!(controller.namespaces(), [namespace]);
+    }
+    Ok(())
+}
+
 #[kooper::controller(resource = Pod, namespaces = ["shop", "bakery"], main = false)]
 async fn namespaces(_: Arc<Pod>) {}
 
@@ -81,6 +105,66 @@ async fn changed(_: Arc<Pod>) {}
 
 #[kooper::controller(resource = Pod, changed = [any], main = false)]
 async fn changed_any(_: Arc<Pod>) {}
+
+/// Values that several controllers share.
+mod limits {
+    pub(super) const WORKERS: usize = 2;
+    pub(super) const TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
+    pub(super) const RETRIES: u32 = 5;
+}
+
+const RESYNC: Duration = Duration::from_secs(60);
+const WEB: &str = "app=web";
+const PAUSE: &str = "a.b/pause";
+const FINALIZER: &str = "a.b/c";
+const SHARDS: u16 = 32;
+const MEMBERS: u8 = 4;
+
+#[kooper::controller(
+    resource = Pod, resync = RESYNC, workers = limits::WORKERS, timeout = limits::TIMEOUT, retries = limits::RETRIES,
+    backoff = ("5ms", RESYNC), retry_rate = limits::RETRIES, labels = WEB, pause = PAUSE, finalizer = FINALIZER,
+    cleanup = tear_down, leader_election(lease_duration = RESYNC, retry_period = "5s"), main = false
+)]
+async fn constants(_: Arc<Pod>) {}
+
+async fn tear_down() {}
+
+#[kooper::controller(resource = Pod, shards(count = SHARDS, members = MEMBERS), retry_rate = (10, limits::RETRIES), main = false)]
+async fn constants_in_parentheses(_: Arc<Pod>) {}
+
+#[kooper::controller(resource = Pod, when = |pod| pod.metadata.generation < Some(3), retriever = |client| from_the_api(client), main = false)]
+async fn closures(_: Arc<Pod>) {}
+
+#[kooper::controller(
+    resource = Pod, when = |pod: &Pod| { pod.status.is_some() },
+    watches = [
+        Service => |service: &Service| Some(ObjectKey::of(service)),
+        (Secret, metadata_only) => |secret: &PartialObjectMeta<Secret>, pods: &Reader<Pod>| pods.get(&ObjectKey::of(secret)).map(|_| ObjectKey::of(secret)),
+    ],
+    sources = [|| futures_util::stream::pending(), move || futures_util::stream::empty()],
+    children = [config(ready = |config| config.data.is_some())], status = none, main = false
+)]
+async fn closures_in_lists(_: Arc<Pod>) {}
+
+fn config(_: &Pod) -> ConfigMap {
+    ConfigMap::default()
+}
+
+#[kooper::controller(resource = Pod, changed = ["spec.nodeName", "metadata.labels['a.b/c']", status], main = false)]
+async fn changed_fields(_: Arc<Pod>) {}
+
+#[kooper::controller(resource = Pod, debounce = "2s", main = false)]
+async fn debounced(_: Arc<Pod>) {}
+
+#[kooper::controller(resource = Pod, debounce = RESYNC, priority = |pod| i32::from(pod.status.is_some()), main = false)]
+async fn debounced_by_constants(_: Arc<Pod>) {}
+
+#[kooper::controller(resource = Pod, priority = urgency, main = false)]
+async fn prioritized(_: Arc<Pod>) {}
+
+fn urgency(pod: &Pod) -> i32 {
+    pod.spec.as_ref().and_then(|spec| spec.priority).unwrap_or_default()
+}
 
 #[kooper::controller(resource = Pod, pause = "a.b/pause", reconcile_now = "a.b/now", main = false)]
 async fn steered(_: Arc<Pod>) {}

@@ -44,6 +44,17 @@ macro_rules! of_a_macro_for_production {
     };
 }
 
+const WORKERS: usize = 2;
+
+macro_rules! of_a_macro_with_values {
+    ($kind:ty, $name:ident, $workers:path, $when:expr) => {
+        #[kooper::controller(resource = $kind, workers = $workers, when = $when, main = false)]
+        async fn $name(_: Arc<$kind>) {}
+    };
+}
+
+of_a_macro_with_values!(Pod, valued, WORKERS, |pod| pod.status.is_some());
+
 fn nothing(_: &Service) -> Option<ObjectKey> {
     None
 }
@@ -92,4 +103,5 @@ fn each_is_defined() {
     assert_eq!(names::<inner::r#type>(), ["type"]);
     assert_eq!(names::<made>(), ["made"]);
     assert_eq!(names::<produced>(), ["produced"]);
+    assert_eq!(names::<valued>(), ["valued"]);
 }

@@ -59,6 +59,17 @@ async fn forget(_: Arc<Pod>, _: Gone) {}
 #[kooper::controller(resource = [Secret, Service], metadata_only, main = false)]
 pub async fn each<K: Kind>(_: Arc<PartialObjectMeta<K>>) {}
 
+/// A controller with constants and closures.
+#[kooper::controller(
+    resource = Pod, resync = RESYNC, workers = WORKERS, labels = WEB, when = |pod| pod.spec.is_some(),
+    watches = [ConfigMap => |config: &ConfigMap| config.data.as_ref().map(|_| ObjectKey::of(config))], main = false,
+)]
+pub async fn in_place(_: Arc<Pod>) {}
+
+const RESYNC: Duration = Duration::from_secs(600);
+const WORKERS: usize = 4;
+const WEB: &str = "app=web";
+
 /// A module of controllers.
 pub mod inner {
     use super::{Arc, Secret};

@@ -29,7 +29,9 @@ async fn sweep(pods: Reader<Pod>, deleter: Deleter<Pod>, call: Call, clock: Cloc
     Ok(Action::done())
 }
 
-#[kooper::task(every = "1h", init = connect, reads = [(ConfigMap, labels = "app=web")], layers = [audited], main = false)]
+const HOUR: Duration = Duration::from_secs(3600);
+
+#[kooper::task(every = HOUR, init = connect, reads = [(ConfigMap, labels = "app=web")], layers = [audited], main = false)]
 async fn report(_: State<Db>, _: Reader<ConfigMap>) {}
 
 #[kooper::task(every = "1h", settings = ShopSettings, rbac("pods/log: get"), type_name = Quiet, main = false)]
@@ -37,8 +39,18 @@ async fn quiet(settings: Settings<ShopSettings>, _: Client) {
     let _ = &settings.flavour;
 }
 
+#[kooper::task(cron = "30 2 * * mon-fri", leader_election, main = false)]
+async fn nightly(_: Reader<Pod>) {}
+
+const WEEKLY: &str = "@weekly";
+
+#[kooper::task(cron = WEEKLY, main = false)]
+async fn weekly() {}
+
 #[test]
 fn tasks_are_built() {
+    assert_eq!(super::names::<nightly>(), ["nightly"]);
+    assert_eq!(super::names::<weekly>(), ["weekly"]);
     assert_eq!(super::names::<sweep>(), ["sweep-pods"]);
     let task = sweep::task().expect("a task");
     assert!(task.has_leader_election());

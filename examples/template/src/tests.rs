@@ -10,14 +10,15 @@ fn sample() -> {{kind}} {
     {{kind}}::new("sample", {{kind}}Spec { image, replicas })
 }
 
-fn is_available(object: &{{kind}}) -> bool {
-    object.status.as_ref().and_then(|status| status.available) == Some(2)
+fn is_ready(object: &{{kind}}) -> bool {
+    let mut conditions = object.status.iter().flat_map(|status| &status.conditions);
+    conditions.any(|one| one.type_ == "Ready" && one.status == "True")
 }
 
 #[kooper::test({{kind | snake_case}})]
-async fn it_has_a_deployment_and_reports_its_pods(cluster: Cluster) -> Result<()> {
+async fn it_has_a_deployment_and_is_ready_when_its_pods_are(cluster: Cluster) -> Result<()> {
     let object = cluster.create(&sample()).await?;
-    cluster.wait("sample", is_available).await;
+    cluster.wait("sample", is_ready).await;
 
     let child: Option<Deployment> = cluster.get("sample").await?;
     let child = child.ok_or("there is no Deployment")?;
@@ -42,7 +43,7 @@ async fn it_recovers_from_an_error_of_the_server(cluster: Cluster) -> Result<()>
     let deployments = Verb::Patch.of("deployments");
     let refused = cluster.faults().on(deployments).nth(1).reply(503);
     cluster.create(&sample()).await?;
-    cluster.wait("sample", is_available).await;
+    cluster.wait("sample", is_ready).await;
     assert_eq!(refused.times(), 1);
     Ok(())
 }

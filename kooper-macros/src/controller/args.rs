@@ -7,7 +7,7 @@ use syn::{LitStr, Path, Type};
 
 use crate::controller::key::Entry;
 use crate::controller::resource::Resource;
-use crate::controller::setting::Setting;
+use crate::controller::setting::{Change, Given, Setting};
 use crate::controller::slots::Slot;
 use crate::support::spanned::Spanned;
 use crate::support::types::Read;
@@ -21,10 +21,12 @@ pub(crate) struct Args {
     // The keys that are compared with others, or are not calls.
     pub(crate) resource: Option<Spanned<Resource>>,
     /// The interval of a task.
-    pub(crate) every: Option<Spanned<Duration>>,
+    pub(crate) every: Option<Spanned<Given<Duration>>>,
+    /// The schedule of a task.
+    pub(crate) cron: Option<Spanned<Given<LitStr>>>,
     pub(crate) name: Option<Spanned<LitStr>>,
-    /// The place of the status in `changed`.
-    pub(crate) status: Option<Span>,
+    /// The parts of an object in `changed`.
+    pub(crate) changed: Vec<Change>,
     /// The readers to which the selections of `reads` apply.
     pub(crate) reads: Vec<Read>,
     pub(crate) children: Option<Spanned<Vec<Slot>>>,
@@ -33,7 +35,7 @@ pub(crate) struct Args {
     /// The word `none` of the key `status`.
     pub(crate) no_status: Option<Spanned<()>>,
     pub(crate) cleanup: Option<Spanned<Path>>,
-    pub(crate) finalizer: Option<Spanned<LitStr>>,
+    pub(crate) finalizer: Option<Spanned<Given<LitStr>>>,
     pub(crate) on_leave: Option<Spanned<()>>,
     pub(crate) previous_names: Vec<LitStr>,
     pub(crate) previous_finalizers: Option<Spanned<Vec<LitStr>>>,

@@ -3,13 +3,14 @@
 mod cleanup;
 mod task;
 
-use kooper_grammar::name;
+use kooper_grammar::{field_path, name};
 use proc_macro2::{Ident, Span};
 use syn::Type;
 
 use crate::controller::args::Args;
 use crate::controller::model::{Kinds, Model};
 use crate::controller::resource::Resource;
+use crate::controller::setting::Change;
 use crate::controller::signature::{ARGUMENTS, Handler, Role};
 use crate::support::crate_path::CratePath;
 use crate::support::errors::{Errors, message};
@@ -19,7 +20,7 @@ use crate::support::types::{Read, is_children, last_word, reader, resource_of, s
 
 /// Compares the values with each other and with the function, and notes all errors.
 pub(crate) fn model<'a>(role: Role, args: &'a Args, handler: &'a Handler, errors: &mut Errors) -> Option<Model<'a>> {
-    check_status(args, errors);
+    check_metadata(args, errors);
     check_retriever(args, errors);
     check_namespaces(args, errors);
     check_lease(args, errors);
@@ -32,7 +33,7 @@ pub(crate) fn model<'a>(role: Role, args: &'a Args, handler: &'a Handler, errors
     }
     let cleanup = cleanup::model(args, handler, errors);
     let kinds = match role {
-        Role::Task => task::interval(args, handler, errors),
+        Role::Task => task::times(args, handler, errors),
         _ => kinds(args, handler, errors),
     };
     check_previous_names(args, kinds.as_ref(), errors);
@@ -47,6 +48,7 @@ pub(crate) fn model<'a>(role: Role, args: &'a Args, handler: &'a Handler, errors
         reports: args.no_status.is_none(),
         cleanup,
         own: args.own.as_ref().map(|own| &own.value),
+        changed: &args.changed,
         settings: &args.settings,
         main: args.main.is_none(),
     })
@@ -57,10 +59,19 @@ pub(crate) fn type_name(args: &Args, handler: &Handler) -> Ident {
     args.type_name.as_ref().map_or_else(|| handler.ident.clone(), |name| name.value.clone())
 }
 
-fn check_status(args: &Args, errors: &mut Errors) {
-    if let Some(status) = args.status.filter(|_| args.has("metadata_only")) {
-        let text = message!("`metadata_only` does not retrieve the status: remove `status` or `metadata_only`");
-        errors.add(status, text);
+fn check_metadata(args: &Args, errors: &mut Errors) {
+    for change in args.changed.iter().filter(|_| args.has("metadata_only")) {
+        match change {
+            Change::Section(word, _) if word == "status" => {
+                let text = message!("`metadata_only` does not retrieve the status: remove `status` or `metadata_only`");
+                errors.add(word.span(), text);
+            }
+            Change::Field(path) if field_path::names(&path.value()).next() != Some("metadata") => {
+                let text = message!("`metadata_only` does not retrieve this field: remove it or `metadata_only`");
+                errors.add(path.span(), text);
+            }
+            Change::Section(..) | Change::Field(_) => {}
+        }
     }
 }
 
@@ -253,9 +264,16 @@ fn controller_name(args: &Args, handler: &Handler, kind: Option<(&Type, &str)>, 
     };
     let base = given.map_or_else(|| name::kebab(&handler.ident.to_string()), |name| name.value.value());
     let full = kind.map_or_else(|| base.clone(), |(_, suffix)| format!("{base}-{suffix}"));
+    let place = given.map_or_else(|| handler.ident.span().into(), |name| name.place);
     if let Err(error) = name::label(&full) {
-        let place = given.map_or_else(|| handler.ident.span().into(), |name| name.place);
         errors.add(place, message!("the controller's name is invalid: {error}; set another with `name = \"…\"`"));
+        return None;
+    }
+    // The runtime names the controller of the daemon like this.
+    if args.has("daemon")
+        && let Err(error) = name::label(&format!("{full}-daemon"))
+    {
+        errors.add(place, message!("the name of its daemon is invalid: {error}; set another with `name = \"…\"`"));
         return None;
     }
     Some(full)

@@ -9,7 +9,7 @@ use syn::parse::ParseStream;
 use syn::{parenthesized, token};
 
 use crate::controller::key::{Key, Table};
-use crate::controller::setting::{Emit, Setting, call};
+use crate::controller::setting::{Emit, Given, Setting, call};
 use crate::controller::value::{Value, strings, words};
 use crate::support::crate_path::CratePath;
 use crate::support::errors::Errors;
@@ -28,9 +28,9 @@ pub(crate) struct Election {
 /// The timings of Leases, as far as they were written.
 #[derive(Default)]
 pub(crate) struct Timings {
-    pub(crate) lease_duration: Option<Spanned<Duration>>,
-    pub(crate) renew_deadline: Option<Spanned<Duration>>,
-    pub(crate) retry_period: Option<Spanned<Duration>>,
+    pub(crate) lease_duration: Option<Spanned<Given<Duration>>>,
+    pub(crate) renew_deadline: Option<Spanned<Given<Duration>>>,
+    pub(crate) retry_period: Option<Spanned<Given<Duration>>>,
 }
 
 /// The table of the settings.
@@ -53,7 +53,7 @@ pub(crate) const ELECTION: Table<Election> = Table {
 macro_rules! timing {
     ($field:ident) => {
         |keys, value| {
-            let timing = $crate::controller::value::numbers::duration(value)?;
+            let timing = $crate::controller::value::numbers::duration_or_constant(value)?;
             keys.timings.$field = Some(timing.clone());
             keys.settings.push($crate::controller::setting::Setting::new(stringify!($field), timing));
             Ok(())
@@ -127,13 +127,16 @@ impl Election {
 
 impl Timings {
     /// The error in the timings, defaults included, and its place if one of the compared timings
-    /// was written.
+    /// was written. Constants are compared when the controller is built.
     pub(crate) fn mistake(&self) -> Option<(Option<Place>, String)> {
         let Self { lease_duration, renew_deadline, retry_period } = self;
-        let value = |timing: &Option<Spanned<Duration>>, default| timing.as_ref().map_or(default, |given| given.value);
-        let lease = value(lease_duration, lease::LEASE_DURATION);
-        let renew = value(renew_deadline, lease::RENEW_DEADLINE);
-        let retry = value(retry_period, lease::RETRY_PERIOD);
+        let value = |timing: &Option<Spanned<Given<Duration>>>, default| match timing {
+            Some(given) => given.value.literal().copied(),
+            None => Some(default),
+        };
+        let lease = value(lease_duration, lease::LEASE_DURATION)?;
+        let renew = value(renew_deadline, lease::RENEW_DEADLINE)?;
+        let retry = value(retry_period, lease::RETRY_PERIOD)?;
         let error = lease::check(lease, renew, retry).err()?;
         let compared = match &error {
             TimingError::RenewTooLong { .. } => [renew_deadline, lease_duration],

@@ -5,13 +5,16 @@ mod steps;
 
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
+use syn::Type;
 
 use self::steps::Steps;
 use crate::controller::model::{Kinds, Model};
+use crate::controller::setting::Change;
 use crate::controller::signature::Handler;
 use crate::support::crate_path::CratePath;
 use crate::support::errors::message;
 use crate::support::place::Place;
+use crate::support::text::text;
 use crate::support::types;
 
 /// The function as written, the type of its controller, and a `main`.
@@ -35,6 +38,7 @@ pub(crate) fn controller(item: &TokenStream, model: &Model<'_>) -> TokenStream {
         }
     };
     let declare = declare(model);
+    let fields = fields(model);
     let main = model.main.then(|| main(model));
     quote! {
         // Each argument grants something: there are as many as the handler needs.
@@ -51,8 +55,39 @@ pub(crate) fn controller(item: &TokenStream, model: &Model<'_>) -> TokenStream {
                 #declare
             }
         };
+        #fields
         #main
     }
+}
+
+/// The checks that the kinds have the fields of `changed`. They are outside of generic functions, where no kind is known.
+fn fields(model: &Model<'_>) -> TokenStream {
+    let (runtime, conditions) = (&model.runtime, &model.handler.conditions);
+    let kinds: Vec<&Type> = match &model.kinds {
+        Kinds::One { kind, .. } => vec![kind],
+        Kinds::Task { .. } => Vec::new(),
+        Kinds::Each { kinds, .. } => kinds.iter().map(|(kind, _)| *kind).collect(),
+    };
+    let paths = model.changed.iter().filter_map(|change| match change {
+        Change::Field(path) => Some(path),
+        Change::Section(..) => None,
+    });
+    let checks = paths.flat_map(|path| {
+        kinds.iter().map(move |kind| {
+            let here = runtime.at(path.span());
+            let (name, field) = (text(kind), path.value().replace('{', "{{").replace('}', "}}"));
+            let text = message!("`{name}` has no field `{field}`: write the names of fields as in JSON");
+            quote_spanned! {path.span()=>
+                #conditions
+                const _: () = {
+                    #[allow(unused_imports)]
+                    use #here::OtherKind as _;
+                    #here::assert!(#here::may_have_field(#here::KindOf::<#kind>::BUILT_IN, #path), #text);
+                };
+            }
+        })
+    });
+    checks.collect()
 }
 
 /// The type with the function's name, and its controllers. It has braces, so its name is only in the namespace of
@@ -175,7 +210,7 @@ fn builder(model: &Model<'_>, kind: &TokenStream, name: &TokenStream) -> TokenSt
     let daemon = steps.daemon();
     let same_settings = same_settings(model);
     let (builder, start) = match &model.kinds {
-        Kinds::Task { every, .. } => (steps.calls.variable(every.place.start), steps.task(every, name)),
+        Kinds::Task { times, .. } => (steps.calls.variable(times.place().start), steps.task(times, name)),
         _ => (steps.calls.variable(Place::of(kind).start), steps.calls.begin("controller", kind, name)),
     };
     let crd = crd.map(|crd| quote!(let #builder = #builder.maybe_crd(#crd);));

@@ -12,7 +12,7 @@ use crate::controller::args::Args;
 use crate::controller::key::{FLAG, Key, Mentions, PARENTHESES, Shape, Table};
 use crate::controller::objects::{self, Objects};
 use crate::controller::setting::{Setting, Stage, call, calls, keep};
-use crate::controller::value::{numbers, paths, strings, words};
+use crate::controller::value::{paths, strings, words};
 use crate::controller::{election, resource, shards, slots};
 use crate::support::spanned::Spanned;
 
@@ -48,69 +48,24 @@ const KEYS: &[Key<Args>] = &[
         read: keep!(name, strings::label),
         ..Key::EQUALS
     },
-    Key {
-        name: "resync",
-        form: "a duration or `off`",
-        example: "resync = \"3m\"",
-        default: "`\"3m\"`",
-        doc: "Every object is reconciled again at this interval, after pending changes. `off`: only the first list and changes are reconciled.",
-        read: call!(resync, numbers::duration_or_off),
-        ..Key::EQUALS
-    },
-    Key {
-        name: "workers",
-        form: "a number of at least 1",
-        example: "workers = 4",
-        default: "`3`",
-        doc: "How many handlers run in parallel. A controller never runs two handlers for the same object at once.",
-        read: call!(workers, numbers::number_from_one),
-        ..Key::EQUALS
-    },
-    Key {
-        name: "retries",
-        form: "a number or `unlimited`",
-        example: "retries = 5",
-        default: "`unlimited`",
-        doc: "How many times a failed call is retried before its key waits for the next change or resync.",
-        read: call!(retries, numbers::number_or_unlimited),
-        ..Key::EQUALS
-    },
-    Key {
-        name: "backoff",
-        form: "the initial and the maximum delay",
-        example: "backoff = (\"5ms\", \"1000s\")",
-        default: "`(\"5ms\", \"1000s\")`",
-        doc: "The exponential back-off of a failing key: its initial and maximum delay.",
-        read: call!(backoff, numbers::two_durations),
-        ..Key::EQUALS
-    },
-    Key {
-        name: "retry_rate",
-        form: "retries per second, or those and a burst, each at least 1",
-        example: "retry_rate = (10, 100)",
-        default: "`(10, 100)`",
-        doc: "Retries per second and their burst, for all keys of the controller together.",
-        read: call!(retry_rate, numbers::rate),
-        ..Key::EQUALS
-    },
-    Key {
-        name: "timeout",
-        form: "a duration or `off`",
-        example: "timeout = \"30s\"",
-        default: "`\"5m\"`",
-        doc: "The maximum time for one call of the handler. Exceeding it is an error.",
-        read: call!(timeout, numbers::duration_or_off),
-        ..Key::EQUALS
-    },
+    calls::RESYNC,
+    calls::WORKERS,
+    calls::RETRIES,
+    calls::BACKOFF,
+    calls::RETRY_RATE,
+    calls::TIMEOUT,
     Key {
         name: "namespace",
-        form: "the name of a namespace",
+        form: "the name of a namespace, or `own`",
         example: "namespace = \"shop\"",
         default: "all",
-        doc: "The namespace to watch. `--namespace` on the command line overrides it.",
+        doc: "The namespace to watch. `own` is that of the operator: the namespace of its pod or, outside of a cluster, of the kubeconfig's context. `--namespace` on the command line overrides it.",
+        mentions: Mentions::KINDS,
         read: |args, value| {
-            let namespace = strings::label(value)?.map(|namespace| vec![namespace]);
-            args.settings.push(Setting::new("namespaces", namespace));
+            args.settings.push(match words::own(value) {
+                Some(own) => Setting::new("own_namespace", own),
+                None => Setting::new("namespaces", strings::label_or_constant(value)?.map(|name| vec![name])),
+            });
             Ok(())
         },
         ..Key::EQUALS
@@ -130,7 +85,8 @@ const KEYS: &[Key<Args>] = &[
         example: "labels = \"app=web, tier in (front, edge)\"",
         default: "none",
         doc: "Retrieve only objects that match this label selector. Its syntax is checked at compile time.",
-        read: call!(labels, strings::label_selector),
+        mentions: Mentions::KINDS,
+        read: call!(labels, strings::labels_or_constant),
         ..Key::EQUALS
     },
     Key {
@@ -139,7 +95,8 @@ const KEYS: &[Key<Args>] = &[
         example: "fields = \"status.phase=Running\"",
         default: "none",
         doc: "Retrieve only objects that match this field selector. The API server supports a few fields for each kind.",
-        read: call!(fields, strings::field_selector),
+        mentions: Mentions::KINDS,
+        read: call!(fields, strings::fields_or_constant),
         ..Key::EQUALS
     },
     Key {
@@ -154,28 +111,21 @@ const KEYS: &[Key<Args>] = &[
     },
     Key {
         name: "changed",
-        form: "a list of parts of an object",
-        example: "changed = [generation, labels]",
+        form: "a list of parts of an object, each a word or the path of a field",
+        example: "changed = [labels, \"spec.replicas\"]",
         default: "`[any]`",
-        doc: "Which changes trigger the handler: `generation`, `labels`, `annotations`, `finalizers`, `status` or `any`. A new object and the resync always do, and a deletion timestamp with `cleanup` or `while_deleting`.",
+        doc: "Which changes trigger the handler: `generation`, `labels`, `annotations`, `finalizers`, `status`, the paths of fields, or `any`. A new object and the resync always do, and a deletion timestamp with `cleanup` or `while_deleting`.",
         read: |args, value| {
             let changed = words::changes(value)?;
-            args.status = changed.value.iter().find(|change| change.word == "status").map(|change| change.word.span());
+            args.changed.clone_from(&changed.value);
             args.settings.push(Setting::new("changed", changed));
             Ok(())
         },
         ..Key::EQUALS
     },
-    Key {
-        name: "when",
-        form: "the path of a `fn(&K) -> bool`",
-        example: "when = is_ours",
-        default: "none",
-        doc: "A filter, called with each new version of an object, and again before each call of the handler.",
-        mentions: Mentions::FUNCTIONS,
-        read: call!(when_fn, paths::path),
-        ..Key::EQUALS
-    },
+    calls::WHEN,
+    calls::DEBOUNCE,
+    calls::PRIORITY,
     annotations::PAUSE,
     annotations::RECONCILE_NOW,
     Key {
@@ -190,7 +140,7 @@ const KEYS: &[Key<Args>] = &[
     },
     Key {
         name: "watches",
-        form: "a list of kinds, each with the path of a function",
+        form: "a list of kinds, each with the path of a function, or a closure",
         example: "watches = [ConfigMap => users_of, Secret => holders_of]",
         default: "none",
         doc: "Other kinds whose changes trigger the handler: `fn(&T) -> impl IntoIterator<Item = ObjectKey>` returns the keys for an object, both for its old and its new version. A second argument `&Reader<K>` reads the cache. `(Secret, fields = \"type=Opaque\") => holders_of` fetches only some of the objects.",
@@ -215,7 +165,7 @@ const KEYS: &[Key<Args>] = &[
     },
     Key {
         name: "sources",
-        form: "a list of paths of functions that return a stream of keys",
+        form: "a list of paths of functions that return a stream of keys, or of closures",
         example: "sources = [orders]",
         default: "none",
         doc: "Keys from outside the cluster: each `fn() -> impl Stream<Item = ObjectKey>` is called when the controller starts. A key triggers the handler if its object exists.",
@@ -267,6 +217,7 @@ const KEYS: &[Key<Args>] = &[
         example: "finalizer = \"shop.example.com/cleanup\"",
         default: "required with `cleanup` and `deletion`",
         doc: "The finalizer that keeps an object until `cleanup` and the ordered deletion of its children are done. It is written out, so renaming the function leaves no object stuck.",
+        mentions: Mentions::KINDS,
         read: keep!(finalizer, strings::finalizer),
         ..Key::EQUALS
     },
@@ -339,13 +290,13 @@ const KEYS: &[Key<Args>] = &[
         example: "leader_election",
         default: "off",
         doc: "Run handlers in one replica only. Settings: `lease`, `namespace`, `lease_duration = \"15s\"`, `renew_deadline = \"10s\"`, `retry_period = \"2s\"`.",
+        mentions: Mentions::KINDS,
         read: |args, value| {
             let election = election::read(value)?;
             args.lease = election.value.lease;
             args.settings.push(Setting::new("leader_election", election));
             Ok(())
         },
-        ..Key::EQUALS
     },
     Key {
         name: "shards",
@@ -354,13 +305,13 @@ const KEYS: &[Key<Args>] = &[
         example: "shards = 32",
         default: "off",
         doc: "Share the objects between the replicas: each handles those of its shards. Settings: `count`, `by = uid`, `members = 8`, `namespace`, `lease_duration = \"15s\"`, `renew_deadline = \"10s\"`, `retry_period = \"2s\"`.",
+        mentions: Mentions::KINDS,
         read: |args, value| {
             let (setting, by_namespace) = shards::read(value)?;
             args.by_namespace = by_namespace;
             args.settings.push(setting);
             Ok(())
         },
-        ..Key::EQUALS
     },
     Key {
         name: "install_crd",
@@ -412,15 +363,15 @@ const KEYS: &[Key<Args>] = &[
     },
     Key {
         name: "retriever",
-        form: "the path of a `fn(Client) -> impl Retriever<K>`",
+        form: "the path of a `fn(Client) -> impl Retriever<K>`, or a closure",
         example: "retriever = from_queue",
         default: "the API server's",
         doc: "A custom retriever instead of the API server's.",
         mentions: Mentions::FUNCTIONS,
         read: |args, value| {
             // All of it has the place of the value, which the message about its type is about.
-            let path = paths::path(value)?;
-            args.settings.push(Setting::new("retriever_from", Spanned { key: path.place.start, ..path }));
+            let function = paths::function(value)?;
+            args.settings.push(Setting::new("retriever_from", Spanned { key: function.place.start, ..function }));
             Ok(())
         },
         ..Key::EQUALS

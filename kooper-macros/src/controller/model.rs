@@ -5,10 +5,11 @@ use std::time::Duration;
 use proc_macro2::Ident;
 use syn::{Generics, LitStr, Path, Type};
 
-use crate::controller::setting::Setting;
+use crate::controller::setting::{Change, Given, Setting};
 use crate::controller::signature::Handler;
 use crate::controller::slots::Slot;
 use crate::support::crate_path::CratePath;
+use crate::support::place::Place;
 use crate::support::spanned::Spanned;
 
 /// Everything that the generated code needs.
@@ -27,6 +28,8 @@ pub(crate) struct Model<'a> {
     pub(crate) cleanup: Option<Cleanup<'a>>,
     /// The type of the program's own settings.
     pub(crate) own: Option<&'a Type>,
+    /// The parts of an object whose changes trigger the handler.
+    pub(crate) changed: &'a [Change],
     /// The settings that become calls of the builder unchanged.
     pub(crate) settings: &'a [Setting],
     pub(crate) main: bool,
@@ -36,10 +39,26 @@ pub(crate) struct Model<'a> {
 pub(crate) enum Kinds<'a> {
     /// One kind and a handler of that kind.
     One { kind: &'a Type, name: String },
-    /// The interval of a task, which has no kind.
-    Task { every: &'a Spanned<Duration>, name: String },
+    /// The times of a task, which has no kind.
+    Task { times: Times<'a>, name: String },
     /// Several kinds and a handler that is generic over them.
     Each { parameter: &'a Ident, generics: &'a Generics, kinds: Vec<(&'a Type, String)> },
+}
+
+/// When a task runs.
+pub(crate) enum Times<'a> {
+    Every(&'a Spanned<Given<Duration>>),
+    Cron(&'a Spanned<Given<LitStr>>),
+}
+
+impl Times<'_> {
+    /// The place of the value.
+    pub(crate) fn place(&self) -> Place {
+        match self {
+            Self::Every(every) => every.place,
+            Self::Cron(cron) => cron.place,
+        }
+    }
 }
 
 impl Kinds<'_> {
@@ -55,7 +74,7 @@ impl Kinds<'_> {
 /// The cleanup before an object is deleted.
 pub(crate) struct Cleanup<'a> {
     pub(crate) deletion: Deletion<'a>,
-    pub(crate) finalizer: &'a LitStr,
+    pub(crate) finalizer: &'a Given<LitStr>,
     /// Finalizers that it had before.
     pub(crate) previous: Option<&'a Spanned<Vec<LitStr>>>,
     /// Set if an object that no longer matches the selector is cleaned up, too.

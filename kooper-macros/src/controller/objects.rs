@@ -3,11 +3,11 @@
 use proc_macro2::{Group, Ident, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::parse::ParseStream;
-use syn::{Path, Token, Type, parenthesized, token};
+use syn::{Token, Type, parenthesized, token};
 
 use crate::controller::key::{FLAG, Key, Table};
-use crate::controller::setting::{Element, Emit, Setting, call};
-use crate::controller::value::paths::{next_kind, next_path};
+use crate::controller::setting::{Element, Emit, Function, Setting, call};
+use crate::controller::value::paths::{next_function, next_kind};
 use crate::controller::value::{Value, strings, words};
 use crate::support::crate_path::CratePath;
 use crate::support::errors::{Errors, message};
@@ -54,7 +54,7 @@ const SETTINGS: &[Key<Selection>] = &[
         example: "labels = \"app=shop\"",
         default: "all",
         doc: "Only objects that match this label selector. `apply_owned` rejects a child that does not.",
-        read: call!(labels, strings::label_selector),
+        read: call!(labels, strings::labels_or_constant),
         ..Key::EQUALS
     },
     Key {
@@ -63,7 +63,7 @@ const SETTINGS: &[Key<Selection>] = &[
         example: "fields = \"type=Opaque\"",
         default: "all",
         doc: "Only objects that match this field selector. The API server supports a few fields for each kind. `metadata.name=…` also limits the role.",
-        read: call!(fields, strings::field_selector),
+        read: call!(fields, strings::fields_or_constant),
         ..Key::EQUALS
     },
     Key {
@@ -169,10 +169,10 @@ impl Element for Objects {
     }
 }
 
-/// Objects of a kind, and the path of the function that maps them.
+/// Objects of a kind, and the function that maps them.
 pub(crate) struct Map {
     pub(crate) objects: Objects,
-    pub(crate) function: Path,
+    pub(crate) function: Function,
 }
 
 impl ToTokens for Map {
@@ -284,7 +284,16 @@ pub(crate) fn maps(value: &Value<'_>) -> syn::Result<Spanned<Vec<Map>>> {
             return Err(Place::of(&objects)
                 .error(message!("a kind needs a function that maps its objects to keys: write `{written} => path`")));
         }
-        Ok(Map { objects, function: next_path(value, input)? })
+        let function = next_function(value, input)?;
+        if let Function::Closure { is_typed: false, .. } = function {
+            // The compiler does not infer them, because the function may take one argument or two.
+            let kind = objects.read().parameter();
+            value.note(
+                Place::of(&function),
+                message!("a closure for `watches` states the types of its arguments: write `|object: &{kind}| …`"),
+            );
+        }
+        Ok(Map { objects, function })
     })
 }
 

@@ -144,6 +144,49 @@ impl Emit for Duration {
     }
 }
 
+/// A value that is written out, or a constant.
+#[derive(Clone)]
+pub(crate) enum Given<T> {
+    Literal(T),
+    Constant(Constant),
+}
+
+impl<T> Given<T> {
+    /// The value that is written out. That of a constant is not known, and checked when the controller is built.
+    pub(crate) fn literal(&self) -> Option<&T> {
+        match self {
+            Self::Literal(value) => Some(value),
+            Self::Constant(_) => None,
+        }
+    }
+}
+
+impl<T: Emit> Emit for Given<T> {
+    fn arguments(&self, runtime: &CratePath) -> TokenStream {
+        match self {
+            Self::Literal(value) => value.arguments(runtime),
+            Self::Constant(constant) => constant.arguments(runtime),
+        }
+    }
+}
+
+/// The path of a constant, with the name of its type in the runtime.
+#[derive(Clone)]
+pub(crate) struct Constant {
+    pub(crate) path: Path,
+    pub(crate) ty: &'static str,
+}
+
+impl Emit for Constant {
+    fn arguments(&self, runtime: &CratePath) -> TokenStream {
+        let path = &self.path;
+        let place = Place::of(path).start;
+        let (here, ty) = (runtime.at(place), Ident::new(self.ty, place));
+        // A constant again, because its type is then required at the path, not inferred from the method's parameter.
+        quote_spanned!(place=> { const __CONSTANT: #here::#ty = #path; __CONSTANT })
+    }
+}
+
 impl<T: Emit> Emit for Option<T> {
     fn arguments(&self, runtime: &CratePath) -> TokenStream {
         match self {
@@ -175,6 +218,13 @@ impl Emit for Path {
     }
 }
 
+impl Emit for Vec<Given<LitStr>> {
+    fn arguments(&self, runtime: &CratePath) -> TokenStream {
+        let texts = self.iter().map(|text| text.arguments(runtime));
+        quote!([#(#texts),*])
+    }
+}
+
 impl Emit for Vec<LitStr> {
     fn arguments(&self, _: &CratePath) -> TokenStream {
         let texts = self;
@@ -192,22 +242,28 @@ impl Emit for Vec<Rule> {
 
 /// A part of an object whose change triggers the handler.
 #[derive(Clone, Debug)]
-pub(crate) struct Change {
-    /// The word of the attribute.
-    pub(crate) word: Ident,
-    /// The name in the runtime.
-    pub(crate) variant: &'static str,
+pub(crate) enum Change {
+    /// The word of the attribute, and the name in the runtime.
+    Section(Ident, &'static str),
+    /// The path of a field.
+    Field(LitStr),
 }
 
 impl ToTokens for Change {
     fn to_tokens(&self, tokens: &mut TokenStream) {
-        self.word.to_tokens(tokens);
+        match self {
+            Self::Section(word, _) => word.to_tokens(tokens),
+            Self::Field(path) => path.to_tokens(tokens),
+        }
     }
 }
 
 impl Emit for Vec<Change> {
     fn arguments(&self, runtime: &CratePath) -> TokenStream {
-        let variants = self.iter().map(|change| Ident::new(change.variant, change.word.span()));
+        let variants = self.iter().map(|change| match change {
+            Change::Section(word, variant) => Ident::new(variant, word.span()).to_token_stream(),
+            Change::Field(path) => quote!(Field(#path)),
+        });
         quote!([#(#runtime::Changed::#variants),*])
     }
 }
@@ -222,8 +278,34 @@ impl Emit for FailureEvents {
     }
 }
 
-/// The path of a function that makes a source.
-impl Element for Path {
+/// A function of the user's.
+#[derive(Clone)]
+pub(crate) enum Function {
+    Path(Path),
+    /// A closure, and whether it states the types of its arguments.
+    Closure {
+        tokens: TokenStream,
+        is_typed: bool,
+    },
+}
+
+impl ToTokens for Function {
+    fn to_tokens(&self, tokens: &mut TokenStream) {
+        match self {
+            Self::Path(path) => path.to_tokens(tokens),
+            Self::Closure { tokens: closure, .. } => closure.to_tokens(tokens),
+        }
+    }
+}
+
+impl Emit for Function {
+    fn arguments(&self, _: &CratePath) -> TokenStream {
+        self.to_token_stream()
+    }
+}
+
+/// A function that makes a source.
+impl Element for Function {
     fn place(&self) -> Place {
         Place::of(self)
     }

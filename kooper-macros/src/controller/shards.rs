@@ -7,7 +7,7 @@ use syn::{parenthesized, token};
 
 use crate::controller::election::{Timings, timing};
 use crate::controller::key::{Key, Table};
-use crate::controller::setting::{Emit, Setting, call};
+use crate::controller::setting::{Emit, Given, Setting, call};
 use crate::controller::value::{Value, numbers, strings, words};
 use crate::support::crate_path::CratePath;
 use crate::support::errors::{Errors, message};
@@ -21,7 +21,7 @@ const MOST: u32 = 256;
 #[derive(Default)]
 pub(crate) struct Shards {
     settings: Vec<Setting>,
-    count: Option<Spanned<u32>>,
+    count: Option<Spanned<Given<u32>>>,
     by_namespace: bool,
     timings: Timings,
 }
@@ -66,8 +66,8 @@ const SETTINGS: &[Key<Shards>] = &[
         default: "`8`",
         doc: "The most replicas that work at the same time, those that a roll-out adds included. Each has its own Lease.",
         read: |shards, value| {
-            let members = numbers::number_from_one(value)?;
-            if !(2..=64).contains(&members.value) {
+            let members = numbers::number_from_one(value, "u8")?;
+            if members.value.literal().is_some_and(|members| !(2..=64).contains(members)) {
                 return Err(value.wrong(members.place));
             }
             shards.settings.push(Setting::new("members", members));
@@ -114,12 +114,12 @@ const SETTINGS: &[Key<Shards>] = &[
 ];
 
 /// A power of two.
-fn count(value: &Value<'_>) -> syn::Result<Spanned<u32>> {
-    let count = numbers::number_from_one(value)?;
-    if count.value.is_power_of_two() && count.value <= MOST {
+fn count(value: &Value<'_>) -> syn::Result<Spanned<Given<u32>>> {
+    let count = numbers::number_from_one(value, "u16")?;
+    let Some(&number) = count.value.literal().filter(|number| !number.is_power_of_two() || **number > MOST) else {
         return Ok(count);
-    }
-    let near = if count.value > MOST { MOST } else { count.value.next_power_of_two() };
+    };
+    let near = if number > MOST { MOST } else { number.next_power_of_two() };
     let text = message!("the number of shards is a power of two, at most {MOST}: write `{near}`");
     Err(count.place.error(text))
 }
@@ -146,8 +146,8 @@ impl Emit for Shards {
 pub(crate) fn read(value: &Value<'_>) -> syn::Result<(Setting, bool)> {
     if !value.input.peek(token::Paren) {
         let count = count(value)?;
-        let (place, number) = (count.place, count.value);
-        let shards = Shards { count: Some(value.spanned(number, place)), ..Shards::default() };
+        let place = count.place;
+        let shards = Shards { count: Some(count), ..Shards::default() };
         return Ok((Setting::new("shards", value.spanned(shards, place)), false));
     }
     let content;

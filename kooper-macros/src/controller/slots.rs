@@ -147,11 +147,11 @@ const KEYS: &[Key<Slot>] = &[
     },
     Key {
         name: "ready",
-        form: "the path of a function",
+        form: "the path of a function, or a closure",
         example: "ready = is_open",
         default: "the rules of the kind",
         doc: "A `fn(&T) -> bool` or `fn(&T) -> Readiness` that decides whether a child is ready, instead of the rules for its kind.",
-        read: call!(ready, paths::path),
+        read: call!(ready, paths::function),
         ..Key::EQUALS
     },
 ];

@@ -31,9 +31,9 @@ type Case = (TokenStream, TokenStream);
 
 fn with_every_key() -> Case {
     let attribute = quote! {
-        resource = v1::Pod, name = "pods", resync = off, workers = 4, retries = 5, backoff = ("10ms", "1m"),
+        resource = v1::Pod, name = "pods", resync = off, workers = limits::WORKERS, retries = 5, backoff = ("10ms", "1m"),
         retry_rate = 20, timeout = "1.5s", namespaces = ["a", "b"], labels = "app in (web, api)",
-        fields = "status.phase!=Failed", metadata_only, changed = [generation, labels], when = is_ours,
+        fields = "status.phase!=Failed", metadata_only, changed = [labels, "metadata.annotations['a.b/c']"], when = is_ours, debounce = "2s", priority = urgency,
         init = connect, events = off, settings = ShopSettings, layers = [audited, throttled::<3>], rbac("pods/log: get"), main = false, type_name = Pods,
     };
     let item = quote! {
@@ -120,6 +120,15 @@ fn a_task_with_every_key() {
     let tokens = expand_task(quote!(crate = my::platform, #attribute), &item).to_string();
     assert!(!tokens.contains(":: kooper"), "{tokens}");
     insta::assert_snapshot!(prettyplease::unparse(&syn2::parse_file(&tokens).expect("a file of Rust")));
+}
+
+#[test]
+fn a_task_with_a_schedule() {
+    let item = quote!(
+        async fn sweep() {}
+    );
+    let tokens = expand_task(quote!(cron = "0 3 * * *", main = false), &item).to_string();
+    assert!(tokens.contains(r#":: kooper :: __private :: v1 :: cron_task ("sweep" , "0 3 * * *")"#), "{tokens}");
 }
 
 #[test]

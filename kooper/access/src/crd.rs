@@ -6,6 +6,7 @@ mod breaking;
 mod cel;
 mod content;
 mod definition;
+mod field;
 mod integers;
 mod served;
 #[cfg(test)]
@@ -30,6 +31,7 @@ pub(crate) use breaking::AllowedBy;
 pub(crate) use content::{HASH, VERSION, is_newer, same};
 pub use content::{PROGRAM, annotated, merged};
 pub(crate) use definition::{Compared, Installed};
+pub(crate) use field::has_field;
 pub(crate) use integers::bounded;
 pub use served::{lacking, older};
 

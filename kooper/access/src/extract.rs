@@ -1,6 +1,7 @@
 //! The arguments of a handler, each found by its type.
 
 mod arguments;
+mod daemon;
 mod mistaken;
 
 use std::ops::Deref;
@@ -15,6 +16,7 @@ use crate::plan::Plan;
 use crate::settings::{GivenSettings, Settings};
 
 pub(crate) use arguments::{Arguments, DeletedArguments, InitArguments, arities};
+pub use daemon::{DaemonArgument, DaemonArguments};
 #[doc(inline)]
 pub use kooper_runtime::{ControllerContext, Gone};
 

@@ -11,6 +11,7 @@ use std::task::{Context, Poll};
 
 use futures_util::future::BoxFuture;
 use kooper_runtime::internal::call::handler::{CallError, DeletedFunction, DynHandler, Wants};
+use kooper_runtime::internal::controller::parts::Priority;
 use kooper_runtime::object::{DecodeError, Object};
 use kooper_runtime::{Action, BoxError, Call};
 use serde::de::DeserializeOwned;
@@ -137,6 +138,20 @@ pub(crate) fn wants<O: DeserializeOwned + 'static>(filter: Option<Filter<O>>) ->
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(decide)).unwrap_or_else(|_| {
             tracing::error!(key = %object.key(), "the `when` filter panicked: the handler is called for the object");
             true
+        })
+    })
+}
+
+/// Decides which objects are handled first.
+pub(crate) type PriorityOf<O> = Arc<dyn Fn(&O) -> i32 + Send + Sync>;
+
+/// The priority of objects that are not decoded yet.
+pub(crate) fn priority<O: DeserializeOwned + 'static>(priority: PriorityOf<O>) -> Priority {
+    Arc::new(move |object| {
+        let decide = || object.decode::<O>().map_or(0, |decoded| priority(&decoded));
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(decide)).unwrap_or_else(|_| {
+            tracing::error!(key = %object.key(), "the `priority` function panicked: the object has the priority 0");
+            0
         })
     })
 }

@@ -5,6 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::jiff::civil::DateTime;
+use k8s_openapi::jiff::tz::TimeZone;
+use kooper_grammar::cron::{Minute, Schedule};
 use tokio::time::Instant;
 
 /// A moment of a local clock: the time since its start.
@@ -32,6 +35,15 @@ pub fn wall() -> Timestamp {
     let now = Timestamp::now();
     let (ahead, behind) = offset();
     now.checked_add(ahead).and_then(|now| now.checked_sub(behind)).unwrap_or(now)
+}
+
+/// The first time of a schedule after this one.
+#[must_use]
+pub fn scheduled(schedule: &Schedule, after: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
+    let at = zone.to_datetime(after);
+    let at = Minute { year: at.year(), month: at.month(), day: at.day(), hour: at.hour(), minute: at.minute() };
+    let Minute { year, month, day, hour, minute } = schedule.after(at)?;
+    zone.to_timestamp(DateTime::new(year, month, day, hour, minute, 0, 0).ok()?).ok()
 }
 
 /// The time by which tokio's clock is ahead of the machine's, and the time by which

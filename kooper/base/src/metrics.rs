@@ -213,6 +213,11 @@ pub enum Gauge {
     ShardsUnowned,
     /// The time for which the first of those has been without an owner, in seconds.
     ShardsUnownedTime,
+    /// The watches of the controller's own objects in which the shard selector has this effect.
+    ShardSelector {
+        /// `applied`, `ignored` or `rejected`.
+        state: &'static str,
+    },
     /// The objects of which a slot of declared children has this state.
     ChildState {
         /// The name of the slot.

@@ -113,6 +113,10 @@ impl SlotChildren {
     }
 }
 
+/// The marker of an argument that only a handler can take, and not a daemon.
+#[derive(Debug)]
+pub enum OfCall {}
+
 impl<P> Clone for Children<P> {
     fn clone(&self) -> Self {
         Self { slots: self.slots.clone(), daemon: self.daemon.clone(), owner: PhantomData }
@@ -126,7 +130,7 @@ impl<P> fmt::Debug for Children<P> {
 }
 
 #[diagnostic::do_not_recommend]
-impl<P: Any + Send + Sync, S> Argument<P, S> for Children<P> {
+impl<P: Any + Send + Sync, S> Argument<P, S, OfCall> for Children<P> {
     fn extract(context: &Context<P, S>) -> Self {
         let call = <Call as Argument<P, S, ()>>::extract(context);
         let current = call.extensions.get::<Current>();

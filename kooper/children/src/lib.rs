@@ -21,7 +21,7 @@ mod slot;
 mod status;
 mod typed;
 
-pub use children::Children;
+pub use children::{Children, OfCall};
 pub use daemon::NotingDaemon;
 pub use declared::{Applying, Declaration, Declared, Deleting, IntoSlot, OfFunction, OfSlot, WithChildren, declare};
 pub use executor::wait;

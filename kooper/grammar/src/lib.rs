@@ -8,7 +8,9 @@
 //! write instead.
 
 pub mod access;
+pub mod cron;
 pub mod duration;
+pub mod field_path;
 mod fields;
 pub mod lease;
 pub mod name;

@@ -2,6 +2,7 @@
 
 use kooper_fuzz::fuzz;
 use kooper_grammar::access::Rule;
+use kooper_grammar::cron::{Minute, Schedule};
 use kooper_grammar::selector::{FieldSelector, Selector};
 use kooper_grammar::{duration, name};
 
@@ -16,6 +17,8 @@ fn mutated_texts_are_accepted_or_refused() {
         "90s",
         "2d",
         "100ms",
+        "*/15 1,3-5 ? jan,jul mon-fri",
+        "0 0 29 2 *",
         "apps/deployments: get, patch",
         "pods/binding: create",
         "secrets(a, b): get",
@@ -36,6 +39,10 @@ fn mutated_texts_are_accepted_or_refused() {
         }
         if let Ok(parsed) = duration::parse(&text) {
             assert_eq!(duration::parse(&duration::format(parsed)), Ok(parsed), "{text}");
+        }
+        if let Ok(schedule) = Schedule::parse(&text) {
+            let time = Minute { year: 2026, month: 2, day: 28, hour: 23, minute: 59 };
+            assert!(schedule.after(time).is_some_and(|next| next > time), "{text}");
         }
         drop(Rule::parse(&text));
         for check in [name::label, name::subdomain, name::qualified, name::finalizer, name::label_value] {

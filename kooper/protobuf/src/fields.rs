@@ -46,6 +46,15 @@ impl Kind {
     }
 }
 
+impl RawFields<'_> {
+    /// Returns `true` if the message has a field of this name in JSON, also if it is absent here.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        let message = self.message;
+        message.is_some_and(|message| message.fields().any(|field| field.name() == name && !field.is_inline()))
+    }
+}
+
 impl<'a> RawField<'a> {
     /// The name in JSON; empty if the table does not have the field.
     #[must_use]

@@ -42,6 +42,7 @@ mod kind;
 mod lexer;
 mod list;
 mod pages;
+mod schema;
 mod sink;
 mod table;
 mod time;
@@ -54,6 +55,7 @@ pub use self::fields::{RawField, RawFields};
 pub use self::kind::Kind;
 pub use self::list::List;
 pub use self::pages::{ListMetadata, ListReader};
+pub use self::schema::Schema;
 pub use self::sink::{JsonSink, Sink, ValueSink};
 
 /// The media type of an encoded object.

@@ -64,8 +64,75 @@ const fn length(index: usize) -> usize {
     u32::from_le_bytes([BLOB[at], BLOB[at + 1], BLOB[at + 2], BLOB[at + 3]]) as usize
 }
 
-fn number(section: &[u8], at: usize) -> usize {
-    usize::from(u16::from_le_bytes([section[at], section[at + 1]]))
+const fn number(section: &[u8], at: usize) -> usize {
+    u16::from_le_bytes([section[at], section[at + 1]]) as usize
+}
+
+/// The bytes of a string.
+const fn text(at: usize) -> &'static [u8] {
+    let (length, rest) = STRINGS.as_bytes().split_at(at).1.split_at(1);
+    rest.split_at(length[0] as usize).0
+}
+
+const fn is_same(one: &[u8], other: &[u8]) -> bool {
+    let mut at = 0;
+    while at < one.len() && at < other.len() && one[at] == other[at] {
+        at += 1;
+    }
+    at == one.len() && at == other.len()
+}
+
+/// A place in the schema of a kind.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Place {
+    /// The message of this number.
+    Message(usize),
+    /// A map, or JSON of any form.
+    Free,
+    /// A list, or a single value.
+    Value,
+}
+
+/// The number of the message of a kind.
+pub(crate) const fn message_of(api_version: &[u8], kind: &[u8]) -> Option<usize> {
+    let mut version = 0;
+    while (version + 1) * ENTRY < VERSIONS.len() {
+        if is_same(text(number(VERSIONS, version * ENTRY)), api_version) {
+            let mut row = number(VERSIONS, version * ENTRY + 2);
+            while row < number(VERSIONS, (version + 1) * ENTRY + 2) {
+                if is_same(text(number(KINDS, row * ENTRY)), kind) {
+                    return Some(number(KINDS, row * ENTRY + 2));
+                }
+                row += 1;
+            }
+        }
+        version += 1;
+    }
+    None
+}
+
+/// The field of a message, by its name in JSON.
+pub(crate) const fn field_of(message: usize, name: &[u8]) -> Option<Place> {
+    let mut at = number(MESSAGES, message * MESSAGE + 4);
+    while at < number(MESSAGES, (message + 1) * MESSAGE + 4) {
+        let field = &FIELDS[at];
+        at += 1;
+        let of = u16::from_le_bytes([field[6], field[7]]) as usize;
+        let is_message = field[1] == Type::Message as u8;
+        if field[2] & INLINE != 0 && is_message {
+            if let Some(place) = field_of(of, name) {
+                return Some(place);
+            }
+        } else if is_same(text(u16::from_le_bytes([field[4], field[5]]) as usize), name) {
+            return Some(match field[2] & (LIST | MAP) {
+                0 if is_message => Place::Message(of),
+                0 if field[1] >= Type::Json as u8 && field[1] != Type::Strings as u8 => Place::Free,
+                MAP => Place::Free,
+                _ => Place::Value,
+            });
+        }
+    }
+    None
 }
 
 fn string(at: usize) -> &'static str {

@@ -44,7 +44,7 @@ pub mod controller {
         pub use crate::controller::installation::Installation;
     }
     pub mod parts {
-        pub use crate::controller::parts::{DynController, Handlers, KeyStream, MapKeys, Relation};
+        pub use crate::controller::parts::{DynController, Handlers, KeyStream, MapKeys, Priority, Relation};
     }
     pub mod partition {
         pub use crate::controller::partition::Partition;
@@ -99,6 +99,9 @@ pub mod object {
     pub mod partial {
         pub use crate::object::partial::{FieldName, name_of};
     }
+    pub mod sections {
+        pub use crate::object::sections::{KindOf, OtherKind, may_have_field};
+    }
     pub mod segment {
         pub use crate::object::segment::{escape, is_possible, unescape};
     }
@@ -115,10 +118,10 @@ pub mod watch {
         pub use crate::watch::informer::{SharedWatches, Watched};
     }
     pub mod retriever {
-        pub use crate::watch::retriever::{ErasedRetriever, erase};
+        pub use crate::watch::retriever::{ErasedRetriever, ShardSelector, erase, fnv1a};
     }
     pub mod selection {
-        pub use crate::watch::selection::CacheSelection;
+        pub use crate::watch::selection::{CacheSelection, SelectorState};
     }
     pub mod selected {
         pub use crate::watch::selected::{Miss, Selected, selects};

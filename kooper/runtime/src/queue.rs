@@ -6,11 +6,14 @@
 //! and retries before resyncs and the first list. Each lane has a head start over
 //! the next one, so that no key starves.
 
+mod add;
 pub(crate) mod admission;
 mod completion;
 mod entries;
 mod entry;
 mod forbidden;
+mod inspect;
+mod ready;
 pub(crate) mod reason;
 mod state;
 mod urgency;
@@ -31,6 +34,7 @@ use crate::queue::reason::{Reason, Reasons};
 
 use state::QueueState;
 
+pub(crate) use add::AddOptions;
 pub(crate) use admission::{Admission, AdmitAll, Grant};
 pub(crate) use completion::Completion;
 #[doc(hidden)]
@@ -44,9 +48,8 @@ pub use waiting::{ForbiddenKey, KeyView, QueueCounts, Run, Waiting};
 pub use writes::WriteOrigin;
 pub(crate) use writes::{CacheRef, Revision};
 
-/// The most entries that are looked at in one step, because the queue is locked
-/// meanwhile.
-const STEP: usize = 256;
+/// The most keys whose priority is decided before others are looked at.
+const ASKED: usize = 64;
 
 /// Identifies the entry of a key while it exists.
 type EntryId = u32;
@@ -73,11 +76,15 @@ pub struct QueueOptions {
     /// The time without a run after which every known key is queued again; `None`
     /// for no resync.
     pub resync: Option<Duration>,
+    /// Adds with [`Reason::Added`], [`Reason::Modified`] and [`Reason::Related`] queue
+    /// their key when there was none for so long, or ten times that after the first of
+    /// them. `None` queues it at once.
+    pub debounce: Option<Duration>,
 }
 
 impl Default for QueueOptions {
     fn default() -> Self {
-        Self { backoff: Backoff::default(), retries: None, retry_rate: (10, 100), resync: None }
+        Self { backoff: Backoff::default(), retries: None, retry_rate: (10, 100), resync: None, debounce: None }
     }
 }
 
@@ -148,6 +155,8 @@ pub struct WorkQueue {
     ready: Notify,
     /// Notified when the next timer has changed; the timekeeper listens.
     earlier: Notify,
+    /// Notified when keys wait whose priority is not known.
+    unprioritized: Notify,
     /// Is called for each key that begins to wait for a worker.
     on_add: OnceLock<OnAdd>,
 }
@@ -181,6 +190,7 @@ impl WorkQueue {
             shared: Mutex::new(Shared { state, timekept: false }),
             ready: Notify::new(),
             earlier: Notify::new(),
+            unprioritized: Notify::new(),
             on_add: OnceLock::new(),
         }
     }
@@ -196,32 +206,31 @@ impl WorkQueue {
     /// [`Reason::External`], [`Reason::Added`] and [`Reason::Deleted`] it is due at
     /// once, with other changes within ten seconds.
     pub fn add(&self, key: &ObjectKey, lane: Lane, reason: Reason) {
-        let urgency = Urgency::of(&reason);
-        self.add_urgent(key, lane, reason, urgency);
+        let options = AddOptions::of(&reason, lane);
+        self.add_with_options(key, reason, options);
     }
 
-    /// Like [`add`](Self::add), with an urgency that does not follow from the
-    /// reason alone.
-    pub(crate) fn add_urgent(&self, key: &ObjectKey, lane: Lane, reason: Reason, urgency: Urgency) {
-        self.update(|state, now| state.add(key, lane, reason, urgency, now));
+    /// Like [`add`](Self::add), with options that do not follow from the reason alone.
+    pub(crate) fn add_with_options(&self, key: &ObjectKey, reason: Reason, options: AddOptions) {
+        self.update(|state, now| state.add(key, reason, options, now));
     }
 
-    /// Like [`add_urgent`](Self::add_urgent), for an event that may be the echo of
-    /// a write by one of the key's own calls. `urgency` and `event` are only called
+    /// Like [`add_with_options`](Self::add_with_options), for an event that may be the echo
+    /// of a write by one of the key's own calls. `urgency` and `event` are only called
     /// if they matter.
     pub(crate) fn add_from_event(
         &self,
         key: &ObjectKey,
-        lane: Lane,
         reason: Reason,
+        options: AddOptions,
         urgency: impl FnOnce() -> Urgency,
         event: impl FnOnce() -> Revision,
     ) {
         let uses_urgency = self.lock().state.uses_urgency(key);
         // The queue is not locked here, because this may take long. A call that
         // began in the meantime sees the change, and has not failed yet.
-        let urgency = if uses_urgency { urgency() } else { Urgency::Soon };
-        self.update(|state, now| state.add_from_event(key, lane, reason, urgency, event, now));
+        let options = if uses_urgency { AddOptions { urgency: urgency(), ..options } } else { options };
+        self.update(|state, now| state.add_from_event(key, reason, options, event, now));
     }
 
     /// Records a write by a call of the key: the response was this version of an
@@ -276,6 +285,9 @@ impl WorkQueue {
                 let before = shared.state.added();
                 shared.state.wake(now);
                 let added = shared.state.added() - before;
+                if shared.state.lacks_priorities() {
+                    self.unprioritized.notify_one();
+                }
                 if let Some(item) = shared.state.take(now) {
                     // Several adds may have stored only one permit.
                     if shared.state.ready() > 0 {
@@ -343,6 +355,29 @@ impl WorkQueue {
         self.update(|state, now| state.drop_failures_of(key, now));
     }
 
+    /// Orders keys by their priority from now on. It is called before the first key is added.
+    pub(crate) fn order_by_priority(&self) {
+        self.lock().state.order_by_priority();
+    }
+
+    /// Waits until there are keys that wait for a worker and whose priority is not known, and returns
+    /// some of them. Until [`set_priority`](Self::set_priority) they have the last known one, or 0.
+    pub(crate) async fn unprioritized(&self) -> Vec<ObjectKey> {
+        loop {
+            let asked = self.unprioritized.notified();
+            let keys = self.lock().state.take_unprioritized(ASKED);
+            if !keys.is_empty() {
+                return keys;
+            }
+            asked.await;
+        }
+    }
+
+    /// Sets the priority of a key.
+    pub(crate) fn set_priority(&self, key: &ObjectKey, priority: i32) {
+        self.lock().state.set_priority(key, priority);
+    }
+
     /// Forgets every key. Returning a key that was taken before has no effect.
     pub(crate) fn clear(&self) {
         drop_aside(self.update(QueueState::clear));
@@ -373,52 +408,6 @@ impl WorkQueue {
         self.ready.notify_one();
     }
 
-    /// The number of keys, by state.
-    #[doc(hidden)]
-    pub fn counts(&self) -> QueueCounts {
-        self.lock().state.counts()
-    }
-
-    /// The state of these keys, as far as they are known.
-    #[doc(hidden)]
-    pub fn views(&self, keys: &[ObjectKey]) -> Vec<KeyView> {
-        self.views_of(keys, QueueState::id_of)
-    }
-
-    /// The state of the next keys in the order in which they run: those that wait for a worker, then those that wait
-    /// for a timer. A key may be among them several times.
-    #[doc(hidden)]
-    pub fn upcoming(&self, most: usize) -> Vec<KeyView> {
-        let ids = self.lock().state.upcoming(most);
-        self.views_of(&ids, |_, id| Some(*id))
-    }
-
-    /// The state of the keys that are selected, in no particular order. A key may be among them twice.
-    #[doc(hidden)]
-    pub fn select(&self, mut selects: impl FnMut(&ObjectKey) -> bool) -> Vec<KeyView> {
-        let (all, mut views) = (self.lock().state.ids(), Vec::new());
-        for start in all.clone().step_by(STEP) {
-            let step = start..all.end.min(start.saturating_add(STEP as EntryId));
-            {
-                let (shared, now) = (self.lock(), Instant::now());
-                let selected = step.filter(|id| shared.state.key_of(*id).is_some_and(&mut selects));
-                views.extend(selected.filter_map(|id| shared.state.view(id, now)));
-            }
-            // It is not urgent.
-            std::thread::yield_now();
-        }
-        views
-    }
-
-    fn views_of<T>(&self, all: &[T], id: impl Fn(&QueueState, &T) -> Option<EntryId>) -> Vec<KeyView> {
-        let mut views = Vec::new();
-        for step in all.chunks(STEP) {
-            let (shared, now) = (self.lock(), Instant::now());
-            views.extend(step.iter().filter_map(|one| shared.state.view(id(&shared.state, one)?, now)));
-        }
-        views
-    }
-
     fn update<T>(&self, change: impl FnOnce(&mut QueueState, Instant) -> T) -> T {
         let mut shared = self.lock();
         let now = Instant::now();
@@ -426,10 +415,13 @@ impl WorkQueue {
         let before = (state.ready(), state.earliest(), state.added());
         let result = change(state, now);
         let (added, timer) = (state.ready() > before.0, state.earliest() != before.1);
-        let adds = state.added() - before.2;
+        let (adds, asks) = (state.added() - before.2, state.lacks_priorities());
         let timekept = shared.timekept;
         drop(shared);
         self.count_adds(adds);
+        if asks {
+            self.unprioritized.notify_one();
+        }
         if added || (timer && !timekept) {
             self.ready.notify_one();
         }

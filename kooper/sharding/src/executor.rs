@@ -16,7 +16,7 @@ use kooper_base::metrics::MetricsRecorder;
 use kooper_runtime::internal::controller::partition::Partition;
 use kooper_runtime::internal::object::kind::KindInfo;
 use kooper_runtime::internal::queue::{Admission, Grant};
-use kooper_runtime::internal::watch::selection::CacheSelection;
+use kooper_runtime::internal::watch::selection::{CacheSelection, SelectorState};
 use kooper_runtime::object::Object;
 use kooper_runtime::{Health, ObjectKey, Shard as OwnedShard};
 use kube::Client;
@@ -72,6 +72,9 @@ pub struct Sharding {
     options: Arc<ShardingOptions>,
 }
 
+/// The effect of the shard selector of the last request, if it is known.
+type LastState = Arc<Mutex<Option<SelectorState>>>;
+
 /// What calls, caches and the driver share.
 struct Shared {
     clock: Arc<dyn Clock>,
@@ -89,6 +92,8 @@ struct Shared {
     held: watch::Sender<BTreeSet<OwnedShard>>,
     /// What each cache of the controller has listed.
     caches: Mutex<Vec<Arc<AtomicU64>>>,
+    /// The effect of the shard selector in each cache of the controller's own objects.
+    selectors: Arc<Mutex<Vec<LastState>>>,
     /// Something happened that the driver should look at.
     changed: Notify,
 }
@@ -119,6 +124,7 @@ impl Sharding {
             joined: watch::Sender::new(0),
             held: watch::Sender::default(),
             caches: Mutex::default(),
+            selectors: Arc::default(),
             changed: Notify::new(),
         };
         Ok(Self { shared: Arc::new(shared), options: Arc::new(options) })

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use kooper_runtime::internal::watch::retriever::fnv1a;
 use serde::{Deserialize, Serialize};
 
 /// The number of buckets. It never changes, and a shard is a run of buckets.
@@ -110,12 +111,6 @@ impl fmt::Display for Shard {
     }
 }
 
-/// FNV-1a, 64 bits.
-#[must_use]
-pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
-}
-
 /// Each bit of the result depends on each bit of the hash (the finaliser of `MurmurHash3`).
 #[must_use]
 pub(crate) fn finalise(hash: u64) -> u64 {
@@ -131,14 +126,9 @@ pub(crate) fn fraction(seed: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use kooper_runtime::internal::watch::retriever::ShardSelector;
 
-    #[test]
-    fn the_hash_is_fnv_1a_of_64_bits() {
-        assert_eq!(fnv1a(b""), 0xcbf2_9ce4_8422_2325);
-        assert_eq!(fnv1a(b"a"), 0xaf63_dc4c_8601_ec8c);
-        assert_eq!(fnv1a(b"foobar"), 0x8594_4171_f739_67e8);
-    }
+    use super::*;
 
     /// Objects in clusters have these labels, so they must not change.
     #[test]
@@ -165,6 +155,20 @@ mod tests {
         }
         assert_eq!(ShardCount(256).shard(255), Shard(255));
         assert_eq!(ShardCount(1).shard(255), Shard(0));
+    }
+
+    #[test]
+    fn the_shard_selector_of_a_shard_selects_its_objects_and_no_others() {
+        let count = ShardCount(32);
+        let selects = |shard: &Shard, uid: &str| {
+            let buckets = (0..=255).filter(|bucket| count.shard(*bucket) == *shard);
+            ShardSelector::of_highest_bytes(buckets).unwrap().selects(uid)
+        };
+        for number in 0..500 {
+            let uid = format!("00000000-0000-0000-0000-{number:012}");
+            let selecting: Vec<Shard> = count.shards().filter(|shard| selects(shard, &uid)).collect();
+            assert_eq!(selecting, [count.shard(By::Uid.bucket(&uid))]);
+        }
     }
 
     #[test]

@@ -10,8 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kooper_base::leader::lease_state::{Candidate, LeaseState, Terms};
+use kooper_runtime::internal::watch::retriever::fnv1a;
 
-use crate::hash::{By, Shard, ShardCount, fnv1a};
+use crate::hash::{By, Shard, ShardCount};
 use crate::map::ShardMap;
 use crate::mutant::Mutant;
 use crate::plan::plan;

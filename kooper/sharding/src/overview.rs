@@ -33,9 +33,16 @@ pub enum OverviewError {
     /// No replica has created the map.
     #[error(
         "there is no Lease {0} with a map of shards: no replica of the program runs with this name, instance and namespace \
-         of Leases"
+         of Leases, or the replicas cannot use Leases, which `/readyz` and their logs report"
     )]
     NoMap(String),
+    /// Replicas have sessions, and none of them has created the map.
+    #[error(
+        "there is no Lease {0} with a map of shards, although these replicas run: {1}. If it is still missing after the \
+         `retry_period`, they cannot create it: `/readyz` and their logs have the reason, and `check --as` verifies the \
+         permissions of their service account"
+    )]
+    NotCreated(String, String),
     /// A leader of another version holds the Lease of the map.
     #[error(
         "the Lease {0} is held by {1}, the leader of a version of the program without shards: the replicas with shards \
@@ -174,50 +181,25 @@ impl ShardOverview {
         let name = names.first().cloned().unwrap_or_default();
         let place = format!("{namespace}/{name}");
         let mut of_map = lease(&name);
-        let Some(record) = of_map.read().await? else { return Err(OverviewError::NoMap(place)) };
-        if record.program.as_ref() != Some(&mark) {
-            return Err(if record.is_released() {
-                OverviewError::NoMap(place)
-            } else {
-                OverviewError::Leader(place, record.holder.to_string())
-            });
+        let record = of_map.read().await?;
+        let slots = slots(names.iter().skip(1).map(|name| (name, lease(name)))).await?;
+        let is_map = |record: &Record| record.program.as_ref() == Some(&mark);
+        let Some(record) = record.filter(|record| is_map(record) || !record.is_released()) else {
+            return Err(no_map(place, &members(slots, wall)));
+        };
+        if !is_map(&record) {
+            return Err(OverviewError::Leader(place, record.holder.to_string()));
         }
         let text = of_map.annotation(MAP);
         let text =
             text.ok_or_else(|| OverviewError::Malformed(place.clone(), format!("it has no annotation {MAP}")))?;
         let map = ShardMap::parse(text).map_err(|error| OverviewError::Malformed(place, error.to_string()))?;
         let overrides = Overrides::parse(of_map.annotation(OVERRIDES));
-        let mut slots = Vec::new();
-        for name in names.iter().skip(1) {
-            let mut lease = lease(name);
-            let record = lease.read().await?;
-            let announcement = lease.annotation(SESSION).and_then(|text| serde_json::from_str(text).ok());
-            slots.push((name.clone(), record.map(|record| SlotRecord { record, announcement })));
-        }
         Ok(Self::new(record.version, map, overrides, slots, wall))
     }
 
-    fn new(
-        version: Arc<str>,
-        map: ShardMap,
-        overrides: Overrides,
-        slots: Vec<(String, Option<SlotRecord>)>,
-        wall: i64,
-    ) -> Self {
-        // The clock of this machine is not that of the replicas.
-        let newest = slots.iter().filter_map(|(_, found)| found.as_ref()?.record.renewed).max();
-        let now = newest.filter(|newest| wall.saturating_sub(*newest) < SKEW).unwrap_or(wall);
-        let since = |record: &Record| {
-            let micros = now.saturating_sub(record.renewed.unwrap_or_default());
-            Duration::from_micros(micros.try_into().unwrap_or_default())
-        };
-        let members = (0..).zip(slots).filter_map(|(slot, (lease, found))| {
-            let found = found?;
-            let (session, renewed) = (found.session(slot)?, since(&found.record));
-            let has_expired = renewed > found.record.lease.unwrap_or_default();
-            Some(Member { session, announcement: found.announcement, lease, renewed, has_expired })
-        });
-        let members: Vec<Member> = members.collect();
+    fn new(version: Arc<str>, map: ShardMap, overrides: Overrides, slots: Slots, wall: i64) -> Self {
+        let members = members(slots, wall);
         let is_live = |member: &&Member| {
             !member.has_expired && member.announcement.as_ref().is_some_and(|announcement| !announcement.leaving)
         };
@@ -384,6 +366,45 @@ impl ShardOverview {
             _ => Err(ChangeError::Ambiguous(written.to_owned(), list(found.into_iter().map(str::to_owned).collect()))),
         }
     }
+}
+
+/// The Leases of sessions, with their names.
+type Slots = Vec<(String, Option<SlotRecord>)>;
+
+/// Reads the Leases of sessions.
+async fn slots<'a>(leases: impl Iterator<Item = (&'a String, Lease)>) -> Result<Slots, LeaseError> {
+    let mut slots = Vec::new();
+    for (name, mut lease) in leases {
+        let record = lease.read().await?;
+        let announcement = lease.annotation(SESSION).and_then(|text| serde_json::from_str(text).ok());
+        slots.push((name.clone(), record.map(|record| SlotRecord { record, announcement })));
+    }
+    Ok(slots)
+}
+
+/// The replicas that have sessions, or had them and did not release them.
+fn members(slots: Slots, wall: i64) -> Vec<Member> {
+    // The clock of this machine is not that of the replicas.
+    let newest = slots.iter().filter_map(|(_, found)| found.as_ref()?.record.renewed).max();
+    let now = newest.filter(|newest| wall.saturating_sub(*newest) < SKEW).unwrap_or(wall);
+    let since = |record: &Record| {
+        let micros = now.saturating_sub(record.renewed.unwrap_or_default());
+        Duration::from_micros(micros.try_into().unwrap_or_default())
+    };
+    let members = (0..).zip(slots).filter_map(|(slot, (lease, found))| {
+        let found = found?;
+        let (session, renewed) = (found.session(slot)?, since(&found.record));
+        let has_expired = renewed > found.record.lease.unwrap_or_default();
+        Some(Member { session, announcement: found.announcement, lease, renewed, has_expired })
+    });
+    members.collect()
+}
+
+/// The error if there is no map. Replicas that run create one, unless they are prevented.
+fn no_map(place: String, members: &[Member]) -> OverviewError {
+    let running: Vec<&str> =
+        members.iter().filter(|member| !member.has_expired).map(|member| short(&member.session.identity)).collect();
+    if running.is_empty() { OverviewError::NoMap(place) } else { OverviewError::NotCreated(place, running.join(", ")) }
 }
 
 fn field(by: By) -> &'static str {

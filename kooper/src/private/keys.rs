@@ -26,7 +26,7 @@ pub mod retry_rate {}
 /// `timeout = "30s"`: The maximum time for one call of the handler. Exceeding it is an error.
 pub mod timeout {}
 
-/// `namespace = "shop"`: The namespace to watch. `--namespace` on the command line overrides it.
+/// `namespace = "shop"`: The namespace to watch. `own` is that of the operator: the namespace of its pod or, outside of a cluster, of the kubeconfig's context. `--namespace` on the command line overrides it.
 pub mod namespace {}
 
 /// `namespaces = ["shop", "bakery"]`: The namespaces to watch. `--namespace` on the command line overrides them.
@@ -41,11 +41,17 @@ pub mod fields {}
 /// `metadata_only`: Retrieve metadata only. The handler takes `Arc<PartialObjectMeta<K>>`.
 pub mod metadata_only {}
 
-/// `changed = [generation, labels]`: Which changes trigger the handler: `generation`, `labels`, `annotations`, `finalizers`, `status` or `any`. A new object and the resync always do, and a deletion timestamp with `cleanup` or `while_deleting`.
+/// `changed = [labels, "spec.replicas"]`: Which changes trigger the handler: `generation`, `labels`, `annotations`, `finalizers`, `status`, the paths of fields, or `any`. A new object and the resync always do, and a deletion timestamp with `cleanup` or `while_deleting`.
 pub mod changed {}
 
 /// `when = is_ours`: A filter, called with each new version of an object, and again before each call of the handler.
 pub mod when {}
+
+/// `debounce = "2s"`: Changes of an object, and of its children and related objects, call the handler once the object has had none for this time, or after ten times this time. The first list, resyncs, retries, `reconcile_now`, keys of `sources` and deletions do not wait.
+pub mod debounce {}
+
+/// `priority = urgency`: Which objects are reconciled first while several wait for a worker: those with a higher number. Objects of the first list and resyncs count 100 less. Every tenth reconciliation is for the object that has waited the longest, so that none starves.
+pub mod priority {}
 
 /// `pause = "example.com/pause"`: While this annotation of an object is `true`, the handler is not called for it. Its deletion is handled as usual.
 pub mod pause {}
@@ -98,7 +104,7 @@ pub mod previous_program {}
 /// `deleted = forget`: Called once for each deleted object, if this process observes the deletion; errors are not retried. Arguments are those of a handler, and `Gone`.
 pub mod deleted {}
 
-/// `daemon = watch_over`: Runs for each object until the object changes. A new generation or the deletion stops it at its next `await`. After an error or a panic it is restarted with back-off; after `Ok` it stays stopped until the next change. Arguments are those of a handler. With `children`, `Ready` is `False` after a failure. It runs in a controller named `<name>-daemon`.
+/// `daemon = watch_over`: Runs for each object until the object changes. A new generation or the deletion stops it at its next `await`. After an error or a panic it is restarted with back-off; after `Ok` it stays stopped until the next change. Arguments are those of a handler, except `Children`. With `children`, `Ready` is `False` after a failure. It runs in a controller named `<name>-daemon`.
 pub mod daemon {}
 
 /// `leader_election`: Run handlers in one replica only. Settings: `lease`, `namespace`, `lease_duration = "15s"`, `renew_deadline = "10s"`, `retry_period = "2s"`.

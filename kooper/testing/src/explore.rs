@@ -89,7 +89,9 @@ const SHOWN: usize = 20;
 ///
 /// With several [states](Self::state) of an object it also runs sequences of them.
 ///
-/// There is one process at a time, which runs without leader election.
+/// There is one process at a time, which runs without leader election. If all controllers
+/// have shards, a further history for each write has two: after the answer to the
+/// write another process starts, to which the first one hands over its shards before it stops.
 ///
 /// After each history the objects must be those of a history without faults, as
 /// many must have been created and deleted, the end state must have been reached
@@ -318,9 +320,13 @@ impl Exploration {
 
     /// Everything that can go wrong in such a history.
     fn trials(&self, outcome: &Outcome) -> Vec<Trial> {
+        // Without shards, both of two processes would handle every object.
+        let has_shards = (self.make)().is_ok_and(|controllers| controllers.iter().all(Controller::has_shards));
         let writes = outcome.written.iter().flat_map(|written| {
             let (of, nth) = (written.what.clone(), written.nth);
-            trial::Mishap::ALL.map(move |mishap| Trial::Write { of: of.clone(), nth, mishap })
+            let handed_over = has_shards.then_some(trial::Mishap::HandedOver);
+            let mishaps = trial::Mishap::ALL.into_iter().chain(handed_over);
+            mishaps.map(move |mishap| Trial::Write { of: of.clone(), nth, mishap })
         });
         let prefixes = (2..=outcome.written.len()).flat_map(|writes| {
             let mishaps = trial::Mishap::ALL.into_iter();

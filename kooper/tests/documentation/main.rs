@@ -5,6 +5,7 @@ mod messages;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// The sources of the library.
 const SOURCES: [&str; 10] = [
@@ -257,13 +258,56 @@ fn template() -> String {
 #[test]
 fn programs_on_the_pages_are_those_that_are_compiled() {
     let template = template();
-    for page in ["docs/guide/00-walk.md", "docs/from-kube-rs.md", "docs/from-controller-runtime.md"] {
+    for page in [
+        "docs/guide/00-walk.md",
+        "docs/from-kube-rs.md",
+        "docs/from-controller-runtime.md",
+        "docs/from-josdk.md",
+        "docs/from-kopf.md",
+    ] {
         assert!(text(page).contains(&template), "{page} has the program of examples/template");
     }
-    for file in ["types.go", "main.go"] {
-        let program = format!("```go\n{}```", text(&format!("tests/bench/peers/site/{file}")));
-        assert!(text("docs/from-controller-runtime.md").contains(&program), "the page has {file}");
+    let java = "josdk/src/main/java/com/example/site";
+    let others = [
+        ("docs/from-controller-runtime.md", "go", "types.go".to_owned()),
+        ("docs/from-controller-runtime.md", "go", "main.go".to_owned()),
+        ("docs/from-kopf.md", "python", "kopf/site.py".to_owned()),
+        ("docs/from-josdk.md", "java", format!("{java}/Site.java")),
+        ("docs/from-josdk.md", "java", format!("{java}/SiteDeployment.java")),
+        ("docs/from-josdk.md", "java", format!("{java}/SiteReconciler.java")),
+    ];
+    for (page, language, file) in others {
+        let program = format!("```{language}\n{}```", text(&format!("tests/bench/peers/site/{file}")));
+        assert!(text(page).contains(&program), "{page} has {file}");
     }
+}
+
+#[test]
+fn the_comparison_shows_the_programs_and_their_lines() {
+    let page = text("docs/comparison.md");
+    let folder = "tests/bench/peers/wiki";
+    let programs: String =
+        ["examples/wiki.rs".to_owned(), format!("{folder}/main.go"), format!("{folder}/kopf/wiki.py")]
+            .into_iter()
+            .chain(
+                ["WikiReconciler", "Children"]
+                    .map(|class| format!("{folder}/josdk/src/main/java/com/example/wiki/{class}.java")),
+            )
+            .map(|file| text(&file))
+            .collect();
+    let blocks: Vec<_> = page.split("```").skip(1).step_by(2).filter_map(|block| block.split_once('\n')).collect();
+    assert!(blocks.len() >= 4, "one for each framework");
+    for (language, block) in blocks {
+        assert!(programs.contains(block), "{language}: a program has these lines:\n{block}");
+    }
+
+    let counted = Command::new("bash").arg(root().join(folder).join("count")).output().unwrap();
+    let table = String::from_utf8(counted.stdout).unwrap();
+    assert!(page.contains(&table), "the page has the table that `count` prints:\n{table}");
+    let lines = table.lines().skip(2).map(|row| row.split('|').nth_back(1).unwrap().trim().parse::<u32>().unwrap());
+    let (ours, others): (Vec<_>, Vec<_>) = lines.enumerate().partition(|(row, _)| *row == 0);
+    let shortest = others.into_iter().map(|(_, lines)| lines).min().unwrap();
+    assert!(ours[0].1 * 3 <= shortest, "it is at most a third of the shortest");
 }
 
 #[test]

@@ -1,7 +1,5 @@
 //! CronJobs: a job at each time of a schedule.
 
-mod schedule;
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,12 +10,12 @@ use k8s_openapi::jiff::Timestamp;
 use k8s_openapi::jiff::tz::TimeZone;
 use kube::ResourceExt as _;
 
-use self::schedule::Schedule;
 use super::children::{controlled, unless_gone};
 use super::versions::Field as _;
 use kooper_access::KindExt as _;
 use kooper_access::capability::owned_by;
 use kooper_access::{Controller, Creator, Deleter, Reader, StatusWriter};
+use kooper_grammar::cron::Schedule;
 use kooper_runtime::internal::clock;
 use kooper_runtime::{Action, ConfigError, Result};
 
@@ -51,7 +49,7 @@ async fn reconcile(
     };
     let mut wait = None;
     if spec.suspend != Some(true)
-        && let Some(schedule) = Schedule::parse(&spec.schedule)
+        && let Ok(schedule) = Schedule::parse(&spec.schedule)
     {
         let zone = spec.time_zone.as_deref().map_or(Ok(TimeZone::UTC), TimeZone::get)?;
         let created = cron.metadata.creation_timestamp.as_ref().map_or(now, |time| time.0);
@@ -67,7 +65,7 @@ async fn reconcile(
             }
             status.last_schedule_time = Some(Time(due));
         }
-        let next = schedule.after(now, &zone);
+        let next = clock::scheduled(&schedule, now, &zone);
         wait = next
             .map(|next| Duration::try_from(next.duration_since(now)).unwrap_or_default() + Duration::from_millis(50));
     }
@@ -89,9 +87,9 @@ fn last_due(
     let mut at = earliest.map_or(since, |earliest| since.max(earliest));
     // As many as Kubernetes looks at.
     for _ in 0..100 {
-        at = schedule.after(at, zone).filter(|at| *at <= now)?;
+        at = clock::scheduled(schedule, at, zone).filter(|at| *at <= now)?;
         due = Some(at);
-        if schedule.after(at, zone).is_none_or(|next| next > now) {
+        if clock::scheduled(schedule, at, zone).is_none_or(|next| next > now) {
             break;
         }
     }

@@ -45,6 +45,7 @@
 
 pub mod console;
 pub mod document;
+mod etcd;
 mod flags;
 mod held;
 mod proxy;
@@ -55,6 +56,7 @@ mod usage;
 mod widget;
 mod wiki;
 
+pub use etcd::Etcd;
 pub use flags::{Flags, Kind, client};
 pub use held::longest_held;
 pub use proxy::Proxy;

@@ -2,6 +2,7 @@
 
 mod chance;
 mod mutants;
+mod shards;
 mod shop;
 mod verdicts;
 

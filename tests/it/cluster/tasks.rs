@@ -145,6 +145,51 @@ async fn a_run_ends_at_its_timeout_and_a_stop_waits_for_it_no_longer_than_the_dr
     assert_eq!(cancelled.count(), 2, "the stop cancels the run");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_task_with_a_schedule_runs_at_its_times_and_retries_a_run_that_fails() {
+    let log = Log::default();
+    let noted = log.clone();
+    let run = move |call: Call| {
+        noted.note(format!("{} {}", call.now().strftime("%M"), call.attempt()));
+        let is_first = noted.count() == 1;
+        async move { if is_first { Err("the first run fails") } else { Ok(()) } }
+    };
+    let task = Task::cron("noted", "*/10 * * * *").handler(run).build().unwrap();
+    let running = fixture::run([task]);
+    sleep(60 * MINUTE).await;
+    let lines = log.lines();
+    let runs: Vec<_> = lines.iter().filter_map(|line| line.strip_suffix(" 1")).collect();
+    assert!((5..=7).contains(&runs.len()), "{lines:?}");
+    assert!(runs.iter().all(|minute| minute.ends_with('0')), "not at the start: {lines:?}");
+    assert_eq!(lines.iter().position(|line| line.ends_with(" 2")), Some(1), "a retry does not wait: {lines:?}");
+    assert_eq!(lines.len(), runs.len() + 1, "{lines:?}");
+    running.stop().await.unwrap();
+}
+
+#[kooper::test(start_paused = true)]
+async fn the_next_leader_waits_for_the_next_time_of_a_schedule(cluster: Cluster) -> Result<()> {
+    let (first, second) = (Log::default(), Log::default());
+    let replica = |log: &Log| {
+        let log = log.clone();
+        let note = move |call: Call| {
+            log.note(call.now().strftime("%M").to_string());
+            async {}
+        };
+        Task::cron("noted", "*/10 * * * *").leader_election(LeaderElection::new()).handler(note).build()
+    };
+    let leader = cluster.run([replica(&first)?]).await?;
+    eventually("the leader runs it", || first.count() == 1).await;
+    let standby = cluster.run([replica(&second)?]).await?;
+    sleep(MINUTE).await;
+    leader.kill().await;
+    sleep(6 * MINUTE).await;
+    assert_eq!(second.count(), 0, "not at the beginning of its term");
+    sleep(4 * MINUTE).await;
+    let lines = [first.lines(), second.lines()].concat();
+    assert!(lines.len() == 2 && lines.iter().all(|minute| minute.ends_with('0')), "{lines:?}");
+    standby.stop().await
+}
+
 #[test]
 fn the_role_of_a_task_is_that_of_its_arguments() -> Result<()> {
     let task = sweep::task()?;

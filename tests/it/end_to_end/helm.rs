@@ -107,6 +107,12 @@ impl Walk {
         self.release.cluster.audit_log().into_iter().filter(is_refused).collect()
     }
 
+    /// Waits for the pods of the sample, and until the operator reports them.
+    fn wait_until_ready(&self, pods: &str) {
+        self.wait_for_field("deployment/sample", ".status.availableReplicas", pods);
+        self.wait_for_field("site/sample", r#".status.conditions[?(@.type=="Ready")].status"#, "True");
+    }
+
     fn installs(&self) {
         self.must(&["create", "namespace", NAMESPACE]);
         for mode in ["enforce", "warn", "audit"] {
@@ -120,12 +126,12 @@ impl Walk {
         self.runs("0.1.0");
 
         self.must(&["apply", "--filename", self.release.file("site/sample.yaml").to_str().unwrap()]);
-        self.wait_for_field("site/sample", ".status.available", "2");
+        self.wait_until_ready("2");
         // The operator corrects what other clients change, and follows the object.
         self.must(&["scale", "deployment", "sample", "--replicas=5"]);
         self.wait_for_field("deployment/sample", ".spec.replicas", "2");
         self.edit(&json!({"replicas": 3}));
-        self.wait_for_field("site/sample", ".status.available", "3");
+        self.wait_until_ready("3");
     }
 
     /// Prometheus has data for each query of the dashboard, and evaluates the alerts.
@@ -186,7 +192,7 @@ impl Walk {
 
         self.edit(&json!({"note": "new"}));
         self.wait_for_field("deployment/sample", ".spec.template.metadata.annotations.note", "new");
-        self.wait_for_field("site/sample", ".status.available", "3");
+        self.wait_until_ready("3");
     }
 
     /// The hook removes finalizers and Leases when the processes have ended. The objects and the CRD are kept.

@@ -10,13 +10,13 @@ use kooper_tests::process::Process;
 use kooper_tests::wait::{eventually, until};
 use serde_json::{Value, json};
 
-const NAMESPACE: &str = "shards-processes";
+pub(super) const NAMESPACE: &str = "shards-processes";
 
 /// Objects, of which each shard has some.
 const OBJECTS: usize = 96;
 
 /// What processes and the test have done, by the file to which all of them add lines.
-struct Journal(PathBuf);
+pub(super) struct Journal(pub(super) PathBuf);
 
 impl Journal {
     fn lines(&self) -> Vec<String> {
@@ -64,7 +64,7 @@ impl Journal {
 
     /// No object is in two hands: no call of it begins while another process works on it, terms never go back, and
     /// neither do those of the writes, in the order in which the API server has stored them.
-    fn check(&self) {
+    pub(super) fn check(&self) {
         let (mut running, mut terms) = (BTreeMap::<String, String>::new(), BTreeMap::<String, u64>::new());
         let (mut calls, mut writes) = (0, BTreeMap::<String, BTreeMap<u64, u64>>::new());
         for line in self.lines() {
@@ -95,13 +95,13 @@ impl Journal {
 }
 
 /// A process of the program.
-struct Replica {
+pub(super) struct Replica {
     name: &'static str,
-    process: Process,
+    pub(super) process: Process,
 }
 
 impl Replica {
-    fn start(name: &'static str, cluster: &ControlPlane, journal: &Journal) -> Self {
+    pub(super) fn start(name: &'static str, cluster: &ControlPlane, journal: &Journal) -> Self {
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_shared"));
         command.arg("--kubeconfig").arg(cluster.kubeconfig()).args(["--namespace", NAMESPACE]);
         command.args(["--lease-namespace", NAMESPACE, "--listen", "127.0.0.1:0"]);
@@ -119,14 +119,14 @@ impl Replica {
     }
 
     /// Stops it in order.
-    fn stop(mut self) {
+    pub(super) fn stop(mut self) {
         self.process.signal("TERM");
         assert_eq!(self.process.exit_code(), Some(0), "{}", self.process.lines().join("\n"));
     }
 }
 
 /// Waits until these own all shards, as many each as possible.
-fn wait_for_balance(replicas: &[&Replica]) {
+pub(super) fn wait_for_balance(replicas: &[&Replica]) {
     let each = 32 / replicas.len();
     let loads = || replicas.iter().map(|replica| replica.owned()).collect::<Vec<_>>();
     let is_balanced = |loads: &[usize]| {
@@ -136,7 +136,7 @@ fn wait_for_balance(replicas: &[&Replica]) {
 }
 
 /// Waits until each object is in the cache of one process.
-fn wait_for_parts(replicas: &[&Replica]) {
+pub(super) fn wait_for_parts(replicas: &[&Replica]) {
     let objects = || replicas.iter().map(|replica| replica.objects()).collect::<Vec<_>>();
     let is_shared = || (objects().iter().sum::<usize>() == OBJECTS).then_some(());
     until("each object is in one cache", is_shared, || format!("{:?}", objects()));
@@ -149,7 +149,7 @@ fn object(number: usize, value: &str) -> Value {
 }
 
 /// Changes all objects, and waits until each is handled with the new value.
-fn change_all(cluster: &ControlPlane, journal: &Journal, value: &str) {
+pub(super) fn change_all(cluster: &ControlPlane, journal: &Journal, value: &str) {
     cluster.apply((0..OBJECTS).map(|number| object(number, value)));
     eventually("each object is handled", || journal.all_are_handled_with(value));
 }
@@ -164,6 +164,10 @@ fn no_object_is_in_two_hands_and_each_is_handled_while_processes_are_killed_paus
     wait_for_balance(&[&first, &second, &third]);
     change_all(cluster, &journal, "created");
     wait_for_parts(&[&first, &second, &third]);
+    // The API server has no shard selectors, and does not say so.
+    third
+        .process
+        .wait_for_metric(r#"kooper_shard_selector{controller="shared",state="ignored"}"#, |count| count == 1.0);
 
     let killed = Instant::now();
     third.process.signal("KILL");

@@ -1,25 +1,32 @@
-//! The rules of tasks, which have an interval, and no object.
+//! The rules of tasks, which have an interval or a schedule, and no object.
 
 use proc_macro2::Span;
 
 use crate::controller::args::Args;
 use crate::controller::check::controller_name;
-use crate::controller::model::Kinds;
+use crate::controller::model::{Kinds, Times};
 use crate::controller::signature::Handler;
 use crate::support::errors::{Errors, message};
 use crate::support::place::Place;
 use crate::support::types::last_word;
 
-/// The interval of a task.
-pub(super) fn interval<'a>(args: &'a Args, handler: &Handler, errors: &mut Errors) -> Option<Kinds<'a>> {
-    if args.every.is_none() && !args.tries("every") {
+/// The times of a task.
+pub(super) fn times<'a>(args: &'a Args, handler: &Handler, errors: &mut Errors) -> Option<Kinds<'a>> {
+    if !args.tries("every") && !args.tries("cron") {
         errors.add(
             Span::call_site(),
-            message!("`every` is missing: write `#[task(every = \"10m\")]` with the interval of the task"),
+            message!(
+                "`every` or `cron` is missing: write `#[task(every = \"10m\")]` with an interval, or `#[task(cron = \"0 3 * * *\")]` \
+                 with a schedule"
+            ),
         );
     }
+    if let Some(cron) = args.key("cron").filter(|_| args.has("every")) {
+        errors.add(cron, message!("`every` and `cron` exclude each other: remove one of the two"));
+    }
     let name = controller_name(args, handler, None, errors)?;
-    Some(Kinds::Task { every: args.every.as_ref()?, name })
+    let times = args.every.as_ref().map(Times::Every).or_else(|| args.cron.as_ref().map(Times::Cron));
+    Some(Kinds::Task { times: times?, name })
 }
 
 /// Checks that no argument needs an object.

@@ -1,12 +1,10 @@
 //! The calls of a controller's builder, each a statement.
 
-use std::time::Duration;
-
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 
 use crate::controller::emit::calls::Calls;
-use crate::controller::model::{Cleanup, Deletion, Kinds, Model};
+use crate::controller::model::{Cleanup, Deletion, Kinds, Model, Times};
 use crate::controller::setting::{Emit, Setting, parentheses};
 use crate::controller::slots::Slot;
 use crate::support::place::Place;
@@ -57,11 +55,15 @@ impl<'a> Steps<'a> {
     }
 
     /// The beginning of a task.
-    pub(super) fn task(&self, every: &Spanned<Duration>, name: &TokenStream) -> TokenStream {
-        let place = self.calls.at(every.place.start);
-        let (builder, here) = (self.calls.variable(place), self.model.runtime.at(place));
-        let interval = every.value.arguments(&self.model.runtime);
-        quote_spanned!(place=> let #builder = #here::task(#name, #interval);)
+    pub(super) fn task(&self, times: &Times<'_>, name: &TokenStream) -> TokenStream {
+        let runtime = &self.model.runtime;
+        let (function, value) = match times {
+            Times::Every(every) => ("task", every.value.arguments(runtime)),
+            Times::Cron(cron) => ("cron_task", cron.value.arguments(runtime)),
+        };
+        let place = self.calls.at(times.place().start);
+        let (builder, here, function) = (self.calls.variable(place), runtime.at(place), Ident::new(function, place));
+        quote_spanned!(place=> let #builder = #here::#function(#name, #value);)
     }
 
     /// The declaration of the children, each with the place of its function.
@@ -128,6 +130,7 @@ impl<'a> Steps<'a> {
         let here = self.model.runtime.at(calls.at(ordered.place.start));
         let function = cleanup.map_or_else(|| quote!(#here::no_cleanup), |cleanup| cleanup.value.to_token_stream());
         let (builder, children) = (calls.variable(place.start), calls.local("__children", place.start));
+        let finalizer = finalizer.arguments(&self.model.runtime);
         let arguments = parentheses(quote!(#builder, &#children, #finalizer, #function), place.end);
         let callee = Ident::new("cleanup_after_children", calls.at(ordered.place.start));
         Some(quote_spanned!(place.start=> let #builder = #here::#callee #arguments;))

@@ -1,9 +1,9 @@
 //! The keys of `#[task]`. Those that controllers have, too, are read in the same way.
 
 use crate::controller::args::Args;
-use crate::controller::key::{Key, Table};
+use crate::controller::key::{Key, Mentions, Table};
 use crate::controller::setting::keep;
-use crate::controller::value::numbers;
+use crate::controller::value::{numbers, strings};
 
 /// The table of the attribute.
 pub(crate) const TASK: Table<Args> = Table {
@@ -14,9 +14,20 @@ pub(crate) const TASK: Table<Args> = Table {
             name: "every",
             form: "a duration",
             example: "every = \"10m\"",
-            default: "required",
+            default: "required without `cron`",
             doc: "The time from the start of one run to the start of the next, or up to a tenth less. Runs never overlap: a run that falls due during another one is skipped.",
-            read: keep!(every, numbers::duration),
+            mentions: Mentions::KINDS,
+            read: keep!(every, numbers::duration_or_constant),
+            ..Key::EQUALS
+        },
+        Key {
+            name: "cron",
+            form: "a schedule",
+            example: "cron = \"0 3 * * *\"",
+            default: "none",
+            doc: "The times of the runs in UTC, in the format of Kubernetes' CronJobs: minute, hour, day of the month, month, day of the week. Missed runs are skipped, and runs never overlap.",
+            mentions: Mentions::KINDS,
+            read: keep!(cron, strings::schedule),
             ..Key::EQUALS
         },
         shared(
@@ -26,7 +37,7 @@ pub(crate) const TASK: Table<Args> = Table {
         ),
         shared(
             "backoff",
-            "`\"1s\"` and the interval",
+            "`\"1s\"` and the interval; with `cron`, ten minutes",
             "The exponential back-off after a run that failed: its initial and maximum delay.",
         ),
         shared("timeout", "`\"5m\"`", "The maximum time for one run. Exceeding it is an error."),
@@ -64,8 +75,8 @@ pub(crate) const TASK: Table<Args> = Table {
         ("interval", "every"),
         ("period", "every"),
         ("resync", "every"),
-        ("schedule", "every"),
-        ("cron", "every"),
+        ("schedule", "cron"),
+        ("at", "cron"),
         ("leader", "leader_election"),
         ("state", "init"),
         ("access", "rbac"),

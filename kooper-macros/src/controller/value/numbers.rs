@@ -3,47 +3,60 @@
 use std::time::Duration;
 
 use kooper_grammar::duration;
-use proc_macro2::Span;
 use syn::parse::ParseStream;
 use syn::{LitInt, LitStr, token};
 
-use super::{Value, checked};
+use super::{Value, checked, constants};
+use crate::controller::setting::Given;
 use crate::support::errors::message;
+use crate::support::place::Place;
 use crate::support::spanned::Spanned;
 
-pub(crate) fn number_from_one(value: &Value<'_>) -> syn::Result<Spanned<u32>> {
-    let (number, span) = next_number(value, value.input)?;
-    if number == 0 { Err(value.wrong(span)) } else { Ok(value.spanned(number, span)) }
+pub(crate) fn workers(value: &Value<'_>) -> syn::Result<Spanned<Given<u32>>> {
+    number_from_one(value, "usize")
 }
 
-pub(crate) fn number_or_unlimited(value: &Value<'_>) -> syn::Result<Spanned<Option<u32>>> {
+/// A number, or a constant of this type.
+pub(crate) fn number_from_one(value: &Value<'_>, ty: &'static str) -> syn::Result<Spanned<Given<u32>>> {
+    let (number, place) = next_number(value, value.input, ty)?;
+    if number.literal() == Some(&0) { Err(value.wrong(place)) } else { Ok(value.spanned(number, place)) }
+}
+
+pub(crate) fn number_or_unlimited(value: &Value<'_>) -> syn::Result<Spanned<Option<Given<u32>>>> {
     if let Some(span) = value.word("unlimited")? {
         return Ok(value.spanned(None, span));
     }
-    let (number, span) = next_number(value, value.input)?;
-    Ok(value.spanned(Some(number), span))
+    let (number, place) = next_number(value, value.input, "u32")?;
+    Ok(value.spanned(Some(number), place))
 }
 
-pub(crate) fn rate(value: &Value<'_>) -> syn::Result<Spanned<(u32, u32)>> {
-    let (rate, span) = if value.input.peek(token::Paren) {
-        value.pair(|input| next_number(value, input))?
+pub(crate) fn rate(value: &Value<'_>) -> syn::Result<Spanned<(Given<u32>, Given<u32>)>> {
+    let next = |input: ParseStream<'_>| next_number(value, input, "u32");
+    let (rate, place) = if value.input.peek(token::Paren) {
+        let (both, span) = value.pair(next)?;
+        (both, span.into())
     } else {
-        let (rate, span) = next_number(value, value.input)?;
-        (((rate, span), (rate, span)), span)
+        let (rate, place) = next(value.input)?;
+        (((rate.clone(), place), (rate, place)), place)
     };
-    let ((rate, rate_span), (burst, burst_span)) = rate;
-    match (rate, burst) {
-        (0, _) => Err(value.wrong(rate_span)),
-        (_, 0) => Err(value.wrong(burst_span)),
-        both => Ok(value.spanned(both, span)),
+    let ((rate, rate_place), (burst, burst_place)) = rate;
+    match (rate.literal(), burst.literal()) {
+        (Some(0), _) => Err(value.wrong(rate_place)),
+        (_, Some(0)) => Err(value.wrong(burst_place)),
+        _ => Ok(value.spanned((rate, burst), place)),
     }
 }
 
-pub(crate) fn duration_or_off(value: &Value<'_>) -> syn::Result<Spanned<Option<Duration>>> {
+pub(crate) fn duration_or_off(value: &Value<'_>) -> syn::Result<Spanned<Option<Given<Duration>>>> {
     if let Some(span) = value.word("off")? {
         return Ok(value.spanned(None, span));
     }
-    Ok(duration(value)?.map(Some))
+    Ok(duration_or_constant(value)?.map(Some))
+}
+
+pub(crate) fn duration_or_constant(value: &Value<'_>) -> syn::Result<Spanned<Given<Duration>>> {
+    let (duration, place) = next_duration(value, value.input)?;
+    Ok(value.spanned(duration, place))
 }
 
 pub(crate) fn duration(value: &Value<'_>) -> syn::Result<Spanned<Duration>> {
@@ -53,20 +66,31 @@ pub(crate) fn duration(value: &Value<'_>) -> syn::Result<Spanned<Duration>> {
 }
 
 /// The initial delay and the maximum.
-pub(crate) fn two_durations(value: &Value<'_>) -> syn::Result<Spanned<(Duration, Duration)>> {
-    let (both, span) = value.pair(|input| checked(&value.next_in(input)?, duration::parse))?;
-    if both.0 > both.1 {
-        let (first, longest) = (duration::format(both.0), duration::format(both.1));
+pub(crate) fn two_durations(value: &Value<'_>) -> syn::Result<Spanned<(Given<Duration>, Given<Duration>)>> {
+    let (((initial, _), (max, _)), span) = value.pair(|input| next_duration(value, input))?;
+    if let (Some(first), Some(last)) = (initial.literal(), max.literal())
+        && first > last
+    {
+        let (first, longest) = (duration::format(*first), duration::format(*last));
         let text = message!(
             "the initial delay, {first}, is longer than the maximum, {longest}: write `(\"{longest}\", \"{first}\")`"
         );
         value.note(span, text);
     }
-    Ok(value.spanned(both, span))
+    Ok(value.spanned((initial, max), span))
 }
 
-fn next_number(value: &Value<'_>, input: ParseStream<'_>) -> syn::Result<(u32, Span)> {
-    let number: LitInt = value.next_in(input)?;
-    let value = number.base10_parse().map_err(|_| value.wrong(number.span()))?;
-    Ok((value, number.span()))
+fn next_duration(value: &Value<'_>, input: ParseStream<'_>) -> syn::Result<(Given<Duration>, Place)> {
+    constants::given(value, input, "Duration", |input| {
+        let text: LitStr = value.next_in(input)?;
+        Ok((checked(&text, duration::parse)?, text.span()))
+    })
+}
+
+fn next_number(value: &Value<'_>, input: ParseStream<'_>, ty: &'static str) -> syn::Result<(Given<u32>, Place)> {
+    constants::given(value, input, ty, |input| {
+        let number: LitInt = value.next_in(input)?;
+        let parsed = number.base10_parse().map_err(|_| value.wrong(number.span()))?;
+        Ok((parsed, number.span()))
+    })
 }

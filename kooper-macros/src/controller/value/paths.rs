@@ -1,10 +1,11 @@
-//! Values that are types, and paths of functions and of files.
+//! Values that are types, functions, and paths of files.
 
+use quote::ToTokens;
 use syn::parse::ParseStream;
-use syn::{LitStr, Path, Type};
+use syn::{ExprClosure, LitStr, Pat, Path, Token, Type};
 
 use super::Value;
-use crate::controller::setting::{File, Layer};
+use crate::controller::setting::{File, Function, Layer, Setting};
 use crate::support::entries;
 use crate::support::place::Place;
 use crate::support::spanned::Spanned;
@@ -16,9 +17,27 @@ pub(crate) fn path(value: &Value<'_>) -> syn::Result<Spanned<Path>> {
     Ok(value.spanned(path, place))
 }
 
-/// The paths of functions, each once.
-pub(crate) fn functions(value: &Value<'_>) -> syn::Result<Spanned<Vec<Path>>> {
-    value.set(|input| next_path(value, input))
+/// A function: its path, or a closure.
+pub(crate) fn function(value: &Value<'_>) -> syn::Result<Spanned<Function>> {
+    let function = next_function(value, value.input)?;
+    let place = Place::of(&function);
+    Ok(value.spanned(function, place))
+}
+
+/// A call with a function of the object. The argument of a closure is inferred from the bound of `inferred`; one of a
+/// named function is known.
+pub(crate) fn called_with_object(
+    value: &Value<'_>,
+    inferred: &'static str,
+    named: &'static str,
+) -> syn::Result<Setting> {
+    let function = function(value)?;
+    Ok(Setting::new(if matches!(function.value, Function::Path(_)) { named } else { inferred }, function))
+}
+
+/// Functions, each once.
+pub(crate) fn functions(value: &Value<'_>) -> syn::Result<Spanned<Vec<Function>>> {
+    value.set(|input| next_function(value, input))
 }
 
 /// The paths of functions that make layers. A path may be listed several times.
@@ -45,6 +64,17 @@ pub(crate) fn ty(value: &Value<'_>) -> syn::Result<Spanned<Type>> {
 pub(crate) fn next_path(value: &Value<'_>, input: ParseStream<'_>) -> syn::Result<Path> {
     let path: Path = value.next_in(input)?;
     if entries::ended(input) { Ok(path) } else { Err(value.wrong(Place::of(&path))) }
+}
+
+/// The path of a function, or a closure.
+pub(crate) fn next_function(value: &Value<'_>, input: ParseStream<'_>) -> syn::Result<Function> {
+    let is_closure = [input.peek(Token![|]), input.peek(Token![||]), input.peek(Token![move])].contains(&true);
+    if !is_closure {
+        return Ok(Function::Path(next_path(value, input)?));
+    }
+    let closure: ExprClosure = input.parse()?;
+    let is_typed = closure.inputs.iter().all(|input| matches!(input, Pat::Type(_)));
+    Ok(Function::Closure { tokens: closure.into_token_stream(), is_typed })
 }
 
 /// The type of a kind.

@@ -3,27 +3,37 @@
 use std::fmt::Display;
 
 use kooper_grammar::access::Rule;
+use kooper_grammar::cron::Schedule;
 use kooper_grammar::name;
 use kooper_grammar::selector::{FieldSelector, Selector};
 use syn::{LitStr, parenthesized};
 
-use super::{Value, checked};
+use super::{Value, checked, constants};
+use crate::controller::setting::Given;
 use crate::support::spanned::Spanned;
 
 pub(crate) fn label(value: &Value<'_>) -> syn::Result<Spanned<LitStr>> {
     one(value, name::label)
 }
 
+pub(crate) fn label_or_constant(value: &Value<'_>) -> syn::Result<Spanned<Given<LitStr>>> {
+    one_or_constant(value, |text| checked(text, name::label).map(drop))
+}
+
 pub(crate) fn subdomain(value: &Value<'_>) -> syn::Result<Spanned<LitStr>> {
     one(value, name::subdomain)
 }
 
-pub(crate) fn finalizer(value: &Value<'_>) -> syn::Result<Spanned<LitStr>> {
-    one(value, name::finalizer)
+pub(crate) fn finalizer(value: &Value<'_>) -> syn::Result<Spanned<Given<LitStr>>> {
+    one_or_constant(value, |text| checked(text, name::finalizer).map(drop))
 }
 
-pub(crate) fn qualified(value: &Value<'_>) -> syn::Result<Spanned<LitStr>> {
-    one(value, name::qualified)
+pub(crate) fn qualified(value: &Value<'_>) -> syn::Result<Spanned<Given<LitStr>>> {
+    one_or_constant(value, |text| checked(text, name::qualified).map(drop))
+}
+
+pub(crate) fn schedule(value: &Value<'_>) -> syn::Result<Spanned<Given<LitStr>>> {
+    one_or_constant(value, |text| checked(text, Schedule::parse).map(drop))
 }
 
 pub(crate) fn labels(value: &Value<'_>) -> syn::Result<Spanned<Vec<LitStr>>> {
@@ -53,19 +63,41 @@ fn several<T, E: Display>(value: &Value<'_>, read: fn(&str) -> Result<T, E>) -> 
     })
 }
 
+/// A string that `check` accepts, or a constant.
+fn one_or_constant(
+    value: &Value<'_>,
+    check: impl FnOnce(&LitStr) -> syn::Result<()>,
+) -> syn::Result<Spanned<Given<LitStr>>> {
+    let (text, place) = constants::given(value, value.input, "Text", |input| {
+        let text: LitStr = value.next_in(input)?;
+        check(&text)?;
+        let span = text.span();
+        Ok((text, span))
+    })?;
+    Ok(value.spanned(text, place))
+}
+
 pub(crate) fn label_selector(value: &Value<'_>) -> syn::Result<Spanned<LitStr>> {
-    selector(value, |text| Selector::parse(text).map(|selector| selector.is_empty()))
-}
-
-pub(crate) fn field_selector(value: &Value<'_>) -> syn::Result<Spanned<LitStr>> {
-    selector(value, |text| FieldSelector::parse(text).map(|selector| selector.is_empty()))
-}
-
-/// A selector that is not empty; `read` returns whether it is.
-fn selector<E: Display>(value: &Value<'_>, read: impl Fn(&str) -> Result<bool, E>) -> syn::Result<Spanned<LitStr>> {
     let text: LitStr = value.next()?;
+    check_labels(value, &text)?;
     let span = text.span();
-    if checked(&text, read)? { Err(value.wrong(span)) } else { Ok(value.spanned(text, span)) }
+    Ok(value.spanned(text, span))
+}
+
+pub(crate) fn labels_or_constant(value: &Value<'_>) -> syn::Result<Spanned<Given<LitStr>>> {
+    one_or_constant(value, |text| check_labels(value, text))
+}
+
+pub(crate) fn fields_or_constant(value: &Value<'_>) -> syn::Result<Spanned<Given<LitStr>>> {
+    one_or_constant(value, |text| {
+        let is_empty = checked(text, |text| FieldSelector::parse(text).map(|selector| selector.is_empty()))?;
+        if is_empty { Err(value.wrong(text.span())) } else { Ok(()) }
+    })
+}
+
+fn check_labels(value: &Value<'_>, text: &LitStr) -> syn::Result<()> {
+    let is_empty = checked(text, |text| Selector::parse(text).map(|selector| selector.is_empty()))?;
+    if is_empty { Err(value.wrong(text.span())) } else { Ok(()) }
 }
 
 pub(crate) fn rules(value: &Value<'_>) -> syn::Result<Spanned<Vec<Rule>>> {

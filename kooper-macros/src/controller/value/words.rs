@@ -1,11 +1,13 @@
 //! Values that are words: flags, names of parts, and keywords.
 
+use kooper_grammar::field_path;
 use proc_macro2::Ident;
-use syn::LitBool;
 use syn::ext::IdentExt;
+use syn::{LitBool, LitStr, Token};
 
-use super::Value;
+use super::{Value, checked};
 use crate::controller::setting::{Change, FailureEvents};
+use crate::support::entries;
 use crate::support::errors::message;
 use crate::support::spanned::Spanned;
 use crate::support::suggest;
@@ -67,6 +69,14 @@ pub(crate) fn only_cleanup(value: &Value<'_>) -> syn::Result<Spanned<()>> {
     only(value, "cleanup")
 }
 
+/// The word `own`. In quotes, it is the name of a namespace.
+pub(crate) fn own(value: &Value<'_>) -> Option<Spanned<()>> {
+    let fork = value.input.fork();
+    fork.parse::<Ident>().ok().filter(|word| word == "own" && entries::ended(&fork))?;
+    let own: Ident = value.input.parse().ok()?;
+    Some(value.spanned((), own.span()))
+}
+
 pub(crate) fn only_ordered(value: &Value<'_>) -> syn::Result<Spanned<()>> {
     only(value, "ordered")
 }
@@ -85,10 +95,24 @@ fn only(value: &Value<'_>, word: &str) -> syn::Result<Spanned<()>> {
 
 pub(crate) fn changes(value: &Value<'_>) -> syn::Result<Spanned<Vec<Change>>> {
     let changes = value.set(|input| {
+        if input.peek(LitStr) {
+            let path: LitStr = input.parse()?;
+            let text = path.value();
+            if CHANGES.iter().any(|(known, _)| *known == text) {
+                let text = message!("`{text}` is a keyword, not a path: write `{text}` without quotes");
+                return Err(syn::Error::new(path.span(), text));
+            }
+            checked(&path, field_path::check)?;
+            return Ok(Change::Field(path));
+        }
         let word = input.call(Ident::parse_any).map_err(|error| value.wrong(error.span()))?;
         let text = word.to_string();
+        if input.peek(Token![.]) {
+            let text = message!("the path of a field is a string: write it in quotes, such as \"spec.replicas\"");
+            return Err(syn::Error::new(word.span(), text));
+        }
         match CHANGES.iter().find(|(known, _)| *known == text) {
-            Some(&(_, variant)) => Ok(Change { word, variant }),
+            Some(&(_, variant)) => Ok(Change::Section(word, variant)),
             None => {
                 let known = CHANGES.map(|(known, _)| known);
                 let meant = suggest::meant(&text, &known, &[("spec", "generation")]);
@@ -97,11 +121,13 @@ pub(crate) fn changes(value: &Value<'_>) -> syn::Result<Spanned<Vec<Change>>> {
             }
         }
     })?;
-    if let Some(any) = changes.value.iter().find(|change| change.word == "any")
-        && changes.value.iter().any(|change| change.word != "any")
-    {
+    let mut words = changes.value.iter().filter_map(|change| match change {
+        Change::Section(word, _) => Some(word),
+        Change::Field(_) => None,
+    });
+    if let Some(any) = words.find(|word| *word == "any").filter(|_| changes.value.len() > 1) {
         let text = message!("`any` includes all other parts: write `changed = [any]`, or remove `any`");
-        value.note(any.word.span(), text);
+        value.note(any.span(), text);
     }
     Ok(changes)
 }

@@ -22,7 +22,7 @@ pub enum OwnerError {
     /// The owner is in another namespace.
     #[error(
         "{child} in namespace `{namespace}` cannot be owned by {owner}: a namespaced owner and its children must be \
-         in the same namespace"
+         in the same namespace; declare it in `children` with `deletion = ordered`, or delete it in `cleanup`"
     )]
     OtherNamespace {
         /// The child, as `Kind name`.
@@ -34,7 +34,8 @@ pub enum OwnerError {
     },
     /// The owner is in a namespace, and the child is cluster-scoped.
     #[error(
-        "{child} is cluster-scoped and cannot be owned by {owner}, which is namespaced: delete it in `cleanup` instead"
+        "{child} is cluster-scoped and cannot be owned by {owner}, which is namespaced: declare it in `children` with \
+         `deletion = ordered`, or delete it in `cleanup`"
     )]
     ChildOfCluster {
         /// The child, as `Kind name`.

@@ -5,6 +5,7 @@ pub(crate) mod daemon;
 mod filter;
 mod map;
 mod parts;
+mod queue;
 mod related;
 mod reliable;
 mod sample;
@@ -35,7 +36,7 @@ use self::daemon::Daemon;
 use self::filter::FilterFn;
 use crate::calls::Additions;
 use crate::extract::{Context, Removed, State};
-use crate::handler::{Filter, Function, Handler, HandlerService, Init, Input, Middleware};
+use crate::handler::{Filter, Function, Handler, HandlerService, Init, Input, Middleware, PriorityOf};
 use crate::plan::Plan;
 
 pub use crate::subset::All;
@@ -44,6 +45,9 @@ pub use related::{MakeSource, Source};
 pub use reliable::CustomKind;
 pub(crate) use reliable::MakeCrd;
 pub use sample::Sample;
+
+/// The namespace of an operator that has no client, as that of Leases.
+const UNKNOWN_NAMESPACE: &str = "default";
 
 type MakeState<S> = Arc<dyn Fn(InitContext) -> BoxFuture<'static, Result<State<S>, BoxError>> + Send + Sync>;
 type MakeService<O, S> = Box<dyn Fn(State<S>, Arc<ControllerContext>) -> HandlerService<O> + Send + Sync>;
@@ -96,6 +100,7 @@ pub struct Builder<K, O = K, S = ()> {
     deleted: Option<MakeService<Removed<O>, S>>,
     layers: Vec<Wrap<O>>,
     when: Option<Filter<O>>,
+    priority: Option<PriorityOf<O>>,
     kind: PhantomData<fn() -> K>,
 }
 
@@ -175,7 +180,7 @@ impl<K: Kind, O: Send + Sync + 'static> Builder<K, O> {
                 context.states.get_or_build(id, || init.build(&controller)).await.map(State::from)
             })
         });
-        Builder { layers: self.layers, when: self.when, ..Builder::with(self.common, state) }
+        Builder { layers: self.layers, when: self.when, priority: self.priority, ..Builder::with(self.common, state) }
     }
 
     /// Sets the state that handlers receive as [`State<S>`] to a value that
@@ -209,7 +214,7 @@ impl<K: Kind, O: Send + Sync + 'static> Builder<K, O> {
     pub fn state<S: Send + Sync + 'static>(self, state: S) -> Builder<K, O, S> {
         let state = State::new(state);
         let state: MakeState<S> = Arc::new(move |_| Box::pin(std::future::ready(Ok(state.clone()))));
-        Builder { layers: self.layers, when: self.when, ..Builder::with(self.common, state) }
+        Builder { layers: self.layers, when: self.when, priority: self.priority, ..Builder::with(self.common, state) }
     }
 }
 
@@ -224,6 +229,7 @@ impl<K, O, S> Builder<K, O, S> {
             deleted: None,
             layers: Vec::new(),
             when: None,
+            priority: None,
             kind: PhantomData,
         }
     }
@@ -281,6 +287,29 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         K: Namespaced,
     {
         self.common.config.namespaces = namespaces.into_iter().map(Into::into).collect();
+        self.common.config.own_namespace = false;
+        self
+    }
+
+    /// Watches the namespace of the operator only: that of its pod, or, outside of a cluster, that of the
+    /// kubeconfig's context.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::Pod;
+    /// use kooper::KindExt;
+    ///
+    /// let mut controller = Pod::controller("echo").own_namespace().handler(async || {}).build()?;
+    /// controller.set_own_namespace("shop");
+    /// assert_eq!(controller.namespaces(), ["shop"]);
+    /// # Ok::<_, kooper::ConfigError>(())
+    /// ```
+    pub fn own_namespace(mut self) -> Self
+    where
+        K: Namespaced,
+    {
+        // Until the namespace is known, it is not an empty list, which would be all namespaces.
+        self.common.config.namespaces = vec![UNKNOWN_NAMESPACE.to_owned()];
+        self.common.config.own_namespace = true;
         self
     }
 
@@ -299,7 +328,8 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     /// Which changes of an object enqueue its key. The first list, a deletion
     /// timestamp and resyncs always do, although only [`cleanup`](Self::cleanup) and a
     /// handler with [`while_deleting`](Self::while_deleting) are called for an object
-    /// that is being deleted. Default: any change.
+    /// that is being deleted. A field that the kind does not have is an error of
+    /// [`build`](Self::build), as far as its schema is known. Default: any change.
     #[doc(alias = "predicate")]
     pub fn changed(mut self, changes: impl IntoIterator<Item = Changed>) -> Self {
         self.common.config.changed = changes.into_iter().collect();

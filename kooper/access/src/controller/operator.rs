@@ -360,6 +360,8 @@ impl Builder {
     /// When two controllers have the same name, or a controller needs a client
     /// or settings and there are none.
     pub fn build(mut self) -> Result<Operator, BuildError> {
+        let namespace = self.client.as_ref().map_or("default", Client::default_namespace).to_owned();
+        self.controllers.iter_mut().for_each(|controller| controller.set_own_namespace(&namespace));
         // A pass ends, and a daemon does not.
         self.controllers.retain(|controller| self.pass.is_none() || !controller.is_daemon());
         let mut names = HashSet::new();
@@ -376,7 +378,6 @@ impl Builder {
         check_claims(&self.controllers)?;
         let installation = Installation::new(&self.program, self.instance);
         check_names(&self.controllers, &installation)?;
-        let namespace = self.client.as_ref().map_or("default", Client::default_namespace).to_owned();
         let namespace = self.lease_namespace.unwrap_or(namespace);
         let crds = self.controllers.iter().filter_map(Controller::crd);
         let crds = crds.filter(|(_, installs)| *installs).map(|(crd, _)| crd);

@@ -6,6 +6,7 @@ use kooper_runtime::ConfigError;
 use kooper_runtime::internal::controller::Config;
 use kooper_runtime::internal::object::kind::KindInfo;
 use kooper_runtime::leader::LeaderElection;
+use kooper_sharding::Shards;
 
 use super::builder::daemon;
 use super::{Controller, Task};
@@ -21,8 +22,19 @@ impl Controller {
                 daemon.set_namespaces(namespaces.clone());
             }
             self.spec.config.namespaces = namespaces;
+            self.spec.config.own_namespace = false;
         }
         can
+    }
+
+    /// Sets the namespace of the operator. Controllers with
+    /// [`own_namespace`](super::Builder::own_namespace) watch it, unless
+    /// [`set_namespaces`](Self::set_namespaces) was called; others do not change. An
+    /// [`Operator`](crate::Operator) uses the default namespace of its client if it was not set.
+    pub fn set_own_namespace(&mut self, namespace: &str) {
+        if self.spec.config.own_namespace {
+            self.set_namespaces(vec![namespace.to_owned()]);
+        }
     }
 
     /// Sets how many objects are handled at the same time, instead of the
@@ -70,6 +82,15 @@ impl Controller {
         self.shards = None;
         if let Some(daemon) = &mut self.daemon {
             daemon.remove_shards();
+        }
+    }
+
+    /// Changes the settings of the shards, if the controller has some.
+    #[doc(hidden)]
+    pub fn edit_shards(&mut self, edit: fn(Shards) -> Shards) {
+        self.shards = self.shards.take().map(edit);
+        if let Some(daemon) = &mut self.daemon {
+            daemon.edit_shards(edit);
         }
     }
 

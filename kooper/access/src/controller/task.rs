@@ -3,10 +3,14 @@
 //! A task is a controller of one object, which exists only in its process. So the queue, back-off, time limits,
 //! leader election, metrics and the drain are those of controllers.
 
+mod ticks;
+
 use std::borrow::Cow;
 use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
 use std::time::Duration;
 
+use kooper_grammar::cron::Schedule;
 use kooper_runtime::backoff::fraction;
 use kooper_runtime::internal::error::{RetryHint, retry_hint};
 use kooper_runtime::retriever::fixed;
@@ -18,15 +22,19 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 use tower::{Service, ServiceExt};
 
+use self::ticks::Ticks;
 use super::Builder;
 use crate::handler::{HandlerService, Input};
 
 /// The initial delay between the retries of a run that failed.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// A function that is called at an interval, for no object.
+/// The longest delay between the retries of a run with a schedule.
+const LONGEST_RETRY: Duration = Duration::from_secs(600);
+
+/// A function that is called at an interval or at scheduled times, for no object.
 ///
-/// [`builder`](Self::builder) describes it. A [`Controller`](super::Controller) runs it, so it has the same name, metrics,
+/// [`builder`](Self::builder) and [`cron`](Self::cron) describe it. A [`Controller`](super::Controller) runs it, so it has the same name, metrics,
 /// log lines and leader election as other controllers. This type is the kind of that controller.
 ///
 /// ```
@@ -59,14 +67,44 @@ impl Task {
     ///
     /// The settings of objects, such as `labels` and `resync`, do not apply to tasks.
     pub fn builder(name: impl Into<String>, every: Duration) -> Builder<Self> {
-        let name = name.into();
-        let metadata = ObjectMeta { name: Some(name.clone()), ..ObjectMeta::default() };
-        let builder = Builder::new(name).events(false).resync(None).workers(1);
-        let builder = builder.layer(tower::layer::layer_fn(move |service| again(service, every)));
+        let builder = Self::begin(name.into());
         if every.is_zero() {
             return builder.mistaken("every", "the interval is zero");
         }
-        let builder = builder.backoff(RETRY.min(every), every);
+        let builder = builder.layer(tower::layer::layer_fn(move |service| again(service, every)));
+        builder.backoff(RETRY.min(every), every)
+    }
+
+    /// Starts the description of a task with this name, whose handler is called at the times of a schedule in UTC. Its
+    /// format is that of Kubernetes' CronJobs: five fields, such as `0 3 * * mon-fri`, or a word such as `@daily`.
+    ///
+    /// Runs never overlap. A run is skipped if its time falls into a longer run, or if the program was not running, or was not
+    /// the leader. A run that fails is retried with back-off, initially after a second and at the latest after ten
+    /// minutes. A handler that returns [`Action::requeue_after`] decides itself when it is called next.
+    ///
+    /// ```
+    /// use kooper::controller::Task;
+    ///
+    /// let task = Task::cron("report", "0 3 * * mon-fri").handler(async || {}).build()?;
+    /// # assert!(Task::cron("report", "0 3 * *").handler(async || {}).build().is_err());
+    /// # let _ = task;
+    /// # Ok::<_, kooper::ConfigError>(())
+    /// ```
+    pub fn cron(name: impl Into<String>, schedule: &str) -> Builder<Self> {
+        let builder = Self::begin(name.into());
+        match Schedule::parse(schedule) {
+            Ok(schedule) => {
+                let ticks = Arc::new(Ticks::new(schedule));
+                let layer = tower::layer::layer_fn(move |service| at_times(service, ticks.clone()));
+                builder.layer(layer).backoff(RETRY, LONGEST_RETRY)
+            }
+            Err(error) => builder.mistaken("cron", error),
+        }
+    }
+
+    fn begin(name: String) -> Builder<Self> {
+        let metadata = ObjectMeta { name: Some(name.clone()), ..ObjectMeta::default() };
+        let builder = Builder::new(name).events(false).resync(None).workers(1);
         match fixed([Self { metadata }]) {
             Ok(retriever) => builder.retriever(retriever),
             Err(error) => builder.mistaken("name", error),
@@ -83,14 +121,41 @@ fn again(
         let started = Instant::now();
         let running = service.clone().oneshot(input);
         async move {
-            // No change of an object would end the wait for one.
-            let action = running.await.map_err(|error| match retry_hint(&*error, None) {
-                RetryHint::Never => HandlerError::retry_after(every, error).into(),
-                _ => error,
-            })?;
+            let action = running.await.map_err(|error| retried(error, || every))?;
             Ok(if action.delay().is_some() { action } else { Action::requeue_after(rest(every, started.elapsed())) })
         }
     })
+}
+
+/// The handler, called at the times of a schedule.
+fn at_times(
+    service: HandlerService<Task>,
+    ticks: Arc<Ticks>,
+) -> impl Service<Input<Task>, Response = Action, Error = BoxError, Future: Send> + Clone + Send + Sync + 'static {
+    tower::service_fn(move |input: Input<Task>| {
+        let (service, ticks, call) = (service.clone(), ticks.clone(), input.call.clone());
+        async move {
+            // A retry is not at a time of the schedule, and a dry run does not wait for one.
+            if call.attempt() == 1
+                && !call.is_dry_run()
+                && let Some(wait) = ticks.wait(call.now())
+            {
+                return Ok(Action::requeue_after(wait));
+            }
+            let action = service.oneshot(input).await;
+            let action = action.map_err(|error| retried(error, || ticks.ended(call.now(), None)))?;
+            Ok(Action::requeue_after(ticks.ended(call.now(), action.delay())))
+        }
+    })
+}
+
+/// The error of a run. After a terminal one, the next run takes place at its usual time, because no change of an object
+/// would end the wait for it.
+fn retried(error: BoxError, next: impl FnOnce() -> Duration) -> BoxError {
+    match retry_hint(&*error, None) {
+        RetryHint::Never => HandlerError::retry_after(next(), error).into(),
+        _ => error,
+    }
 }
 
 /// The time until the next run, after one that took this long.

@@ -101,7 +101,7 @@ fn version(was: &CustomResourceDefinitionVersion, is: &CustomResourceDefinitionV
 }
 
 /// The schema of a version, as JSON.
-pub(super) fn schema_of(version: &CustomResourceDefinitionVersion) -> Value {
+pub(in crate::crd) fn schema_of(version: &CustomResourceDefinitionVersion) -> Value {
     let schema = version.schema.as_ref().and_then(|schema| schema.open_api_v3_schema.as_ref());
     let schema = schema.and_then(|schema| serde_json::to_value(schema).ok());
     // Without a schema all fields are kept.

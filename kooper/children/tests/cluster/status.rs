@@ -205,7 +205,7 @@ fn a_status_with_other_names_is_a_mistake() {
 
     #[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize)]
     struct MallStatus {
-        conditions: Vec<k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition>,
+        conditions: Vec<Condition>,
         observed_generation: Option<i64>,
     }
 

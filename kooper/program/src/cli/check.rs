@@ -55,7 +55,7 @@ pub(crate) fn check(invocation: &Invocation<'_>) -> Result<ExitCode, BoxError> {
     }
     let invocation = &invocation.with(settings);
     let settings = &invocation.settings;
-    let controllers = invocation.controllers()?;
+    let mut controllers = invocation.controllers()?;
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let metrics = Prometheus::new(&Registry::new())?;
     let failed = runtime.block_on(async {
@@ -80,6 +80,7 @@ pub(crate) fn check(invocation: &Invocation<'_>) -> Result<ExitCode, BoxError> {
             if let Some(namespace) = own_namespace(&check.client).await {
                 check.place.namespace = namespace;
             }
+            controllers.iter_mut().for_each(|one| one.set_own_namespace(&check.place.namespace));
             let webhooks = webhooks::controllers(invocation, &check.place)?;
             check.everything(&controllers, &webhooks).await;
             for (verdict, text) in webhooks::inspect(invocation, &check.place, &check.client).await? {

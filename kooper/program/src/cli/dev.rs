@@ -72,6 +72,7 @@ pub(super) fn dev(mut invocation: Invocation<'_>) -> Result<ExitCode, BoxError> 
         return replicas::run_child(invocation);
     }
     let mut controllers = invocation.controllers()?;
+    controllers.iter_mut().for_each(|one| one.set_own_namespace(NAMESPACE));
     if settings.processes.is_some() {
         replicas::check(invocation, &controllers)?;
     }

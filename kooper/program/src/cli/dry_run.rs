@@ -164,6 +164,8 @@ impl<'a> DryRunProgram<'a> {
             responds(&connection).await?;
             Ok::<_, BoxError>(connection)
         })?;
+        let namespace = connection.client.default_namespace();
+        controllers.iter_mut().for_each(|one| one.set_own_namespace(namespace));
         let dry_run = Arc::default();
         Ok(Self { invocation, controllers, runtime, metrics, connection, dry_run })
     }

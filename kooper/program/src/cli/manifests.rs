@@ -27,6 +27,7 @@ pub(crate) fn manifests(invocation: &Invocation<'_>) -> Result<ExitCode, BoxErro
     let (program, settings) = (invocation.app.name, &invocation.settings);
     let mut controllers = invocation.controllers()?;
     let place = place(invocation);
+    controllers.iter_mut().for_each(|one| one.set_own_namespace(&place.namespace));
     let own = controllers.len();
     controllers.extend(webhooks::controllers(invocation, &place)?);
     warn(&controllers);

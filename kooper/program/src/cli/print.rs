@@ -32,6 +32,7 @@ pub(super) fn crds(program: &str, version: &str, controllers: &[Controller]) -> 
 pub(crate) fn rbac(invocation: &Invocation<'_>) -> Result<ExitCode, BoxError> {
     let mut controllers = invocation.controllers()?;
     let place = place(invocation);
+    controllers.iter_mut().for_each(|one| one.set_own_namespace(&place.namespace));
     controllers.extend(webhooks::controllers(invocation, &place)?);
     let grants = rbac::grants(&controllers, &place)?;
     warn(&controllers);

@@ -79,7 +79,8 @@ pub(crate) fn uninstall(mut invocation: Invocation<'_>) -> Result<ExitCode, BoxE
     let settings = &mut invocation.settings;
     settings.lease_namespace.get_or_insert_with(|| settings.install_namespace.clone());
     let (program, settings) = (invocation.app.name, &invocation.settings);
-    let controllers = invocation.controllers()?;
+    let mut controllers = invocation.controllers()?;
+    controllers.iter_mut().for_each(|one| one.set_own_namespace(&settings.install_namespace));
     let runtime = Builder::new_multi_thread().enable_all().build()?;
     let main = Builder::new_current_thread().enable_all().build()?;
     let registry = Registry::new();
@@ -280,6 +281,7 @@ impl Uninstall<'_> {
                 Fate::CleanUp => Retirement::All,
             };
             controller.retire(retirement);
+            controller.set_own_namespace(&self.place.namespace);
             if held.namespaces.is_empty() {
                 controller.set_namespaces(Vec::new());
             }

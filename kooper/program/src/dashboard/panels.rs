@@ -120,6 +120,11 @@ pub(super) fn rows(scope: &Scope, elected: bool, shared: bool, has_webhooks: boo
                     &table::SHARD_OBJECTS_DROPPED,
                     CONTROLLER,
                 ),
+                panels.gauge(
+                    "Watches by the effect of the shard selector",
+                    &table::SHARD_SELECTOR,
+                    &["controller", "state"],
+                ),
             ],
         ));
     }

@@ -32,6 +32,7 @@ pub(super) struct Gauges {
     shards_owned: Family,
     shards_unowned: Family,
     shards_unowned_time: Family,
+    shard_selector: Family,
     child_state: Family,
 }
 
@@ -54,6 +55,7 @@ impl Gauges {
             shards_owned: Family::new(&table::SHARDS_OWNED)?,
             shards_unowned: Family::new(&table::SHARDS_UNOWNED)?,
             shards_unowned_time: Family::new(&table::SHARDS_UNOWNED_TIME)?,
+            shard_selector: Family::new(&table::SHARD_SELECTOR)?,
             child_state: Family::new(&table::CHILD_STATE)?,
         })
     }
@@ -84,6 +86,7 @@ impl Gauges {
             Gauge::ShardsOwned => self.shards_owned.add(&one, read),
             Gauge::ShardsUnowned => self.shards_unowned.add(&one, read),
             Gauge::ShardsUnownedTime => self.shards_unowned_time.add(&one, read),
+            Gauge::ShardSelector { state } => self.shard_selector.add(&[controller, state], read),
             Gauge::ChildState { slot, state } => self.child_state.add(&[controller, slot, state], read),
             // The runtime is pinned, so there is none.
             other => {
@@ -93,7 +96,7 @@ impl Gauges {
         }
     }
 
-    pub(super) fn parts(&self) -> [&dyn Collector; 17] {
+    pub(super) fn parts(&self) -> [&dyn Collector; 18] {
         [
             &self.queue_length,
             &self.depth,
@@ -111,6 +114,7 @@ impl Gauges {
             &self.shards_owned,
             &self.shards_unowned,
             &self.shards_unowned_time,
+            &self.shard_selector,
             &self.child_state,
         ]
     }

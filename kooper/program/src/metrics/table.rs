@@ -156,6 +156,8 @@ metrics! {
         "The time from the last call of a shard until this process gave it away, in which none began.";
     SHARD_OBJECTS_DROPPED: Counter of Number, "kooper_shard_objects_dropped_total" ["controller"],
         "Objects of other processes' shards that were received and dropped.";
+    SHARD_SELECTOR: Gauge of Number, "kooper_shard_selector" ["controller", "state"],
+        "Watches of the controller's own objects in which the shard selector has this effect.";
     STUCK_CALLS: Gauge of Number, "kooper_stuck_calls" ["controller"],
         "Handler calls that block their thread, or are still running after they were aborted.";
     CHILD_STATE: Gauge of Number, "kooper_child_state" ["controller", "slot", "state"],

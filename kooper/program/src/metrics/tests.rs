@@ -88,6 +88,7 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("kooper_restores_total", "counter", "controller"),
     ("kooper_shard_handover_duration_seconds", "histogram", "controller"),
     ("kooper_shard_objects_dropped_total", "counter", "controller"),
+    ("kooper_shard_selector", "gauge", "controller,state"),
     ("kooper_shards_gained_total", "counter", "controller"),
     ("kooper_shards_owned", "gauge", "controller"),
     ("kooper_shards_unowned", "gauge", "controller"),
@@ -163,6 +164,7 @@ fn every_metric() -> Registry {
     for gauge in GAUGES
         .into_iter()
         .chain([Gauge::WatchAge { watch: "pods".into() }, Gauge::Leader { lease: "shop-echo".into() }])
+        .chain([Gauge::ShardSelector { state: "applied" }])
         .chain([Gauge::ChildState { slot: "web".into(), state: "ready" }])
     {
         metrics.register_gauge("echo", gauge, read(1.0)).expect("the first of its name");

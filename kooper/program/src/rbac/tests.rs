@@ -85,6 +85,18 @@ fn a_controller_of_all_namespaces_has_a_cluster_role() {
 }
 
 #[test]
+fn a_controller_of_the_operators_namespace_has_a_role_there() {
+    let builder = Controller::builder::<Pod>("echo").own_namespace().handler(async || {});
+    let mut controllers = [builder.build().expect("a controller")];
+    controllers[0].set_own_namespace("shops");
+    let roles = ["Role shops", "  /events [] create patch", "  /pods [] list watch", "RoleBinding shops"];
+    assert_eq!(lines(&controllers)[1..], roles);
+    // Before, it is not that of all namespaces.
+    let unknown = Controller::builder::<Pod>("echo").own_namespace().handler(async || {}).build();
+    assert!(unknown.is_ok_and(|unknown| unknown.namespaces() == ["default"]));
+}
+
+#[test]
 fn each_namespace_has_a_role_and_cluster_scoped_kinds_have_a_cluster_role() {
     async fn handler(_: Arc<Pod>, _: Reader<Node>, _: Reader<ConfigMap>) {}
     let one = Controller::builder::<Pod>("one").namespaces(["b", "a"]).owns(Deployment::all()).handler(handler);

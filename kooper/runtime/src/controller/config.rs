@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use kooper_grammar::name;
 use kooper_grammar::selector::{FieldSelector, Selector};
+use kooper_grammar::{field_path, name};
 
 use crate::backoff::Backoff;
 use crate::call::events::FailureEvents;
@@ -12,7 +12,8 @@ use crate::controller::annotations::Annotations;
 use crate::controller::error::{ConfigError, ConfigErrorKind};
 use crate::controller::installation::Installation;
 use crate::leader::{LeaderElection, LeaseOwner, PreviousLease};
-use crate::object::sections::Changed;
+use crate::object::sections::{self, Changed};
+use crate::queue::QueueOptions;
 use crate::watch::retriever::Scope;
 
 /// The result under which `kooper_controller_processed_event_duration_seconds` counts a failed
@@ -62,6 +63,8 @@ pub struct Config {
     pub timeout: Option<Duration>,
     /// The namespaces that are watched; empty for all.
     pub namespaces: Vec<String>,
+    /// `true` until `namespaces` is replaced by the namespace of the operator.
+    pub own_namespace: bool,
     /// The label selector.
     pub labels: Option<String>,
     /// The field selector.
@@ -70,6 +73,8 @@ pub struct Config {
     pub metadata_only: bool,
     /// `true` if objects are fetched as JSON only.
     pub json_only: bool,
+    /// How long changes wait for others; `None` to queue a key at once.
+    pub debounce: Option<Duration>,
     /// The changes that queue a key.
     pub changed: Vec<Changed>,
     /// What the counters count.
@@ -115,10 +120,12 @@ impl Config {
             retry_rate: (10, 100),
             timeout: Some(Duration::from_secs(300)),
             namespaces: Vec::new(),
+            own_namespace: false,
             labels: None,
             fields: None,
             metadata_only: false,
             json_only: false,
+            debounce: None,
             changed: vec![Changed::Any],
             metrics_compat: MetricsCompat::default(),
             stuck_after: Duration::from_secs(30),
@@ -215,6 +222,22 @@ impl Config {
         })
     }
 
+    /// The paths among the changes that queue a key.
+    pub fn changed_fields(&self) -> impl Iterator<Item = &'static str> {
+        sections::fields(&self.changed)
+    }
+
+    /// The options of its queue. Without `repeats`, each key runs once, and at once.
+    pub(crate) fn queue(&self, repeats: bool) -> QueueOptions {
+        QueueOptions {
+            backoff: self.backoff,
+            retries: self.retries,
+            retry_rate: self.retry_rate,
+            resync: self.resync.filter(|_| repeats),
+            debounce: self.debounce.filter(|_| repeats),
+        }
+    }
+
     /// The scopes of the lists and watches.
     pub(crate) fn scopes(&self) -> Vec<Scope> {
         // In their normal form, so that equal ones share a watch.
@@ -222,7 +245,7 @@ impl Config {
         let fields = self.fields.as_ref();
         let fields = fields.map(|text| FieldSelector::parse(text).map_or(text.clone(), |one| one.to_string()));
         let (metadata_only, json_only) = (self.metadata_only, self.json_only);
-        Scope { namespace: None, labels, fields, metadata_only, json_only }.in_each(&self.namespaces)
+        Scope { labels, fields, metadata_only, json_only, ..Scope::default() }.in_each(&self.namespaces)
     }
 
     /// An error in a setting.
@@ -249,7 +272,7 @@ impl Config {
         if self.workers == 0 {
             return Err(self.out_of_range("workers", "a controller needs workers: set 1 or more"));
         }
-        for (field, value) in [("resync", self.resync), ("timeout", self.timeout)] {
+        for (field, value) in [("resync", self.resync), ("timeout", self.timeout), ("debounce", self.debounce)] {
             if value.is_some_and(|value| value.is_zero()) {
                 return Err(
                     self.out_of_range(field, "the duration must be longer than 0: set a longer one, or `None` for off")
@@ -283,6 +306,13 @@ impl Config {
         if self.metadata_only && self.changed.contains(&Changed::Status) {
             let problem = "with `metadata_only` the status is not fetched: remove `Changed::Status`";
             return Err(self.error("changed", ConfigErrorKind::Conflict, problem));
+        }
+        for path in self.changed_fields() {
+            field_path::check(path).map_err(self.malformed("changed"))?;
+            if self.metadata_only && field_path::names(path).next() != Some("metadata") {
+                let problem = format!("with `metadata_only` `{path}` is not fetched: remove it");
+                return Err(self.error("changed", ConfigErrorKind::Conflict, problem));
+            }
         }
         if let Some(election) = &self.leader {
             election.check().map_err(|problem| self.out_of_range("leader_election", problem))?;

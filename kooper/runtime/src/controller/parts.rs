@@ -15,7 +15,7 @@ use crate::object::key::ObjectKey;
 use crate::object::kind::KindInfo;
 use crate::object::{DecodeError, Object};
 use crate::watch::cache_id::CacheId;
-use crate::watch::retriever::{ErasedRetriever, Scope};
+use crate::watch::retriever::ErasedRetriever;
 
 /// The functions of a controller, with their state.
 #[derive(Clone)]
@@ -31,8 +31,8 @@ pub struct Handlers {
 
 /// The parts of a running controller, independent of its types.
 pub trait DynController: Send + Sync {
-    /// The retriever of each scope, or only the custom one.
-    fn retrievers(&self, client: Option<Client>, scopes: &[Scope]) -> Result<Vec<Arc<dyn ErasedRetriever>>, BoxError>;
+    /// The custom retriever, if the user has set one.
+    fn retriever(&self, client: Option<Client>) -> Option<Result<Arc<dyn ErasedRetriever>, BoxError>>;
 
     /// The filter before the queue.
     fn wants(&self) -> Wants;
@@ -40,12 +40,18 @@ pub trait DynController: Send + Sync {
     /// Returns `true` if the user has set a filter.
     fn has_filter(&self) -> bool;
 
+    /// The function of the user that decides the priority of an object; `None` if all have the same.
+    fn priority(&self) -> Option<Priority>;
+
     /// Returns `true` if the controller has a function for removed objects.
     fn has_deleted(&self) -> bool;
 
     /// Builds the state, and the functions with it.
     fn handlers(&self, context: InitContext) -> BoxFuture<'_, Result<Handlers, BoxError>>;
 }
+
+/// Decides which objects are handled first: those with a higher number. An object that does not decode has 0.
+pub type Priority = Arc<dyn Fn(&Object) -> i32 + Send + Sync>;
 
 /// External keys, until the controller takes them.
 pub type KeyStream = Mutex<Option<BoxStream<'static, ObjectKey>>>;

@@ -5,6 +5,7 @@ mod event_handler;
 mod part;
 mod pass;
 mod prerequisite;
+mod priorities;
 mod routes;
 mod watching;
 
@@ -48,7 +49,7 @@ use crate::leader::Elected;
 use crate::leader::Leadership;
 use crate::metrics::{Counter, Gauge, MetricsError, MetricsRecorder};
 use crate::queue::reason::Reason;
-use crate::queue::{Admission, AdmitAll, Lane, QueueOptions, Urgency, WorkQueue};
+use crate::queue::{Admission, AdmitAll, Lane, Urgency, WorkQueue};
 use crate::watch::informer::SharedWatches;
 
 use event_handler::{Closing, Enqueuer};
@@ -142,12 +143,7 @@ impl Runner {
             (None, Some(partition)) => partition.admission(),
             (None, None) => Arc::new(AdmitAll),
         };
-        let queue = Arc::new(WorkQueue::new(QueueOptions {
-            backoff: config.backoff,
-            retries: config.retries,
-            retry_rate: config.retry_rate,
-            resync: config.resync.filter(|_| admission.repeats()),
-        }));
+        let queue = Arc::new(WorkQueue::new(config.queue(admission.repeats())));
         let read = queue.clone();
         process.metrics.register_queue_length(&config.name, Box::new(move || read.len() as f64))?;
         let (leadership, margin) = match (&config.leader, &hooks.partition) {
@@ -274,6 +270,8 @@ impl Runner {
             self.run_once(pass, &shutdown).await;
             return Ok(());
         }
+        // The first lists queue keys already.
+        let _deciding = self.decide_priorities();
         let started = shutdown.run_until_cancelled(self.start(&starting)).await;
         if started.is_none() {
             return Ok(());

@@ -1,10 +1,15 @@
 //! The sections of an object whose changes are distinguished.
 
+mod paths;
+mod schema;
+
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use kooper_protobuf::Kind;
 use serde_json::Value;
+
+pub use schema::{KindOf, OtherKind, may_have_field};
 
 use super::Object;
 use super::protobuf::extend;
@@ -14,7 +19,7 @@ use super::scan::Cursor;
 /// `changed` and `Builder::changed` take.
 ///
 /// The first sight of an object, its deletion timestamp and a new uid always
-/// trigger one.
+/// trigger one. [`Field`](Self::Field) is for single fields.
 ///
 /// ```
 /// use k8s_openapi::api::apps::v1::Deployment;
@@ -39,6 +44,9 @@ pub enum Changed {
     Finalizers,
     /// `status`.
     Status,
+    /// The field with this path, named as in JSON: `spec.replicas`. The key of a map is in brackets, as in
+    /// `metadata.labels['example.com/tier']`, and a list is compared as a whole.
+    Field(&'static str),
     /// Anything.
     Any,
 }
@@ -65,14 +73,30 @@ pub(crate) fn differs(old: &Object, new: &Object, sections: &[Changed]) -> bool 
     if old.protobuf == new.protobuf {
         let (old_text, new_text) = (old.text.plain(), new.text.plain());
         let of = |text| old.protobuf.map_or_else(|| Sections::of(text), |kind| Sections::of_protobuf(kind, text));
-        return of(&old_text).differs(&of(&new_text), sections, |one, other| one == other);
+        let field_differs = |path: &str| match old.protobuf {
+            Some(kind) => paths::differs_in_protobuf(kind, &old_text, &new_text, path)
+                .unwrap_or_else(|| paths::in_json(&old.json(), path) != paths::in_json(&new.json(), path)),
+            None => paths::in_json(&old_text, path) != paths::in_json(&new_text, path),
+        };
+        return of(&old_text).differs(&of(&new_text), sections, |one, other| one == other)
+            || fields(sections).any(field_differs);
     }
     // The members of our JSON are in another order than those of the server's.
     let is_equal = |one: &[u8], other: &[u8]| {
         let value = |json| serde_json::from_slice::<Value>(json).ok();
         one == other || value(one).is_some_and(|one| Some(one) == value(other))
     };
-    Sections::of(&old.json()).differs(&Sections::of(&new.json()), sections, is_equal)
+    let (old, new) = (old.json(), new.json());
+    Sections::of(&old).differs(&Sections::of(&new), sections, is_equal)
+        || fields(sections).any(|path| !is_equal(paths::in_json(&old, path), paths::in_json(&new, path)))
+}
+
+/// The paths among the sections.
+pub(crate) fn fields(sections: &[Changed]) -> impl Iterator<Item = &'static str> {
+    sections.iter().filter_map(|section| match section {
+        Changed::Field(path) => Some(*path),
+        _ => None,
+    })
 }
 
 impl<'a> Sections<'a> {
@@ -157,6 +181,8 @@ impl<'a> Sections<'a> {
             Changed::Annotations => !is_equal(self.annotations, new.annotations),
             Changed::Finalizers => !is_equal(self.finalizers, new.finalizers),
             Changed::Status => !is_equal(self.status, new.status),
+            // It is looked for by its path.
+            Changed::Field(_) => false,
             Changed::Any => true,
         };
         !is_equal(self.deletion, new.deletion) || sections.iter().any(differs)

@@ -6,10 +6,10 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::writes::{CacheRef, Revision, TrackedWrites, WriteOrigin};
-use super::{Completion, EntryId, Lane, Urgency};
+use super::{AddOptions, Completion, EntryId, Lane, Urgency};
 use crate::backoff::TokenBucket;
 use crate::object::key::ObjectKey;
-use crate::queue::reason::Reasons;
+use crate::queue::reason::{Reason, Reasons};
 
 /// The position of a waiting key: the time of the add plus the delay of its lane,
 /// then the order of arrival.
@@ -26,6 +26,9 @@ const URGENT: (Duration, u32) = (Duration::from_secs(10), 5);
 /// it the first ones, whose response has most likely been received, count as changes
 /// by other clients.
 const UNKNOWN: usize = 1024;
+
+/// The longest time for which adds are debounced, in intervals.
+const LONGEST_DEBOUNCE: u32 = 10;
 
 /// The purpose of a key's timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +51,10 @@ pub(super) struct KeyEntry {
     pub(super) place: Option<QueuePlace>,
     /// The lane of this position, or of the parked one.
     pub(super) lane: Lane,
+    /// The last priority of its object that is known.
+    pub(super) priority: i32,
+    /// `true` if it is that of the object's current state.
+    pub(super) prioritized: bool,
     /// The position to which it returns when the caches have its calls' writes;
     /// until then it is not in the queue.
     pub(super) parked: Option<QueuePlace>,
@@ -60,6 +67,8 @@ pub(super) struct KeyEntry {
     /// The writes of its calls.
     pub(super) writes: TrackedWrites,
     pub(super) pending: Option<(Instant, Timer)>,
+    /// The adds that are debounced.
+    pub(super) debounced: Option<Box<Debounced>>,
     pub(super) resync_at: Option<Instant>,
     /// When the resync was due that caused the current or the next run.
     pub(super) phase: Option<Instant>,
@@ -76,7 +85,7 @@ pub(super) struct KeyRun {
     /// `true` if its only reason is the first list or a new term of leadership.
     pub(super) initial: bool,
     /// The adds during the run, and the changes by other clients.
-    pub(super) again: Option<(Lane, Urgency)>,
+    pub(super) again: Option<AddOptions>,
     /// The echoes of its writes.
     pub(super) echoes: Option<Echoes>,
     /// The other events during the run: a write whose response is still on its way may
@@ -87,7 +96,7 @@ pub(super) struct KeyRun {
 /// The echoes that were received during a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Echoes {
-    lane: Lane,
+    options: AddOptions,
     /// `true` if all of them are echoes of the runtime's own writes.
     are_silent: bool,
 }
@@ -95,8 +104,17 @@ pub(super) struct Echoes {
 #[derive(Debug)]
 pub(super) struct ObservedEvent {
     pub(super) event: Revision,
-    pub(super) lane: Lane,
-    pub(super) urgency: Urgency,
+    pub(super) options: AddOptions,
+}
+
+/// Adds that wait until a key has been quiet for the debounce interval.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Debounced {
+    /// When the first of them arrived.
+    since: Instant,
+    pub(super) options: AddOptions,
+    /// When they queue the key.
+    pub(super) at: Instant,
 }
 
 #[derive(Debug)]
@@ -126,17 +144,26 @@ impl KeyEntry {
             reasons: Reasons::default(),
             place: None,
             lane: Lane::Background,
+            priority: 0,
+            prioritized: false,
             parked: None,
             added_at: None,
             run: None,
             failing: None,
             writes: TrackedWrites::default(),
             pending: None,
+            debounced: None,
             resync_at: None,
             phase: None,
             repeats: 0,
             conflicts: 0,
         }
+    }
+
+    /// Records why it is queued. A new state of the object may have another priority.
+    pub(super) fn add_reason(&mut self, reason: Reason) {
+        self.prioritized &= !reason.is_new_state();
+        self.reasons.add(reason);
     }
 
     /// Returns `true` if the entry has no state that must be kept.
@@ -147,6 +174,7 @@ impl KeyEntry {
             && self.failing.is_none()
             && self.writes.is_empty()
             && self.pending.is_none()
+            && self.debounced.is_none()
             && self.resync_at.is_none()
     }
 
@@ -161,14 +189,14 @@ impl KeyRun {
     /// The adds and events that queue the key again as soon as its run ends. The
     /// echoes of its own writes do not queue a key that failed, and those of the
     /// runtime's writes never queue one.
-    pub(super) fn next_add(&self, completion: Completion) -> Option<(Lane, Urgency)> {
+    pub(super) fn next_add(&self, completion: Completion) -> Option<AddOptions> {
         let echoes = self.echoes.filter(|echoes| {
             let counts = !echoes.are_silent || completion == Completion::Gone;
             counts && !completion.is_failure()
         });
-        let echoes = echoes.map(|echoes| (echoes.lane, Urgency::Idle));
-        let changes = self.unknown.iter().map(|heard| (heard.lane, heard.urgency));
-        changes.chain(self.again).chain(echoes).reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)))
+        let echoes = echoes.map(|echoes| AddOptions { urgency: Urgency::Idle, ..echoes.options });
+        let changes = self.unknown.iter().map(|heard| heard.options);
+        changes.chain(self.again).chain(echoes).reduce(AddOptions::merge)
     }
 
     /// Returns `true` if there was no add and no event since the run began.
@@ -177,20 +205,19 @@ impl KeyRun {
     }
 
     /// Records an add during the run.
-    pub(super) fn record_add(&mut self, lane: Lane, urgency: Urgency) {
-        let (before, most) = self.again.unwrap_or((lane, urgency));
-        self.again = Some((before.min(lane), most.max(urgency)));
+    pub(super) fn record_add(&mut self, options: AddOptions) {
+        self.again = Some(self.again.map_or(options, |before| before.merge(options)));
     }
 
     /// Records an event during the run, as far as it is known whose write it reports.
     pub(super) fn record_event(&mut self, heard: ObservedEvent, echo: WriteOrigin) {
         if echo != WriteOrigin::Foreign {
-            return self.record_echo(heard.lane, echo);
+            return self.record_echo(heard.options, echo);
         }
         if self.unknown.len() >= UNKNOWN
             && let Some(first) = self.unknown.pop_front()
         {
-            self.record_add(first.lane, first.urgency);
+            self.record_add(first.options);
         }
         self.unknown.push_back(heard);
     }
@@ -203,14 +230,28 @@ impl KeyRun {
         while let Some(index) = self.unknown.iter().position(|heard| heard.is_echo_of(write))
             && let Some(heard) = self.unknown.remove(index)
         {
-            self.record_echo(heard.lane, if write.version.is_none() { WriteOrigin::Own } else { echo });
+            self.record_echo(heard.options, if write.version.is_none() { WriteOrigin::Own } else { echo });
         }
     }
 
-    fn record_echo(&mut self, lane: Lane, echo: WriteOrigin) {
+    fn record_echo(&mut self, options: AddOptions, echo: WriteOrigin) {
         let is_silent = echo == WriteOrigin::Silent;
-        let before = self.echoes.unwrap_or(Echoes { lane, are_silent: is_silent });
-        self.echoes = Some(Echoes { lane: before.lane.min(lane), are_silent: before.are_silent && is_silent });
+        let before = self.echoes.unwrap_or(Echoes { options, are_silent: is_silent });
+        self.echoes =
+            Some(Echoes { options: before.options.merge(options), are_silent: before.are_silent && is_silent });
+    }
+}
+
+impl Debounced {
+    /// Adds one to those that wait already.
+    pub(super) fn with(before: Option<Self>, options: AddOptions, interval: Duration, now: Instant) -> Self {
+        let since = before.map_or(now, |before| before.since);
+        Self {
+            since,
+            options: before.map_or(options, |before| before.options.merge(options)),
+            // A key that is never quiet runs, too.
+            at: (now + interval).min(since + interval * LONGEST_DEBOUNCE),
+        }
     }
 }
 
@@ -218,8 +259,8 @@ impl ObservedEvent {
     /// Returns `true` if this is the event of a write. The deletion of the handled object
     /// and its deletion timestamp count as changes, even if they are own writes.
     fn is_echo_of(&self, write: &Revision) -> bool {
-        let ends =
-            self.urgency == Urgency::Always || (self.event.view, &self.event.version) == (CacheRef::Primary, &None);
+        let ends = self.options.urgency == Urgency::Always
+            || (self.event.view, &self.event.version) == (CacheRef::Primary, &None);
         self.event == *write && !ends
     }
 }

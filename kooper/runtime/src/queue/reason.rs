@@ -69,6 +69,16 @@ impl Reason {
             Self::Related(..) => 0,
         }
     }
+
+    /// Returns `true` if the object may have another state than before.
+    pub(super) fn is_new_state(&self) -> bool {
+        matches!(self, Self::Initial | Self::Added | Self::Modified)
+    }
+
+    /// Returns `true` if it is a change of the object or of a related one. A deletion is none, as nothing follows it.
+    pub(crate) fn is_change(&self) -> bool {
+        matches!(self, Self::Added | Self::Modified | Self::Related(..))
+    }
 }
 
 impl fmt::Display for Reason {

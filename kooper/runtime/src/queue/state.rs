@@ -1,8 +1,10 @@
 //! The queue's state. It never waits: every transition takes the time as an
 //! argument.
 
+mod failures;
 mod inspect;
 mod own_writes;
+mod priorities;
 mod timers;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -13,10 +15,11 @@ use tokio::time::Instant;
 
 use super::EntryId;
 use super::entries::Entries;
-use super::entry::{KeyEntry, KeyFailures, KeyRun, ObservedEvent, QueuePlace, Timer};
+use super::entry::{Debounced, KeyEntry, KeyRun, ObservedEvent, Timer};
 use super::forbidden::ForbiddenBreaker;
-use super::writes::{Awaited, Revision, TrackedWrites, WriteOrigin};
-use super::{Completion, Item, Lane, QueueOptions, Returned, Ticket, Urgency};
+use super::ready::ReadyKeys;
+use super::writes::{Awaited, Revision, WriteOrigin};
+use super::{AddOptions, Completion, Item, Lane, QueueOptions, Returned, Ticket, Urgency};
 use crate::backoff::TokenBucket;
 use crate::object::key::ObjectKey;
 use crate::queue::reason::{Reason, Reasons};
@@ -29,9 +32,6 @@ const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
 /// the first of them. Each further one is twice as long.
 const CONFLICTS: (u32, Duration) = (8, Duration::from_millis(5));
 
-/// A requeue after less than this is an immediate one.
-const AT_ONCE: Duration = Duration::from_millis(1);
-
 fn later(now: Instant, delay: Duration) -> Instant {
     now + delay.min(LONGEST)
 }
@@ -40,13 +40,18 @@ fn later(now: Instant, delay: Duration) -> Instant {
 pub(super) struct QueueState {
     options: QueueOptions,
     entries: Entries,
-    waiting: BTreeSet<QueuePlace>,
+    /// The keys that wait for a worker.
+    ready: ReadyKeys,
+    /// Those of them whose priority is not known.
+    unprioritized: BTreeSet<EntryId>,
     /// The number of waiting keys in each lane.
     lanes: [usize; 3],
     /// Requeues, and changes that the back-off delays.
     delayed: BTreeSet<(Instant, EntryId)>,
     /// Failed keys; each retry needs a token.
     retries: BTreeSet<(Instant, EntryId)>,
+    /// Keys with adds that are debounced.
+    debounced: BTreeSet<(Instant, EntryId)>,
     resyncs: BTreeSet<(Instant, EntryId)>,
     /// Failed keys that lack a permission.
     forbidden: ForbiddenBreaker,
@@ -77,10 +82,12 @@ impl QueueState {
             bucket: TokenBucket::new(rate, burst, now),
             options,
             entries: Entries::default(),
-            waiting: BTreeSet::new(),
+            ready: ReadyKeys::default(),
+            unprioritized: BTreeSet::new(),
             lanes: [0; 3],
             delayed: BTreeSet::new(),
             retries: BTreeSet::new(),
+            debounced: BTreeSet::new(),
             resyncs: BTreeSet::new(),
             forbidden: ForbiddenBreaker::default(),
             awaited: Awaited::default(),
@@ -92,13 +99,13 @@ impl QueueState {
         }
     }
 
-    pub(super) fn add(&mut self, key: &ObjectKey, lane: Lane, reason: Reason, urgency: Urgency, now: Instant) {
+    pub(super) fn add(&mut self, key: &ObjectKey, reason: Reason, options: AddOptions, now: Instant) {
         let id = self.entries.get_or_create(key);
         let Some(entry) = self.entries.get_mut(id) else { return };
-        entry.reasons.add(reason);
+        entry.add_reason(reason);
         match &mut entry.run {
-            Some(run) => run.record_add(lane, urgency),
-            None => self.admit(id, lane, urgency, now),
+            Some(run) => run.record_add(options),
+            None => self.admit(id, options, now),
         }
     }
 
@@ -107,29 +114,29 @@ impl QueueState {
     pub(super) fn add_from_event(
         &mut self,
         key: &ObjectKey,
-        lane: Lane,
         reason: Reason,
-        urgency: Urgency,
+        options: AddOptions,
         event: impl FnOnce() -> Revision,
         now: Instant,
     ) {
         let entry = self.entries.find(key).and_then(|id| self.entries.get_mut(id));
         let Some(entry) = entry.filter(|entry| entry.run.is_some() || !entry.writes.is_empty()) else {
-            return self.add(key, lane, reason, urgency, now);
+            return self.add(key, reason, options, now);
         };
         let event = event();
         // A call that marks its own object for deletion is followed by its cleanup.
-        let echo = if urgency == Urgency::Always { WriteOrigin::Foreign } else { entry.writes.classify(&event) };
+        let echo =
+            if options.urgency == Urgency::Always { WriteOrigin::Foreign } else { entry.writes.classify(&event) };
         match (&mut entry.run, echo) {
             (Some(run), _) => {
-                entry.reasons.add(reason);
-                run.record_event(ObservedEvent { event, lane, urgency }, echo);
+                run.record_event(ObservedEvent { event, options }, echo);
+                entry.add_reason(reason);
             }
             (None, WriteOrigin::Silent) => {}
             // It does not run a failing key.
             (None, WriteOrigin::Own) if entry.failing.is_some() => {}
-            (None, WriteOrigin::Own) => self.add(key, lane, reason, Urgency::Idle, now),
-            (None, WriteOrigin::Foreign) => self.add(key, lane, reason, urgency, now),
+            (None, WriteOrigin::Own) => self.add(key, reason, AddOptions { urgency: Urgency::Idle, ..options }, now),
+            (None, WriteOrigin::Foreign) => self.add(key, reason, options, now),
         }
     }
 
@@ -156,9 +163,11 @@ impl QueueState {
 
     pub(super) fn take(&mut self, now: Instant) -> Option<Item> {
         loop {
-            let place = self.waiting.pop_first()?;
+            let place = self.ready.next(self.runs)?;
             let id = place.2;
-            let Some(entry) = self.entries.get_mut(id) else { continue };
+            let entry = self.entries.get_mut(id)?;
+            self.ready.remove(entry);
+            self.unprioritized.remove(&id);
             entry.place = None;
             self.lanes[entry.lane as usize] -= 1;
             if entry.writes.is_awaiting() {
@@ -198,6 +207,7 @@ impl QueueState {
             };
             // The run replaces all timers of the key.
             self.set_pending(id, None);
+            self.set_debounced(id, None);
             self.set_resync(id, None);
             return Some(item);
         }
@@ -237,8 +247,8 @@ impl QueueState {
         if completion != Completion::Gone {
             self.plan_resync(id, run.initial, now);
         }
-        if let Some((lane, urgency)) = again {
-            self.admit(id, lane, urgency, now);
+        if let Some(options) = again {
+            self.admit(id, options, now);
         }
         let (next, forbidden) = self.next_run(id, now);
         self.drop_if_idle(id);
@@ -263,7 +273,8 @@ impl QueueState {
         let probe = forbidden.and_then(|(refusal, _)| self.forbidden.next_of(refusal));
         let resync = entry.resync_at.filter(|_| !entry.is_held());
         let pending = entry.pending.map(|(at, _)| at);
-        let own = [queued, pending, resync].into_iter().flatten().min();
+        let debounced = entry.debounced.as_ref().map(|debounced| debounced.at);
+        let own = [queued, pending, debounced, resync].into_iter().flatten().min();
         let at = own.into_iter().chain(probe).min();
         let behind = forbidden.is_some_and(|(refusal, place)| !self.forbidden.is_first(refusal, place, id));
         (at.map(|at| at.saturating_duration_since(now)), behind && at != own)
@@ -272,10 +283,11 @@ impl QueueState {
     pub(super) fn forget(&mut self, key: &ObjectKey, now: Instant) {
         let Some(id) = self.entries.find(key) else { return };
         self.set_pending(id, None);
+        self.set_debounced(id, None);
         self.set_resync(id, None);
         self.forget_object(id, now);
         self.unpark(id, now);
-        // An event that the back-off delayed runs the key now.
+        // An event that was delayed runs the key now.
         if self
             .entries
             .get(id)
@@ -286,21 +298,15 @@ impl QueueState {
         self.drop_if_idle(id);
     }
 
-    pub(super) fn drop_failures_of(&mut self, key: &ObjectKey, now: Instant) {
-        if let Some(id) = self.entries.find(key) {
-            self.drop_failures(id, now);
-        }
-    }
-
     /// Forgets everything. The old state is returned, because dropping it may take
     /// long.
     pub(super) fn clear(&mut self, now: Instant) -> Self {
-        let (shut_down, runs, added) = (self.shut_down, self.runs, self.added);
-        std::mem::replace(self, Self { shut_down, runs, added, ..Self::new(self.options.clone(), now) })
+        let (shut_down, runs, added, ready) = (self.shut_down, self.runs, self.added, self.ready.emptied());
+        std::mem::replace(self, Self { shut_down, runs, added, ready, ..Self::new(self.options.clone(), now) })
     }
 
     pub(super) fn ready(&self) -> usize {
-        self.waiting.len()
+        self.ready.len()
     }
 
     /// The number of times that a key began to wait for a worker.
@@ -320,90 +326,21 @@ impl QueueState {
         self.shut_down
     }
 
-    /// Clears the failures of a key whose call succeeded. Returns the number of
-    /// other keys that are retried because of it.
-    fn clear_failures(&mut self, id: EntryId, now: Instant) -> usize {
-        let failing = self.entries.get_mut(id).and_then(|entry| entry.failing.take());
-        failing
-            .and_then(|failing| failing.forbidden)
-            .map_or(0, |(refusal, _)| self.forbidden.open_after_success(refusal, now))
-    }
-
-    /// Forgets the failures and writes of a key whose object was deleted.
-    fn forget_object(&mut self, id: EntryId, now: Instant) {
-        let Some(entry) = self.entries.get_mut(id) else { return };
-        entry.writes = TrackedWrites::default();
-        self.drop_failures(id, now);
-    }
-
-    /// Clears the failures of a key although no call succeeded. A permission that
-    /// it lacked may still be missing, so the next key of its line is the probe.
-    fn drop_failures(&mut self, id: EntryId, now: Instant) {
-        let failing = self.entries.get_mut(id).and_then(|entry| entry.failing.take());
-        if let Some((refusal, place)) = failing.and_then(|failing| failing.forbidden) {
-            self.forbidden.leave(refusal, place, id);
-            self.forbidden.probe_now(refusal, now);
-        }
-    }
-
-    /// The delay of a requeue. Immediate requeues back off until the key has
-    /// another reason to run.
-    fn requeue_delay(&mut self, id: EntryId, delay: Duration) -> Duration {
-        let Some(entry) = self.entries.get_mut(id).filter(|_| delay < AT_ONCE) else { return delay };
-        entry.repeats = entry.repeats.saturating_add(1);
-        self.options.backoff.delay(entry.repeats)
-    }
-
-    /// Schedules the retry of a key that failed; returns whether there is one.
-    fn fail(&mut self, id: EntryId, completion: Completion, now: Instant) -> bool {
-        let (backoff, limit) = (self.options.backoff, self.options.retries);
-        let Some(entry) = self.entries.get_mut(id) else { return false };
-        let failing = entry.failing.get_or_insert_with(|| Box::new(KeyFailures::new(now)));
-        failing.failures = failing.failures.saturating_add(1);
-        failing.tries = failing.tries.saturating_add(1);
-        let delay = match completion {
-            Completion::FailureAfter(delay) | Completion::Paused(delay) => delay.min(LONGEST),
-            // A change may fix it, so changes are not delayed.
-            Completion::FailureForGood => Duration::ZERO,
-            _ => backoff.delay(failing.failures).min(LONGEST),
-        };
-        failing.delay = delay;
-        failing.pause = matches!(completion, Completion::Paused(_)).then(|| now + delay);
-        let spent = limit.is_some_and(|limit| failing.tries > limit);
-        if spent {
-            failing.tries = 0;
-        }
-        let retried = !spent && completion != Completion::FailureForGood;
-        failing.owed &= retried;
-        let urgent = failing.owed.then(|| failing.tokens.next(now));
-        let before = failing.forbidden.take().map(|(refusal, _)| refusal);
-        let refusal = match completion {
-            Completion::Forbidden(refusal) => Some(refusal),
-            _ => None,
-        };
-        if let Some(refusal) = refusal.filter(|_| retried) {
-            let again = before == Some(refusal);
-            let place = self.forbidden.join(refusal, id, again, |refused| backoff.delay(refused), now);
-            failing.forbidden = Some((refusal, place));
-            self.set_pending(id, urgent.map(|at| (at, Timer::Held)));
-        } else {
-            let at = urgent.map_or(now + delay, |urgent| urgent.min(now + delay));
-            self.set_pending(id, retried.then_some((at, Timer::Retry)));
-        }
-        match before {
-            Some(before) if refusal != Some(before) => self.forbidden.probe_now(before, now),
-            Some(before) if !retried => self.forbidden.refuse(before, |refused| backoff.delay(refused), now),
-            _ => {}
-        }
-        retried
-    }
-
     /// Queues a key. If it fails and the add is not urgent, the run is delayed; the
     /// next run has the reason of the add too.
-    fn admit(&mut self, id: EntryId, lane: Lane, urgency: Urgency, now: Instant) {
+    fn admit(&mut self, id: EntryId, options: AddOptions, now: Instant) {
         let patient = self.options.retries != Some(0);
         let Some(entry) = self.entries.get_mut(id) else { return };
+        let AddOptions { lane, urgency, debounced } = options;
         let (held, absent) = (entry.is_held(), entry.place.is_none() && entry.parked.is_none());
+        if absent
+            && debounced
+            && let Some(interval) = self.options.debounce
+        {
+            let before = entry.debounced.as_deref().copied();
+            self.set_debounced(id, Some(Debounced::with(before, options, interval.min(LONGEST), now)));
+            return;
+        }
         if let Some(failing) = &mut entry.failing {
             match urgency {
                 Urgency::Always => failing.reset(),
@@ -434,27 +371,30 @@ impl QueueState {
 
     fn enqueue(&mut self, id: EntryId, lane: Lane, now: Instant) {
         let Some(entry) = self.entries.get_mut(id) else { return };
-        let at = now + head_start(lane);
-        // It is already waiting, at an earlier position.
-        if entry.place.or(entry.parked).is_some_and(|(before, ..)| before <= at) {
-            return;
+        let (mut lane, mut place) = (lane, (now + head_start(lane), self.arrivals, id));
+        if let Some(before) = entry.place.or(entry.parked) {
+            if before <= place && entry.lane <= lane {
+                return self.ask_for_priority(id);
+            }
+            // It keeps an earlier position, and is in the more urgent lane.
+            (lane, place) = (lane.min(entry.lane), place.min(before));
         }
-        let place = (at, self.arrivals, id);
         self.arrivals += 1;
-        let before = std::mem::replace(&mut entry.lane, lane);
         if entry.parked.is_some() {
-            entry.parked = Some(place);
+            (entry.parked, entry.lane) = (Some(place), lane);
             return;
         }
-        if let Some(earlier) = entry.place.replace(place) {
-            self.waiting.remove(&earlier);
-            self.lanes[before as usize] -= 1;
+        if entry.place.is_some() {
+            self.ready.remove(entry);
+            self.lanes[entry.lane as usize] -= 1;
         } else {
             entry.added_at = Some(now);
             self.added += 1;
         }
-        self.waiting.insert(place);
+        (entry.place, entry.lane) = (Some(place), lane);
+        self.ready.insert(entry);
         self.lanes[lane as usize] += 1;
+        self.ask_for_priority(id);
     }
 
     /// Queues a key again when the caches have its calls' writes.
@@ -463,8 +403,9 @@ impl QueueState {
         if let Some(place) = entry.parked.take() {
             entry.place = Some(place);
             entry.added_at = Some(now);
-            self.waiting.insert(place);
+            self.ready.insert(entry);
             self.lanes[entry.lane as usize] += 1;
+            self.ask_for_priority(id);
         }
     }
 

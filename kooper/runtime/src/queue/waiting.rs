@@ -12,7 +12,7 @@ use crate::queue::reason::Reasons;
 pub struct QueueCounts {
     /// The keys that wait for a worker: events, retries, and background.
     pub lanes: [usize; 3],
-    /// The keys that wait for a requeue.
+    /// The keys that wait for a requeue, or with a delayed change.
     pub delayed: usize,
     /// The failed keys that wait for their retry.
     pub retries: usize,
@@ -42,6 +42,8 @@ pub struct Waiting {
     pub parked: Option<Duration>,
     /// The time until it is added, zero if that is due, and what adds it.
     pub timer: Option<(Duration, Timer)>,
+    /// The time until it is added because of changes, unless more of them follow.
+    pub debounced: Option<Duration>,
     /// The failures in a row, if it has failed.
     pub failures: Option<u32>,
     /// The permission that it lacks, if so.

@@ -130,6 +130,8 @@ enum End {
     Failed(RetrieveError),
     /// Objects have joined the selection of the store: a list is needed.
     Joined,
+    /// Objects have left the selection of the store, and another watch does not send them.
+    Left,
 }
 
 impl Informer {
@@ -262,6 +264,7 @@ impl Informer {
                 }
                 End::Failed(error) => self.pause(&error).await,
                 End::Joined => return,
+                End::Left => {}
             }
         }
     }
@@ -269,6 +272,11 @@ impl Informer {
     /// Returns `true` if the store keeps an object.
     fn keeps(&self, object: &Object) -> bool {
         self.selection.as_ref().is_none_or(|selection| selection.selects(object))
+    }
+
+    /// Returns `true` if objects have joined the selection since the last list began.
+    fn has_joined(&self) -> bool {
+        self.reselected.as_ref().is_some_and(|changes| *changes.borrow() != self.joined)
     }
 
     /// Drops the objects that have left the selection.
@@ -304,10 +312,13 @@ impl Informer {
                 biased;
                 () = changed(&mut reselected) => {
                     self.drop_unselected().await;
-                    if reselected.as_ref().is_some_and(|changes| *changes.borrow() != self.joined) {
+                    if self.has_joined() {
                         return End::Joined;
                     }
                     self.reselected.clone_from(&reselected);
+                    if self.retriever.is_outdated() {
+                        return End::Left;
+                    }
                     continue;
                 }
                 event = events.next() => event,

@@ -9,6 +9,7 @@ mod channel;
 mod closures;
 mod erased;
 mod frames;
+mod shard_selector;
 mod snapshot;
 mod status;
 
@@ -30,6 +31,8 @@ pub use closures::from_fns;
 #[doc(hidden)]
 pub use erased::ErasedRetriever;
 pub use erased::erase;
+#[doc(hidden)]
+pub use shard_selector::{ShardSelector, fnv1a};
 pub(crate) use snapshot::Snapshot;
 
 /// Lists and watches the objects of the kind `K`.

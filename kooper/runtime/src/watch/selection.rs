@@ -1,14 +1,17 @@
 //! The objects of a kind that a controller's cache keeps.
 
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use super::retriever::{ErasedRetriever, Event, ListRequest, Page, RetrieveError, Scope, WatchRequest};
+use super::retriever::{ErasedRetriever, Event, ListRequest, Page, RetrieveError, Scope, ShardSelector, WatchRequest};
+use crate::error::chain;
 use crate::object::Object;
 
 /// Selects the objects that a cache keeps, whatever the server sends. The selection may change
@@ -32,6 +35,22 @@ pub trait CacheSelection: Send + Sync {
     fn narrow(&self, scope: &Scope) -> Scope {
         scope.clone()
     }
+
+    /// The effect of the shard selector of the last list or watch.
+    fn shard_selector(&self, state: SelectorState) {
+        let _ = state;
+    }
+}
+
+/// The effect of a shard selector.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SelectorState {
+    /// The server sends only selected objects.
+    Applied,
+    /// The server sends others, too.
+    Ignored,
+    /// The server rejects the request, but not the same request without the selector.
+    Rejected,
 }
 
 /// A retriever that requests only what its selection needs.
@@ -41,50 +60,174 @@ pub(crate) struct Narrowed<F> {
     open: F,
     /// The scope of the last request, and its retriever.
     last: Mutex<(Scope, Arc<dyn ErasedRetriever>)>,
+    /// The effect of the shard selector since the last list began.
+    state: Arc<Mutex<Option<SelectorState>>>,
 }
 
 impl<F: Fn(Scope) -> Arc<dyn ErasedRetriever> + Send + Sync> Narrowed<F> {
     pub(crate) fn new(selection: Arc<dyn CacheSelection>, scope: Scope, open: F) -> Self {
         let last = Mutex::new((scope.clone(), open(scope.clone())));
-        Self { selection, scope, open, last }
+        Self { selection, scope, open, last, state: Arc::default() }
     }
 
-    /// The retriever of the last request.
-    fn last(&self) -> Arc<dyn ErasedRetriever> {
-        self.last.lock().1.clone()
+    /// The scope and the retriever of the last request.
+    fn last(&self) -> (Scope, Arc<dyn ErasedRetriever>) {
+        self.last.lock().clone()
     }
 
-    /// The retriever for a new request.
-    fn next(&self) -> Arc<dyn ErasedRetriever> {
+    /// The scope of a new request.
+    fn narrow(&self) -> Scope {
         let scope = self.selection.narrow(&self.scope);
+        let is_rejected = *self.state.lock() == Some(SelectorState::Rejected);
+        if is_rejected { Scope { shard_selector: None, ..scope } } else { scope }
+    }
+
+    /// The scope and the retriever for a new request.
+    fn next(&self) -> (Scope, Arc<dyn ErasedRetriever>) {
+        let scope = self.narrow();
         let mut last = self.last.lock();
         if last.0 != scope {
             *last = (scope.clone(), (self.open)(scope));
         }
-        last.1.clone()
+        last.clone()
+    }
+
+    /// Sends a request, and without the shard selector if that may be why it is rejected.
+    async fn send<T, R>(
+        &self,
+        request: impl Fn(Arc<dyn ErasedRetriever>) -> R,
+    ) -> Result<(T, Option<ShardSelector>), RetrieveError>
+    where
+        R: Future<Output = Result<T, RetrieveError>>,
+    {
+        let (scope, retriever) = self.next();
+        match request(retriever).await {
+            Err(error) if scope.shard_selector.is_some() && may_be_rejection(&error) => {
+                let before = self.state.lock().replace(SelectorState::Rejected);
+                let answer = request(self.next().1).await;
+                if answer.is_ok() {
+                    tracing::debug!("the request succeeds without the shard selector: {}", chain(&error));
+                    self.selection.shard_selector(SelectorState::Rejected);
+                } else {
+                    // It was not because of the selector.
+                    *self.state.lock() = before;
+                }
+                answer.map(|answer| (answer, None))
+            }
+            answer => answer.map(|answer| (answer, scope.shard_selector)),
+        }
     }
 }
 
 impl<F: Fn(Scope) -> Arc<dyn ErasedRetriever> + Send + Sync> ErasedRetriever for Narrowed<F> {
     fn list(&self, request: ListRequest) -> BoxFuture<'_, Result<Page, RetrieveError>> {
-        // A token does not carry the selector of its first page.
-        let retriever = if request.continue_token.is_some() { self.last() } else { self.next() };
-        Box::pin(async move { retriever.list(request).await })
+        Box::pin(async move {
+            // A single object is requested to read the version, and says nothing about the selector.
+            let reads_version = request.limit == 1;
+            let (page, selector) = if request.continue_token.is_some() {
+                // A token does not carry the selector of its first page.
+                let (scope, retriever) = self.last();
+                (retriever.list(request).await?, scope.shard_selector)
+            } else {
+                if !reads_version {
+                    *self.state.lock() = None;
+                }
+                let list = |retriever: Arc<dyn ErasedRetriever>| {
+                    let request = request.clone();
+                    async move { retriever.list(request).await }
+                };
+                self.send(list).await?
+            };
+            let selector = selector.filter(|_| !reads_version);
+            if let Some(mut check) = selector.map(|selector| SelectorCheck::new(self, selector)) {
+                page.objects.iter().flatten().for_each(|object| check.received(object));
+                check.listed();
+            }
+            Ok(page)
+        })
     }
 
     fn watch(
         &self,
         request: WatchRequest,
     ) -> BoxFuture<'_, Result<BoxStream<'static, Result<Event, RetrieveError>>, RetrieveError>> {
-        let retriever = self.next();
-        Box::pin(async move { retriever.watch(request).await })
+        Box::pin(async move {
+            if request.initial_events {
+                *self.state.lock() = None;
+            }
+            let watch = |retriever: Arc<dyn ErasedRetriever>| {
+                let request = request.clone();
+                async move { retriever.watch(request).await }
+            };
+            let (events, selector) = self.send(watch).await?;
+            let Some(mut check) = selector.map(|selector| SelectorCheck::new(self, selector)) else {
+                return Ok(events);
+            };
+            let checked = events.inspect(move |event| match event {
+                Ok(Event::Added(object) | Event::Modified(object) | Event::Deleted(object)) => check.received(object),
+                Ok(Event::Bookmark { initial_events_end: true, .. }) => check.listed(),
+                _ => {}
+            });
+            Ok(checked.boxed())
+        })
     }
 
     fn streams_lists(&self) -> bool {
-        self.last().streams_lists()
+        self.last().1.streams_lists()
     }
 
     fn longest_silence(&self) -> Option<Duration> {
-        self.last().longest_silence()
+        self.last().1.longest_silence()
+    }
+
+    fn is_outdated(&self) -> bool {
+        let (now, (last, _)) = (self.narrow(), self.last());
+        let is_ignored = *self.state.lock() == Some(SelectorState::Ignored);
+        now != last && !(is_ignored && now == Scope { shard_selector: now.shard_selector.clone(), ..last })
     }
 }
+
+/// Returns `true` if the server, or a proxy before it, may have rejected a query parameter. The API server
+/// responds to a malformed selector with 500.
+fn may_be_rejection(error: &RetrieveError) -> bool {
+    matches!(error, RetrieveError::Status { .. } | RetrieveError::NoStreaming(_) | RetrieveError::Forbidden(_))
+}
+
+/// Finds out from the objects of a response if the server has applied the selector: it does not say so.
+struct SelectorCheck {
+    selection: Arc<dyn CacheSelection>,
+    state: Arc<Mutex<Option<SelectorState>>>,
+    selector: ShardSelector,
+    objects: usize,
+    ignored: bool,
+}
+
+impl SelectorCheck {
+    fn new<F>(narrowed: &Narrowed<F>, selector: ShardSelector) -> Self {
+        let (selection, state) = (Arc::clone(&narrowed.selection), Arc::clone(&narrowed.state));
+        Self { selection, state, selector, objects: 0, ignored: false }
+    }
+
+    fn note(&self, state: SelectorState) {
+        *self.state.lock() = Some(state);
+        self.selection.shard_selector(state);
+    }
+
+    fn received(&mut self, object: &Object) {
+        self.objects += 1;
+        if !self.ignored && !self.selector.selects(object.uid()) {
+            self.ignored = true;
+            self.note(SelectorState::Ignored);
+        }
+    }
+
+    /// All objects of a list were received. A list without objects shows nothing.
+    fn listed(&self) {
+        if self.objects > 0 && !self.ignored {
+            self.note(SelectorState::Applied);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

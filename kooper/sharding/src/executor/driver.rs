@@ -12,6 +12,7 @@ use kooper_base::clock::wall;
 use kooper_base::leader::lease::{Lease, LeaseError};
 use kooper_base::metrics::{Counter, Gauge, MetricsRecorder, ReadGauge};
 use kooper_runtime::Shard as OwnedShard;
+use kooper_runtime::internal::watch::selection::SelectorState;
 use parking_lot::Mutex as SyncMutex;
 use serde_json::Value;
 use tokio::sync::{Mutex, OwnedMutexGuard};
@@ -32,6 +33,10 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// After this time a replica that stops no longer waits for others to hold its shards.
 const LEAVE: Duration = Duration::from_secs(5);
+
+/// The values of the label `state` in metrics.
+const SELECTOR_STATES: [(SelectorState, &str); 3] =
+    [(SelectorState::Applied, "applied"), (SelectorState::Ignored, "ignored"), (SelectorState::Rejected, "rejected")];
 
 /// The kinds of requests, of which one each is sent at a time.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -138,7 +143,13 @@ impl Driver {
             (Gauge::ShardsUnowned, Box::new(move || unowned.lock().len() as f64)),
             (Gauge::ShardsUnownedTime, Box::new(time)),
         ];
-        for (gauge, read) in gauges {
+        let selectors = SELECTOR_STATES.map(|(state, label)| -> (Gauge, ReadGauge) {
+            let selectors = Arc::clone(&self.shared.selectors);
+            let read =
+                move || selectors.lock().iter().filter(|selector| *selector.lock() == Some(state)).count() as f64;
+            (Gauge::ShardSelector { state: label }, Box::new(read))
+        });
+        for (gauge, read) in gauges.into_iter().chain(selectors) {
             if let Err(error) = self.metrics.register_gauge(&self.controller, gauge, read) {
                 tracing::warn!(controller = &*self.controller, "a metric is missing: {error}");
             }

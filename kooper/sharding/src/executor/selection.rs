@@ -7,12 +7,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use kooper_base::metrics::Counter;
 use kooper_runtime::internal::object::OWNER;
 use kooper_runtime::internal::object::kind::KindInfo;
-use kooper_runtime::internal::watch::selection::CacheSelection;
+use kooper_runtime::internal::watch::retriever::ShardSelector;
+use kooper_runtime::internal::watch::selection::{CacheSelection, SelectorState};
 use kooper_runtime::object::Object;
 use kooper_runtime::retriever::Scope;
 use tokio::sync::watch;
 
-use super::{Sharding, ShardingOptions, Shared};
+use super::{LastState, Sharding, ShardingOptions, Shared};
 use crate::hash::{BUCKET, By, label};
 
 /// The objects that a cache is for.
@@ -30,13 +31,18 @@ pub(super) struct ShardSelection {
     part: Part,
     /// The number of the selection by which the cache was listed last.
     listed: Arc<AtomicU64>,
+    selector: LastState,
 }
 
 impl ShardSelection {
     pub(super) fn new(sharding: &Sharding, part: Part) -> Self {
         let listed = Arc::new(AtomicU64::new(0));
         sharding.shared.caches.lock().push(Arc::clone(&listed));
-        Self { shared: Arc::clone(&sharding.shared), options: Arc::clone(&sharding.options), part, listed }
+        let selector = LastState::default();
+        if matches!(part, Part::Own) {
+            sharding.shared.selectors.lock().push(Arc::clone(&selector));
+        }
+        Self { shared: Arc::clone(&sharding.shared), options: Arc::clone(&sharding.options), part, listed, selector }
     }
 }
 
@@ -71,12 +77,30 @@ impl CacheSelection for ShardSelection {
     fn narrow(&self, scope: &Scope) -> Scope {
         let selected = self.shared.selected.lock();
         match (&self.part, selected.0) {
+            // A bucket is the highest byte of the hash by which the API server selects.
+            (Part::Own, By::Uid) => {
+                let shard_selector = ShardSelector::of_highest_bytes(selected.1.iter().copied());
+                if shard_selector.is_none() {
+                    *self.selector.lock() = None;
+                }
+                Scope { shard_selector, ..scope.clone() }
+            }
             (Part::Children { applied: true, .. }, By::Uid) => {
                 let excluded = excluding(&selected.1);
                 let labels = scope.labels.iter().chain(&excluded).map(String::as_str).collect::<Vec<_>>().join(",");
                 Scope { labels: (!labels.is_empty()).then_some(labels), ..scope.clone() }
             }
             _ => scope.clone(),
+        }
+    }
+
+    fn shard_selector(&self, state: SelectorState) {
+        let before = self.selector.lock().replace(state);
+        if before != Some(state) && state == SelectorState::Rejected {
+            tracing::info!(
+                controller = &*self.options.controller,
+                "the API server rejects the shard selector: this replica receives the objects of all replicas"
+            );
         }
     }
 }

@@ -27,14 +27,17 @@ fn overview(overrides: Overrides) -> ShardOverview {
     overview_at(WALL, overrides)
 }
 
+fn slots() -> Slots {
+    let slots = [Some(slot("pod-a_1", 1, false)), Some(slot("pod-b_2", 2, false)), Some(slot("pod-c_3", 20, false))];
+    (0..).zip(slots).map(|(index, slot)| (format!("shop--{index}"), slot)).collect()
+}
+
 fn overview_at(wall: i64, overrides: Overrides) -> ShardOverview {
     let mut map = ShardMap::new(By::Uid, count(4), 0);
     map.assign(Shard(0), Some(session(0, "pod-a_1")));
     map.assign(Shard(1), Some(session(1, "pod-b_2")));
     map.assign(Shard(2), Some(session(2, "pod-c_3")));
-    let slots = [Some(slot("pod-a_1", 1, false)), Some(slot("pod-b_2", 2, false)), Some(slot("pod-c_3", 20, false))];
-    let slots = (0..).zip(slots).map(|(index, slot)| (format!("shop--{index}"), slot)).collect();
-    ShardOverview::new("7".into(), map, overrides, slots, wall)
+    ShardOverview::new("7".into(), map, overrides, slots(), wall)
 }
 
 fn requested(overview: &ShardOverview, changes: &[Change]) -> Result<Option<String>, String> {
@@ -130,4 +133,14 @@ fn overrides_of_replicas_that_have_ended_are_removed() {
     };
     let text = requested(&overview(overrides), &[Change::UndoDrain("pod-b".to_owned())]);
     assert_eq!(text, Ok(None));
+}
+
+#[test]
+fn if_replicas_run_and_there_is_no_map_the_error_names_them_and_says_where_the_reason_is() {
+    let error = |wall| no_map("trade/shop".to_owned(), &members(slots(), wall)).to_string();
+    let running = error(WALL);
+    assert!(running.contains("although these replicas run: pod-a, pod-b. "), "{running}");
+    assert!(running.contains("`check --as` verifies the permissions"), "{running}");
+    let ended = error(WALL + 120_000_000);
+    assert!(ended.contains("no replica of the program runs"), "{ended}");
 }

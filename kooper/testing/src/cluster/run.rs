@@ -127,8 +127,9 @@ impl Cluster {
         // Each daemon has a Lease, and a role.
         *controllers = std::mem::take(controllers).into_iter().flat_map(Controller::with_daemon).collect();
         let namespace = self.namespace();
-        if self.server.is_shared() {
-            for controller in controllers.iter_mut() {
+        for controller in controllers.iter_mut() {
+            controller.set_own_namespace(namespace);
+            if self.server.is_shared() {
                 controller.set_namespaces(vec![namespace.to_owned()]);
             }
         }

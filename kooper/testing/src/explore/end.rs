@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::normal::{Placeholders, Span};
 use crate::cluster::is_noise;
 use kooper_runtime::internal::clock;
+use kooper_sharding::BUCKET;
 
 /// Field that replaces the content of an object that has not changed since the server was started.
 const UNCHANGED: &str = "unchanged since the start";
@@ -34,7 +35,7 @@ impl End {
             objects.iter().filter(|object| !is_noise(object.group(), object.resource()) && !is_server(object));
         let read = |object: &StoredObject| {
             if object.version() > started {
-                return object.json();
+                return without_bucket(object.json());
             }
             let (namespace, name) = object.key().split_once('/').unwrap_or(("", object.key()));
             json!({"kind": object.kind(), "metadata": {"namespace": namespace, "name": name}, UNCHANGED: true})
@@ -116,6 +117,19 @@ fn name(object: &Value, placeholders: &Placeholders) -> String {
         namespace if namespace.is_empty() => format!("{kind} {}", text(&metadata["name"])),
         namespace => format!("{kind} {namespace}/{}", text(&metadata["name"])),
     }
+}
+
+/// An object without the label that only controllers with shards set: most histories have none.
+fn without_bucket(mut object: Value) -> Value {
+    let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
+    if let Some(metadata) = metadata
+        && let Some(labels) = metadata.get_mut("labels").and_then(Value::as_object_mut)
+        && labels.remove(BUCKET).is_some()
+        && labels.is_empty()
+    {
+        metadata.remove("labels");
+    }
+    object
 }
 
 /// Returns whether the object contains the address of the server, whose port differs between

@@ -10,18 +10,22 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::tape::{self, Tape};
+use super::tape::{self, Ends, Tape};
 use crate::Cluster;
 use kooper_access::Controller;
 use kooper_runtime::internal::error::chain;
 use kooper_runtime::metrics::{Counter, MetricsError, MetricsRecorder, ReadGauge};
 use kooper_runtime::{ConfigError, Health, ObjectKey, Result, RunError};
+use kooper_sharding::Shards;
 
 /// Time between the kill of a process and its restart.
 const DOWN: Duration = Duration::from_secs(1);
 
 /// Maximum time until the controllers are ready, all restarts included.
 const START: Duration = Duration::from_secs(3600);
+
+/// The time for which two processes share the shards before the first one stops.
+const SHARED: Duration = Duration::from_secs(100);
 
 /// Makes the controllers of a new process.
 pub(super) type Make = Arc<dyn Fn() -> Result<Vec<Controller>, ConfigError> + Send + Sync>;
@@ -54,7 +58,9 @@ struct State {
 
 /// One life of the process.
 struct Life {
-    dead: CancellationToken,
+    ends: Ends,
+    /// Stops it in order.
+    stop: CancellationToken,
     running: JoinHandle<Result<(), RunError>>,
 }
 
@@ -122,13 +128,17 @@ impl Drop for Process {
 impl Shared {
     /// Begins another life of the process, with nothing that the last one knew.
     fn begin(&self, mut controllers: Vec<Controller>) -> Result<Life> {
-        let (health, dead) = (Health::default(), CancellationToken::new());
+        let (health, ends, stop) = (Health::default(), Ends::default(), CancellationToken::new());
         let mut wakers = Vec::new();
         for controller in &mut controllers {
             // There is one process, and the next one does not have to wait for the Lease of the last one. The
             // renewals of so many minutes would take most of a history's time.
             controller.set_leader_election(None)?;
-            controller.remove_shards();
+            if self.tape.has_shards() {
+                controller.edit_shards(renewed_rarely);
+            } else {
+                controller.remove_shards();
+            }
             // In one process, protobuf is only a detour from JSON to JSON.
             controller.set_json_only(true);
             if controller.is_daemon() {
@@ -139,25 +149,36 @@ impl Shared {
             wakers.push((kind.group.clone(), kind.plural.clone(), waker));
             controller.add_source(stream::poll_fn(move |context| keys.poll_recv(context)).boxed());
         }
-        self.calls.begin(&dead);
+        self.calls.begin(&ends.dead);
         let (cluster, tape) = (self.cluster.clone(), self.tape.clone());
         let operator = cluster.operator(cluster.controllers_client()?, controllers).health(health.clone());
-        let operator = operator.client_layer(tape::layer(cluster, dead.clone(), tape));
+        let operator = operator.client_layer(tape::layer(cluster, ends.clone(), tape));
         let operator = operator.metrics(self.calls.clone()).build()?;
         let mut state = self.lock();
         (state.health, state.wakers) = (Some(health), wakers);
-        Ok(Life { dead, running: tokio::spawn(operator.run(CancellationToken::new())) })
+        Ok(Life { ends, running: tokio::spawn(operator.run(stop.clone())), stop })
+    }
+
+    /// Begins another life, and ends this one when both have shared the shards, as in a roll-out.
+    async fn replace(&self, life: &mut Life) -> Result<Life> {
+        let next = self.begin((self.make)()?)?;
+        sleep(SHARED).await;
+        life.stop.cancel();
+        (&mut life.running).await??;
+        Ok(next)
     }
 
     /// Lives until a life ends by itself, or never should have been so long.
     async fn live(self: Arc<Self>, mut life: Life) {
         loop {
+            let mut replaced = None;
             tokio::select! {
                 biased;
-                () = life.dead.cancelled() => {
+                () = life.ends.dead.cancelled() => {
                     life.running.abort();
                     drop((&mut life.running).await);
                 }
+                () = life.ends.replaced.cancelled() => replaced = Some(self.replace(&mut life).await),
                 ended = &mut life.running => {
                     let why = match ended {
                         Ok(Ok(())) => "none of them runs".to_owned(),
@@ -176,13 +197,18 @@ impl Shared {
                 self.lock().ended = Some("handler calls never stop".to_owned());
                 return;
             }
-            {
-                let mut state = self.lock();
-                state.health = None;
-                state.wakers.clear();
-            }
-            sleep(DOWN).await;
-            let next = (self.make)().map_err(Into::into).and_then(|controllers| self.begin(controllers));
+            let next = match replaced {
+                Some(next) => next,
+                None => {
+                    {
+                        let mut state = self.lock();
+                        state.health = None;
+                        state.wakers.clear();
+                    }
+                    sleep(DOWN).await;
+                    (self.make)().map_err(Into::into).and_then(|controllers| self.begin(controllers))
+                }
+            };
             match next {
                 Ok(next) => life = next,
                 Err(error) => {
@@ -196,6 +222,12 @@ impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock()
     }
+}
+
+/// The renewals of the default timings would take most of a history's time.
+fn renewed_rarely(shards: Shards) -> Shards {
+    let [lease, deadline, retry] = [150, 100, 20].map(Duration::from_secs);
+    shards.lease_duration(lease).renew_deadline(deadline).retry_period(retry)
 }
 
 impl Drop for Life {

@@ -169,6 +169,11 @@ impl Tape {
         self.calls() - self.lock().before.1 >= MOST_CALLS
     }
 
+    /// Returns whether the processes have shards, which are handed over.
+    pub(super) fn has_shards(&self) -> bool {
+        matches!(self.planned, Trial::Write { mishap: Mishap::HandedOver, .. })
+    }
+
     /// Returns whether the planned fault was injected.
     pub(super) fn met(&self) -> bool {
         self.lock().met
@@ -252,11 +257,20 @@ fn is_garbage(object: &Value, cluster: &Cluster) -> bool {
     !uids.is_empty() && !cluster.objects().iter().any(|object| uids.contains(&object.uid()))
 }
 
-/// Puts the writes of a client on tape. Once `dead` is cancelled, nothing more passes; a crash cancels it.
-pub(super) fn layer(cluster: Cluster, dead: CancellationToken, tape: Arc<Tape>) -> RequestLayer {
-    let mortal = mortal(dead.clone());
+/// The ways in which the life of a process ends.
+#[derive(Clone, Default)]
+pub(super) struct Ends {
+    /// A crash cancels it. Then nothing more passes.
+    pub(super) dead: CancellationToken,
+    /// Cancelled when the process is to be replaced by another one.
+    pub(super) replaced: CancellationToken,
+}
+
+/// Puts the writes of a client on tape.
+pub(super) fn layer(cluster: Cluster, ends: Ends, tape: Arc<Tape>) -> RequestLayer {
+    let mortal = mortal(ends.dead.clone());
     from_fn(move |request, server| {
-        let (cluster, dead, tape) = (cluster.clone(), dead.clone(), tape.clone());
+        let (cluster, ends, tape) = (cluster.clone(), ends.clone(), tape.clone());
         let mortal = mortal.layer(server.clone());
         async move {
             if request.method() == Method::GET {
@@ -267,7 +281,7 @@ pub(super) fn layer(cluster: Cluster, dead: CancellationToken, tape: Arc<Tape>) 
             let sent = Sent::read(&parts, &body);
             let request = Request::from_parts(parts, Body::from(body));
             if is_write(&sent, request.uri().query().unwrap_or_default()) {
-                write(server, &dead, (tape, cluster), &sent, request).await
+                write(server, &ends, (tape, cluster), &sent, request).await
             } else {
                 mortal.oneshot(request).await
             }
@@ -277,7 +291,7 @@ pub(super) fn layer(cluster: Cluster, dead: CancellationToken, tape: Arc<Tape>) 
 
 async fn write(
     server: Next,
-    dead: &CancellationToken,
+    Ends { dead, replaced }: &Ends,
     (tape, cluster): (Arc<Tape>, Cluster),
     sent: &Sent,
     request: Request<Body>,
@@ -316,6 +330,11 @@ async fn write(
             let served = served.await?;
             // The process still runs until its next `.await`.
             dead.cancel();
+            served
+        }
+        Some(Mishap::HandedOver) => {
+            let served = served.await?;
+            replaced.cancel();
             served
         }
         _ => dead.run_until_cancelled(served).await.ok_or(KILLED)??,

@@ -40,9 +40,12 @@ pub(super) enum Mishap {
     Rejected,
     /// The write is stored, and its answer is lost.
     Unanswered,
+    /// When the answer has arrived, another process starts, to which this one hands over its shards before it stops.
+    HandedOver,
 }
 
 impl Mishap {
+    /// Those of all controllers. Shards of controllers without shards cannot be handed over.
     pub(super) const ALL: [Self; 5] =
         [Self::KilledBefore, Self::KilledUnanswered, Self::KilledAfter, Self::Rejected, Self::Unanswered];
 
@@ -141,6 +144,9 @@ impl fmt::Display for Trial {
                     Mishap::KilledAfter => write!(f, "with a crash after the answer to the {nth} `{of}`"),
                     Mishap::Rejected => write!(f, "with the {nth} `{of}` rejected"),
                     Mishap::Unanswered => write!(f, "with the answer to the {nth} `{of}` lost"),
+                    Mishap::HandedOver => {
+                        write!(f, "with all shards handed over to another process after the {nth} `{of}`")
+                    }
                 }
             }
             Self::Prefix { writes, mishap } => match mishap {
@@ -154,6 +160,7 @@ impl fmt::Display for Trial {
                 Mishap::KilledAfter => write!(f, "with a crash after the answer to each of the first {writes} writes"),
                 Mishap::Rejected => write!(f, "with the first {writes} writes rejected"),
                 Mishap::Unanswered => write!(f, "with the answers to the first {writes} writes lost"),
+                Mishap::HandedOver => write!(f, "with all shards handed over after each of the first {writes} writes"),
             },
             Self::Event { of, nth, gap } => {
                 let nth = Ordinal(*nth);

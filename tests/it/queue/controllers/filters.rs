@@ -4,11 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use k8s_openapi::api::apps::v1::{Deployment, DeploymentStatus};
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec, DeploymentStatus};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kooper::prelude::*;
 use kooper::retriever::channel;
 use kooper::{Changed, Controller};
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::fixture::{Log, config, eventually, run};
 
@@ -136,4 +139,68 @@ async fn when_is_called_before_each_call_for_any_reason() {
     open.store(0, Ordering::SeqCst);
     tokio::time::sleep(Duration::from_secs(600)).await;
     assert_eq!(log.count(), 2, "neither a retry nor a requeue calls the handler for a filtered object");
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_a_change_of_a_named_field_calls_the_handler_also_after_missed_versions() {
+    let mut web = Deployment::default();
+    web.metadata.name = Some("web".to_owned());
+    web.metadata.uid = Some("1".to_owned());
+    let sized = |replicas: i32, paused: bool| {
+        let mut web = web.clone();
+        web.spec = Some(DeploymentSpec { replicas: Some(replicas), paused: Some(paused), ..DeploymentSpec::default() });
+        web
+    };
+    let (retriever, events) = channel([sized(1, false)]).unwrap();
+    let log = Log::default();
+    let seen = log.clone();
+    let controller = Controller::builder::<Deployment>("fields")
+        .resync(None)
+        .changed([Changed::Field("spec.replicas"), Changed::Field("metadata.labels['app']")])
+        .retriever(retriever)
+        .handler(move |object: Arc<Deployment>| {
+            seen.note(format!("{:?}", object.spec.as_ref().and_then(|spec| spec.replicas)));
+            async {}
+        })
+        .build()
+        .unwrap();
+    let _running = run([controller]);
+    eventually("the first list", || log.count() == 1).await;
+    events.modify(&sized(1, true)).unwrap();
+    let mut labelled = sized(1, true);
+    labelled.metadata.labels = Some([("tier".to_owned(), "web".to_owned())].into());
+    events.modify(&labelled).unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(log.count(), 1, "other fields do not count");
+    labelled.metadata.labels = Some([("app".to_owned(), "web".to_owned())].into());
+    events.modify(&labelled).unwrap();
+    eventually("the label", || log.count() == 2).await;
+    events.modify(&sized(2, false)).unwrap();
+    eventually("the replicas", || log.count() == 3).await;
+    assert_eq!(log.lines().last().map(String::as_str), Some("Some(2)"));
+}
+
+#[test]
+fn a_field_that_the_kind_does_not_have_is_an_error() {
+    #[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
+    #[kube(group = "example.com", version = "v1", kind = "Kiosk", namespaced)]
+    struct KioskSpec {
+        #[serde(rename = "openFrom")]
+        opens: u32,
+    }
+
+    let problem = |path| {
+        let kiosk = Kiosk::controller("kiosks").crd().changed([Changed::Field(path)]).handler(async || {}).build();
+        let pod = Pod::controller("pods").changed([Changed::Field(path)]).handler(async || {}).build();
+        [kiosk, pod].map(|built| built.err().map(|error| error.problem))
+    };
+    let lacks =
+        |kind: &str, path| Some(format!("`{kind}` has no field `{path}`: write the names of fields as in JSON"));
+    assert_eq!(problem("metadata.labels['app']"), [None, None]);
+    assert_eq!(problem("spec.openFrom"), [None, lacks("Pod", "spec.openFrom")]);
+    assert_eq!(problem("spec.nodeName"), [lacks("Kiosk", "spec.nodeName"), None]);
+    assert_eq!(problem("metadata.label"), [lacks("Kiosk", "metadata.label"), lacks("Pod", "metadata.label")]);
+    let malformed = problem("spec.containers[0]");
+    assert!(malformed.iter().flatten().all(|problem| problem.contains("has invalid brackets")), "{malformed:?}");
+    assert_eq!(malformed.iter().flatten().count(), 2);
 }

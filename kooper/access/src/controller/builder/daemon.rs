@@ -6,6 +6,7 @@ use kooper_runtime::{Changed, Kind};
 use serde::de::DeserializeOwned;
 
 use super::{Builder, MakeService, service_of};
+use crate::extract::DaemonArguments;
 use crate::handler::Handler;
 use crate::plan::Plan;
 
@@ -16,7 +17,8 @@ pub(super) struct Daemon<O, S> {
 }
 
 impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'static> Builder<K, O, S> {
-    /// Runs a function for each object until the object changes. It takes the arguments of a handler.
+    /// Runs a function for each object until the object changes. It takes the arguments of a handler,
+    /// except `Children`.
     ///
     /// There is one running function for each uid. It is dropped at its next `await` when the generation of the object
     /// changes, or the object is being deleted or no longer selected, and at the end of the program and of leadership. After
@@ -42,7 +44,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     /// # let _ = controller;
     /// # Ok::<_, kooper::ConfigError>(())
     /// ```
-    pub fn daemon<H: Handler<O, S, Args>, Args: 'static>(mut self, daemon: H) -> Self {
+    pub fn daemon<H: Handler<O, S, Args>, Args: DaemonArguments + 'static>(mut self, daemon: H) -> Self {
         self.daemon = Some(Daemon { make: service_of(move |input| daemon.handle(input)), plan: H::plan });
         self
     }
@@ -61,6 +63,8 @@ pub(crate) fn config(controller: &Config) -> Config {
         resync: None,
         workers: 1,
         timeout: None,
+        // A change that cancels a daemon restarts it.
+        debounce: None,
         changed: vec![Changed::Generation],
         leader: controller.leader.map(election),
         previous_names: controller.previous_names.iter().map(|previous| name(previous)).collect(),

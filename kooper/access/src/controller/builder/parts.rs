@@ -1,20 +1,20 @@
 //! The parts of a controller whose types are erased.
 
-use std::marker::PhantomData;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use kooper_grammar::access::Rule;
+use kooper_grammar::field_path;
 use kooper_grammar::selector::FieldSelector;
 use kooper_runtime::internal::call::handler::{DynHandler, Wants};
-use kooper_runtime::internal::controller::parts::{DynController, Handlers, Relation};
+use kooper_runtime::internal::controller::parts::{DynController, Handlers, Priority, Relation};
 use kooper_runtime::internal::controller::states::InitContext;
 use kooper_runtime::internal::controller::{Config, ControllerSpec};
 use kooper_runtime::internal::object::kind::{KindInfo, is_metadata};
+use kooper_runtime::internal::object::sections::may_have_field;
 use kooper_runtime::internal::watch::cache_id::CacheRequest;
-use kooper_runtime::internal::watch::retriever::{ErasedRetriever, erase};
+use kooper_runtime::internal::watch::retriever::ErasedRetriever;
 use kooper_runtime::internal::watch::selected::Selected;
-use kooper_runtime::retriever::{ApiRetriever, Scope};
 use kooper_runtime::{BoxError, ConfigError, ConfigErrorKind, FailureEvents, Kind};
 use kooper_sharding::Shards;
 use kube::Client;
@@ -22,14 +22,15 @@ use kube::core::metadata::PartialObjectMeta;
 use serde::de::DeserializeOwned;
 
 use super::daemon::{self, Daemon};
-use super::{Builder, Common, MakeRetriever, MakeService, MakeState, Wrap};
+use super::{Builder, Common, MakeCrd, MakeRetriever, MakeService, MakeState, Wrap};
 use crate::calls::Additions;
 use crate::controller::Controller;
+use crate::crd::has_field;
 use crate::extract::Removed;
-use crate::handler::{self, Filter, Typed};
+use crate::handler::{self, Filter, PriorityOf, Typed};
 use crate::plan::{Need, Plan, Reach};
 
-struct TypedParts<K, O, S> {
+struct TypedParts<O, S> {
     state: MakeState<S>,
     handler: MakeService<O, S>,
     cleanup: Option<MakeService<O, S>>,
@@ -37,7 +38,7 @@ struct TypedParts<K, O, S> {
     retriever: Option<MakeRetriever>,
     layers: Vec<Wrap<O>>,
     when: Option<Filter<O>>,
-    kind: PhantomData<fn() -> K>,
+    priority: Option<PriorityOf<O>>,
 }
 
 impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'static> Builder<K, O, S> {
@@ -47,7 +48,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     /// When the name or the handler is missing, or a setting is invalid. Name,
     /// handler and retriever are checked in this order.
     pub fn build(self) -> Result<Controller, ConfigError> {
-        let Self { common, state, handler, cleanup, daemon, deleted, layers, when, kind: _ } = self;
+        let Self { common, state, handler, cleanup, daemon, deleted, layers, when, priority, kind: _ } = self;
         let Common {
             mut config,
             shards,
@@ -65,6 +66,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         config.metadata_only |= is_metadata::<K>();
         config.check()?;
         check_shards(shards.as_ref(), &config)?;
+        check_fields::<K>(&config, crd)?;
         let handler = handler.ok_or_else(|| {
             config.error("handler", ConfigErrorKind::Missing, "it is missing: set one with `.handler(…)`")
         })?;
@@ -118,16 +120,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
             relations: relations.into(),
             sources: sources.into(),
             reports_failures: plan.reports_failures(),
-            parts: Arc::new(TypedParts {
-                state,
-                handler,
-                cleanup,
-                deleted,
-                retriever,
-                layers,
-                when,
-                kind: PhantomData::<fn() -> K>,
-            }),
+            parts: Arc::new(TypedParts { state, handler, cleanup, deleted, retriever, layers, when, priority }),
         };
         Ok(Controller { spec, shards, plan, crd, installs_crd, has_init, samples, additions, daemon })
     }
@@ -154,7 +147,7 @@ fn controller_of<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send +
         retriever: None,
         layers: Vec::new(),
         when: when.clone(),
-        kind: PhantomData::<fn() -> K>,
+        priority: None,
     };
     let spec = ControllerSpec {
         kind: KindInfo::of::<K>(),
@@ -182,16 +175,9 @@ fn primary<K: Kind>(config: &Config) -> CacheRequest {
     }
 }
 
-impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'static> DynController
-    for TypedParts<K, O, S>
-{
-    fn retrievers(&self, client: Option<Client>, scopes: &[Scope]) -> Result<Vec<Arc<dyn ErasedRetriever>>, BoxError> {
-        if let Some(make) = &self.retriever {
-            return Ok(vec![make(client)?]);
-        }
-        let client = client.ok_or("the operator has no client")?;
-        let open = |scope: &Scope| erase::<K, _>(ApiRetriever::<K>::new(client.clone(), scope.clone()));
-        Ok(scopes.iter().map(open).collect())
+impl<O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'static> DynController for TypedParts<O, S> {
+    fn retriever(&self, client: Option<Client>) -> Option<Result<Arc<dyn ErasedRetriever>, BoxError>> {
+        self.retriever.as_ref().map(|make| make(client))
     }
 
     fn wants(&self) -> Wants {
@@ -200,6 +186,10 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
 
     fn has_filter(&self) -> bool {
         self.when.is_some()
+    }
+
+    fn priority(&self) -> Option<Priority> {
+        self.priority.clone().map(handler::priority)
     }
 
     fn has_deleted(&self) -> bool {
@@ -264,6 +254,23 @@ fn plan_settings<K: Kind>(config: &Config, plan: &mut Plan, own_retriever: bool,
         });
     }
     plan.settle::<K>();
+}
+
+/// Checks that the fields of `changed` exist, as far as the schema of the kind is known.
+fn check_fields<K: Kind>(config: &Config, crd: Option<MakeCrd>) -> Result<(), ConfigError> {
+    for path in config.changed_fields() {
+        let (kind, of_metadata) = (KindInfo::of::<K>(), path.starts_with("metadata"));
+        let exists = match crd {
+            _ if of_metadata => may_have_field(Some(("meta.k8s.io/v1", "PartialObjectMetadata")), path),
+            Some(make) => has_field(&make(), &kind.version, field_path::names(path)),
+            None => may_have_field(Some((&kind.api_version(), &kind.kind)), path),
+        };
+        if !exists {
+            let problem = format!("`{}` has no field `{path}`: write the names of fields as in JSON", kind.kind);
+            return Err(config.error("changed", ConfigErrorKind::Malformed, problem));
+        }
+    }
+    Ok(())
 }
 
 /// Checks the settings of shards.

@@ -43,6 +43,7 @@ pub(super) fn named(name: &str, plain: &Invocation<'_>) -> Result<String, BoxErr
                 };
                 let invocation = plain.with(settings);
                 let mut controllers = invocation.controllers_quietly()?;
+                controllers.iter_mut().for_each(|one| one.set_own_namespace(OWN));
                 controllers.extend(webhooks::controllers(&invocation, &place)?);
                 let grants = rbac::grants(&controllers, &place)?;
                 let rules = escaped(&parts(grants.keys()).to_string());
@@ -92,3 +93,28 @@ pub(super) fn own(name: &str) -> String {
 }
 
 const ROLES: &str = include_str!("roles.tpl");
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::Pod;
+    use kooper_access::Controller;
+
+    use super::*;
+    use crate::Program;
+    use crate::cli::app::App;
+
+    #[test]
+    fn a_controller_of_the_operators_namespace_has_a_role_in_that_of_the_release() {
+        fn own(program: &mut Program) {
+            program.add(Controller::builder::<Pod>("one").own_namespace().handler(async || {}));
+        }
+        let app = App::new("shop", "1.0.0").defined(own);
+        let text = named("shop", &Invocation { app: &app, settings: Settings::default() }).expect("a template");
+        let rules = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let has = |rules: &Value, part: &str| rules[part].as_array().is_some_and(|rules| !rules.is_empty());
+        let parts: Vec<_> = rules.map(|rules| ["cluster", "watched", "own"].map(|part| has(&rules, part))).collect();
+        assert!(parts.contains(&[false, false, true]), "{text}");
+        assert!(parts.contains(&[false, true, false]), "with the value `namespaces`: {text}");
+        assert!(parts.iter().all(|[cluster, watched, own]| !cluster && watched != own), "{text}");
+    }
+}

@@ -3,7 +3,7 @@
 {{- $root := .root -}}
 {{- $own := $root.Release.Namespace -}}
 {{- $rules := include "PROGRAM.rules" $root | fromJson -}}
-{{- if and .reviews (include "PROGRAM.reviews" $root) (kindIs "invalid" $root.Values.metricsAuth) (not $rules.cluster) (or $rules.watched $rules.leases $rules.others) -}}
+{{- if and .reviews (include "PROGRAM.reviews" $root) (kindIs "invalid" $root.Values.metricsAuth) (not $rules.cluster) (or $rules.watched $rules.leases $rules.own $rules.others) -}}
 {{- fail "metrics for users of the cluster need a ClusterRole, to create TokenReviews, and everything else of this installation has Roles alone: set `metricsAuth: none` for Roles alone, or `metricsAuth: token`" -}}
 {{- end -}}
 {{- if .deletesLeases -}}

@@ -55,6 +55,9 @@ impl fmt::Display for Sentence<'_> {
                 None => Ok(()),
             };
         }
+        if let Some(time) = waiting.debounced {
+            return write!(f, "it has changed, and is called in {} if nothing else changes", Time(time));
+        }
         let failures = waiting.failures.unwrap_or(0);
         match waiting.timer {
             Some((Duration::ZERO, Timer::Retry)) => {
@@ -144,6 +147,10 @@ mod tests {
                 "it has changed, and is called in 1.0s, after 2 failures",
             ),
             (Waiting { timer: Some((3600 * SECOND, Timer::Requeue)), ..none() }, "its requeue is due in 1h"),
+            (
+                Waiting { debounced: Some(2 * SECOND), resync: Some(60 * SECOND), ..none() },
+                "it has changed, and is called in 2.0s if nothing else changes",
+            ),
             (
                 Waiting { timer: Some((SECOND, Timer::Conflict)), ..none() },
                 "it met a conflict, and is called again in 1.0s",

@@ -19,7 +19,7 @@ use crate::object::kind::KindInfo;
 use crate::object::sections::Changed;
 use crate::object::{DecodeError, Metadata, Object, differs};
 use crate::queue::reason::Reason;
-use crate::queue::{Admission, CacheRef, Lane, Revision, Urgency, WorkQueue};
+use crate::queue::{AddOptions, Admission, CacheRef, Lane, Revision, Urgency, WorkQueue};
 use crate::watch::cache_id::CacheId;
 use crate::watch::informer::{Seen, Sink};
 use crate::watch::retriever::RetrieveError;
@@ -60,7 +60,7 @@ impl Enqueuer {
     fn add(
         &self,
         key: &ObjectKey,
-        lane: Lane,
+        (lane, debounced): (Lane, bool),
         reason: Reason,
         view: CacheRef,
         (change, seen): (&Change, Seen),
@@ -70,13 +70,14 @@ impl Enqueuer {
             return;
         }
         let urgency = || urgency(change);
+        let options = AddOptions { debounced, ..AddOptions::new(lane, Urgency::Soon) };
         match change.last() {
             Some(object) if seen == Seen::Watched => {
-                self.queue()
-                    .add_from_event(key, lane, reason, urgency, || Revision::event(view, object, change.new.is_none()));
+                let event = || Revision::event(view, object, change.new.is_none());
+                self.queue().add_from_event(key, reason, options, urgency, event);
             }
             // An object in a list may contain changes beside the own write.
-            _ => self.queue().add_urgent(key, lane, reason, urgency()),
+            _ => self.queue().add_with_options(key, reason, AddOptions { urgency: urgency(), ..options }),
         }
         self.metrics.inc_event_queued(&self.controller.controller, false);
     }
@@ -84,7 +85,7 @@ impl Enqueuer {
     /// Queues a key for a reason that is not a change of an object.
     pub(super) fn wake(&self, key: &ObjectKey, lane: Lane, reason: Reason, urgency: Urgency) {
         if self.admits(key) {
-            self.queue().add_urgent(key, lane, reason, urgency);
+            self.queue().add_with_options(key, reason, AddOptions::new(lane, urgency));
             self.metrics.inc_event_queued(&self.controller.controller, false);
         }
     }
@@ -217,7 +218,10 @@ impl Sink for EventHandler {
             (Some(_), Some(_)) => (Lane::Event, Reason::Modified),
         };
         let urgency = |change: &Change| if asks { Urgency::Now } else { urgency(change) };
-        self.enqueuer.add(key, lane, reason, CacheRef::Primary, (change, classified), urgency);
+        // Whoever asks for a call, and who waits for a deletion, does not wait for other changes.
+        let is_awaited = asks || pauses || kept || change.new.as_ref().is_some_and(|new| new.is_terminating());
+        let debounced = reason.is_change() && !is_awaited;
+        self.enqueuer.add(key, (lane, debounced), reason, CacheRef::Primary, (change, classified), urgency);
     }
 
     fn left(&self, object: &Arc<Object>) {
@@ -277,12 +281,12 @@ pub(super) enum Keys {
 }
 
 impl Related {
-    fn is_ours(&self, key: &ObjectKey) -> bool {
-        self.ours.get(key).is_some()
-            || self
-                .leaving
-                .as_ref()
-                .is_some_and(|(all, finalizers)| all.get(key).is_some_and(|object| finalizers.concern(&object)))
+    /// The controller's own object of this key, or one that waits to be cleaned up.
+    fn own(&self, key: &ObjectKey) -> Option<Arc<Object>> {
+        self.ours.get(key).or_else(|| {
+            let (all, finalizers) = self.leaving.as_ref()?;
+            all.get(key).filter(|object| finalizers.concern(object))
+        })
     }
 
     /// The keys that the old and the new object are mapped to.
@@ -325,9 +329,13 @@ impl Sink for Related {
         keys.dedup();
         let lane = if seen == Seen::First { Lane::Background } else { Lane::Event };
         let Some(object) = change.key() else { return };
-        for key in keys.iter().filter(|key| self.is_ours(key)) {
+        for key in keys {
+            let Some(own) = self.own(&key) else { continue };
             let reason = Reason::Related(self.name.clone(), object.clone());
-            self.enqueuer.add(key, lane, reason, CacheRef::Other(self.id), (change, seen), |_| Urgency::Soon);
+            // Its deletion may wait for this change.
+            let debounced = seen != Seen::First && !own.is_terminating();
+            let urgency = |_: &Change| Urgency::Soon;
+            self.enqueuer.add(&key, (lane, debounced), reason, CacheRef::Other(self.id), (change, seen), urgency);
         }
     }
 }
@@ -349,7 +357,8 @@ impl Sink for Leaving {
         let concerned = [&change.old, &change.new].into_iter().flatten().any(|object| self.finalizers.concern(object));
         if concerned && self.ours.get(key).is_none() {
             let reason = if change.new.is_some() { Reason::Modified } else { Reason::Deleted };
-            self.enqueuer.add(key, Lane::Event, reason, CacheRef::Other(self.id), (change, seen), urgency);
+            let lane = (Lane::Event, false);
+            self.enqueuer.add(key, lane, reason, CacheRef::Other(self.id), (change, seen), urgency);
         }
     }
 

@@ -161,14 +161,10 @@ impl Watching {
         tombstones: &Arc<Tombstones>,
         undecodable: &Arc<Undecodable>,
     ) -> Result<(), BoxError> {
-        let (parts, scopes) = (controller.parts.clone(), self.primary.scopes.clone());
-        let own = controller.own_retriever.then_some(&process.executor);
-        let client = match own {
-            Some(_) => process.stack.clone().map(|stack| stack.with(on_current_runtime()).client()),
-            None => process.client.clone(),
-        };
-        let made = process.executor.spawn(async move { parts.retrievers(client, &scopes) });
-        let retrievers = made.await.map_err(|error| error.text())??;
+        let custom = custom_retriever(controller, process).await?;
+        if custom.is_none() && process.client.is_none() {
+            return Err("the operator has no client".into());
+        }
         let dispatch: Arc<dyn Sink> = Arc::new(EventHandler {
             enqueuer: enqueuer.clone(),
             wants: controller.wants(),
@@ -230,11 +226,13 @@ impl Watching {
         let opened = |retriever: Arc<dyn ErasedRetriever>| -> Arc<dyn ErasedRetriever> {
             if once { Arc::new(Snapshot(retriever)) } else { retriever }
         };
-        for (watched, retriever) in self.primary.watched.iter().zip(retrievers) {
-            process.watches.start(watched, own, || opened(retriever));
+        let of_server = custom.is_none().then_some(&self.primary);
+        for (watched, retriever) in self.primary.watched.iter().zip(custom) {
+            process.watches.start(watched, Some(&process.executor), || opened(retriever));
         }
         let client = process.client.as_ref();
-        for (watches, client) in self.others.values().filter_map(|watches| Some((watches, client?))) {
+        let of_server = of_server.into_iter().chain(self.others.values());
+        for (watches, client) in of_server.filter_map(|watches| Some((watches, client?))) {
             for (watched, scope) in watches.watched.iter().zip(&watches.scopes) {
                 let (open, client) = (watches.request.open, client.clone());
                 let open = move |scope| open(client.clone(), scope);
@@ -297,6 +295,20 @@ impl Watches {
             routes.subscribe(watched, sink).await;
         }
     }
+}
+
+/// The retriever that the user has set. Their function may block its thread.
+async fn custom_retriever(
+    controller: &ControllerSpec,
+    process: &Process,
+) -> Result<Option<Arc<dyn ErasedRetriever>>, BoxError> {
+    if !controller.own_retriever {
+        return Ok(None);
+    }
+    let client = process.stack.clone().map(|stack| stack.with(on_current_runtime()).client());
+    let parts = controller.parts.clone();
+    let made = process.executor.spawn(async move { parts.retriever(client) });
+    made.await.map_err(|error| error.text())?.transpose()
 }
 
 /// Passes the changes of a kind whose keys are queued to `sink`. Each of several

@@ -75,3 +75,70 @@ fn without_generations_changes_outside_metadata_and_status_count() {
     assert!(!differs(|v| v["status"]["replicas"] = 1.into()));
     assert!(!differs(|v| v["metadata"]["labels"] = json!({})));
 }
+
+/// Whether the field at a path counts as changed, for each pair of encodings.
+fn changed(path: &'static str, before: impl Fn(&mut Value), after: impl Fn(&mut Value)) -> bool {
+    let (before, after) = (objects(before), objects(after));
+    let all: Vec<_> = pairs(&before, &after).map(|(old, new)| differs(old, new, &[Changed::Field(path)])).collect();
+    assert!(all.iter().all(|differs| *differs == all[0]), "{path}: {all:?}");
+    all[0]
+}
+
+#[test]
+fn a_field_is_compared_by_its_path_and_other_fields_do_not_count() {
+    type Edit = fn(&mut Value);
+    let edits: [(&str, Edit); 8] = [
+        ("spec.replicas", |v| v["spec"]["replicas"] = 2.into()),
+        ("spec.paused", |v| v["spec"]["paused"] = true.into()),
+        ("metadata.labels['a']", |v| v["metadata"]["labels"]["a"] = "c".into()),
+        ("metadata.annotations['example.com/a']", |v| v["metadata"]["annotations"]["example.com/a"] = "".into()),
+        ("metadata.finalizers", |v| v["metadata"]["finalizers"] = json!(["x", "y"])),
+        ("spec.template.spec.containers", |v| v["spec"]["template"]["spec"]["containers"] = json!([{"name": "a"}])),
+        ("spec.template.metadata.labels", |v| v["spec"]["template"]["metadata"]["labels"] = json!({"a": "b"})),
+        ("status.conditions", |v| v["status"]["conditions"] = json!([{"type": "a", "status": "True"}])),
+    ];
+    for (edited, edit) in edits {
+        for (path, _) in edits {
+            assert_eq!(changed(path, |_| (), edit), path == edited, "{edited} edited, {path} compared");
+            assert_eq!(changed(path, edit, |_| ()), path == edited, "{edited} removed, {path} compared");
+        }
+    }
+    assert!(changed("spec", |_| (), edits[0].1) && changed("metadata.labels", |_| (), edits[2].1));
+    assert!(!changed("metadata.labels['c']", |_| (), edits[2].1), "it is another key");
+    assert!(!changed("spec.unknown", |_| (), edits[0].1) && !changed("spec.replicas.unknown", |_| (), edits[0].1));
+}
+
+#[test]
+fn a_field_that_appears_with_its_parent_counts() {
+    let strategy = |kind: &'static str| move |v: &mut Value| v["spec"]["strategy"] = json!({"type": kind});
+    assert!(changed("spec.strategy.type", strategy("Recreate"), strategy("RollingUpdate")));
+    assert!(!changed("spec.strategy.rollingUpdate", strategy("Recreate"), strategy("RollingUpdate")));
+    let surge = |v: &mut Value| v["spec"]["strategy"] = json!({"rollingUpdate": {"maxSurge": 1}});
+    assert!(changed("spec.strategy.rollingUpdate.maxSurge", |_| (), surge));
+    assert!(!changed("spec.strategy.rollingUpdate.maxUnavailable", |_| (), surge));
+}
+
+#[test]
+fn a_field_of_a_message_that_json_writes_into_the_surrounding_object_is_found() {
+    let volume = |server: &str| {
+        let kind = Kind::of("v1", "PersistentVolume").unwrap();
+        let spec = json!({"nfs": {"server": server, "path": "/"}, "storageClassName": "slow"});
+        let bytes = kind.encode(&json!({"metadata": {"name": "a"}, "spec": spec})).unwrap();
+        let raw = kooper_protobuf::Envelope::open(&bytes).unwrap().raw().to_vec();
+        Object::from_protobuf(kind, &raw, &mut Vec::new()).unwrap()
+    };
+    let differs = |path| differs(&volume("a"), &volume("b"), &[Changed::Field(path)]);
+    assert!(differs("spec.nfs") && differs("spec.nfs.server"));
+    assert!(!differs("spec.nfs.path") && !differs("spec.storageClassName"));
+}
+
+#[test]
+fn the_order_and_the_values_of_other_members_do_not_matter_in_json() {
+    let parse = |json: &str| Object::parse(json.as_bytes()).unwrap();
+    let before = parse(r#"{"metadata":{"name":"a"},"spec":{"size":3,"note":"x","parts":[{"size":1}]}}"#);
+    let after = parse(r#"{"metadata":{"name":"a"},"spec":{"note":null,"parts":[{"size":2}],"size":3}}"#);
+    let differs = |path| differs(&before, &after, &[Changed::Field(path)]);
+    assert!(!differs("spec.size") && differs("spec.note") && differs("spec.parts"));
+    assert!(!differs("spec.parts.size"), "a list has no fields");
+    assert!(!differs("spec.missing") && !differs("spec.size.missing"));
+}

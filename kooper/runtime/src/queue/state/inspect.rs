@@ -16,7 +16,7 @@ impl QueueState {
     pub(in crate::queue) fn counts(&self) -> QueueCounts {
         QueueCounts {
             lanes: self.lanes,
-            delayed: self.delayed.len(),
+            delayed: self.delayed.len() + self.debounced.len(),
             retries: self.retries.len(),
             known: self.entries.len(),
         }
@@ -25,8 +25,9 @@ impl QueueState {
     /// The first entries in the order in which they run: those that wait for a worker,
     /// then those that wait for a timer. An entry may be in it several times.
     pub(in crate::queue) fn upcoming(&self, most: usize) -> Vec<EntryId> {
-        let waiting = self.waiting.iter().map(|place| place.2);
-        let timers = self.retries.iter().chain(&self.delayed).chain(&self.resyncs).map(|(_, id)| *id);
+        let waiting = self.ready.iter().map(|place| place.2);
+        let timers =
+            self.retries.iter().chain(&self.delayed).chain(&self.debounced).chain(&self.resyncs).map(|(_, id)| *id);
         waiting.chain(timers).take(most).collect()
     }
 
@@ -65,6 +66,7 @@ impl QueueState {
             }),
             parked: entry.parked.map(|_| TIMEOUT),
             timer: entry.pending.map(|(at, timer)| (until(at), timer)),
+            debounced: entry.debounced.as_ref().map(|debounced| until(debounced.at)),
             failures: entry.failing.as_ref().map(|failing| failing.failures),
             forbidden,
             // The retry of a failed key schedules its next resync.

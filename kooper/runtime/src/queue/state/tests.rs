@@ -6,9 +6,11 @@ use super::*;
 use crate::backoff::Backoff;
 use crate::queue::QueueCounts;
 
+mod debounce;
 mod failing;
 mod inspect;
 mod model;
+mod priorities;
 mod writes;
 
 fn key(name: &str) -> ObjectKey {
@@ -42,12 +44,13 @@ impl TimedQueue {
     }
 
     fn add(&mut self, name: &str, lane: Lane, reason: Reason) {
-        let urgency = Urgency::of(&reason);
-        self.state.add(&key(name), lane, reason, urgency, self.now);
+        let options = AddOptions::of(&reason, lane);
+        self.state.add(&key(name), reason, options, self.now);
     }
 
     fn urgent(&mut self, name: &str, urgency: Urgency) {
-        self.state.add(&key(name), Lane::Event, Reason::Modified, urgency, self.now);
+        let options = AddOptions::new(Lane::Event, urgency);
+        self.state.add(&key(name), Reason::Modified, options, self.now);
     }
 
     fn take(&mut self) -> Option<(String, String, u32)> {
@@ -407,11 +410,12 @@ proptest! {
     /// Every add is followed by a run that starts after it, a key has at most one
     /// run at a time, and no state is left at the end.
     #[test]
-    fn no_add_is_lost_and_no_key_has_two_runs_at_once(ops in prop::collection::vec(op(), 0..120), resync: bool, limited: bool) {
+    fn no_add_is_lost_and_no_key_has_two_runs_at_once(ops in prop::collection::vec(op(), 0..120), resync: bool, limited: bool, debounced: bool) {
         let mut queue = TimedQueue::new(QueueOptions {
             resync: resync.then(|| ms(4_000)),
             retries: limited.then_some(1),
             retry_rate: (5, 2),
+            debounce: debounced.then(|| ms(700)),
             ..options()
         });
         let mut running: BTreeSet<String> = BTreeSet::new();
@@ -462,7 +466,7 @@ proptest! {
                 prop_assert!(queue.wait().is_some());
             }
         }
-        let left = queue.state.waiting.len() + queue.state.delayed.len() + queue.state.retries.len() + queue.state.resyncs.len();
+        let left = queue.state.ready.len() + queue.state.delayed.len() + queue.state.retries.len() + queue.state.resyncs.len() + queue.state.debounced.len();
         prop_assert_eq!((queue.wait(), queue.state.forbidden.is_empty()), (None, true));
         prop_assert_eq!(left, 0);
     }

@@ -8,10 +8,10 @@ use tokio::time::Instant;
 use super::{LONGEST, QueueState};
 use crate::backoff::fraction;
 use crate::queue::EntryId;
-use crate::queue::entry::Timer;
+use crate::queue::entry::{Debounced, Timer};
 use crate::queue::reason::Reason;
 use crate::queue::writes::TrackedWrites;
-use crate::queue::{Lane, Urgency};
+use crate::queue::{AddOptions, Lane, Urgency};
 
 /// The most timers of one sort that fire in one step, because the queue is locked
 /// meanwhile.
@@ -51,6 +51,12 @@ impl QueueState {
                 failing.event_run = Some(now);
             }
             self.fire(id, Lane::Retry, reason, now);
+        }
+        for _ in 0..STEP {
+            let Some(id) = due(&self.debounced, now) else { break };
+            if let Some(debounced) = self.set_debounced(id, None) {
+                self.admit(id, AddOptions { debounced: false, ..debounced.options }, now);
+            }
         }
         for _ in 0..STEP {
             let Some(id) = due(&self.retries, now) else { break };
@@ -99,7 +105,10 @@ impl QueueState {
     }
 
     fn earliest_of_others(&self) -> Option<Instant> {
-        let sets = [&self.delayed, &self.resyncs].into_iter().filter_map(|set| set.first()).map(|(at, _)| *at);
+        let sets = [&self.delayed, &self.debounced, &self.resyncs]
+            .into_iter()
+            .filter_map(|set| set.first())
+            .map(|(at, _)| *at);
         sets.chain(self.forbidden.next()).chain(self.awaited.next()).min()
     }
 
@@ -110,7 +119,7 @@ impl QueueState {
             entry.reasons.add(reason);
         }
         match &mut entry.run {
-            Some(run) => run.record_add(lane, Urgency::Idle),
+            Some(run) => run.record_add(AddOptions::new(lane, Urgency::Idle)),
             None => self.enqueue(id, lane, now),
         }
     }
@@ -133,6 +142,20 @@ impl QueueState {
             Timer::Retry => &mut self.retries,
             Timer::Requeue | Timer::Held | Timer::Conflict => &mut self.delayed,
         }
+    }
+
+    /// Sets the adds of a key that are debounced, and returns those before.
+    pub(super) fn set_debounced(&mut self, id: EntryId, debounced: Option<Debounced>) -> Option<Debounced> {
+        let entry = self.entries.get_mut(id)?;
+        let at = debounced.as_ref().map(|debounced| debounced.at);
+        let before = std::mem::replace(&mut entry.debounced, debounced.map(Box::new));
+        if let Some(before) = &before {
+            self.debounced.remove(&(before.at, id));
+        }
+        if let Some(at) = at {
+            self.debounced.insert((at, id));
+        }
+        before.map(|before| *before)
     }
 
     pub(super) fn set_resync(&mut self, id: EntryId, at: Option<Instant>) -> Option<Instant> {

@@ -31,11 +31,23 @@ impl Informer {
     /// Lists everything into the store. A streaming list continues as a watch,
     /// which is returned.
     pub(super) async fn sync(&mut self) -> Result<Option<Events>, RetrieveError> {
-        self.status.begin_list();
-        // Before the objects are read, so that none that joins later counts as listed.
-        self.joined = self.reselected.as_mut().map_or(0, |changes| *changes.borrow_and_update());
+        loop {
+            self.status.begin_list();
+            // Before the objects are read, so that none that joins later counts as listed.
+            self.joined = self.reselected.as_mut().map_or(0, |changes| *changes.borrow_and_update());
+            let (listed, version, events) = self.list().await?;
+            self.check_version(&version)?;
+            if !self.may_lack(&listed).await {
+                self.commit(listed, version).await;
+                return Ok(events);
+            }
+            tracing::debug!(watch = %self.status, "objects were dropped and selected again during the list: listing again");
+        }
+    }
+
+    async fn list(&mut self) -> Result<(ListSnapshot, String, Option<Events>), RetrieveError> {
         let streaming = self.streaming && !self.endless.load(Ordering::Relaxed);
-        let (listed, version, events) = if streaming && self.streams_broken < BROKEN_STREAMS {
+        if streaming && self.streams_broken < BROKEN_STREAMS {
             match self.stream().await {
                 Err(RetrieveError::Silent(_)) => {
                     self.streams_broken = BROKEN_STREAMS;
@@ -44,28 +56,41 @@ impl Informer {
                     if !self.endless.swap(true, Ordering::Relaxed) {
                         tracing::info!(watch = %self.status, "the server does not end its streaming lists: listing in pages from now on");
                     }
-                    (listed, version, None)
+                    Ok((listed, version, None))
                 }
                 Err(RetrieveError::NoStreaming(message)) => {
                     tracing::debug!(watch = %self.status, "{message}: listing in pages from now on");
                     self.streaming = false;
                     let (listed, version) = self.pages().await?;
-                    (listed, version, None)
+                    Ok((listed, version, None))
                 }
                 streamed => {
                     let (listed, version, events) = streamed?;
-                    (listed, version, Some(events))
+                    Ok((listed, version, Some(events)))
                 }
             }
         } else {
             let (listed, version) = self.pages().await?;
             // The next list is streamed again: the problem may be over.
             self.streams_broken = self.streams_broken.min(BROKEN_STREAMS - 1);
-            (listed, version, None)
-        };
-        self.check_version(&version)?;
-        self.commit(listed, version).await;
-        Ok(events)
+            Ok((listed, version, None))
+        }
+    }
+
+    /// Returns `true` if objects may have left the selection and joined it again during the list: it lacks those
+    /// that were read meanwhile, and they would count as deleted.
+    async fn may_lack(&self, listed: &ListSnapshot) -> bool {
+        if !self.has_joined() {
+            return false;
+        }
+        let store = self.store.clone();
+        for part in store.parts() {
+            if part.iter().any(|known| self.keeps(known) && !listed.contains(known.key())) {
+                return true;
+            }
+            consume_budget().await;
+        }
+        false
     }
 
     /// A watch that begins with all existing objects; a bookmark ends them.
@@ -213,7 +238,8 @@ impl Informer {
             count += changes.len();
             for change in changes {
                 match (&change.old, &change.new) {
-                    (Some(old), None) if !self.keeps(old) => self.sink.left(old),
+                    // One that joins again only now is not known to be deleted: another list follows.
+                    (Some(old), None) if !self.keeps(old) || self.has_joined() => self.sink.left(old),
                     _ => self.sink.changed(&change, seen),
                 }
                 consume_budget().await;

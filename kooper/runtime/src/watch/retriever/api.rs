@@ -8,17 +8,19 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::{FutureExt, Stream, stream};
 use http::header::{ACCEPT, HeaderValue};
-use http::{Request, Response};
+use http::{Request, Response, Uri};
 use http_body::Frame;
 use http_body_util::BodyExt;
 use kooper_protobuf::Kind;
 use kube::client::Body;
 use kube::core::params::{ListParams, WatchParams};
 use kube::{Client, Resource};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 use tokio::time::{sleep, timeout};
 
 use super::frames::{EventReader, PageReader};
+use super::shard_selector::ShardSelector;
 use super::status::status_error;
 use super::{Event, ListRequest, Page, RetrieveError, Retriever, WatchRequest};
 use crate::object::kind::is_metadata;
@@ -46,6 +48,9 @@ pub struct Scope {
     pub metadata_only: bool,
     /// Fetches JSON even if the API server offers protobuf, for example for a packet capture.
     pub json_only: bool,
+    /// The shard selector. Whoever sets it checks each object.
+    #[doc(hidden)]
+    pub shard_selector: Option<ShardSelector>,
 }
 
 impl Scope {
@@ -94,6 +99,19 @@ impl<K: Resource<DynamicType = ()> + DeserializeOwned> ApiRetriever<K> {
 }
 
 impl<K> ApiRetriever<K> {
+    /// Adds what `kube` has no parameters for.
+    fn complete(&self, request: Request<Vec<u8>>) -> Result<Request<Vec<u8>>, RetrieveError> {
+        let mut request = self.accept(request);
+        if let Some(selector) = &self.scope.shard_selector {
+            let selector = selector.to_string();
+            let encoded = utf8_percent_encode(&selector, NON_ALPHANUMERIC);
+            // A path with parameters ends with one of them.
+            let uri = format!("{}&shardSelector={encoded}", request.uri());
+            *request.uri_mut() = Uri::try_from(uri).map_err(RetrieveError::connection)?;
+        }
+        Ok(request)
+    }
+
     /// Allows a response in protobuf, where that is known to lose nothing. Which
     /// of the two it is, the response specifies.
     fn accept(&self, mut request: Request<Vec<u8>>) -> Request<Vec<u8>> {
@@ -141,7 +159,7 @@ impl<K: Resource<DynamicType = ()> + 'static> Retriever<K> for ApiRetriever<K> {
         let path = kube::core::Request::new(&self.path);
         let request = if self.scope.metadata_only { path.list_metadata(&params) } else { path.list(&params) };
         let request = request.map_err(RetrieveError::connection)?;
-        let response = in_time(send(&self.client, self.accept(request))).await??;
+        let response = in_time(send(&self.client, self.complete(request)?)).await??;
         let mut page = PageReader::of(response.headers());
         let mut body = response.into_body();
         // The page may take as long as it needs: only silence is limited.
@@ -173,8 +191,8 @@ impl<K: Resource<DynamicType = ()> + 'static> Retriever<K> for ApiRetriever<K> {
             } else {
                 path.watch(&params, &request.version)
             };
-            let accepting = self.accept(request_.map_err(RetrieveError::connection)?);
-            let response = send(&self.client, accepting).await.map_err(|error| match error {
+            let request_ = self.complete(request_.map_err(RetrieveError::connection)?)?;
+            let response = send(&self.client, request_).await.map_err(|error| match error {
                 RetrieveError::Status { code: 400 | 422, message } if request.initial_events => {
                     RetrieveError::NoStreaming(message)
                 }

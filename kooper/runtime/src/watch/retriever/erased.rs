@@ -23,6 +23,10 @@ pub trait ErasedRetriever: Send + Sync {
     fn streams_lists(&self) -> bool;
     /// As [`Retriever::longest_silence`].
     fn longest_silence(&self) -> Option<Duration>;
+    /// Returns `true` if a new watch would send fewer objects than the last one.
+    fn is_outdated(&self) -> bool {
+        false
+    }
 }
 
 struct TypedRetriever<K, R>(R, PhantomData<fn() -> K>);

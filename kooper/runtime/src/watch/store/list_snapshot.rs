@@ -41,6 +41,10 @@ impl ListSnapshot {
         }
     }
 
+    pub(crate) fn contains(&self, key: &ObjectKey) -> bool {
+        self.shards.get(shard_of(key)).is_some_and(|shard| shard.contains(key))
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.shards.iter().map(HashSet::len).sum()
     }

@@ -6,12 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::{self, Command, Stdio};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use kooper_bench::{Proxy, Usage};
+use kooper_bench::{Etcd, Proxy, Usage};
 use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
 use crate::arguments::Arguments;
-use crate::etcd::Etcd;
 
 /// A running API server; dropping it stops it.
 pub(crate) struct Cluster {

@@ -3,7 +3,6 @@
 mod api;
 mod arguments;
 mod cluster;
-mod etcd;
 mod figure;
 mod loader;
 mod machine;

@@ -28,7 +28,8 @@ impl TimedQueue {
 
     /// An event reaches the key.
     fn adds(&mut self, event: &Revision, urgency: Urgency) {
-        self.state.add_from_event(&key("a"), Lane::Event, Reason::Modified, urgency, || event.clone(), self.now);
+        let options = AddOptions::new(Lane::Event, urgency);
+        self.state.add_from_event(&key("a"), Reason::Modified, options, || event.clone(), self.now);
     }
 
     /// An event reaches the cache and the key.

@@ -24,6 +24,12 @@ impl Uids {
         *self.selected.lock() = uids.iter().map(|&uid| uid.to_owned()).collect();
         self.changes.send_modify(|joined| *joined += 1);
     }
+
+    /// Nothing joins.
+    fn lose(&self, uids: &[&str]) {
+        self.selected.lock().retain(|selected| !uids.contains(&selected.as_str()));
+        self.changes.send_modify(|_| {});
+    }
 }
 
 impl CacheSelection for Uids {
@@ -47,6 +53,23 @@ impl CacheSelection for Odd {
 
     fn changes(&self) -> watch::Receiver<u64> {
         self.0.subscribe()
+    }
+}
+
+/// While an object with this version is read, it leaves the selection and joins it again, once.
+struct Regained(&'static str, watch::Sender<u64>);
+
+impl CacheSelection for Regained {
+    fn selects(&self, object: &Object) -> bool {
+        let leaves = object.version() == self.0 && *self.1.borrow() == 0;
+        if leaves {
+            self.1.send_replace(1);
+        }
+        !leaves
+    }
+
+    fn changes(&self) -> watch::Receiver<u64> {
+        self.1.subscribe()
     }
 }
 
@@ -120,4 +143,78 @@ async fn an_object_that_has_changed_so_that_it_is_not_selected_counts_as_deleted
     let run = run_selecting(script, retriever, Some(Arc::new(Odd::default())));
     run.until_seen(&[("b", "5")]).await;
     assert_eq!(*run.seen.log.lock(), ["initial a", "deleted a", "added b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_leaves_and_joins_again_during_a_list_is_not_deleted() {
+    let script = Script::default()
+        .list(page("3", &[("a", "1"), ("b", "2")]))
+        .watch(vec![Err(expired())])
+        .list(page("6", &[("a", "1"), ("b", "5")]))
+        .list(page("6", &[("a", "1"), ("b", "5")]))
+        .open_watch(vec![]);
+    let script = Arc::new(script);
+    let retriever = scripted(&script, false);
+    let run = run_selecting(script, retriever, Some(Arc::new(Regained("5", watch::Sender::new(0)))));
+    run.until_seen(&[("a", "1"), ("b", "5")]).await;
+    let mut log = run.seen.log.lock().clone();
+    log[..2].sort_unstable();
+    assert_eq!(log, ["initial a", "initial b", "modified b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_leaves_and_joins_again_during_a_streaming_list_is_not_deleted() {
+    let script = Script::default()
+        .watch(vec![added("a", "1"), added("b", "2"), bookmark("3", true), Err(expired())])
+        .open_watch(vec![added("a", "1"), added("b", "5"), bookmark("6", true)])
+        .open_watch(vec![added("a", "1"), added("b", "5"), bookmark("6", true)]);
+    let script = Arc::new(script);
+    let retriever = scripted(&script, true);
+    let run = run_selecting(script, retriever, Some(Arc::new(Regained("5", watch::Sender::new(0)))));
+    run.until_seen(&[("a", "1"), ("b", "5")]).await;
+    let mut log = run.seen.log.lock().clone();
+    log[..2].sort_unstable();
+    assert_eq!(log, ["initial a", "initial b", "modified b"]);
+}
+
+/// A retriever whose watches would send fewer objects whenever the selection has changed.
+struct Outdated(Arc<dyn ErasedRetriever>);
+
+impl ErasedRetriever for Outdated {
+    fn list(&self, request: ListRequest) -> futures_util::future::BoxFuture<'_, Listing> {
+        self.0.list(request)
+    }
+
+    fn watch(&self, request: WatchRequest) -> futures_util::future::BoxFuture<'_, Result<Events, RetrieveError>> {
+        self.0.watch(request)
+    }
+
+    fn streams_lists(&self) -> bool {
+        false
+    }
+
+    fn longest_silence(&self) -> Option<Duration> {
+        None
+    }
+
+    fn is_outdated(&self) -> bool {
+        true
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_objects_leave_a_watch_that_sends_fewer_is_resumed_without_a_list() {
+    let script = Script::default()
+        .list(page("3", &[("a", "1"), ("b", "2")]))
+        .open_watch(vec![modified("b", "5")])
+        .watch_from("5", vec![modified("b", "6")]);
+    let script = Arc::new(script);
+    let retriever = Arc::new(Outdated(scripted(&script, false)));
+    let selection = Uids::of(&["a", "b"]);
+    let run = run_selecting(script, retriever, Some(selection.clone()));
+    run.until_seen(&[("a", "1"), ("b", "5")]).await;
+    selection.lose(&["a"]);
+    run.until_seen(&[("b", "6")]).await;
+    assert_eq!(run.seen.log.lock().split_off(3), ["left a", "modified b"]);
+    assert_eq!(*run.script.listed.lock(), 1);
 }

@@ -18,25 +18,33 @@ use serde_json::{Value, json};
 use tokio::net::UnixStream;
 
 /// A client of etcd's HTTP gateway, with as many connections as there were requests at a time.
-pub(crate) struct Etcd {
+#[derive(Debug)]
+pub struct Etcd {
     socket: PathBuf,
     idle: Mutex<Vec<SendRequest<Full<Bytes>>>>,
 }
 
 impl Etcd {
     /// A client of the etcd that listens on this socket.
-    pub(crate) fn new(socket: &Path) -> Self {
+    #[must_use]
+    pub fn new(socket: &Path) -> Self {
         Self { socket: socket.to_owned(), idle: Mutex::default() }
     }
 
     /// Writes a value.
-    pub(crate) async fn put(&self, key: &str, value: &Value) -> Result<()> {
+    ///
+    /// # Errors
+    /// If etcd does not store it.
+    pub async fn put(&self, key: &str, value: &Value) -> Result<()> {
         let value = BASE64_STANDARD.encode(serde_json::to_vec(value)?);
         self.call("/v3/kv/put", &json!({ "key": BASE64_STANDARD.encode(key), "value": value })).await
     }
 
     /// Deletes a value.
-    pub(crate) async fn delete(&self, key: &str) -> Result<()> {
+    ///
+    /// # Errors
+    /// If etcd does not delete it.
+    pub async fn delete(&self, key: &str) -> Result<()> {
         self.call("/v3/kv/deleterange", &json!({ "key": BASE64_STANDARD.encode(key) })).await
     }
 

@@ -1,0 +1,107 @@
+//! When a task with a schedule runs, with the time as an argument.
+
+use std::time::Duration;
+
+use k8s_openapi::jiff::tz::TimeZone;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use kooper_grammar::cron::Schedule;
+use kooper_runtime::internal::clock;
+use parking_lot::Mutex;
+
+/// A run that is later than this has been missed, for example while another replica was the leader.
+const LATE: SignedDuration = SignedDuration::from_secs(60);
+
+/// The times of a schedule, in UTC.
+pub(super) struct Ticks {
+    schedule: Schedule,
+    /// The time of the next run, once it is known.
+    due: Mutex<Option<Timestamp>>,
+}
+
+impl Ticks {
+    pub(super) fn new(schedule: Schedule) -> Self {
+        Self { schedule, due: Mutex::default() }
+    }
+
+    /// The time until the next run; `None` if it is due. One that was missed is skipped.
+    pub(super) fn wait(&self, now: Timestamp) -> Option<Duration> {
+        let mut due = self.due.lock();
+        let next = due.filter(|due| now.duration_since(*due) <= LATE).unwrap_or_else(|| self.after(now));
+        *due = Some(next);
+        (next > now).then(|| until(next, now))
+    }
+
+    /// The time until the next run after one that has ended, unless it has requested another delay.
+    pub(super) fn ended(&self, now: Timestamp, requested: Option<Duration>) -> Duration {
+        let mut due = self.due.lock();
+        if let Some(delay) = requested {
+            *due = now.checked_add(delay).ok();
+            return delay;
+        }
+        // The wall clock may have been set back during the run.
+        let next = self.after(due.map_or(now, |due| due.max(now)));
+        *due = Some(next);
+        until(next, now)
+    }
+
+    fn after(&self, time: Timestamp) -> Timestamp {
+        clock::scheduled(&self.schedule, time, &TimeZone::UTC).unwrap_or(Timestamp::MAX)
+    }
+}
+
+fn until(next: Timestamp, now: Timestamp) -> Duration {
+    next.duration_since(now).unsigned_abs()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(time: &str) -> Timestamp {
+        format!("2026-11-26T{time}Z").parse().expect(time)
+    }
+
+    fn hourly() -> Ticks {
+        Ticks::new(Schedule::parse("0 * * * *").expect("a schedule"))
+    }
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_task_waits_for_its_time_and_runs_once() {
+        let ticks = hourly();
+        assert_eq!(ticks.wait(at("10:20:00")), Some(40 * MINUTE));
+        assert_eq!(ticks.wait(at("10:59:59.999")), Some(Duration::from_millis(1)), "a timer was early");
+        assert_eq!(ticks.wait(at("11:00:00")), None);
+        assert_eq!(ticks.ended(at("11:05:00"), None), 55 * MINUTE);
+        assert_eq!(ticks.wait(at("11:30:00")), Some(30 * MINUTE));
+        assert_eq!(ticks.wait(at("12:00:20")), None, "a busy machine was late");
+    }
+
+    #[test]
+    fn missed_runs_are_skipped() {
+        let ticks = hourly();
+        assert_eq!(ticks.wait(at("10:20:00")), Some(40 * MINUTE));
+        assert_eq!(ticks.wait(at("13:10:00")), Some(50 * MINUTE), "while another replica was the leader");
+        assert_eq!(ticks.wait(at("14:00:00")), None);
+        assert_eq!(ticks.ended(at("16:40:00"), None), 20 * MINUTE, "during a long run");
+    }
+
+    #[test]
+    fn a_run_can_request_another_delay() {
+        let ticks = hourly();
+        assert_eq!(ticks.wait(at("10:20:00")), Some(40 * MINUTE));
+        assert_eq!(ticks.wait(at("11:00:00")), None);
+        assert_eq!(ticks.ended(at("11:00:10"), Some(10 * MINUTE)), 10 * MINUTE);
+        assert_eq!(ticks.wait(at("11:10:10")), None);
+        assert_eq!(ticks.ended(at("11:10:10"), None), 50 * MINUTE - Duration::from_secs(10));
+    }
+
+    #[test]
+    fn a_wall_clock_that_is_set_back_does_not_repeat_a_run() {
+        let ticks = hourly();
+        assert_eq!(ticks.wait(at("10:20:00")), Some(40 * MINUTE));
+        assert_eq!(ticks.wait(at("11:00:00")), None);
+        assert_eq!(ticks.ended(at("10:59:00"), None), 61 * MINUTE);
+    }
+}

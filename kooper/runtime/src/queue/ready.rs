@@ -1,0 +1,78 @@
+//! The keys that wait for a worker, in the order in which workers take them.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+use super::Lane;
+use super::entry::{KeyEntry, QueuePlace};
+
+/// Every so many runs the key with the first place runs, whatever its priority: no key starves.
+const FAIR: u64 = 10;
+
+/// The priority of the first list and of resyncs is lower by this, as in controller-runtime.
+const LOW: i64 = 100;
+
+/// The waiting keys.
+#[derive(Debug, Default)]
+pub(super) struct ReadyKeys {
+    places: BTreeSet<QueuePlace>,
+    /// The same by their rank, the highest first; `None` without priorities.
+    ranks: Option<BTreeSet<(Reverse<i64>, QueuePlace)>>,
+}
+
+/// The priority of an entry in its lane.
+fn rank(entry: &KeyEntry) -> Reverse<i64> {
+    Reverse(i64::from(entry.priority) - if entry.lane == Lane::Background { LOW } else { 0 })
+}
+
+impl ReadyKeys {
+    /// No keys, with the same order.
+    pub(super) fn emptied(&self) -> Self {
+        Self { places: BTreeSet::new(), ranks: self.has_priorities().then(BTreeSet::new) }
+    }
+
+    /// Keys with a higher priority come first from now on. It is called before the first key waits.
+    pub(super) fn order_by_priority(&mut self) {
+        self.ranks = Some(BTreeSet::new());
+    }
+
+    pub(super) fn has_priorities(&self) -> bool {
+        self.ranks.is_some()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// The place that the next run takes. `runs` is the number of runs before it.
+    pub(super) fn next(&self, runs: u64) -> Option<QueuePlace> {
+        match &self.ranks {
+            Some(ranks) if !(runs + 1).is_multiple_of(FAIR) => ranks.first().map(|(_, place)| *place),
+            _ => self.places.first().copied(),
+        }
+    }
+
+    /// The places in the order in which they are taken, those that come earlier so that none starves aside.
+    pub(super) fn iter(&self) -> impl Iterator<Item = QueuePlace> {
+        let ranked = self.ranks.iter().flatten().map(|(_, place)| *place);
+        ranked.chain(self.places.iter().copied().filter(|_| self.ranks.is_none()))
+    }
+
+    /// Adds the entry at its place.
+    pub(super) fn insert(&mut self, entry: &KeyEntry) {
+        let Some(place) = entry.place else { return };
+        self.places.insert(place);
+        if let Some(ranks) = &mut self.ranks {
+            ranks.insert((rank(entry), place));
+        }
+    }
+
+    /// Removes the entry from its place. Its lane and priority must not have changed since it was added.
+    pub(super) fn remove(&mut self, entry: &KeyEntry) {
+        let Some(place) = entry.place else { return };
+        self.places.remove(&place);
+        if let Some(ranks) = &mut self.ranks {
+            ranks.remove(&(rank(entry), place));
+        }
+    }
+}

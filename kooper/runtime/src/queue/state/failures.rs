@@ -1,0 +1,100 @@
+//! The failures of keys, and the delays of their next runs.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{LONGEST, QueueState};
+use crate::object::key::ObjectKey;
+use crate::queue::entry::{KeyFailures, Timer};
+use crate::queue::writes::TrackedWrites;
+use crate::queue::{Completion, EntryId};
+
+/// A requeue after less than this is an immediate one.
+const AT_ONCE: Duration = Duration::from_millis(1);
+
+impl QueueState {
+    pub(in crate::queue) fn drop_failures_of(&mut self, key: &ObjectKey, now: Instant) {
+        if let Some(id) = self.entries.find(key) {
+            self.drop_failures(id, now);
+        }
+    }
+
+    /// Clears the failures of a key whose call succeeded. Returns the number of
+    /// other keys that are retried because of it.
+    pub(super) fn clear_failures(&mut self, id: EntryId, now: Instant) -> usize {
+        let failing = self.entries.get_mut(id).and_then(|entry| entry.failing.take());
+        failing
+            .and_then(|failing| failing.forbidden)
+            .map_or(0, |(refusal, _)| self.forbidden.open_after_success(refusal, now))
+    }
+
+    /// Forgets the failures and writes of a key whose object was deleted.
+    pub(super) fn forget_object(&mut self, id: EntryId, now: Instant) {
+        let Some(entry) = self.entries.get_mut(id) else { return };
+        entry.writes = TrackedWrites::default();
+        self.drop_failures(id, now);
+    }
+
+    /// Clears the failures of a key although no call succeeded. A permission that
+    /// it lacked may still be missing, so the next key of its line is the probe.
+    pub(super) fn drop_failures(&mut self, id: EntryId, now: Instant) {
+        let failing = self.entries.get_mut(id).and_then(|entry| entry.failing.take());
+        if let Some((refusal, place)) = failing.and_then(|failing| failing.forbidden) {
+            self.forbidden.leave(refusal, place, id);
+            self.forbidden.probe_now(refusal, now);
+        }
+    }
+
+    /// The delay of a requeue. Immediate requeues back off until the key has
+    /// another reason to run.
+    pub(super) fn requeue_delay(&mut self, id: EntryId, delay: Duration) -> Duration {
+        let Some(entry) = self.entries.get_mut(id).filter(|_| delay < AT_ONCE) else { return delay };
+        entry.repeats = entry.repeats.saturating_add(1);
+        self.options.backoff.delay(entry.repeats)
+    }
+
+    /// Schedules the retry of a key that failed; returns whether there is one.
+    pub(super) fn fail(&mut self, id: EntryId, completion: Completion, now: Instant) -> bool {
+        let (backoff, limit) = (self.options.backoff, self.options.retries);
+        let Some(entry) = self.entries.get_mut(id) else { return false };
+        let failing = entry.failing.get_or_insert_with(|| Box::new(KeyFailures::new(now)));
+        failing.failures = failing.failures.saturating_add(1);
+        failing.tries = failing.tries.saturating_add(1);
+        let delay = match completion {
+            Completion::FailureAfter(delay) | Completion::Paused(delay) => delay.min(LONGEST),
+            // A change may fix it, so changes are not delayed.
+            Completion::FailureForGood => Duration::ZERO,
+            _ => backoff.delay(failing.failures).min(LONGEST),
+        };
+        failing.delay = delay;
+        failing.pause = matches!(completion, Completion::Paused(_)).then(|| now + delay);
+        let spent = limit.is_some_and(|limit| failing.tries > limit);
+        if spent {
+            failing.tries = 0;
+        }
+        let retried = !spent && completion != Completion::FailureForGood;
+        failing.owed &= retried;
+        let urgent = failing.owed.then(|| failing.tokens.next(now));
+        let before = failing.forbidden.take().map(|(refusal, _)| refusal);
+        let refusal = match completion {
+            Completion::Forbidden(refusal) => Some(refusal),
+            _ => None,
+        };
+        if let Some(refusal) = refusal.filter(|_| retried) {
+            let again = before == Some(refusal);
+            let place = self.forbidden.join(refusal, id, again, |refused| backoff.delay(refused), now);
+            failing.forbidden = Some((refusal, place));
+            self.set_pending(id, urgent.map(|at| (at, Timer::Held)));
+        } else {
+            let at = urgent.map_or(now + delay, |urgent| urgent.min(now + delay));
+            self.set_pending(id, retried.then_some((at, Timer::Retry)));
+        }
+        match before {
+            Some(before) if refusal != Some(before) => self.forbidden.probe_now(before, now),
+            Some(before) if !retried => self.forbidden.refuse(before, |refused| backoff.delay(refused), now),
+            _ => {}
+        }
+        retried
+    }
+}

@@ -1,0 +1,51 @@
+//! The priorities of keys, which a function of their objects decides.
+
+use super::QueueState;
+use crate::object::key::ObjectKey;
+use crate::queue::EntryId;
+
+impl QueueState {
+    /// Keys with a higher priority run first from now on. It is called before the first add.
+    pub(in crate::queue) fn order_by_priority(&mut self) {
+        self.ready.order_by_priority();
+    }
+
+    /// Returns `true` if keys wait whose priority is not known.
+    pub(in crate::queue) fn lacks_priorities(&self) -> bool {
+        !self.unprioritized.is_empty()
+    }
+
+    /// Some of the waiting keys whose priority is not known. They count as known from now on: an object that
+    /// changes before [`set_priority`](Self::set_priority) is asked for again.
+    pub(in crate::queue) fn take_unprioritized(&mut self, most: usize) -> Vec<ObjectKey> {
+        let mut keys = Vec::new();
+        while keys.len() < most
+            && let Some(id) = self.unprioritized.pop_first()
+        {
+            if let Some(entry) = self.entries.get_mut(id) {
+                entry.prioritized = true;
+                keys.push(entry.key.clone());
+            }
+        }
+        keys
+    }
+
+    /// Sets the priority of a key. If it waits, it moves.
+    pub(in crate::queue) fn set_priority(&mut self, key: &ObjectKey, priority: i32) {
+        let Some(entry) = self.entries.find(key).and_then(|id| self.entries.get_mut(id)) else { return };
+        if entry.priority != priority {
+            self.ready.remove(entry);
+            entry.priority = priority;
+            self.ready.insert(entry);
+        }
+    }
+
+    /// Has the priority of a key decided if it waits and its priority is not known.
+    pub(super) fn ask_for_priority(&mut self, id: EntryId) {
+        let asks = self.ready.has_priorities()
+            && self.entries.get(id).is_some_and(|entry| entry.place.is_some() && !entry.prioritized);
+        if asks {
+            self.unprioritized.insert(id);
+        }
+    }
+}

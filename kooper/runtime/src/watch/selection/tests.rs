@@ -1,0 +1,200 @@
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures_util::{StreamExt, stream};
+
+use super::*;
+use crate::watch::retriever::{erase, from_fns};
+
+/// Narrows the scope to the objects whose hash has the highest byte of that of the uid `a`.
+#[derive(Default)]
+struct OnlyA {
+    /// Selects the object, but does not narrow the scope.
+    whole: AtomicBool,
+    states: Mutex<Vec<SelectorState>>,
+    changes: watch::Sender<u64>,
+}
+
+impl CacheSelection for OnlyA {
+    fn selects(&self, object: &Object) -> bool {
+        object.uid() == "a"
+    }
+
+    fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    fn narrow(&self, scope: &Scope) -> Scope {
+        let selector = ShardSelector::of_highest_bytes([0xaf]).filter(|_| !self.whole.load(Ordering::Relaxed));
+        Scope { shard_selector: selector, ..scope.clone() }
+    }
+
+    fn shard_selector(&self, state: SelectorState) {
+        self.states.lock().push(state);
+    }
+}
+
+/// How a server responds to the selector.
+#[derive(Clone, Copy, PartialEq)]
+enum Response {
+    Applies,
+    Ignores,
+    Rejects,
+    /// Another reason than the selector.
+    Fails(u16),
+}
+
+/// A server with the objects `a` and `foobar`, and whether each request had the selector.
+struct Server {
+    response: Mutex<Response>,
+    requests: Mutex<Vec<bool>>,
+}
+
+impl Server {
+    fn answer(&self, has_selector: bool) -> Result<Vec<Object>, RetrieveError> {
+        self.requests.lock().push(has_selector);
+        let status = |code| RetrieveError::Status { code, message: String::new() };
+        let uids: &[&str] = match *self.response.lock() {
+            Response::Fails(503) => return Err(RetrieveError::Busy { after: Duration::ZERO, message: String::new() }),
+            Response::Fails(code) => return Err(status(code)),
+            Response::Rejects if has_selector => return Err(status(500)),
+            Response::Applies if has_selector => &["a"],
+            _ => &["a", "foobar"],
+        };
+        let object = |uid: &&str| {
+            let text = format!(r#"{{"metadata":{{"name":"{uid}","uid":"{uid}","resourceVersion":"1"}}}}"#);
+            Object::parse(text.as_bytes()).unwrap()
+        };
+        Ok(uids.iter().map(object).collect())
+    }
+
+    fn requests(&self) -> Vec<bool> {
+        std::mem::take(&mut *self.requests.lock())
+    }
+}
+
+struct Fixture {
+    server: Arc<Server>,
+    selection: Arc<OnlyA>,
+    retriever: Box<dyn ErasedRetriever>,
+}
+
+impl Fixture {
+    fn new(response: Response) -> Self {
+        let server = Arc::new(Server { response: Mutex::new(response), requests: Mutex::default() });
+        let selection = Arc::new(OnlyA::default());
+        let shared = Arc::clone(&server);
+        let open = move |scope: Scope| {
+            let has_selector = scope.shard_selector.is_some();
+            let (lists, watches) = (Arc::clone(&shared), Arc::clone(&shared));
+            erase::<(), _>(from_fns(
+                move |_| {
+                    let answer = lists.answer(has_selector);
+                    async move { Ok(Page { objects: answer?.into_iter().map(Ok).collect(), ..Page::default() }) }
+                },
+                move |_| {
+                    let answer = watches.answer(has_selector);
+                    async move {
+                        let events = answer?.into_iter().map(|object| Ok(Event::Added(object))).collect::<Vec<_>>();
+                        let end = Event::Bookmark { version: "1".to_owned(), initial_events_end: true };
+                        Ok(stream::iter(events).chain(stream::iter([Ok(end)])))
+                    }
+                },
+            ))
+        };
+        let retriever = Box::new(Narrowed::new(selection.clone(), Scope::default(), open));
+        Self { server, selection, retriever }
+    }
+
+    async fn list(&self) -> Result<usize, RetrieveError> {
+        self.retriever.list(ListRequest::default()).await.map(|page| page.objects.len())
+    }
+
+    async fn watch(&self, initial_events: bool) -> Result<usize, RetrieveError> {
+        let request = WatchRequest { version: String::new(), initial_events };
+        Ok(self.retriever.watch(request).await?.count().await)
+    }
+
+    fn states(&self) -> Vec<SelectorState> {
+        std::mem::take(&mut *self.selection.states.lock())
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_sends_only_selected_objects_applies_the_selector() {
+    let fixture = Fixture::new(Response::Applies);
+    assert_eq!(fixture.list().await.unwrap(), 1);
+    assert_eq!(fixture.states(), [SelectorState::Applied]);
+    assert_eq!(fixture.watch(true).await.unwrap(), 2);
+    assert_eq!(fixture.states(), [SelectorState::Applied]);
+    assert_eq!(fixture.server.requests(), [true, true]);
+}
+
+#[tokio::test]
+async fn a_server_that_sends_another_object_ignores_the_selector_and_its_response_is_used_whole() {
+    let fixture = Fixture::new(Response::Ignores);
+    assert_eq!(fixture.list().await.unwrap(), 2);
+    assert_eq!(fixture.states(), [SelectorState::Ignored]);
+    assert_eq!(fixture.watch(false).await.unwrap(), 3);
+    assert_eq!(fixture.states(), [SelectorState::Ignored]);
+    assert_eq!(fixture.server.requests(), [true, true]);
+}
+
+#[tokio::test]
+async fn a_rejected_selector_is_left_out_at_once_until_the_next_list() {
+    let fixture = Fixture::new(Response::Rejects);
+    assert_eq!(fixture.list().await.unwrap(), 2);
+    assert_eq!(fixture.watch(false).await.unwrap(), 3);
+    assert_eq!(fixture.server.requests(), [true, false, false]);
+    assert_eq!(fixture.states(), [SelectorState::Rejected]);
+    *fixture.server.response.lock() = Response::Applies;
+    assert_eq!(fixture.watch(false).await.unwrap(), 3);
+    assert_eq!(fixture.watch(true).await.unwrap(), 2);
+    assert_eq!(fixture.server.requests(), [false, true]);
+    assert_eq!(fixture.states(), [SelectorState::Applied]);
+}
+
+#[tokio::test]
+async fn an_error_that_also_occurs_without_the_selector_is_not_a_rejection_of_it() {
+    let fixture = Fixture::new(Response::Fails(500));
+    assert!(fixture.list().await.is_err());
+    assert_eq!(fixture.server.requests(), [true, false]);
+    *fixture.server.response.lock() = Response::Applies;
+    assert_eq!(fixture.watch(false).await.unwrap(), 2);
+    assert_eq!(fixture.server.requests(), [true]);
+    assert_eq!(fixture.states(), [SelectorState::Applied]);
+}
+
+#[tokio::test]
+async fn a_request_that_an_overloaded_server_rejects_is_not_sent_twice() {
+    let fixture = Fixture::new(Response::Fails(503));
+    assert!(matches!(fixture.list().await, Err(RetrieveError::Busy { .. })));
+    assert!(matches!(fixture.watch(true).await, Err(RetrieveError::Busy { .. })));
+    assert_eq!(fixture.server.requests(), [true, true]);
+    assert_eq!(fixture.states(), []);
+}
+
+#[tokio::test]
+async fn a_watch_is_outdated_if_a_new_one_would_send_fewer_objects() {
+    for (response, is_outdated) in [(Response::Applies, true), (Response::Ignores, false)] {
+        let fixture = Fixture::new(response);
+        fixture.list().await.unwrap();
+        assert!(!fixture.retriever.is_outdated());
+        fixture.selection.whole.store(true, Ordering::Relaxed);
+        assert_eq!(fixture.retriever.is_outdated(), is_outdated);
+    }
+    // Nothing is known of a server before it has received a selector.
+    let fixture = Fixture::new(Response::Ignores);
+    fixture.selection.whole.store(true, Ordering::Relaxed);
+    fixture.list().await.unwrap();
+    fixture.selection.whole.store(false, Ordering::Relaxed);
+    assert!(fixture.retriever.is_outdated());
+}
+
+#[tokio::test]
+async fn a_request_for_the_version_does_not_count_as_a_list() {
+    let fixture = Fixture::new(Response::Ignores);
+    fixture.list().await.unwrap();
+    *fixture.server.response.lock() = Response::Applies;
+    fixture.retriever.list(ListRequest { limit: 1, ..ListRequest::default() }).await.unwrap();
+    assert_eq!(fixture.states(), [SelectorState::Ignored]);
+}

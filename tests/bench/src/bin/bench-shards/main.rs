@@ -1,0 +1,220 @@
+//! The memory and the CPU time of replicas that share the objects of a controller, beside those of one process without
+//! shards, on a real API server with and without shard selectors.
+
+mod objects;
+mod replica;
+
+use std::fmt;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use clap::{Parser, Subcommand};
+use kooper_bench::{Etcd, Usage};
+use kooper_tests::control_plane::ControlPlane;
+use parking_lot::Mutex;
+use tokio::runtime::Runtime;
+
+use crate::objects::Objects;
+use crate::replica::Counts;
+
+#[derive(Parser)]
+struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Measures, and prints a table.
+    Measure {
+        /// Numbers of owners. Each has a child.
+        #[arg(long, value_delimiter = ',', default_values_t = [20_000, 100_000])]
+        owners: Vec<usize>,
+        /// The most replicas.
+        #[arg(long, default_value_t = 3)]
+        replicas: usize,
+        /// Changes of owners for which the CPU time is measured.
+        #[arg(long, default_value_t = 2_000)]
+        changes: usize,
+    },
+    /// Runs the controller until the standard input ends.
+    Replica(replica::Arguments),
+}
+
+/// The gate of shard selectors.
+const GATE: [&str; 2] = ["ShardedListAndWatch=true", "ShardedListAndWatch=false"];
+
+/// Nothing changes for so long.
+const QUIET: Duration = Duration::from_secs(3);
+
+/// The longest wait for a condition.
+const TIMEOUT: Duration = Duration::from_secs(600);
+
+fn main() -> Result<()> {
+    match Arguments::parse().what {
+        What::Measure { owners, replicas, changes } => {
+            println!("MB are 10⁶ bytes; memory is that of the largest replica, CPU time the mean of the replicas\n");
+            println!(
+                "| owners | replicas | shards | selector | resident, MB | of one without shards | peak, MB | of one | \
+                 CPU until handled, s | of one | CPU per 1 000 changes, ms | of one |\n\
+                 |--:|--:|---|---|--:|--:|--:|--:|--:|--:|--:|--:|"
+            );
+            owners.into_iter().try_for_each(|owners| measure(owners, replicas, changes))
+        }
+        What::Replica(arguments) => Runtime::new()?.block_on(replica::run(arguments)),
+    }
+}
+
+fn measure(owners: usize, most: usize, changes: usize) -> Result<()> {
+    let [with, without] = GATE;
+    let cluster = ControlPlane::start_with(&["--without-controller-manager", "--feature-gates", without]);
+    let cluster = cluster.context("there is no control plane")?;
+    let runtime = Runtime::new()?;
+    let objects = runtime.block_on(async {
+        let client = kooper_bench::client(cluster.kubeconfig()).await?;
+        Objects::create(&client, Etcd::new(&cluster.dir().join("etcd.sock")), owners).await
+    })?;
+    let run = Run { cluster: &cluster, runtime: &runtime, objects: &objects, changes };
+    let one = run.replicas(1, false)?;
+    println!("| {owners} | 1 | no | | {} |", one.beside(&one));
+    println!("| {owners} | 1 | yes | | {} |", run.replicas(1, true)?.beside(&one));
+    for (gate, selector) in [(without, "ignored"), (with, "applied")] {
+        if gate == with {
+            cluster.stop_apiserver();
+            cluster.start_apiserver_with(&["--feature-gates", gate]);
+        }
+        for replicas in 2..=most {
+            println!("| {owners} | {replicas} | yes | {selector} | {} |", run.replicas(replicas, true)?.beside(&one));
+        }
+    }
+    Ok(())
+}
+
+/// What all measurements with the same objects have in common.
+struct Run<'a> {
+    cluster: &'a ControlPlane,
+    runtime: &'a Runtime,
+    objects: &'a Objects,
+    changes: usize,
+}
+
+impl Run<'_> {
+    /// Starts so many replicas at the same time, and measures them until all objects are handled, and while some change.
+    fn replicas(&self, count: usize, shards: bool) -> Result<Cost> {
+        let replicas = (0..count).map(|_| Replica::start(self.cluster, shards)).collect::<Result<Vec<_>>>()?;
+        let owners = self.objects.owners();
+        let is_complete = |counts: &[Counts]| {
+            let sum = |of: fn(&Counts) -> usize| counts.iter().map(of).sum::<usize>();
+            let fair = replica::SHARDS.div_ceil(count);
+            let is_shared = counts.iter().all(|one| one.shards <= fair) && sum(|one| one.shards) == replica::SHARDS;
+            (!shards || is_shared) && sum(|one| one.objects) >= 2 * owners && sum(|one| one.calls) >= owners
+        };
+        quiet(&replicas, is_complete)?;
+        let mean = |of: fn(&Replica) -> Result<Duration>| -> Result<f64> {
+            let sum = replicas.iter().map(of).sum::<Result<Duration>>()?;
+            Ok(sum.as_secs_f64() / count as f64)
+        };
+        let largest = |of: fn(Usage) -> Result<f64>| -> Result<f64> {
+            replicas.iter().map(|replica| of(replica.usage)).try_fold(0.0, |largest, size| Ok(size?.max(largest)))
+        };
+        let (resident, peak) = (largest(Usage::resident)?, largest(Usage::peak)?);
+        let cpu = mean(|replica| replica.usage.cpu())?;
+        let calls = || replicas.iter().map(|replica| replica.counts().calls).sum::<usize>();
+        let before = calls();
+        self.runtime.block_on(self.objects.change(self.changes))?;
+        quiet(&replicas, |counts| counts.iter().map(|one| one.calls).sum::<usize>() >= before + self.changes)?;
+        let changes = (mean(|replica| replica.usage.cpu())? - cpu) * 1e6 / self.changes as f64;
+        replicas.into_iter().try_for_each(Replica::stop)?;
+        Ok(Cost { resident, peak, cpu, changes })
+    }
+}
+
+/// Waits until the condition holds, and the replicas have nothing more to do.
+fn quiet(replicas: &[Replica], holds: impl Fn(&[Counts]) -> bool) -> Result<()> {
+    let (begun, mut last, mut since) = (Instant::now(), Vec::new(), Instant::now());
+    while begun.elapsed() < TIMEOUT {
+        let counts: Vec<Counts> = replicas.iter().map(Replica::counts).collect();
+        if counts != last {
+            (last, since) = (counts, Instant::now());
+        } else if holds(&last) && since.elapsed() >= QUIET {
+            return Ok(());
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+    bail!("the replicas are not done within {TIMEOUT:?}: {last:?}")
+}
+
+/// What each of some replicas needs.
+struct Cost {
+    resident: f64,
+    peak: f64,
+    cpu: f64,
+    changes: f64,
+}
+
+impl Cost {
+    /// The cells of the table.
+    fn beside(&self, one: &Self) -> impl fmt::Display {
+        let Self { resident, peak, cpu, changes } = self;
+        format!(
+            "{resident:.0} | {:.2} | {peak:.0} | {:.2} | {cpu:.2} | {:.2} | {changes:.0} | {:.2}",
+            resident / one.resident,
+            peak / one.peak,
+            cpu / one.cpu,
+            changes / one.changes,
+        )
+    }
+}
+
+/// A process of the controller.
+struct Replica {
+    process: Child,
+    input: Option<ChildStdin>,
+    usage: Usage,
+    counts: Arc<Mutex<Counts>>,
+}
+
+impl Replica {
+    fn start(cluster: &ControlPlane, shards: bool) -> Result<Self> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg("replica").arg("--kubeconfig").arg(cluster.kubeconfig());
+        command.args(shards.then_some("--shards")).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = command.spawn()?;
+        let (input, output) = (process.stdin.take(), process.stdout.take().context("stdout is piped")?);
+        let (usage, counts) = (Usage::of(process.id()), Arc::<Mutex<Counts>>::default());
+        let shared = Arc::clone(&counts);
+        thread::spawn(move || read(output, &shared));
+        Ok(Self { process, input, usage, counts })
+    }
+
+    fn counts(&self) -> Counts {
+        *self.counts.lock()
+    }
+
+    /// Ends its input, and waits until it has stopped.
+    fn stop(mut self) -> Result<()> {
+        drop(self.input.take());
+        let status = self.process.wait()?;
+        if status.success() { Ok(()) } else { bail!("a replica has ended with {status}") }
+    }
+}
+
+impl Drop for Replica {
+    fn drop(&mut self) {
+        // It has ended already, unless the measurement has failed.
+        drop(self.process.kill());
+    }
+}
+
+/// Reads what a replica prints.
+fn read(output: ChildStdout, counts: &Mutex<Counts>) {
+    use std::io::{BufRead as _, BufReader};
+    for line in BufReader::new(output).lines().map_while(Result::ok) {
+        if let Ok(new) = serde_json::from_str(&line) {
+            *counts.lock() = new;
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Owners and their children, which are put into the storage of the API server.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use kooper_bench::document::{NAMESPACES, name, namespace, stored};
+use kooper_bench::{Etcd, Kind, Widget};
+use kooper_sharding::{BUCKET, bucket_of_owner};
+use kube::{Client, CustomResourceExt as _};
+use serde_json::{Value, json};
+use tokio::time::{Instant, interval, sleep};
+
+/// Requests under way at a time.
+const CONNECTIONS: usize = 32;
+
+/// Changes a second.
+const RATE: u32 = 200;
+
+/// Changes come in steps of this prime: scattered, and no object twice before all had their turn.
+const STEP: usize = 7_919;
+
+/// The longest wait until the kind is served.
+const SERVED: Duration = Duration::from_secs(60);
+
+pub(crate) struct Objects {
+    etcd: Etcd,
+    owners: usize,
+}
+
+impl Objects {
+    /// Creates so many owners, and a child of each.
+    pub(crate) async fn create(client: &Client, etcd: Etcd, owners: usize) -> Result<Self> {
+        for index in 0..NAMESPACES {
+            post(client, "/api/v1/namespaces", &json!({"metadata": {"name": namespace(index)}})).await?;
+        }
+        let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        post(client, definitions, &serde_json::to_value(Widget::crd())?).await?;
+        let objects = Self { etcd, owners };
+        let create = |index| objects.put(index, 0, true);
+        stream::iter(0..owners).map(create).buffer_unordered(CONNECTIONS).try_collect::<()>().await?;
+        let deadline = Instant::now() + SERVED;
+        let path = "/apis/bench.kooper.dev/v1/widgets?limit=1&resourceVersion=0";
+        while let Err(error) = client.request_text(http::Request::get(path).body(Vec::new())?).await {
+            if Instant::now() > deadline {
+                return Err(error).context("the kind is not served");
+            }
+            sleep(Duration::from_millis(100)).await;
+        }
+        Ok(objects)
+    }
+
+    pub(crate) fn owners(&self) -> usize {
+        self.owners
+    }
+
+    /// Changes so many owners at a steady rate.
+    pub(crate) async fn change(&self, count: usize) -> Result<()> {
+        let mut ticks = interval(Duration::from_secs(1) / RATE);
+        for turn in 0..count {
+            ticks.tick().await;
+            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+            self.put(turn.wrapping_mul(STEP) % self.owners, now.as_micros() as u64, false).await?;
+        }
+        Ok(())
+    }
+
+    async fn put(&self, index: usize, sent: u64, with_child: bool) -> Result<()> {
+        let owner = stored(&json!({}), Kind::Crs, index, 0, sent);
+        let (name, namespace) = (name(index), namespace(index));
+        self.etcd.put(&format!("/registry/bench.kooper.dev/widgets/{namespace}/{name}"), &owner).await?;
+        if with_child {
+            self.etcd.put(&format!("/registry/configmaps/{namespace}/{name}"), &child(&owner)).await?;
+        }
+        Ok(())
+    }
+}
+
+/// A ConfigMap as a controller with shards has applied it.
+fn child(owner: &Value) -> Value {
+    let metadata = &owner["metadata"];
+    let uid = metadata["uid"].as_str().unwrap_or_default();
+    json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {
+            "name": metadata["name"], "namespace": metadata["namespace"],
+            "uid": format!("c{}", uid.get(1..).unwrap_or_default()),
+            "creationTimestamp": metadata["creationTimestamp"],
+            "labels": {BUCKET: bucket_of_owner(uid), "app.kubernetes.io/name": metadata["labels"]["app.kubernetes.io/name"]},
+            "ownerReferences": [{"apiVersion": "bench.kooper.dev/v1", "kind": "Widget", "name": metadata["name"], "uid": uid,
+                "controller": true, "blockOwnerDeletion": true}],
+        },
+        "data": {"image": owner["spec"]["image"], "settings": owner["spec"]["settings"].to_string()},
+    })
+}
+
+async fn post(client: &Client, path: &str, body: &Value) -> Result<()> {
+    let request =
+        http::Request::post(path).header("content-type", "application/json").body(serde_json::to_vec(body)?)?;
+    client.request_text(request).await.with_context(|| format!("POST {path}"))?;
+    Ok(())
+}

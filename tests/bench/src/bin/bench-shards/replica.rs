@@ -1,0 +1,94 @@
+//! A process of the controller that is measured.
+
+use std::io::Read as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use anyhow::Result;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kooper::metrics::Prometheus;
+use kooper::prelude::OwnedApplier;
+use kooper::prometheus::Registry;
+use kooper::shards::Shards;
+use kooper::{CancellationToken, Controller, Operator};
+use kooper_bench::Widget;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use serde::{Deserialize, Serialize};
+use tokio::time::sleep;
+
+/// The number of shards.
+pub(crate) const SHARDS: usize = 32;
+
+/// The time between two reports.
+const REPORT: Duration = Duration::from_millis(200);
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    #[arg(long)]
+    kubeconfig: PathBuf,
+    /// Shares the objects with other replicas.
+    #[arg(long)]
+    shards: bool,
+}
+
+/// The state of a replica.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Counts {
+    /// The shards that it owns.
+    pub(crate) shards: usize,
+    /// The objects in its caches.
+    pub(crate) objects: usize,
+    /// The calls of its handler.
+    pub(crate) calls: usize,
+}
+
+pub(crate) async fn run(arguments: Arguments) -> Result<()> {
+    let kubeconfig = Kubeconfig::read_from(&arguments.kubeconfig)?;
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    let registry = Registry::new();
+    let metrics = Arc::new(Prometheus::new(&registry)?);
+    let client = kooper::client::connect(config.clone(), &metrics.client_layer(&config.cluster_url))?;
+    let calls = Arc::new(AtomicUsize::new(0));
+    let called = Arc::clone(&calls);
+    let mut builder = Controller::builder::<Widget>("bench").resync(None).workers(4);
+    if arguments.shards {
+        builder = builder.shards(Shards::new(SHARDS as u16));
+    }
+    // The children are there, so that only caches and queue are measured, and no writes.
+    let controller = builder.handler(move |widget: Arc<Widget>, _: OwnedApplier<ConfigMap>| {
+        assert!(!widget.spec.image.is_empty());
+        called.fetch_add(1, Ordering::Relaxed);
+        async {}
+    });
+    let operator = Operator::builder().program("bench").lease_namespace("default").client(client).metrics(metrics);
+    let operator = operator.controller(controller.build()?).build()?;
+    let stop = CancellationToken::new();
+    let stopping = stop.clone();
+    std::thread::spawn(move || {
+        drop(std::io::stdin().read_to_end(&mut Vec::new()));
+        stopping.cancel();
+    });
+    let report = async {
+        loop {
+            let counts = Counts {
+                shards: gauge(&registry, "kooper_shards_owned"),
+                objects: gauge(&registry, "kooper_store_objects"),
+                calls: calls.load(Ordering::Relaxed),
+            };
+            println!("{}", serde_json::to_string(&counts).unwrap_or_default());
+            sleep(REPORT).await;
+        }
+    };
+    tokio::select! {
+        ended = operator.run(stop) => Ok(ended?),
+        () = report => Ok(()),
+    }
+}
+
+fn gauge(registry: &Registry, name: &str) -> usize {
+    let families = registry.gather();
+    let family = families.iter().find(|family| family.name() == name);
+    family.map_or(0.0, |family| family.get_metric().iter().map(|metric| metric.get_gauge().get_value()).sum()) as usize
+}
