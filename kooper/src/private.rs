@@ -117,7 +117,7 @@ pub mod v1 {
     pub use crate::shards::Shards;
     pub use crate::{Changed, ConfigError};
     pub use crate::{Kind, Namespaced};
-    use kooper_access::extract::Argument;
+    use kooper_access::extract::{Argument, DaemonArguments};
     use kooper_children::function::{ChildFn, Form};
     use kooper_children::{Declaration, PlanSlot, Slot, SlotExt, SlotInputs};
     pub use kooper_program::{Declared, Definition, Program, ProgramSettings};
@@ -413,7 +413,7 @@ pub mod v1 {
     where
         S: Send + Sync + 'static,
         H: Handler<K, S, A>,
-        A: 'static,
+        A: DaemonArguments + 'static,
     {
         match children {
             Some(children) => builder.daemon(children.daemon(daemon)),

@@ -297,7 +297,6 @@ const KEYS: &[Key<Args>] = &[
             args.settings.push(Setting::new("leader_election", election));
             Ok(())
         },
-        ..Key::EQUALS
     },
     Key {
         name: "shards",
@@ -313,7 +312,6 @@ const KEYS: &[Key<Args>] = &[
             args.settings.push(setting);
             Ok(())
         },
-        ..Key::EQUALS
     },
     Key {
         name: "install_crd",

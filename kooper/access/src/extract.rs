@@ -16,8 +16,7 @@ use crate::plan::Plan;
 use crate::settings::{GivenSettings, Settings};
 
 pub(crate) use arguments::{Arguments, DeletedArguments, InitArguments, arities};
-pub use daemon::DaemonArgument;
-pub(crate) use daemon::DaemonArguments;
+pub use daemon::{DaemonArgument, DaemonArguments};
 #[doc(inline)]
 pub use kooper_runtime::{ControllerContext, Gone};
 

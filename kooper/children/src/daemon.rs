@@ -13,7 +13,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use kooper_access::Patcher;
 use kooper_access::capability::PatchBody;
-use kooper_access::extract::{Argument, Context};
+use kooper_access::extract::{Argument, Context, DaemonArguments};
 use kooper_access::handler::Handler;
 use kooper_access::plan::Plan;
 use kooper_runtime::internal::error::chain;
@@ -47,6 +47,8 @@ impl<P, S, L> Declared<P, S, L> {
         NotingDaemon(Arc::new(daemon))
     }
 }
+
+impl<A: DaemonArguments> DaemonArguments for WithChildren<A> {}
 
 #[diagnostic::do_not_recommend]
 impl<P, S, H, A> Handler<P, S, WithChildren<A>> for NotingDaemon<H>

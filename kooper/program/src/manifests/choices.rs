@@ -274,7 +274,7 @@ impl Choices {
         let unsecured = Place { reviews_tokens: false, ..place.clone() };
         let mut grants = rbac::known(controllers, &unsecured).into_keys();
         let has_roles_alone =
-            !self.webhooks.is_some() && grants.len() > 0 && grants.all(|grant| grant.namespace.is_some());
+            self.webhooks.is_none() && grants.len() > 0 && grants.all(|grant| grant.namespace.is_some());
         if has_roles_alone && !self.has_chosen_auth { Err(ManifestError::RolesAlone) } else { Ok(()) }
     }
 
