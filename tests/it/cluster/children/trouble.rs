@@ -47,12 +47,12 @@ fn notes(stall: &Stall) -> Result<ConfigMap> {
 }
 
 fn back(stall: &Stall) -> Result<Deployment> {
-    deployment(stall, "back", 0, json!([]))
+    deployment(stall, "back", 0, &json!([]))
 }
 
 fn web(stall: &Stall, _: &ConfigMap) -> Result<Deployment> {
     let gates = if stall.spec.gated { json!([{"name": "example.com/closed"}]) } else { json!([]) };
-    deployment(stall, "web", 1, gates)
+    deployment(stall, "web", 1, &gates)
 }
 
 fn front(stall: &Stall) -> Result<Service> {
@@ -64,7 +64,7 @@ fn name(stall: &Stall, part: &str) -> String {
     format!("{}-{part}", stall.name_any())
 }
 
-fn deployment(stall: &Stall, part: &str, replicas: u32, gates: Value) -> Result<Deployment> {
+fn deployment(stall: &Stall, part: &str, replicas: u32, gates: &Value) -> Result<Deployment> {
     let labels = json!({"app": stall.spec.app, "part": part});
     let containers = json!([{"name": "main", "image": "example.com/stall"}]);
     Ok(from_value(json!({
