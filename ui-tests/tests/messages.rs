@@ -189,6 +189,8 @@ fn every_key_has_an_accepted_and_a_rejected_case() {
     let shown = shown();
     let tables = [
         ("controller/keys.rs", &["controller("][..], 20),
+        ("controller/keys/calls.rs", &["controller("], 8),
+        ("controller/keys/annotations.rs", &["controller("], 2),
         ("controller/keys/tasks.rs", &["task("], 1),
         ("webhook/keys.rs", &["validate(", "mutate("], 8),
     ];
