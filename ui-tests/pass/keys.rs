@@ -1,5 +1,7 @@
 //! Every key, and each way to write it.
 
+#![expect(clippy::redundant_closure, reason = "closures are a way to write a key")]
+
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
 use kooper::handler::HandlerService;
 use kooper::prelude::*;

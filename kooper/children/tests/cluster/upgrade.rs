@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use kooper::apiserver::faults::Verb;
+use kooper::apiserver::faults::{Fault, Verb};
 use kooper::capability::owned_by;
 use kooper::prelude::*;
 use kooper::testing::Cluster;
@@ -63,7 +63,7 @@ fn uids(children: &[(String, String, Option<String>)]) -> Vec<(&str, &str)> {
 fn counted(cluster: &Cluster) -> impl Fn() -> u64 {
     let of = ["configmaps", "secrets"];
     let patches = of.map(|resource| cluster.faults().on(Verb::Patch.of(resource)).delay(Duration::ZERO));
-    move || patches.iter().map(|fault| fault.times()).sum()
+    move || patches.iter().map(Fault::times).sum()
 }
 
 #[kooper::test(start_paused = true)]

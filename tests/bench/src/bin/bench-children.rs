@@ -123,12 +123,12 @@ async fn pass(count: u32) -> Result<()> {
     let handler = children.handler(async || {});
     let before = cluster.requests().len();
     for _ in 0..WARM_UP {
-        let _: kooper::Action = handler.handle(context.clone()).await.map_err(boxed)?;
+        let _: Action = handler.handle(context.clone()).await.map_err(boxed)?;
     }
     let mut times = Vec::new();
     for _ in 0..count {
         let begun = Instant::now();
-        let _: kooper::Action = handler.handle(context.clone()).await.map_err(boxed)?;
+        let _: Action = handler.handle(context.clone()).await.map_err(boxed)?;
         times.push(begun.elapsed());
     }
     ensure!(cluster.requests().len() == before, "they are not without changes: {:?}", cluster.requests());

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kooper::prelude::*;
 use kooper::shards::Shards;
-use kooper::testing::{Cluster, Exploration, Explored, Finding, Oracle};
+use kooper::testing::{Cluster, Exploration, Explored, Finding};
 use serde_json::{from_value, json};
 
 use super::{HISTORIES, runtime};
