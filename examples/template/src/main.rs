@@ -9,7 +9,8 @@ mod tests;
 
 /// Pods that run an image.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Serialize, Deserialize)]
-#[kube(group = "{{group}}", version = "v1", kind = "{{kind}}", namespaced, status = "{{kind}}Status")]
+#[kube(group = "{{group}}", version = "v1", kind = "{{kind}}", namespaced)]
+#[kube(status = "{{kind}}Status")]
 struct {{kind}}Spec {
     image: String,
     #[schemars(range(min = 0, max = 100))]
@@ -24,10 +25,8 @@ struct {{kind}}Status {
 }
 
 /// Runs a Deployment for each {{kind}}. It is called after the Deployment has been applied.
-#[kooper::controller(
-    resource = {{kind}}, children = [deployment], leader_election, install_crd,
-    cleanup = clean_up, finalizer = "{{group}}/{{project-name}}",
-)]
+#[kooper::controller(resource = {{kind}}, children = [deployment], leader_election, install_crd,
+    cleanup = clean_up, finalizer = "{{group}}/{{project-name}}")]
 async fn {{kind | snake_case}}() {}
 
 /// Cleans up outside the cluster. After an error, the object is kept and the cleanup is retried.
@@ -37,9 +36,10 @@ async fn clean_up(recorder: Recorder) {
 
 fn deployment(owner: &{{kind}}) -> Result<Deployment> {
     let labels = json!({"app": "{{project-name}}", "instance": owner.name_any()});
-    let selector = json!({"matchLabels": labels});
     let pod = json!({"containers": [{"name": "main", "image": owner.spec.image}]});
     let template = json!({"metadata": {"labels": labels}, "spec": pod});
-    let spec = json!({"replicas": owner.spec.replicas, "selector": selector, "template": template});
-    Ok(from_value(json!({"metadata": {"name": owner.name_any()}, "spec": spec}))?)
+    Ok(from_value(json!({
+        "metadata": {"name": owner.name_any()},
+        "spec": {"replicas": owner.spec.replicas, "selector": {"matchLabels": labels}, "template": template},
+    }))?)
 }
