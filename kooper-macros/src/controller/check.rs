@@ -94,7 +94,12 @@ fn check_retriever(args: &Args, errors: &mut Errors) {
 
 fn check_namespaces(args: &Args, errors: &mut Errors) {
     if let Some(key) = args.key("namespace").filter(|_| args.has("namespaces")) {
-        let text = message!("`namespace` and `namespaces` exclude each other: list all of them in `namespaces`");
+        // Only a name can be listed; the namespace of the operator is not known yet.
+        let text = if args.settings.iter().any(|setting| setting.method == "own_namespace") {
+            message!("`namespace = own` and `namespaces` exclude each other: remove one of the two")
+        } else {
+            message!("`namespace` and `namespaces` exclude each other: list all of them in `namespaces`")
+        };
         errors.add(key, text);
     }
 }

@@ -41,9 +41,16 @@ pub fn wall() -> Timestamp {
 #[must_use]
 pub fn scheduled(schedule: &Schedule, after: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
     let at = zone.to_datetime(after);
-    let at = Minute { year: at.year(), month: at.month(), day: at.day(), hour: at.hour(), minute: at.minute() };
-    let Minute { year, month, day, hour, minute } = schedule.after(at)?;
-    zone.to_timestamp(DateTime::new(year, month, day, hour, minute, 0, 0).ok()?).ok()
+    let mut at = Minute { year: at.year(), month: at.month(), day: at.day(), hour: at.hour(), minute: at.minute() };
+    loop {
+        at = schedule.after(at)?;
+        let Minute { year, month, day, hour, minute } = at;
+        let time = zone.to_timestamp(DateTime::new(year, month, day, hour, minute, 0, 0).ok()?).ok()?;
+        // When clocks go back, a local time occurs twice, and the first of the two may be over.
+        if time > after {
+            return Some(time);
+        }
+    }
 }
 
 /// The time by which tokio's clock is ahead of the machine's, and the time by which
@@ -87,6 +94,19 @@ mod tests {
     use super::*;
 
     const DAY: Duration = Duration::from_secs(86_400);
+
+    #[test]
+    fn a_scheduled_time_is_never_in_the_past_when_clocks_go_back() {
+        // That of New York: on this day, 01:00 EST follows 01:59 EDT.
+        let zone = TimeZone::posix("EST5EDT,M3.2.0,M11.1.0").expect("a zone");
+        let schedule = Schedule::parse("*/15 * * * *").expect("a schedule");
+        let time = |time: &str| format!("2026-11-01T{time}Z").parse::<Timestamp>().expect(time);
+        for (after, next) in
+            [("05:20:00", "05:30:00"), ("05:50:00", "07:00:00"), ("06:20:00", "07:00:00"), ("07:00:00", "07:15:00")]
+        {
+            assert_eq!(scheduled(&schedule, time(after), &zone), Some(time(next)), "after {after}");
+        }
+    }
 
     #[tokio::test(start_paused = true)]
     async fn every_clock_follows_one_that_a_test_has_paused() {

@@ -16,10 +16,11 @@ use kooper_access::capability::PatchBody;
 use kooper_access::extract::{Argument, Context, DaemonArguments};
 use kooper_access::handler::Handler;
 use kooper_access::plan::Plan;
-use kooper_runtime::internal::error::chain;
+use kooper_runtime::internal::error::{chain, is_conflict};
 use kooper_runtime::{Action, BoxError, Kind};
 use kube::ResourceExt;
 use serde_json::json;
+use tokio::time::sleep;
 
 use crate::declared::{Declared, WithChildren};
 use crate::labels::DAEMON_FAILED;
@@ -65,25 +66,35 @@ where
     fn handle(&self, context: Context<P, S>) -> BoxFuture<'static, Result<Action, BoxError>> {
         let daemon = self.0.clone();
         Box::pin(async move {
-            let mut noted = owner(&context).annotations().get(DAEMON_FAILED).cloned();
-            let mut running = pin!(AssertUnwindSafe(daemon.handle(context.clone())).catch_unwind());
-            let mut ended = None;
-            if noted.is_some() {
-                ended = tokio::time::timeout(STEADY, &mut running).await.ok();
-                if ended.is_none() {
-                    note(&context, &mut noted, None).await;
+            let failure = owner(&context).annotations().get(DAEMON_FAILED).cloned();
+            let mut noted = Noted { failure, is_certain: true };
+            let ended: Ended = {
+                let mut running = pin!(AssertUnwindSafe(daemon.handle(context.clone())).catch_unwind());
+                let recovers = async {
+                    while !noted.is(None) {
+                        sleep(STEADY).await;
+                        note(&context, &mut noted, None).await;
+                    }
+                };
+                let mut recovers = pin!(recovers.fuse());
+                loop {
+                    // The daemon goes on while its recovery is noted.
+                    tokio::select! {
+                        biased;
+                        ended = &mut running => break ended,
+                        () = &mut recovers => {}
+                    }
                 }
+            };
+            // After a conflict the daemon is called again at once: this says nothing about it.
+            if !matches!(&ended, Ok(Err(error)) if is_conflict(&**error)) {
+                let failure = match &ended {
+                    Ok(Ok(_)) => None,
+                    Ok(Err(error)) => Some(chain(&**error).chars().take(LONGEST).collect()),
+                    Err(_) => Some("it panicked".to_owned()),
+                };
+                note(&context, &mut noted, failure).await;
             }
-            let ended: Ended = match ended {
-                Some(ended) => ended,
-                None => running.await,
-            };
-            let failure = match &ended {
-                Ok(Ok(_)) => None,
-                Ok(Err(error)) => Some(chain(&**error).chars().take(LONGEST).collect()),
-                Err(_) => Some("it panicked".to_owned()),
-            };
-            note(&context, &mut noted, failure).await;
             ended.unwrap_or_else(|panic| resume_unwind(panic))
         })
     }
@@ -92,19 +103,29 @@ where
 /// The result of a daemon, or its panic.
 type Ended = Result<Result<Action, BoxError>, Box<dyn std::any::Any + Send>>;
 
-/// Notes a failure, or that there is none. If that fails, the end of the next run is noted.
-async fn note<P: Kind, S: Send + Sync + 'static>(
-    context: &Context<P, S>,
-    noted: &mut Option<String>,
+/// What is noted about a daemon.
+struct Noted {
     failure: Option<String>,
-) {
-    if *noted == failure {
+    /// `false` if a request was sent that may have replaced it.
+    is_certain: bool,
+}
+
+impl Noted {
+    fn is(&self, failure: Option<&str>) -> bool {
+        self.is_certain && self.failure.as_deref() == failure
+    }
+}
+
+/// Notes a failure, or that there is none. If the request fails, or is cancelled, the next one is not left out.
+async fn note<P: Kind, S: Send + Sync + 'static>(context: &Context<P, S>, noted: &mut Noted, failure: Option<String>) {
+    if noted.is(failure.as_deref()) {
         return;
     }
+    noted.is_certain = false;
     let patcher = <Patcher<P> as Argument<P, S, (P, ())>>::extract(context);
     let patch = PatchBody::merge(json!({"metadata": {"annotations": {(DAEMON_FAILED): failure}}}));
     match patcher.patch_object(&*owner(context), patch).await {
-        Ok(_) => *noted = failure,
+        Ok(_) => *noted = Noted { failure, is_certain: true },
         Err(error) => tracing::debug!("the state of the daemon is not noted: {}", chain(&error)),
     }
 }

@@ -127,8 +127,7 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
     /// Releases children, and deletes those of the next wave.
     pub(crate) async fn delete(&self, context: &Context<P, S>) -> Result<Pass<P>, BoxError> {
         self.warn_unordered(context);
-        // `kubectl delete --cascade=orphan` keeps the children.
-        let is_ordered = !owner(context).finalizers().iter().any(|finalizer| finalizer == "orphan");
+        let is_ordered = !transitions::is_orphaning(context);
         self.pass(context, &Owner { is_terminating: true, is_ordered, ..Owner::default() }).await
     }
 

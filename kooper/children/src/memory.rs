@@ -1,7 +1,7 @@
 //! What a controller remembers of the slots of its owners from pass to pass: their states, for the status page and so that
 //! transitions can be told from what stays, and the changes of their children, so that a loop is broken.
 //!
-//! It decides nothing else: a restart forgets it.
+//! It also remembers which owners are deleted without their children. It decides nothing else: a restart forgets it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hasher};
@@ -41,6 +41,8 @@ struct Memory {
     counts: HashMap<(usize, &'static str), usize>,
     /// The owners of which was said that they are not deleted in order.
     unordered: HashSet<ObjectKey>,
+    /// The uids of the owners whose children outlive them.
+    orphaning: HashMap<ObjectKey, String>,
 }
 
 /// A slot of one owner.
@@ -166,6 +168,15 @@ impl SlotMemory {
         self.memory.lock().unordered.insert(owner.clone())
     }
 
+    /// Returns whether the children of the owner with this uid outlive it: this, or an earlier pass over it, was told so.
+    pub(crate) fn is_orphaning(&self, owner: &ObjectKey, uid: &str, is_said: bool) -> bool {
+        let mut memory = self.memory.lock();
+        if is_said {
+            memory.orphaning.insert(owner.clone(), uid.to_owned());
+        }
+        memory.orphaning.get(owner).is_some_and(|known| known == uid)
+    }
+
     /// Forgets the slots of an owner.
     pub(crate) fn forget(&self, owner: &ObjectKey) {
         let mut memory = self.memory.lock();
@@ -175,7 +186,9 @@ impl SlotMemory {
 
     fn leave(&self, owner: &ObjectKey) {
         self.forget(owner);
-        self.memory.lock().unordered.remove(owner);
+        let mut memory = self.memory.lock();
+        memory.unordered.remove(owner);
+        memory.orphaning.remove(owner);
     }
 }
 
@@ -395,5 +408,15 @@ mod tests {
         assert!(memory.unordered(&owner()) && !memory.unordered(&owner()));
         memory.gone(&owner(), Duration::ZERO);
         assert!(memory.unordered(&owner()), "it is another object of this name");
+    }
+
+    #[test]
+    fn the_children_of_an_owner_outlive_it_also_if_a_later_pass_is_not_told_so() {
+        let memory = SlotMemory::default();
+        assert!(!memory.is_orphaning(&owner(), "1", false));
+        assert!(memory.is_orphaning(&owner(), "1", true) && memory.is_orphaning(&owner(), "1", false));
+        assert!(!memory.is_orphaning(&owner(), "2", false), "it is another object of this name");
+        memory.gone(&owner(), Duration::ZERO);
+        assert!(!memory.is_orphaning(&owner(), "1", false));
     }
 }

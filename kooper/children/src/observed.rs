@@ -87,7 +87,7 @@ pub struct SlotProgress {
 pub struct Owner {
     /// `true` if it is marked for deletion.
     pub is_terminating: bool,
-    /// `true` if its children are deleted in waves: `deletion = ordered`, and not with `--cascade=orphan`.
+    /// `true` if its children are deleted in waves; `false` if they outlive it, after a deletion with `--cascade=orphan`.
     pub is_ordered: bool,
     /// `true` if all live replicas of the program know the same slots, so that children of unknown ones are pruned.
     pub prunes_unknown: bool,

@@ -159,6 +159,20 @@ fn marks<P: Kind, S>(context: &Context<P, S>) -> Marks {
     Marks::new(controller.installation(), &controller.controller, &owner(context).uid().unwrap_or_default())
 }
 
+/// The slot that a child was applied for. Children that live get the labels of new names by the next apply; those of an
+/// owner that is being deleted keep the labels of the names from before.
+fn label_of<P: Kind, S, T: ChildKind>(context: &Context<P, S>, child: &T, slots: &[String]) -> Option<SlotLabel> {
+    let read = |marks: Marks| marks.read(child.meta().labels.as_ref(), slots.iter().map(String::as_str));
+    let owner = owner(context);
+    let from_before = || {
+        owner.meta().deletion_timestamp.as_ref()?;
+        let uid = owner.uid().unwrap_or_default();
+        let managers = context.controller().previous.iter().filter_map(|manager| manager.split_once('/'));
+        managers.map(|(program, controller)| Marks::new(program, controller, &uid)).find_map(read)
+    };
+    read(marks(context)).or_else(from_before)
+}
+
 /// The name of a child. Its namespace defaults to that of the owner.
 fn id_of<P: Kind, T: ChildKind>(owner: &P, child: &T) -> ChildId {
     let kind = KindInfo::of::<T>();
@@ -195,11 +209,10 @@ fn found<P: Kind, S, T: ChildKind>(
     child: Arc<T>,
     slots: &[String],
 ) -> Result<Found, BoxError> {
-    let names = slots.iter().map(String::as_str);
     let record = Child {
         uid: child.uid().unwrap_or_default(),
         version: child.resource_version().unwrap_or_default(),
-        label: marks(context).read(child.meta().labels.as_ref(), names),
+        label: label_of(context, &*child, slots),
         readiness: judge(&*child)?,
         is_terminating: child.meta().deletion_timestamp.is_some(),
         is_kept: is_kept_by_default::<T>() || child.annotations().contains_key(labels::KEEP),

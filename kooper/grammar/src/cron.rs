@@ -13,8 +13,8 @@ pub struct Schedule {
     days: u64,
     months: u64,
     weekdays: u64,
-    /// `true` if both days of the month and weekdays are limited. A day then has to match
-    /// only one of them.
+    /// `true` if both days of the month and weekdays are limited, also by a step. A day then
+    /// has to match only one of them.
     either_day: bool,
 }
 
@@ -177,7 +177,8 @@ impl Field {
             let (from, to) = match range.split_once('-') {
                 _ if matches!(range.split('-').next(), Some("*" | "?")) => (self.least, self.most),
                 Some((from, to)) => (self.number(from)?, self.number(to)?),
-                None if step.is_some() => (self.number(range)?, self.most),
+                // Sunday, as 7, would be a day of the next week.
+                None if step.is_some() => (self.number(range)?, self.last()),
                 None => (self.number(range)?, self.number(range)?),
             };
             if from > to {
@@ -188,6 +189,11 @@ impl Field {
         Some(bits)
     }
 
+    /// The last number that differs from all others.
+    fn last(&self) -> u32 {
+        if self.most == 7 { 6 } else { self.most }
+    }
+
     fn number(&self, text: &str) -> Option<u32> {
         match self.names.iter().position(|name| text.eq_ignore_ascii_case(name)) {
             Some(index) => u32::try_from(index).ok().map(|index| index + self.least),
@@ -196,8 +202,12 @@ impl Field {
     }
 }
 
+/// Returns `true` if a field limits nothing. A star with a longer step does, as in Kubernetes' parser.
 fn is_any(text: &str) -> bool {
-    text.starts_with(['*', '?'])
+    text.split(',').any(|part| {
+        let (range, step) = part.split_once('/').unwrap_or((part, "1"));
+        range.starts_with(['*', '?']) && step.parse::<usize>() == Ok(1)
+    })
 }
 
 fn has(bits: u64, number: i8) -> bool {

@@ -25,9 +25,19 @@ fn the_next_minute_is_found() {
     assert_eq!(next("0 9 * * mon-fri", "2026-03-06 10:00"), "2026-03-09 09:00");
     assert_eq!(next("@monthly", "2026-12-31 23:59"), "2027-01-01 00:00");
     assert_eq!(next("0 0 13 * 5", "2026-03-01 00:00"), "2026-03-06 00:00", "either day is enough");
-    assert_eq!(next("0 0 */2 * 1", "2026-03-01 00:00"), "2026-03-09 00:00", "a step of all limits no day");
     assert_eq!(next("? * ? * ?", "2026-03-01 10:07"), "2026-03-01 10:08");
     assert_eq!(next("5/20 4,6 * jan,jul 7", "2026-03-01 00:00"), "2026-07-05 04:05");
+}
+
+/// The expected times are those of robfig/cron v3.0.1.
+#[test]
+fn days_are_limited_as_by_kubernetes() {
+    assert_eq!(next("0 0 */2 * 1", "2026-03-01 00:00"), "2026-03-02 00:00", "a Monday, or an odd day");
+    assert_eq!(next("0 0 */2 * 1", "2026-03-02 00:00"), "2026-03-03 00:00", "a Monday, or an odd day");
+    assert_eq!(next("0 0 */1 * 1", "2026-03-02 00:00"), "2026-03-09 00:00", "a step of one limits no day");
+    assert_eq!(next("0 0 13,* * 1", "2026-03-02 00:00"), "2026-03-09 00:00", "a star in a list limits no day");
+    assert_eq!(next("0 0 * * 1/3", "2026-03-05 00:00"), "2026-03-09 00:00", "a week ends with Saturday");
+    assert_eq!(next("0 0 * * 1/3", "2026-03-02 00:00"), "2026-03-05 00:00");
 }
 
 #[test]

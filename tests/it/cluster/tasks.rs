@@ -190,6 +190,30 @@ async fn the_next_leader_waits_for_the_next_time_of_a_schedule(cluster: Cluster)
     standby.stop().await
 }
 
+#[kooper::test(start_paused = true)]
+async fn a_replica_that_leads_again_waits_for_the_next_time_of_a_schedule(cluster: Cluster) -> Result<()> {
+    let log = Log::default();
+    let noted = log.clone();
+    let note = move |call: Call| {
+        noted.note(call.now().strftime("%M").to_string());
+        async {}
+    };
+    let task = Task::cron("noted", "*/10 * * * *").leader_election(LeaderElection::new()).handler(note).build()?;
+    let running = cluster.run([task]).await?;
+    eventually("the leader runs it", || log.count() == 1).await;
+    // Another replica leads at the next time, and ends soon after it without a release.
+    sleep(10 * MINUTE - Duration::from_secs(5)).await;
+    for lease in cluster.list::<Lease>().await?.iter().filter(|lease| lease.name_any() == "test-noted") {
+        cluster.patch(lease, json!({"spec": {"holderIdentity": "another"}})).await?;
+    }
+    sleep(MINUTE).await;
+    assert_eq!(log.count(), 1, "not at the beginning of its term: {:?}", log.lines());
+    sleep(10 * MINUTE).await;
+    let lines = log.lines();
+    assert!(lines.len() == 2 && lines.iter().all(|minute| minute.ends_with('0')), "{lines:?}");
+    running.stop().await
+}
+
 #[test]
 fn the_role_of_a_task_is_that_of_its_arguments() -> Result<()> {
     let task = sweep::task()?;
@@ -203,6 +227,13 @@ fn the_role_of_a_task_is_that_of_its_arguments() -> Result<()> {
 fn an_interval_of_zero_is_an_error() {
     let error = Task::builder("spins", Duration::ZERO).handler(async || {}).build().unwrap_err();
     assert_eq!((error.field, error.to_string().contains("zero")), ("every", true), "{error}");
+}
+
+#[test]
+fn a_limit_of_retries_is_an_error_because_nothing_would_end_the_wait() {
+    let error = Task::builder("limited", MINUTE).retries(3).handler(async || {}).build().unwrap_err();
+    assert_eq!(error.field, "retries", "{error}");
+    assert!(error.to_string().contains("a task has no changes that would end the wait: remove `retries`"), "{error}");
 }
 
 #[kooper::test(start_paused = true)]

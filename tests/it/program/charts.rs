@@ -410,6 +410,8 @@ fn the_chart_of_a_program_with_webhooks_has_the_documents_and_roles_of_manifests
     for (values, problem) in [
         (json!({"leaderElection": "off"}), "webhooks need several replicas"),
         (json!({"hostNetwork": true}), "set `webhookPort` to another one"),
+        (json!({"webhookPort": 8080}), "metrics or probes use port 8080"),
+        (json!({"hostNetwork": true, "webhookPort": 9443, "networkPolicy": true}), "a NetworkPolicy has no effect"),
     ] {
         let (done, _, stderr) = chart.helm(&["template", "release", "CHART"], &values);
         assert!(!done && stderr.contains(problem), "{stderr}");

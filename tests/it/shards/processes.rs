@@ -164,7 +164,7 @@ fn no_object_is_in_two_hands_and_each_is_handled_while_processes_are_killed_paus
     wait_for_balance(&[&first, &second, &third]);
     change_all(cluster, &journal, "created");
     wait_for_parts(&[&first, &second, &third]);
-    // The API server has no shard selectors, and does not say so.
+    // The API server has no shard selectors, which only lists of built-in kinds would say.
     third
         .process
         .wait_for_metric(r#"kooper_shard_selector{controller="shared",state="ignored"}"#, |count| count == 1.0);

@@ -65,7 +65,7 @@ impl Task {
     /// is retried with back-off, initially after a second and at the latest after the interval. No state outlives
     /// the process. A handler that returns [`Action::requeue_after`] decides itself when it is called next.
     ///
-    /// The settings of objects, such as `labels` and `resync`, do not apply to tasks.
+    /// The settings of objects, such as `labels` and `resync`, do not apply to tasks. A limit of `retries` is an error.
     pub fn builder(name: impl Into<String>, every: Duration) -> Builder<Self> {
         let builder = Self::begin(name.into());
         if every.is_zero() {
@@ -94,8 +94,9 @@ impl Task {
         let builder = Self::begin(name.into());
         match Schedule::parse(schedule) {
             Ok(schedule) => {
-                let ticks = Arc::new(Ticks::new(schedule));
-                let layer = tower::layer::layer_fn(move |service| at_times(service, ticks.clone()));
+                // Layers are applied once a term: a time of an earlier one may have been that of another leader's run.
+                let ticks = move || Arc::new(Ticks::new(schedule.clone()));
+                let layer = tower::layer::layer_fn(move |service| at_times(service, ticks()));
                 builder.layer(layer).backoff(RETRY, LONGEST_RETRY)
             }
             Err(error) => builder.mistaken("cron", error),
@@ -135,7 +136,8 @@ fn at_times(
     tower::service_fn(move |input: Input<Task>| {
         let (service, ticks, call) = (service.clone(), ticks.clone(), input.call.clone());
         async move {
-            // A retry is not at a time of the schedule, and a dry run does not wait for one.
+            // A retry is not at a time of the schedule, and a dry run does not wait for one. The repetition
+            // after a conflict is a first attempt, too, and is due at once.
             if call.attempt() == 1
                 && !call.is_dry_run()
                 && let Some(wait) = ticks.wait(call.now())
@@ -143,7 +145,10 @@ fn at_times(
                 return Ok(Action::requeue_after(wait));
             }
             let action = service.oneshot(input).await;
-            let action = action.map_err(|error| retried(error, || ticks.ended(call.now(), None)))?;
+            let action = action.map_err(|error| {
+                ticks.failed(call.now());
+                retried(error, || ticks.ended(call.now(), None))
+            })?;
             Ok(Action::requeue_after(ticks.ended(call.now(), action.delay())))
         }
     })

@@ -144,6 +144,14 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
     }
 }
 
+/// Returns whether the children outlive their owner, after `kubectl delete --cascade=orphan`. The garbage collector removes
+/// the finalizer that says so, and the next pass, after a failed or a repeated cleanup, sees an owner without it.
+pub(super) fn is_orphaning<P: Kind, S>(context: &Context<P, S>) -> bool {
+    let owner = owner(context);
+    let is_said = owner.finalizers().iter().any(|finalizer| finalizer == "orphan");
+    memory(context).is_orphaning(context.key(), &owner.uid().unwrap_or_default(), is_said)
+}
+
 fn memory<P, S>(context: &Context<P, S>) -> Arc<SlotMemory> {
     context.controller().extensions.get()
 }

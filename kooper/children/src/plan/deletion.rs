@@ -13,23 +13,22 @@ pub(super) fn plan(owner: &Owner, graph: &Graph, observed: &Observed) -> Plan {
     for (id, child) in &observed.children {
         let Some(label) = &child.label else { continue };
         let slot = graph.find(&label.slot).map(|slot| &graph.nodes()[slot].spec.flags);
-        if slot.is_some_and(|flags| flags.keep) {
+        // One that only has a label is kept by nobody else: a pass that is not told so would delete it.
+        if !owner.is_ordered || slot.is_some_and(|flags| flags.keep) {
             plan.steps.push(Step::Release { child: id.clone(), uid: child.uid.clone() });
         } else {
             waves.push((label.depth, id, child));
         }
     }
-    if owner.is_ordered {
-        let deepest = waves.iter().map(|(depth, ..)| *depth).max();
-        #[cfg(test)]
-        let is_turn = |depth: u32| Some(depth) == deepest || super::mistakes::skips_waves();
-        #[cfg(not(test))]
-        let is_turn = |depth: u32| Some(depth) == deepest;
-        for (depth, id, child) in waves {
-            if is_turn(depth) {
-                plan.blocking.push(id.clone());
-                plan.steps.extend(delete(id, child, depth));
-            }
+    let deepest = waves.iter().map(|(depth, ..)| *depth).max();
+    #[cfg(test)]
+    let is_turn = |depth: u32| Some(depth) == deepest || super::mistakes::skips_waves();
+    #[cfg(not(test))]
+    let is_turn = |depth: u32| Some(depth) == deepest;
+    for (depth, id, child) in waves {
+        if is_turn(depth) {
+            plan.blocking.push(id.clone());
+            plan.steps.extend(delete(id, child, depth));
         }
     }
     plan

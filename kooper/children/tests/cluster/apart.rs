@@ -65,6 +65,33 @@ async fn children_elsewhere_are_watched_pruned_and_deleted_in_waves(cluster: Clu
 }
 
 #[kooper::test]
+async fn a_deletion_goes_on_under_another_name_of_the_controller(cluster: Cluster) -> Result<()> {
+    let configs = namespace(&cluster).await?;
+    let running = cluster.run([ordered()?]).await?;
+    let shop = cluster.create(&corner("a", false, &[])).await?;
+    let shop = cluster.wait(&shop, is_ready).await;
+    let config = configs.get("corner").await?;
+    cluster.patch(&config, json!({"metadata": {"finalizers": ["example.com/slow"]}})).await?;
+    cluster.delete(&shop).await?;
+    let says = |shop: &Shop| ready(shop).is_some_and(|ready| ready.message.contains("`elsewhere/corner`"));
+    cluster.wait(&shop, says).await;
+    running.stop().await?;
+
+    let children = declare().child(role).child(elsewhere.with((role,))).status(fields).build()?;
+    let renamed = Shop::controller("stores")
+        .install_crd()
+        .previous_names(["shops"])
+        .handler(children.handler(async || {}))
+        .cleanup("example.com/shop", children.deletion(async || {}))
+        .build()?;
+    let running = cluster.run([renamed]).await?;
+    cluster.patch(&config, json!({"metadata": {"finalizers": null}})).await?;
+    cluster.wait_deleted(&shop).await;
+    assert!(cluster.get::<ClusterRole>("corner-a").await?.is_none());
+    running.stop().await
+}
+
+#[kooper::test]
 async fn a_child_elsewhere_of_another_owner_is_left_alone(cluster: Cluster) -> Result<()> {
     let configs = namespace(&cluster).await?;
     let others: ConfigMap =

@@ -1,6 +1,6 @@
 //! Daemons beside declared children.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -9,7 +9,11 @@ use kooper::prelude::*;
 use kooper::testing::Cluster;
 use kooper::{ConfigError, Controller};
 use kooper_children::declare;
+use kube::core::response::Status;
+use parking_lot::Mutex;
 use serde_json::json;
+use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use super::{Shop, config, corner, fields, is_ready, ready};
 
@@ -31,6 +35,15 @@ async fn forever() -> Result<()> {
     std::future::pending().await
 }
 
+/// Runs for ever, and notes the most seconds that it waited for one.
+async fn tick(longest: Arc<AtomicU64>) -> Result<()> {
+    loop {
+        let since = Instant::now();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        longest.fetch_max(since.elapsed().as_secs(), Ordering::SeqCst);
+    }
+}
+
 fn has_failed(message: &'static str) -> impl Fn(&Shop) -> bool {
     move |shop| {
         let failed = ready(shop).filter(|one| one.status == "False" && one.reason == "DaemonFailed");
@@ -41,11 +54,19 @@ fn has_failed(message: &'static str) -> impl Fn(&Shop) -> bool {
 #[kooper::test(start_paused = true)]
 async fn an_owner_whose_daemon_fails_is_not_ready_until_it_has_run_for_a_minute(cluster: Cluster) -> Result<()> {
     let cluster = cluster.with_timeout(Duration::from_secs(3600));
-    let run = |run| async move {
-        match run {
-            0 | 1 => Err("the bulb is broken".into()),
-            2 => panic!("a short circuit"),
-            _ => forever().await,
+    let started = Arc::new(Mutex::new(None::<Instant>));
+    let last = started.clone();
+    let run = move |run| {
+        let last = last.clone();
+        async move {
+            match run {
+                0 | 1 => Err("the bulb is broken".into()),
+                2 => panic!("a short circuit"),
+                _ => {
+                    last.lock().get_or_insert_with(Instant::now);
+                    forever().await
+                }
+            }
         }
     };
     let running = cluster.run([controller(run)?]).await?;
@@ -55,6 +76,56 @@ async fn an_owner_whose_daemon_fails_is_not_ready_until_it_has_run_for_a_minute(
     cluster.wait(&shop, has_failed("it panicked")).await;
     let shop = cluster.wait(&shop, is_ready).await;
     assert!(!shop.annotations().contains_key(FAILED), "{shop:?}");
+    let ran = started.lock().map(|started| started.elapsed());
+    assert!(ran >= Some(Duration::from_secs(60)), "{ran:?}");
+    running.stop().await
+}
+
+#[kooper::test(start_paused = true)]
+async fn a_recovery_that_cannot_be_noted_is_noted_later_and_the_daemon_goes_on_meanwhile(
+    cluster: Cluster,
+) -> Result<()> {
+    let cluster = cluster.with_timeout(Duration::from_secs(3600));
+    // The first patch notes the failure.
+    let refused = cluster.faults().on(Verb::Patch.of("shops")).nth(2).reply(422);
+    let delayed = cluster.faults().on(Verb::Patch.of("shops")).nth(3).delay(Duration::from_secs(20));
+    let longest = Arc::new(AtomicU64::new(0));
+    let measured = longest.clone();
+    let run = move |run| {
+        let measured = measured.clone();
+        async move { if run == 0 { Err("the bulb is broken".into()) } else { tick(measured).await } }
+    };
+    let running = cluster.run([controller(run)?]).await?;
+    let shop = cluster.create(&corner("a", false, &[])).await?;
+    cluster.wait(&shop, has_failed("the bulb is broken")).await;
+    cluster.wait(&shop, is_ready).await;
+    assert_eq!((refused.times(), delayed.times()), (1, 1));
+    let longest = longest.load(Ordering::SeqCst);
+    assert!((1..5).contains(&longest), "{longest} s");
+    running.stop().await
+}
+
+#[kooper::test(start_paused = true)]
+async fn a_conflict_of_a_daemon_is_not_noted_as_a_failure(cluster: Cluster) -> Result<()> {
+    let patches = cluster.faults().on(Verb::Patch.of("shops")).delay(Duration::ZERO);
+    let again = Arc::new(Notify::new());
+    let called = again.clone();
+    let run = move |run| {
+        let called = called.clone();
+        async move {
+            if run == 0 {
+                let conflict = Status::failure("the object has been modified", "Conflict").with_code(409);
+                return Err(kube::Error::Api(conflict.boxed()).into());
+            }
+            called.notify_one();
+            forever().await
+        }
+    };
+    let running = cluster.run([controller(run)?]).await?;
+    let shop = cluster.create(&corner("a", false, &[])).await?;
+    tokio::time::timeout(Duration::from_secs(60), again.notified()).await?;
+    cluster.wait(&shop, is_ready).await;
+    assert_eq!(patches.times(), 0);
     running.stop().await
 }
 

@@ -142,7 +142,9 @@ fn documents(name: &str, workload: &Workload) -> Result<String, BoxError> {
         );
     }
     text += &format!(
-        "{{{{- if and (eq ({}) \"on\") ({}) (not ({})) }}}}\n{{{{- fail \"anyone in the cluster could read the status \
+        "{{{{- if and .Values.hostNetwork .Values.networkPolicy }}}}\n{{{{- fail \"a NetworkPolicy has no effect on pods in \
+         the network of their nodes: set `hostNetwork: false`, or `networkPolicy: false`\" }}}}\n{{{{- end }}}}\n\
+         {{{{- if and (eq ({}) \"on\") ({}) (not ({})) }}}}\n{{{{- fail \"anyone in the cluster could read the status \
          page: set `metricsAuth: token`, or `statusPage: off`\" }}}}\n{{{{- end }}}}\n",
         format_args!("include \"{name}.setting\" (list . \"statusPage\")"),
         include(name, "port"),

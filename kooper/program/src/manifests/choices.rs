@@ -108,6 +108,17 @@ pub(crate) enum ManifestError {
          `--webhook-port 9443`"
     )]
     Kubelet { port: u16 },
+    #[error(
+        "a NetworkPolicy has no effect on pods in the network of their nodes: remove `network-policy` or `host-network` \
+         from `--with`"
+    )]
+    HostNetworkPolicy,
+    #[error(
+        "a process that is not root cannot bind port {port}: write `--webhook-port 9443`, or another one from 1024 up"
+    )]
+    Privileged { port: u16 },
+    #[error("metrics or probes use port {port}: choose another one with `--webhook-port`")]
+    WebhookPort { port: u16 },
     #[error(transparent)]
     Unruled(#[from] Unruled),
 }
@@ -199,9 +210,7 @@ impl Choices {
             None if self.alerts => return Err(ManifestError::NoMetrics { what: "alerts", addition: "alerts" }),
             _ => {}
         }
-        if self.host_network && self.webhooks == Some(WEBHOOKS.1) {
-            return Err(ManifestError::Kubelet { port: WEBHOOKS.1 });
-        }
+        self.check_host_network()?;
         self.check_security(controllers, place)?;
         let metrics = self.listen.map(|address| port(address, "listen")).transpose()?;
         let probes = match self.probes {
@@ -211,6 +220,14 @@ impl Choices {
         };
         if probes == metrics.map_or(ProbePort::Off, ProbePort::UserSettings) && metrics.is_some() {
             return Err(ManifestError::SamePort);
+        }
+        if let Some(port) = self.webhooks {
+            if port < 1024 {
+                return Err(ManifestError::Privileged { port });
+            }
+            if metrics == Some(port) || probes == ProbePort::UserSettings(port) {
+                return Err(ManifestError::WebhookPort { port });
+            }
         }
         let server = format!("{name}.{}.svc", place.namespace);
         let seconds = self.drain.as_secs() + u64::from(self.drain.subsec_nanos() > 0);
@@ -262,6 +279,15 @@ impl Choices {
     /// The name of the Secret with secret settings.
     pub(crate) fn settings_secret(&self, place: &Place) -> String {
         self.settings_secret.clone().unwrap_or_else(|| format!("{}-settings", workload_name(place)))
+    }
+
+    fn check_host_network(&self) -> Result<(), ManifestError> {
+        match self.webhooks {
+            _ if !self.host_network => Ok(()),
+            Some(port) if port == WEBHOOKS.1 => Err(ManifestError::Kubelet { port }),
+            _ if self.network_policy => Err(ManifestError::HostNetworkPolicy),
+            _ => Ok(()),
+        }
     }
 
     /// Returns an error if the pods could not start, or if everyone could read a protected page.

@@ -130,7 +130,14 @@ fn in_the_network_of_a_node_webhooks_have_another_port_than_the_kubelet() {
     let usual = Choices { webhooks: Some(10250), host_network: true, ..choices() };
     let refused = documents(&controllers(true), &[], &place(None), &usual).expect_err("the kubelet's port").to_string();
     assert!(refused.contains("such as `--webhook-port 9443`"), "{refused}");
-    let moved = Choices { webhooks: Some(9443), ..usual };
+    let refused = |webhooks: u16| {
+        let choices = Choices { webhooks: Some(webhooks), network_policy: webhooks == 9443, ..usual.clone() };
+        documents(&controllers(true), &[], &place(None), &choices).expect_err("refused").to_string()
+    };
+    assert!(refused(9443).contains("remove `network-policy` or `host-network`"));
+    assert!(refused(443).contains("cannot bind port 443"));
+    assert!(refused(8080).contains("metrics or probes use port 8080"));
+    let moved = Choices { webhooks: Some(9443), network_policy: false, ..usual };
     let documents = documents(&controllers(true), &[], &place(None), &moved).expect("documents");
     let deployment = documents.iter().find(|document| document["kind"] == "Deployment").expect("a Deployment");
     let pod = &deployment["spec"]["template"]["spec"];

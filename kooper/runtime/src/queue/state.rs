@@ -175,6 +175,8 @@ impl QueueState {
                 entry.added_at = None;
                 continue;
             }
+            // A change that does not count, and so does not queue it, may have changed its priority.
+            entry.prioritized = false;
             let reasons = std::mem::take(&mut entry.reasons);
             entry.phase = entry.phase.filter(|_| reasons.only_resync());
             if !reasons.only_requeue() {
@@ -182,6 +184,9 @@ impl QueueState {
             }
             let mut attempt = 1;
             if let Some(failing) = &mut entry.failing {
+                // This run replaces the wait of a debounced change, but not the effect of it.
+                let debounced = entry.debounced.as_ref().map(|debounced| debounced.options.urgency);
+                failing.owed |= debounced == Some(Urgency::Now);
                 if failing.owed && failing.tokens.take(now).is_ok() {
                     failing.reset();
                 }

@@ -12,7 +12,7 @@ use crate::queue::reason::Reasons;
 pub struct QueueCounts {
     /// The keys that wait for a worker: events, retries, and background.
     pub lanes: [usize; 3],
-    /// The keys that wait for a requeue, or with a delayed change.
+    /// The requeues and delayed changes that are not due yet. A key may have both.
     pub delayed: usize,
     /// The failed keys that wait for their retry.
     pub retries: usize,

@@ -94,6 +94,8 @@ pub(crate) struct Informer {
     reselected: Option<watch::Receiver<u64>>,
     /// The value of those when the last list began.
     joined: u64,
+    /// The objects that the last list lacked, but that may have joined the selection again during it.
+    undecided: Vec<Arc<Object>>,
     /// The version up to which all changes are known: the next watch begins there.
     version: String,
     /// A request without a byte for this time is considered dead.
@@ -151,6 +153,7 @@ impl Informer {
             selection: None,
             reselected: None,
             joined: 0,
+            undecided: Vec::new(),
             version: String::new(),
             silence,
             streaming,
@@ -274,6 +277,15 @@ impl Informer {
         self.selection.as_ref().is_none_or(|selection| selection.selects(object))
     }
 
+    /// The same for an object that the source has sent.
+    fn accepts(&self, object: &Object) -> bool {
+        let keeps = self.keeps(object);
+        if let Some(selection) = self.selection.as_ref().filter(|_| !keeps) {
+            selection.dropped();
+        }
+        keeps
+    }
+
     /// Returns `true` if objects have joined the selection since the last list began.
     fn has_joined(&self) -> bool {
         self.reselected.as_ref().is_some_and(|changes| *changes.borrow() != self.joined)
@@ -360,7 +372,7 @@ impl Informer {
             *heard = true;
             self.record_event();
             match event {
-                Event::Added(object) | Event::Modified(object) | Event::Deleted(object) if !self.keeps(&object) => {
+                Event::Added(object) | Event::Modified(object) | Event::Deleted(object) if !self.accepts(&object) => {
                     self.advance(object.version());
                     self.skip(object);
                 }

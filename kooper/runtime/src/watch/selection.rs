@@ -22,6 +22,9 @@ pub trait CacheSelection: Send + Sync {
     /// only with [`changes`](Self::changes).
     fn selects(&self, object: &Object) -> bool;
 
+    /// The server has sent an object that is not selected.
+    fn dropped(&self) {}
+
     /// Receives a value after each change of the selection: a number that is higher if objects have
     /// joined it, so that a list is needed.
     fn changes(&self) -> watch::Receiver<u64>;
@@ -87,6 +90,10 @@ impl<F: Fn(Scope) -> Arc<dyn ErasedRetriever> + Send + Sync> Narrowed<F> {
         let scope = self.narrow();
         let mut last = self.last.lock();
         if last.0 != scope {
+            if last.0.shard_selector != scope.shard_selector {
+                // A proxy may reject this one: it may be longer.
+                *self.state.lock() = None;
+            }
             *last = (scope.clone(), (self.open)(scope));
         }
         last.clone()
@@ -102,20 +109,32 @@ impl<F: Fn(Scope) -> Arc<dyn ErasedRetriever> + Send + Sync> Narrowed<F> {
     {
         let (scope, retriever) = self.next();
         match request(retriever).await {
-            Err(error) if scope.shard_selector.is_some() && may_be_rejection(&error) => {
-                let before = self.state.lock().replace(SelectorState::Rejected);
-                let answer = request(self.next().1).await;
-                if answer.is_ok() {
-                    tracing::debug!("the request succeeds without the shard selector: {}", chain(&error));
-                    self.selection.shard_selector(SelectorState::Rejected);
-                } else {
-                    // It was not because of the selector.
-                    *self.state.lock() = before;
-                }
-                answer.map(|answer| (answer, None))
+            Err(error) if scope.shard_selector.is_some() && self.may_be_rejection(&error) => {
+                let whole = Scope { shard_selector: None, ..scope };
+                let retriever = (self.open)(whole.clone());
+                // Nothing is noted before the response: the request may be cancelled, or fail as well.
+                let answer = request(Arc::clone(&retriever)).await?;
+                tracing::debug!("the request succeeds without the shard selector: {}", chain(&error));
+                *self.last.lock() = (whole, retriever);
+                *self.state.lock() = Some(SelectorState::Rejected);
+                self.selection.shard_selector(SelectorState::Rejected);
+                Ok((answer, None))
             }
             answer => answer.map(|answer| (answer, scope.shard_selector)),
         }
+    }
+
+    /// Returns `true` if the server, or a proxy before it, may have rejected the shard selector, which it is not known
+    /// to accept. The API server responds to a malformed one with 500.
+    fn may_be_rejection(&self, error: &RetrieveError) -> bool {
+        let is_accepted = matches!(*self.state.lock(), Some(SelectorState::Applied | SelectorState::Ignored));
+        let may_be = matches!(
+            error,
+            RetrieveError::Status { code: 400 | 403 | 414 | 422 | 500, .. }
+                | RetrieveError::NoStreaming(_)
+                | RetrieveError::Forbidden(_)
+        );
+        may_be && !is_accepted
     }
 }
 
@@ -123,22 +142,21 @@ impl<F: Fn(Scope) -> Arc<dyn ErasedRetriever> + Send + Sync> ErasedRetriever for
     fn list(&self, request: ListRequest) -> BoxFuture<'_, Result<Page, RetrieveError>> {
         Box::pin(async move {
             // A single object is requested to read the version, and says nothing about the selector.
-            let reads_version = request.limit == 1;
+            if request.limit == 1 {
+                return self.last().1.list(request).await;
+            }
             let (page, selector) = if request.continue_token.is_some() {
                 // A token does not carry the selector of its first page.
                 let (scope, retriever) = self.last();
                 (retriever.list(request).await?, scope.shard_selector)
             } else {
-                if !reads_version {
-                    *self.state.lock() = None;
-                }
+                *self.state.lock() = None;
                 let list = |retriever: Arc<dyn ErasedRetriever>| {
                     let request = request.clone();
                     async move { retriever.list(request).await }
                 };
                 self.send(list).await?
             };
-            let selector = selector.filter(|_| !reads_version);
             if let Some(mut check) = selector.map(|selector| SelectorCheck::new(self, selector)) {
                 page.objects.iter().flatten().for_each(|object| check.received(object));
                 check.listed();
@@ -187,13 +205,8 @@ impl<F: Fn(Scope) -> Arc<dyn ErasedRetriever> + Send + Sync> ErasedRetriever for
     }
 }
 
-/// Returns `true` if the server, or a proxy before it, may have rejected a query parameter. The API server
-/// responds to a malformed selector with 500.
-fn may_be_rejection(error: &RetrieveError) -> bool {
-    matches!(error, RetrieveError::Status { .. } | RetrieveError::NoStreaming(_) | RetrieveError::Forbidden(_))
-}
-
-/// Finds out from the objects of a response if the server has applied the selector: it does not say so.
+/// Finds out from the objects of a response if the server has applied the selector. Only lists of built-in kinds say so
+/// (`metadata.shardInfo`); watches, streaming lists and custom resources do not.
 struct SelectorCheck {
     selection: Arc<dyn CacheSelection>,
     state: Arc<Mutex<Option<SelectorState>>>,
@@ -221,9 +234,11 @@ impl SelectorCheck {
         }
     }
 
-    /// All objects of a list were received. A list without objects shows nothing.
+    /// All objects of a list, or of a page of it, were received. Without objects it shows nothing.
     fn listed(&self) {
-        if self.objects > 0 && !self.ignored {
+        // An earlier page may have shown it.
+        let is_ignored = self.ignored || *self.state.lock() == Some(SelectorState::Ignored);
+        if self.objects > 0 && !is_ignored {
             self.note(SelectorState::Applied);
         }
     }

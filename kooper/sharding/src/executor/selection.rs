@@ -57,12 +57,13 @@ impl CacheSelection for ShardSelection {
         let Some(bucket) = bucket else { return true };
         let selected = self.shared.selected.lock();
         // Objects that were decided by another field are listed again.
-        let is_selected = selected.1.contains(&bucket);
-        drop(selected);
-        if !is_selected && matches!(self.part, Part::Own) {
+        selected.1.contains(&bucket)
+    }
+
+    fn dropped(&self) {
+        if matches!(self.part, Part::Own) {
             self.options.metrics.count(&self.options.controller, Counter::ShardObjectDropped);
         }
-        is_selected
     }
 
     fn changes(&self) -> watch::Receiver<u64> {
@@ -85,12 +86,16 @@ impl CacheSelection for ShardSelection {
                 }
                 Scope { shard_selector, ..scope.clone() }
             }
+            (Part::Own, By::Namespace) => {
+                *self.selector.lock() = None;
+                scope.clone()
+            }
             (Part::Children { applied: true, .. }, By::Uid) => {
                 let excluded = excluding(&selected.1);
                 let labels = scope.labels.iter().chain(&excluded).map(String::as_str).collect::<Vec<_>>().join(",");
                 Scope { labels: (!labels.is_empty()).then_some(labels), ..scope.clone() }
             }
-            _ => scope.clone(),
+            (Part::Children { .. }, _) => scope.clone(),
         }
     }
 

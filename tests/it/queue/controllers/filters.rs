@@ -200,6 +200,8 @@ fn a_field_that_the_kind_does_not_have_is_an_error() {
     assert_eq!(problem("spec.openFrom"), [None, lacks("Pod", "spec.openFrom")]);
     assert_eq!(problem("spec.nodeName"), [lacks("Kiosk", "spec.nodeName"), None]);
     assert_eq!(problem("metadata.label"), [lacks("Kiosk", "metadata.label"), lacks("Pod", "metadata.label")]);
+    let removed = "objects are kept without `metadata.managedFields`: remove `metadata.managedFields`".to_owned();
+    assert_eq!(problem("metadata.managedFields"), [Some(removed.clone()), Some(removed)]);
     let malformed = problem("spec.containers[0]");
     assert!(malformed.iter().flatten().all(|problem| problem.contains("has invalid brackets")), "{malformed:?}");
     assert_eq!(malformed.iter().flatten().count(), 2);

@@ -1,5 +1,6 @@
 //! The parts of a controller whose types are erased.
 
+use std::any::TypeId;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
@@ -24,7 +25,7 @@ use serde::de::DeserializeOwned;
 use super::daemon::{self, Daemon};
 use super::{Builder, Common, MakeCrd, MakeRetriever, MakeService, MakeState, Wrap};
 use crate::calls::Additions;
-use crate::controller::Controller;
+use crate::controller::{Controller, Task};
 use crate::crd::has_field;
 use crate::extract::Removed;
 use crate::handler::{self, Filter, PriorityOf, Typed};
@@ -67,6 +68,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         config.check()?;
         check_shards(shards.as_ref(), &config)?;
         check_fields::<K>(&config, crd)?;
+        check_retries::<K>(&config)?;
         let handler = handler.ok_or_else(|| {
             config.error("handler", ConfigErrorKind::Missing, "it is missing: set one with `.handler(…)`")
         })?;
@@ -259,7 +261,13 @@ fn plan_settings<K: Kind>(config: &Config, plan: &mut Plan, own_retriever: bool,
 /// Checks that the fields of `changed` exist, as far as the schema of the kind is known.
 fn check_fields<K: Kind>(config: &Config, crd: Option<MakeCrd>) -> Result<(), ConfigError> {
     for path in config.changed_fields() {
-        let (kind, of_metadata) = (KindInfo::of::<K>(), path.starts_with("metadata"));
+        let kind = KindInfo::of::<K>();
+        let mut names = field_path::names(path);
+        let of_metadata = names.next() == Some("metadata");
+        if of_metadata && names.next() == Some("managedFields") {
+            let problem = format!("objects are kept without `metadata.managedFields`: remove `{path}`");
+            return Err(config.error("changed", ConfigErrorKind::Malformed, problem));
+        }
         let exists = match crd {
             _ if of_metadata => may_have_field(Some(("meta.k8s.io/v1", "PartialObjectMetadata")), path),
             Some(make) => has_field(&make(), &kind.version, field_path::names(path)),
@@ -269,6 +277,15 @@ fn check_fields<K: Kind>(config: &Config, crd: Option<MakeCrd>) -> Result<(), Co
             let problem = format!("`{}` has no field `{path}`: write the names of fields as in JSON", kind.kind);
             return Err(config.error("changed", ConfigErrorKind::Malformed, problem));
         }
+    }
+    Ok(())
+}
+
+/// Checks that a task has no limit of retries, after which it would never run again.
+fn check_retries<K: Kind>(config: &Config) -> Result<(), ConfigError> {
+    if config.retries.is_some() && TypeId::of::<K>() == TypeId::of::<Task>() {
+        let problem = "a task has no changes that would end the wait: remove `retries`";
+        return Err(config.error("retries", ConfigErrorKind::Conflict, problem));
     }
     Ok(())
 }

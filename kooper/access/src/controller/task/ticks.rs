@@ -14,8 +14,9 @@ const LATE: SignedDuration = SignedDuration::from_secs(60);
 /// The times of a schedule, in UTC.
 pub(super) struct Ticks {
     schedule: Schedule,
-    /// The time of the next run, once it is known.
-    due: Mutex<Option<Timestamp>>,
+    /// The time of the next run, once it is known. The flag is true if the run is owed however late it is,
+    /// because the last run has requested it or has failed.
+    due: Mutex<Option<(Timestamp, bool)>>,
 }
 
 impl Ticks {
@@ -26,21 +27,30 @@ impl Ticks {
     /// The time until the next run; `None` if it is due. One that was missed is skipped.
     pub(super) fn wait(&self, now: Timestamp) -> Option<Duration> {
         let mut due = self.due.lock();
-        let next = due.filter(|due| now.duration_since(*due) <= LATE).unwrap_or_else(|| self.after(now));
-        *due = Some(next);
+        let known = due.filter(|(due, owed)| *owed || now.duration_since(*due) <= LATE);
+        let (next, owed) = known.unwrap_or_else(|| (self.after(now), false));
+        *due = Some((next, owed));
         (next > now).then(|| until(next, now))
+    }
+
+    /// A run has failed: its retry is owed.
+    pub(super) fn failed(&self, now: Timestamp) {
+        let mut due = self.due.lock();
+        let at = due.map_or(now, |(due, _)| due.max(now));
+        *due = Some((at, true));
     }
 
     /// The time until the next run after one that has ended, unless it has requested another delay.
     pub(super) fn ended(&self, now: Timestamp, requested: Option<Duration>) -> Duration {
         let mut due = self.due.lock();
         if let Some(delay) = requested {
-            *due = now.checked_add(delay).ok();
+            // The queue delays the run further if it has been requested at once many times.
+            *due = now.checked_add(delay).ok().map(|at| (at, true));
             return delay;
         }
         // The wall clock may have been set back during the run.
-        let next = self.after(due.map_or(now, |due| due.max(now)));
-        *due = Some(next);
+        let next = self.after(due.map_or(now, |(due, _)| due.max(now)));
+        *due = Some((next, false));
         until(next, now)
     }
 
@@ -95,6 +105,27 @@ mod tests {
         assert_eq!(ticks.ended(at("11:00:10"), Some(10 * MINUTE)), 10 * MINUTE);
         assert_eq!(ticks.wait(at("11:10:10")), None);
         assert_eq!(ticks.ended(at("11:10:10"), None), 50 * MINUTE - Duration::from_secs(10));
+    }
+
+    #[test]
+    fn a_run_that_was_requested_at_once_is_not_skipped_after_a_longer_back_off() {
+        let ticks = hourly();
+        assert_eq!(ticks.wait(at("10:20:00")), Some(40 * MINUTE));
+        assert_eq!(ticks.wait(at("11:00:00")), None);
+        assert_eq!(ticks.ended(at("11:00:10"), Some(Duration::ZERO)), Duration::ZERO);
+        assert_eq!(ticks.wait(at("11:10:10")), None);
+        assert_eq!(ticks.ended(at("11:10:20"), None), 50 * MINUTE - Duration::from_secs(20));
+        assert_eq!(ticks.wait(at("12:02:00")), Some(58 * MINUTE), "the next one is at a time of the schedule");
+    }
+
+    #[test]
+    fn a_long_run_that_met_a_conflict_is_repeated() {
+        let ticks = hourly();
+        assert_eq!(ticks.wait(at("10:20:00")), Some(40 * MINUTE));
+        assert_eq!(ticks.wait(at("11:00:00")), None);
+        ticks.failed(at("11:03:00"));
+        assert_eq!(ticks.wait(at("11:03:00.005")), None);
+        assert_eq!(ticks.ended(at("11:06:00"), None), 54 * MINUTE);
     }
 
     #[test]

@@ -299,7 +299,8 @@ fn an_owner_that_is_deleted_loses_its_children_in_waves_without_a_call() {
     assert_eq!(scene.plan().blocking, [id("x")], "a finalizer of its own keeps it");
     let mut orphaned = going(all());
     orphaned.owner.is_ordered = false;
-    assert_eq!(orphaned.steps(), ["release c"]);
+    assert_eq!(orphaned.steps(), ["release c", "release w", "release x"]);
+    assert_eq!(orphaned.plan().blocking, []);
 }
 
 #[test]

@@ -143,7 +143,7 @@ pub(super) static FLAGS: [Flag; 15] = [
         name: "with",
         short: None,
         value: "LIST",
-        help: "Additional manifests: network-policy, service-monitor, alerts, host-network; repeat the flag, or write \
+        help: "Additions: network-policy, service-monitor, alerts, host-network; repeat the flag, or write \
                a,b [default: none]",
         repeatable: true,
         of: &[Task::Manifests],

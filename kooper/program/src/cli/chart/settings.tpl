@@ -122,6 +122,10 @@ PROGRAM{{ with .Values.instance }}.{{ . }}{{ end }}
 {{- if and .Values.hostNetwork (eq $port WEBHOOK_PORT) -}}
 {{- fail "in the network of a node, the kubelet uses port WEBHOOK_PORT: set `webhookPort` to another one, such as 9443" -}}
 {{- end -}}
+{{- if lt $port 1024 }}{{ fail (printf "a process that is not root cannot bind port %d: set `webhookPort` to another one from 1024 up" $port) }}{{ end -}}
+{{- range $ports -}}
+{{- if eq (int .containerPort) $port }}{{ fail (printf "metrics or probes use port %d: set `webhookPort` to another one" $port) }}{{ end -}}
+{{- end -}}
 {{- $ports = append $ports (dict "name" "webhooks" "containerPort" $port "protocol" "TCP") -}}
 {{- end -}}
 {{- toJson $ports -}}

@@ -1,5 +1,6 @@
 //! Lists the whole state, as a stream or in pages.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use futures_util::StreamExt;
@@ -8,10 +9,10 @@ use tokio::time::{Instant, timeout_at};
 
 use super::liveness::version_after;
 use super::{Events, Informer, LISTS_SILENCE, Seen};
-use crate::object::older;
+use crate::object::{Object, older};
 use crate::watch::retriever::{Event, ListRequest, RetrieveError};
 use crate::watch::silence::Silence;
-use crate::watch::store::ListSnapshot;
+use crate::watch::store::{Change, ListSnapshot};
 
 /// The number of lists with a lower version after which such a list is accepted:
 /// the server was restored from a backup.
@@ -26,6 +27,9 @@ const LONG: u32 = 12;
 
 /// The number of streams in a row that end early after which pages are requested.
 const BROKEN_STREAMS: u32 = 2;
+
+/// The most objects that wait for another list to show whether they were deleted.
+const MOST_UNDECIDED: usize = 100_000;
 
 impl Informer {
     /// Lists everything into the store. A streaming list continues as a watch,
@@ -85,7 +89,7 @@ impl Informer {
         }
         let store = self.store.clone();
         for part in store.parts() {
-            if part.iter().any(|known| self.keeps(known) && !listed.contains(known.key())) {
+            if part.iter().any(|known| !listed.contains(known.key()) && self.keeps(known)) {
                 return true;
             }
             consume_budget().await;
@@ -139,7 +143,7 @@ impl Informer {
                 Some(None) => break RetrieveError::Incomplete,
                 Some(Some(Err(error))) => break error,
                 Some(Some(Ok(event))) => match event {
-                    Event::Added(object) | Event::Modified(object) if self.keeps(&object) => {
+                    Event::Added(object) | Event::Modified(object) if self.accepts(&object) => {
                         listed.add(object, &self.store);
                     }
                     Event::Added(object) | Event::Modified(object) | Event::Deleted(object) => {
@@ -189,7 +193,7 @@ impl Informer {
             for object in page.objects {
                 consume_budget().await;
                 match object {
-                    Ok(object) if self.keeps(&object) => listed.add(object, &self.store),
+                    Ok(object) if self.accepts(&object) => listed.add(object, &self.store),
                     Ok(_) => {}
                     Err(malformed) => {
                         self.sink.malformed();
@@ -232,14 +236,20 @@ impl Informer {
         if !first {
             self.sink.relisted();
         }
+        for known in std::mem::take(&mut self.undecided) {
+            // Another object may have the name now.
+            if listed.get(known.key()).is_none_or(|object| object.uid() != known.uid()) {
+                self.lacks(known, seen);
+            }
+            consume_budget().await;
+        }
         let mut count = 0;
         let store = self.store.clone();
         for changes in store.replace(listed) {
             count += changes.len();
             for change in changes {
                 match (&change.old, &change.new) {
-                    // One that joins again only now is not known to be deleted: another list follows.
-                    (Some(old), None) if !self.keeps(old) || self.has_joined() => self.sink.left(old),
+                    (Some(old), None) => self.lacks(old.clone(), seen),
                     _ => self.sink.changed(&change, seen),
                 }
                 consume_budget().await;
@@ -261,6 +271,22 @@ impl Informer {
         }
         if let Some(selection) = &self.selection {
             selection.listed(self.joined);
+        }
+    }
+
+    /// Informs the sink of a known object that a list lacks.
+    fn lacks(&mut self, known: Arc<Object>, seen: Seen) {
+        // In this order: an object that is kept, while none has joined, was kept during the whole list.
+        if !self.keeps(&known) {
+            self.sink.left(&known);
+        } else if !self.has_joined() {
+            self.sink.changed(&Change::new(Some(known), None), seen);
+        } else if self.undecided.len() < MOST_UNDECIDED {
+            // It may have left and joined again. Another list follows, and shows whether it exists.
+            self.undecided.push(known);
+        } else {
+            // `deleted` is not called for an object that may exist.
+            self.sink.left(&known);
         }
     }
 }

@@ -1,6 +1,6 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use futures_util::{StreamExt, stream};
+use futures_util::{FutureExt, StreamExt, stream};
 
 use super::*;
 use crate::watch::retriever::{erase, from_fns};
@@ -10,6 +10,8 @@ use crate::watch::retriever::{erase, from_fns};
 struct OnlyA {
     /// Selects the object, but does not narrow the scope.
     whole: AtomicBool,
+    /// Also selects the bytes before and after it.
+    more: AtomicBool,
     states: Mutex<Vec<SelectorState>>,
     changes: watch::Sender<u64>,
 }
@@ -24,7 +26,9 @@ impl CacheSelection for OnlyA {
     }
 
     fn narrow(&self, scope: &Scope) -> Scope {
-        let selector = ShardSelector::of_highest_bytes([0xaf]).filter(|_| !self.whole.load(Ordering::Relaxed));
+        let bytes: &[u8] = if self.more.load(Ordering::Relaxed) { &[0xae, 0xaf, 0xb0] } else { &[0xaf] };
+        let selector = ShardSelector::of_highest_bytes(bytes.iter().copied());
+        let selector = selector.filter(|_| !self.whole.load(Ordering::Relaxed));
         Scope { shard_selector: selector, ..scope.clone() }
     }
 
@@ -39,6 +43,8 @@ enum Response {
     Applies,
     Ignores,
     Rejects,
+    /// It rejects the selector, and does not answer without it.
+    Hangs,
     /// Another reason than the selector.
     Fails(u16),
 }
@@ -56,7 +62,7 @@ impl Server {
         let uids: &[&str] = match *self.response.lock() {
             Response::Fails(503) => return Err(RetrieveError::Busy { after: Duration::ZERO, message: String::new() }),
             Response::Fails(code) => return Err(status(code)),
-            Response::Rejects if has_selector => return Err(status(500)),
+            Response::Rejects | Response::Hangs if has_selector => return Err(status(500)),
             Response::Applies if has_selector => &["a"],
             _ => &["a", "foobar"],
         };
@@ -65,6 +71,12 @@ impl Server {
             Object::parse(text.as_bytes()).unwrap()
         };
         Ok(uids.iter().map(object).collect())
+    }
+
+    async fn delayed_answer(&self, has_selector: bool) -> Result<Vec<Object>, RetrieveError> {
+        let answer = self.answer(has_selector);
+        let hangs = *self.response.lock() == Response::Hangs && !has_selector;
+        if hangs { std::future::pending().await } else { answer }
     }
 
     fn requests(&self) -> Vec<bool> {
@@ -87,9 +99,16 @@ impl Fixture {
             let has_selector = scope.shard_selector.is_some();
             let (lists, watches) = (Arc::clone(&shared), Arc::clone(&shared));
             erase::<(), _>(from_fns(
-                move |_| {
-                    let answer = lists.answer(has_selector);
-                    async move { Ok(Page { objects: answer?.into_iter().map(Ok).collect(), ..Page::default() }) }
+                move |request: ListRequest| {
+                    let lists = Arc::clone(&lists);
+                    async move {
+                        let mut objects = lists.delayed_answer(has_selector).await?;
+                        if request.continue_token.is_some() {
+                            // The last page has only `a`.
+                            objects.truncate(1);
+                        }
+                        Ok(Page { objects: objects.into_iter().map(Ok).collect(), ..Page::default() })
+                    }
                 },
                 move |_| {
                     let answer = watches.answer(has_selector);
@@ -162,6 +181,61 @@ async fn an_error_that_also_occurs_without_the_selector_is_not_a_rejection_of_it
     assert_eq!(fixture.watch(false).await.unwrap(), 2);
     assert_eq!(fixture.server.requests(), [true]);
     assert_eq!(fixture.states(), [SelectorState::Applied]);
+}
+
+#[tokio::test]
+async fn an_error_of_a_server_that_is_away_is_not_a_rejection_of_the_selector() {
+    for code in [502, 504] {
+        let fixture = Fixture::new(Response::Fails(code));
+        assert!(fixture.list().await.is_err());
+        assert!(fixture.watch(true).await.is_err());
+        assert_eq!(fixture.server.requests(), [true, true]);
+        assert_eq!(fixture.states(), []);
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_accepts_the_selector_does_not_reject_it_until_the_next_list() {
+    for response in [Response::Applies, Response::Ignores] {
+        let fixture = Fixture::new(response);
+        fixture.list().await.unwrap();
+        *fixture.server.response.lock() = Response::Rejects;
+        assert!(fixture.watch(false).await.is_err());
+        assert_eq!(fixture.server.requests(), [true, true]);
+        assert_eq!(fixture.list().await.unwrap(), 2);
+        assert_eq!(fixture.server.requests(), [true, false]);
+        assert_eq!(fixture.states().last(), Some(&SelectorState::Rejected));
+    }
+}
+
+#[tokio::test]
+async fn another_selector_than_the_one_that_was_accepted_may_be_rejected() {
+    let fixture = Fixture::new(Response::Applies);
+    fixture.list().await.unwrap();
+    fixture.selection.more.store(true, Ordering::Relaxed);
+    *fixture.server.response.lock() = Response::Rejects;
+    assert_eq!(fixture.watch(false).await.unwrap(), 3);
+    assert_eq!(fixture.server.requests(), [true, true, false]);
+}
+
+#[tokio::test]
+async fn a_rejection_is_not_noted_if_the_request_without_the_selector_is_cancelled() {
+    let fixture = Fixture::new(Response::Hangs);
+    assert!(fixture.list().now_or_never().is_none());
+    assert_eq!(fixture.server.requests(), [true, false]);
+    *fixture.server.response.lock() = Response::Applies;
+    assert_eq!(fixture.watch(false).await.unwrap(), 2);
+    assert_eq!(fixture.server.requests(), [true]);
+    assert_eq!(fixture.states(), [SelectorState::Applied]);
+}
+
+#[tokio::test]
+async fn a_page_without_other_objects_does_not_show_that_the_selector_is_applied_if_another_page_has_some() {
+    let fixture = Fixture::new(Response::Ignores);
+    fixture.list().await.unwrap();
+    let last = ListRequest { continue_token: Some("next".to_owned()), ..ListRequest::default() };
+    assert_eq!(fixture.retriever.list(last).await.unwrap().objects.len(), 1);
+    assert_eq!(fixture.states(), [SelectorState::Ignored]);
 }
 
 #[tokio::test]

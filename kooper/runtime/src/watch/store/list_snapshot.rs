@@ -45,6 +45,10 @@ impl ListSnapshot {
         self.shards.get(shard_of(key)).is_some_and(|shard| shard.contains(key))
     }
 
+    pub(crate) fn get(&self, key: &ObjectKey) -> Option<&Arc<Object>> {
+        self.shards.get(shard_of(key))?.get(key).map(|ByKey(object)| object)
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.shards.iter().map(HashSet::len).sum()
     }

@@ -12,7 +12,6 @@ from kubernetes.client.exceptions import ApiException
 from kubernetes.dynamic.exceptions import DynamicApiError
 
 WIKIS = ("example.com", "v1", "wikis")
-OWNER, SLOT = "example.com/owner", "example.com/slot"
 
 
 # Its slot has to wait.
@@ -83,6 +82,12 @@ def front(wiki, service):
     }
 
 
+# By its owner reference: another client may remove labels.
+def is_owned(child, wiki):
+    owners = child["metadata"].get("ownerReferences", [])
+    return any(owner["uid"] == wiki["metadata"]["uid"] for owner in owners)
+
+
 def exists(child):
     pass
 
@@ -119,15 +124,14 @@ class Slot:
     def resource(self):
         return api.resources.get(api_version=self.api_version, kind=self.kind)
 
-    # The children that exist, from the API server.
-    def existing(self, wiki, name):
-        selector = f"{OWNER}={wiki['metadata']['uid']},{SLOT}={name}"
-        found = self.resource().get(namespace=wiki["metadata"]["namespace"], label_selector=selector)
-        return [child.to_dict() for child in found.items]
+    # The children that exist, from the API server. Each slot has another kind.
+    def existing(self, wiki):
+        found = self.resource().get(namespace=wiki["metadata"]["namespace"])
+        children = [child.to_dict() for child in found.items]
+        return [child for child in children if is_owned(child, wiki)]
 
-    def apply(self, wiki, name, child, existing):
+    def apply(self, wiki, child, existing):
         child = {"apiVersion": self.api_version, "kind": self.kind, **child}
-        child["metadata"]["labels"] = {OWNER: wiki["metadata"]["uid"], SLOT: name}
         kopf.adjust_namespace(child, wiki["metadata"]["namespace"])
         kopf.append_owner_reference(child, wiki)
         if child["metadata"]["name"] not in (one["metadata"]["name"] for one in existing):
@@ -182,7 +186,7 @@ def connect(settings, **_):
 # Brings one slot to its state; returns its child, if it has one.
 def reconcile_slot(wiki, name, children, unready):
     slot = SLOTS[name]
-    existing = slot.existing(wiki, name)
+    existing = slot.existing(wiki)
     for needed in slot.inputs + slot.after:
         if (needed in unready and not existing) or (needed in slot.inputs and children.get(needed) is None):
             raise Waits(f"waits for {needed}")
@@ -190,7 +194,7 @@ def reconcile_slot(wiki, name, children, unready):
     child = None
     if wanted is not None:
         same = [one for one in existing if one["metadata"]["name"] == wanted["metadata"]["name"]]
-        child = same[0] if same and slot.once else slot.apply(wiki, name, wanted, existing)
+        child = same[0] if same and slot.once else slot.apply(wiki, wanted, existing)
         children[name] = child
         slot.check(child)
     # The old one is pruned when the new one is ready.
@@ -251,7 +255,7 @@ def report(body, status, patch, wanted, url):
 @kopf.on.delete(*WIKIS)
 def delete(body, status, patch, **_):
     for wave in WAVES:
-        left = [(SLOTS[name], child) for name in wave for child in SLOTS[name].existing(body, name)]
+        left = [(SLOTS[name], child) for name in wave for child in SLOTS[name].existing(body)]
         for slot, child in left:
             slot.delete(child)
         if left:

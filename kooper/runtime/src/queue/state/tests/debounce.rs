@@ -87,6 +87,20 @@ fn a_retry_does_not_wait_for_changes() {
 }
 
 #[test]
+fn a_retry_before_an_urgent_change_that_waits_resets_the_back_off() {
+    let mut queue = queue();
+    queue.add("a", Lane::Event, Reason::External);
+    queue.take();
+    queue.finish("a", Completion::Failure);
+    let options = AddOptions { debounced: true, ..AddOptions::new(Lane::Event, Urgency::Now) };
+    queue.state.add(&key("a"), Reason::Modified, options, queue.now);
+    assert_eq!(queue.wait(), Some(ms(100)));
+    assert_eq!(queue.take(), Some(("a".into(), "modified, retry".into(), 1)));
+    queue.finish("a", Completion::Failure);
+    assert_eq!(queue.wait(), Some(ms(100)), "the initial delay");
+}
+
+#[test]
 fn a_change_of_a_failing_key_waits_for_others_and_then_runs_it_before_its_retry() {
     let mut queue = queue();
     queue.add("a", Lane::Event, Reason::External);

@@ -85,7 +85,7 @@ fn a_change_during_a_run_is_asked_for_afterwards() {
 }
 
 #[test]
-fn a_key_without_a_new_state_keeps_its_priority() {
+fn a_key_keeps_its_priority_until_that_of_its_next_wait_is_decided() {
     let mut queue = queue();
     queue.event("5_a");
     queue.decide();
@@ -98,8 +98,23 @@ fn a_key_without_a_new_state_keeps_its_priority() {
     queue.wait();
     queue.now += ms(100);
     assert_eq!(queue.name().as_deref(), Some("7_a"));
-    assert_eq!(queue.decide(), 0);
-    assert_eq!(queue.order(), ["5_a", "3_a"], "the retry is decided before");
+    assert_eq!(queue.order(), ["5_a", "3_a"], "the retry has the priority of the first run");
+}
+
+#[test]
+fn the_priority_of_a_retry_is_decided_again() {
+    let mut queue = queue();
+    queue.event("a");
+    queue.event("5_b");
+    queue.decide();
+    queue.state.set_priority(&key("a"), 9);
+    assert_eq!(queue.name().as_deref(), Some("a"));
+    queue.finish("a", Completion::Failure);
+    queue.now += ms(100);
+    queue.state.wake(queue.now);
+    assert_eq!(queue.state.take_unprioritized(9), [key("a")], "a change that does not count may have changed it");
+    queue.state.set_priority(&key("a"), 1);
+    assert_eq!(queue.order(), ["5_b", "a"]);
 }
 
 #[test]

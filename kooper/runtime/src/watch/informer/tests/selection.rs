@@ -1,6 +1,7 @@
 //! A store that keeps only some of the objects that its source sends.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use tokio::sync::watch;
 
@@ -70,6 +71,40 @@ impl CacheSelection for Regained {
 
     fn changes(&self) -> watch::Receiver<u64> {
         self.1.subscribe()
+    }
+}
+
+/// When `b` is asked for the second time, another object joins the selection.
+#[derive(Default)]
+struct JoinedLate(AtomicU32, watch::Sender<u64>);
+
+impl CacheSelection for JoinedLate {
+    fn selects(&self, object: &Object) -> bool {
+        if object.uid() == "b" && self.0.fetch_add(1, Ordering::SeqCst) == 1 {
+            self.1.send_replace(1);
+        }
+        true
+    }
+
+    fn changes(&self) -> watch::Receiver<u64> {
+        self.1.subscribe()
+    }
+}
+
+/// Counts the objects that were sent, but are not selected.
+struct Counted(Arc<Uids>, AtomicU32);
+
+impl CacheSelection for Counted {
+    fn selects(&self, object: &Object) -> bool {
+        self.0.selects(object)
+    }
+
+    fn dropped(&self) {
+        self.1.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn changes(&self) -> watch::Receiver<u64> {
+        self.0.changes()
     }
 }
 
@@ -175,6 +210,61 @@ async fn an_object_that_leaves_and_joins_again_during_a_streaming_list_is_not_de
     let mut log = run.seen.log.lock().clone();
     log[..2].sort_unstable();
     assert_eq!(log, ["initial a", "initial b", "modified b"]);
+}
+
+/// A source whose second list lacks `b`. Another object joins while it is compared with the store.
+fn without_b(third: Listing) -> RunningInformer {
+    let script = Script::default()
+        .list(page("3", &[("a", "1"), ("b", "2")]))
+        .watch(vec![Err(expired())])
+        .list(page("6", &[("a", "1")]))
+        .open_watch(vec![])
+        .list(third)
+        .open_watch(vec![]);
+    let script = Arc::new(script);
+    let retriever = scripted(&script, false);
+    run_selecting(script, retriever, Some(Arc::new(JoinedLate::default())))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_is_not_lost_if_another_object_joins_while_the_list_is_compared() {
+    let run = without_b(page("7", &[("a", "1")]));
+    run.until_seen(&[("a", "1")]).await;
+    assert_eq!(run.seen.log.lock().split_off(2), ["deleted b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_the_next_list_contains_was_not_deleted() {
+    let run = without_b(page("8", &[("a", "1"), ("b", "7")]));
+    run.until_seen(&[("a", "1"), ("b", "7")]).await;
+    assert_eq!(run.seen.log.lock().split_off(2), ["added b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_of_which_only_the_name_is_in_the_next_list_was_deleted() {
+    let other = Object::parse(br#"{"metadata":{"name":"b","uid":"other","resourceVersion":"7"}}"#).unwrap();
+    let mut third = page("8", &[("a", "1")]).unwrap();
+    third.objects.push(Ok(other));
+    let run = without_b(Ok(third));
+    run.until_seen(&[("a", "1"), ("b", "7")]).await;
+    assert_eq!(run.seen.log.lock().split_off(2), ["deleted b", "added b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_unselected_object_that_is_sent_counts_once_and_a_known_one_does_not() {
+    let script = Script::default()
+        .list(page("3", &[("a", "1"), ("b", "2"), ("c", "3")]))
+        .open_watch(vec![modified("c", "5"), modified("b", "6")])
+        .watch_from("6", vec![modified("b", "7")]);
+    let script = Arc::new(script);
+    let retriever = Arc::new(Outdated(scripted(&script, false)));
+    let uids = Uids::of(&["a", "b"]);
+    let counted = Arc::new(Counted(uids.clone(), AtomicU32::new(0)));
+    let run = run_selecting(script, retriever, Some(counted.clone()));
+    run.until_seen(&[("a", "1"), ("b", "6")]).await;
+    uids.lose(&["a"]);
+    run.until_seen(&[("b", "7")]).await;
+    assert_eq!(counted.1.load(Ordering::SeqCst), 2, "`c` was listed, and then modified");
 }
 
 /// A retriever whose watches would send fewer objects whenever the selection has changed.

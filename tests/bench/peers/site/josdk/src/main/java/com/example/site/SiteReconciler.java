@@ -35,7 +35,7 @@ public class SiteReconciler implements Reconciler<Site>, Cleaner<Site> {
     return UpdateControl.patchStatus(site);
   }
 
-  /** Cleans up outside the cluster. After an error, the object is kept and it is retried. */
+  /** Cleans up outside the cluster. After an error, the object is kept; the cleanup is retried. */
   @Override
   public DeleteControl cleanup(Site site, Context<Site> context) {
     LOG.info("nothing of {} is left outside the cluster", site.getMetadata().getName());
