@@ -146,7 +146,15 @@ fn icecream_does_not_change_a_foreign_deployment_and_reports_it() {
     let Some(cluster) = cluster(namespace) else { return };
     let _nodes = Nodes::start(cluster, namespace);
     cluster.must(&["-n", namespace, "create", "deployment", "taken", "--image=example.com/none", "--replicas=0"]);
-    let before = get(cluster, namespace, "deployment", "taken");
+    let taken = || get(cluster, namespace, "deployment", "taken");
+    // Its controllers write the status and an annotation.
+    until("it is observed", || (taken()["status"]["observedGeneration"] == 1).then_some(()), || taken().to_string());
+    let unversioned = || {
+        let mut metadata = taken()["metadata"].take();
+        metadata["resourceVersion"].take();
+        metadata
+    };
+    let before = unversioned();
     let program = start(ICECREAM, cluster, namespace, &[], &[]);
     program.wait_for_page("/readyz", 200, &[]);
     let refused = |name: &str, words: &str| {
@@ -169,7 +177,7 @@ fn icecream_does_not_change_a_foreign_deployment_and_reports_it() {
     refused("second", "IceCream `first`");
     let shared = get(cluster, namespace, "deployment", "shared");
     assert_eq!(shared["spec"]["replicas"], 1, "{shared}");
-    assert_eq!(get(cluster, namespace, "deployment", "taken")["metadata"], before["metadata"]);
+    assert_eq!(unversioned(), before);
 
     // Then it creates its own.
     cluster.must(&["-n", namespace, "delete", "icecream", "first"]);
