@@ -71,6 +71,9 @@ macro_rules! __no_sample {
     }};
 }
 
+#[path = "private/crd.rs"]
+mod crd;
+
 /// The keys of the attribute, for the completion in editors.
 #[path = "private/keys.rs"]
 pub mod keys;
@@ -82,6 +85,7 @@ pub mod webhooks;
 
 /// The names of this version.
 pub mod v1 {
+    pub use super::crd::{Crd, CrdOf, NoCrd, crd};
     pub use super::keys;
     #[cfg(feature = "webhooks")]
     pub use super::webhooks;
@@ -99,9 +103,8 @@ pub mod v1 {
 
     use std::ops::{Deref, DerefMut};
 
-    use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+    use kube::Resource;
     use kube::core::{ClusterResourceScope, NamespaceResourceScope};
-    use kube::{CustomResourceExt, Resource};
     use serde::de::DeserializeOwned;
 
     pub use crate::__complete as complete;
@@ -423,52 +426,6 @@ pub mod v1 {
 
     /// The cleanup of a controller that has no other one than the deletion of its children.
     pub async fn no_cleanup() {}
-
-    /// The function that makes the CRD of a kind, if it has one.
-    pub type Crd = Option<fn() -> CustomResourceDefinition>;
-
-    /// Finds the CRD of a kind: `crd(kind).known_crd()`.
-    #[must_use]
-    pub fn crd<K>(kind: PhantomData<K>) -> CrdOf<K> {
-        CrdOf { kind, unknown: NoCrd }
-    }
-
-    /// Finds out whether a kind has a CRD. If it has one, `known_crd` is an inherent method;
-    /// otherwise the method of the type that it dereferences to is called.
-    #[derive(Debug)]
-    pub struct CrdOf<K> {
-        kind: PhantomData<K>,
-        unknown: NoCrd,
-    }
-
-    /// A kind without a known CRD.
-    #[derive(Debug)]
-    pub struct NoCrd;
-
-    impl<K: CustomResourceExt> CrdOf<K> {
-        /// The CRD that the kind derives.
-        #[must_use]
-        pub fn known_crd(&self) -> Crd {
-            let _ = self.kind;
-            Some(K::crd)
-        }
-    }
-
-    impl<K> Deref for CrdOf<K> {
-        type Target = NoCrd;
-
-        fn deref(&self) -> &NoCrd {
-            &self.unknown
-        }
-    }
-
-    impl NoCrd {
-        /// None.
-        #[must_use]
-        pub fn known_crd(&self) -> Crd {
-            None
-        }
-    }
 
     /// Returns `true` if the module path is that of a crate root.
     #[must_use]

@@ -134,11 +134,10 @@ pub(crate) type Filter<O> = Arc<dyn Fn(&O) -> bool + Send + Sync>;
 pub(crate) fn wants<O: DeserializeOwned + 'static>(filter: Option<Filter<O>>) -> Wants {
     let Some(filter) = filter else { return Arc::new(|_| true) };
     Arc::new(move |object| {
-        let decide = || object.decode::<O>().map_or(true, |decoded| filter(&decoded));
-        std::panic::catch_unwind(std::panic::AssertUnwindSafe(decide)).unwrap_or_else(|_| {
+        let panicked = || {
             tracing::error!(key = %object.key(), "the `when` filter panicked: the handler is called for the object");
-            true
-        })
+        };
+        decoded(object, &*filter, true, panicked)
     })
 }
 
@@ -148,11 +147,24 @@ pub(crate) type PriorityOf<O> = Arc<dyn Fn(&O) -> i32 + Send + Sync>;
 /// The priority of objects that are not decoded yet.
 pub(crate) fn priority<O: DeserializeOwned + 'static>(priority: PriorityOf<O>) -> Priority {
     Arc::new(move |object| {
-        let decide = || object.decode::<O>().map_or(0, |decoded| priority(&decoded));
-        std::panic::catch_unwind(std::panic::AssertUnwindSafe(decide)).unwrap_or_else(|_| {
+        let panicked = || {
             tracing::error!(key = %object.key(), "the `priority` function panicked: the object has the priority 0");
-            0
-        })
+        };
+        decoded(object, &*priority, 0, panicked)
+    })
+}
+
+/// The result of a user's function for an object; `otherwise` if it does not decode or the function panics.
+fn decoded<O: DeserializeOwned + 'static, T: Copy>(
+    object: &Object,
+    function: &dyn Fn(&O) -> T,
+    otherwise: T,
+    panicked: impl FnOnce(),
+) -> T {
+    let decide = || object.decode::<O>().map_or(otherwise, |decoded| function(&decoded));
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(decide)).unwrap_or_else(|_| {
+        panicked();
+        otherwise
     })
 }
 

@@ -103,7 +103,7 @@ where
 /// The result of a daemon, or its panic.
 type Ended = Result<Result<Action, BoxError>, Box<dyn std::any::Any + Send>>;
 
-/// What is noted about a daemon.
+/// The note about a daemon on its object.
 struct Noted {
     failure: Option<String>,
     /// `false` if a request was sent that may have replaced it.

@@ -168,7 +168,8 @@ impl SlotMemory {
         self.memory.lock().unordered.insert(owner.clone())
     }
 
-    /// Returns whether the children of the owner with this uid outlive it: this, or an earlier pass over it, was told so.
+    /// Returns whether the children of the owner with this uid outlive it: this pass or an earlier one saw the
+    /// finalizer `orphan`.
     pub(crate) fn is_orphaning(&self, owner: &ObjectKey, uid: &str, is_said: bool) -> bool {
         let mut memory = self.memory.lock();
         if is_said {

@@ -13,7 +13,8 @@ pub(super) fn plan(owner: &Owner, graph: &Graph, observed: &Observed) -> Plan {
     for (id, child) in &observed.children {
         let Some(label) = &child.label else { continue };
         let slot = graph.find(&label.slot).map(|slot| &graph.nodes()[slot].spec.flags);
-        // One that only has a label is kept by nobody else: a pass that is not told so would delete it.
+        // A child without an owner reference is known by its label alone. A later pass, which no longer sees the
+        // finalizer `orphan`, would delete it.
         if !owner.is_ordered || slot.is_some_and(|flags| flags.keep) {
             plan.steps.push(Step::Release { child: id.clone(), uid: child.uid.clone() });
         } else {

@@ -35,7 +35,7 @@ async fn forever() -> Result<()> {
     std::future::pending().await
 }
 
-/// Runs for ever, and notes the most seconds that it waited for one.
+/// Never returns, and records the longest time between two of its seconds.
 async fn tick(longest: Arc<AtomicU64>) -> Result<()> {
     loop {
         let since = Instant::now();

@@ -73,7 +73,7 @@ pub struct Config {
     pub metadata_only: bool,
     /// `true` if objects are fetched as JSON only.
     pub json_only: bool,
-    /// How long changes wait for others; `None` to queue a key at once.
+    /// The time that changes wait for others; `None` to queue a key at once.
     pub debounce: Option<Duration>,
     /// The changes that queue a key.
     pub changed: Vec<Changed>,

@@ -8,7 +8,7 @@ use crate::queue::reason::Reason;
 pub(crate) struct AddOptions {
     /// The lane in which the key waits for a worker.
     pub(crate) lane: Lane,
-    /// How soon the key runs if it is failing.
+    /// The time at which the key runs if it is failing.
     pub(crate) urgency: Urgency,
     /// `true` if the key waits until it has had no such add for the debounce interval.
     pub(crate) debounced: bool,

@@ -51,7 +51,7 @@ pub(super) struct Threads {
 struct State {
     /// The function that is on the thread that reads.
     inline: Option<Arc<Webhook>>,
-    /// The number of calls that were.
+    /// The number of calls on that thread so far.
     begun: u64,
     stands_by: bool,
     stopped: bool,
@@ -121,7 +121,7 @@ impl Threads {
         Some(Inline(self))
     }
 
-    /// Whether the function of a call is on the thread that reads.
+    /// Returns `true` while a function is on the thread that reads.
     #[cfg(test)]
     pub(super) fn is_inline(&self) -> bool {
         self.state().inline.is_some()

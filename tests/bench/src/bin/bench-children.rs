@@ -28,7 +28,7 @@ use kube::{Client, CustomResourceExt as _, ResourceExt as _};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-/// How many requests of the driver are sent at a time.
+/// Maximum number of concurrent requests of the driver.
 const AT_ONCE: usize = 8;
 
 /// The reconciliations that are not measured, because they still decode and allocate what later ones find.
@@ -38,7 +38,7 @@ const WARM_UP: u32 = 1_000;
 enum Arguments {
     /// Measures reconciliations of one object in this process.
     Pass {
-        /// How many.
+        /// The number of reconciliations.
         #[arg(long, default_value_t = 20_000)]
         count: u32,
     },

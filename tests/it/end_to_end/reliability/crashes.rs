@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kooper::apiserver::faults::{Fault, Requests};
 use kooper::prelude::*;
-use kooper::testing::Cluster;
+use kooper::testing::{Cluster, Running};
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -67,6 +67,22 @@ impl Crash {
     }
 }
 
+/// Kills the controller when it meets the fault, and runs it again. Without a fault, it goes on.
+pub(super) async fn crashed(
+    cluster: &Cluster,
+    first: Running,
+    fault: Option<Fault>,
+    controller: fn() -> Result<Controller, kooper::ConfigError>,
+) -> Running {
+    let Some(fault) = fault else { return first };
+    eventually("the fault is met", || fault.times() == 1).await;
+    // The write is done, and its answer on the way.
+    sleep(Duration::from_millis(1)).await;
+    first.kill().await;
+    cluster.faults().clear();
+    cluster.run([controller().unwrap()]).await.unwrap()
+}
+
 /// Actions of the test.
 #[derive(Clone, Copy, Debug)]
 enum Step {
@@ -107,17 +123,7 @@ async fn history(step: Step, crash: Crash) -> (Vec<String>, u64) {
         Step::Opens => drop(cluster.create(&stall).await.unwrap()),
         Step::Closes => cluster.delete(&cluster.get::<Stall>("corner").await.unwrap().unwrap()).await.unwrap(),
     }
-    let running = match crashes {
-        None => first,
-        Some(fault) => {
-            eventually("the fault is met", || fault.times() == 1).await;
-            // The write is done, and its answer on the way.
-            sleep(Duration::from_millis(1)).await;
-            first.kill().await;
-            faults.clear();
-            cluster.run([stalls::controller().unwrap()]).await.unwrap()
-        }
-    };
+    let running = crashed(&cluster, first, crashes, stalls::controller).await;
     match step {
         Step::Opens => {
             cluster.wait("corner", |stall: &Stall| stall.status.as_ref().is_some_and(|status| status.open)).await;

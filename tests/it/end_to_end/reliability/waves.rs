@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::crashes::Crash;
+use super::crashes::{Crash, crashed};
 use super::*;
 
 #[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -86,16 +86,7 @@ async fn deletion(crash: Crash) -> u64 {
     let counted = faults.on(Requests::writes().by(CONTROLLER)).delay(Duration::ZERO);
     let fault = crash.plan(&faults);
     cluster.delete(&market).await.unwrap();
-    let running = match fault {
-        None => first,
-        Some(fault) => {
-            eventually("the fault is met", || fault.times() == 1).await;
-            sleep(Duration::from_millis(1)).await;
-            first.kill().await;
-            faults.clear();
-            cluster.run([markets::controller().unwrap()]).await.unwrap()
-        }
-    };
+    let running = crashed(&cluster, first, fault, markets::controller).await;
     cluster.wait_deleted(&market).await;
     running.stop().await.unwrap();
 

@@ -218,7 +218,7 @@ impl Sink for EventHandler {
             (Some(_), Some(_)) => (Lane::Event, Reason::Modified),
         };
         let urgency = |change: &Change| if asks { Urgency::Now } else { urgency(change) };
-        // Whoever asks for a call, and who waits for a deletion, does not wait for other changes.
+        // A requested call and a deletion are not delayed: someone waits for them.
         let is_awaited = asks || pauses || kept || change.new.as_ref().is_some_and(|new| new.is_terminating());
         let debounced = reason.is_change() && !is_awaited;
         self.enqueuer.add(key, (lane, debounced), reason, CacheRef::Primary, (change, classified), urgency);

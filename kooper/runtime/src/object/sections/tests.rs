@@ -76,7 +76,7 @@ fn without_generations_changes_outside_metadata_and_status_count() {
     assert!(!differs(|v| v["metadata"]["labels"] = json!({})));
 }
 
-/// Whether the field at a path counts as changed, for each pair of encodings.
+/// Returns whether the field at a path counts as changed, for each pair of encodings.
 fn changed(path: &'static str, before: impl Fn(&mut Value), after: impl Fn(&mut Value)) -> bool {
     let (before, after) = (objects(before), objects(after));
     let all: Vec<_> = pairs(&before, &after).map(|(old, new)| differs(old, new, &[Changed::Field(path)])).collect();

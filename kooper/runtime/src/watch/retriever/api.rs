@@ -48,7 +48,7 @@ pub struct Scope {
     pub metadata_only: bool,
     /// Fetches JSON even if the API server offers protobuf, for example for a packet capture.
     pub json_only: bool,
-    /// The shard selector. Whoever sets it checks each object.
+    /// The shard selector. Servers may ignore it, so each object is checked.
     #[doc(hidden)]
     pub shard_selector: Option<ShardSelector>,
 }

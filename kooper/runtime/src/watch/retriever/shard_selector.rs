@@ -7,7 +7,7 @@ use std::fmt;
 const MOST_RANGES: usize = 32;
 
 /// Selects objects by ranges of the hash of their uid. API servers without shard selectors, an alpha of
-/// Kubernetes 1.36, ignore it. Therefore, whoever sends it checks each object.
+/// Kubernetes 1.36, ignore it. A client that sends it therefore checks each object.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ShardSelector {
     /// The lowest and the highest hash of each range, in their order.

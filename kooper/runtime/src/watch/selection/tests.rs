@@ -37,7 +37,7 @@ impl CacheSelection for OnlyA {
     }
 }
 
-/// How a server responds to the selector.
+/// The response of a server to the selector.
 #[derive(Clone, Copy, PartialEq)]
 enum Response {
     Applies,
