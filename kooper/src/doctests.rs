@@ -1,4 +1,5 @@
-//! Compiles and runs the code of the README and of `docs`.
+//! Compiles and runs the code of the README, of `docs` and of the macros' documentation. With kooper as a dependency of
+//! the tests of a macro crate, everything would be compiled once more, for the compiler's own use.
 
 macro_rules! pages {
     ($($name:ident = $path:literal)*) => {
@@ -51,23 +52,24 @@ pages! {
     architecture = "../../docs/contributing/architecture.md"
     how_to_test = "../../docs/contributing/testing.md"
     style = "../../docs/contributing/style.md"
+    macro_controller = "../../kooper-macros/src/attribute.md"
+    macro_task = "../../kooper-macros/src/task.md"
+    derive_partial = "../../kooper-macros/src/partial.md"
 }
 
 #[cfg(feature = "webhooks")]
-#[doc = include_str!("../../docs/guide/20-webhooks.md")]
-mod webhooks {}
+pages! {
+    webhooks = "../../docs/guide/20-webhooks.md"
+    macro_mutate = "../../kooper-macros/src/mutate.md"
+    macro_validate = "../../kooper-macros/src/validate.md"
+}
 
-/// Its tests need the embedded API server.
+// Their tests need the embedded API server.
 #[cfg(feature = "apiserver")]
-#[doc = include_str!("../../docs/guide/10-testing.md")]
-mod testing {}
-
-/// Its tests need the embedded API server.
-#[cfg(feature = "apiserver")]
-#[doc = include_str!("../../docs/guide/16-recipes.md")]
-mod recipes {}
-
-/// Its tests need the embedded API server.
-#[cfg(feature = "apiserver")]
-#[doc = include_str!("../../docs/guide/17-faults-and-exploration.md")]
-mod faults_and_exploration {}
+pages! {
+    testing = "../../docs/guide/10-testing.md"
+    recipes = "../../docs/guide/16-recipes.md"
+    faults_and_exploration = "../../docs/guide/17-faults-and-exploration.md"
+    macro_explore = "../../kooper-macros/src/explore.md"
+    macro_test = "../../kooper-macros/src/test.md"
+}

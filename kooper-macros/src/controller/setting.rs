@@ -241,7 +241,7 @@ impl Emit for Vec<Rule> {
 }
 
 /// A part of an object whose change triggers the handler.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) enum Change {
     /// The word of the attribute, and the name in the runtime.
     Section(Ident, &'static str),

@@ -4,7 +4,7 @@
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -84,6 +84,9 @@ struct Shared {
     terms: Mutex<BTreeMap<u8, Arc<Term>>>,
     /// The calls and tasks that run, by bucket.
     running: Vec<AtomicUsize>,
+    /// A shard is handed over as soon as no call of it runs. It is set before the driver looks at those that run, and
+    /// read after one has ended, so that the last one wakes the driver.
+    drains: AtomicBool,
     /// The buckets that caches keep, and the field that decides them.
     selected: Mutex<(By, BTreeSet<u8>)>,
     /// How often buckets have joined the selection.
@@ -120,6 +123,7 @@ impl Sharding {
             leadership,
             terms: Mutex::default(),
             running: (0..256).map(|_| AtomicUsize::new(0)).collect(),
+            drains: AtomicBool::new(false),
             selected: Mutex::new((options.shards.field(), BTreeSet::new())),
             joined: watch::Sender::new(0),
             held: watch::Sender::default(),
@@ -225,6 +229,6 @@ impl Shared {
 
     /// Returns `true` if a call or task of a shard runs.
     fn runs(&self, map: &ShardMap, shard: Shard) -> bool {
-        buckets(map.count(), shard).any(|bucket| self.running[usize::from(bucket)].load(Ordering::Acquire) > 0)
+        buckets(map.count(), shard).any(|bucket| self.running[usize::from(bucket)].load(Ordering::SeqCst) > 0)
     }
 }

@@ -245,7 +245,8 @@ impl Driver {
             }
             self.publish(&member, now);
             sent = self.busy.len() - sent;
-            if sent == 0 {
+            let is_seen = member.draining().all(|shard| self.draining.contains(&shard));
+            if sent == 0 && is_seen {
                 let lapse = member.works_until(now).unwrap_or(Duration::MAX);
                 return Some(until.min(lapse));
             }
@@ -272,6 +273,7 @@ impl Driver {
     /// Tells the member which shards that it is going to hand over have no running calls.
     fn drain(&mut self, member: &mut Member) {
         let draining: BTreeSet<Shard> = member.draining().collect();
+        self.shared.drains.store(!draining.is_empty(), Ordering::SeqCst);
         let Some(map) = member.map().cloned() else { return };
         for shard in &draining {
             if !self.draining.contains(shard) {

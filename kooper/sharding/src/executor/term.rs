@@ -84,7 +84,9 @@ impl Work {
 
 impl Drop for Work {
     fn drop(&mut self) {
-        if self.shared.running[usize::from(self.bucket)].fetch_sub(1, Ordering::AcqRel) == 1 {
+        let running = self.shared.running[usize::from(self.bucket)].fetch_sub(1, Ordering::SeqCst);
+        // Otherwise each call would wake the driver, which would cost more than a short call.
+        if running == 1 && self.shared.drains.load(Ordering::SeqCst) {
             self.shared.changed.notify_one();
         }
     }

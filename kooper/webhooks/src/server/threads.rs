@@ -26,7 +26,8 @@ use crate::webhook::Webhook;
 /// The threads that read: one reads, and one stands by.
 pub(super) const READING: usize = 2;
 
-/// Number of quick calls in a row after which a function is quick.
+/// Number of quick calls after which a function is quick, and that make up for one that is not. A single slow call
+/// may be one that waited for a core, so it does not count against a function that has been quick for twice as long.
 const QUICK_CALLS: u32 = 20;
 
 /// Maximum time of a quick call. Quick calls run one after another, so that a thread has time for at least 500
@@ -57,7 +58,7 @@ struct State {
     stopped: bool,
 }
 
-/// The quick calls of a function since the last one that was not.
+/// The quick calls of a function, less [`QUICK_CALLS`] for each slow one: at most twice as many.
 #[derive(Debug, Default)]
 pub(super) struct QuickCalls(AtomicU32);
 
@@ -186,11 +187,12 @@ impl QuickCalls {
             Poll::Ready(call.poll_unpin(cx))
         });
         let polled = polled.await;
-        if polled.is_ready() && began.elapsed() <= QUICK {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        } else {
-            self.0.store(0, Ordering::Relaxed);
-        }
+        let is_quick = polled.is_ready() && began.elapsed() <= QUICK;
+        let counted = |calls: u32| match is_quick {
+            true => Some((calls + 1).min(2 * QUICK_CALLS)),
+            false => Some(calls.saturating_sub(QUICK_CALLS)),
+        };
+        let _: Result<u32, u32> = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, counted);
         polled
     }
 }

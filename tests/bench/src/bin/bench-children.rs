@@ -80,7 +80,9 @@ struct Comparing {
 fn main() -> Result<()> {
     match Arguments::parse() {
         Arguments::Pass { count } => {
-            tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(pass(count))
+            // On a paused clock, the cluster is at rest at once.
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?;
+            runtime.block_on(pass(count))
         }
         Arguments::Operator(operating) => tokio::runtime::Runtime::new()?.block_on(operate(operating)),
         Arguments::Compare(comparing) => tokio::runtime::Runtime::new()?.block_on(compare(&comparing)),
