@@ -160,13 +160,14 @@ fn spawn(socket: TcpListener, shared: Arc<Shared>, stop: CancellationToken) -> i
             Ok(runtimes) => runtimes,
             Err(error) => return drop(started.send(Err(error))),
         };
-        shared.threads.start(runtime.handle(), calls.handle());
+        shared.threads.set(runtime.handle(), calls.handle());
         let (running, end) = mpsc::channel::<()>();
         runtime.spawn({
             let shared = Arc::clone(&shared);
             async move {
                 match tokio::net::TcpListener::from_std(socket) {
                     Ok(socket) => {
+                        shared.threads.start();
                         drop(started.send(Ok(())));
                         stop.run_until_cancelled(connection::accept(&socket, &shared)).await;
                         drop(socket);

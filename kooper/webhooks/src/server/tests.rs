@@ -171,6 +171,14 @@ async fn a_function_that_waits_or_blocks_its_thread_is_answered_before_the_calle
 }
 
 #[tokio::test]
+async fn a_server_starts_whichever_of_its_threads_is_first() {
+    for _ in 0..500 {
+        let (_server, client) = started();
+        assert_eq!(client.review(CHECK, &doing("nothing")).await.0, 200);
+    }
+}
+
+#[tokio::test]
 async fn functions_that_block_after_many_quick_calls_delay_no_other_one() {
     let (server, client) = started();
     let client = Arc::new(client);

@@ -102,17 +102,21 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Starts so many replicas at the same time, and measures them until all objects are handled, and while some change.
+    /// Starts so many replicas, and measures them until all objects are handled, and while some change.
+    ///
+    /// The first of several replicas begins with all shards, and a process keeps the memory that it needed once. So they
+    /// are replaced one after another, as a roll-out does it, and their successors are measured.
     fn replicas(&self, count: usize, shards: bool) -> Result<Cost> {
-        let replicas = (0..count).map(|_| Replica::start(self.cluster, shards)).collect::<Result<Vec<_>>>()?;
-        let owners = self.objects.owners();
-        let is_complete = |counts: &[Counts]| {
-            let sum = |of: fn(&Counts) -> usize| counts.iter().map(of).sum::<usize>();
-            let fair = replica::SHARDS.div_ceil(count);
-            let is_shared = counts.iter().all(|one| one.shards <= fair) && sum(|one| one.shards) == replica::SHARDS;
-            (!shards || is_shared) && sum(|one| one.objects) >= 2 * owners && sum(|one| one.calls) >= owners
-        };
-        quiet(&replicas, is_complete)?;
+        let start = || Replica::start(self.cluster, shards);
+        let mut replicas = (0..count).map(|_| start()).collect::<Result<Vec<_>>>()?;
+        self.complete(&replicas, shards)?;
+        let replaced = if count > 1 { count } else { 0 };
+        for _ in 0..replaced {
+            replicas.push(start()?);
+            self.complete(&replicas, shards)?;
+            replicas.remove(0).stop()?;
+            self.complete(&replicas, shards)?;
+        }
         let mean = |of: fn(&Replica) -> Result<Duration>| -> Result<f64> {
             let sum = replicas.iter().map(of).sum::<Result<Duration>>()?;
             Ok(sum.as_secs_f64() / count as f64)
@@ -129,6 +133,16 @@ impl Run<'_> {
         let changes = (mean(|replica| replica.usage.cpu())? - cpu) * 1e6 / self.changes as f64;
         replicas.into_iter().try_for_each(Replica::stop)?;
         Ok(Cost { resident, peak, cpu, changes })
+    }
+
+    /// Waits until the replicas share all shards and objects, each of which was handled.
+    fn complete(&self, replicas: &[Replica], shards: bool) -> Result<()> {
+        let (owners, fair) = (self.objects.owners(), replica::SHARDS.div_ceil(replicas.len()));
+        quiet(replicas, |counts| {
+            let sum = |of: fn(&Counts) -> usize| counts.iter().map(of).sum::<usize>();
+            let is_shared = counts.iter().all(|one| one.shards <= fair) && sum(|one| one.shards) == replica::SHARDS;
+            (!shards || is_shared) && sum(|one| one.objects) >= 2 * owners && sum(|one| one.calls) >= owners
+        })
     }
 }
 
