@@ -1,6 +1,4 @@
 //! The attribute macros of [kooper](https://docs.rs/kooper), which re-exports them.
-
-// The examples are tested in `kooper`, which the examples of a macro crate cannot use without compiling it once more.
 #![cfg_attr(not(test), warn(clippy::expect_used, clippy::indexing_slicing, clippy::unwrap_used))]
 
 mod controller;
@@ -14,6 +12,7 @@ use proc_macro::TokenStream;
 
 use controller::signature::Role;
 
+// The examples are tested in `kooper`: as a dependency of a macro crate's examples, it would be compiled once more.
 #[cfg_attr(not(doctest), doc = include_str!("attribute.md"))]
 #[proc_macro_attribute]
 pub fn controller(attribute: TokenStream, item: TokenStream) -> TokenStream {

@@ -160,14 +160,13 @@ fn spawn(socket: TcpListener, shared: Arc<Shared>, stop: CancellationToken) -> i
             Ok(runtimes) => runtimes,
             Err(error) => return drop(started.send(Err(error))),
         };
-        shared.threads.set(runtime.handle(), calls.handle());
         let (running, end) = mpsc::channel::<()>();
         runtime.spawn({
-            let shared = Arc::clone(&shared);
+            let (shared, reading, calls) = (Arc::clone(&shared), runtime.handle().clone(), calls.handle().clone());
             async move {
                 match tokio::net::TcpListener::from_std(socket) {
                     Ok(socket) => {
-                        shared.threads.start();
+                        shared.threads.start(&reading, &calls);
                         drop(started.send(Ok(())));
                         stop.run_until_cancelled(connection::accept(&socket, &shared)).await;
                         drop(socket);

@@ -63,17 +63,13 @@ struct State {
 pub(super) struct QuickCalls(AtomicU32);
 
 impl Threads {
-    /// Sets the runtimes: one of [`READING`] threads that reads, and one for calls.
-    pub(super) fn set(&self, reading: &Handle, calls: &Handle) {
+    /// Sets the runtimes, one of [`READING`] threads that reads and one for calls, and lets one of those threads stand by.
+    ///
+    /// It is called by the first task of the runtime that reads. From another thread, one thread could take both tasks at
+    /// a time, and the first would never run, because the thread stands by.
+    pub(super) fn start(self: &Arc<Self>, reading: &Handle, calls: &Handle) {
         drop(self.calls.set(calls.clone()));
         drop(self.reading.set(reading.clone()));
-    }
-
-    /// Lets one of the threads that read stand by.
-    ///
-    /// It is called by the first task of that runtime. From another thread, both tasks could be taken by one thread at a
-    /// time, and the first would never run, because the thread stands by.
-    pub(super) fn start(self: &Arc<Self>) {
         self.stand_by(&mut self.state());
     }
 
