@@ -9,22 +9,20 @@
 //!    program opens no gap.
 
 use std::collections::BTreeSet;
-use std::fmt::Debug;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use kooper_access::plan::{Need, Reach};
 use kooper_grammar::access::Rule;
+use kooper_runtime::Action;
 use kooper_runtime::internal::clock;
 use kooper_runtime::internal::controller::installation::Installation;
-use kooper_runtime::{Action, Kind};
 use kube::api::{Api, Patch, PatchParams};
+use kube::core::{ApiResource, DynamicObject};
 use kube::{Client, Error, Resource};
-use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::sleep;
@@ -122,22 +120,19 @@ impl Registration {
         let owner = self.owner_reference(client).await?;
         let configuration = |mutates| Configuration { registration: self, mutates, rolled_out, owner: owner.clone() };
         let (validating, mutating) = (configuration(false), configuration(true));
-        let live = (
-            live::<ValidatingWebhookConfiguration>(client, &validating).await?,
-            live::<MutatingWebhookConfiguration>(client, &mutating).await?,
-        );
+        let live = (live(client, &validating).await?, live(client, &mutating).await?);
         let published = configuration::published([&live.0, &live.1]);
         let Some(bundle) = self.bundle(client, &published).await? else {
             return Ok(Action::requeue_after(PAUSE));
         };
         // Both are registered before either is probed: a server that is not reached fails the probe.
-        let validating = self.register::<ValidatingWebhookConfiguration>(client, validating, live.0, &bundle).await?;
-        let mutating = self.register::<MutatingWebhookConfiguration>(client, mutating, live.1, &bundle).await?;
+        let validating = self.register(client, validating, live.0, &bundle).await?;
+        let mutating = self.register(client, mutating, live.1, &bundle).await?;
         self.report([&validating, &mutating], false);
         // Nothing is between an API server and a program on the same machine.
         let is_due = !self.is_local && self.shared.is_probe_due(clock::wall());
-        self.arm::<ValidatingWebhookConfiguration>(client, &validating, &bundle, is_due).await?;
-        self.arm::<MutatingWebhookConfiguration>(client, &mutating, &bundle, is_due).await?;
+        self.arm(client, &validating, &bundle, is_due).await?;
+        self.arm(client, &mutating, &bundle, is_due).await?;
         if is_due {
             self.shared.probed(clock::wall());
         }
@@ -240,7 +235,7 @@ impl Registration {
     }
 
     /// Writes a configuration, in which the entries that failed before still fail.
-    async fn register<'a, C: Kind + Clone + Debug + Serialize>(
+    async fn register<'a>(
         &self,
         client: &Client,
         configuration: Configuration<'a>,
@@ -251,12 +246,12 @@ impl Registration {
             return Ok(Written { configuration, armed: BTreeSet::new(), live });
         }
         let armed = configuration::armed(&live);
-        let live = apply::<C>(client, &configuration, live, bundle, &armed).await?;
+        let live = apply(client, &configuration, live, bundle, &armed).await?;
         Ok(Written { configuration, armed, live })
     }
 
     /// Lets the entries fail that are to, once the server was reached. It is also probed if that is due.
-    async fn arm<C: Kind + Clone + Debug + Serialize>(
+    async fn arm(
         &self,
         client: &Client,
         registered: &Written<'_>,
@@ -272,7 +267,7 @@ impl Registration {
         for _ in 0..PROBES {
             if probe::is_reached(client, self, configuration.mutates).await? {
                 if !is_armed {
-                    apply::<C>(client, configuration, live.clone(), bundle, &all).await?;
+                    apply(client, configuration, live.clone(), bundle, &all).await?;
                 }
                 return Ok(());
             }
@@ -309,7 +304,9 @@ impl Registration {
     /// Returns whether each replica that is called serves every function.
     async fn is_rolled_out(&self, client: &Client) -> Result<bool, RegisterError> {
         let Some(name) = &self.deployment else { return Ok(true) };
-        let deployments: Api<Deployment> = Api::namespaced(client.clone(), &self.namespace);
+        // Without its type: the code that decodes a pod template is large.
+        let deployments = ApiResource::erase::<Deployment>(&());
+        let deployments: Api<DynamicObject> = Api::namespaced_with(client.clone(), &self.namespace, &deployments);
         let found = deployments.get_opt(name).await;
         let found = found.map_err(|error| RegisterError::Deployment { name: name.clone(), error })?;
         Ok(found.is_none_or(|deployment| self.roll_out.is_complete(&deployment)))
@@ -329,18 +326,18 @@ fn advance(read: &Read, published: &str) -> Result<Option<Authorities>, SecretEr
 }
 
 /// The configuration as it is; `Null` if it does not exist.
-async fn live<C: Kind + Clone + Debug + Serialize>(
-    client: &Client,
-    configuration: &Configuration<'_>,
-) -> Result<Value, RegisterError> {
+async fn live(client: &Client, configuration: &Configuration<'_>) -> Result<Value, RegisterError> {
     let name = configuration.name();
-    let api: Api<C> = Api::all(client.clone());
-    let found = api.get_opt(&name).await.map_err(|error| RegisterError::Request { name, verb: "read", error })?;
+    let found = configuration.api(client).get_opt(&name).await.map_err(|error| RegisterError::Request {
+        name,
+        verb: "read",
+        error,
+    })?;
     Ok(found.and_then(|found| serde_json::to_value(found).ok()).unwrap_or_default())
 }
 
 /// Applies the configuration, unless it is there as it should be. Returns it as it is then.
-async fn apply<C: Kind + Clone + Debug + Serialize>(
+async fn apply(
     client: &Client,
     configuration: &Configuration<'_>,
     live: Value,
@@ -356,10 +353,9 @@ async fn apply<C: Kind + Clone + Debug + Serialize>(
         desired["metadata"]["resourceVersion"] = version.clone();
     }
     let name = configuration.name();
-    let api: Api<C> = Api::all(client.clone());
     let manager = format!("{}/kooper-webhooks", configuration.registration.installation);
     let params = PatchParams::apply(&manager).force();
-    let applied = api.patch(&name, &params, &Patch::Apply(&desired)).await;
+    let applied = configuration.api(client).patch(&name, &params, &Patch::Apply(&desired)).await;
     let applied = applied.map_err(|error| match error {
         Error::Api(status) if status.code == 409 => RegisterError::Changed { name },
         error => RegisterError::Request { name, verb: "applied", error },

@@ -6,8 +6,12 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
 use kooper_grammar::selector::{Comparator, Selector};
 use kooper_runtime::internal::object::kind::KindInfo;
+use kube::Client;
+use kube::api::Api;
+use kube::core::{ApiResource, DynamicObject};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -64,6 +68,16 @@ pub(crate) struct Configuration<'a> {
 impl<'a> Configuration<'a> {
     pub(crate) fn name(&self) -> String {
         self.registration.configuration_name()
+    }
+
+    /// The API of its kind.
+    pub(crate) fn api(&self, client: &Client) -> Api<DynamicObject> {
+        let resource = if self.mutates {
+            ApiResource::erase::<MutatingWebhookConfiguration>(&())
+        } else {
+            ApiResource::erase::<ValidatingWebhookConfiguration>(&())
+        };
+        Api::all_with(client.clone(), &resource)
     }
 
     fn webhooks(&self) -> impl Iterator<Item = &'a Arc<Webhook>> {

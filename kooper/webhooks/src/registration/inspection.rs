@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
 use k8s_openapi::api::core::v1::Service;
 use kooper_runtime::internal::clock;
 use kooper_runtime::internal::error::chain;
 use kube::api::Api;
 use kube::{Client, Error};
 use serde_json::Value;
+use tokio::try_join;
 
 use super::configuration::{self, Configuration, Target, has};
 use super::{Registration, live};
@@ -34,11 +34,7 @@ impl Registration {
     pub(crate) async fn inspect(&self, client: &Client) -> Vec<Finding> {
         let configuration = |mutates| Configuration { registration: self, mutates, rolled_out: true, owner: None };
         let (validating, mutating) = (configuration(false), configuration(true));
-        let read = async {
-            let validating = live::<ValidatingWebhookConfiguration>(client, &validating).await?;
-            Ok::<_, super::RegisterError>((validating, live::<MutatingWebhookConfiguration>(client, &mutating).await?))
-        };
-        let (of_validating, of_mutating) = match read.await {
+        let (of_validating, of_mutating) = match try_join!(live(client, &validating), live(client, &mutating)) {
             Ok(live) => live,
             Err(error) => return vec![Note(format!("webhooks: {}", chain(&error)))],
         };

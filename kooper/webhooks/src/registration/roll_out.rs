@@ -4,15 +4,12 @@
 //! new function is registered when no older replica is called any more, and a version removes what it
 //! does not have before it is ready.
 
-use std::fmt::Debug;
 use std::time::Duration;
 
-use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
-use k8s_openapi::api::apps::v1::Deployment;
-use kooper_runtime::Kind;
+use kube::core::DynamicObject;
 use kube::{Client, ResourceExt};
 use parking_lot::Mutex;
-use serde::Serialize;
+use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
 use super::{Configuration, RegisterError, Registration, apply, configuration, live};
@@ -33,7 +30,7 @@ pub(crate) struct RollOut(Mutex<Option<Instant>>);
 impl RollOut {
     /// Returns whether no older replica is called any more: those that end serve for a while, and
     /// API servers keep their connections to them until then.
-    pub(super) fn is_complete(&self, deployment: &Deployment) -> bool {
+    pub(super) fn is_complete(&self, deployment: &DynamicObject) -> bool {
         let mut since = self.0.lock();
         if !is_updated(deployment) {
             *since = None;
@@ -45,18 +42,18 @@ impl RollOut {
     }
 }
 
-fn is_updated(deployment: &Deployment) -> bool {
-    let Some(status) = &deployment.status else { return false };
-    let wanted = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
-    status.observed_generation >= deployment.metadata.generation
-        && status.updated_replicas.unwrap_or_default() == wanted
-        && status.replicas.unwrap_or_default() == wanted
+fn is_updated(deployment: &DynamicObject) -> bool {
+    let (spec, status) = (&deployment.data["spec"], &deployment.data["status"]);
+    let count = |of: &Value| of.as_i64().unwrap_or_default();
+    let wanted = spec["replicas"].as_i64().unwrap_or(1);
+    status["observedGeneration"].as_i64() >= deployment.metadata.generation
+        && count(&status["updatedReplicas"]) == wanted
+        && count(&status["replicas"]) == wanted
 }
 
-fn grace(deployment: &Deployment) -> Duration {
-    let pod = deployment.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
-    let seconds = pod.and_then(|pod| pod.termination_grace_period_seconds);
-    seconds.and_then(|seconds| u64::try_from(seconds).ok()).map_or(GRACE, Duration::from_secs)
+fn grace(deployment: &DynamicObject) -> Duration {
+    let seconds = deployment.data["spec"]["template"]["spec"]["terminationGracePeriodSeconds"].as_u64();
+    seconds.map_or(GRACE, Duration::from_secs)
 }
 
 impl Registration {
@@ -65,8 +62,8 @@ impl Registration {
         let owner = self.owner_reference(client).await?;
         let configuration =
             |mutates| Configuration { registration: self, mutates, rolled_out: false, owner: owner.clone() };
-        let validating = withdraw::<ValidatingWebhookConfiguration>(client, &configuration(false)).await?;
-        let mutating = withdraw::<MutatingWebhookConfiguration>(client, &configuration(true)).await?;
+        let validating = withdraw(client, &configuration(false)).await?;
+        let mutating = withdraw(client, &configuration(true)).await?;
         if validating || mutating {
             tracing::info!("functions of another version have been removed from the configurations of the webhooks");
             sleep(LEARNED).await;
@@ -76,26 +73,23 @@ impl Registration {
 }
 
 /// Returns whether something was removed.
-async fn withdraw<C: Kind + Clone + Debug + Serialize>(
-    client: &Client,
-    configuration: &Configuration<'_>,
-) -> Result<bool, RegisterError> {
-    let live = live::<C>(client, configuration).await?;
+async fn withdraw(client: &Client, configuration: &Configuration<'_>) -> Result<bool, RegisterError> {
+    let live = live(client, configuration).await?;
     if !configuration.has_unknown(&live) {
         return Ok(false);
     }
     let (bundle, armed) = (configuration::bundle(&live), configuration::armed(&live));
-    apply::<C>(client, configuration, live, &bundle, &armed).await?;
+    apply(client, configuration, live, &bundle, &armed).await?;
     Ok(true)
 }
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::api::apps::v1::{DeploymentSpec, DeploymentStatus};
+    use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec, DeploymentStatus};
 
     use super::*;
 
-    fn of(observed: i64, updated: i32, replicas: i32) -> Deployment {
+    fn of(observed: i64, updated: i32, replicas: i32) -> DynamicObject {
         let mut deployment = Deployment::default();
         deployment.metadata.generation = Some(7);
         deployment.spec = Some(DeploymentSpec { replicas: Some(2), ..DeploymentSpec::default() });
@@ -105,7 +99,7 @@ mod tests {
             replicas: Some(replicas),
             ..DeploymentStatus::default()
         });
-        deployment
+        serde_json::from_value(serde_json::to_value(deployment).expect("an object")).expect("an object")
     }
 
     #[test]

@@ -3,7 +3,7 @@ use kooper_serving::FileCertificate;
 use kube::CustomResource;
 use parking_lot::Mutex;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::*;
