@@ -22,6 +22,11 @@ pub trait CacheSelection: Send + Sync {
     /// only with [`changes`](Self::changes).
     fn selects(&self, object: &Object) -> bool;
 
+    /// Returns `true` if it selects nothing, so that no list is needed.
+    fn is_empty(&self) -> bool {
+        false
+    }
+
     /// The server has sent an object that is not selected.
     fn dropped(&self) {}
 

@@ -48,6 +48,9 @@ impl ShardSelection {
 
 impl CacheSelection for ShardSelection {
     fn selects(&self, object: &Object) -> bool {
+        if self.is_empty() {
+            return false;
+        }
         let by = self.shared.selected.lock().0;
         let bucket = match &self.part {
             Part::Own => Some(bucket(by, object)),
@@ -58,6 +61,10 @@ impl CacheSelection for ShardSelection {
         let selected = self.shared.selected.lock();
         // Objects that were decided by another field are listed again.
         selected.1.contains(&bucket)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.shared.selected.lock().1.is_empty()
     }
 
     fn dropped(&self) {

@@ -39,7 +39,8 @@ impl Informer {
             self.status.begin_list();
             // Before the objects are read, so that none that joins later counts as listed.
             self.joined = self.reselected.as_mut().map_or(0, |changes| *changes.borrow_and_update());
-            let (listed, version, events) = self.list().await?;
+            let is_empty = self.selection.as_ref().is_some_and(|selection| selection.is_empty());
+            let (listed, version, events) = if is_empty { self.nothing().await? } else { self.list().await? };
             self.check_version(&version)?;
             if !self.may_lack(&listed).await {
                 self.commit(listed, version).await;
@@ -47,6 +48,13 @@ impl Informer {
             }
             tracing::debug!(watch = %self.status, "objects were dropped and selected again during the list: listing again");
         }
+    }
+
+    /// The state of a store that keeps nothing. One object is requested, which shows whether lists are allowed, instead of
+    /// all of them only to be dropped.
+    async fn nothing(&self) -> Result<(ListSnapshot, String, Option<Events>), RetrieveError> {
+        let page = self.retriever.list(ListRequest { continue_token: None, limit: 1 }).await?;
+        Ok((ListSnapshot::default(), page.version, None))
     }
 
     async fn list(&mut self) -> Result<(ListSnapshot, String, Option<Events>), RetrieveError> {

@@ -35,6 +35,8 @@ struct Script {
     watches: Mutex<VecDeque<Opening>>,
     listed: Mutex<u32>,
     limits: Mutex<Vec<u32>>,
+    /// The response to requests for the current version; without it they are not answered.
+    current: Mutex<Option<&'static str>>,
     watched: Mutex<Vec<String>>,
 }
 
@@ -161,9 +163,15 @@ fn scripted(script: &Arc<Script>, streaming: bool) -> Arc<dyn ErasedRetriever> {
     let (lists, watches) = (script.clone(), script.clone());
     let source = from_fns::<(), _, _, _, _, _>(
         move |request: ListRequest| {
-            // A script has no answer to the question for the current version.
             if request.limit == 1 {
-                return std::future::pending().left_future();
+                let current = *lists.current.lock();
+                return async move {
+                    match current {
+                        Some(version) => page(version, &[]),
+                        None => std::future::pending().await,
+                    }
+                }
+                .left_future();
             }
             let next = lists.lists.lock().pop_front();
             *lists.listed.lock() += 1;

@@ -38,6 +38,10 @@ impl CacheSelection for Uids {
         self.selected.lock().contains(object.uid())
     }
 
+    fn is_empty(&self) -> bool {
+        self.selected.lock().is_empty()
+    }
+
     fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
@@ -126,6 +130,19 @@ async fn only_selected_objects_are_kept_of_a_list_and_of_a_watch() {
     let run = run(script, false, &Uids::of(&["a", "c"]));
     run.until_seen(&[("a", "8"), ("c", "5")]).await;
     assert_eq!(*run.seen.log.lock(), ["initial a", "added c", "modified a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_listed_before_something_is_selected() {
+    let script = Script::default().open_watch(vec![added("b", "2")]).list(page("3", &[("a", "1"), ("b", "2")]));
+    *script.current.lock() = Some("1");
+    let selection = Uids::of(&[]);
+    let run = run(script.open_watch(vec![]), false, &selection);
+    run.until("the watch", |_| !run.script.watched.lock().is_empty()).await;
+    assert_eq!((*run.script.listed.lock(), run.script.watched.lock()[0].as_str()), (0, "1"));
+    selection.select(&["a"]);
+    run.until_seen(&[("a", "1")]).await;
+    assert_eq!(*run.seen.log.lock(), ["added a"]);
 }
 
 #[tokio::test(start_paused = true)]
