@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::Store;
-use super::index_shard::IndexShard;
+use super::index_shard::{IndexShard, IndexValue};
 use super::shard::{Contents, Shard};
 use crate::error;
 use crate::held::Held;
@@ -73,9 +73,10 @@ impl Indexer {
     }
 
     /// The object, if it has one of the values or cannot be read.
-    fn check(self, object: Arc<Object>, values: &[String]) -> Option<IndexHit> {
+    fn check(self, object: Arc<Object>, values: &[IndexValue]) -> Option<IndexHit> {
+        let has = |own: &String| values.iter().any(|value| value.is(own));
         match self.values(&object) {
-            Ok(own) => own.iter().any(|value| values.contains(value)).then_some(IndexHit { object, error: None }),
+            Ok(own) => own.iter().any(has).then_some(IndexHit { object, error: None }),
             Err(error) => Some(IndexHit { object, error: Some(error) }),
         }
     }
@@ -98,26 +99,40 @@ impl Store {
     /// first reads all unread objects, which may take long; changes in that time
     /// may or may not be in the result.
     pub(crate) fn find(&self, by: Indexer, values: &[String]) -> Vec<IndexHit> {
-        let unread = self.shards.iter().map(|shard| shard.read().unread_count(by)).sum::<usize>();
+        let values: Vec<_> = values.iter().map(|value| IndexValue::new(value)).collect();
+        let (mut found, mut unread) = (Vec::new(), 0);
+        for shard in &self.shards {
+            let contents = shard.read();
+            match contents.unread_count(by) {
+                0 => contents.find(by, &values, &mut found),
+                count => unread += count,
+            }
+        }
+        if unread == 0 {
+            return found;
+        }
         let read = || self.shards.iter().for_each(|shard| shard.read_all(by));
         if unread > MANY {
             off_the_runtime(read);
         } else {
             read();
         }
-        self.shards.iter().flat_map(|shard| shard.find(by, values)).collect()
+        // Objects of other shards may have changed meanwhile.
+        found.clear();
+        self.shards.iter().for_each(|shard| shard.find(by, &values, &mut found));
+        found
     }
 }
 
 impl Shard {
-    fn find(&self, by: Indexer, values: &[String]) -> Vec<IndexHit> {
+    fn find(&self, by: Indexer, values: &[IndexValue], found: &mut Vec<IndexHit>) {
         // Objects that changed meanwhile are checked here; the next call records them.
-        let (mut found, late) = {
+        let late = {
             let contents = self.read();
-            (contents.find(by, values), contents.late(by))
+            contents.find(by, values, found);
+            contents.late(by)
         };
         found.extend(late.into_iter().filter_map(|object| by.check(object, values)));
-        found
     }
 
     /// Reads the unread objects and records their values.
@@ -172,15 +187,14 @@ impl Contents {
         }
     }
 
-    fn find(&self, by: Indexer, values: &[String]) -> Vec<IndexHit> {
-        let Some(catalogue) = self.catalogues.get(&by.id) else { return Vec::new() };
+    fn find(&self, by: Indexer, values: &[IndexValue], found: &mut Vec<IndexHit>) {
+        let Some(catalogue) = self.catalogues.get(&by.id) else { return };
         let present = |key: &ObjectKey| self.get(key).filter(|_| !catalogue.unread.contains(key)).cloned();
         let readable = catalogue.under(values).into_iter().map(|key| (key, None));
         let unreadable = catalogue.unreadable.iter().map(|(key, error)| (key, Some(error)));
-        readable
-            .chain(unreadable)
-            .filter_map(|(key, error)| Some(IndexHit { object: present(key)?, error: error.cloned() }))
-            .collect()
+        let hit =
+            |(key, error): (_, Option<&DecodeError>)| Some(IndexHit { object: present(key)?, error: error.cloned() });
+        found.extend(readable.chain(unreadable).filter_map(hit));
     }
 
     /// The objects that have changed since they were read.

@@ -3,11 +3,11 @@
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::any::TypeId;
 use std::borrow::Borrow;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use super::index_shard::IndexShard;
+use super::index_shard::{HashedMap, IndexShard};
 use crate::held::Held;
 use crate::object::Object;
 use crate::object::key::ObjectKey;
@@ -58,7 +58,7 @@ pub(super) struct Shard {
 pub(super) struct Contents {
     pub(super) objects: HashSet<ByKey>,
     /// The indexes that have been used.
-    pub(super) catalogues: HashMap<TypeId, IndexShard>,
+    pub(super) catalogues: HashedMap<TypeId, IndexShard>,
 }
 
 impl Shard {
