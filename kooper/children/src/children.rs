@@ -7,10 +7,11 @@ use std::sync::Arc;
 
 use kooper_access::Conditions;
 use kooper_access::extract::{Argument, Context};
-use kooper_runtime::{BoxError, Call, Result};
+use kooper_runtime::{Call, Result};
 
-use crate::function::{AnyObject, ChildFn, Form};
+use crate::function::{ChildFn, Form};
 use crate::plan::SlotState;
+use crate::typed::{ChildObject, typed};
 
 /// The children of a call's object, an extension of the call.
 #[derive(Default)]
@@ -26,7 +27,7 @@ pub(crate) struct SlotChildren {
     pub(crate) state: SlotState,
     /// `true` if it counts for the owner's `Ready`.
     pub(crate) counts: bool,
-    pub(crate) objects: Vec<AnyObject>,
+    pub(crate) objects: Vec<ChildObject>,
 }
 
 /// The declared children of the object that a handler is called for: an argument of handlers that are made by
@@ -50,9 +51,8 @@ impl<P> Children<P> {
     /// If the function is not declared as a child of this controller.
     pub fn get<F: ChildFn<P, M>, M>(&self, slot: F) -> Result<<F::Form as Form>::Got> {
         let _ = slot;
-        let objects = &self.find::<F>()?.objects;
-        let typed: Option<Vec<Arc<_>>> = objects.iter().map(|object| object.clone().downcast().ok()).collect();
-        typed.map(F::Form::got).ok_or_else(|| BoxError::from("a child is of another kind"))
+        let objects = self.find::<F>()?.objects.iter();
+        Ok(F::Form::got(objects.map(|object| typed(object.get()?)).collect::<Result<_>>()?))
     }
 
     /// The state of a slot.

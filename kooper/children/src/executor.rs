@@ -4,6 +4,7 @@ mod transitions;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error as StdError;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -20,10 +21,10 @@ use crate::children::{Children, Current, SlotChildren};
 use crate::function::AnyObject;
 use crate::graph::Graph;
 use crate::labels::DAEMON_FAILED;
-use crate::observed::{ChildId, Observed, Owner, Run, SlotProgress, Write};
+use crate::observed::{ChildId, Observed, Owner, Run, SlotLabel, SlotProgress, Write};
 use crate::plan::{Plan, SlotState, Step, plan, provided};
 use crate::status::{HANDLER_FAILED, Report, has_failed, summarized};
-use crate::typed::{Called, DynSlot, Found, call, delete_params, owner};
+use crate::typed::{Called, ChildObject, DynSlot, Found, call, delete_params, owner};
 
 /// An object that a slot waits for enqueues no owner unless it is a child.
 const EXTERNAL_AGAIN: Duration = Duration::from_secs(15);
@@ -88,7 +89,7 @@ pub(crate) struct Pass<P> {
 struct Progress {
     observed: Observed,
     /// The objects behind the names: those that exist.
-    objects: BTreeMap<ChildId, AnyObject>,
+    objects: BTreeMap<ChildId, ChildObject>,
     /// The children that the functions have returned.
     wanted: BTreeMap<ChildId, AnyObject>,
     error: Option<BoxError>,
@@ -208,7 +209,11 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
 
     fn observe(&self, context: &Context<P, S>) -> Result<Progress, BoxError> {
         let mut observed = Observed { slots: vec![SlotProgress::default(); self.slots.len()], ..Observed::default() };
-        let mut objects = BTreeMap::new();
+        let (memory, key) = (transitions::memory(context), context.key());
+        // The labels of previous names are only read while the owner is being deleted.
+        let is_deleted = owner(context).meta().deletion_timestamp.is_some();
+        let known = if is_deleted { Arc::default() } else { memory.children(key) };
+        let mut existing = Vec::new();
         let names: Vec<_> = self.graph.nodes().iter().map(|node| node.spec.name.clone()).collect();
         let is_ordered = self.is_ordered();
         // Slots of one kind have the same cache.
@@ -220,30 +225,37 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
                 continue;
             }
             if !node.spec.flags.external && read.insert(slot.resource()) {
-                for (id, mut child, object) in slot.existing(context, &names, is_ordered)? {
-                    // The kind was read by the first slot that has it.
-                    let own = child.label.as_ref().and_then(|label| self.graph.find(&label.slot));
-                    let own = own.and_then(|own| self.slots[own].judge(&object)).filter(|_| !child.is_terminating);
-                    child.readiness = own.unwrap_or(child.readiness);
-                    observed.children.insert(id.clone(), child);
-                    objects.insert(id, object);
-                }
+                existing.extend(slot.existing(context, &names, is_ordered, &known)?);
             }
+        }
+        let is_known = |(.., object): &Found| matches!(object, ChildObject::Cached { decoded: None, .. });
+        if existing.len() != known.len() || !existing.iter().all(is_known) {
+            let read = |(_, child, object): &Found| Some((Arc::downgrade(object.cached()?), child.clone()));
+            memory.read(key, Arc::new(existing.iter().filter_map(read).collect()));
+        }
+        let mut objects = BTreeMap::new();
+        for (id, mut child, object) in existing {
+            // The kind was read by the first slot that has it.
+            let slot = child.label.as_ref().and_then(|label| self.graph.find(&label.slot));
+            let own = slot.map(|slot| self.slots[slot].judge(&object)).transpose()?.flatten();
+            child.readiness = own.filter(|_| !child.is_terminating).unwrap_or(child.readiness);
+            observed.children.insert(id.clone(), child);
+            objects.insert(id, object);
         }
         Ok(Progress { observed, objects, wanted: BTreeMap::new(), error: None, pause: None, has_deleted: false })
     }
 
     async fn execute(&self, context: &Context<P, S>, progress: &Progress, step: &Step) -> Done {
         let missing = || BoxError::from("the object of a step is not known");
-        let object = |id: &ChildId| progress.objects.get(id).cloned().ok_or_else(missing);
+        let object = |id: &ChildId| progress.objects.get(id).ok_or_else(missing).and_then(ChildObject::get);
         match step {
             Step::Call { slot } => {
                 let inputs = self.graph.nodes()[*slot].inputs.iter().map(|&input| {
                     let ids = provided(&self.graph, &progress.observed, input);
-                    ids.iter().filter_map(|id| progress.objects.get(id).cloned()).collect()
+                    ids.iter().filter_map(|id| progress.objects.get(id)).map(ChildObject::get).collect()
                 });
-                let inputs: Vec<Vec<_>> = inputs.collect();
-                Done::Called(*slot, self.slots[*slot].call(context, &inputs))
+                let inputs = inputs.collect::<Result<Vec<Vec<_>>, _>>();
+                Done::Called(*slot, inputs.and_then(|inputs| self.slots[*slot].call(context, &inputs)))
             }
             Step::Apply { slot, child, label } => {
                 let result = match progress.wanted.get(child).cloned().ok_or_else(missing) {
@@ -311,11 +323,17 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
             Done::Called(slot, result) => self.called(context, progress, slot, result),
             Done::Written(slot, id, result) => {
                 let write = match result {
-                    Ok(None) => Write::Applied,
+                    Ok(None) => {
+                        if let Some(child) = progress.objects.get(&id).and_then(ChildObject::cached) {
+                            transitions::memory(context).settle((context.key(), slot), child);
+                        }
+                        Write::Applied
+                    }
                     Ok(Some(found)) => {
                         self.corrected(context, progress, slot, &found);
                         let (id, mut child, object) = found;
-                        let own = self.slots[slot].judge(&object).filter(|_| !child.is_terminating);
+                        // It is decoded.
+                        let own = self.slots[slot].judge(&object).ok().flatten().filter(|_| !child.is_terminating);
                         child.readiness = own.unwrap_or(child.readiness);
                         progress.found((id, child, object));
                         Write::Applied
@@ -368,8 +386,7 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
                     progress.pause = progress.pause.into_iter().chain([pause]).min();
                     Run::Waits(why)
                 } else {
-                    let desired = children.iter().map(|(id, _)| (id.clone(), Write::Pending)).collect();
-                    progress.observed.slots[slot].desired = desired;
+                    progress.observed.slots[slot].desired = self.desired(context, progress, slot, &children);
                     progress.wanted.extend(children);
                     Run::Returned
                 }
@@ -378,7 +395,7 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
                 progress.observed.slots[slot].desired = vec![(id.clone(), Write::Applied)];
                 if let Some((readiness, object)) = found {
                     progress.observed.external.insert(id.clone(), readiness);
-                    progress.objects.insert(id, object);
+                    progress.objects.insert(id, ChildObject::Decoded(object));
                 }
                 Run::Returned
             }
@@ -388,6 +405,29 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
             },
         };
         progress.observed.slots[slot].run = run;
+    }
+
+    /// The children that the function of a slot has returned. One that is known to be like this is not applied again.
+    fn desired(
+        &self,
+        context: &Context<P, S>,
+        progress: &Progress,
+        slot: usize,
+        children: &[(ChildId, AnyObject)],
+    ) -> Vec<(ChildId, Write)> {
+        let node = &self.graph.nodes()[slot];
+        let label = SlotLabel { slot: node.spec.name.clone(), depth: node.depth };
+        let existing = |id: &ChildId| {
+            let child = progress.observed.children.get(id)?;
+            let is_own = !child.is_terminating && child.label.as_ref() == Some(&label);
+            progress.objects.get(id).filter(|_| is_own).and_then(ChildObject::cached)
+        };
+        let cached: Vec<_> = children.iter().filter_map(|(id, _)| existing(id)).collect();
+        let settled = transitions::memory(context).settled((context.key(), slot), &cached);
+        let is_settled =
+            |id: &ChildId| existing(id).is_some_and(|child| settled.iter().any(|one| Arc::ptr_eq(one, child)));
+        let write = |id: &ChildId| if is_settled(id) { Write::Applied } else { Write::Pending };
+        children.iter().map(|(id, _)| (id.clone(), write(id))).collect()
     }
 
     fn end(&self, context: &Context<P, S>, plan: Plan, progress: Progress) -> Pass<P> {

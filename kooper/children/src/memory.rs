@@ -1,20 +1,22 @@
 //! What a controller remembers of the slots of its owners from pass to pass: their states, for the status page and so that
 //! transitions can be told from what stays, and the changes of their children, so that a loop is broken.
 //!
-//! It also remembers which owners are deleted without their children. It decides nothing else: a restart forgets it.
+//! It also remembers which owners are deleted without their children, and what it has read of children and applied to
+//! them, so that it is not done again while they stay as they are. It decides nothing else: a restart forgets it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hasher};
-use std::io;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
+use std::{io, ptr};
 
 use kooper_runtime::ObjectKey;
 use kooper_runtime::internal::call::observer::CallObserver;
+use kooper_runtime::object::Object;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::observed::ChildId;
+use crate::observed::{Child, ChildId};
 use crate::plan::SlotState;
 
 /// The number of changes of a body within [`WINDOW`] that is a loop.
@@ -37,12 +39,23 @@ pub struct SlotMemory {
 #[derive(Debug, Default)]
 struct Memory {
     owners: HashMap<ObjectKey, Vec<Slot>>,
+    /// The children of each owner as they were last read.
+    children: HashMap<ObjectKey, KnownChildren>,
     /// The number of owners by slot and state.
     counts: HashMap<(usize, &'static str), usize>,
     /// The owners of which was said that they are not deleted in order.
     unordered: HashSet<ObjectKey>,
     /// The uids of the owners whose children outlive them.
     orphaning: HashMap<ObjectKey, String>,
+}
+
+/// What was read of children. They are known by their objects in the cache: a version can come again, after a restore from
+/// a backup.
+pub(crate) type KnownChildren = Arc<Vec<(Weak<Object>, Child)>>;
+
+/// Returns whether it is this object in the cache.
+pub(crate) fn is_same(known: &Weak<Object>, object: &Arc<Object>) -> bool {
+    ptr::eq(known.as_ptr(), Arc::as_ptr(object))
 }
 
 /// A slot of one owner.
@@ -56,6 +69,8 @@ struct Slot {
     inputs: u64,
     /// `true` if these are other children than before: their first writes correct nothing.
     is_new: bool,
+    /// The children that are known to be as they were returned.
+    settled: Vec<Weak<Object>>,
     /// Most slots have none of it.
     trouble: Option<Box<Trouble>>,
 }
@@ -108,6 +123,33 @@ impl SlotMemory {
         now: Instant,
     ) -> Verdict {
         self.memory.lock().slot(owner, slot).returned(digest, inputs, version, now)
+    }
+
+    /// Returns those of the children that are known to be as the slot's function has returned them.
+    pub(crate) fn settled<'a>(
+        &self,
+        (owner, slot): (&ObjectKey, usize),
+        children: &[&'a Arc<Object>],
+    ) -> Vec<&'a Arc<Object>> {
+        let mut memory = self.memory.lock();
+        let settled = &mut memory.slot(owner, slot).settled;
+        settled.retain(|known| children.iter().any(|child| is_same(known, child)));
+        children.iter().filter(|child| settled.iter().any(|known| is_same(known, child))).copied().collect()
+    }
+
+    /// Notes that a child is as the slot's function has returned it.
+    pub(crate) fn settle(&self, (owner, slot): (&ObjectKey, usize), child: &Arc<Object>) {
+        self.memory.lock().slot(owner, slot).settled.push(Arc::downgrade(child));
+    }
+
+    /// What was read of the children of an owner.
+    pub(crate) fn children(&self, owner: &ObjectKey) -> KnownChildren {
+        self.memory.lock().children.get(owner).cloned().unwrap_or_default()
+    }
+
+    /// Notes what was read of the children of an owner.
+    pub(crate) fn read(&self, owner: &ObjectKey, children: KnownChildren) {
+        self.memory.lock().children.insert(owner.clone(), children);
     }
 
     /// Notes that a write gave a child this version, because it was not what the slot's function returns.
@@ -181,6 +223,7 @@ impl SlotMemory {
     /// Forgets the slots of an owner.
     pub(crate) fn forget(&self, owner: &ObjectKey) {
         let mut memory = self.memory.lock();
+        memory.children.remove(owner);
         let slots = memory.owners.remove(owner).unwrap_or_default();
         slots.iter().enumerate().for_each(|(slot, of)| uncount(&mut memory.counts, slot, of.state.as_ref()));
     }
@@ -237,6 +280,9 @@ impl Slot {
     ) -> Verdict {
         let last = self.digest.replace(digest);
         self.is_new = last != Some(digest);
+        if self.is_new {
+            self.settled.clear();
+        }
         let is_changed = last.is_some() && self.is_new;
         let has_new_inputs = std::mem::replace(&mut self.inputs, inputs) != inputs;
         if self.trouble.is_none() && (!is_changed || has_new_inputs) {
@@ -276,13 +322,21 @@ impl Slot {
     }
 }
 
-/// Hashes what is written.
+/// Hashes what is written, all at once: it comes in many small parts.
 #[derive(Default)]
-pub(crate) struct Digest(pub(crate) DefaultHasher);
+pub(crate) struct Digest(Vec<u8>);
+
+impl Digest {
+    pub(crate) fn finish(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        hasher.write(&self.0);
+        hasher.finish()
+    }
+}
 
 impl io::Write for Digest {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes);
+        self.0.extend_from_slice(bytes);
         Ok(bytes.len())
     }
 
@@ -358,6 +412,25 @@ mod tests {
             correct(version);
         }
         assert_eq!(note(2, "19"), Verdict::Apply);
+    }
+
+    #[tokio::test]
+    async fn a_child_is_settled_until_it_changes_or_other_children_are_returned() {
+        let (memory, owner) = (SlotMemory::default(), owner());
+        let object =
+            || Arc::new(Object::parse(br#"{"metadata":{"name":"a","uid":"1","resourceVersion":"5"}}"#).unwrap());
+        let (child, other) = (object(), object());
+        let returned = |digest| memory.returned((&owner, 0), (digest, 1), |_| None, Instant::now());
+        let is_settled = |child| !memory.settled((&owner, 0), &[child]).is_empty();
+        returned(1);
+        memory.settle((&owner, 0), &child);
+        returned(1);
+        assert!(is_settled(&child));
+        assert!(!is_settled(&other), "it was listed again, after a restore perhaps");
+        assert!(!is_settled(&child));
+        memory.settle((&owner, 0), &child);
+        returned(2);
+        assert!(!is_settled(&child));
     }
 
     #[test]

@@ -141,8 +141,7 @@ pub fn plan(owner: &Owner, graph: &Graph, observed: &Observed) -> Plan {
     if owner.is_terminating {
         return deletion::plan(owner, graph, observed);
     }
-    let mut planner =
-        Planner { graph, observed, states: vec![SlotState::Pending; graph.nodes().len()], steps: Vec::new() };
+    let mut planner = Planner::new(graph, observed);
     for &slot in graph.order() {
         planner.states[slot] = planner.judge(slot);
     }
@@ -167,11 +166,29 @@ pub fn provided(graph: &Graph, observed: &Observed, slot: usize) -> Vec<ChildId>
 struct Planner<'a> {
     graph: &'a Graph,
     observed: &'a Observed,
+    /// The children that have the label of each slot.
+    labelled: Vec<Vec<(&'a ChildId, &'a Child)>>,
+    /// The children that functions have returned, and those that were created once.
+    wanted: Vec<&'a ChildId>,
     states: Vec<SlotState>,
     steps: Vec<Step>,
 }
 
 impl<'a> Planner<'a> {
+    fn new(graph: &'a Graph, observed: &'a Observed) -> Self {
+        let mut labelled = vec![Vec::new(); graph.nodes().len()];
+        for (id, child) in &observed.children {
+            if let Some(slot) = child.label.as_ref().and_then(|label| graph.find(&label.slot)) {
+                labelled[slot].push((id, child));
+            }
+        }
+        let returned = observed.slots.iter().flat_map(|slot| &slot.desired).map(|(id, _)| id);
+        let once = graph.nodes().iter().zip(&labelled).filter(|(node, _)| node.spec.flags.once);
+        let wanted = returned.chain(once.flat_map(|(_, children)| children).map(|(id, _)| *id)).collect();
+        let states = vec![SlotState::Pending; graph.nodes().len()];
+        Self { graph, observed, labelled, wanted, states, steps: Vec::new() }
+    }
+
     fn node(&self, slot: usize) -> &'a Node {
         &self.graph.nodes()[slot]
     }
@@ -191,9 +208,7 @@ impl<'a> Planner<'a> {
 
     /// The children that have the slot's label.
     fn labelled(&self, slot: usize) -> impl Iterator<Item = (&'a ChildId, &'a Child)> {
-        let name = self.name(slot);
-        let has_label = move |child: &Child| child.label.as_ref().is_some_and(|label| label.slot == name);
-        self.observed.children.iter().filter(move |(_, child)| has_label(child))
+        self.labelled[slot].iter().copied()
     }
 
     /// Judges a slot whose dependencies are judged, and adds its next steps.

@@ -12,6 +12,7 @@ use kooper_access::internal::{OWNER, note_marked};
 use kooper_access::plan::Plan;
 use kooper_access::{Deleter, OwnedApplier, Patcher, Reader};
 use kooper_runtime::internal::object::kind::KindInfo;
+use kooper_runtime::object::Object;
 use kooper_runtime::{BoxError, Call, Kind, ObjectKey};
 use kube::api::{DeleteParams, Preconditions, PropagationPolicy};
 use kube::{Resource, ResourceExt};
@@ -20,14 +21,39 @@ use serde_json::{Value, json};
 use crate::function::{AnyObject, CallFn, ChildFn, ChildKind, Form, Made};
 use crate::graph::{Recreate, SlotSpec};
 use crate::labels::{self, Marks};
-use crate::memory::Digest;
+use crate::memory::{Digest, KnownChildren, is_same};
 use crate::observed::{Child, ChildId, SlotLabel};
 use crate::plan::Cause;
 use crate::readiness::{Readiness, is_ready_once_it_exists, readiness};
 use crate::slot::{FunctionId, Slot, Verbs};
 
 /// A child, its name, and the object itself.
-pub(crate) type Found = (ChildId, Child, AnyObject);
+pub(crate) type Found = (ChildId, Child, ChildObject);
+
+/// The object of a child.
+#[derive(Clone)]
+pub(crate) enum ChildObject {
+    /// As a response has it.
+    Decoded(AnyObject),
+    /// As the cache has it. One that was decoded in an earlier pass is not decoded before it is needed.
+    Cached { object: Arc<Object>, decoded: Option<AnyObject>, decode: fn(&Object) -> Result<AnyObject, BoxError> },
+}
+
+impl ChildObject {
+    pub(crate) fn get(&self) -> Result<AnyObject, BoxError> {
+        match self {
+            Self::Decoded(object) | Self::Cached { decoded: Some(object), .. } => Ok(object.clone()),
+            Self::Cached { object, decoded: None, decode } => decode(object),
+        }
+    }
+
+    pub(crate) fn cached(&self) -> Option<&Arc<Object>> {
+        match self {
+            Self::Decoded(_) => None,
+            Self::Cached { object, .. } => Some(object),
+        }
+    }
+}
 
 /// What the function of a slot has returned.
 pub(crate) enum Called {
@@ -59,11 +85,17 @@ pub(crate) trait DynSlot<P, S>: Send + Sync {
     fn has_all(&self, child: &AnyObject, wanted: &AnyObject) -> bool;
 
     /// The judgement of the slot's own function on a child, if it has one.
-    fn judge(&self, child: &AnyObject) -> Option<Readiness>;
+    fn judge(&self, child: &ChildObject) -> Result<Option<Readiness>, BoxError>;
 
     /// The children of the owner, of this slot's kind. `slots` are the names of all slots. Without `deletion = ordered`
-    /// all of them have owner references.
-    fn existing(&self, context: &Context<P, S>, slots: &[String], is_ordered: bool) -> Result<Vec<Found>, BoxError>;
+    /// all of them have owner references. Those that are `known` are not decoded.
+    fn existing(
+        &self,
+        context: &Context<P, S>,
+        slots: &[String],
+        is_ordered: bool,
+        known: &KnownChildren,
+    ) -> Result<Vec<Found>, BoxError>;
 
     fn call(&self, context: &Context<P, S>, inputs: &[Vec<AnyObject>]) -> Result<Called, BoxError>;
 
@@ -217,10 +249,14 @@ fn found<P: Kind, S, T: ChildKind>(
         is_terminating: child.meta().deletion_timestamp.is_some(),
         is_kept: is_kept_by_default::<T>() || child.annotations().contains_key(labels::KEEP),
     };
-    Ok((id_of(&*owner(context), &*child), record, child))
+    Ok((id_of(&*owner(context), &*child), record, ChildObject::Decoded(child)))
 }
 
-fn typed<T: ChildKind>(object: AnyObject) -> Result<Arc<T>, BoxError> {
+fn decode<T: ChildKind>(object: &Object) -> Result<AnyObject, BoxError> {
+    Ok(Arc::new(object.decode::<T>()?))
+}
+
+pub(crate) fn typed<T: ChildKind>(object: AnyObject) -> Result<Arc<T>, BoxError> {
     object.downcast().map_err(|_| "a child is of another kind".into())
 }
 
@@ -274,27 +310,45 @@ where
         contains(&self.json(child), &self.json(wanted))
     }
 
-    fn judge(&self, child: &AnyObject) -> Option<Readiness> {
-        self.slot.ready.as_ref().and_then(|judge| (judge.0)(&**child))
+    fn judge(&self, child: &ChildObject) -> Result<Option<Readiness>, BoxError> {
+        let Some(judge) = &self.slot.ready else { return Ok(None) };
+        Ok((judge.0)(&*child.get()?))
     }
 
-    fn existing(&self, context: &Context<P, S>, slots: &[String], is_ordered: bool) -> Result<Vec<Found>, BoxError> {
+    fn existing(
+        &self,
+        context: &Context<P, S>,
+        slots: &[String],
+        is_ordered: bool,
+        known: &KnownChildren,
+    ) -> Result<Vec<Found>, BoxError> {
         let owner = owner(context);
         let reader = <Reader<<F::Form as Form>::Kind> as Argument<P, S, (_, ())>>::extract(context);
-        let mut children = Vec::new();
-        for child in reader.select(by::owner(&*owner)) {
-            let child = child?;
-            let controls = child
-                .owner_references()
-                .iter()
-                .any(|one| one.controller == Some(true) && Some(&one.uid) == owner.meta().uid.as_ref());
-            if controls {
-                children.push(found(context, child, slots)?);
+        let resource = self.resource();
+        let read = |object: Arc<Object>, is_marked: bool| -> Result<Option<Found>, BoxError> {
+            let decode = decode::<<F::Form as Form>::Kind>;
+            if let Some((_, child)) = known.iter().find(|(known, _)| is_same(known, &object)) {
+                let (namespace, name) = (object.key().namespace().map(str::to_owned), object.key().name().to_owned());
+                let id = ChildId { resource: resource.clone(), namespace, name };
+                return Ok(Some((id, child.clone(), ChildObject::Cached { object, decoded: None, decode })));
             }
+            let child: <F::Form as Form>::Kind = object.decode()?;
+            let uid = owner.meta().uid.as_ref();
+            let mut references = child.owner_references().iter();
+            let controls = references.any(|one| one.controller == Some(true) && Some(&one.uid) == uid);
+            if !controls && !is_marked {
+                return Ok(None);
+            }
+            let (id, child, decoded) = found(context, Arc::new(child), slots)?;
+            Ok(Some((id, child, ChildObject::Cached { object, decoded: Some(decoded.get()?), decode })))
+        };
+        let mut children = Vec::new();
+        for child in reader.undecoded(by::owner(&*owner)) {
+            children.extend(read(child?, false)?);
         }
         if let Some(uid) = owner.uid().filter(|_| is_ordered) {
-            for child in reader.select(by::marked(&uid)) {
-                children.push(found(context, child?, slots)?);
+            for child in reader.undecoded(by::marked(&uid)) {
+                children.extend(read(child?, true)?);
                 note_marked(context.extensions(), &uid, context.key());
             }
         }
@@ -315,7 +369,7 @@ where
                 let is_terminating = object.meta().deletion_timestamp.is_some();
                 let readiness = judge(&*object)?;
                 let object: AnyObject = object;
-                let own = self.judge(&object).filter(|_| !is_terminating);
+                let own = self.judge(&ChildObject::Decoded(object.clone()))?.filter(|_| !is_terminating);
                 return Ok(Called::External(id, Some((own.unwrap_or(readiness), object))));
             }
         };

@@ -57,7 +57,16 @@ impl<T: Kind, V> Access<T, V> {
     where
         V: MayRead<T>,
     {
-        Box::new(by.of(&self.cached()).into_iter().map(|object| object?.decode().map(Arc::new)))
+        Box::new(self.undecoded(by).map(|object| object?.decode().map(Arc::new)))
+    }
+
+    /// The same objects, without decoding them.
+    #[doc(hidden)]
+    pub fn undecoded(&self, by: Selection<T>) -> BoxIterator<Result<Arc<Object>, DecodeError>>
+    where
+        V: MayRead<T>,
+    {
+        Box::new(by.of(&self.cached()).into_iter())
     }
 
     fn cached(&self) -> Cache

@@ -28,11 +28,11 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
     ) -> Option<(Duration, String)> {
         let mut digest = Digest::default();
         children.iter().for_each(|(_, child)| self.slots[slot].write(child, &mut digest));
-        let digests = (digest.0.finish(), self.inputs(progress, slot, &*owner(context)));
+        let digests = (digest.finish(), self.inputs(progress, slot, &*owner(context)));
         let is_as_wanted = |child: &ChildId| {
             let wanted = children.iter().find(|(id, _)| id == child).map(|(_, wanted)| wanted);
             let both = progress.objects.get(child).zip(wanted);
-            both.is_some_and(|(child, wanted)| self.slots[slot].has_all(child, wanted))
+            both.is_some_and(|(child, wanted)| child.get().is_ok_and(|child| self.slots[slot].has_all(&child, wanted)))
         };
         let name = &self.graph.nodes()[slot].spec.name;
         // Status changes are no reason to leave a child alone.
@@ -69,7 +69,8 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         let before = progress.observed.children.get(id).filter(|before| before.uid == now.uid);
         if before.is_some_and(|before| before.version != now.version)
             && let Some((before, wanted)) = progress.objects.get(id).zip(progress.wanted.get(id))
-            && self.slots[slot].is_corrected(before, wanted, object)
+            && let (Ok(before), Ok(now_is)) = (before.get(), object.get())
+            && self.slots[slot].is_corrected(&before, wanted, &now_is)
         {
             memory(context).corrected((context.key(), slot), id, &now.version, Instant::now());
         }
@@ -152,6 +153,6 @@ pub(super) fn is_orphaning<P: Kind, S>(context: &Context<P, S>) -> bool {
     memory(context).is_orphaning(context.key(), &owner.uid().unwrap_or_default(), is_said)
 }
 
-fn memory<P, S>(context: &Context<P, S>) -> Arc<SlotMemory> {
+pub(super) fn memory<P, S>(context: &Context<P, S>) -> Arc<SlotMemory> {
     context.controller().extensions.get()
 }

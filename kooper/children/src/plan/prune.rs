@@ -22,32 +22,22 @@ impl<'a> Planner<'a> {
     /// wants gets the label of that one when it is applied.
     pub(super) fn obsolete(&self, slot: usize) -> impl Iterator<Item = (&'a ChildId, &'a Child)> {
         let flags = self.node(slot).spec.flags;
-        let wanted = self.wanted();
         let is_kept = move |child: &Child| flags.keep || flags.keeps(child.is_kept);
-        self.labelled(slot).filter(move |(id, child)| !is_kept(child) && !wanted.contains(id))
+        self.labelled(slot).filter(move |(id, child)| !is_kept(child) && !self.wanted.contains(id))
     }
 
     /// The children that would be pruned if they were not kept by default.
     pub(super) fn kept(&self) -> Vec<(usize, ChildId)> {
         let mut kept = Vec::new();
-        let wanted = self.wanted();
         for &slot in self.graph.order() {
             let flags = self.node(slot).spec.flags;
             let mut children =
                 self.labelled(slot).filter(|(_, child)| !flags.keep && flags.keeps(child.is_kept)).peekable();
             if children.peek().is_some() && self.may_prune(slot) {
-                kept.extend(children.filter(|(id, _)| !wanted.contains(id)).map(|(id, _)| (slot, id.clone())));
+                kept.extend(children.filter(|(id, _)| !self.wanted.contains(id)).map(|(id, _)| (slot, id.clone())));
             }
         }
         kept
-    }
-
-    /// The children that functions have returned, and those that were created once.
-    fn wanted(&self) -> Vec<&'a ChildId> {
-        let returned = self.observed.slots.iter().flat_map(|slot| &slot.desired).map(|(id, _)| id);
-        let is_once = |slot: &usize| self.node(*slot).spec.flags.once;
-        let once = (0..self.graph.nodes().len()).filter(is_once).flat_map(|slot| self.labelled(slot));
-        returned.chain(once.map(|(id, _)| id)).collect()
     }
 
     /// Returns whether the slot's obsolete children can be deleted: its function has said what it wants instead, that
@@ -80,13 +70,12 @@ impl<'a> Planner<'a> {
 
     /// Deletes the children of slots that the program no longer has, the deepest first.
     fn prune_unknown(&mut self) {
-        let wanted = self.wanted();
         let mut unknown = Vec::new();
         for (id, child) in &self.observed.children {
             if let Some(label) = &child.label
                 && !child.is_kept
                 && self.graph.find(&label.slot).is_none()
-                && !wanted.contains(&id)
+                && !self.wanted.contains(&id)
             {
                 unknown.push((label.depth, id, child));
             }
