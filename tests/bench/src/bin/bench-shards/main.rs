@@ -39,6 +39,9 @@ enum What {
         /// Changes of owners for which the CPU time is measured.
         #[arg(long, default_value_t = 2_000)]
         changes: usize,
+        /// How often each number of replicas is measured; the table has the medians.
+        #[arg(long, default_value_t = 1)]
+        rounds: usize,
     },
     /// Runs the controller until the standard input ends.
     Replica(replica::Arguments),
@@ -55,20 +58,23 @@ const TIMEOUT: Duration = Duration::from_secs(600);
 
 fn main() -> Result<()> {
     match Arguments::parse().what {
-        What::Measure { owners, replicas, changes } => {
-            println!("MB are 10⁶ bytes; memory is that of the largest replica, CPU time the mean of the replicas\n");
+        What::Measure { owners, replicas, changes, rounds } => {
             println!(
-                "| owners | replicas | shards | selector | resident, MB | of one without shards | peak, MB | of one | \
+                "MB are 10⁶ bytes. Memory is that of the largest replica. CPU until handled is that of the replica \
+                 that was started last, and CPU per 1 000 changes the mean of the replicas.\n"
+            );
+            println!(
+                "| owners | replicas | shards | selector | resident, MB | of one without shards | stores, MB | of one | \
                  CPU until handled, s | of one | CPU per 1 000 changes, ms | of one |\n\
                  |--:|--:|---|---|--:|--:|--:|--:|--:|--:|--:|--:|"
             );
-            owners.into_iter().try_for_each(|owners| measure(owners, replicas, changes))
+            owners.into_iter().try_for_each(|owners| measure(owners, replicas, changes, rounds))
         }
         What::Replica(arguments) => Runtime::new()?.block_on(replica::run(arguments)),
     }
 }
 
-fn measure(owners: usize, most: usize, changes: usize) -> Result<()> {
+fn measure(owners: usize, most: usize, changes: usize, rounds: usize) -> Result<()> {
     let [with, without] = GATE;
     let cluster = ControlPlane::start_with(&["--without-controller-manager", "--feature-gates", without]);
     let cluster = cluster.context("there is no control plane")?;
@@ -77,17 +83,18 @@ fn measure(owners: usize, most: usize, changes: usize) -> Result<()> {
         let client = kooper_bench::client(cluster.kubeconfig()).await?;
         Objects::create(&client, Etcd::new(&cluster.dir().join("etcd.sock")), owners).await
     })?;
-    let run = Run { cluster: &cluster, runtime: &runtime, objects: &objects, changes };
-    let one = run.replicas(1, false)?;
+    let run = Run { cluster: &cluster, runtime: &runtime, objects: &objects, changes, rounds };
+    let [one, sharded] = run.medians([(1, false), (1, true)])?;
     println!("| {owners} | 1 | no | | {} |", one.beside(&one));
-    println!("| {owners} | 1 | yes | | {} |", run.replicas(1, true)?.beside(&one));
+    println!("| {owners} | 1 | yes | | {} |", sharded.beside(&one));
     for (gate, selector) in [(without, "ignored"), (with, "applied")] {
         if gate == with {
             cluster.stop_apiserver();
             cluster.start_apiserver_with(&["--feature-gates", gate]);
         }
         for replicas in 2..=most {
-            println!("| {owners} | {replicas} | yes | {selector} | {} |", run.replicas(replicas, true)?.beside(&one));
+            let [several] = run.medians([(replicas, true)])?;
+            println!("| {owners} | {replicas} | yes | {selector} | {} |", several.beside(&one));
         }
     }
     Ok(())
@@ -99,9 +106,31 @@ struct Run<'a> {
     runtime: &'a Runtime,
     objects: &'a Objects,
     changes: usize,
+    rounds: usize,
 }
 
 impl Run<'_> {
+    /// The medians of numbers of replicas, with or without shards, which take turns.
+    fn medians<const N: usize>(&self, subjects: [(usize, bool); N]) -> Result<[Cost; N]> {
+        let mut costs: [Vec<Cost>; N] = std::array::from_fn(|_| Vec::new());
+        for _ in 0..self.rounds {
+            for ((count, shards), costs) in subjects.into_iter().zip(&mut costs) {
+                costs.push(self.replicas(count, shards)?);
+            }
+        }
+        let median = |costs: &[Cost], of: fn(&Cost) -> f64| {
+            let mut all: Vec<_> = costs.iter().map(of).collect();
+            all.sort_unstable_by(f64::total_cmp);
+            all[all.len() / 2]
+        };
+        Ok(costs.map(|costs| Cost {
+            resident: median(&costs, |cost| cost.resident),
+            stores: median(&costs, |cost| cost.stores),
+            cpu: median(&costs, |cost| cost.cpu),
+            changes: median(&costs, |cost| cost.changes),
+        }))
+    }
+
     /// Starts so many replicas, and measures them until all objects are handled, and while some change.
     ///
     /// The first of several replicas begins with all shards, and a process keeps the memory that it needed once. So they
@@ -121,10 +150,10 @@ impl Run<'_> {
             let sum = replicas.iter().map(of).sum::<Result<Duration>>()?;
             Ok(sum.as_secs_f64() / count as f64)
         };
-        let largest = |of: fn(Usage) -> Result<f64>| -> Result<f64> {
-            replicas.iter().map(|replica| of(replica.usage)).try_fold(0.0, |largest, size| Ok(size?.max(largest)))
-        };
-        let (resident, peak) = (largest(Usage::resident)?, largest(Usage::peak)?);
+        let sizes = replicas.iter().map(|replica| replica.usage.resident()).collect::<Result<Vec<_>>>()?;
+        let resident = sizes.into_iter().fold(0.0, f64::max);
+        let stores = replicas.iter().map(|replica| replica.counts().bytes).max().unwrap_or_default() as f64 / 1e6;
+        let last = replicas.last().context("at least one replica")?.usage.cpu()?.as_secs_f64();
         let cpu = mean(|replica| replica.usage.cpu())?;
         let calls = || replicas.iter().map(|replica| replica.counts().calls).sum::<usize>();
         let before = calls();
@@ -132,7 +161,7 @@ impl Run<'_> {
         quiet(&replicas, |counts| counts.iter().map(|one| one.calls).sum::<usize>() >= before + self.changes)?;
         let changes = (mean(|replica| replica.usage.cpu())? - cpu) * 1e6 / self.changes as f64;
         replicas.into_iter().try_for_each(Replica::stop)?;
-        Ok(Cost { resident, peak, cpu, changes })
+        Ok(Cost { resident, stores, cpu: last, changes })
     }
 
     /// Waits until the replicas share all shards and objects, each of which was handled.
@@ -164,7 +193,7 @@ fn quiet(replicas: &[Replica], holds: impl Fn(&[Counts]) -> bool) -> Result<()> 
 /// What each of some replicas needs.
 struct Cost {
     resident: f64,
-    peak: f64,
+    stores: f64,
     cpu: f64,
     changes: f64,
 }
@@ -172,11 +201,11 @@ struct Cost {
 impl Cost {
     /// The cells of the table.
     fn beside(&self, one: &Self) -> impl fmt::Display {
-        let Self { resident, peak, cpu, changes } = self;
+        let Self { resident, stores, cpu, changes } = self;
         format!(
-            "{resident:.0} | {:.2} | {peak:.0} | {:.2} | {cpu:.2} | {:.2} | {changes:.0} | {:.2}",
+            "{resident:.0} | {:.2} | {stores:.1} | {:.2} | {cpu:.2} | {:.2} | {changes:.0} | {:.2}",
             resident / one.resident,
-            peak / one.peak,
+            stores / one.stores,
             cpu / one.cpu,
             changes / one.changes,
         )

@@ -40,6 +40,8 @@ pub(crate) struct Counts {
     pub(crate) shards: usize,
     /// The objects in its caches.
     pub(crate) objects: usize,
+    /// Their size.
+    pub(crate) bytes: usize,
     /// The calls of its handler.
     pub(crate) calls: usize,
 }
@@ -75,6 +77,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
             let counts = Counts {
                 shards: gauge(&registry, "kooper_shards_owned"),
                 objects: gauge(&registry, "kooper_store_objects"),
+                bytes: gauge(&registry, "kooper_store_bytes"),
                 calls: calls.load(Ordering::Relaxed),
             };
             println!("{}", serde_json::to_string(&counts).unwrap_or_default());
