@@ -11,10 +11,11 @@ use kooper_access::extract::Context;
 use kooper_access::handler::Handler;
 use kooper_access::internal::Additions;
 use kooper_access::plan::Plan;
+use kooper_runtime::internal::object::kind::KindInfo;
 use kooper_runtime::{Action, BoxError, Kind};
 
 use crate::executor::Executor;
-use crate::function::CallFn;
+use crate::function::{CallFn, Form};
 use crate::graph::{Graph, GraphError};
 use crate::memory::SlotMemory;
 use crate::slot::{Deletes, FunctionId, Slot, SlotExt, SlotInputs, Verbs};
@@ -154,7 +155,8 @@ where
     type Planned = Planned<F, V, M>;
 
     fn into_slot(self) -> impl DynSlotOf<P, S> {
-        Boxed(Box::new(Typed { slot: self, signature: PhantomData::<fn(M)> }))
+        let kind = KindInfo::of::<<F::Form as Form>::Kind>();
+        Boxed(Box::new(Typed { slot: self, resource: kind.resource(), kind, signature: PhantomData::<fn(M)> }))
     }
 }
 

@@ -67,7 +67,7 @@ pub(crate) trait DynSlot<P, S>: Send + Sync {
     fn id(&self) -> &FunctionId;
 
     /// The resource of its children, such as `deployments.apps`.
-    fn resource(&self) -> String;
+    fn resource(&self) -> &str;
 
     fn spec(&self, names: &dyn Fn(&FunctionId) -> String) -> SlotSpec;
 
@@ -136,6 +136,8 @@ pub(crate) fn delete_params(uid: &str, version: Option<&str>, cause: Cause) -> D
 /// A slot with the type of its function.
 pub(crate) struct Typed<P, F, V, M> {
     pub(crate) slot: Slot<P, F, V>,
+    pub(crate) kind: KindInfo,
+    pub(crate) resource: String,
     pub(crate) signature: PhantomData<fn(M)>,
 }
 
@@ -206,10 +208,9 @@ fn label_of<P: Kind, S, T: ChildKind>(context: &Context<P, S>, child: &T, slots:
 }
 
 /// The name of a child. Its namespace defaults to that of the owner.
-fn id_of<P: Kind, T: ChildKind>(owner: &P, child: &T) -> ChildId {
-    let kind = KindInfo::of::<T>();
+fn id_of<P: Kind, T: ChildKind>(owner: &P, child: &T, kind: &KindInfo, resource: &str) -> ChildId {
     let namespace = child.namespace().or_else(|| owner.namespace()).filter(|_| kind.namespaced);
-    ChildId { resource: kind.resource(), namespace, name: child.name_any() }
+    ChildId { resource: resource.to_owned(), namespace, name: child.name_any() }
 }
 
 /// Returns whether Kubernetes allows no reference from the child to its owner.
@@ -249,7 +250,9 @@ fn found<P: Kind, S, T: ChildKind>(
         is_terminating: child.meta().deletion_timestamp.is_some(),
         is_kept: is_kept_by_default::<T>() || child.annotations().contains_key(labels::KEEP),
     };
-    Ok((id_of(&*owner(context), &*child), record, ChildObject::Decoded(child)))
+    let kind = KindInfo::of::<T>();
+    let id = id_of(&*owner(context), &*child, &kind, &kind.resource());
+    Ok((id, record, ChildObject::Decoded(child)))
 }
 
 fn decode<T: ChildKind>(object: &Object) -> Result<AnyObject, BoxError> {
@@ -272,8 +275,8 @@ where
         &self.slot.id
     }
 
-    fn resource(&self) -> String {
-        KindInfo::of::<<F::Form as Form>::Kind>().resource()
+    fn resource(&self) -> &str {
+        &self.resource
     }
 
     fn spec(&self, names: &dyn Fn(&FunctionId) -> String) -> SlotSpec {
@@ -281,8 +284,7 @@ where
     }
 
     fn is_absent(&self, context: &Context<P, S>) -> bool {
-        let kind = KindInfo::of::<<F::Form as Form>::Kind>();
-        context.controller().caches.of_kind(&kind).any(|(_, cache)| cache.is_unserved())
+        context.controller().caches.of_kind(&self.kind).any(|(_, cache)| cache.is_unserved())
     }
 
     fn write(&self, child: &AnyObject, digest: &mut Digest) {
@@ -324,12 +326,11 @@ where
     ) -> Result<Vec<Found>, BoxError> {
         let owner = owner(context);
         let reader = <Reader<<F::Form as Form>::Kind> as Argument<P, S, (_, ())>>::extract(context);
-        let resource = self.resource();
         let read = |object: Arc<Object>, is_marked: bool| -> Result<Option<Found>, BoxError> {
             let decode = decode::<<F::Form as Form>::Kind>;
             if let Some((_, child)) = known.iter().find(|(known, _)| is_same(known, &object)) {
                 let (namespace, name) = (object.key().namespace().map(str::to_owned), object.key().name().to_owned());
-                let id = ChildId { resource: resource.clone(), namespace, name };
+                let id = ChildId { resource: self.resource.clone(), namespace, name };
                 return Ok(Some((id, child.clone(), ChildObject::Cached { object, decoded: None, decode })));
             }
             let child: <F::Form as Form>::Kind = object.decode()?;
@@ -360,10 +361,9 @@ where
         let children = match self.slot.function.call(&owner, context, inputs)? {
             Made::Children(children) => children,
             Made::External(key) => {
-                let namespaced = KindInfo::of::<<F::Form as Form>::Kind>().namespaced;
-                let namespace = key.namespace().map(str::to_owned).or_else(|| owner.namespace()).filter(|_| namespaced);
-                let resource = KindInfo::of::<<F::Form as Form>::Kind>().resource();
-                let id = ChildId { resource, namespace, name: key.name().to_owned() };
+                let namespace = key.namespace().map(str::to_owned).or_else(|| owner.namespace());
+                let namespace = namespace.filter(|_| self.kind.namespaced);
+                let id = ChildId { resource: self.resource.clone(), namespace, name: key.name().to_owned() };
                 let reader = <Reader<<F::Form as Form>::Kind> as Argument<P, S, (_, ())>>::extract(context);
                 let Some(object) = reader.get(&key_of(&id))? else { return Ok(Called::External(id, None)) };
                 let is_terminating = object.meta().deletion_timestamp.is_some();
@@ -377,7 +377,7 @@ where
             None | Some("") => {
                 Err(format!("a child of the slot `{}` has no name: set `metadata.name`", self.slot.id.name))
             }
-            Some(_) => Ok((id_of(&*owner, &child), Arc::new(child) as AnyObject)),
+            Some(_) => Ok((id_of(&*owner, &child, &self.kind, &self.resource), Arc::new(child) as AnyObject)),
         });
         Ok(Called::Children(named.collect::<Result<_, _>>()?))
     }

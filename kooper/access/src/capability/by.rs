@@ -224,7 +224,9 @@ impl<T> Selection<T> {
     }
 
     fn matches(&self, object: &Object) -> Result<bool, DecodeError> {
-        if self.equal.is_empty() && self.selector.is_empty() && self.owner.is_none() {
+        // Of an object that was found by its owner, the index has read it.
+        let owner = self.owner.as_ref().filter(|_| self.index.is_some());
+        if self.equal.is_empty() && self.selector.is_empty() && owner.is_none() {
             return Ok(true);
         }
         let metadata = object.metadata()?;
@@ -232,7 +234,7 @@ impl<T> Selection<T> {
         let owned = |uid: &String| metadata.owner_references.iter().any(|owner| owner.uid == *uid);
         Ok(self.equal.iter().all(|(key, value)| label(key) == Some(value))
             && self.selector.matches(label)
-            && self.owner.as_ref().is_none_or(owned))
+            && owner.is_none_or(owned))
     }
 }
 

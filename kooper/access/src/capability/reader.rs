@@ -62,6 +62,7 @@ impl<T: Kind, V> Access<T, V> {
 
     /// The same objects, without decoding them.
     #[doc(hidden)]
+    #[must_use]
     pub fn undecoded(&self, by: Selection<T>) -> BoxIterator<Result<Arc<Object>, DecodeError>>
     where
         V: MayRead<T>,
