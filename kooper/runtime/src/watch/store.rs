@@ -7,8 +7,13 @@ mod index_shard;
 mod list_snapshot;
 mod shard;
 
+use std::any::TypeId;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use index_shard::Index;
+use parking_lot::RwLock;
 
 use crate::object::key::ObjectKey;
 use crate::object::{Dictionaries, Object};
@@ -25,6 +30,8 @@ use shard::{ByKey, SHARDS, Shard, shard_of};
 #[derive(Debug)]
 pub struct Store {
     shards: Box<[Shard]>,
+    /// The indexes that have been used.
+    indexes: RwLock<HashMap<TypeId, Arc<Index>>>,
     objects: AtomicUsize,
     bytes: AtomicUsize,
     /// `None` for secret objects. What a text has in common with a dictionary makes it
@@ -45,6 +52,7 @@ impl Store {
     pub(crate) fn new(secret: bool) -> Self {
         Self {
             shards: (0..SHARDS).map(|_| Shard::default()).collect(),
+            indexes: RwLock::default(),
             objects: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
             dictionaries: (!secret).then(Dictionaries::default),

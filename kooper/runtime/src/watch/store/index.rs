@@ -3,15 +3,18 @@
 //!
 //! A change only marks an object as unread. The next lookup reads it without
 //! locking the store, so that informers do not wait for a decoder; an index that
-//! is not used costs nothing. Each shard of a store has its own part of every
-//! index.
+//! is not used costs nothing. The keys are kept by value. Each shard of a store
+//! knows what its objects have been read as.
 
 use std::any::TypeId;
+use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use parking_lot::Mutex;
+
 use super::Store;
-use super::index_shard::{IndexShard, IndexValue};
+use super::index_shard::{Index, IndexShard};
 use super::shard::{Contents, Shard};
 use crate::error;
 use crate::held::Held;
@@ -73,10 +76,9 @@ impl Indexer {
     }
 
     /// The object, if it has one of the values or cannot be read.
-    fn check(self, object: Arc<Object>, values: &[IndexValue]) -> Option<IndexHit> {
-        let has = |own: &String| values.iter().any(|value| value.is(own));
+    fn check(self, object: Arc<Object>, values: &[String]) -> Option<IndexHit> {
         match self.values(&object) {
-            Ok(own) => own.iter().any(has).then_some(IndexHit { object, error: None }),
+            Ok(own) => own.iter().any(|value| values.contains(value)).then_some(IndexHit { object, error: None }),
             Err(error) => Some(IndexHit { object, error: Some(error) }),
         }
     }
@@ -99,40 +101,60 @@ impl Store {
     /// first reads all unread objects, which may take long; changes in that time
     /// may or may not be in the result.
     pub(crate) fn find(&self, by: Indexer, values: &[String]) -> Vec<IndexHit> {
-        let values: Vec<_> = values.iter().map(|value| IndexValue::new(value)).collect();
-        let (mut found, mut unread) = (Vec::new(), 0);
-        for shard in &self.shards {
-            let contents = shard.read();
-            match contents.unread_count(by) {
-                0 => contents.find(by, &values, &mut found),
-                count => unread += count,
+        let index = self.index(by);
+        if index.is_pending() {
+            let unread = self.shards.iter().map(|shard| shard.read().unread_count(by)).sum::<usize>();
+            let read = || self.shards.iter().for_each(|shard| shard.read_all(by));
+            if unread > MANY {
+                off_the_runtime(read);
+            } else {
+                read();
             }
         }
-        if unread == 0 {
-            return found;
+        let hit = |key: &ObjectKey| {
+            let (object, has) = self.shard(key).read().find(by, key, values)?;
+            match has {
+                Some(has) => has.then_some(IndexHit { object, error: None }),
+                None => by.check(object, values),
+            }
+        };
+        let mut found: Vec<_> = index.under(values).iter().filter_map(hit).collect();
+        if index.is_pending() {
+            let rest: Vec<_> = self.shards.iter().flat_map(|shard| shard.rest(by, values)).collect();
+            // One that was found may have changed since.
+            let keys: HashSet<_> = rest.iter().map(|hit| hit.object.key().clone()).collect();
+            found.retain(|hit| !keys.contains(hit.object.key()));
+            found.extend(rest);
         }
-        let read = || self.shards.iter().for_each(|shard| shard.read_all(by));
-        if unread > MANY {
-            off_the_runtime(read);
-        } else {
-            read();
-        }
-        // Objects of other shards may have changed meanwhile.
-        found.clear();
-        self.shards.iter().for_each(|shard| shard.find(by, &values, &mut found));
         found
+    }
+
+    /// The index; in a new one, all objects are unread.
+    fn index(&self, by: Indexer) -> Arc<Index> {
+        if let Some(index) = self.indexes.read().get(&by.id) {
+            return index.clone();
+        }
+        let mut indexes = self.indexes.write();
+        if let Some(index) = indexes.get(&by.id) {
+            return index.clone();
+        }
+        let index = Arc::default();
+        self.shards.iter().for_each(|shard| shard.write().index(by, &index));
+        indexes.insert(by.id, Arc::clone(&index));
+        index
     }
 }
 
 impl Shard {
-    fn find(&self, by: Indexer, values: &[IndexValue], found: &mut Vec<IndexHit>) {
+    /// The objects that cannot be read, and those that have changed since they were read, if they have one of the values.
+    fn rest(&self, by: Indexer, values: &[String]) -> Vec<IndexHit> {
         // Objects that changed meanwhile are checked here; the next call records them.
-        let late = {
+        let (mut found, late) = {
             let contents = self.read();
-            contents.find(by, values, found);
-            contents.late(by)
+            (contents.unreadable(by), contents.late(by))
         };
         found.extend(late.into_iter().filter_map(|object| by.check(object, values)));
+        found
     }
 
     /// Reads the unread objects and records their values.
@@ -140,10 +162,7 @@ impl Shard {
         if self.read().unread_count(by) == 0 {
             return;
         }
-        let (unread, turn) = {
-            let mut contents = self.write();
-            (contents.catalogue(by).unread.iter().cloned().collect::<Vec<_>>(), contents.catalogue(by).turn.clone())
-        };
+        let Some((unread, turn)) = self.read().turn(by) else { return };
         for batch in unread.chunks(BATCH) {
             let _turn = Held::new(turn.lock());
             // Another call may have read some of them.
@@ -155,54 +174,60 @@ impl Shard {
 }
 
 impl Contents {
-    /// The index; in a new one, all objects are unread.
-    fn catalogue(&mut self, by: Indexer) -> &mut IndexShard {
-        let objects = &self.objects;
-        let all = || IndexShard {
-            unread: objects.iter().map(|object| object.0.key().clone()).collect(),
-            ..IndexShard::default()
-        };
-        self.catalogues.entry(by.id).or_insert_with(all)
+    /// Adds the part of a new index.
+    fn index(&mut self, by: Indexer, index: &Arc<Index>) {
+        let unread = self.objects.iter().map(|object| object.0.key().clone()).collect();
+        self.indexes.insert(by.id, IndexShard::new(index, unread));
+    }
+
+    /// The unread objects, and the lock of those who read them.
+    fn turn(&self, by: Indexer) -> Option<(Vec<ObjectKey>, Arc<Mutex<()>>)> {
+        let index = self.indexes.get(&by.id)?;
+        Some((index.unread().iter().cloned().collect(), index.turn.clone()))
     }
 
     /// The number of unread objects.
     fn unread_count(&self, by: Indexer) -> usize {
-        self.catalogues.get(&by.id).map_or(self.objects.len(), |catalogue| catalogue.unread.len())
+        self.indexes.get(&by.id).map_or(0, |index| index.unread().len())
     }
 
     /// The current versions of the unread objects among `keys`.
     fn unread(&self, by: Indexer, keys: &[ObjectKey]) -> Vec<Arc<Object>> {
-        let Some(catalogue) = self.catalogues.get(&by.id) else { return Vec::new() };
-        keys.iter().filter(|key| catalogue.unread.contains(*key)).filter_map(|key| self.get(key).cloned()).collect()
+        let Some(index) = self.indexes.get(&by.id) else { return Vec::new() };
+        keys.iter().filter(|key| index.unread().contains(*key)).filter_map(|key| self.get(key).cloned()).collect()
     }
 
     /// Records values, unless the object has changed since they were read.
     fn record(&mut self, by: Indexer, batch: Vec<ReadValues>) {
-        let Self { objects, catalogues } = self;
-        let Some(catalogue) = catalogues.get_mut(&by.id) else { return };
+        let Self { objects, indexes } = self;
+        let Some(index) = indexes.get_mut(&by.id) else { return };
         for (values, object) in batch {
             if objects.get(object.key()).is_some_and(|present| Arc::ptr_eq(&present.0, &object)) {
-                catalogue.record(object.key(), values);
+                index.record(object.key(), values);
             }
         }
     }
 
-    fn find(&self, by: Indexer, values: &[IndexValue], found: &mut Vec<IndexHit>) {
-        let Some(catalogue) = self.catalogues.get(&by.id) else { return };
-        let present = |key: &ObjectKey| self.get(key).filter(|_| !catalogue.unread.contains(key)).cloned();
-        let readable = catalogue.under(values).into_iter().map(|key| (key, None));
-        let unreadable = catalogue.unreadable.iter().map(|(key, error)| (key, Some(error)));
-        let hit =
-            |(key, error): (_, Option<&DecodeError>)| Some(IndexHit { object: present(key)?, error: error.cloned() });
-        found.extend(readable.chain(unreadable).filter_map(hit));
+    /// The object with this key, and whether it has one of the values, if that was read.
+    fn find(&self, by: Indexer, key: &ObjectKey, values: &[String]) -> Option<(Arc<Object>, Option<bool>)> {
+        let index = self.indexes.get(&by.id)?;
+        Some((self.get(key)?.clone(), index.has(key, values)))
+    }
+
+    /// The objects that cannot be read.
+    fn unreadable(&self, by: Indexer) -> Vec<IndexHit> {
+        let Some(index) = self.indexes.get(&by.id) else { return Vec::new() };
+        let current = index.unreadable().iter().filter(|(key, _)| !index.unread().contains(*key));
+        let hit = |(key, error): (&ObjectKey, &DecodeError)| {
+            Some(IndexHit { object: self.get(key)?.clone(), error: Some(error.clone()) })
+        };
+        current.filter_map(hit).collect()
     }
 
     /// The objects that have changed since they were read.
     fn late(&self, by: Indexer) -> Vec<Arc<Object>> {
-        match self.catalogues.get(&by.id) {
-            Some(catalogue) => catalogue.unread.iter().filter_map(|key| self.get(key).cloned()).collect(),
-            None => self.objects.iter().map(|object| object.0.clone()).collect(),
-        }
+        let Some(index) = self.indexes.get(&by.id) else { return Vec::new() };
+        index.unread().iter().filter_map(|key| self.get(key).cloned()).collect()
     }
 }
 

@@ -1,120 +1,159 @@
-//! The part of an index for one shard.
+//! The parts of an index: the keys by value, and for each shard of a store what its objects have been read as.
 
-use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
-use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
-use std::sync::{Arc, LazyLock};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
+use parking_lot::{Mutex, RwLock};
+
+use crate::held::Held;
 use crate::object::DecodeError;
 use crate::object::key::ObjectKey;
 
-/// A value with its hash. A lookup asks all shards, and hashes the value once.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct IndexValue {
-    hash: u64,
-    text: Arc<str>,
+/// The number of locks. With one for all values, informers would wait for each other.
+const PARTS: usize = 64;
+
+/// The keys of a store's objects, by value.
+#[derive(Debug)]
+pub(super) struct Index {
+    parts: Box<[RwLock<ByValue>]>,
+    /// The objects in all shards that were not read yet, or cannot be read. While there are none, a lookup looks at
+    /// nothing but the objects that have the value.
+    pending: AtomicUsize,
 }
 
-impl IndexValue {
-    pub(super) fn new(text: &str) -> Self {
-        static HASHES: LazyLock<RandomState> = LazyLock::new(RandomState::new);
-        Self { hash: HASHES.hash_one(text), text: text.into() }
-    }
+type ByValue = HashMap<Arc<str>, HashSet<ObjectKey>>;
 
-    pub(super) fn is(&self, text: &str) -> bool {
-        *self.text == *text
-    }
-}
-
-impl Hash for IndexValue {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(self.hash);
+impl Default for Index {
+    fn default() -> Self {
+        Self { parts: (0..PARTS).map(|_| RwLock::default()).collect(), pending: AtomicUsize::new(0) }
     }
 }
 
-/// Takes what is a hash already as it is: that of a value, or a `TypeId`.
-#[derive(Debug, Default)]
-pub(super) struct HashedHasher(u64);
-
-/// A map whose keys are hashes.
-pub(super) type HashedMap<K, V> = HashMap<K, V, BuildHasherDefault<HashedHasher>>;
-
-impl Hasher for HashedHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
+impl Index {
+    pub(super) fn is_pending(&self) -> bool {
+        self.pending.load(Ordering::SeqCst) > 0
     }
 
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = hash;
+    /// The objects that have one of the values.
+    pub(super) fn under(&self, values: &[String]) -> HashSet<ObjectKey> {
+        let keys = |value: &String| Held::new(self.part(value).read()).get(&**value).cloned();
+        let mut found = values.iter().filter_map(keys);
+        let first = found.next().unwrap_or_default();
+        found.fold(first, |mut all, more| {
+            all.extend(more);
+            all
+        })
     }
 
-    fn finish(&self) -> u64 {
-        self.0
+    /// Adds the key of an object that has a value; returns the value as it is kept.
+    fn add(&self, value: &str, key: &ObjectKey) -> Arc<str> {
+        let mut part = Held::new(self.part(value).write());
+        let kept = part.get_key_value(value).map_or_else(|| value.into(), |(kept, _)| kept.clone());
+        part.entry(kept.clone()).or_default().insert(key.clone());
+        kept
+    }
+
+    fn remove(&self, value: &str, key: &ObjectKey) {
+        let mut part = Held::new(self.part(value).write());
+        if let Some(keys) = part.get_mut(value) {
+            keys.remove(key);
+            if keys.is_empty() {
+                part.remove(value);
+            }
+        }
+    }
+
+    fn part(&self, value: &str) -> &RwLock<ByValue> {
+        let mut hasher = DefaultHasher::new();
+        value.hash(&mut hasher);
+        // The remainder is below `PARTS`.
+        &self.parts[(hasher.finish() % PARTS as u64) as usize]
+    }
+
+    fn count(&self, before: usize, after: usize) {
+        self.pending.fetch_add(after, Ordering::SeqCst);
+        self.pending.fetch_sub(before, Ordering::SeqCst);
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.parts.iter().all(|part| part.read().is_empty()) && !self.is_pending()
     }
 }
 
-/// The keys of one shard's objects, by value.
-#[derive(Debug, Default)]
+/// What the objects of one shard have been read as.
+#[derive(Debug)]
 pub(super) struct IndexShard {
-    pub(super) keys: HashedMap<IndexValue, HashSet<ObjectKey>>,
-    pub(super) values: HashMap<ObjectKey, Box<[IndexValue]>>,
+    index: Arc<Index>,
+    values: HashMap<ObjectKey, Box<[Arc<str>]>>,
     /// Objects whose current version was not read yet.
-    pub(super) unread: HashSet<ObjectKey>,
+    unread: HashSet<ObjectKey>,
     /// Objects that cannot be read: they may have any value.
-    pub(super) unreadable: HashMap<ObjectKey, DecodeError>,
+    unreadable: HashMap<ObjectKey, DecodeError>,
     /// Locked while a batch is read, so that no object is read twice.
     pub(super) turn: Arc<Mutex<()>>,
 }
 
 impl IndexShard {
+    /// A part in which these objects are unread.
+    pub(super) fn new(index: &Arc<Index>, unread: HashSet<ObjectKey>) -> Self {
+        index.count(0, unread.len());
+        let (values, unreadable, turn) = (HashMap::new(), HashMap::new(), Arc::default());
+        Self { index: Arc::clone(index), values, unread, unreadable, turn }
+    }
+
+    pub(super) fn unread(&self) -> &HashSet<ObjectKey> {
+        &self.unread
+    }
+
+    pub(super) fn unreadable(&self) -> &HashMap<ObjectKey, DecodeError> {
+        &self.unreadable
+    }
+
+    /// Returns `true` if an object has one of the values; `None` if its current version was not read yet.
+    pub(super) fn has(&self, key: &ObjectKey, values: &[String]) -> Option<bool> {
+        let has = |own: &[Arc<str>]| own.iter().any(|own| values.iter().any(|value| **own == **value));
+        (!self.unread.contains(key)).then(|| self.values.get(key).is_some_and(|own| has(own)))
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
     /// Marks an object as unread, because it has a new version.
     pub(super) fn mark_changed(&mut self, key: &ObjectKey) {
-        self.unread.insert(key.clone());
+        if self.unread.insert(key.clone()) {
+            self.index.count(0, 1);
+        }
     }
 
     /// Removes a deleted object.
     pub(super) fn remove(&mut self, key: &ObjectKey) {
-        self.unread.remove(key);
-        self.unrecord(key);
+        let values = self.values.remove(key);
+        values.iter().flatten().for_each(|value| self.index.remove(value, key));
+        let pending = usize::from(self.unread.remove(key)) + usize::from(self.unreadable.remove(key).is_some());
+        self.index.count(pending, 0);
     }
 
-    /// Records the values of an object.
+    /// Records the values of an object. What it had before and still has stays in the index all the time, so that no
+    /// lookup misses it.
     pub(super) fn record(&mut self, key: &ObjectKey, values: Result<Vec<String>, DecodeError>) {
-        self.unread.remove(key);
-        self.unrecord(key);
-        let values = match values {
-            Ok(values) => values,
-            Err(error) => {
-                self.unreadable.insert(key.clone(), error);
-                return;
-            }
+        let (values, error) = values.map_or_else(|error| (Vec::new(), Some(error)), |values| (values, None));
+        let after: Box<[Arc<str>]> = values.iter().map(|value| self.index.add(value, key)).collect();
+        let before = match after.is_empty() {
+            true => self.values.remove(key),
+            false => self.values.insert(key.clone(), after.clone()),
         };
-        let values = values.into_iter().map(|value| {
-            let value = IndexValue::new(&value);
-            let value = self.keys.get_key_value(&value).map_or(value, |(known, _)| known.clone());
-            self.keys.entry(value.clone()).or_default().insert(key.clone());
-            value
-        });
-        let values: Box<[IndexValue]> = values.collect();
-        if !values.is_empty() {
-            self.values.insert(key.clone(), values);
-        }
-    }
-
-    fn unrecord(&mut self, key: &ObjectKey) {
-        self.unreadable.remove(key);
-        for value in self.values.remove(key).iter().flatten() {
-            if let Some(keys) = self.keys.get_mut(value) {
-                keys.remove(key);
-                if keys.is_empty() {
-                    self.keys.remove(value);
-                }
-            }
-        }
-    }
-
-    /// The objects that have one of the values.
-    pub(super) fn under(&self, values: &[IndexValue]) -> HashSet<&ObjectKey> {
-        values.iter().filter_map(|value| self.keys.get(value)).flatten().collect()
+        let lost = before.iter().flatten().filter(|value| !after.contains(value));
+        lost.for_each(|value| self.index.remove(value, key));
+        let unreadable = usize::from(error.is_some());
+        let was_unreadable = match error {
+            Some(error) => self.unreadable.insert(key.clone(), error),
+            None => self.unreadable.remove(key),
+        };
+        self.index.count(usize::from(was_unreadable.is_some()) + usize::from(self.unread.remove(key)), unreadable);
     }
 }

@@ -3,11 +3,11 @@
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::any::TypeId;
 use std::borrow::Borrow;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use super::index_shard::{HashedMap, IndexShard};
+use super::index_shard::IndexShard;
 use crate::held::Held;
 use crate::object::Object;
 use crate::object::key::ObjectKey;
@@ -58,7 +58,7 @@ pub(super) struct Shard {
 pub(super) struct Contents {
     pub(super) objects: HashSet<ByKey>,
     /// The indexes that have been used.
-    pub(super) catalogues: HashedMap<TypeId, IndexShard>,
+    pub(super) indexes: HashMap<TypeId, IndexShard>,
 }
 
 impl Shard {
@@ -91,12 +91,12 @@ impl Contents {
 
     /// Records for every index which objects have changed or were deleted.
     pub(super) fn reindex<'a>(&mut self, keys: impl IntoIterator<Item = &'a ObjectKey>, exist: bool) {
-        if self.catalogues.is_empty() {
+        if self.indexes.is_empty() {
             return;
         }
         for key in keys {
-            for catalogue in self.catalogues.values_mut() {
-                if exist { catalogue.mark_changed(key) } else { catalogue.remove(key) }
+            for index in self.indexes.values_mut() {
+                if exist { index.mark_changed(key) } else { index.remove(key) }
             }
         }
     }

@@ -1,6 +1,7 @@
 use parking_lot::Mutex;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use proptest::prelude::*;
 use serde::Deserialize;
@@ -80,6 +81,26 @@ fn an_object_that_changes_during_a_lookup_is_found_by_its_new_values() {
 }
 
 #[test]
+fn an_object_that_keeps_its_value_is_found_by_each_lookup_while_it_changes() {
+    let (store, done) = (Store::default(), AtomicBool::new(false));
+    store.put(lamp("a", 1, Some(&["red"])));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            (2..20_000).for_each(|version| drop(store.put(lamp("a", version, Some(&["red"])))));
+            done.store(true, Ordering::Relaxed);
+        });
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                assert_eq!(find(&store, "green"), [""; 0]);
+            }
+        });
+        while !done.load(Ordering::Relaxed) {
+            assert_eq!(find(&store, "red"), ["a"]);
+        }
+    });
+}
+
+#[test]
 fn an_object_that_does_not_decode_is_found_by_every_value() {
     let store = Store::default();
     store.put(lamp("a", 1, None));
@@ -127,11 +148,11 @@ fn an_index_keeps_no_state_of_deleted_objects() {
     }
     store.put(lamp("c", 1, None));
     store.remove(lamp("c", 1, None));
+    assert!(store.index(colours()).is_empty());
     for shard in &store.shards {
         let contents = shard.read();
-        let Some(catalogue) = contents.catalogues.get(&colours().id) else { continue };
-        assert!(catalogue.keys.is_empty() && catalogue.values.is_empty());
-        assert!(catalogue.unread.is_empty() && catalogue.unreadable.is_empty());
+        let index = &contents.indexes[&colours().id];
+        assert!(index.is_empty() && index.unread().is_empty() && index.unreadable().is_empty());
     }
 }
 
