@@ -48,7 +48,7 @@ impl<P> Children<P> {
     /// that returns a list. A slot that is held or has failed still has its previous children.
     ///
     /// # Errors
-    /// If the function is not declared as a child of this controller.
+    /// If the function is not declared as a child of this controller, or a child does not decode.
     pub fn get<F: ChildFn<P, M>, M>(&self, slot: F) -> Result<<F::Form as Form>::Got> {
         let _ = slot;
         let objects = self.find::<F>()?.objects.iter();

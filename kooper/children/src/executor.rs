@@ -21,6 +21,7 @@ use crate::children::{Children, Current, SlotChildren};
 use crate::function::AnyObject;
 use crate::graph::Graph;
 use crate::labels::DAEMON_FAILED;
+use crate::memory::address;
 use crate::observed::{ChildId, Observed, Owner, Run, SlotLabel, SlotProgress, Write};
 use crate::plan::{Plan, SlotState, Step, plan, provided};
 use crate::status::{HANDLER_FAILED, Report, has_failed, summarized};
@@ -228,9 +229,13 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
                 existing.extend(slot.existing(context, &names, is_ordered, &known)?);
             }
         }
-        let is_known = |(.., object): &Found| matches!(object, ChildObject::Cached { decoded: None, .. });
+        let is_known =
+            |(.., object): &Found| matches!(object, ChildObject::Cached { decoded, .. } if decoded.get().is_none());
         if existing.len() != known.len() || !existing.iter().all(is_known) {
-            let read = |(_, child, object): &Found| Some((Arc::downgrade(object.cached()?), child.clone()));
+            let read = |(_, child, object): &Found| {
+                let object = object.cached()?;
+                Some((address(object), (Arc::downgrade(object), child.clone())))
+            };
             memory.read(key, Arc::new(existing.iter().filter_map(read).collect()));
         }
         let mut objects = BTreeMap::new();
@@ -422,10 +427,9 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
             let is_own = !child.is_terminating && child.label.as_ref() == Some(&label);
             progress.objects.get(id).filter(|_| is_own).and_then(ChildObject::cached)
         };
-        let cached: Vec<_> = children.iter().filter_map(|(id, _)| existing(id)).collect();
+        let cached = children.iter().filter_map(|(id, _)| existing(id)).map(address).collect();
         let settled = transitions::memory(context).settled((context.key(), slot), &cached);
-        let is_settled =
-            |id: &ChildId| existing(id).is_some_and(|child| settled.iter().any(|one| Arc::ptr_eq(one, child)));
+        let is_settled = |id: &ChildId| existing(id).is_some_and(|child| settled.contains(&address(child)));
         let write = |id: &ChildId| if is_settled(id) { Write::Applied } else { Write::Pending };
         children.iter().map(|(id, _)| (id.clone(), write(id))).collect()
     }

@@ -6,9 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hasher};
+use std::io;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
-use std::{io, ptr};
 
 use kooper_runtime::ObjectKey;
 use kooper_runtime::internal::call::observer::CallObserver;
@@ -49,13 +49,14 @@ struct Memory {
     orphaning: HashMap<ObjectKey, String>,
 }
 
-/// What was read of children. They are known by their objects in the cache: a version can come again, after a restore from
-/// a backup.
-pub(crate) type KnownChildren = Arc<Vec<(Weak<Object>, Child)>>;
+/// Objects in the cache. The addresses stay theirs, because the references keep them.
+pub(crate) type ByAddress<T> = HashMap<usize, T>;
 
-/// Returns whether it is this object in the cache.
-pub(crate) fn is_same(known: &Weak<Object>, object: &Arc<Object>) -> bool {
-    ptr::eq(known.as_ptr(), Arc::as_ptr(object))
+/// What was read of children.
+pub(crate) type KnownChildren = Arc<ByAddress<(Weak<Object>, Child)>>;
+
+pub(crate) fn address(object: &Arc<Object>) -> usize {
+    Arc::as_ptr(object) as usize
 }
 
 /// A slot of one owner.
@@ -70,7 +71,7 @@ struct Slot {
     /// `true` if these are other children than before: their first writes correct nothing.
     is_new: bool,
     /// The children that are known to be as they were returned.
-    settled: Vec<Weak<Object>>,
+    settled: ByAddress<Weak<Object>>,
     /// Most slots have none of it.
     trouble: Option<Box<Trouble>>,
 }
@@ -125,21 +126,17 @@ impl SlotMemory {
         self.memory.lock().slot(owner, slot).returned(digest, inputs, version, now)
     }
 
-    /// Returns those of the children that are known to be as the slot's function has returned them.
-    pub(crate) fn settled<'a>(
-        &self,
-        (owner, slot): (&ObjectKey, usize),
-        children: &[&'a Arc<Object>],
-    ) -> Vec<&'a Arc<Object>> {
+    /// Returns those of the children, by address, that are known to be as the slot's function has returned them.
+    pub(crate) fn settled(&self, (owner, slot): (&ObjectKey, usize), children: &HashSet<usize>) -> HashSet<usize> {
         let mut memory = self.memory.lock();
         let settled = &mut memory.slot(owner, slot).settled;
-        settled.retain(|known| children.iter().any(|child| is_same(known, child)));
-        children.iter().filter(|child| settled.iter().any(|known| is_same(known, child))).copied().collect()
+        settled.retain(|known, _| children.contains(known));
+        settled.keys().copied().collect()
     }
 
     /// Notes that a child is as the slot's function has returned it.
     pub(crate) fn settle(&self, (owner, slot): (&ObjectKey, usize), child: &Arc<Object>) {
-        self.memory.lock().slot(owner, slot).settled.push(Arc::downgrade(child));
+        self.memory.lock().slot(owner, slot).settled.insert(address(child), Arc::downgrade(child));
     }
 
     /// What was read of the children of an owner.
@@ -421,12 +418,12 @@ mod tests {
             || Arc::new(Object::parse(br#"{"metadata":{"name":"a","uid":"1","resourceVersion":"5"}}"#).unwrap());
         let (child, other) = (object(), object());
         let returned = |digest| memory.returned((&owner, 0), (digest, 1), |_| None, Instant::now());
-        let is_settled = |child| !memory.settled((&owner, 0), &[child]).is_empty();
+        let is_settled = |child| !memory.settled((&owner, 0), &[address(child)].into()).is_empty();
         returned(1);
         memory.settle((&owner, 0), &child);
         returned(1);
         assert!(is_settled(&child));
-        assert!(!is_settled(&other), "it was listed again, after a restore perhaps");
+        assert!(!is_settled(&other));
         assert!(!is_settled(&child));
         memory.settle((&owner, 0), &child);
         returned(2);

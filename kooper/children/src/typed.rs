@@ -2,7 +2,7 @@
 
 use std::any::TypeId;
 use std::marker::PhantomData;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use crate::function::{AnyObject, CallFn, ChildFn, ChildKind, Form, Made};
 use crate::graph::{Recreate, SlotSpec};
 use crate::labels::{self, Marks};
-use crate::memory::{Digest, KnownChildren, is_same};
+use crate::memory::{Digest, KnownChildren, address};
 use crate::observed::{Child, ChildId, SlotLabel};
 use crate::plan::Cause;
 use crate::readiness::{Readiness, is_ready_once_it_exists, readiness};
@@ -36,14 +36,20 @@ pub(crate) enum ChildObject {
     /// As a response has it.
     Decoded(AnyObject),
     /// As the cache has it. One that was decoded in an earlier pass is not decoded before it is needed.
-    Cached { object: Arc<Object>, decoded: Option<AnyObject>, decode: fn(&Object) -> Result<AnyObject, BoxError> },
+    Cached { object: Arc<Object>, decoded: OnceLock<AnyObject>, decode: fn(&Object) -> Result<AnyObject, BoxError> },
 }
 
 impl ChildObject {
     pub(crate) fn get(&self) -> Result<AnyObject, BoxError> {
         match self {
-            Self::Decoded(object) | Self::Cached { decoded: Some(object), .. } => Ok(object.clone()),
-            Self::Cached { object, decoded: None, decode } => decode(object),
+            Self::Decoded(object) => Ok(object.clone()),
+            Self::Cached { object, decoded, decode } => match decoded.get() {
+                Some(decoded) => Ok(decoded.clone()),
+                None => {
+                    let object = decode(object)?;
+                    Ok(decoded.get_or_init(|| object).clone())
+                }
+            },
         }
     }
 
@@ -328,10 +334,10 @@ where
         let reader = <Reader<<F::Form as Form>::Kind> as Argument<P, S, (_, ())>>::extract(context);
         let read = |object: Arc<Object>, is_marked: bool| -> Result<Option<Found>, BoxError> {
             let decode = decode::<<F::Form as Form>::Kind>;
-            if let Some((_, child)) = known.iter().find(|(known, _)| is_same(known, &object)) {
+            if let Some((_, child)) = known.get(&address(&object)) {
                 let (namespace, name) = (object.key().namespace().map(str::to_owned), object.key().name().to_owned());
                 let id = ChildId { resource: self.resource.clone(), namespace, name };
-                return Ok(Some((id, child.clone(), ChildObject::Cached { object, decoded: None, decode })));
+                return Ok(Some((id, child.clone(), ChildObject::Cached { object, decoded: OnceLock::new(), decode })));
             }
             let child: <F::Form as Form>::Kind = object.decode()?;
             let uid = owner.meta().uid.as_ref();
@@ -341,7 +347,7 @@ where
                 return Ok(None);
             }
             let (id, child, decoded) = found(context, Arc::new(child), slots)?;
-            Ok(Some((id, child, ChildObject::Cached { object, decoded: Some(decoded.get()?), decode })))
+            Ok(Some((id, child, ChildObject::Cached { object, decoded: decoded.get()?.into(), decode })))
         };
         let mut children = Vec::new();
         for child in reader.undecoded(by::owner(&*owner)) {

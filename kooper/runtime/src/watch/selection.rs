@@ -22,7 +22,8 @@ pub trait CacheSelection: Send + Sync {
     /// only with [`changes`](Self::changes).
     fn selects(&self, object: &Object) -> bool;
 
-    /// Returns `true` if it selects nothing, so that no list is needed.
+    /// Returns `true` if it selects nothing, so that no list is needed: [`selects`](Self::selects) returns `false` for each
+    /// object until the number of [`changes`](Self::changes) is higher.
     fn is_empty(&self) -> bool {
         false
     }

@@ -381,7 +381,7 @@ impl Driver {
             self.joined.entry(*bucket).or_insert(number);
         });
         *selected = (map.by(), all);
-        drop(selected);
+        // Before it is unlocked: an object that is selected again is known to have joined.
         self.shared.joined.send_replace(number);
     }
 

@@ -48,10 +48,14 @@ impl ShardSelection {
 
 impl CacheSelection for ShardSelection {
     fn selects(&self, object: &Object) -> bool {
-        if self.is_empty() {
-            return false;
-        }
-        let by = self.shared.selected.lock().0;
+        let by = {
+            let selected = self.shared.selected.lock();
+            // Nor what belongs to no owner of this kind: nothing is called that could want it.
+            if selected.1.is_empty() {
+                return false;
+            }
+            selected.0
+        };
         let bucket = match &self.part {
             Part::Own => Some(bucket(by, object)),
             Part::Children { owner, .. } => owners_bucket(by, owner, object),

@@ -7,7 +7,7 @@
 //! knows what its objects have been read as.
 
 use std::any::TypeId;
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -104,29 +104,40 @@ impl Store {
         let index = self.index(by);
         if index.is_pending() {
             let unread = self.shards.iter().map(|shard| shard.read().unread_count(by)).sum::<usize>();
-            let read = || self.shards.iter().for_each(|shard| shard.read_all(by));
+            let read = || self.shards.iter().for_each(|shard| shard.read_all(by, &index));
             if unread > MANY {
                 off_the_runtime(read);
             } else {
                 read();
             }
         }
-        let hit = |key: &ObjectKey| {
-            let (object, has) = self.shard(key).read().find(by, key, values)?;
-            match has {
-                Some(has) => has.then_some(IndexHit { object, error: None }),
-                None => by.check(object, values),
-            }
-        };
-        let mut found: Vec<_> = index.under(values).iter().filter_map(hit).collect();
-        if index.is_pending() {
-            let rest: Vec<_> = self.shards.iter().flat_map(|shard| shard.rest(by, values)).collect();
-            // One that was found may have changed since.
-            let keys: HashSet<_> = rest.iter().map(|hit| hit.object.key().clone()).collect();
-            found.retain(|hit| !keys.contains(hit.object.key()));
-            found.extend(rest);
-        }
+        let (mut found, late) = self.look_up(by, &index, values);
+        // Objects that have changed meanwhile are checked here; the next call records them.
+        found.extend(late.into_iter().filter_map(|object| by.check(object, values)));
         found
+    }
+
+    /// The objects that have one of the values or cannot be read, and those that have changed since they were read.
+    fn look_up(&self, by: Indexer, index: &Index, values: &[String]) -> (Vec<IndexHit>, Vec<Arc<Object>>) {
+        let _same = Held::new(index.recording.read());
+        let (mut found, mut late) = (Vec::new(), HashMap::new());
+        for key in index.under(values) {
+            match self.shard(&key).read().find(by, &key, values) {
+                Some((object, Some(true))) => found.push(IndexHit { object, error: None }),
+                Some((object, None)) => drop(late.insert(key, object)),
+                Some((_, Some(false))) | None => {}
+            }
+        }
+        if index.is_pending() {
+            for shard in &self.shards {
+                let contents = shard.read();
+                found.extend(contents.unreadable(by));
+                late.extend(contents.late(by).into_iter().map(|object| (object.key().clone(), object)));
+            }
+            // One that was found may have changed since.
+            found.retain(|hit| !late.contains_key(hit.object.key()));
+        }
+        (found, late.into_values().collect())
     }
 
     /// The index; in a new one, all objects are unread.
@@ -146,19 +157,8 @@ impl Store {
 }
 
 impl Shard {
-    /// The objects that cannot be read, and those that have changed since they were read, if they have one of the values.
-    fn rest(&self, by: Indexer, values: &[String]) -> Vec<IndexHit> {
-        // Objects that changed meanwhile are checked here; the next call records them.
-        let (mut found, late) = {
-            let contents = self.read();
-            (contents.unreadable(by), contents.late(by))
-        };
-        found.extend(late.into_iter().filter_map(|object| by.check(object, values)));
-        found
-    }
-
     /// Reads the unread objects and records their values.
-    fn read_all(&self, by: Indexer) {
+    fn read_all(&self, by: Indexer, index: &Index) {
         if self.read().unread_count(by) == 0 {
             return;
         }
@@ -168,6 +168,7 @@ impl Shard {
             // Another call may have read some of them.
             let batch = self.read().unread(by, batch);
             let batch: Vec<_> = batch.into_iter().map(|object| (by.values(&object), object)).collect();
+            let _recording = Held::new(index.recording.write());
             self.write().record(by, batch);
         }
     }

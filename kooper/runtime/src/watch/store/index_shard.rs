@@ -7,17 +7,24 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 
+use super::shard::shard_of;
 use crate::held::Held;
 use crate::object::DecodeError;
 use crate::object::key::ObjectKey;
 
-/// The number of locks. With one for all values, informers would wait for each other.
-const PARTS: usize = 64;
+/// The number of parts for different values, each with locks of its own: informers do not wait for each other.
+const VALUES: usize = 16;
+
+/// The number of parts for the keys of one value. A million objects may have the same label.
+const KEYS: usize = 8;
 
 /// The keys of a store's objects, by value.
 #[derive(Debug)]
 pub(super) struct Index {
-    parts: Box<[RwLock<ByValue>]>,
+    parts: Box<[[RwLock<ByValue>; KEYS]]>,
+    /// Locked while values are recorded, and shared by lookups: none of them misses an object that is recorded meanwhile.
+    /// It is locked before shards.
+    pub(super) recording: RwLock<()>,
     /// The objects in all shards that were not read yet, or cannot be read. While there are none, a lookup looks at
     /// nothing but the objects that have the value.
     pending: AtomicUsize,
@@ -27,7 +34,8 @@ type ByValue = HashMap<Arc<str>, HashSet<ObjectKey>>;
 
 impl Default for Index {
     fn default() -> Self {
-        Self { parts: (0..PARTS).map(|_| RwLock::default()).collect(), pending: AtomicUsize::new(0) }
+        let parts = (0..VALUES).map(|_| Default::default()).collect();
+        Self { parts, recording: RwLock::default(), pending: AtomicUsize::new(0) }
     }
 }
 
@@ -38,25 +46,25 @@ impl Index {
 
     /// The objects that have one of the values.
     pub(super) fn under(&self, values: &[String]) -> HashSet<ObjectKey> {
-        let keys = |value: &String| Held::new(self.part(value).read()).get(&**value).cloned();
-        let mut found = values.iter().filter_map(keys);
-        let first = found.next().unwrap_or_default();
-        found.fold(first, |mut all, more| {
-            all.extend(more);
-            all
-        })
+        let mut found = HashSet::new();
+        for value in values {
+            for part in self.parts(value) {
+                found.extend(Held::new(part.read()).get(&**value).into_iter().flatten().cloned());
+            }
+        }
+        found
     }
 
     /// Adds the key of an object that has a value; returns the value as it is kept.
     fn add(&self, value: &str, key: &ObjectKey) -> Arc<str> {
-        let mut part = Held::new(self.part(value).write());
+        let mut part = Held::new(self.part(value, key).write());
         let kept = part.get_key_value(value).map_or_else(|| value.into(), |(kept, _)| kept.clone());
         part.entry(kept.clone()).or_default().insert(key.clone());
         kept
     }
 
     fn remove(&self, value: &str, key: &ObjectKey) {
-        let mut part = Held::new(self.part(value).write());
+        let mut part = Held::new(self.part(value, key).write());
         if let Some(keys) = part.get_mut(value) {
             keys.remove(key);
             if keys.is_empty() {
@@ -65,11 +73,17 @@ impl Index {
         }
     }
 
-    fn part(&self, value: &str) -> &RwLock<ByValue> {
+    /// The parts for a value.
+    fn parts(&self, value: &str) -> &[RwLock<ByValue>; KEYS] {
         let mut hasher = DefaultHasher::new();
         value.hash(&mut hasher);
-        // The remainder is below `PARTS`.
-        &self.parts[(hasher.finish() % PARTS as u64) as usize]
+        // The remainder is below `VALUES`.
+        &self.parts[(hasher.finish() % VALUES as u64) as usize]
+    }
+
+    /// The part for a value of an object.
+    fn part(&self, value: &str, key: &ObjectKey) -> &RwLock<ByValue> {
+        &self.parts(value)[shard_of(key) % KEYS]
     }
 
     fn count(&self, before: usize, after: usize) {
@@ -79,7 +93,7 @@ impl Index {
 
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        self.parts.iter().all(|part| part.read().is_empty()) && !self.is_pending()
+        self.parts.iter().flatten().all(|part| part.read().is_empty()) && !self.is_pending()
     }
 }
 
@@ -138,8 +152,7 @@ impl IndexShard {
         self.index.count(pending, 0);
     }
 
-    /// Records the values of an object. What it had before and still has stays in the index all the time, so that no
-    /// lookup misses it.
+    /// Records the values of an object.
     pub(super) fn record(&mut self, key: &ObjectKey, values: Result<Vec<String>, DecodeError>) {
         let (values, error) = values.map_or_else(|error| (Vec::new(), Some(error)), |values| (values, None));
         let after: Box<[Arc<str>]> = values.iter().map(|value| self.index.add(value, key)).collect();
