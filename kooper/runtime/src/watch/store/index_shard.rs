@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 
-use super::shard::shard_of;
 use crate::held::Held;
 use crate::object::DecodeError;
 use crate::object::key::ObjectKey;
@@ -75,15 +74,12 @@ impl Index {
 
     /// The parts for a value.
     fn parts(&self, value: &str) -> &[RwLock<ByValue>; KEYS] {
-        let mut hasher = DefaultHasher::new();
-        value.hash(&mut hasher);
-        // The remainder is below `VALUES`.
-        &self.parts[(hasher.finish() % VALUES as u64) as usize]
+        &self.parts[part_of(value, VALUES)]
     }
 
     /// The part for a value of an object.
     fn part(&self, value: &str, key: &ObjectKey) -> &RwLock<ByValue> {
-        &self.parts(value)[shard_of(key) % KEYS]
+        &self.parts(value)[part_of(key, KEYS)]
     }
 
     fn count(&self, before: usize, after: usize) {
@@ -95,6 +91,13 @@ impl Index {
     pub(super) fn is_empty(&self) -> bool {
         self.parts.iter().flatten().all(|part| part.read().is_empty()) && !self.is_pending()
     }
+}
+
+fn part_of<T: Hash + ?Sized>(what: &T, parts: usize) -> usize {
+    let mut hasher = DefaultHasher::new();
+    what.hash(&mut hasher);
+    // The remainder is below `parts`.
+    (hasher.finish() % parts as u64) as usize
 }
 
 /// What the objects of one shard have been read as.
