@@ -52,7 +52,7 @@ struct Memory {
 /// Objects in the cache. The addresses stay theirs, because the references keep them.
 pub(crate) type ByAddress<T> = HashMap<usize, T>;
 
-/// What was read of children.
+/// The records of children, each with its object in the cache.
 pub(crate) type KnownChildren = Arc<ByAddress<(Weak<Object>, Child)>>;
 
 pub(crate) fn address(object: &Arc<Object>) -> usize {
@@ -139,7 +139,7 @@ impl SlotMemory {
         self.memory.lock().slot(owner, slot).settled.insert(address(child), Arc::downgrade(child));
     }
 
-    /// What was read of the children of an owner.
+    /// The records of the children of an owner.
     pub(crate) fn children(&self, owner: &ObjectKey) -> KnownChildren {
         self.memory.lock().children.get(owner).cloned().unwrap_or_default()
     }

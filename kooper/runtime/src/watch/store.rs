@@ -26,7 +26,7 @@ use shard::{ByKey, SHARDS, Shard, shard_of};
 /// The objects of one watch. Only its informer writes to it.
 ///
 /// It is split into shards, each with its own lock. Operations whose time is
-/// proportional to the number of objects hold one lock at a time.
+/// proportional to the number of objects lock one shard at a time.
 #[derive(Debug)]
 pub struct Store {
     shards: Box<[Shard]>,

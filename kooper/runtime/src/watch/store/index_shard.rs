@@ -100,7 +100,7 @@ fn part_of<T: Hash + ?Sized>(what: &T, parts: usize) -> usize {
     (hasher.finish() % parts as u64) as usize
 }
 
-/// What the objects of one shard have been read as.
+/// The values of the objects of one shard, as far as they have been read.
 #[derive(Debug)]
 pub(super) struct IndexShard {
     index: Arc<Index>,
