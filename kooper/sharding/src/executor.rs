@@ -87,8 +87,9 @@ struct Shared {
     /// A shard is handed over as soon as no call of it runs. It is set before the driver looks at those that run, and
     /// read after one has ended, so that the last one wakes the driver.
     drains: AtomicBool,
-    /// The buckets that caches keep, and the field that decides them.
-    selected: Mutex<(By, BTreeSet<u8>)>,
+    /// The field that decides the bucket of an object, and the buckets that caches keep, each with what
+    /// [`joined`](Self::joined) was when it was selected.
+    selected: Mutex<(By, BTreeMap<u8, u64>)>,
     /// How often buckets have joined the selection.
     joined: watch::Sender<u64>,
     /// The shards that this replica works on. A value is sent whenever grants may have changed.
@@ -124,7 +125,7 @@ impl Sharding {
             terms: Mutex::default(),
             running: (0..256).map(|_| AtomicUsize::new(0)).collect(),
             drains: AtomicBool::new(false),
-            selected: Mutex::new((options.shards.field(), BTreeSet::new())),
+            selected: Mutex::new((options.shards.field(), BTreeMap::new())),
             joined: watch::Sender::new(0),
             held: watch::Sender::default(),
             caches: Mutex::default(),

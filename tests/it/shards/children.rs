@@ -98,6 +98,30 @@ async fn three_replicas_cache_each_child_once_and_watch_only_their_own(cluster: 
 }
 
 #[kooper::test(start_paused = true)]
+async fn a_replica_that_gains_shards_lists_only_the_children_that_it_lacks(cluster: Cluster) -> Result<()> {
+    create(&cluster, 48).await?;
+    let (queries, others) = (Queries::default(), Queries::default());
+    let start = |queries| Ok::<_, kooper::BoxError>(replica(&cluster, builder().handler(apply).build()?, queries));
+    let first = start(&others)?;
+    eventually("one replica has all children", || cached(&first) == 96).await;
+    let second = start(&queries)?;
+    eventually("each object is in one replica", || cached(&first) + cached(&second) == 96).await;
+    tokio::time::sleep(SETTLE).await;
+    queries.lock().clear();
+    first.stop().await.map_err(|error| error.to_string())?;
+    eventually("the other replica has all children", || cached(&second) == 96).await;
+    tokio::time::sleep(SETTLE).await;
+    let queries = queries.lock().clone();
+    let lists: Vec<_> = queries.iter().filter(|query| !query.contains("watch=true")).collect();
+    let is_of_some =
+        |query: &&String| query.contains("Match=Exact") && query.contains("labelSelector=kooper.rs%2Fbucket");
+    assert!(!lists.is_empty() && lists.iter().all(is_of_some), "{queries:?}");
+    assert!(!queries.iter().any(|query| query.contains("sendInitialEvents=true")), "{queries:?}");
+    second.stop().await.map_err(|error| error.to_string())?;
+    Ok(())
+}
+
+#[kooper::test(start_paused = true)]
 async fn children_stay_as_they_are_when_their_shard_changes_hands(cluster: Cluster) -> Result<()> {
     let notes = Notes::default();
     create(&cluster, 32).await?;

@@ -4,17 +4,16 @@ mod busy;
 mod daemons;
 mod finish;
 mod functions;
+mod grants;
 mod tombstones;
 mod undecodable;
 
-use std::collections::{BTreeSet, HashSet};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use parking_lot::Mutex;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
@@ -30,19 +29,20 @@ use crate::call::{Call, Tasks};
 use crate::error::panicking::caught;
 use crate::executor::{Executor, Task};
 use crate::leader::Leadership;
-use crate::leader::shard::{Shard, ShardTerm};
-use crate::object::Object;
+use crate::leader::shard::ShardTerm;
 use crate::object::key::ObjectKey;
-use crate::queue::{Admission, Completion, Grant, Item, Returned, Ticket};
+use crate::queue::{Completion, Item, Returned, Ticket};
 
 pub(crate) use busy::Busy;
 pub use busy::Running;
 pub(crate) use daemons::Daemons;
 pub(crate) use functions::{Cleanup, Deletions, Functions};
+pub(crate) use grants::Grants;
 pub(crate) use tombstones::Tombstones;
 pub(crate) use undecodable::Undecodable;
 
 use finish::{Ended, TaskResult, ended_as};
+use grants::Refused;
 
 /// Maximum time for a cancelled call to clean up before it is aborted.
 const CANCEL_GRACE: Duration = Duration::from_secs(1);
@@ -65,29 +65,8 @@ pub(crate) struct Workers {
     pub(crate) leadership: Leadership,
     /// Cancels running calls and the tasks that they started, and aborts them.
     pub(crate) tasks: Tasks,
-    /// Which keys are handled, and how often.
-    pub(crate) admission: Arc<dyn Admission>,
-    /// The shards whose objects are handled.
-    pub(crate) shards: Arc<Mutex<HandledShards>>,
-}
-
-/// The shards whose objects are handled.
-#[derive(Debug, Default)]
-pub(crate) struct HandledShards {
-    /// The shards of this replica. All keys of a shard are queued before it is among these, so that
-    /// no call begins before.
-    pub(crate) queued: BTreeSet<Shard>,
-    /// The keys whose objects were refused for now. They are not in the queue.
-    pub(crate) refused: HashSet<ObjectKey>,
-}
-
-/// The term in which a function is called for an object, and what keeps its shard until it has ended.
-type Granted = (Option<Arc<dyn ShardTerm>>, Option<Work>);
-
-/// Why no function is called for an object.
-enum Refused {
-    Later,
-    Never,
+    /// Which objects are handled, and how often.
+    pub(crate) grants: Arc<Grants>,
 }
 
 /// Limits on the number of concurrent calls and on their duration.
@@ -145,7 +124,7 @@ impl Workers {
         });
         let marked = marked.flatten();
         let object = own.as_ref().or(marked.as_ref().map(|(_, object)| object));
-        let (shard, work) = match object.map_or(Ok((None, None)), |object| self.granted(&item.key, object)) {
+        let (shard, work) = match object.map_or(Ok((None, None)), |object| self.grants.granted(&item.key, object)) {
             Ok(granted) => granted,
             Err(_) => {
                 self.give_back(&item.key, item.ticket, Completion::Skipped);
@@ -206,9 +185,9 @@ impl Workers {
 
     /// Gives a key back to the queue, once; returns when it runs next.
     fn give_back(&self, key: &ObjectKey, ticket: Ticket, completion: Completion) -> Returned {
-        let completion = if self.admission.repeats() { completion } else { completion.once() };
+        let completion = if self.grants.admission.repeats() { completion } else { completion.once() };
         let returned = self.controller.queue.finish(ticket, completion);
-        self.admission.returned(key);
+        self.grants.admission.returned(key);
         returned
     }
 
@@ -222,7 +201,7 @@ impl Workers {
                 return false;
             }
             let Some((object, gone)) = deleted.tombstones.take(&item.key) else { return true };
-            let (shard, work) = match self.granted(&item.key, &object) {
+            let (shard, work) = match self.grants.granted(&item.key, &object) {
                 Ok(granted) => granted,
                 Err(Refused::Later) => {
                     deleted.tombstones.add(&item.key, &object, gone);
@@ -254,30 +233,6 @@ impl Workers {
         }
     }
 
-    /// The shard in whose term a function may be called for an object. A key that is refused for now
-    /// is queued again when that changes.
-    fn granted(&self, key: &ObjectKey, object: &Object) -> Result<Granted, Refused> {
-        let ask = || match self.admission.grants(object) {
-            Grant::Free => Ok((None, None)),
-            Grant::Shard(shard, work) => {
-                let owned = shard.shard();
-                let mut shards = self.shards.lock();
-                if !shards.queued.contains(&owned) {
-                    return Err(Refused::Later);
-                }
-                shards.refused.remove(key);
-                Ok((Some(shard), Some(work.into())))
-            }
-            Grant::Later => Err(Refused::Later),
-            Grant::Never => Err(Refused::Never),
-        };
-        ask().or_else(|_| {
-            self.shards.lock().refused.insert(key.clone());
-            // It may have been granted before the key was noted.
-            ask()
-        })
-    }
-
     fn attempt(&self, item: &Item, part: Part, uid: Arc<str>, work: Option<Work>) -> Attempt {
         // Signed, because OpenTelemetry has no other integers.
         let span = tracing::info_span!(
@@ -301,7 +256,7 @@ impl Workers {
         let (key, reasons) = (item.key.clone(), item.reasons.clone());
         let call = Call::new(self.name().clone(), key, item.attempt, reasons, token.clone(), self.tasks.clone());
         let call = call.in_shard(shard);
-        (if self.admission.is_dry_run() { call.in_dry_run() } else { call }, token)
+        (if self.grants.admission.is_dry_run() { call.in_dry_run() } else { call }, token)
     }
 
     /// Runs a call until it ends or its time is over, or until `over`. `None` if it is

@@ -16,7 +16,6 @@ use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt};
 use kube::Client;
-use parking_lot::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -31,9 +30,7 @@ use crate::call::events::StartEvents;
 use crate::call::finalizer::{Guarded, Unremoved, Unselected};
 use crate::call::handler::DynHandler;
 use crate::call::observer::{CallObserver, Observers};
-use crate::call::worker::{
-    Busy, Cleanup, Deletions, Functions, HandledShards, Limits, Tombstones, Undecodable, Workers,
-};
+use crate::call::worker::{Busy, Cleanup, Deletions, Functions, Grants, Limits, Tombstones, Undecodable, Workers};
 use crate::client::{ClientStack, on_current_runtime};
 use crate::controller::error::ControllerError;
 use crate::controller::health::Health;
@@ -111,8 +108,6 @@ pub struct Runner {
     partition: Option<Arc<dyn Partition>>,
     /// The time between the end of a term and the earliest beginning of another one.
     margin: Duration,
-    /// The shards whose objects are handled.
-    shards: Arc<Mutex<HandledShards>>,
     process: Process,
     context: Arc<ControllerContext>,
     enqueuer: Arc<Enqueuer>,
@@ -125,7 +120,7 @@ pub struct Runner {
     observer: Arc<dyn CallObserver>,
     starting: Arc<Starting>,
     view: Arc<ControllerView>,
-    admission: Arc<dyn Admission>,
+    grants: Arc<Grants>,
     /// Its part of a pass.
     pass: Option<Arc<dyn ControllerPass>>,
     /// Background tasks, until the controller ends.
@@ -181,12 +176,13 @@ impl Runner {
         let mut observers: Vec<Arc<dyn CallObserver>> = vec![undecodable.clone()];
         observers.extend((hooks.observe)(&context, watching.unselected()));
         let observer: Arc<dyn CallObserver> = Arc::new(Observers(observers));
+        let grants = Arc::new(Grants::new(admission.clone()));
         let enqueuer = Enqueuer {
             controller: context.clone(),
             metrics: process.metrics.clone(),
             namespaces: watching.namespaces(),
             open: AtomicBool::new(config.leader.is_none()),
-            admission: admission.clone(),
+            grants: grants.clone(),
             observer: observer.clone(),
         };
         // Added here, so that the process is not ready before the controller runs.
@@ -200,7 +196,7 @@ impl Runner {
             leadership: leadership.clone(),
             identity: leadership.expires().then(|| process.identity.clone()),
             election: OnceLock::new(),
-            admission: admission.clone(),
+            admission,
             workers: config.workers,
             ignores_deletion: config.ignores_deletion(),
             watches: watching.all(),
@@ -218,7 +214,6 @@ impl Runner {
             prerequisite: hooks.prerequisite,
             partition: hooks.partition,
             margin,
-            shards: Arc::default(),
             tombstones: Arc::default(),
             states,
             busy,
@@ -226,7 +221,7 @@ impl Runner {
             observer,
             starting,
             view,
-            admission,
+            grants,
             pass,
             background: JoinSet::new(),
         };
@@ -426,8 +421,7 @@ impl Runner {
             executor: self.process.executor.clone(),
             leadership: self.leadership.clone(),
             tasks: Tasks::default(),
-            admission: self.admission.clone(),
-            shards: self.shards.clone(),
+            grants: self.grants.clone(),
         })
     }
 

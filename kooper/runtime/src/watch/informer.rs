@@ -130,7 +130,7 @@ enum End {
     /// The source has a lower version than the known one: a list is needed.
     Behind(String),
     Failed(RetrieveError),
-    /// Objects have joined the selection of the store: a list is needed.
+    /// Objects have joined the selection of the store: a list of them is needed.
     Joined,
     /// Objects have left the selection of the store, and another watch does not send them.
     Left,
@@ -266,7 +266,15 @@ impl Informer {
                     return;
                 }
                 End::Failed(error) => self.pause(&error).await,
-                End::Joined => return,
+                End::Joined => match self.list_joined().await {
+                    // The next watch also sends them.
+                    Ok(true) => {}
+                    Ok(false) => return,
+                    Err(error) => {
+                        tracing::debug!(watch = %self.status, "{}: listing everything", error::chain(&error));
+                        return;
+                    }
+                },
                 End::Left => {}
             }
         }

@@ -40,8 +40,10 @@ pub trait CacheSelection: Send + Sync {
         let _ = joined;
     }
 
-    /// The part of a scope that lists and watches request now: at least the selected objects.
-    fn narrow(&self, scope: &Scope) -> Scope {
+    /// The part of a scope that lists and watches request now: at least the selected objects that have joined after the
+    /// number of [`changes`](Self::changes) was `since`; 0 for all.
+    fn narrow(&self, scope: &Scope, since: u64) -> Scope {
+        let _ = since;
         scope.clone()
     }
 
@@ -84,16 +86,16 @@ impl<F: Fn(Scope) -> Arc<dyn ErasedRetriever> + Send + Sync> Narrowed<F> {
         self.last.lock().clone()
     }
 
-    /// The scope of a new request.
-    fn narrow(&self) -> Scope {
-        let scope = self.selection.narrow(&self.scope);
+    /// The scope of a new request for what has joined the selection since then.
+    fn narrow(&self, since: u64) -> Scope {
+        let scope = self.selection.narrow(&self.scope, since);
         let is_rejected = *self.state.lock() == Some(SelectorState::Rejected);
         if is_rejected { Scope { shard_selector: None, ..scope } } else { scope }
     }
 
     /// The scope and the retriever for a new request.
     fn next(&self) -> (Scope, Arc<dyn ErasedRetriever>) {
-        let scope = self.narrow();
+        let scope = self.narrow(0);
         let mut last = self.last.lock();
         if last.0 != scope {
             if last.0.shard_selector != scope.shard_selector {
@@ -205,9 +207,13 @@ impl<F: Fn(Scope) -> Arc<dyn ErasedRetriever> + Send + Sync> ErasedRetriever for
     }
 
     fn is_outdated(&self) -> bool {
-        let (now, (last, _)) = (self.narrow(), self.last());
+        let (now, (last, _)) = (self.narrow(0), self.last());
         let is_ignored = *self.state.lock() == Some(SelectorState::Ignored);
         now != last && !(is_ignored && now == Scope { shard_selector: now.shard_selector.clone(), ..last })
+    }
+
+    fn joined(&self, since: u64, version: &str) -> Option<Arc<dyn ErasedRetriever>> {
+        Some((self.open)(Scope { version: Some(version.to_owned()), ..self.narrow(since) }))
     }
 }
 

@@ -80,8 +80,6 @@ pub(super) struct Driver {
     requests: Requests,
     /// The shards in which calls may begin.
     admitted: BTreeSet<Shard>,
-    /// The selected buckets, and what [`Shared::joined`] was when each was selected.
-    joined: BTreeMap<u8, u64>,
     draining: BTreeSet<Shard>,
     owned: Arc<AtomicU64>,
     /// Since when shards have no owner, as far as this replica knows.
@@ -118,7 +116,6 @@ impl Driver {
             busy: Vec::new(),
             requests: FuturesUnordered::new(),
             admitted: BTreeSet::new(),
-            joined: BTreeMap::new(),
             draining: BTreeSet::new(),
             owned: Arc::default(),
             unowned: Arc::default(),
@@ -302,7 +299,8 @@ impl Driver {
     /// Returns `true` if the caches have the objects of a shard.
     fn is_listed(&self, map: &ShardMap, shard: Shard) -> bool {
         let listed = self.shared.listed();
-        buckets(map.count(), shard).all(|bucket| self.joined.get(&bucket).is_some_and(|joined| *joined <= listed))
+        let selected = self.shared.selected.lock();
+        buckets(map.count(), shard).all(|bucket| selected.1.get(&bucket).is_some_and(|joined| *joined <= listed))
     }
 
     /// Tells calls and caches what this replica owns.
@@ -362,25 +360,25 @@ impl Driver {
 
     /// Selects the objects that caches keep: those of the shards that this replica owns, and of those
     /// that it is going to own. Without a map nothing changes.
-    fn select(&mut self, member: &Member) {
+    fn select(&self, member: &Member) {
         let Some(map) = member.map() else { return };
         let chosen: BTreeSet<Shard> = member.selected().collect();
         let all: BTreeSet<u8> = chosen.iter().flat_map(|shard| buckets(map.count(), *shard)).collect();
         let mut selected = self.shared.selected.lock();
-        let is_other_field = selected.0 != map.by();
-        if !is_other_field && all == selected.1 {
+        let (by, selected) = &mut *selected;
+        if *by == map.by() && all.iter().eq(selected.keys()) {
             return;
         }
-        if is_other_field {
-            self.joined.clear();
+        if *by != map.by() {
+            *by = map.by();
+            selected.clear();
         }
-        self.joined.retain(|bucket, _| all.contains(bucket));
-        let has_joined = self.joined.len() < all.len();
+        selected.retain(|bucket, _| all.contains(bucket));
+        let has_joined = selected.len() < all.len();
         let number = *self.shared.joined.borrow() + u64::from(has_joined);
-        all.iter().for_each(|bucket| {
-            self.joined.entry(*bucket).or_insert(number);
-        });
-        *selected = (map.by(), all);
+        for bucket in all {
+            selected.entry(bucket).or_insert(number);
+        }
         // Before it is unlocked: an object that is selected again is known to have joined.
         self.shared.joined.send_replace(number);
     }

@@ -64,7 +64,7 @@ impl CacheSelection for ShardSelection {
         let Some(bucket) = bucket else { return true };
         let selected = self.shared.selected.lock();
         // Objects that were decided by another field are listed again.
-        selected.1.contains(&bucket)
+        selected.1.contains_key(&bucket)
     }
 
     fn is_empty(&self) -> bool {
@@ -86,12 +86,13 @@ impl CacheSelection for ShardSelection {
         self.shared.changed.notify_one();
     }
 
-    fn narrow(&self, scope: &Scope) -> Scope {
+    fn narrow(&self, scope: &Scope, since: u64) -> Scope {
         let selected = self.shared.selected.lock();
+        let joined = selected.1.iter().filter(|(_, joined)| **joined > since).map(|(bucket, _)| *bucket);
         match (&self.part, selected.0) {
             // A bucket is the highest byte of the hash by which the API server selects.
             (Part::Own, By::Uid) => {
-                let shard_selector = ShardSelector::of_highest_bytes(selected.1.iter().copied());
+                let shard_selector = ShardSelector::of_highest_bytes(joined);
                 if shard_selector.is_none() {
                     *self.selector.lock() = None;
                 }
@@ -102,7 +103,7 @@ impl CacheSelection for ShardSelection {
                 scope.clone()
             }
             (Part::Children { applied: true, .. }, By::Uid) => {
-                let excluded = excluding(&selected.1);
+                let excluded = excluding(&joined.collect());
                 let labels = scope.labels.iter().chain(&excluded).map(String::as_str).collect::<Vec<_>>().join(",");
                 Scope { labels: (!labels.is_empty()).then_some(labels), ..scope.clone() }
             }

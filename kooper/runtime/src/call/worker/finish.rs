@@ -54,9 +54,9 @@ impl Workers {
             Err(failure) => Outcome::Failure(failure, failure.retry_hint(key.namespace())),
         };
         match outcome {
-            Outcome::Success(_) | Outcome::Deleted(_) => self.admission.ended(key, Ok(())),
+            Outcome::Success(_) | Outcome::Deleted(_) => self.grants.admission.ended(key, Ok(())),
             Outcome::Conflict(_) => {}
-            Outcome::Failure(failure, _) => self.admission.ended(key, Err(&failure.of(attempt.part))),
+            Outcome::Failure(failure, _) => self.grants.admission.ended(key, Err(&failure.of(attempt.part))),
         }
         let call = EndedCall { attempt, outcome, took: attempt.started.elapsed() };
         self.observer.ended(&call);
@@ -80,7 +80,7 @@ impl Workers {
 
     /// Returns whether a call failed with a conflict and is repeated immediately.
     fn is_repeated(&self, attempt: &Attempt, failure: &Failure) -> bool {
-        self.admission.repeats() && failure.is_conflict() && self.controller.queue.repeats(attempt.ticket)
+        self.grants.admission.repeats() && failure.is_conflict() && self.controller.queue.repeats(attempt.ticket)
     }
 
     /// Gives back a key without an object.

@@ -9,7 +9,7 @@ use crate::call::events::Note;
 use crate::call::finalizer::Finalizers;
 use crate::call::handler::Wants;
 use crate::call::observer::CallObserver;
-use crate::call::worker::{Daemons, Tombstones, Undecodable};
+use crate::call::worker::{Daemons, Grants, Tombstones, Undecodable};
 use crate::controller::annotations::Annotations;
 use crate::controller::namespaces::Namespaces;
 use crate::controller::parts::MapKeys;
@@ -19,7 +19,7 @@ use crate::object::kind::KindInfo;
 use crate::object::sections::Changed;
 use crate::object::{DecodeError, Metadata, Object, differs};
 use crate::queue::reason::Reason;
-use crate::queue::{AddOptions, Admission, CacheRef, Lane, Revision, Urgency, WorkQueue};
+use crate::queue::{AddOptions, CacheRef, Lane, Revision, Urgency, WorkQueue};
 use crate::watch::cache_id::CacheId;
 use crate::watch::informer::{Seen, Sink};
 use crate::watch::retriever::RetrieveError;
@@ -35,7 +35,7 @@ pub(super) struct Enqueuer {
     /// Closed while another replica leads: no worker takes keys then, and every
     /// key is queued when this replica acquires leadership.
     pub(super) open: AtomicBool,
-    pub(super) admission: Arc<dyn Admission>,
+    pub(super) grants: Arc<Grants>,
     /// Is told which keys nothing is called for.
     pub(super) observer: Arc<dyn CallObserver>,
 }
@@ -56,17 +56,17 @@ impl Enqueuer {
     fn count(&self, counter: Counter) {
         self.metrics.count(&self.controller.controller, counter);
     }
-    /// Queues a key because of a change of an object in a cache.
+    /// Queues a key because of a change of an object in a cache, unless the key's `own` object waits for its shard.
     fn add(
         &self,
-        key: &ObjectKey,
+        (key, own): (&ObjectKey, Option<&Object>),
         (lane, debounced): (Lane, bool),
         reason: Reason,
         view: CacheRef,
         (change, seen): (&Change, Seen),
         urgency: impl Fn(&Change) -> Urgency,
     ) {
-        if !self.admits(key) {
+        if !self.admits(key) || own.is_some_and(|own| self.grants.granted(key, own).is_err()) {
             return;
         }
         let urgency = || urgency(change);
@@ -101,7 +101,7 @@ impl Enqueuer {
     /// Plans the resync of a key that needs no run now.
     fn remember(&self, key: &ObjectKey) {
         // A closed enqueuer ignores deletions, so the key would never be removed.
-        if self.admission.repeats() && self.is_open_to(key) {
+        if self.grants.admission.repeats() && self.is_open_to(key) {
             self.queue().remember(key);
         }
     }
@@ -114,7 +114,7 @@ impl Enqueuer {
 
     /// Returns `true` if a key is queued now.
     fn admits(&self, key: &ObjectKey) -> bool {
-        self.is_open_to(key) && self.admission.admits(key)
+        self.is_open_to(key) && self.grants.admission.admits(key)
     }
 
     fn is_open_to(&self, key: &ObjectKey) -> bool {
@@ -221,7 +221,9 @@ impl Sink for EventHandler {
         // A requested call and a deletion are not delayed: someone waits for them.
         let is_awaited = asks || pauses || kept || change.new.as_ref().is_some_and(|new| new.is_terminating());
         let debounced = reason.is_change() && !is_awaited;
-        self.enqueuer.add(key, (lane, debounced), reason, CacheRef::Primary, (change, classified), urgency);
+        // `deleted` may be called although another object of the name waits.
+        let own = (key, change.new.as_deref().filter(|_| !kept));
+        self.enqueuer.add(own, (lane, debounced), reason, CacheRef::Primary, (change, classified), urgency);
     }
 
     fn left(&self, object: &Arc<Object>) {
@@ -335,7 +337,8 @@ impl Sink for Related {
             // Its deletion may wait for this change.
             let debounced = seen != Seen::First && !own.is_terminating();
             let urgency = |_: &Change| Urgency::Soon;
-            self.enqueuer.add(&key, (lane, debounced), reason, CacheRef::Other(self.id), (change, seen), urgency);
+            let own = (&key, Some(&*own));
+            self.enqueuer.add(own, (lane, debounced), reason, CacheRef::Other(self.id), (change, seen), urgency);
         }
     }
 }
@@ -358,7 +361,7 @@ impl Sink for Leaving {
         if concerned && self.ours.get(key).is_none() {
             let reason = if change.new.is_some() { Reason::Modified } else { Reason::Deleted };
             let lane = (Lane::Event, false);
-            self.enqueuer.add(key, lane, reason, CacheRef::Other(self.id), (change, seen), urgency);
+            self.enqueuer.add((key, None), lane, reason, CacheRef::Other(self.id), (change, seen), urgency);
         }
     }
 

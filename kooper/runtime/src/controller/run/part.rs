@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::task::coop::consume_budget;
 use tokio::task::yield_now;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -49,34 +50,33 @@ impl Runner {
     /// Queues all keys of a shard that was gained, because its last owner may have planned calls of
     /// them, and the keys that were refused whenever objects may have been granted.
     fn wake_granted(&self) -> Option<impl Future<Output = ()> + Send + 'static> {
-        let mut changes = self.admission.shards()?;
-        let (enqueuer, shards) = (Arc::clone(&self.enqueuer), Arc::clone(&self.shards));
-        let (admission, own) = (Arc::clone(&self.admission), self.watching.primary());
-        let wake = move |key: &ObjectKey| enqueuer.wake(key, Lane::Background, Reason::Shard, Urgency::Idle);
+        let mut changes = self.grants.admission.shards()?;
+        let (enqueuer, grants, own) = (self.enqueuer.clone(), self.grants.clone(), self.watching.primary());
         Some(async move {
             let mut known = BTreeSet::new();
             while changes.changed().await.is_ok() {
                 let held = changes.borrow_and_update().clone();
                 let is_new = |shard: &&Shard| !known.iter().any(|known| is_part(shard, known));
                 let gained: BTreeSet<Shard> = held.iter().filter(is_new).copied().collect();
+                let mut keys = Vec::new();
                 for part in own.parts().filter(|_| !gained.is_empty()) {
-                    let is_gained = |object: &&Arc<Object>| match admission.grants(object) {
+                    let is_gained = |object: &&Arc<Object>| match grants.admission.grants(object) {
                         Grant::Shard(term, _) => gained.contains(&term.shard()),
                         _ => false,
                     };
-                    for object in part.iter().filter(is_gained) {
-                        shards.lock().refused.remove(object.key());
-                        wake(object.key());
-                    }
+                    keys.extend(part.iter().filter(is_gained).map(|object| object.key().clone()));
                     yield_now().await;
                 }
-                let refused = {
-                    let mut shards = shards.lock();
-                    shards.queued.clone_from(&held);
-                    std::mem::take(&mut shards.refused)
-                };
+                // Queued only now: before, workers would refuse them.
+                let waiting = grants.handle(held.clone(), &keys);
+                // One that still waits is noted again.
+                let is_granted =
+                    |key: &ObjectKey| own.get(key).is_none_or(|object| grants.granted(key, &object).is_ok());
+                for key in keys.into_iter().chain(waiting.into_iter().filter(is_granted)) {
+                    enqueuer.wake(&key, Lane::Background, Reason::Shard, Urgency::Idle);
+                    consume_budget().await;
+                }
                 known = held;
-                refused.iter().for_each(&wake);
             }
         })
     }

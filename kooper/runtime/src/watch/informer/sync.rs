@@ -57,6 +57,38 @@ impl Informer {
         Ok((ListSnapshot::default(), page.version, None))
     }
 
+    /// Lists only what has joined the selection, as it was at the version up to which all changes are known. So the
+    /// watch continues there. Returns `false` if everything must be listed.
+    pub(super) async fn list_joined(&mut self) -> Result<bool, RetrieveError> {
+        // Before the selection is read, so that none that joins later counts as listed.
+        let joined = self.reselected.as_mut().map_or(0, |changes| *changes.borrow_and_update());
+        let retriever = self.retriever.joined(self.joined, &self.version);
+        // Only a whole list shows if undecided objects were deleted, and it is streamed into an empty store.
+        let is_whole = !self.undecided.is_empty() || self.store.size().0 == 0;
+        let Some(retriever) = retriever.filter(|_| !is_whole) else { return Ok(false) };
+        let mut request = ListRequest { continue_token: None, limit: self.page };
+        loop {
+            let page = retriever.list(request.clone()).await?;
+            for object in page.objects {
+                consume_budget().await;
+                // A whole list counts malformed objects.
+                let Ok(object) = object else { return Ok(false) };
+                let is_known = self.store.get(object.key()).is_some_and(|known| known.same_version(&object));
+                if !is_known && self.accepts(&object) {
+                    self.sink.changed(&self.store.put(object), Seen::Listed);
+                }
+            }
+            let Some(token) = page.continue_token else { break };
+            request.continue_token = Some(token);
+        }
+        self.joined = joined;
+        self.status.record_sync(self.store.size().0);
+        if let Some(selection) = &self.selection {
+            selection.listed(joined);
+        }
+        Ok(true)
+    }
+
     async fn list(&mut self) -> Result<(ListSnapshot, String, Option<Events>), RetrieveError> {
         let streaming = self.streaming && !self.endless.load(Ordering::Relaxed);
         if streaming && self.streams_broken < BROKEN_STREAMS {

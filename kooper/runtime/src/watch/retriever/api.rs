@@ -13,7 +13,7 @@ use http_body::Frame;
 use http_body_util::BodyExt;
 use kooper_protobuf::Kind;
 use kube::client::Body;
-use kube::core::params::{ListParams, WatchParams};
+use kube::core::params::{ListParams, VersionMatch, WatchParams};
 use kube::{Client, Resource};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::DeserializeOwned;
@@ -51,6 +51,9 @@ pub struct Scope {
     /// The shard selector. Servers may ignore it, so each object is checked.
     #[doc(hidden)]
     pub shard_selector: Option<ShardSelector>,
+    /// Lists have the objects as they were at this version; those of `None` have the newest.
+    #[doc(hidden)]
+    pub version: Option<String>,
 }
 
 impl Scope {
@@ -154,6 +157,8 @@ impl<K: Resource<DynamicType = ()> + 'static> Retriever<K> for ApiRetriever<K> {
             field_selector: self.scope.fields.clone(),
             limit: Some(request.limit),
             continue_token: request.continue_token,
+            version_match: self.scope.version.as_ref().map(|_| VersionMatch::Exact),
+            resource_version: self.scope.version.clone(),
             ..ListParams::default()
         };
         let path = kube::core::Request::new(&self.path);

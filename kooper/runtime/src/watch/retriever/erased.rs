@@ -27,6 +27,12 @@ pub trait ErasedRetriever: Send + Sync {
     fn is_outdated(&self) -> bool {
         false
     }
+    /// A retriever that lists, as they were at a version, the objects that have joined the selection after the number
+    /// of its changes was `since`, and possibly others. `None` if there is none for them alone.
+    fn joined(&self, since: u64, version: &str) -> Option<Arc<dyn ErasedRetriever>> {
+        let _ = (since, version);
+        None
+    }
 }
 
 struct TypedRetriever<K, R>(R, PhantomData<fn() -> K>);

@@ -25,7 +25,7 @@ impl CacheSelection for OnlyA {
         self.changes.subscribe()
     }
 
-    fn narrow(&self, scope: &Scope) -> Scope {
+    fn narrow(&self, scope: &Scope, _: u64) -> Scope {
         let bytes: &[u8] = if self.more.load(Ordering::Relaxed) { &[0xae, 0xaf, 0xb0] } else { &[0xaf] };
         let selector = ShardSelector::of_highest_bytes(bytes.iter().copied());
         let selector = selector.filter(|_| !self.whole.load(Ordering::Relaxed));

@@ -28,7 +28,7 @@ fn enqueuer() -> Enqueuer {
         metrics: Arc::new(NoMetrics),
         namespaces: Arc::new(Namespaces::new("enqueuer", false, std::iter::empty())),
         open: AtomicBool::new(true),
-        admission: Arc::new(AdmitAll),
+        grants: Arc::new(Grants::new(Arc::new(AdmitAll))),
         observer: Arc::new(Observers(Vec::new())),
     }
 }
@@ -67,9 +67,23 @@ async fn an_own_write_is_an_echo_in_the_watch_and_a_change_in_a_list() {
     );
     enqueuer.queue().cache_reached(|| Revision::event(CacheRef::Primary, change.new.as_ref().unwrap(), false));
     enqueuer.queue().finish(item.ticket, Completion::FailureAfter(Duration::from_secs(3600)));
-    enqueuer.add(&key, (Lane::Event, false), Reason::Modified, CacheRef::Primary, (&change, Seen::Watched), urgency);
+    enqueuer.add(
+        (&key, None),
+        (Lane::Event, false),
+        Reason::Modified,
+        CacheRef::Primary,
+        (&change, Seen::Watched),
+        urgency,
+    );
     assert_eq!(enqueuer.queue().len(), 0);
-    enqueuer.add(&key, (Lane::Event, false), Reason::Modified, CacheRef::Primary, (&change, Seen::Listed), urgency);
+    enqueuer.add(
+        (&key, None),
+        (Lane::Event, false),
+        Reason::Modified,
+        CacheRef::Primary,
+        (&change, Seen::Listed),
+        urgency,
+    );
     assert_eq!(enqueuer.queue().len(), 1);
 }
 
