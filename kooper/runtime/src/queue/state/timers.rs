@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::hash::BuildHasher;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -16,6 +17,10 @@ use crate::queue::{AddOptions, Lane, Urgency};
 /// The most timers of one sort that fire in one step, because the queue is locked
 /// meanwhile.
 const STEP: usize = 1024;
+
+/// The longest time by which a resync is early, so that it runs together with others. It is short, because
+/// resyncs are spread for the sake of the API server.
+const MOST_SLACK: Duration = Duration::from_secs(1);
 
 impl QueueState {
     /// Queues the keys that are due; if there are many, only some of them.
@@ -77,13 +82,17 @@ impl QueueState {
                 self.fire(id, Lane::Retry, Some(Reason::Retry), now);
             }
         }
+        // Those that are due soon run with it: a process that is woken for each of them needs a multiple of the CPU time.
+        let slack = self.options.resync.map_or(Duration::ZERO, |interval| (interval / 32).min(MOST_SLACK));
+        let until = if due(&self.resyncs, now).is_some() { now + slack } else { now };
         for _ in 0..STEP {
-            let Some(id) = due(&self.resyncs, now) else { break };
+            let Some(id) = due(&self.resyncs, until) else { break };
             let due = self.set_resync(id, None);
             let Some(entry) = self.entries.get_mut(id) else { continue };
             // The retry schedules the next resync.
             if !entry.is_held() {
-                entry.phase = due;
+                // The next one is not more than an interval later.
+                entry.phase = due.map(|due| due.min(now));
                 self.fire(id, Lane::Background, Some(Reason::Resync), now);
             }
         }
