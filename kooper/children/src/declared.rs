@@ -156,7 +156,7 @@ where
 
     fn into_slot(self) -> impl DynSlotOf<P, S> {
         let kind = KindInfo::of::<<F::Form as Form>::Kind>();
-        Boxed(Box::new(Typed { slot: self, resource: kind.resource(), kind, signature: PhantomData::<fn(M)> }))
+        Boxed(Box::new(Typed { slot: self, resource: kind.resource().into(), kind, signature: PhantomData::<fn(M)> }))
     }
 }
 

@@ -22,7 +22,7 @@ use crate::function::AnyObject;
 use crate::graph::Graph;
 use crate::labels::DAEMON_FAILED;
 use crate::memory::address;
-use crate::observed::{ChildId, Observed, Owner, Run, SlotLabel, SlotProgress, Write};
+use crate::observed::{ChildId, Observed, Owner, Run, SlotProgress, Write};
 use crate::plan::{Plan, SlotState, Step, plan, provided};
 use crate::status::{HANDLER_FAILED, Report, has_failed, summarized};
 use crate::typed::{Called, ChildObject, DynSlot, Found, call, delete_params, owner};
@@ -215,7 +215,7 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         let is_deleted = owner(context).meta().deletion_timestamp.is_some();
         let known = if is_deleted { Arc::default() } else { memory.children(key) };
         let mut existing = Vec::new();
-        let names: Vec<_> = self.graph.nodes().iter().map(|node| node.spec.name.clone()).collect();
+        let names: Vec<_> = self.graph.nodes().iter().map(|node| node.label.slot.clone()).collect();
         let is_ordered = self.is_ordered();
         // Slots of one kind have the same cache.
         let mut read = BTreeSet::new();
@@ -320,7 +320,7 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
 
     /// A slot of the child's kind.
     fn slot_of(&self, child: &ChildId) -> Option<&dyn DynSlot<P, S>> {
-        self.slots.iter().find(|slot| slot.resource() == child.resource).map(|slot| &**slot)
+        self.slots.iter().find(|slot| slot.resource() == &*child.resource).map(|slot| &**slot)
     }
 
     fn note(&self, context: &Context<P, S>, progress: &mut Progress, done: Done) {
@@ -420,11 +420,10 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         slot: usize,
         children: &[(ChildId, AnyObject)],
     ) -> Vec<(ChildId, Write)> {
-        let node = &self.graph.nodes()[slot];
-        let label = SlotLabel { slot: node.spec.name.clone(), depth: node.depth };
+        let label = &self.graph.nodes()[slot].label;
         let existing = |id: &ChildId| {
             let child = progress.observed.children.get(id)?;
-            let is_own = !child.is_terminating && child.label.as_ref() == Some(&label);
+            let is_own = !child.is_terminating && child.label.as_ref() == Some(label);
             progress.objects.get(id).filter(|_| is_own).and_then(ChildObject::cached)
         };
         let cached = children.iter().filter_map(|(id, _)| existing(id)).map(address).collect();

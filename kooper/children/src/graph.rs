@@ -5,6 +5,8 @@ mod diagram;
 use std::collections::HashMap;
 use std::fmt;
 
+use crate::observed::SlotLabel;
+
 /// The number of children that a slot's function returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Returns {
@@ -73,8 +75,8 @@ pub struct Node {
     pub(crate) after: Vec<usize>,
     /// All slots that depend on it, directly or not.
     pub(crate) dependents: Vec<usize>,
-    /// The length of the longest way from a slot that depends on none.
-    pub(crate) depth: u32,
+    /// The label of its children, with its depth: the length of the longest way from a slot that depends on none.
+    pub(crate) label: SlotLabel,
 }
 
 /// The slots of a controller. Dependencies exist, and there is no circle of them.
@@ -186,7 +188,10 @@ impl Graph {
             edges.push((find(slot, &slot.inputs)?, find(slot, &slot.after)?));
         }
         let nodes = slots.into_iter().zip(edges);
-        let nodes = nodes.map(|(spec, (inputs, after))| Node { spec, inputs, after, dependents: Vec::new(), depth: 0 });
+        let nodes = nodes.map(|(spec, (inputs, after))| {
+            let label = SlotLabel { slot: spec.name.as_str().into(), depth: 0 };
+            Node { spec, inputs, after, dependents: Vec::new(), label }
+        });
         let mut graph = Self { nodes: nodes.collect(), order: Vec::new() };
         graph.sort()?;
         Ok(graph)
@@ -200,8 +205,8 @@ impl Graph {
             let Some(slot) = (0..self.nodes.len()).find(is_next) else {
                 return Err(GraphError::Cyclic(self.circle()));
             };
-            let depth = self.nodes[slot].depends_on().map(|other| self.nodes[other].depth + 1).max();
-            self.nodes[slot].depth = depth.unwrap_or_default();
+            let depth = self.nodes[slot].depends_on().map(|other| self.nodes[other].label.depth + 1).max();
+            self.nodes[slot].label.depth = depth.unwrap_or_default();
             self.order.push(slot);
         }
         for &slot in self.order.iter().rev() {
@@ -258,7 +263,7 @@ impl Node {
     /// The length of the longest way from a slot that depends on none. Children are deleted from the deepest on.
     #[must_use]
     pub fn depth(&self) -> u32 {
-        self.depth
+        self.label.depth
     }
 }
 

@@ -61,7 +61,8 @@ impl Marks {
         }
         let slot = get(SLOT)?;
         // The name of a known slot may be too long for a label.
-        let name = slots.find(|name| *name == slot || value(name) == *slot).map_or_else(|| slot.clone(), str::to_owned);
+        let name =
+            slots.find(|name| *name == slot || value(name) == *slot).map_or_else(|| slot.as_str().into(), Into::into);
         Some(SlotLabel { slot: name, depth: get(DEPTH)?.parse().ok()? })
     }
 }
@@ -101,7 +102,7 @@ mod tests {
     fn the_slot_of_a_child_is_read_from_its_labels() {
         let long = "s".repeat(100);
         for slot in ["web", "_web", &long] {
-            let label = SlotLabel { slot: slot.to_owned(), depth: 2 };
+            let label = SlotLabel { slot: slot.into(), depth: 2 };
             let set: BTreeMap<_, _> = marks("mall", "shops").labels(&label).into();
             assert!(set.values().all(|value| value.len() <= LONGEST && value.as_bytes()[0].is_ascii_alphanumeric()));
             let read = |program, controller| marks(program, controller).read(Some(&set), [slot].into_iter());
@@ -113,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_slot_that_the_program_no_longer_has_keeps_its_name() {
-        let label = SlotLabel { slot: "former".to_owned(), depth: 0 };
+        let label = SlotLabel { slot: "former".into(), depth: 0 };
         let set: BTreeMap<_, _> = marks("mall", "shops").labels(&label).into();
         assert_eq!(marks("mall", "shops").read(Some(&set), ["web"].into_iter()), Some(label));
     }

@@ -353,7 +353,7 @@ mod tests {
     }
 
     fn child() -> ChildId {
-        ChildId { resource: "configmaps".to_owned(), namespace: None, name: "a".to_owned() }
+        ChildId { resource: "configmaps".into(), namespace: None, name: "a".into() }
     }
 
     #[tokio::test(start_paused = true)]

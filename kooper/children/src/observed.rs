@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use crate::readiness::Readiness;
 
@@ -9,18 +10,18 @@ use crate::readiness::Readiness;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChildId {
     /// The resource.
-    pub resource: String,
+    pub resource: Arc<str>,
     /// The namespace; `None` for a cluster-scoped child.
-    pub namespace: Option<String>,
+    pub namespace: Option<Arc<str>>,
     /// The name.
-    pub name: String,
+    pub name: Arc<str>,
 }
 
 /// The slot that a child was applied for, as its labels say.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlotLabel {
     /// The name of the slot.
-    pub slot: String,
+    pub slot: Arc<str>,
     /// The slot's depth, by which children are deleted in waves.
     pub depth: u32,
 }
@@ -29,9 +30,9 @@ pub struct SlotLabel {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Child {
     /// The uid.
-    pub uid: String,
+    pub uid: Arc<str>,
     /// The resource version.
-    pub version: String,
+    pub version: Arc<str>,
     /// Its labels; `None` for a child from before, or one that the handler applies itself.
     pub label: Option<SlotLabel>,
     /// Its readiness.

@@ -7,6 +7,8 @@ mod deletion;
 mod mistakes;
 mod prune;
 
+use std::sync::Arc;
+
 use crate::graph::{Graph, Node, Recreate, Returns};
 use crate::observed::{Child, ChildId, Observed, Owner, Run, SlotLabel, SlotProgress, Write};
 use crate::readiness::Readiness;
@@ -42,9 +44,9 @@ pub enum Step {
         /// The child.
         child: ChildId,
         /// Its uid.
-        uid: String,
+        uid: Arc<str>,
         /// Its version; `None` for any.
-        version: Option<String>,
+        version: Option<Arc<str>>,
         /// The reason.
         cause: Cause,
     },
@@ -53,7 +55,7 @@ pub enum Step {
         /// The child.
         child: ChildId,
         /// Its uid.
-        uid: String,
+        uid: Arc<str>,
     },
 }
 
@@ -159,7 +161,7 @@ pub fn provided(graph: &Graph, observed: &Observed, slot: usize) -> Vec<ChildId>
         return progress.desired.iter().map(|(id, _)| id.clone()).collect();
     }
     let name = &graph.nodes()[slot].spec.name;
-    let has_label = |child: &Child| child.label.as_ref().is_some_and(|label| label.slot == *name);
+    let has_label = |child: &Child| child.label.as_ref().is_some_and(|label| &*label.slot == name);
     observed.children.iter().filter(|(_, child)| has_label(child)).map(|(id, _)| id.clone()).collect()
 }
 
@@ -202,8 +204,7 @@ impl<'a> Planner<'a> {
     }
 
     fn label(&self, slot: usize) -> SlotLabel {
-        let node = self.node(slot);
-        SlotLabel { slot: node.spec.name.clone(), depth: node.depth }
+        self.node(slot).label.clone()
     }
 
     /// The children that have the slot's label.

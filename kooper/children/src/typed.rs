@@ -98,7 +98,7 @@ pub(crate) trait DynSlot<P, S>: Send + Sync {
     fn existing(
         &self,
         context: &Context<P, S>,
-        slots: &[String],
+        slots: &[Arc<str>],
         is_ordered: bool,
         known: &KnownChildren,
     ) -> Result<Vec<Found>, BoxError>;
@@ -143,7 +143,7 @@ pub(crate) fn delete_params(uid: &str, version: Option<&str>, cause: Cause) -> D
 pub(crate) struct Typed<P, F, V, M> {
     pub(crate) slot: Slot<P, F, V>,
     pub(crate) kind: KindInfo,
-    pub(crate) resource: String,
+    pub(crate) resource: Arc<str>,
     pub(crate) signature: PhantomData<fn(M)>,
 }
 
@@ -201,8 +201,8 @@ fn marks<P: Kind, S>(context: &Context<P, S>) -> Marks {
 
 /// The slot that a child was applied for. Children that live get the labels of new names by the next apply; those of an
 /// owner that is being deleted keep the labels of the names from before.
-fn label_of<P: Kind, S, T: ChildKind>(context: &Context<P, S>, child: &T, slots: &[String]) -> Option<SlotLabel> {
-    let read = |marks: Marks| marks.read(child.meta().labels.as_ref(), slots.iter().map(String::as_str));
+fn label_of<P: Kind, S, T: ChildKind>(context: &Context<P, S>, child: &T, slots: &[Arc<str>]) -> Option<SlotLabel> {
+    let read = |marks: Marks| marks.read(child.meta().labels.as_ref(), slots.iter().map(|slot| &**slot));
     let owner = owner(context);
     let from_before = || {
         owner.meta().deletion_timestamp.as_ref()?;
@@ -214,9 +214,9 @@ fn label_of<P: Kind, S, T: ChildKind>(context: &Context<P, S>, child: &T, slots:
 }
 
 /// The name of a child. Its namespace defaults to that of the owner.
-fn id_of<P: Kind, T: ChildKind>(owner: &P, child: &T, kind: &KindInfo, resource: &str) -> ChildId {
+fn id_of<P: Kind, T: ChildKind>(owner: &P, child: &T, kind: &KindInfo, resource: Arc<str>) -> ChildId {
     let namespace = child.namespace().or_else(|| owner.namespace()).filter(|_| kind.namespaced);
-    ChildId { resource: resource.to_owned(), namespace, name: child.name_any() }
+    ChildId { resource, namespace: namespace.map(Into::into), name: child.name_any().into() }
 }
 
 /// Returns whether Kubernetes allows no reference from the child to its owner.
@@ -246,18 +246,18 @@ fn is_kept_by_default<T: ChildKind>() -> bool {
 fn found<P: Kind, S, T: ChildKind>(
     context: &Context<P, S>,
     child: Arc<T>,
-    slots: &[String],
+    slots: &[Arc<str>],
 ) -> Result<Found, BoxError> {
     let record = Child {
-        uid: child.uid().unwrap_or_default(),
-        version: child.resource_version().unwrap_or_default(),
+        uid: child.uid().unwrap_or_default().into(),
+        version: child.resource_version().unwrap_or_default().into(),
         label: label_of(context, &*child, slots),
         readiness: judge(&*child)?,
         is_terminating: child.meta().deletion_timestamp.is_some(),
         is_kept: is_kept_by_default::<T>() || child.annotations().contains_key(labels::KEEP),
     };
     let kind = KindInfo::of::<T>();
-    let id = id_of(&*owner(context), &*child, &kind, &kind.resource());
+    let id = id_of(&*owner(context), &*child, &kind, kind.resource().into());
     Ok((id, record, ChildObject::Decoded(child)))
 }
 
@@ -326,7 +326,7 @@ where
     fn existing(
         &self,
         context: &Context<P, S>,
-        slots: &[String],
+        slots: &[Arc<str>],
         is_ordered: bool,
         known: &KnownChildren,
     ) -> Result<Vec<Found>, BoxError> {
@@ -335,7 +335,7 @@ where
         let read = |object: Arc<Object>, is_marked: bool| -> Result<Option<Found>, BoxError> {
             let decode = decode::<<F::Form as Form>::Kind>;
             if let Some((_, child)) = known.get(&address(&object)) {
-                let (namespace, name) = (object.key().namespace().map(str::to_owned), object.key().name().to_owned());
+                let (namespace, name) = (object.key().namespace().map(Into::into), object.key().name().into());
                 let id = ChildId { resource: self.resource.clone(), namespace, name };
                 return Ok(Some((id, child.clone(), ChildObject::Cached { object, decoded: OnceLock::new(), decode })));
             }
@@ -367,9 +367,9 @@ where
         let children = match self.slot.function.call(&owner, context, inputs)? {
             Made::Children(children) => children,
             Made::External(key) => {
-                let namespace = key.namespace().map(str::to_owned).or_else(|| owner.namespace());
+                let namespace = key.namespace().map(Into::into).or_else(|| owner.namespace().map(Into::into));
                 let namespace = namespace.filter(|_| self.kind.namespaced);
-                let id = ChildId { resource: self.resource.clone(), namespace, name: key.name().to_owned() };
+                let id = ChildId { resource: self.resource.clone(), namespace, name: key.name().into() };
                 let reader = <Reader<<F::Form as Form>::Kind> as Argument<P, S, (_, ())>>::extract(context);
                 let Some(object) = reader.get(&key_of(&id))? else { return Ok(Called::External(id, None)) };
                 let is_terminating = object.meta().deletion_timestamp.is_some();
@@ -383,7 +383,7 @@ where
             None | Some("") => {
                 Err(format!("a child of the slot `{}` has no name: set `metadata.name`", self.slot.id.name))
             }
-            Some(_) => Ok((id_of(&*owner, &child, &self.kind, &self.resource), Arc::new(child) as AnyObject)),
+            Some(_) => Ok((id_of(&*owner, &child, &self.kind, self.resource.clone()), Arc::new(child) as AnyObject)),
         });
         Ok(Called::Children(named.collect::<Result<_, _>>()?))
     }

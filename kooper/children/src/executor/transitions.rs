@@ -38,7 +38,7 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         // Status changes are no reason to leave a child alone.
         let version = |id: &ChildId| {
             let child = progress.observed.children.get(id)?;
-            let is_labelled = child.label.as_ref().is_some_and(|label| label.slot == *name);
+            let is_labelled = child.label.as_ref().is_some_and(|label| *label.slot == **name);
             (!is_labelled || !is_as_wanted(id)).then_some(&*child.version)
         };
         let verdict = memory(context).returned((context.key(), slot), digests, version, Instant::now());

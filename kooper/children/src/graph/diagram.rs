@@ -36,7 +36,7 @@ impl Graph {
 
     fn row(&self, node: &Node) -> [String; 3] {
         let spec = &node.spec;
-        let name = format!("{:indent$}{}", "", spec.name, indent = 2 * node.depth as usize);
+        let name = format!("{:indent$}{}", "", spec.name, indent = 2 * node.depth() as usize);
         let mut rest = Vec::new();
         if !spec.inputs.is_empty() {
             rest.push(format!("({})", spec.inputs.join(", ")));

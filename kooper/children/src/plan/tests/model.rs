@@ -1,6 +1,7 @@
 //! A small cluster that plans are executed in. It checks each write against what the functions would return.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
@@ -11,6 +12,9 @@ use crate::observed::{Child, ChildId, Observed, Owner, Run, SlotLabel, SlotProgr
 use crate::readiness::Readiness;
 
 pub(super) type Checked = Result<(), TestCaseError>;
+
+/// The names of children.
+type Names = BTreeSet<Arc<str>>;
 
 /// Something that happens.
 #[derive(Debug, Clone)]
@@ -43,7 +47,7 @@ struct Function {
 struct Stored {
     child: Child,
     /// The children that its content refers to.
-    refers: BTreeSet<String>,
+    refers: Names,
 }
 
 #[derive(Debug, Clone)]
@@ -108,7 +112,7 @@ fn name(slot: usize) -> String {
 }
 
 fn id(name: String) -> ChildId {
-    ChildId { resource: "configmaps".to_owned(), namespace: Some("default".to_owned()), name }
+    ChildId { resource: "configmaps".into(), namespace: Some("default".into()), name: name.into() }
 }
 
 impl World {
@@ -148,7 +152,7 @@ impl World {
             let is_of = slot.is_none_or(|slot| id.name.starts_with(&format!("{}-", name(slot))));
             if is_of && !object.child.is_terminating {
                 self.last += 1;
-                object.child.version = self.last.to_string();
+                object.child.version = self.last.to_string().into();
                 object.child.readiness = match is_ready {
                     true => Readiness::Ready,
                     false => Readiness::Waiting("it starts".to_owned()),
@@ -171,7 +175,7 @@ impl World {
     }
 
     /// The objects with their labels and references. A child that was created once keeps those of its creation.
-    pub(super) fn state(&self) -> BTreeMap<String, (Option<SlotLabel>, BTreeSet<String>)> {
+    pub(super) fn state(&self) -> BTreeMap<Arc<str>, (Option<SlotLabel>, Names)> {
         let state = self.objects.iter().map(|(id, object)| {
             let refers = if self.flags(self.slot_of(id)).once { BTreeSet::new() } else { object.refers.clone() };
             (id.name.clone(), (object.child.label.clone(), refers))
@@ -270,7 +274,7 @@ impl World {
             return Ok(Write::Refused("it is refused".to_owned()));
         }
         self.last += 1;
-        let version = self.last.to_string();
+        let version: Arc<str> = self.last.to_string().into();
         let label = (!mistakes::loses_labels()).then(|| label.clone());
         match self.objects.get_mut(child) {
             Some(object) => {
@@ -310,16 +314,16 @@ impl World {
             }
             Cause::Recreate(_) => prop_assert!(self.flags(slot).recreate.is_some()),
             Cause::Wave(depth) => {
-                prop_assert_eq!(depth, self.graph.nodes()[slot].depth);
+                prop_assert_eq!(depth, self.graph.nodes()[slot].depth());
                 let is_deeper = |id: &&ChildId| {
                     let slot = self.slot_of(id);
-                    self.graph.nodes()[slot].depth > depth && !self.flags(slot).keep
+                    self.graph.nodes()[slot].depth() > depth && !self.flags(slot).keep
                 };
                 prop_assert_eq!(self.objects.keys().find(is_deeper), None, "{} is deleted before it", child);
             }
         }
-        let object = self.objects.get_mut(child).filter(|object| object.child.uid == uid);
-        if let Some(object) = object.filter(|object| version.is_none_or(|version| object.child.version == version)) {
+        let object = self.objects.get_mut(child).filter(|object| &*object.child.uid == uid);
+        if let Some(object) = object.filter(|object| version.is_none_or(|version| &*object.child.version == version)) {
             object.child.is_terminating = true;
             object.child.readiness = Readiness::Waiting("it is being deleted".to_owned());
         }

@@ -11,11 +11,11 @@ fn slot(name: &str, inputs: &[&str], flags: Flags) -> SlotSpec {
 }
 
 fn id(name: &str) -> ChildId {
-    ChildId { resource: "configmaps".to_owned(), namespace: None, name: name.to_owned() }
+    ChildId { resource: "configmaps".into(), namespace: None, name: name.into() }
 }
 
 fn label(slot: &str, depth: u32) -> SlotLabel {
-    SlotLabel { slot: slot.to_owned(), depth }
+    SlotLabel { slot: slot.into(), depth }
 }
 
 fn waiting() -> Readiness {
@@ -38,8 +38,8 @@ impl Scene {
     /// A ready child of a slot.
     fn child(mut self, name: &str, slot: &str, depth: u32) -> Self {
         let child = Child {
-            uid: format!("uid of {name}"),
-            version: "7".to_owned(),
+            uid: format!("uid of {name}").into(),
+            version: "7".into(),
             label: Some(label(slot, depth)),
             readiness: Readiness::Ready,
             is_terminating: false,

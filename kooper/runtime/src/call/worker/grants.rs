@@ -23,7 +23,8 @@ pub(crate) enum Refused {
 /// The objects that functions may be called for now, and the keys of those that wait.
 pub(crate) struct Grants {
     pub(crate) admission: Arc<dyn Admission>,
-    shards: Mutex<HandledShards>,
+    /// `None` if all objects are handled.
+    shards: Option<Mutex<HandledShards>>,
 }
 
 /// The shards whose objects are handled.
@@ -37,15 +38,24 @@ struct HandledShards {
 
 impl Grants {
     pub(crate) fn new(admission: Arc<dyn Admission>) -> Self {
-        Self { admission, shards: Mutex::default() }
+        let shards = admission.shards().map(|_| Mutex::default());
+        Self { admission, shards }
     }
 
     /// The shard in whose term a function may be called for an object. A key that is refused for now
     /// is queued again when that changes.
     pub(crate) fn granted(&self, key: &ObjectKey, object: &Object) -> Result<Granted, Refused> {
+        let Some(shards) = &self.shards else { return Ok((None, None)) };
+        let mut state = shards.lock();
+        // As during the first lists, of all objects.
+        if state.handled.is_empty() {
+            state.waiting.insert(key.clone());
+            return Err(Refused::Later);
+        }
+        drop(state);
         let mut grant = self.admission.grants(object);
         if matches!(grant, Grant::Later | Grant::Never) {
-            self.shards.lock().waiting.insert(key.clone());
+            shards.lock().waiting.insert(key.clone());
             // It may have been granted before the key was noted.
             grant = self.admission.grants(object);
         }
@@ -53,7 +63,7 @@ impl Grants {
             Grant::Free => Ok((None, None)),
             Grant::Shard(term, work) => {
                 let shard = term.shard();
-                let mut shards = self.shards.lock();
+                let mut shards = shards.lock();
                 if shards.handled.contains(&shard) {
                     shards.waiting.remove(key);
                     return Ok((Some(term), Some(work.into())));
@@ -67,14 +77,93 @@ impl Grants {
     }
 
     /// Lets calls begin in these shards only, of which some were `gained`; returns the keys that wait for another reason.
-    pub(crate) fn handle(&self, shards: BTreeSet<Shard>, gained: &[ObjectKey]) -> HashSet<ObjectKey> {
-        let mut state = self.shards.lock();
-        state.handled = shards;
+    pub(crate) fn handle(&self, handled: BTreeSet<Shard>, gained: &[ObjectKey]) -> HashSet<ObjectKey> {
+        let Some(shards) = &self.shards else { return HashSet::new() };
+        let mut state = shards.lock();
+        state.handled = handled;
         let mut waiting = std::mem::take(&mut state.waiting);
         drop(state);
         for key in gained {
             waiting.remove(key);
         }
         waiting
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::any::Any;
+    use std::slice;
+
+    use futures_util::FutureExt;
+    use futures_util::future::BoxFuture;
+    use tokio::sync::watch;
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+
+    fn shard(index: u16) -> Shard {
+        Shard::new(index, 32, 1)
+    }
+
+    /// Grants each object in the first shard.
+    struct First;
+
+    impl Admission for First {
+        fn admits(&self, _: &ObjectKey) -> bool {
+            true
+        }
+
+        fn repeats(&self) -> bool {
+            true
+        }
+
+        fn ended(&self, _: &ObjectKey, _: Result<(), &str>) {}
+
+        fn returned(&self, _: &ObjectKey) {}
+
+        fn grants(&self, _: &Object) -> Grant {
+            Grant::Shard(Arc::new(Self), Box::new(()))
+        }
+
+        fn shards(&self) -> Option<watch::Receiver<BTreeSet<Shard>>> {
+            Some(watch::Sender::default().subscribe())
+        }
+    }
+
+    impl ShardTerm for First {
+        fn shard(&self) -> Shard {
+            shard(0)
+        }
+
+        fn is_held(&self) -> bool {
+            true
+        }
+
+        fn ended(&self) -> BoxFuture<'static, ()> {
+            std::future::pending().boxed()
+        }
+
+        fn leaving(&self) -> CancellationToken {
+            CancellationToken::new()
+        }
+
+        fn work(self: Arc<Self>) -> Box<dyn Any + Send + Sync> {
+            Box::new(())
+        }
+    }
+
+    #[test]
+    fn a_key_waits_until_its_shard_is_handled_and_is_then_queued_once() {
+        let object = Object::parse(br#"{"metadata":{"name":"a","resourceVersion":"1"}}"#).unwrap();
+        let (key, grants) = (object.key(), Grants::new(Arc::new(First)));
+        let is_granted = || grants.granted(key, &object).is_ok();
+        assert!(!is_granted());
+        assert_eq!(grants.handle([shard(1)].into(), &[]), [key.clone()].into(), "it is asked for again");
+        assert!(!is_granted());
+        assert_eq!(grants.handle([shard(0)].into(), slice::from_ref(key)), HashSet::new(), "it is queued already");
+        assert!(is_granted());
+        assert_eq!(grants.handle(BTreeSet::new(), &[]), HashSet::new());
+        assert!(!is_granted());
     }
 }
