@@ -226,11 +226,15 @@ impl WorkQueue {
         urgency: impl FnOnce() -> Urgency,
         event: impl FnOnce() -> Revision,
     ) {
-        let uses_urgency = self.lock().state.uses_urgency(key);
         // The queue is not locked here, because this may take long. A call that
         // began in the meantime sees the change, and has not failed yet.
-        let options = if uses_urgency { AddOptions { urgency: urgency(), ..options } } else { options };
+        let options = if self.uses_urgency(key) { AddOptions { urgency: urgency(), ..options } } else { options };
         self.update(|state, now| state.add_from_event(key, reason, options, event, now));
+    }
+
+    /// Returns `true` if the urgency of a change matters for a key.
+    pub(crate) fn uses_urgency(&self, key: &ObjectKey) -> bool {
+        self.lock().state.uses_urgency(key)
     }
 
     /// Records a write by a call of the key: the response was this version of an

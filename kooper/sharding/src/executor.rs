@@ -167,7 +167,7 @@ fn buckets(count: ShardCount, shard: Shard) -> impl Iterator<Item = u8> {
 struct ShardAdmission(Arc<Shared>);
 
 impl Admission for ShardAdmission {
-    /// The cache has only objects of selected shards. The worker asks for each of them.
+    /// The cache has only objects of selected shards. It is asked for each of them.
     fn admits(&self, _: &ObjectKey) -> bool {
         true
     }

@@ -270,8 +270,9 @@ impl Informer {
                     // The next watch also sends them.
                     Ok(true) => {}
                     Ok(false) => return,
+                    Err(RetrieveError::Expired(_)) => return,
                     Err(error) => {
-                        tracing::debug!(watch = %self.status, "{}: listing everything", error::chain(&error));
+                        self.pause(&error).await;
                         return;
                     }
                 },

@@ -213,7 +213,9 @@ impl<F: Fn(Scope) -> Arc<dyn ErasedRetriever> + Send + Sync> ErasedRetriever for
     }
 
     fn joined(&self, since: u64, version: &str) -> Option<Arc<dyn ErasedRetriever>> {
-        Some((self.open)(Scope { version: Some(version.to_owned()), ..self.narrow(since) }))
+        // The next whole list tries the selector again.
+        let is_rejected = *self.state.lock() == Some(SelectorState::Rejected);
+        (!is_rejected).then(|| (self.open)(Scope { version: Some(version.to_owned()), ..self.narrow(since) }))
     }
 }
 

@@ -76,7 +76,8 @@ impl Grants {
         }
     }
 
-    /// Lets calls begin in these shards only, of which some were `gained`; returns the keys that wait for another reason.
+    /// Lets calls begin in these shards only, of which some keys were `gained`. Returns the other keys that waited: whether
+    /// their objects are granted must be asked again.
     pub(crate) fn handle(&self, handled: BTreeSet<Shard>, gained: &[ObjectKey]) -> HashSet<ObjectKey> {
         let Some(shards) = &self.shards else { return HashSet::new() };
         let mut state = shards.lock();

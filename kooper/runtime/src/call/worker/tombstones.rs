@@ -43,6 +43,11 @@ impl Tombstones {
         true
     }
 
+    /// Returns `true` if `deleted` is to be called for a key.
+    pub(crate) fn contains(&self, key: &ObjectKey) -> bool {
+        self.lock().keys.contains_key(key)
+    }
+
     /// Takes the first removed object of a key.
     pub(crate) fn take(&self, key: &ObjectKey) -> Option<(Arc<Object>, Gone)> {
         let mut waiting = self.lock();

@@ -66,7 +66,9 @@ impl Enqueuer {
         (change, seen): (&Change, Seen),
         urgency: impl Fn(&Change) -> Urgency,
     ) {
-        if !self.admits(key) || own.is_some_and(|own| self.grants.granted(key, own).is_err()) {
+        // What the queue knows of a key is told of the change, before a worker refuses it.
+        let waits = |own: &Object| !self.queue().uses_urgency(key) && self.grants.granted(key, own).is_err();
+        if !self.is_open_to(key) || own.is_some_and(waits) || !self.grants.admission.admits(key) {
             return;
         }
         let urgency = || urgency(change);

@@ -52,6 +52,7 @@ impl Runner {
     fn wake_granted(&self) -> Option<impl Future<Output = ()> + Send + 'static> {
         let mut changes = self.grants.admission.shards()?;
         let (enqueuer, grants, own) = (self.enqueuer.clone(), self.grants.clone(), self.watching.primary());
+        let tombstones = self.tombstones.clone();
         Some(async move {
             let mut known = BTreeSet::new();
             while changes.changed().await.is_ok() {
@@ -69,9 +70,11 @@ impl Runner {
                 }
                 // Queued only now: before, workers would refuse them.
                 let waiting = grants.handle(held.clone(), &keys);
-                // One that still waits is noted again.
-                let is_granted =
-                    |key: &ObjectKey| own.get(key).is_none_or(|object| grants.granted(key, &object).is_ok());
+                // One that still waits is noted again. `deleted` may be called although another object of the name waits.
+                let is_granted = |key: &ObjectKey| {
+                    let is_granted = |object: Arc<Object>| grants.granted(key, &object).is_ok();
+                    tombstones.contains(key) || own.get(key).is_none_or(is_granted)
+                };
                 for key in keys.into_iter().chain(waiting.into_iter().filter(is_granted)) {
                     enqueuer.wake(&key, Lane::Background, Reason::Shard, Urgency::Idle);
                     consume_budget().await;

@@ -82,7 +82,8 @@ impl QueueState {
                 self.fire(id, Lane::Retry, Some(Reason::Retry), now);
             }
         }
-        // Those that are due soon run with it: a process that is woken for each of them needs a multiple of the CPU time.
+        // Those that are due soon run with it: a process that is woken for each of them needs a multiple of the CPU
+        // time.
         let slack = self.options.resync.map_or(Duration::ZERO, |interval| (interval / 32).min(MOST_SLACK));
         let until = if due(&self.resyncs, now).is_some() { now + slack } else { now };
         for _ in 0..STEP {

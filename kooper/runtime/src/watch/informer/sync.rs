@@ -66,9 +66,16 @@ impl Informer {
         // Only a whole list shows if undecided objects were deleted, and it is streamed into an empty store.
         let is_whole = !self.undecided.is_empty() || self.store.size().0 == 0;
         let Some(retriever) = retriever.filter(|_| !is_whole) else { return Ok(false) };
+        // Some may have left after those that the watch has dropped.
+        self.drop_unselected().await;
+        self.sink.relisted();
         let mut request = ListRequest { continue_token: None, limit: self.page };
         loop {
             let page = retriever.list(request.clone()).await?;
+            // A server that does not know the parameter lists the newest state.
+            if page.version != self.version {
+                return Ok(false);
+            }
             for object in page.objects {
                 consume_budget().await;
                 // A whole list counts malformed objects.

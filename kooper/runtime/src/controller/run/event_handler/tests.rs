@@ -1,14 +1,17 @@
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::metadata::PartialObjectMeta;
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 use super::*;
 use crate::call::context::Caches;
 use crate::call::observer::Observers;
+use crate::leader::shard::Shard;
 use crate::metrics::NoMetrics;
-use crate::queue::{AdmitAll, Completion, WriteOrigin};
+use crate::queue::{Admission, AdmitAll, Completion, Grant, WriteOrigin};
 
 fn object(edit: impl Fn(&mut Value)) -> Option<Arc<Object>> {
     let mut value = json!({
@@ -115,4 +118,46 @@ async fn an_own_write_to_an_object_outside_of_the_selector_is_an_echo() {
     assert_eq!(enqueuer.queue().len(), 0);
     leaving.changed(&Change::new(own, held("7")), Seen::Watched);
     assert_eq!(enqueuer.queue().len(), 1, "a change by another client");
+}
+
+/// A replica whose shards are not handled yet.
+struct Waiting;
+
+impl Admission for Waiting {
+    fn admits(&self, _: &ObjectKey) -> bool {
+        true
+    }
+
+    fn repeats(&self) -> bool {
+        true
+    }
+
+    fn ended(&self, _: &ObjectKey, _: Result<(), &str>) {}
+
+    fn returned(&self, _: &ObjectKey) {}
+
+    fn grants(&self, _: &Object) -> Grant {
+        Grant::Later
+    }
+
+    fn shards(&self) -> Option<watch::Receiver<BTreeSet<Shard>>> {
+        Some(watch::Sender::default().subscribe())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_of_a_failing_key_is_not_forgotten_while_its_shard_is_not_handled() {
+    let enqueuer = Enqueuer { grants: Arc::new(Grants::new(Arc::new(Waiting))), ..enqueuer() };
+    let key = ObjectKey::cluster_scoped("a");
+    let change = Change::new(object(same), object(|v| v["metadata"]["generation"] = 2.into()));
+    let add = || {
+        let own = (&key, change.new.as_deref());
+        enqueuer.add(own, (Lane::Event, false), Reason::Modified, CacheRef::Primary, (&change, Seen::Watched), urgency);
+        enqueuer.queue().len()
+    };
+    assert_eq!(add(), 0, "it waits");
+    enqueuer.queue().add(&key, Lane::Event, Reason::Added);
+    let item = enqueuer.queue().get().await.unwrap();
+    enqueuer.queue().finish(item.ticket, Completion::FailureAfter(Duration::from_secs(3600)));
+    assert_eq!(add(), 1, "its back-off ends");
 }
