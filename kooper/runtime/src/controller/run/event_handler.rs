@@ -66,7 +66,7 @@ impl Enqueuer {
         (change, seen): (&Change, Seen),
         urgency: impl Fn(&Change) -> Urgency,
     ) {
-        // What the queue knows of a key is told of the change, before a worker refuses it.
+        // A failing or running key is queued although it waits: the change may end its back-off.
         let waits = |own: &Object| !self.queue().uses_urgency(key) && self.grants.granted(key, own).is_err();
         if !self.is_open_to(key) || own.is_some_and(waits) || !self.grants.admission.admits(key) {
             return;
