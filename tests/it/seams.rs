@@ -60,14 +60,6 @@ impl Admission for Part {
     fn admits(&self, key: &ObjectKey) -> bool {
         self.0.admitted.lock().contains(key.name())
     }
-
-    fn repeats(&self) -> bool {
-        true
-    }
-
-    fn ended(&self, _: &ObjectKey, _: Result<(), &str>) {}
-
-    fn returned(&self, _: &ObjectKey) {}
 }
 
 impl CacheSelection for Part {

@@ -257,7 +257,7 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
             Step::Call { slot } => {
                 let inputs = self.graph.nodes()[*slot].inputs.iter().map(|&input| {
                     let ids = provided(&self.graph, &progress.observed, input);
-                    ids.iter().filter_map(|id| progress.objects.get(id)).map(ChildObject::get).collect()
+                    ids.into_iter().filter_map(|id| progress.objects.get(id)).map(ChildObject::get).collect()
                 });
                 let inputs = inputs.collect::<Result<Vec<Vec<_>>, _>>();
                 Done::Called(*slot, inputs.and_then(|inputs| self.slots[*slot].call(context, &inputs)))
@@ -426,11 +426,10 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
             let is_own = !child.is_terminating && child.label.as_ref() == Some(label);
             progress.objects.get(id).filter(|_| is_own).and_then(ChildObject::cached)
         };
-        let cached = children.iter().filter_map(|(id, _)| existing(id)).map(address).collect();
-        let settled = transitions::memory(context).settled((context.key(), slot), &cached);
-        let is_settled = |id: &ChildId| existing(id).is_some_and(|child| settled.contains(&address(child)));
-        let write = |id: &ChildId| if is_settled(id) { Write::Applied } else { Write::Pending };
-        children.iter().map(|(id, _)| (id.clone(), write(id))).collect()
+        let cached = children.iter().map(|(id, _)| existing(id));
+        let settled = transitions::memory(context).settled((context.key(), slot), cached);
+        let write = |is_settled: bool| if is_settled { Write::Applied } else { Write::Pending };
+        children.iter().zip(settled).map(|((id, _), is_settled)| (id.clone(), write(is_settled))).collect()
     }
 
     fn end(&self, context: &Context<P, S>, plan: Plan, progress: Progress) -> Pass<P> {
@@ -445,7 +444,7 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
                 name: nodes[index].spec.name.clone(),
                 state: state(index),
                 counts: !nodes[index].spec.flags.not_ready,
-                objects: ids.iter().filter_map(|id| progress.objects.get(id).cloned()).collect(),
+                objects: ids.into_iter().filter_map(|id| progress.objects.get(id).cloned()).collect(),
             }
         });
         let children: Vec<_> = children.collect();

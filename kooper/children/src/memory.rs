@@ -126,12 +126,17 @@ impl SlotMemory {
         self.memory.lock().slot(owner, slot).returned(digest, inputs, version, now)
     }
 
-    /// Returns those of the children, by address, that are known to be as the slot's function has returned them.
-    pub(crate) fn settled(&self, (owner, slot): (&ObjectKey, usize), children: &HashSet<usize>) -> HashSet<usize> {
+    /// Returns of each child whether it is known to be as the slot's function has returned it.
+    pub(crate) fn settled<'a>(
+        &self,
+        (owner, slot): (&ObjectKey, usize),
+        children: impl Iterator<Item = Option<&'a Arc<Object>>>,
+    ) -> Vec<bool> {
         let mut memory = self.memory.lock();
         let settled = &mut memory.slot(owner, slot).settled;
-        settled.retain(|known, _| children.contains(known));
-        settled.keys().copied().collect()
+        // The cache has another version of it, or none.
+        settled.retain(|_, object| object.strong_count() > 0);
+        children.map(|child| child.is_some_and(|child| settled.contains_key(&address(child)))).collect()
     }
 
     /// Notes that a child is as the slot's function has returned it.
@@ -418,16 +423,18 @@ mod tests {
             || Arc::new(Object::parse(br#"{"metadata":{"name":"a","uid":"1","resourceVersion":"5"}}"#).unwrap());
         let (child, other) = (object(), object());
         let returned = |digest| memory.returned((&owner, 0), (digest, 1), |_| None, Instant::now());
-        let is_settled = |child| !memory.settled((&owner, 0), &[address(child)].into()).is_empty();
+        let settled = |children: [Option<&Arc<Object>>; 2]| memory.settled((&owner, 0), children.into_iter());
         returned(1);
         memory.settle((&owner, 0), &child);
         returned(1);
-        assert!(is_settled(&child));
-        assert!(!is_settled(&other));
-        assert!(!is_settled(&child));
-        memory.settle((&owner, 0), &child);
+        assert_eq!(settled([Some(&child), Some(&other)]), [true, false]);
+        assert_eq!(settled([None, Some(&child)]), [false, true]);
+        memory.settle((&owner, 0), &other);
+        drop(other);
+        assert_eq!(settled([Some(&child), None]), [true, false]);
+        assert_eq!(memory.memory.lock().slot(&owner, 0).settled.len(), 1, "what is gone is forgotten");
         returned(2);
-        assert!(!is_settled(&child));
+        assert_eq!(settled([Some(&child), None]), [false, false]);
     }
 
     #[test]

@@ -155,14 +155,14 @@ pub fn plan(owner: &Owner, graph: &Graph, observed: &Observed) -> Plan {
 /// The children that a slot gives to those that take it: what its function has returned in this pass, or else those
 /// that have its label.
 #[must_use]
-pub fn provided(graph: &Graph, observed: &Observed, slot: usize) -> Vec<ChildId> {
+pub fn provided<'a>(graph: &Graph, observed: &'a Observed, slot: usize) -> Vec<&'a ChildId> {
     let progress = &observed.slots[slot];
     if progress.run == Run::Returned {
-        return progress.desired.iter().map(|(id, _)| id.clone()).collect();
+        return progress.desired.iter().map(|(id, _)| id).collect();
     }
     let name = &graph.nodes()[slot].spec.name;
     let has_label = |child: &Child| child.label.as_ref().is_some_and(|label| &*label.slot == name);
-    observed.children.iter().filter(|(_, child)| has_label(child)).map(|(id, _)| id.clone()).collect()
+    observed.children.iter().filter(|(_, child)| has_label(child)).map(|(id, _)| id).collect()
 }
 
 struct Planner<'a> {

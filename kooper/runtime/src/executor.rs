@@ -77,6 +77,15 @@ impl Executor {
         self.pool.get_or_init(begin).as_ref()
     }
 
+    /// Starts a task that the caller awaits at once. If the caller is a task, too, its thread goes on with this one.
+    pub(crate) fn spawn_next<T, F>(&self, future: F) -> Task<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = T> + Send + 'static,
+    {
+        pool::at_the_end(|| self.spawn(future))
+    }
+
     /// Starts a task. It must be called within a runtime.
     pub(crate) fn spawn<T, F>(&self, future: F) -> Task<T>
     where
@@ -94,7 +103,7 @@ impl Executor {
                 ended = AssertUnwindSafe(future).catch_unwind() => ended.map_err(TaskError::Panicked),
             };
             // The caller may have given up.
-            let _ = sender.send(ended);
+            let _ = pool::at_the_end(|| sender.send(ended));
         };
         let timed = Timed { future: future.boxed(), polls: polls.clone() };
         match self.pool() {

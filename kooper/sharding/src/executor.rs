@@ -18,7 +18,7 @@ use kooper_runtime::internal::object::kind::KindInfo;
 use kooper_runtime::internal::queue::{Admission, Grant};
 use kooper_runtime::internal::watch::selection::{CacheSelection, SelectorState};
 use kooper_runtime::object::Object;
-use kooper_runtime::{Health, ObjectKey, Shard as OwnedShard};
+use kooper_runtime::{Health, Shard as OwnedShard};
 use kube::Client;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
@@ -167,19 +167,6 @@ fn buckets(count: ShardCount, shard: Shard) -> impl Iterator<Item = u8> {
 struct ShardAdmission(Arc<Shared>);
 
 impl Admission for ShardAdmission {
-    /// The cache has only objects of selected shards. It is asked for each of them.
-    fn admits(&self, _: &ObjectKey) -> bool {
-        true
-    }
-
-    fn repeats(&self) -> bool {
-        true
-    }
-
-    fn ended(&self, _: &ObjectKey, _: Result<(), &str>) {}
-
-    fn returned(&self, _: &ObjectKey) {}
-
     fn grants(&self, object: &Object) -> Grant {
         let shared = &self.0;
         let now = shared.clock.now();

@@ -104,12 +104,7 @@ impl<T: Kind, V> Access<T, V> {
         T: HasStatus<M, Status: Serialize + Default>,
         V: MayWriteStatus<T>,
     {
-        let encoded = |status: Option<&T::Status>| match status {
-            Some(status) => serde_json::to_value(status),
-            None => serde_json::to_value(T::Status::default()),
-        };
-        let before = object.status().map_or(Ok(Value::Null), |status| encoded(Some(status)));
-        let begin = encoded(object.status());
+        let before = object.status().map(serde_json::to_value).transpose();
         let (objects, key) = (self.objects(), key_of(object));
         let uid = object.meta().uid.clone().unwrap_or_default();
         let version = Some(object.meta().resource_version.clone().unwrap_or_default());
@@ -118,12 +113,14 @@ impl<T: Kind, V> Access<T, V> {
             let wrong = |error| objects.unreadable(&error);
             let sent = call.extensions.get::<Statuses>().of(&objects.kind.resource(), &key, &uid);
             let mut sent = sent.lock().await;
-            let (begin, version) = match &*sent {
-                KnownStatus::Status(status) => (status.clone(), None),
-                KnownStatus::Nothing | KnownStatus::Unknown => (begin.map_err(wrong)?, version),
+            let before = before.map_err(wrong)?;
+            let (begin, version) = match (&*sent, &before) {
+                (KnownStatus::Status(status), _) => (status.clone(), None),
+                (_, Some(before)) => (before.clone(), version),
+                (_, None) => (serde_json::to_value(T::Status::default()).map_err(wrong)?, version),
             };
             let wanted = compose(begin).map_err(wrong)?;
-            objects.apply_known(&mut sent, (&key, &uid, version), &before.map_err(wrong)?, wanted).await
+            objects.apply_known(&mut sent, (&key, &uid, version), &before.unwrap_or_default(), wanted).await
         })
     }
 

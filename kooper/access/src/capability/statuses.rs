@@ -110,11 +110,7 @@ impl KnownStatus {
 /// The status to send to replace `now`; `None` if they are equal.
 fn changed(now: &Value, mut wanted: Value) -> Option<Value> {
     keep_transitions(now, &mut wanted);
-    let (mut old, mut new) = (now.clone(), wanted.clone());
-    for value in [&mut old, &mut new] {
-        prune(value);
-    }
-    (old != new).then_some(wanted)
+    (!is_equal(now, &wanted)).then_some(wanted)
 }
 
 /// Keeps the `lastTransitionTime` of conditions whose status does not change.
@@ -130,16 +126,20 @@ fn keep_transitions(now: &Value, wanted: &mut Value) {
     }
 }
 
-/// Removes nulls and empty objects, which the API server does not store.
-fn prune(value: &mut Value) {
-    if let Value::Object(fields) = value {
-        fields.values_mut().for_each(prune);
-        fields.retain(|_, value| !value.is_null());
-        if fields.is_empty() {
-            *value = Value::Null;
+/// Compares values without nulls and empty objects, which the API server does not store.
+fn is_equal(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Object(one), Value::Object(other)) => {
+            one.iter().all(|(name, value)| is_equal(value, other.get(name).unwrap_or(&Value::Null)))
+                && other.iter().all(|(name, value)| one.contains_key(name) || is_equal(&Value::Null, value))
         }
-    } else if let Value::Array(items) = value {
-        items.iter_mut().for_each(prune);
+        (Value::Object(fields), Value::Null) | (Value::Null, Value::Object(fields)) => {
+            fields.values().all(|value| is_equal(value, &Value::Null))
+        }
+        (Value::Array(one), Value::Array(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| is_equal(one, other))
+        }
+        _ => one == other,
     }
 }
 

@@ -91,7 +91,7 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         (owner.meta().generation, owner.labels(), owner.annotations()).hash(&mut hasher);
         for &input in &self.graph.nodes()[slot].inputs {
             for id in provided(&self.graph, &progress.observed, input) {
-                progress.observed.children.get(&id).map(|child| (&child.uid, &child.version)).hash(&mut hasher);
+                progress.observed.children.get(id).map(|child| (&child.uid, &child.version)).hash(&mut hasher);
             }
         }
         hasher.finish()

@@ -270,7 +270,7 @@ impl Workers {
     ) -> Option<Ended> {
         // Dropping the operator cancels its calls.
         let _cancel = token.clone().drop_guard();
-        let mut task = self.executor.spawn(caught(future).instrument(attempt.span.clone()));
+        let mut task = self.executor.spawn_next(caught(future).instrument(attempt.span.clone()));
         let running = self.busy.start(attempt.started, &attempt.key, attempt.number, task.poll_time());
         let limit = async {
             match self.limits.timeout {

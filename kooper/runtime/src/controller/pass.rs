@@ -54,24 +54,11 @@ mod tests {
     use parking_lot::Mutex;
 
     use super::*;
-    use crate::object::key::ObjectKey;
 
     #[derive(Default)]
     struct CallLog(Mutex<Vec<&'static str>>);
 
-    impl Admission for CallLog {
-        fn admits(&self, _: &ObjectKey) -> bool {
-            true
-        }
-
-        fn repeats(&self) -> bool {
-            false
-        }
-
-        fn ended(&self, _: &ObjectKey, _: Result<(), &str>) {}
-
-        fn returned(&self, _: &ObjectKey) {}
-    }
+    impl Admission for CallLog {}
 
     impl ControllerPass for CallLog {
         fn problem(&self, _: String) {}

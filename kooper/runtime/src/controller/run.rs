@@ -348,7 +348,9 @@ impl Runner {
     /// Runs the workers with these functions, see [`run_term`](Self::run_term).
     async fn run_workers(&self, handlers: Handlers, stop: &CancellationToken, lost: &CancellationToken) -> bool {
         let workers = self.workers(handlers);
-        let mut running: JoinSet<()> = (0..workers.limits.workers).map(|_| workers.clone().work()).collect();
+        // Beside the handlers: a thread that waits for a key goes on with its call.
+        let spawn = |_| workers.executor.spawn(workers.clone().work());
+        let mut running: Vec<_> = (0..workers.limits.workers).map(spawn).collect();
         stop.cancelled().await;
         let tasks = workers.tasks.clone();
         tasks.stopping.cancel();
@@ -486,7 +488,11 @@ impl Runner {
 }
 
 /// Waits until workers and the tasks of calls have ended.
-async fn ended(workers: &mut JoinSet<()>, tasks: &Tasks) {
-    while workers.join_next().await.is_some() {}
+async fn ended(workers: &mut Vec<Task<()>>, tasks: &Tasks) {
+    while let Some(worker) = workers.last_mut() {
+        // A worker catches its panics.
+        let _ = worker.await;
+        workers.pop();
+    }
     tasks.ended().await;
 }

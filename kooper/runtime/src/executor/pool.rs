@@ -1,10 +1,12 @@
 //! Threads that share a queue of futures, and become more if all of them are blocked.
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
@@ -72,6 +74,21 @@ const POLLED: u8 = 2;
 /// It was woken while a thread polls it.
 const WOKEN: u8 = 3;
 
+thread_local! {
+    /// The pool that this thread is of. It is only compared.
+    static OWN: Cell<*const Shared> = const { Cell::new(ptr::null()) };
+    static ENDS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Does the last of a poll: all that follows takes no time. A future of the same pool that this makes ready, one at most,
+/// waits for this thread, and no other thread is woken for it.
+pub(super) fn at_the_end<T>(of_poll: impl FnOnce() -> T) -> T {
+    ENDS.set(true);
+    let done = of_poll();
+    ENDS.set(false);
+    done
+}
+
 impl Pool {
     /// Threads beside the runtime `watcher`.
     pub(super) fn new(watcher: Handle) -> io::Result<Self> {
@@ -121,9 +138,16 @@ impl Shared {
             return drop(job);
         }
         state.ready.push_back(job);
+        if !ENDS.get() || !ptr::eq(OWN.get(), &**self) {
+            self.find_thread(&mut state);
+        }
+    }
+
+    /// Finds a thread for a future that is ready.
+    fn find_thread(self: &Arc<Self>, state: &mut State) {
         if state.ready.len() <= state.idle {
             self.work.notify_one();
-        } else if state.threads < self.usual && self.start(&mut state) {
+        } else if state.threads < self.usual && self.start(state) {
         } else if !std::mem::replace(&mut state.is_watched, true) {
             self.watcher.spawn(self.clone().watch());
         }
@@ -165,6 +189,7 @@ impl Shared {
 
     /// One thread: polls futures until there are none.
     fn work(self: Arc<Self>) {
+        OWN.set(&raw const *self);
         let mut again = None;
         while let Some((job, closed)) = self.next(again.take()) {
             // The future caught its own panic. This is one of its destructor.
@@ -178,12 +203,17 @@ impl Shared {
 
     /// The next future to poll, after `again` is behind the others that wait, and whether
     /// the pool is closed.
-    fn next(&self, again: Option<Arc<Job>>) -> Option<(Arc<Job>, bool)> {
+    fn next(self: &Arc<Self>, again: Option<Arc<Job>>) -> Option<(Arc<Job>, bool)> {
         let mut state = self.lock();
+        let is_again = again.is_some();
         state.ready.extend(again);
         loop {
             if let Some(job) = state.ready.pop_front() {
                 state.taken += 1;
+                // Besides this one, its poll may have made another one ready at its end.
+                if is_again && !state.ready.is_empty() {
+                    self.find_thread(&mut state);
+                }
                 return Some((job, state.closed));
             }
             if state.closed {

@@ -1,6 +1,7 @@
 use std::future::poll_fn;
 use std::sync::Barrier;
 use std::sync::mpsc;
+use std::thread;
 
 use tokio::time::{sleep, timeout};
 
@@ -39,6 +40,42 @@ fn tasks_run_while_any_number_of_others_block_their_threads() {
         assert!(tokio::task::spawn_blocking(move || barrier.wait()).await.is_ok());
         for task in blocked {
             assert!(result(task).await.is_ok());
+        }
+    });
+}
+
+#[test]
+fn a_task_that_awaits_another_one_shares_its_thread() {
+    runtime().block_on(async {
+        let executor = Executor::default();
+        let inner = executor.clone();
+        let task = executor.spawn(async move {
+            let mut threads = vec![thread::current().id()];
+            for _ in 0..100 {
+                threads.extend(inner.spawn_next(async { thread::current().id() }).await.ok());
+                threads.push(thread::current().id());
+            }
+            threads
+        });
+        let Ok(threads) = result(task).await else { panic!("it ends") };
+        assert!(threads.len() == 201 && threads.iter().all(|thread| *thread == threads[0]), "{threads:?}");
+    });
+}
+
+#[test]
+fn a_task_goes_on_while_the_one_that_it_awaits_blocks_its_thread() {
+    runtime().block_on(async {
+        let executor = Executor::default();
+        for _ in 0..100 {
+            let inner = executor.clone();
+            let task = executor.spawn(async move {
+                let (release, blocks) = mpsc::channel();
+                let blocking = inner.spawn_next(async move { blocks.recv_timeout(LONG).is_ok() });
+                tokio::task::yield_now().await;
+                release.send(()).unwrap();
+                blocking.await
+            });
+            assert!(matches!(result(task).await, Ok(Ok(true))));
         }
     });
 }

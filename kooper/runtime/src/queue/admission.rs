@@ -10,22 +10,31 @@ use crate::leader::shard::{Shard, ShardTerm};
 use crate::object::Object;
 use crate::object::key::ObjectKey;
 
-/// Decides which keys are queued, and learns how their calls end. It is asked after the
-/// controller itself, which admits no key while another replica leads.
+/// Decides which keys are queued, and learns how their calls end: by default each, always. It is
+/// asked after the controller itself, which admits no key while another replica leads.
 pub trait Admission: Send + Sync {
     /// Returns `true` if a key is queued because of an event. An admitted key is returned later,
     /// unless the controller ends first.
-    fn admits(&self, key: &ObjectKey) -> bool;
+    fn admits(&self, key: &ObjectKey) -> bool {
+        let _ = key;
+        true
+    }
 
     /// Returns `true` if keys run again without another event: after a failure, by a requeue or a
     /// resync.
-    fn repeats(&self) -> bool;
+    fn repeats(&self) -> bool {
+        true
+    }
 
     /// A call of a key has ended, with this error if it failed for more than a conflict.
-    fn ended(&self, key: &ObjectKey, result: Result<(), &str>);
+    fn ended(&self, key: &ObjectKey, result: Result<(), &str>) {
+        let _ = (key, result);
+    }
 
     /// A worker has given a key back, whether it was called or not.
-    fn returned(&self, key: &ObjectKey);
+    fn returned(&self, key: &ObjectKey) {
+        let _ = key;
+    }
 
     /// Decides whether a function is called for an object now.
     fn grants(&self, object: &Object) -> Grant {
@@ -62,16 +71,4 @@ pub enum Grant {
 /// Admits every key.
 pub(crate) struct AdmitAll;
 
-impl Admission for AdmitAll {
-    fn admits(&self, _: &ObjectKey) -> bool {
-        true
-    }
-
-    fn repeats(&self) -> bool {
-        true
-    }
-
-    fn ended(&self, _: &ObjectKey, _: Result<(), &str>) {}
-
-    fn returned(&self, _: &ObjectKey) {}
-}
+impl Admission for AdmitAll {}

@@ -269,8 +269,7 @@ impl Informer {
                 End::Joined => match self.list_joined().await {
                     // The next watch also sends them.
                     Ok(true) => {}
-                    Ok(false) => return,
-                    Err(RetrieveError::Expired(_)) => return,
+                    Ok(false) | Err(RetrieveError::Expired(_)) => return,
                     Err(error) => {
                         self.pause(&error).await;
                         return;

@@ -14,7 +14,7 @@ use kooper_runtime::retriever::Scope;
 use tokio::sync::watch;
 
 use super::{LastState, Sharding, ShardingOptions, Shared};
-use crate::hash::{BUCKET, By, label};
+use crate::hash::{BUCKET, BUCKETS, By, label};
 
 /// The objects that a cache is for.
 pub(super) enum Part {
@@ -50,11 +50,13 @@ impl CacheSelection for ShardSelection {
     fn selects(&self, object: &Object) -> bool {
         let by = {
             let selected = self.shared.selected.lock();
-            // Nor what belongs to no owner of this kind: nothing is called that could want it.
-            if selected.1.is_empty() {
-                return false;
+            match selected.1.len() {
+                // Nor what belongs to no owner of this kind: nothing is called that could want it.
+                0 => return false,
+                // The metadata of each child need not be decoded.
+                selected if selected == usize::from(BUCKETS) => return true,
+                _ => selected.0,
             }
-            selected.0
         };
         let bucket = match &self.part {
             Part::Own => Some(bucket(by, object)),

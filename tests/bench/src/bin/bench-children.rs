@@ -1,7 +1,6 @@
 //! Declared children: the time of a reconciliation that changes nothing, and the steady state beside
 //! controller-runtime's; `tests/bench/children` runs it.
 
-use std::io::{self, Read as _};
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -16,11 +15,9 @@ use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::batch::v1::Job;
 use kooper::extract::Context;
 use kooper::handler::Handler;
-use kooper::metrics::Prometheus;
 use kooper::plan::Plan;
-use kooper::prometheus::Registry;
 use kooper::testing::Cluster;
-use kooper::{Action, BoxError, CancellationToken, KindExt as _, Operator};
+use kooper::{Action, BoxError, KindExt as _};
 use kooper_bench::{Usage, Wiki, wiki_children};
 use kooper_tests::control_plane::ControlPlane;
 use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
@@ -45,20 +42,8 @@ enum Arguments {
         #[arg(long, default_value_t = 20_000)]
         count: u32,
     },
-    /// Runs the operator until its input ends.
-    Operator(Operating),
     /// Measures the steady state of this operator and of controller-runtime's on a real API server.
     Compare(Comparing),
-}
-
-#[derive(clap::Args)]
-struct Operating {
-    /// The API server to use.
-    #[arg(long)]
-    kubeconfig: PathBuf,
-    /// How often each wiki is reconciled.
-    #[arg(long)]
-    resync: String,
 }
 
 #[derive(clap::Args)]
@@ -66,6 +51,9 @@ struct Comparing {
     /// The folder with the Go programs.
     #[arg(long)]
     peers: PathBuf,
+    /// The folder with bench-wiki.
+    #[arg(long)]
+    binaries: PathBuf,
     /// How many wikis there are, each with six children.
     #[arg(long, default_value_t = 1_000)]
     owners: usize,
@@ -83,7 +71,6 @@ struct Comparing {
 fn main() -> Result<()> {
     match Arguments::parse() {
         Arguments::Pass { count } => tokio::runtime::Runtime::new()?.block_on(pass(count)),
-        Arguments::Operator(operating) => tokio::runtime::Runtime::new()?.block_on(operate(operating)),
         Arguments::Compare(comparing) => tokio::runtime::Runtime::new()?.block_on(compare(&comparing)),
     }
 }
@@ -141,22 +128,6 @@ async fn pass(count: u32) -> Result<()> {
     running.stop().await.map_err(boxed)
 }
 
-async fn operate(operating: Operating) -> Result<()> {
-    std::thread::spawn(|| {
-        let _ = io::stdin().read_to_end(&mut Vec::new());
-        std::process::exit(0);
-    });
-    let config = config(&operating.kubeconfig).await?;
-    let layer = Prometheus::new(&Registry::new())?.client_layer(&config.cluster_url);
-    let client = kooper::client::connect(config, &layer)?;
-    let resync = Duration::from_secs(operating.resync.trim_end_matches('s').parse().context("whole seconds")?);
-    let children = wiki_children();
-    let controller = Wiki::controller("wikis").resync(resync).workers(4).handler(children.handler(async || {}));
-    let operator = Operator::builder().client(client).controller(controller.build()?).build()?;
-    operator.run(CancellationToken::new()).await?;
-    Ok(())
-}
-
 async fn config(kubeconfig: &Path) -> Result<kube::Config> {
     let file = kube::config::Kubeconfig::read_from(kubeconfig).context("reading --kubeconfig")?;
     Ok(kube::Config::from_custom_kubeconfig(file, &Default::default()).await?)
@@ -165,7 +136,6 @@ async fn config(kubeconfig: &Path) -> Result<kube::Config> {
 struct Program {
     name: &'static str,
     command: PathBuf,
-    arguments: &'static [&'static str],
 }
 
 /// One program in one round.
@@ -185,8 +155,8 @@ struct Measured {
 
 async fn compare(comparing: &Comparing) -> Result<()> {
     let programs = [
-        Program { name: "controller-runtime", command: comparing.peers.join("children"), arguments: &[] },
-        Program { name: "Kooper", command: std::env::current_exe()?, arguments: &["operator"] },
+        Program { name: "controller-runtime", command: comparing.peers.join("children") },
+        Program { name: "Kooper", command: comparing.binaries.join("bench-wiki") },
     ];
     let mut rounds = [Vec::new(), Vec::new()];
     for round in 0..comparing.rounds {
@@ -250,7 +220,7 @@ async fn one(program: &Program, comparing: &Comparing) -> Result<Measured> {
 
     let begun = Instant::now();
     let mut command = Command::new(&program.command);
-    command.args(program.arguments).arg("--kubeconfig").arg(plane.kubeconfig());
+    command.arg("--kubeconfig").arg(plane.kubeconfig());
     command.arg("--resync").arg(format!("{}s", comparing.resync));
     let child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
     let running = Running(child.with_context(|| program.command.display().to_string())?);

@@ -268,8 +268,12 @@ impl World {
         observed: &Observed,
     ) -> Result<Write, TestCaseError> {
         let node = self.graph.nodes()[slot].clone();
-        let refers: BTreeSet<_> =
-            node.inputs.iter().flat_map(|&input| provided(&self.graph, observed, input)).map(|id| id.name).collect();
+        let refers: BTreeSet<_> = node
+            .inputs
+            .iter()
+            .flat_map(|&input| provided(&self.graph, observed, input))
+            .map(|id| id.name.clone())
+            .collect();
         if self.functions[slot].refuses {
             return Ok(Write::Refused("it is refused".to_owned()));
         }

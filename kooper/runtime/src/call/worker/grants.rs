@@ -111,18 +111,6 @@ mod tests {
     struct First;
 
     impl Admission for First {
-        fn admits(&self, _: &ObjectKey) -> bool {
-            true
-        }
-
-        fn repeats(&self) -> bool {
-            true
-        }
-
-        fn ended(&self, _: &ObjectKey, _: Result<(), &str>) {}
-
-        fn returned(&self, _: &ObjectKey) {}
-
         fn grants(&self, _: &Object) -> Grant {
             Grant::Shard(Arc::new(Self), Box::new(()))
         }

@@ -82,10 +82,12 @@ impl QueueState {
                 self.fire(id, Lane::Retry, Some(Reason::Retry), now);
             }
         }
+        if due(&self.resyncs, now).is_none() {
+            return;
+        }
         // Those that are due soon run with it: a process that is woken for each of them needs a multiple of the CPU
         // time.
-        let slack = self.options.resync.map_or(Duration::ZERO, |interval| (interval / 32).min(MOST_SLACK));
-        let until = if due(&self.resyncs, now).is_some() { now + slack } else { now };
+        let until = now + self.options.resync.map_or(Duration::ZERO, |interval| (interval / 32).min(MOST_SLACK));
         for _ in 0..STEP {
             let Some(id) = due(&self.resyncs, until) else { break };
             let due = self.set_resync(id, None);

@@ -62,10 +62,11 @@ impl Informer {
     pub(super) async fn list_joined(&mut self) -> Result<bool, RetrieveError> {
         // Before the selection is read, so that none that joins later counts as listed.
         let joined = self.reselected.as_mut().map_or(0, |changes| *changes.borrow_and_update());
-        let retriever = self.retriever.joined(self.joined, &self.version);
         // Only a whole list shows if undecided objects were deleted, and it is streamed into an empty store.
-        let is_whole = !self.undecided.is_empty() || self.store.size().0 == 0;
-        let Some(retriever) = retriever.filter(|_| !is_whole) else { return Ok(false) };
+        if !self.undecided.is_empty() || self.store.size().0 == 0 {
+            return Ok(false);
+        }
+        let Some(retriever) = self.retriever.joined(self.joined, &self.version) else { return Ok(false) };
         // Some may have left after those that the watch has dropped.
         self.drop_unselected().await;
         self.sink.relisted();

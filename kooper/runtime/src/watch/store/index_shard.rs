@@ -44,12 +44,16 @@ impl Index {
     }
 
     /// The objects that have one of the values.
-    pub(super) fn under(&self, values: &[String]) -> HashSet<ObjectKey> {
-        let mut found = HashSet::new();
+    pub(super) fn under(&self, values: &[String]) -> Vec<ObjectKey> {
+        let mut found = Vec::new();
         for value in values {
             for part in self.parts(value) {
                 found.extend(Held::new(part.read()).get(&**value).into_iter().flatten().cloned());
             }
+        }
+        if values.len() > 1 {
+            found.sort_unstable();
+            found.dedup();
         }
         found
     }

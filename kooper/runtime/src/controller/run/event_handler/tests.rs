@@ -124,18 +124,6 @@ async fn an_own_write_to_an_object_outside_of_the_selector_is_an_echo() {
 struct Waiting;
 
 impl Admission for Waiting {
-    fn admits(&self, _: &ObjectKey) -> bool {
-        true
-    }
-
-    fn repeats(&self) -> bool {
-        true
-    }
-
-    fn ended(&self, _: &ObjectKey, _: Result<(), &str>) {}
-
-    fn returned(&self, _: &ObjectKey) {}
-
     fn grants(&self, _: &Object) -> Grant {
         Grant::Later
     }

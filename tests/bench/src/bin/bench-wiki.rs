@@ -1,0 +1,42 @@
+//! Ours for children: the operator of wikis with six declared children, and nothing else.
+
+use std::io::{self, Read as _};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use clap::Parser;
+use kooper::metrics::Prometheus;
+use kooper::prometheus::Registry;
+use kooper::{CancellationToken, KindExt as _, Operator};
+use kooper_bench::{Wiki, wiki_children};
+use kube::config::Kubeconfig;
+
+#[derive(Parser)]
+struct Arguments {
+    /// The API server to use.
+    #[arg(long)]
+    kubeconfig: PathBuf,
+    /// How often each wiki is reconciled, such as 30s.
+    #[arg(long)]
+    resync: String,
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let Arguments { kubeconfig, resync } = Arguments::parse();
+    std::thread::spawn(|| {
+        let _ = io::stdin().read_to_end(&mut Vec::new());
+        std::process::exit(0);
+    });
+    let file = Kubeconfig::read_from(kubeconfig).context("reading --kubeconfig")?;
+    let config = kube::Config::from_custom_kubeconfig(file, &Default::default()).await?;
+    let layer = Prometheus::new(&Registry::new())?.client_layer(&config.cluster_url);
+    let client = kooper::client::connect(config, &layer)?;
+    let resync = Duration::from_secs(resync.trim_end_matches('s').parse().context("whole seconds")?);
+    let children = wiki_children();
+    let controller = Wiki::controller("wikis").resync(resync).workers(4).handler(children.handler(async || {}));
+    let operator = Operator::builder().client(client).controller(controller.build()?).build()?;
+    operator.run(CancellationToken::new()).await?;
+    Ok(())
+}
