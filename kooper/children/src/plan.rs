@@ -168,9 +168,9 @@ pub fn provided<'a>(graph: &Graph, observed: &'a Observed, slot: usize) -> Vec<&
 struct Planner<'a> {
     graph: &'a Graph,
     observed: &'a Observed,
-    /// The children that have the label of each slot.
-    labelled: Vec<Vec<(&'a ChildId, &'a Child)>>,
-    /// The children that functions have returned, and those that were created once.
+    /// The children that have the label of a slot, in the order of the slots.
+    labelled: Vec<(usize, &'a ChildId, &'a Child)>,
+    /// The children that functions have returned, and those that were created once, in order.
     wanted: Vec<&'a ChildId>,
     states: Vec<SlotState>,
     steps: Vec<Step>,
@@ -178,15 +178,14 @@ struct Planner<'a> {
 
 impl<'a> Planner<'a> {
     fn new(graph: &'a Graph, observed: &'a Observed) -> Self {
-        let mut labelled = vec![Vec::new(); graph.nodes().len()];
-        for (id, child) in &observed.children {
-            if let Some(slot) = child.label.as_ref().and_then(|label| graph.find(&label.slot)) {
-                labelled[slot].push((id, child));
-            }
-        }
+        let slot_of = |child: &Child| child.label.as_ref().and_then(|label| graph.find(&label.slot));
+        let labelled = observed.children.iter().filter_map(|(id, child)| Some((slot_of(child)?, id, child)));
+        let mut labelled: Vec<_> = labelled.collect();
+        labelled.sort_by_key(|(slot, ..)| *slot);
         let returned = observed.slots.iter().flat_map(|slot| &slot.desired).map(|(id, _)| id);
-        let once = graph.nodes().iter().zip(&labelled).filter(|(node, _)| node.spec.flags.once);
-        let wanted = returned.chain(once.flat_map(|(_, children)| children).map(|(id, _)| *id)).collect();
+        let once = labelled.iter().filter(|(slot, ..)| graph.nodes()[*slot].spec.flags.once).map(|(_, id, _)| *id);
+        let mut wanted: Vec<_> = returned.chain(once).collect();
+        wanted.sort_unstable();
         let states = vec![SlotState::Pending; graph.nodes().len()];
         Self { graph, observed, labelled, wanted, states, steps: Vec::new() }
     }
@@ -209,7 +208,13 @@ impl<'a> Planner<'a> {
 
     /// The children that have the slot's label.
     fn labelled(&self, slot: usize) -> impl Iterator<Item = (&'a ChildId, &'a Child)> {
-        self.labelled[slot].iter().copied()
+        let start = self.labelled.partition_point(|(of, ..)| *of < slot);
+        let labelled = self.labelled[start..].iter().take_while(move |(of, ..)| *of == slot);
+        labelled.map(|(_, id, child)| (*id, *child))
+    }
+
+    fn is_wanted(&self, child: &ChildId) -> bool {
+        self.wanted.binary_search(&child).is_ok()
     }
 
     /// Judges a slot whose dependencies are judged, and adds its next steps.

@@ -1,5 +1,5 @@
-//! Runs the user's code: on threads of its own, apart from the watches, the queue, the
-//! Leases and the listener.
+//! Runs the user's code and the workers that call it: on threads of its own, apart from the
+//! watches, the Leases and the listener.
 //!
 //! A future that blocks its thread costs that thread, and another one is started for
 //! what waits. With tokio's own scheduler it would cost more: tasks that were woken on

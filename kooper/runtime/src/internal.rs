@@ -86,7 +86,7 @@ pub mod metrics {
     }
 }
 pub mod object {
-    pub use crate::object::metadata::OWNER;
+    pub use crate::object::metadata::{OWNER, is_of_kind};
     pub mod as_object {
         pub use crate::object::as_object::AsObject;
     }

@@ -344,15 +344,17 @@ impl LeaseState {
                 self.pending.clear();
                 self.mine = Some(sent.renewed);
                 self.must_read = false;
+                let is_released = record.is_released();
                 self.learn(now, Some(record));
                 match self.stage {
                     Stage::Campaigning => self.lead(sent.at),
                     Stage::Leading { sent: last, .. } => self.lead(last.max(sent.at)),
-                    Stage::SteppingDown { .. } => {
+                    Stage::SteppingDown { .. } if is_released => {
                         self.mine = None;
                         self.stage = Stage::Idle;
                     }
-                    Stage::Idle => {}
+                    // A renewal was on its way: the release follows.
+                    Stage::SteppingDown { .. } | Stage::Idle => {}
                 }
                 // If the response was so slow that the token has expired, write again at once.
                 let until = self.until().filter(|until| now < *until);

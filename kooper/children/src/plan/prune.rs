@@ -23,7 +23,7 @@ impl<'a> Planner<'a> {
     pub(super) fn obsolete(&self, slot: usize) -> impl Iterator<Item = (&'a ChildId, &'a Child)> {
         let flags = self.node(slot).spec.flags;
         let is_kept = move |child: &Child| flags.keep || flags.keeps(child.is_kept);
-        self.labelled(slot).filter(move |(id, child)| !is_kept(child) && !self.wanted.contains(id))
+        self.labelled(slot).filter(move |(id, child)| !is_kept(child) && !self.is_wanted(id))
     }
 
     /// The children that would be pruned if they were not kept by default.
@@ -34,7 +34,7 @@ impl<'a> Planner<'a> {
             let mut children =
                 self.labelled(slot).filter(|(_, child)| !flags.keep && flags.keeps(child.is_kept)).peekable();
             if children.peek().is_some() && self.may_prune(slot) {
-                kept.extend(children.filter(|(id, _)| !self.wanted.contains(id)).map(|(id, _)| (slot, id.clone())));
+                kept.extend(children.filter(|(id, _)| !self.is_wanted(id)).map(|(id, _)| (slot, id.clone())));
             }
         }
         kept
@@ -75,7 +75,7 @@ impl<'a> Planner<'a> {
             if let Some(label) = &child.label
                 && !child.is_kept
                 && self.graph.find(&label.slot).is_none()
-                && !self.wanted.contains(&id)
+                && !self.is_wanted(id)
             {
                 unknown.push((label.depth, id, child));
             }

@@ -44,13 +44,8 @@ impl Metadata {
     }
 
     /// The same, if the controller is of this kind.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn controller_of_kind(&self, kind: &KindInfo) -> Option<&OwnerReference> {
-        self.controller().filter(|owner| {
-            let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
-            owner.kind == kind.kind && group == kind.group
-        })
+    pub(crate) fn controller_of_kind(&self, kind: &KindInfo) -> Option<&OwnerReference> {
+        self.controller().filter(|owner| is_of_kind(owner, kind))
     }
 
     /// Returns `true` if the object has this finalizer.
@@ -73,6 +68,33 @@ impl Object {
         }
         self.decode::<Head>().map(|head| head.metadata)
     }
+
+    /// Decodes the owner references; the rest is skipped.
+    ///
+    /// # Errors
+    /// If they are not those of a Kubernetes object.
+    #[doc(hidden)]
+    pub fn owner_references(&self) -> Result<Vec<OwnerReference>, DecodeError> {
+        #[derive(Deserialize)]
+        struct Head {
+            #[serde(default)]
+            metadata: Owned,
+        }
+        #[derive(Default, Deserialize)]
+        #[serde(rename_all = "camelCase", default)]
+        struct Owned {
+            owner_references: Vec<OwnerReference>,
+        }
+        self.decode::<Head>().map(|head| head.metadata.owner_references)
+    }
+}
+
+/// Returns `true` if an owner is of a kind, in any version.
+#[doc(hidden)]
+#[must_use]
+pub fn is_of_kind(owner: &OwnerReference, kind: &KindInfo) -> bool {
+    let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
+    owner.kind == kind.kind && group == kind.group
 }
 
 fn is_present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use kooper_base::metrics::Counter;
-use kooper_runtime::internal::object::OWNER;
 use kooper_runtime::internal::object::kind::KindInfo;
+use kooper_runtime::internal::object::{OWNER, is_of_kind};
 use kooper_runtime::internal::watch::retriever::ShardSelector;
 use kooper_runtime::internal::watch::selection::{CacheSelection, SelectorState};
 use kooper_runtime::object::Object;
@@ -134,16 +134,15 @@ pub(super) fn bucket(by: By, object: &Object) -> u8 {
 
 /// The bucket of the owner of a child, if an object is one.
 fn owners_bucket(by: By, owner: &KindInfo, child: &Object) -> Option<u8> {
-    let metadata = child.metadata().ok()?;
-    let controller = metadata.controller_of_kind(owner);
-    match by {
-        By::Uid => {
-            // Only an object without a controller belongs to the owner that its label names.
-            let marked = metadata.labels.get(OWNER).filter(|_| metadata.controller().is_none());
-            controller.map(|controller| &controller.uid).or(marked).map(|uid| by.bucket(uid))
-        }
+    let owners = child.owner_references().ok()?;
+    match (owners.iter().find(|owner| owner.controller == Some(true)), by) {
+        (Some(controller), _) if !is_of_kind(controller, owner) => None,
+        (Some(controller), By::Uid) => Some(by.bucket(&controller.uid)),
+        (Some(_), By::Namespace) => Some(by.bucket(child.key().namespace().unwrap_or_default())),
+        // Only an object without a controller belongs to the owner that its label names.
+        (None, By::Uid) => child.metadata().ok()?.labels.get(OWNER).map(|uid| by.bucket(uid)),
         // A child without an owner reference may be in another namespace.
-        By::Namespace => controller.map(|_| by.bucket(child.key().namespace().unwrap_or_default())),
+        (None, By::Namespace) => None,
     }
 }
 

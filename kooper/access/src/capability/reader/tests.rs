@@ -132,6 +132,8 @@ fn metadata_that_does_not_decode_is_an_error_where_it_is_needed() {
     assert!(odd.metadata().is_err() && odd.labels().is_err());
     assert_eq!(names(reader.select(by::label("app", "web"))), ["not odd"]);
     assert_eq!(names(reader.select(by::labels("!app").unwrap())), ["not odd"]);
+    assert_eq!(names(reader.select(by::owner_uid("u"))), [""; 0], "it has no owner");
+    let reader = raw([json!({"metadata": {"name": "odd", "ownerReferences": [{"uid": 7}]}})]);
     assert_eq!(names(reader.select(by::owner_uid("u"))), ["not odd"]);
 }
 

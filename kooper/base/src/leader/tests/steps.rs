@@ -1,6 +1,7 @@
 //! Releases, Leases of other controllers, deletions and cancellation.
 
 use super::*;
+use crate::leader::lease_state::{Candidate, LeaseState, LeaseWrite, NextStep, Record, Terms, WriteResult};
 
 #[tokio::test(start_paused = true)]
 async fn a_release_does_not_overwrite_another_holder() {
@@ -267,4 +268,31 @@ async fn a_lease_with_the_mark_of_a_previous_name_can_be_acquired() {
     held_by(&server, "", Some("shop/old"));
     let mut candidate = TestCandidate::with(&server, "a", LeaderElection::new(), &["shop-old"], Arc::new(NoMetrics));
     timeout(SECOND, candidate.elector.campaign()).await.expect("only the name has changed");
+}
+
+#[test]
+fn a_renewal_that_is_stored_after_the_release_has_begun_is_not_the_release() {
+    let mark: Arc<str> = "shop/echo".into();
+    let me = Candidate { identity: "a".into(), program: Arc::clone(&mark), previous: Vec::new() };
+    let mut claim = LeaseState::new(me, Terms::new(15 * SECOND, 10 * SECOND, 2 * SECOND), Duration::ZERO);
+    let stored =
+        |write: &LeaseWrite, version: &str| WriteResult::Committed(Record::stored(write, &mark, version.into()));
+    let write = |claim: &mut LeaseState, now| match claim.next(now, 7) {
+        NextStep::Write(write) => write,
+        other => panic!("{other:?}"),
+    };
+    claim.campaign();
+    claim.handle_read(Duration::ZERO, Duration::ZERO, None);
+    let now = 60 * SECOND;
+    claim.handle_read(now, now, None);
+    let acquisition = write(&mut claim, now);
+    claim.handle_write_result(now, stored(&acquisition, "1"));
+    let now = now + 3 * SECOND;
+    let renewal = write(&mut claim, now);
+    claim.step_down(now);
+    claim.handle_write_result(now, stored(&renewal, "2"));
+    let release = write(&mut claim, now);
+    assert_eq!((&*renewal.holder, &*release.holder), ("a", ""));
+    claim.handle_write_result(now, stored(&release, "3"));
+    assert!(matches!(claim.next(now, 7), NextStep::Idle));
 }

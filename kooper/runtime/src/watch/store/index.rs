@@ -60,7 +60,7 @@ impl Indexer {
     pub fn owners() -> Self {
         enum Owners {}
         Self::new::<Owners>(|object| {
-            let owners = object.metadata()?.owner_references;
+            let owners = object.owner_references()?;
             Ok(owners.into_iter().map(|owner| owner.uid).collect())
         })
     }
