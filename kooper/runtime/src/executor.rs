@@ -77,7 +77,7 @@ impl Executor {
         self.pool.get_or_init(begin).as_ref()
     }
 
-    /// Starts a task that the caller awaits at once. If the caller is a task, too, its thread goes on with this one.
+    /// Starts a task that the caller awaits at once. If the caller is a task, too, no other thread is woken for this one.
     pub(crate) fn spawn_next<T, F>(&self, future: F) -> Task<T>
     where
         T: Send + 'static,

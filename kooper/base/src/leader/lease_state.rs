@@ -353,8 +353,9 @@ impl LeaseState {
                         self.mine = None;
                         self.stage = Stage::Idle;
                     }
-                    // A renewal was on its way: the release follows.
-                    Stage::SteppingDown { .. } | Stage::Idle => {}
+                    // A write from before the step-down: the release follows.
+                    Stage::SteppingDown { .. } => {}
+                    Stage::Idle => {}
                 }
                 // If the response was so slow that the token has expired, write again at once.
                 let until = self.until().filter(|until| now < *until);

@@ -14,7 +14,9 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep, timeout};
+use tokio_util::context::TokioContext;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
@@ -26,6 +28,7 @@ use crate::call::finalizer::{Left, Unselected};
 use crate::call::handler::CallError;
 use crate::call::observer::CallObserver;
 use crate::call::{Call, Tasks};
+use crate::error::panic_text;
 use crate::error::panicking::caught;
 use crate::executor::{Executor, Task};
 use crate::leader::Leadership;
@@ -92,14 +95,22 @@ enum Called {
 }
 
 impl Workers {
+    /// Starts the workers on the threads of their calls: a change wakes one thread. Their timers, and what they spawn, are
+    /// those of the operator, which no user's code can block.
+    pub(crate) fn start(self: &Arc<Self>) -> Vec<Task<()>> {
+        let work = || TokioContext::new(self.clone().work(), Handle::current());
+        (0..self.limits.workers).map(|_| self.executor.spawn(work())).collect()
+    }
+
     /// Runs one worker until it is asked to stop.
-    pub(crate) async fn work(self: Arc<Self>) {
+    async fn work(self: Arc<Self>) {
         while let Some(Some(item)) = self.tasks.stopping.run_until_cancelled(self.controller.queue.get()).await {
             let (key, ticket) = (item.key.clone(), item.ticket);
             // A handler's panic is caught with its call. This one is a filter's or the
             // runtime's, and must not cost a worker.
-            if AssertUnwindSafe(self.process(item)).catch_unwind().await.is_err() {
-                tracing::error!(controller = %self.name(), %key, "a worker panicked outside the handler: the key is retried");
+            if let Err(panic) = AssertUnwindSafe(self.process(item)).catch_unwind().await {
+                let text = panic_text(&*panic);
+                tracing::error!(controller = %self.name(), %key, "a worker panicked outside the handler: {text}; the key is retried");
                 self.give_back(&key, ticket, Completion::Failure);
             }
         }

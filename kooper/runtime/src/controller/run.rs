@@ -348,9 +348,7 @@ impl Runner {
     /// Runs the workers with these functions, see [`run_term`](Self::run_term).
     async fn run_workers(&self, handlers: Handlers, stop: &CancellationToken, lost: &CancellationToken) -> bool {
         let workers = self.workers(handlers);
-        // Beside the handlers: a thread that waits for a key goes on with its call.
-        let spawn = |_| workers.executor.spawn(workers.clone().work());
-        let mut running: Vec<_> = (0..workers.limits.workers).map(spawn).collect();
+        let mut running = workers.start();
         stop.cancelled().await;
         let tasks = workers.tasks.clone();
         tasks.stopping.cancel();

@@ -77,16 +77,22 @@ const WOKEN: u8 = 3;
 thread_local! {
     /// The pool that this thread is of. It is only compared.
     static OWN: Cell<*const Shared> = const { Cell::new(ptr::null()) };
+    /// `true` while this thread does the last of a poll.
     static ENDS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Does the last of a poll: all that follows takes no time. A future of the same pool that this makes ready, one at most,
-/// waits for this thread, and no other thread is woken for it.
-pub(super) fn at_the_end<T>(of_poll: impl FnOnce() -> T) -> T {
+/// Does the last of a poll: all that follows takes no time. No other thread is woken for a future of the same pool that this
+/// makes ready, one at most, because this thread takes one next.
+pub(super) fn at_the_end<T>(last: impl FnOnce() -> T) -> T {
+    struct Reset;
+    impl Drop for Reset {
+        fn drop(&mut self) {
+            ENDS.set(false);
+        }
+    }
+    let _reset = Reset;
     ENDS.set(true);
-    let done = of_poll();
-    ENDS.set(false);
-    done
+    last()
 }
 
 impl Pool {
@@ -145,10 +151,11 @@ impl Shared {
 
     /// Finds a thread for a future that is ready.
     fn find_thread(self: &Arc<Self>, state: &mut State) {
-        if state.ready.len() <= state.idle {
+        if state.idle > 0 {
             self.work.notify_one();
-        } else if state.threads < self.usual && self.start(state) {
-        } else if !std::mem::replace(&mut state.is_watched, true) {
+        }
+        let is_taken = state.ready.len() <= state.idle || (state.threads < self.usual && self.start(state));
+        if !is_taken && !std::mem::replace(&mut state.is_watched, true) {
             self.watcher.spawn(self.clone().watch());
         }
     }
@@ -210,8 +217,9 @@ impl Shared {
         loop {
             if let Some(job) = state.ready.pop_front() {
                 state.taken += 1;
-                // Besides this one, its poll may have made another one ready at its end.
-                if is_again && !state.ready.is_empty() {
+                // No thread was woken for one that became ready at the end of this thread's poll. That may be another one
+                // than this.
+                if !state.ready.is_empty() && (is_again || state.idle > 0) {
                     self.find_thread(&mut state);
                 }
                 return Some((job, state.closed));

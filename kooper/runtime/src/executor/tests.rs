@@ -81,6 +81,32 @@ fn a_task_goes_on_while_the_one_that_it_awaits_blocks_its_thread() {
 }
 
 #[test]
+fn an_idle_thread_takes_a_task_that_waits_behind_one_that_blocks() {
+    runtime().block_on(async {
+        let executor = Executor::default();
+        for _ in 0..100 {
+            // Two threads, of which one is idle soon.
+            let both = Arc::new(Barrier::new(2));
+            let meets = || {
+                let both = both.clone();
+                executor.spawn(async move { _ = both.wait() })
+            };
+            let _ = tokio::join!(meets(), meets());
+            let inner = executor.clone();
+            let task = executor.spawn(async move {
+                let (release, blocks) = mpsc::channel();
+                let blocking = inner.spawn_next(async move { blocks.recv_timeout(LONG).is_ok() });
+                assert!(inner.spawn(async {}).await.is_ok());
+                release.send(()).unwrap();
+                blocking.await
+            });
+            let ended = timeout(Duration::from_secs(5), task).await.expect("an idle thread ends only after ten");
+            assert!(matches!(ended, Ok(Ok(true))));
+        }
+    });
+}
+
+#[test]
 fn tasks_have_timers_and_sockets_and_spawn_others() {
     runtime().block_on(async {
         let executor = Executor::default();

@@ -10,8 +10,9 @@ use crate::leader::shard::{Shard, ShardTerm};
 use crate::object::Object;
 use crate::object::key::ObjectKey;
 
-/// Decides which keys are queued, and learns how their calls end: by default each, always. It is
-/// asked after the controller itself, which admits no key while another replica leads.
+/// Decides which keys are queued, and learns how their calls end. By default every key is admitted,
+/// and repeated. It is asked after the controller itself, which admits no key while another replica
+/// leads.
 pub trait Admission: Send + Sync {
     /// Returns `true` if a key is queued because of an event. An admitted key is returned later,
     /// unless the controller ends first.

@@ -54,7 +54,7 @@ impl CacheSelection for ShardSelection {
                 // Nor what belongs to no owner of this kind: nothing is called that could want it.
                 0 => return false,
                 // The metadata of each child need not be decoded.
-                selected if selected == usize::from(BUCKETS) => return true,
+                count if count == usize::from(BUCKETS) => return true,
                 _ => selected.0,
             }
         };
