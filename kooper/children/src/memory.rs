@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hasher};
-use std::io::{self, BufWriter, Write};
+use std::io;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
@@ -324,38 +324,21 @@ impl Slot {
     }
 }
 
-/// Hashes what is written, in large parts: it comes in many small ones.
-pub(crate) struct Digest(BufWriter<Hashed>);
-
-struct Hashed(DefaultHasher);
-
-impl Default for Digest {
-    fn default() -> Self {
-        Self(BufWriter::with_capacity(512, Hashed(DefaultHasher::new())))
-    }
-}
+/// Hashes what is written, all at once: it comes in many small parts.
+#[derive(Default)]
+pub(crate) struct Digest(Vec<u8>);
 
 impl Digest {
-    pub(crate) fn finish(mut self) -> u64 {
-        // It never fails.
-        let _ = self.0.flush();
-        self.0.get_ref().0.finish()
+    pub(crate) fn finish(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        hasher.write(&self.0);
+        hasher.finish()
     }
 }
 
-impl Write for Digest {
+impl io::Write for Digest {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
-    }
-}
-
-impl Write for Hashed {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes);
+        self.0.extend_from_slice(bytes);
         Ok(bytes.len())
     }
 
