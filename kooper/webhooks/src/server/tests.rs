@@ -88,8 +88,10 @@ impl Client {
     /// Sends a text, and returns status and body of the response.
     async fn exchange(&self, text: &[u8]) -> (u16, Value) {
         let mut stream = self.connect().await;
-        // The server may answer before it has read everything.
+        // The server may answer before it has read everything. Until it is flushed, the last of a long text
+        // may wait in the stream, whose reads do not send it.
         drop(stream.write_all(text).await);
+        drop(stream.flush().await);
         let mut answer = Vec::new();
         drop(stream.read_to_end(&mut answer).await);
         let answer = String::from_utf8(answer).expect("text");
