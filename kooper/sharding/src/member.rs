@@ -103,7 +103,7 @@ pub(crate) struct Member {
     draining: BTreeMap<Shard, Drain>,
     /// Hand-overs that were given up are not tried before this.
     postponed: BTreeMap<Shard, Moment>,
-    /// The shards of others that are planned for this replica.
+    /// The shards of others, whose sessions may have ended, that are planned for this replica.
     wanted: BTreeSet<Shard>,
     warm: BTreeSet<Shard>,
     /// The number of shards that those above refer to.
@@ -337,8 +337,9 @@ impl Member {
             let target = self.targets.get(shard.index()).and_then(Option::as_ref);
             if !self.is_own(owner, own.as_ref()) {
                 self.draining.remove(&shard);
-                let waits = owner.is_some_and(|owner| !self.slots.is_ended(owner, now));
-                if waits && own.is_some() && target == own.as_ref() {
+                // Also between the end of a session and the write that follows it: shards that were not selected
+                // for that moment would be listed twice.
+                if owner.is_some() && own.is_some() && target == own.as_ref() {
                     self.wanted.insert(shard);
                 }
                 continue;

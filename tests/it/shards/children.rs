@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kooper::Controller;
+use kooper::apiserver::faults::Verb;
 use kooper::capability::owned_by;
 use kooper::children::declare;
 use kooper::controller::Builder;
@@ -118,6 +119,37 @@ async fn a_replica_that_gains_shards_lists_only_the_children_that_it_lacks(clust
     assert!(!lists.is_empty() && lists.iter().all(is_of_some), "{queries:?}");
     assert!(!queries.iter().any(|query| query.contains("sendInitialEvents=true")), "{queries:?}");
     second.stop().await.map_err(|error| error.to_string())?;
+    Ok(())
+}
+
+#[kooper::test(start_paused = true)]
+async fn a_replica_lists_no_child_twice_after_another_has_stopped_or_died(cluster: Cluster) -> Result<()> {
+    create(&cluster, 48).await?;
+    // Otherwise no time passes between the end of a session and the map that follows it.
+    for verb in [Verb::Get, Verb::Update] {
+        cluster.faults().on(verb.of("leases")).delay_answer(Duration::from_millis(10));
+    }
+    for ends_in_order in [true, false] {
+        let (queries, others) = (Queries::default(), Queries::default());
+        let start = |queries| Ok::<_, kooper::BoxError>(replica(&cluster, builder().handler(apply).build()?, queries));
+        let mut first = start(&others)?;
+        eventually("the first one has all children", || cached(&first) == 96).await;
+        if ends_in_order {
+            first.stop().await.map_err(|error| error.to_string())?;
+        } else {
+            first.ended.abort();
+            assert!((&mut first.ended).await.is_err_and(|error| error.is_cancelled()));
+        }
+        let second = start(&queries)?;
+        // The session of one that has died lasts for a lease.
+        tokio::time::sleep(SETTLE).await;
+        assert_eq!(cached(&second), 96);
+        let queries = queries.lock().clone();
+        // The half of one that has died is listed when its lease has ended, by buckets, as above.
+        let whole = queries.iter().filter(|query| query.contains("sendInitialEvents=true")).count();
+        assert_eq!(whole, 1, "{queries:#?}");
+        second.stop().await.map_err(|error| error.to_string())?;
+    }
     Ok(())
 }
 

@@ -86,10 +86,15 @@ impl MapView {
         self.seen.as_ref().map(|(uid, _)| uid)
     }
 
+    /// Since when the last known map is known, which may have been deleted.
+    pub(super) fn seen_since(&self) -> Option<Moment> {
+        self.seen.as_ref().map(|(_, since)| *since)
+    }
+
     /// Since when the map is known, if it was just created and no shard has an owner.
     pub(super) fn new_since(&self) -> Option<Moment> {
         self.map().filter(|map| map.is_new())?;
-        self.seen.as_ref().map(|(_, since)| *since)
+        self.seen_since()
     }
 
     /// Returns `true` if it is known that there is no map.

@@ -196,7 +196,8 @@ impl Member {
             return SlotsStep::Wait(Duration::MAX);
         }
         let own = self.seat.as_ref().map(|seat| seat.slot);
-        let is_new = self.map.new_since().is_some_and(|since| self.slots.read_at.is_none_or(|read| read < since));
+        // A read that was sent before the map was known does not tell whether the sessions of its owners have ended.
+        let is_new = self.map.seen_since().is_some_and(|since| self.slots.read_at.is_none_or(|read| read < since));
         let is_urgent = is_new || self.slots.must_read(own, now);
         if now < self.slots.pause {
             return SlotsStep::Wait(self.slots.pause);
