@@ -87,9 +87,7 @@ struct Shared {
     /// A shard is handed over as soon as no call of it runs. It is set before the driver looks at those that run, and
     /// read after one has ended, so that the last one wakes the driver.
     drains: AtomicBool,
-    /// The field that decides the bucket of an object, and the buckets that caches keep, each with what
-    /// [`joined`](Self::joined) was when it was selected.
-    selected: Mutex<(By, BTreeMap<u8, u64>)>,
+    selected: Mutex<Selected>,
     /// How often buckets have joined the selection.
     joined: watch::Sender<u64>,
     /// The shards that this replica works on. A value is sent whenever grants may have changed.
@@ -100,6 +98,16 @@ struct Shared {
     selectors: Arc<Mutex<Vec<LastState>>>,
     /// Something happened that the driver should look at.
     changed: Notify,
+}
+
+/// The objects that caches keep.
+struct Selected {
+    /// The field that decides the bucket of an object.
+    by: By,
+    /// Their buckets, each with what [`joined`](Shared::joined) was when it was selected.
+    buckets: BTreeMap<u8, u64>,
+    /// How often buckets have left.
+    left: u64,
 }
 
 impl Sharding {
@@ -125,7 +133,7 @@ impl Sharding {
             terms: Mutex::default(),
             running: (0..256).map(|_| AtomicUsize::new(0)).collect(),
             drains: AtomicBool::new(false),
-            selected: Mutex::new((options.shards.field(), BTreeMap::new())),
+            selected: Mutex::new(Selected { by: options.shards.field(), buckets: BTreeMap::new(), left: 0 }),
             joined: watch::Sender::new(0),
             held: watch::Sender::default(),
             caches: Mutex::default(),
@@ -159,11 +167,6 @@ impl Partition for Sharding {
     }
 }
 
-/// The buckets of a shard.
-fn buckets(count: ShardCount, shard: Shard) -> impl Iterator<Item = u8> {
-    (0..=255).filter(move |bucket| count.shard(*bucket) == shard)
-}
-
 struct ShardAdmission(Arc<Shared>);
 
 impl Admission for ShardAdmission {
@@ -172,11 +175,11 @@ impl Admission for ShardAdmission {
         let now = shared.clock.now();
         // Held until the call counts as running, so that its shard is not given away before.
         let member = shared.member.lock();
-        let Some(map) = member.map().cloned() else { return Grant::Later };
+        let Some(map) = member.map() else { return Grant::Later };
         let bucket = bucket(map.by(), object);
         let shard = map.count().shard(bucket);
         match member.holds(shard, now) {
-            Some(term) if member.admits(shard, now) => {
+            Some(term) if !member.is_draining(shard) => {
                 let work: Box<dyn Any + Send + Sync> = Box::new(Work::begin(shared, bucket));
                 Grant::Shard(shared.term(bucket, term), work)
             }
@@ -188,6 +191,15 @@ impl Admission for ShardAdmission {
 
     fn shards(&self) -> Option<watch::Receiver<BTreeSet<OwnedShard>>> {
         Some(self.0.held.subscribe())
+    }
+
+    fn is_in(&self, object: &Object, shards: &BTreeSet<OwnedShard>) -> bool {
+        let by = self.0.selected.lock().by;
+        let bucket = bucket(by, object);
+        let has_bucket = |shard: &OwnedShard| {
+            ShardCount::try_from(shard.count).is_ok_and(|count| count.shard(bucket).index() == usize::from(shard.index))
+        };
+        shards.iter().any(has_bucket)
     }
 }
 
@@ -217,6 +229,6 @@ impl Shared {
 
     /// Returns `true` if a call or task of a shard runs.
     fn runs(&self, map: &ShardMap, shard: Shard) -> bool {
-        buckets(map.count(), shard).any(|bucket| self.running[usize::from(bucket)].load(Ordering::SeqCst) > 0)
+        map.count().buckets(shard).any(|bucket| self.running[usize::from(bucket)].load(Ordering::SeqCst) > 0)
     }
 }

@@ -72,6 +72,12 @@ impl ShardCount {
         Shard((u16::from(bucket) / (BUCKETS / self.0)) as u8)
     }
 
+    /// The buckets of a shard.
+    pub(crate) fn buckets(self, shard: Shard) -> impl Iterator<Item = u8> {
+        let width = BUCKETS / self.0;
+        (0..width).map(move |offset| (u16::from(shard.0) * width + offset) as u8)
+    }
+
     /// All shards.
     pub(crate) fn shards(self) -> impl Iterator<Item = Shard> {
         (0..self.0).map(|index| Shard(index as u8))
@@ -144,6 +150,14 @@ mod tests {
         for count in [0, 3, 48, 512] {
             let error = ShardCount::try_from(count).unwrap_err().to_string();
             assert_eq!(error, format!("{count} shards: a power of two is needed, at most 256"));
+        }
+    }
+
+    #[test]
+    fn each_bucket_is_in_one_shard() {
+        for count in [1, 2, 32, 256].map(ShardCount) {
+            let shards = count.shards().flat_map(|shard| count.buckets(shard).map(move |bucket| (bucket, shard)));
+            assert!(shards.eq((0..=255).map(|bucket| (bucket, count.shard(bucket)))), "{count:?}");
         }
     }
 

@@ -48,7 +48,8 @@ fn run_scenario(seed: u64, mutant: Option<Mutant>) -> Result<Summary, String> {
     let [lease, deadline, retry] = TIMINGS[dice.below(3)].map(Duration::from_millis);
     let replicas = 3 + dice.below(3);
     let configuration = Configuration {
-        slots: replicas as u8 + 2,
+        // With many free slots, not all of them are read each time.
+        slots: replicas as u8 + if seed.is_multiple_of(2) { 2 } else { 12 },
         count: count(2 + dice.below(3)),
         by: By::Uid,
         terms: Terms::new(lease, deadline, retry),
@@ -207,6 +208,21 @@ fn sessions_are_written_once_in_a_retry_period_and_a_few_more_times_when_shards_
             world.run_to(world.now + lease).unwrap();
         }
     }
+}
+
+#[test]
+fn of_many_free_slots_only_a_few_are_read_each_time() {
+    let [lease, deadline, retry] = TIMINGS[0].map(Duration::from_millis);
+    let terms = Terms::new(lease, deadline, retry);
+    let configuration = Configuration { slots: 16, count: count(5), by: By::Uid, terms, watches_slots: false };
+    let mut world = World::new(configuration, 4, Vec::new(), None, Dice::new(1));
+    world.run_until(lease * 3, "the shards are not balanced", World::is_settled).unwrap();
+    world.run_to(world.now + lease).unwrap();
+    let before = world.summary.slots_read;
+    world.run_to(world.now + retry * 20).unwrap();
+    let read = (world.summary.slots_read - before) as f64 / (4.0 * 20.0);
+    println!("{read:.1} slots for each replica and retry period");
+    assert!(read < 11.0, "{read}");
 }
 
 /// Finds a scenario that a broken protocol does not pass, first where one was found before.

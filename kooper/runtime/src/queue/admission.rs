@@ -49,6 +49,12 @@ pub trait Admission: Send + Sync {
         None
     }
 
+    /// Returns `true` if an object is in one of these shards, whether a function is called for it or not.
+    fn is_in(&self, object: &Object, shards: &BTreeSet<Shard>) -> bool {
+        let _ = (object, shards);
+        false
+    }
+
     /// Returns `true` if no write of a call takes effect.
     fn is_dry_run(&self) -> bool {
         false

@@ -94,6 +94,8 @@ pub(crate) struct Informer {
     reselected: Option<watch::Receiver<u64>>,
     /// The value of those when the last list began.
     joined: u64,
+    /// How often objects had left the selection when the store last dropped them.
+    left: Option<u64>,
     /// The objects that the last list lacked, but that may have joined the selection again during it.
     undecided: Vec<Arc<Object>>,
     /// The version up to which all changes are known: the next watch begins there.
@@ -153,6 +155,7 @@ impl Informer {
             selection: None,
             reselected: None,
             joined: 0,
+            left: None,
             undecided: Vec::new(),
             version: String::new(),
             silence,
@@ -300,7 +303,13 @@ impl Informer {
     }
 
     /// Drops the objects that have left the selection.
-    async fn drop_unselected(&self) {
+    async fn drop_unselected(&mut self) {
+        // Before the objects are asked for, so that those that leave meanwhile are dropped the next time.
+        let left = self.selection.as_ref().and_then(|selection| selection.left());
+        if left.is_some() && left == self.left {
+            return;
+        }
+        self.left = left;
         for dropped in self.store.retain(|object| self.keeps(object)) {
             for object in dropped {
                 self.sink.left(&object);

@@ -35,6 +35,12 @@ pub trait CacheSelection: Send + Sync {
     /// joined it, so that a list is needed.
     fn changes(&self) -> watch::Receiver<u64>;
 
+    /// How often objects have left the selection, so that a cache looks for them only when some have; `None` if it is not
+    /// counted. It is read after a value of [`changes`](Self::changes).
+    fn left(&self) -> Option<u64> {
+        None
+    }
+
     /// The cache has all objects that had joined when the number had this value, or cannot list them.
     fn listed(&self, joined: u64) {
         let _ = joined;

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::leases::{MapLease, Slot, StoreError, mark};
 use super::status::Status;
-use super::{ShardingOptions, Shared, buckets};
+use super::{Selected, ShardingOptions, Shared};
 use crate::hash::Shard;
 use crate::map::{MapRecord, ShardMap};
 use crate::member::{MapAnswer, MapStep, Member, SessionAnswer, SessionStep, SlotsStep};
@@ -50,7 +50,7 @@ enum Lane {
 enum Answer {
     SessionRead(u8, Result<Option<SlotRecord>, StoreError>),
     SessionWrite(u8, Result<SlotRecord, StoreError>),
-    Slots(Result<Vec<Option<SlotRecord>>, StoreError>),
+    Slots(Result<Vec<(u8, Option<SlotRecord>)>, StoreError>),
     Tombstone(Result<SlotRecord, StoreError>),
     MapRead(Result<Option<MapRecord>, StoreError>),
     MapWrite(Result<MapRecord, StoreError>),
@@ -216,7 +216,7 @@ impl Driver {
             }
             if !self.busy.contains(&Lane::Slots) {
                 match member.next_slots(now, wall) {
-                    SlotsStep::Read => self.read_slots(now),
+                    SlotsStep::Read(slots) => self.read_slots(&slots, now),
                     SlotsStep::Tombstone(slot, write) => {
                         self.send(Lane::Slots, now, at(&self.others, slot), move |mut lease, patience| async move {
                             let written = timeout(patience, lease.write(&write, None)).await;
@@ -286,7 +286,7 @@ impl Driver {
     /// Asks the tasks of a shard to end.
     fn cancel_tasks(&self, map: &ShardMap, shard: Shard) {
         let terms = self.shared.terms.lock();
-        buckets(map.count(), shard).filter_map(|bucket| terms.get(&bucket)).for_each(|term| term.leaving.cancel());
+        map.count().buckets(shard).filter_map(|bucket| terms.get(&bucket)).for_each(|term| term.leaving.cancel());
     }
 
     /// Tells the member which shards of others the caches hold.
@@ -300,7 +300,7 @@ impl Driver {
     fn is_listed(&self, map: &ShardMap, shard: Shard) -> bool {
         let listed = self.shared.listed();
         let selected = self.shared.selected.lock();
-        buckets(map.count(), shard).all(|bucket| selected.1.get(&bucket).is_some_and(|joined| *joined <= listed))
+        map.count().buckets(shard).all(|bucket| selected.buckets.get(&bucket).is_some_and(|joined| *joined <= listed))
     }
 
     /// Tells calls and caches what this replica owns.
@@ -363,21 +363,23 @@ impl Driver {
     fn select(&self, member: &Member) {
         let Some(map) = member.map() else { return };
         let chosen: BTreeSet<Shard> = member.selected().collect();
-        let all: BTreeSet<u8> = chosen.iter().flat_map(|shard| buckets(map.count(), *shard)).collect();
+        let all: BTreeSet<u8> = chosen.iter().flat_map(|shard| map.count().buckets(*shard)).collect();
         let mut selected = self.shared.selected.lock();
-        let (by, selected) = &mut *selected;
-        if *by == map.by() && all.iter().eq(selected.keys()) {
+        let Selected { by, buckets, left } = &mut *selected;
+        if *by == map.by() && all.iter().eq(buckets.keys()) {
             return;
         }
+        let before = buckets.len();
         if *by != map.by() {
             *by = map.by();
-            selected.clear();
+            buckets.clear();
         }
-        selected.retain(|bucket, _| all.contains(bucket));
-        let has_joined = selected.len() < all.len();
+        buckets.retain(|bucket, _| all.contains(bucket));
+        *left += u64::from(buckets.len() < before);
+        let has_joined = buckets.len() < all.len();
         let number = *self.shared.joined.borrow() + u64::from(has_joined);
         for bucket in all {
-            selected.entry(bucket).or_insert(number);
+            buckets.entry(bucket).or_insert(number);
         }
         // Before it is unlocked: an object that is selected again is known to have joined.
         self.shared.joined.send_replace(number);
@@ -390,11 +392,15 @@ impl Driver {
         });
     }
 
-    /// Reads all slots at once.
-    fn read_slots(&mut self, now: Duration) {
-        let (slots, patience) = (self.others.clone(), self.patience);
+    /// Reads slots, all at the same time.
+    fn read_slots(&mut self, slots: &[u8], now: Duration) {
+        let patience = self.patience;
+        let slots: Vec<_> = slots.iter().filter_map(|slot| Some((*slot, at(&self.others, *slot)?))).collect();
         self.request(Lane::Slots, now, async move {
-            let read = join_all(slots.iter().map(|slot| async { slot.lock().await.read().await }));
+            let read = join_all(slots.iter().map(|(index, slot)| async move {
+                let found = slot.lock().await.read().await;
+                found.map(|found| (*index, found))
+            }));
             let found = timeout(patience, read).await;
             Answer::Slots(found.map_or(Err(StoreError::Silent), |found| found.into_iter().collect()))
         });

@@ -50,12 +50,12 @@ impl CacheSelection for ShardSelection {
     fn selects(&self, object: &Object) -> bool {
         let by = {
             let selected = self.shared.selected.lock();
-            match selected.1.len() {
+            match selected.buckets.len() {
                 // Nor what belongs to no owner of this kind: nothing is called that could want it.
                 0 => return false,
                 // The metadata of each child need not be decoded.
                 count if count == usize::from(BUCKETS) => return true,
-                _ => selected.0,
+                _ => selected.by,
             }
         };
         let bucket = match &self.part {
@@ -66,11 +66,11 @@ impl CacheSelection for ShardSelection {
         let Some(bucket) = bucket else { return true };
         let selected = self.shared.selected.lock();
         // Objects that were decided by another field are listed again.
-        selected.1.contains_key(&bucket)
+        selected.buckets.contains_key(&bucket)
     }
 
     fn is_empty(&self) -> bool {
-        self.shared.selected.lock().1.is_empty()
+        self.shared.selected.lock().buckets.is_empty()
     }
 
     fn dropped(&self) {
@@ -83,6 +83,10 @@ impl CacheSelection for ShardSelection {
         self.shared.joined.subscribe()
     }
 
+    fn left(&self) -> Option<u64> {
+        Some(self.shared.selected.lock().left)
+    }
+
     fn listed(&self, joined: u64) {
         self.listed.store(joined, Ordering::Release);
         self.shared.changed.notify_one();
@@ -90,8 +94,8 @@ impl CacheSelection for ShardSelection {
 
     fn narrow(&self, scope: &Scope, since: u64) -> Scope {
         let selected = self.shared.selected.lock();
-        let joined = selected.1.iter().filter(|(_, joined)| **joined > since).map(|(bucket, _)| *bucket);
-        match (&self.part, selected.0) {
+        let joined = selected.buckets.iter().filter(|(_, joined)| **joined > since).map(|(bucket, _)| *bucket);
+        match (&self.part, selected.by) {
             // A bucket is the highest byte of the hash by which the API server selects.
             (Part::Own, By::Uid) => {
                 let shard_selector = ShardSelector::of_highest_bytes(joined);

@@ -12,20 +12,26 @@ use crate::hash::fraction;
 use crate::mutant::Mutant;
 use crate::session::{Announcement, Session, SlotRecord, is_old};
 
+/// So many of the free slots are acquired next, and read as often as those in use.
+const SPARE: usize = 3;
+
+/// The others are read once in so many retry periods, in case their sessions were not expected.
+const WHOLE_READ: u32 = 5;
+
 #[derive(Debug, Clone)]
 struct Slot {
     record: Option<SlotRecord>,
     /// When a change of the record was last observed.
     changed: Moment,
+    /// When the last successful read of it was sent; `None` before the first one.
+    read_at: Option<Moment>,
 }
 
 /// All slots.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Slots {
     terms: Terms,
     slots: Vec<Slot>,
-    /// When the last successful read was sent; `None` before the first one.
-    pub(super) read_at: Option<Moment>,
     /// No read is sent before this.
     pub(super) not_before: Moment,
     /// No request is sent before this, because one has failed.
@@ -40,9 +46,9 @@ pub(super) struct Slots {
 
 impl Slots {
     pub(super) fn new(count: u8, terms: Terms, random: u64, now: Moment, mutant: Option<Mutant>) -> Self {
-        let slots = vec![Slot { record: None, changed: now }; count.into()];
+        let slots = vec![Slot { record: None, changed: now, read_at: None }; count.into()];
         let (ended, missing) = (BTreeSet::new(), BTreeMap::new());
-        Self { terms, slots, read_at: None, not_before: now, pause: now, ended, missing, random, mutant }
+        Self { terms, slots, not_before: now, pause: now, ended, missing, random, mutant }
     }
 
     pub(super) fn get(&self, slot: u8) -> Option<&SlotRecord> {
@@ -106,17 +112,42 @@ impl Slots {
         matters
     }
 
-    /// A read of all slots succeeded. If the one before was long ago, nobody was observed in the
+    /// When the oldest of the last reads of each slot was sent; `None` before all were read.
+    pub(super) fn all_read_at(&self) -> Option<Moment> {
+        self.slots.iter().map(|slot| slot.read_at).min().flatten()
+    }
+
+    /// When the last successful read was sent.
+    pub(super) fn last_read_at(&self) -> Option<Moment> {
+        self.slots.iter().filter_map(|slot| slot.read_at).max()
+    }
+
+    /// The slots to read: those whose sessions may work, and those that are acquired next; all if that is `urgent`, and from
+    /// time to time.
+    pub(super) fn to_read(&self, is_urgent: bool, now: Moment, map: &MapView) -> Vec<u8> {
+        let whole = self.terms.retry * WHOLE_READ;
+        let is_whole = is_urgent || self.all_read_at().is_none_or(|read| now >= read + whole);
+        let spare: Vec<u8> = self.all_free(map).take(SPARE).collect();
+        let is_needed = |slot: &u8| {
+            is_whole
+                || spare.contains(slot)
+                || !self.is_free(*slot, map)
+                || map.owners().any(|owner| owner.slot == *slot)
+        };
+        self.indexed().map(|(slot, _)| slot).filter(is_needed).collect()
+    }
+
+    /// A read of a slot succeeded. If the one before was long ago, nobody was observed in the
     /// meantime: after an outage of the API server no session is treated as expired before it had
     /// a lease to be renewed.
-    pub(super) fn read(&mut self, sent: Moment, now: Moment) {
+    pub(super) fn read(&mut self, slot: u8, sent: Moment, now: Moment) {
         let gap = (self.terms.lease / 2).max(self.terms.retry * 3);
-        if self.read_at.is_some_and(|last| sent.saturating_sub(last) > gap) {
-            self.slots.iter_mut().for_each(|slot| slot.changed = now);
-            self.missing.values_mut().for_each(|since| *since = now);
+        let Some(known) = self.slots.get_mut(usize::from(slot)) else { return };
+        if known.read_at.is_some_and(|last| sent.saturating_sub(last) > gap) {
+            known.changed = now;
+            self.missing.iter_mut().filter(|(owner, _)| owner.slot == slot).for_each(|(_, since)| *since = now);
         }
-        self.read_at = Some(sent);
-        self.not_before = now + self.jittered(self.terms.retry, now);
+        known.read_at = Some(sent);
     }
 
     pub(super) fn read_failed(&mut self, now: Moment) {
@@ -159,16 +190,25 @@ impl Slots {
         })
     }
 
-    /// A slot that can be acquired: released, or never used. One that was deleted may be that of
-    /// an owner which is still working.
+    /// A slot that can be acquired: one of the first few, so that others read it, and not always the same one, so that
+    /// replicas which start together need not try again.
     pub(super) fn free(&self, except: Option<u8>, map: &MapView) -> Option<u8> {
-        let count = self.slots.len() as u64;
-        let first = self.random.checked_rem(count)?;
-        (0..count).map(|offset| ((first + offset) % count) as u8).find(|&slot| match self.get(slot) {
-            _ if Some(slot) == except => false,
+        let free: Vec<u8> = self.all_free(map).filter(|slot| Some(*slot) != except).take(SPARE).collect();
+        let chosen = self.random.checked_rem(free.len() as u64)?;
+        free.get(chosen as usize).copied()
+    }
+
+    fn all_free(&self, map: &MapView) -> impl Iterator<Item = u8> {
+        self.indexed().map(|(slot, _)| slot).filter(|slot| self.is_free(*slot, map))
+    }
+
+    /// Returns `true` if a slot is released, or was never used. One that was deleted may be that of
+    /// an owner which is still working.
+    fn is_free(&self, slot: u8, map: &MapView) -> bool {
+        match self.get(slot) {
             Some(record) => record.record.is_released(),
             None => !map.owners().any(|owner| owner.slot == slot && !self.ended.contains(owner)),
-        })
+        }
     }
 
     /// When the session in a slot expires, with some jitter so that replicas do not write at the
@@ -194,14 +234,16 @@ impl Slots {
 
     /// Returns `true` if an expired session must be observed once more before it is ended.
     pub(super) fn must_read(&self, own: Option<u8>, now: Moment) -> bool {
-        self.doomed(own, now).is_some_and(|(_, since)| self.read_at.is_none_or(|read| read < since))
+        self.doomed(own, now).is_some_and(|(slot, since)| !self.is_read_since(slot, since))
     }
 
     /// Ends a session that was not renewed for a whole observed lease, or whose slot was deleted
     /// that long ago.
     pub(super) fn tombstone(&mut self, own: Option<u8>, now: Moment, wall: i64) -> Option<(u8, LeaseWrite)> {
         let (slot, since) = self.doomed(own, now)?;
-        self.read_at.filter(|read| *read >= since)?;
+        if !self.is_read_since(slot, since) {
+            return None;
+        }
         let record = self.get(slot).map(|slot| &slot.record);
         let write = LeaseWrite {
             base: record.map(|record| Arc::clone(&record.version)),
@@ -212,6 +254,10 @@ impl Slots {
             transitions: record.map_or(0, |record| record.transitions),
         };
         Some((slot, write))
+    }
+
+    fn is_read_since(&self, slot: u8, since: Moment) -> bool {
+        self.slots.get(usize::from(slot)).and_then(|slot| slot.read_at).is_some_and(|read| read >= since)
     }
 
     /// A slot with a session to end, and since when it is.
@@ -226,5 +272,36 @@ impl Slots {
 
     pub(super) fn jittered(&self, pause: Duration, at: Moment) -> Duration {
         pause.mul_f64(0.8 + 0.4 * fraction(self.random ^ at.as_micros() as u64))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kooper_base::leader::lease_state::Record;
+
+    use super::*;
+
+    const RETRY: Duration = Duration::from_secs(2);
+
+    fn held(acquired: i64) -> SlotRecord {
+        let write =
+            LeaseWrite { base: None, holder: "other".into(), seconds: 15, acquired, renewed: acquired, transitions: 0 };
+        SlotRecord { record: Record::stored(&write, &"mark".into(), "1".into()), announcement: None }
+    }
+
+    #[test]
+    fn the_slots_in_use_and_a_few_free_ones_are_read_and_all_of_them_from_time_to_time() {
+        let terms = Terms::new(Duration::from_secs(15), Duration::from_secs(10), RETRY);
+        let (mut slots, map) = (Slots::new(16, terms, 7, Moment::ZERO, None), MapView::new(Moment::ZERO, None));
+        let all: Vec<u8> = (0..16).collect();
+        assert_eq!(slots.to_read(false, Moment::ZERO, &map), all, "none was read yet");
+        all.iter().for_each(|slot| slots.read(*slot, Moment::ZERO, Moment::ZERO));
+        slots.observe(1, Some(Moment::ZERO), Moment::ZERO, Some(held(1)), &map);
+        slots.observe(9, Some(Moment::ZERO), Moment::ZERO, Some(held(2)), &map);
+        assert_eq!(slots.to_read(false, RETRY, &map), [0, 1, 2, 3, 9]);
+        assert!((0..8).filter_map(|random| Slots { random, ..slots.clone() }.free(None, &map)).all(|slot| slot < 4));
+        assert_eq!(slots.to_read(true, RETRY, &map), all);
+        slots.read(1, RETRY * 4, RETRY * 4);
+        assert_eq!(slots.to_read(false, RETRY * 5, &map), all, "the others were read five retry periods ago");
     }
 }

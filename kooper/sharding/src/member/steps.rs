@@ -42,8 +42,8 @@ pub(crate) enum SessionAnswer {
 /// The next request for the slots of all replicas.
 #[derive(Debug)]
 pub(crate) enum SlotsStep {
-    /// Read all slots.
-    Read,
+    /// Read these slots.
+    Read(Vec<u8>),
     /// End the session in a slot.
     Tombstone(u8, LeaseWrite),
     /// Wait until then, unless something happens.
@@ -123,7 +123,7 @@ impl Member {
     /// before: a slot that was deleted may be that of an owner. The first announcement names the
     /// map, so that nothing delays the work.
     fn choose_slot(&mut self, now: Moment) {
-        if self.stage != Stage::Running || self.map.map().is_none() || self.slots.read_at.is_none() {
+        if self.stage != Stage::Running || self.map.map().is_none() || self.slots.all_read_at().is_none() {
             return;
         }
         let own = self.own();
@@ -197,14 +197,15 @@ impl Member {
         }
         let own = self.seat.as_ref().map(|seat| seat.slot);
         // A read that was sent before the map was known does not tell whether the sessions of its owners have ended.
-        let is_new = self.map.seen_since().is_some_and(|since| self.slots.read_at.is_none_or(|read| read < since));
+        let is_new =
+            self.map.seen_since().is_some_and(|since| self.slots.all_read_at().is_none_or(|read| read < since));
         let is_urgent = is_new || self.slots.must_read(own, now);
         if now < self.slots.pause {
             return SlotsStep::Wait(self.slots.pause);
         }
         let next = self.next_slots_read(now);
         if is_urgent || now >= next {
-            return SlotsStep::Read;
+            return SlotsStep::Read(self.slots.to_read(is_urgent, now, &self.map));
         }
         match self.slots.tombstone(own, now, wall) {
             Some((slot, write)) => SlotsStep::Tombstone(slot, write),
@@ -217,21 +218,22 @@ impl Member {
     fn next_slots_read(&self, now: Moment) -> Moment {
         let terms = &self.options.terms;
         let is_awaiting = self.awaiting.is_some_and(|since| now < since + terms.lease);
-        let soon = self.slots.read_at.filter(|_| is_awaiting).map(|read| read + terms.retry / AWAITING_READS);
+        let soon = self.slots.last_read_at().filter(|_| is_awaiting).map(|read| read + terms.retry / AWAITING_READS);
         soon.map_or(self.slots.not_before, |soon| soon.min(self.slots.not_before))
     }
 
-    /// Handles the result of a read of all slots that was sent at `sent`, in their order.
+    /// Handles the result of a read of slots that was sent at `sent`.
     pub(crate) fn handle_slots_read(
         &mut self,
         sent: Duration,
         now: Duration,
-        found: Result<Vec<Option<SlotRecord>>, ()>,
+        found: Result<Vec<(u8, Option<SlotRecord>)>, ()>,
     ) {
         match found {
             Ok(found) => {
-                self.slots.read(sent, now);
-                for (slot, found) in (0..).zip(found) {
+                self.slots.not_before = now + self.slots.jittered(self.options.terms.retry, now);
+                for (slot, found) in found {
+                    self.slots.read(slot, sent, now);
                     self.changed |= self.slots.observe(slot, Some(sent), now, found, &self.map);
                 }
             }

@@ -15,7 +15,7 @@ use crate::session::{Announcement, SlotRecord};
 pub(super) enum Request {
     SessionRead(u8),
     SessionWrite(u8, LeaseWrite, Option<Announcement>),
-    SlotsRead,
+    SlotsRead(Vec<u8>),
     Tombstone(u8, LeaseWrite),
     MapRead,
     MapWrite(MapWrite),
@@ -24,7 +24,7 @@ pub(super) enum Request {
 #[derive(Debug, Clone)]
 pub(super) enum Answer {
     Slot(Option<SlotRecord>),
-    Slots(Vec<Option<SlotRecord>>),
+    Slots(Vec<(u8, Option<SlotRecord>)>),
     SlotStored(SlotRecord),
     Map(Option<MapRecord>),
     MapStored(MapRecord),

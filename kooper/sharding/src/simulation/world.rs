@@ -229,7 +229,7 @@ impl World {
             }
             if process.lanes[1].is_none() {
                 match process.member.next_slots(now, wall) {
-                    SlotsStep::Read => requests.push((1, Request::SlotsRead)),
+                    SlotsStep::Read(slots) => requests.push((1, Request::SlotsRead(slots))),
                     SlotsStep::Tombstone(slot, write) => requests.push((1, Request::Tombstone(slot, write))),
                     SlotsStep::Wait(at) => until = until.min(at),
                 }
@@ -295,7 +295,11 @@ impl World {
     fn perform(&mut self, who: usize, request: Request) -> Answer {
         match request {
             Request::SessionRead(slot) => Answer::Slot(self.server.slots[usize::from(slot)].clone()),
-            Request::SlotsRead => Answer::Slots(self.server.slots.clone()),
+            Request::SlotsRead(slots) => {
+                self.summary.slots_read += slots.len();
+                let read = |slot: u8| (slot, self.server.slots[usize::from(slot)].clone());
+                Answer::Slots(slots.into_iter().map(read).collect())
+            }
             Request::MapRead => Answer::Map(self.server.map.clone()),
             Request::SessionWrite(slot, write, announced) => {
                 let before = self.server.slots[usize::from(slot)].clone();
@@ -401,8 +405,8 @@ impl World {
                 };
                 member.handle_session_write(slot, sent, now, answer);
             }
-            (Request::SlotsRead, Some(Answer::Slots(found))) => member.handle_slots_read(sent, now, Ok(found)),
-            (Request::SlotsRead, _) => member.handle_slots_read(sent, now, Err(())),
+            (Request::SlotsRead(_), Some(Answer::Slots(found))) => member.handle_slots_read(sent, now, Ok(found)),
+            (Request::SlotsRead(_), _) => member.handle_slots_read(sent, now, Err(())),
             (Request::Tombstone(..), answer) => member.handle_tombstone(now, answer.is_none()),
             (Request::MapRead, Some(Answer::Map(found))) => member.handle_map_read(sent, now, Ok(found)),
             (Request::MapRead, _) => member.handle_map_read(sent, now, Err(())),

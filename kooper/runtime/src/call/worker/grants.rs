@@ -46,13 +46,6 @@ impl Grants {
     /// is queued again when that changes.
     pub(crate) fn granted(&self, key: &ObjectKey, object: &Object) -> Result<Granted, Refused> {
         let Some(shards) = &self.shards else { return Ok((None, None)) };
-        let mut state = shards.lock();
-        // As during the first lists, of all objects.
-        if state.handled.is_empty() {
-            state.waiting.insert(key.clone());
-            return Err(Refused::Later);
-        }
-        drop(state);
         let mut grant = self.admission.grants(object);
         if matches!(grant, Grant::Later | Grant::Never) {
             shards.lock().waiting.insert(key.clone());
@@ -74,6 +67,17 @@ impl Grants {
             Grant::Later => Err(Refused::Later),
             Grant::Never => Err(Refused::Never),
         }
+    }
+
+    /// Returns `true` if an object is in no shard that is handled. Its key is then queued when that changes.
+    pub(crate) fn waits(&self, key: &ObjectKey, object: &Object) -> bool {
+        let Some(shards) = &self.shards else { return false };
+        let mut state = shards.lock();
+        let waits = state.handled.is_empty() || !self.admission.is_in(object, &state.handled);
+        if waits {
+            state.waiting.insert(key.clone());
+        }
+        waits
     }
 
     /// Lets calls begin in these shards only, of which some keys were `gained`. Returns the other keys that waited: whether
@@ -118,6 +122,10 @@ mod tests {
         fn shards(&self) -> Option<watch::Receiver<BTreeSet<Shard>>> {
             Some(watch::Sender::default().subscribe())
         }
+
+        fn is_in(&self, _: &Object, shards: &BTreeSet<Shard>) -> bool {
+            shards.contains(&shard(0))
+        }
     }
 
     impl ShardTerm for First {
@@ -140,6 +148,18 @@ mod tests {
         fn work(self: Arc<Self>) -> Box<dyn Any + Send + Sync> {
             Box::new(())
         }
+    }
+
+    #[test]
+    fn the_key_of_an_object_waits_while_its_shard_is_not_handled() {
+        let object = Object::parse(br#"{"metadata":{"name":"a","resourceVersion":"1"}}"#).unwrap();
+        let (key, grants) = (object.key(), Grants::new(Arc::new(First)));
+        assert!(grants.waits(key, &object));
+        assert_eq!(grants.handle([shard(1)].into(), &[]), [key.clone()].into());
+        assert!(grants.waits(key, &object));
+        assert_eq!(grants.handle([shard(0)].into(), &[]), [key.clone()].into());
+        assert!(!grants.waits(key, &object));
+        assert_eq!(grants.handle(BTreeSet::new(), &[]), HashSet::new());
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::leader::shard::Shard;
 use crate::object::Object;
 use crate::object::key::ObjectKey;
 use crate::queue::reason::Reason;
-use crate::queue::{Grant, Lane, Urgency};
+use crate::queue::{Lane, Urgency};
 
 /// For this time after the stop, keys are handled until another replica does it.
 const LEAVE: Duration = Duration::from_secs(5);
@@ -60,11 +60,8 @@ impl Runner {
                 let is_new = |shard: &&Shard| !known.iter().any(|known| is_part(shard, known));
                 let gained: BTreeSet<Shard> = held.iter().filter(is_new).copied().collect();
                 let mut keys = Vec::new();
-                for part in own.parts().filter(|_| !gained.is_empty()) {
-                    let is_gained = |object: &&Arc<Object>| match grants.admission.grants(object) {
-                        Grant::Shard(term, _) => gained.contains(&term.shard()),
-                        _ => false,
-                    };
+                for part in (!gained.is_empty()).then(|| own.parts()).into_iter().flatten() {
+                    let is_gained = |object: &&Arc<Object>| grants.admission.is_in(object, &gained);
                     keys.extend(part.iter().filter(is_gained).map(|object| object.key().clone()));
                     yield_now().await;
                 }

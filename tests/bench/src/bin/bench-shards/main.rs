@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueEnum};
 use kooper_bench::{Etcd, Usage};
 use kooper_tests::control_plane::ControlPlane;
 use parking_lot::Mutex;
@@ -36,6 +36,9 @@ enum What {
         /// The most replicas.
         #[arg(long, default_value_t = 3)]
         replicas: usize,
+        /// What the API server does with shard selectors.
+        #[arg(long, value_delimiter = ',', default_values = ["ignored", "applied"])]
+        selector: Vec<Selector>,
         /// Changes of owners for which the CPU time is measured.
         #[arg(long, default_value_t = 2_000)]
         changes: usize,
@@ -47,8 +50,22 @@ enum What {
     Replica(replica::Arguments),
 }
 
-/// The gate of shard selectors.
-const GATE: [&str; 2] = ["ShardedListAndWatch=true", "ShardedListAndWatch=false"];
+/// What an API server does with shard selectors.
+#[derive(Clone, Copy, ValueEnum)]
+enum Selector {
+    Ignored,
+    Applied,
+}
+
+impl Selector {
+    /// Its feature gate, and the cell of the table.
+    fn gate(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Ignored => ("ShardedListAndWatch=false", "ignored"),
+            Self::Applied => ("ShardedListAndWatch=true", "applied"),
+        }
+    }
+}
 
 /// Nothing changes for so long.
 const QUIET: Duration = Duration::from_secs(3);
@@ -58,7 +75,7 @@ const TIMEOUT: Duration = Duration::from_secs(600);
 
 fn main() -> Result<()> {
     match Arguments::parse().what {
-        What::Measure { owners, replicas, changes, rounds } => {
+        What::Measure { owners, replicas, selector, changes, rounds } => {
             println!(
                 "MB are 10⁶ bytes. Memory is that of the largest replica. CPU until handled is that of the replica \
                  that was started last, and CPU per 1 000 changes the mean of the replicas.\n"
@@ -68,14 +85,14 @@ fn main() -> Result<()> {
                  CPU until handled, s | of one | CPU per 1 000 changes, ms | of one |\n\
                  |--:|--:|---|---|--:|--:|--:|--:|--:|--:|--:|--:|"
             );
-            owners.into_iter().try_for_each(|owners| measure(owners, replicas, changes, rounds))
+            owners.into_iter().try_for_each(|owners| measure(owners, replicas, &selector, changes, rounds))
         }
         What::Replica(arguments) => Runtime::new()?.block_on(replica::run(arguments)),
     }
 }
 
-fn measure(owners: usize, most: usize, changes: usize, rounds: usize) -> Result<()> {
-    let [with, without] = GATE;
+fn measure(owners: usize, most: usize, selectors: &[Selector], changes: usize, rounds: usize) -> Result<()> {
+    let (without, _) = Selector::Ignored.gate();
     let cluster = ControlPlane::start_with(&["--without-controller-manager", "--feature-gates", without]);
     let cluster = cluster.context("there is no control plane")?;
     let runtime = Runtime::new()?;
@@ -87,10 +104,12 @@ fn measure(owners: usize, most: usize, changes: usize, rounds: usize) -> Result<
     let [one, sharded] = run.medians([(1, false), (1, true)])?;
     println!("| {owners} | 1 | no | | {} |", one.beside(&one));
     println!("| {owners} | 1 | yes | | {} |", sharded.beside(&one));
-    for (gate, selector) in [(without, "ignored"), (with, "applied")] {
-        if gate == with {
+    let mut set = without;
+    for (gate, selector) in selectors.iter().map(|selector| selector.gate()) {
+        if gate != set {
             cluster.stop_apiserver();
             cluster.start_apiserver_with(&["--feature-gates", gate]);
+            set = gate;
         }
         for replicas in 2..=most {
             let [several] = run.medians([(replicas, true)])?;

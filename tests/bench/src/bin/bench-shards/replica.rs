@@ -22,7 +22,7 @@ use tokio::time::sleep;
 pub(crate) const SHARDS: usize = 32;
 
 /// The time between two reports.
-const REPORT: Duration = Duration::from_millis(200);
+const REPORT: Duration = Duration::from_secs(1);
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
