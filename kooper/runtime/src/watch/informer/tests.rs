@@ -1,6 +1,7 @@
 //! Faults of a source, and their effect on the store and the sink. Time is paused,
 //! so the tests do not wait.
 
+mod joined;
 mod liveness;
 mod selection;
 mod streams;
