@@ -49,7 +49,8 @@ pub trait Admission: Send + Sync {
         None
     }
 
-    /// Returns `true` if an object is in one of these shards, whether a function is called for it or not.
+    /// Returns `true` if an object is in one of these shards, whether a function is called for it or not. It must be
+    /// implemented if [`shards`](Self::shards) is.
     fn is_in(&self, object: &Object, shards: &BTreeSet<Shard>) -> bool {
         let _ = (object, shards);
         false

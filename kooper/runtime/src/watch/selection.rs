@@ -36,7 +36,7 @@ pub trait CacheSelection: Send + Sync {
     fn changes(&self) -> watch::Receiver<u64>;
 
     /// How often objects have left the selection, so that a cache looks for them only when some have; `None` if it is not
-    /// counted. It is read after a value of [`changes`](Self::changes).
+    /// counted. It is raised before the value of [`changes`](Self::changes) is sent.
     fn left(&self) -> Option<u64> {
         None
     }

@@ -15,7 +15,7 @@ use crate::session::{Announcement, Session, SlotRecord, is_old};
 /// So many of the free slots are acquired next, and read as often as those in use.
 const SPARE: usize = 3;
 
-/// The others are read once in so many retry periods, in case their sessions were not expected.
+/// The others are read once in so many retry periods: a replica that was ended may come back to its slot.
 const WHOLE_READ: u32 = 5;
 
 #[derive(Debug, Clone)]
@@ -122,8 +122,8 @@ impl Slots {
         self.slots.iter().filter_map(|slot| slot.read_at).max()
     }
 
-    /// The slots to read: those whose sessions may work, and those that are acquired next; all if that is `urgent`, and from
-    /// time to time.
+    /// The slots to read: those whose sessions may work, and those that are acquired next; all of them if that
+    /// `is_urgent`, and from time to time.
     pub(super) fn to_read(&self, is_urgent: bool, now: Moment, map: &MapView) -> Vec<u8> {
         let whole = self.terms.retry * WHOLE_READ;
         let is_whole = is_urgent || self.all_read_at().is_none_or(|read| now >= read + whole);
@@ -191,7 +191,7 @@ impl Slots {
     }
 
     /// A slot that can be acquired: one of the first few, so that others read it, and not always the same one, so that
-    /// replicas which start together need not try again.
+    /// replicas which start together seldom try again.
     pub(super) fn free(&self, except: Option<u8>, map: &MapView) -> Option<u8> {
         let free: Vec<u8> = self.all_free(map).filter(|slot| Some(*slot) != except).take(SPARE).collect();
         let chosen = self.random.checked_rem(free.len() as u64)?;

@@ -46,6 +46,13 @@ impl Grants {
     /// is queued again when that changes.
     pub(crate) fn granted(&self, key: &ObjectKey, object: &Object) -> Result<Granted, Refused> {
         let Some(shards) = &self.shards else { return Ok((None, None)) };
+        let mut state = shards.lock();
+        // As during the first lists, or without a session: the next one may have the shard of the object.
+        if state.handled.is_empty() {
+            state.waiting.insert(key.clone());
+            return Err(Refused::Later);
+        }
+        drop(state);
         let mut grant = self.admission.grants(object);
         if matches!(grant, Grant::Later | Grant::Never) {
             shards.lock().waiting.insert(key.clone());

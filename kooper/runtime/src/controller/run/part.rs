@@ -69,7 +69,8 @@ impl Runner {
                 let waiting = grants.handle(held.clone(), &keys);
                 // One that still waits is noted again. `deleted` may be called although another object of the name waits.
                 let is_granted = |key: &ObjectKey| {
-                    let is_granted = |object: Arc<Object>| grants.granted(key, &object).is_ok();
+                    let is_granted =
+                        |object: Arc<Object>| !grants.waits(key, &object) && grants.granted(key, &object).is_ok();
                     tombstones.contains(key) || own.get(key).is_none_or(is_granted)
                 };
                 for key in keys.into_iter().chain(waiting.into_iter().filter(is_granted)) {

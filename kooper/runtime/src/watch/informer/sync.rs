@@ -37,7 +37,7 @@ impl Informer {
     pub(super) async fn sync(&mut self) -> Result<Option<Events>, RetrieveError> {
         loop {
             self.status.begin_list();
-            // Before the objects are read, so that none that joins later counts as listed, or one that leaves as dropped.
+            // Before the objects are read, so that none that joins later counts as listed, and none that leaves later as dropped.
             self.left = self.selection.as_ref().and_then(|selection| selection.left());
             self.joined = self.reselected.as_mut().map_or(0, |changes| *changes.borrow_and_update());
             let is_empty = self.selection.as_ref().is_some_and(|selection| selection.is_empty());

@@ -137,32 +137,36 @@ impl CacheSelection for JoinedDuring {
 #[tokio::test(start_paused = true)]
 async fn what_leaves_while_the_store_drops_others_is_dropped_before_what_has_joined_is_listed() {
     let whole = Script::default()
-        .list(page("3", &[("a", "1"), ("b", "2"), ("c", "3")]))
+        .list(page("4", &[("a", "1"), ("b", "2"), ("c", "3"), ("d", "4")]))
         .open_watch(vec![])
         .open_watch(vec![])
         .open_watch(vec![]);
-    let joined = Script::default().list(page("3", &[("c", "3")]));
-    let selection = Uids::of(&["a", "b"]);
+    let joined = Script::default().list(page("4", &[("c", "3")]));
+    let selection = Uids::of(&["a", "b", "d"]);
     let late = Arc::new(LeavesLate { uids: selection.clone(), asked: Mutex::default() });
     let (run, _) = joining(whole, joined, late.clone());
-    run.until_seen(&[("a", "1"), ("b", "2")]).await;
+    run.until_seen(&[("a", "1"), ("b", "2"), ("d", "4")]).await;
     *late.asked.lock() = Some(Vec::new());
     selection.select(&["a", "b", "c"]);
     run.until("`c`", |seen| seen.objects.lock().contains_key("c")).await;
     assert_eq!((run.store.size().0, run.seen.objects.lock().len()), (2, 2), "the one that has left is dropped");
 }
 
-/// When the second object is asked for, the first one leaves the selection, once.
+/// When the second selected object is asked for, the first one leaves the selection, once.
 struct LeavesLate {
     uids: Arc<Uids>,
     asked: Mutex<Option<Vec<String>>>,
 }
 
 impl CacheSelection for LeavesLate {
+    fn left(&self) -> Option<u64> {
+        self.uids.left()
+    }
+
     fn selects(&self, object: &Object) -> bool {
         let selects = self.uids.selects(object);
         let mut asked = self.asked.lock();
-        if let Some(uids) = &mut *asked {
+        if let Some(uids) = asked.as_mut().filter(|_| selects) {
             uids.push(object.uid().to_owned());
             if let [first, _] = uids.as_slice() {
                 self.uids.lose(&[first]);
