@@ -3,8 +3,10 @@
 
 mod objects;
 mod replica;
+mod times;
 
 use std::fmt;
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::thread;
@@ -12,13 +14,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use clap::{Parser, Subcommand, ValueEnum};
-use kooper_bench::{Etcd, Usage};
+use kooper_bench::{Etcd, Proxy, Usage};
 use kooper_tests::control_plane::ControlPlane;
 use parking_lot::Mutex;
 use tokio::runtime::Runtime;
 
 use crate::objects::Objects;
-use crate::replica::Counts;
+use crate::replica::{Call, Counts, Line};
 
 #[derive(Parser)]
 struct Arguments {
@@ -45,6 +47,18 @@ enum What {
         /// How often each number of replicas is measured; the table has the medians.
         #[arg(long, default_value_t = 1)]
         rounds: usize,
+    },
+    /// Measures how long shards are without a call, and what replicas receive, and prints a table.
+    Times {
+        /// Number of owners. Each has a child.
+        #[arg(long, default_value_t = 2_000)]
+        owners: usize,
+        /// How often a replica is replaced.
+        #[arg(long, default_value_t = 10)]
+        rounds: usize,
+        /// What the API server does with shard selectors.
+        #[arg(long, value_delimiter = ',', default_values = ["ignored", "applied"])]
+        selector: Vec<Selector>,
     },
     /// Runs the controller until the standard input ends.
     Replica(replica::Arguments),
@@ -87,6 +101,7 @@ fn main() -> Result<()> {
             );
             owners.into_iter().try_for_each(|owners| measure(owners, replicas, &selector, changes, rounds))
         }
+        What::Times { owners, rounds, selector } => times::measure(owners, rounds, &selector),
         What::Replica(arguments) => Runtime::new()?.block_on(replica::run(arguments)),
     }
 }
@@ -155,7 +170,7 @@ impl Run<'_> {
     /// The first of several replicas begins with all shards, and a process keeps the memory that it needed once. So they
     /// are replaced one after another, as a roll-out does it, and their successors are measured.
     fn replicas(&self, count: usize, shards: bool) -> Result<Cost> {
-        let start = || Replica::start(self.cluster, shards);
+        let start = || Replica::start(self.cluster.kubeconfig(), shards, None);
         let mut replicas = (0..count).map(|_| start()).collect::<Result<Vec<_>>>()?;
         self.complete(&replicas, shards)?;
         let replaced = if count > 1 { count } else { 0 };
@@ -198,7 +213,8 @@ impl Run<'_> {
 fn quiet(replicas: &[Replica], holds: impl Fn(&[Counts]) -> bool) -> Result<()> {
     let (begun, mut last, mut since) = (Instant::now(), Vec::new(), Instant::now());
     while begun.elapsed() < TIMEOUT {
-        let counts: Vec<Counts> = replicas.iter().map(Replica::counts).collect();
+        // Sessions are renewed all the time.
+        let counts = replicas.iter().map(|replica| Counts { requests: 0, ..replica.counts() }).collect::<Vec<_>>();
         if counts != last {
             (last, since) = (counts, Instant::now());
         } else if holds(&last) && since.elapsed() >= QUIET {
@@ -237,19 +253,28 @@ struct Replica {
     input: Option<ChildStdin>,
     usage: Usage,
     counts: Arc<Mutex<Counts>>,
+    calls: Arc<Mutex<Vec<Call>>>,
+    /// Between it and the API server. Its calls are kept.
+    proxy: Option<Proxy>,
 }
 
 impl Replica {
-    fn start(cluster: &ControlPlane, shards: bool) -> Result<Self> {
+    fn start(kubeconfig: &Path, shards: bool, proxy: Option<Proxy>) -> Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
-        command.arg("replica").arg("--kubeconfig").arg(cluster.kubeconfig());
+        command.arg("replica").arg("--kubeconfig").arg(kubeconfig).args(proxy.as_ref().map(|_| "--calls"));
         command.args(shards.then_some("--shards")).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = command.spawn()?;
         let (input, output) = (process.stdin.take(), process.stdout.take().context("stdout is piped")?);
         let (usage, counts) = (Usage::of(process.id()), Arc::<Mutex<Counts>>::default());
-        let shared = Arc::clone(&counts);
-        thread::spawn(move || read(output, &shared));
-        Ok(Self { process, input, usage, counts })
+        let calls = Arc::<Mutex<Vec<Call>>>::default();
+        let shared = (Arc::clone(&counts), Arc::clone(&calls));
+        thread::spawn(move || read(output, &shared.0, &shared.1));
+        Ok(Self { process, input, usage, counts, calls, proxy })
+    }
+
+    /// The bytes that it has received, if it is behind a proxy.
+    fn received(&self) -> u64 {
+        self.proxy.as_ref().map_or(0, Proxy::received)
     }
 
     fn counts(&self) -> Counts {
@@ -272,11 +297,13 @@ impl Drop for Replica {
 }
 
 /// Reads what a replica prints.
-fn read(output: ChildStdout, counts: &Mutex<Counts>) {
+fn read(output: ChildStdout, counts: &Mutex<Counts>, calls: &Mutex<Vec<Call>>) {
     use std::io::{BufRead as _, BufReader};
     for line in BufReader::new(output).lines().map_while(Result::ok) {
-        if let Ok(new) = serde_json::from_str(&line) {
-            *counts.lock() = new;
+        match serde_json::from_str(&line) {
+            Ok(Line::Counts(new)) => *counts.lock() = new,
+            Ok(Line::Call(call)) => calls.lock().push(call),
+            Err(_) => {}
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Owners and their children, which are put into the storage of the API server.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -23,8 +24,9 @@ const STEP: usize = 7_919;
 /// The longest wait until the kind is served.
 const SERVED: Duration = Duration::from_secs(60);
 
+#[derive(Clone)]
 pub(crate) struct Objects {
-    etcd: Etcd,
+    etcd: Arc<Etcd>,
     owners: usize,
 }
 
@@ -36,7 +38,7 @@ impl Objects {
         }
         let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
         post(client, definitions, &serde_json::to_value(Widget::crd())?).await?;
-        let objects = Self { etcd, owners };
+        let objects = Self { etcd: Arc::new(etcd), owners };
         let create = |index| objects.put(index, 0, true);
         stream::iter(0..owners).map(create).buffer_unordered(CONNECTIONS).try_collect::<()>().await?;
         let deadline = Instant::now() + SERVED;
@@ -63,6 +65,31 @@ impl Objects {
             self.put(turn.wrapping_mul(STEP) % self.owners, now.as_micros() as u64, false).await?;
         }
         Ok(())
+    }
+
+    /// Changes an object of each shard in each period, until it is dropped.
+    pub(crate) fn keep_changing(
+        &self,
+        shards: usize,
+        period: Duration,
+    ) -> impl Future<Output = Result<()>> + Send + 'static {
+        let shard = |index: &usize| {
+            let owner = stored(&json!({}), Kind::Crs, *index, 0, 0);
+            let bucket = bucket_of_owner(owner["metadata"]["uid"].as_str().unwrap_or_default());
+            usize::from_str_radix(&bucket, 16).unwrap_or_default() * shards / 256
+        };
+        let probes: Vec<usize> =
+            (0..shards).filter_map(|wanted| (0..self.owners).find(|index| shard(index) == wanted)).collect();
+        let objects = self.clone();
+        async move {
+            let mut ticks = interval(period / shards as u32);
+            for turn in 0.. {
+                ticks.tick().await;
+                let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+                objects.put(probes[turn % probes.len()], now.as_micros() as u64, false).await?;
+            }
+            Ok(())
+        }
     }
 
     async fn put(&self, index: usize, sent: u64, with_child: bool) -> Result<()> {

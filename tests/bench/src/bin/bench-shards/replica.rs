@@ -4,7 +4,7 @@ use std::io::Read as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -31,6 +31,26 @@ pub(crate) struct Arguments {
     /// Shares the objects with other replicas.
     #[arg(long)]
     shards: bool,
+    /// Prints each call.
+    #[arg(long)]
+    calls: bool,
+}
+
+/// A line of what it prints.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Line {
+    Counts(Counts),
+    Call(Call),
+}
+
+/// A call of the handler.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct Call {
+    /// Microseconds since 1970.
+    pub(crate) at: u64,
+    pub(crate) shard: u16,
+    pub(crate) term: u64,
 }
 
 /// The state of a replica.
@@ -44,6 +64,8 @@ pub(crate) struct Counts {
     pub(crate) bytes: usize,
     /// The calls of its handler.
     pub(crate) calls: usize,
+    /// Its requests.
+    pub(crate) requests: usize,
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<()> {
@@ -59,9 +81,13 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
         builder = builder.shards(Shards::new(SHARDS as u16));
     }
     // The children are there, so that only caches and queue are measured, and no writes.
-    let controller = builder.handler(move |widget: Arc<Widget>, _: OwnedApplier<ConfigMap>| {
+    let controller = builder.handler(move |widget: Arc<Widget>, _: OwnedApplier<ConfigMap>, call: kooper::Call| {
         assert!(!widget.spec.image.is_empty());
         called.fetch_add(1, Ordering::Relaxed);
+        if let Some(shard) = arguments.calls.then(|| call.shard()).flatten() {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            print(&Line::Call(Call { at: now.as_micros() as u64, shard: shard.index, term: shard.term }));
+        }
         async {}
     });
     let operator = Operator::builder().program("bench").lease_namespace("default").client(client).metrics(metrics);
@@ -79,8 +105,9 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
                 objects: gauge(&registry, "kooper_store_objects"),
                 bytes: gauge(&registry, "kooper_store_bytes"),
                 calls: calls.load(Ordering::Relaxed),
+                requests: gauge(&registry, "rest_client_requests_total"),
             };
-            println!("{}", serde_json::to_string(&counts).unwrap_or_default());
+            print(&Line::Counts(counts));
             sleep(REPORT).await;
         }
     };
@@ -90,8 +117,14 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
     }
 }
 
+fn print(line: &Line) {
+    println!("{}", serde_json::to_string(line).unwrap_or_default());
+}
+
 fn gauge(registry: &Registry, name: &str) -> usize {
     let families = registry.gather();
     let family = families.iter().find(|family| family.name() == name);
-    family.map_or(0.0, |family| family.get_metric().iter().map(|metric| metric.get_gauge().get_value()).sum()) as usize
+    family.map_or(0.0, |family| {
+        family.get_metric().iter().map(|metric| metric.get_gauge().get_value() + metric.get_counter().get_value()).sum()
+    }) as usize
 }
