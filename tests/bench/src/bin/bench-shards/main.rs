@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result, bail};
 use clap::{Parser, Subcommand, ValueEnum};
@@ -108,13 +108,7 @@ fn main() -> Result<()> {
 
 fn measure(owners: usize, most: usize, selectors: &[Selector], changes: usize, rounds: usize) -> Result<()> {
     let (without, _) = Selector::Ignored.gate();
-    let cluster = ControlPlane::start_with(&["--without-controller-manager", "--feature-gates", without]);
-    let cluster = cluster.context("there is no control plane")?;
-    let runtime = Runtime::new()?;
-    let objects = runtime.block_on(async {
-        let client = kooper_bench::client(cluster.kubeconfig()).await?;
-        Objects::create(&client, Etcd::new(&cluster.dir().join("etcd.sock")), owners).await
-    })?;
+    let (cluster, runtime, objects) = prepare(without, owners)?;
     let run = Run { cluster: &cluster, runtime: &runtime, objects: &objects, changes, rounds };
     let [one, sharded] = run.medians([(1, false), (1, true)])?;
     println!("| {owners} | 1 | no | | {} |", one.beside(&one));
@@ -132,6 +126,29 @@ fn measure(owners: usize, most: usize, selectors: &[Selector], changes: usize, r
         }
     }
     Ok(())
+}
+
+/// Starts an API server with a feature gate and objects, and a runtime for the requests to it.
+fn prepare(gate: &str, owners: usize) -> Result<(ControlPlane, Runtime, Objects)> {
+    let cluster = ControlPlane::start_with(&["--without-controller-manager", "--feature-gates", gate]);
+    let cluster = cluster.context("there is no control plane")?;
+    let runtime = Runtime::new()?;
+    let objects = runtime.block_on(async {
+        let client = kooper_bench::client(cluster.kubeconfig()).await?;
+        Objects::create(&client, Etcd::new(&cluster.dir().join("etcd.sock")), owners).await
+    })?;
+    Ok((cluster, runtime, objects))
+}
+
+/// The time in microseconds since 1970.
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros() as u64
+}
+
+/// Returns `true` if the replicas own all shards, none of them more than its part.
+fn are_balanced(counts: &[Counts]) -> bool {
+    let fair = replica::SHARDS.div_ceil(counts.len());
+    counts.iter().all(|one| one.shards <= fair) && counts.iter().map(|one| one.shards).sum::<usize>() == replica::SHARDS
 }
 
 /// What all measurements with the same objects have in common.
@@ -200,11 +217,10 @@ impl Run<'_> {
 
     /// Waits until the replicas share all shards and objects, each of which was handled.
     fn complete(&self, replicas: &[Replica], shards: bool) -> Result<()> {
-        let (owners, fair) = (self.objects.owners(), replica::SHARDS.div_ceil(replicas.len()));
+        let owners = self.objects.owners();
         quiet(replicas, |counts| {
             let sum = |of: fn(&Counts) -> usize| counts.iter().map(of).sum::<usize>();
-            let is_shared = counts.iter().all(|one| one.shards <= fair) && sum(|one| one.shards) == replica::SHARDS;
-            (!shards || is_shared) && sum(|one| one.objects) >= 2 * owners && sum(|one| one.calls) >= owners
+            (!shards || are_balanced(counts)) && sum(|one| one.objects) >= 2 * owners && sum(|one| one.calls) >= owners
         })
     }
 }

@@ -12,6 +12,8 @@ use kube::{Client, CustomResourceExt as _};
 use serde_json::{Value, json};
 use tokio::time::{Instant, interval, sleep};
 
+use crate::now;
+
 /// Requests under way at a time.
 const CONNECTIONS: usize = 32;
 
@@ -61,8 +63,7 @@ impl Objects {
         let mut ticks = interval(Duration::from_secs(1) / RATE);
         for turn in 0..count {
             ticks.tick().await;
-            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-            self.put(turn.wrapping_mul(STEP) % self.owners, now.as_micros() as u64, false).await?;
+            self.put(turn.wrapping_mul(STEP) % self.owners, now(), false).await?;
         }
         Ok(())
     }
@@ -85,8 +86,7 @@ impl Objects {
             let mut ticks = interval(period / shards as u32);
             for turn in 0.. {
                 ticks.tick().await;
-                let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-                objects.put(probes[turn % probes.len()], now.as_micros() as u64, false).await?;
+                objects.put(probes[turn % probes.len()], now(), false).await?;
             }
             Ok(())
         }

@@ -4,7 +4,7 @@ use std::io::Read as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use anyhow::Result;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -17,6 +17,8 @@ use kooper_bench::Widget;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
+
+use crate::now;
 
 /// The number of shards.
 pub(crate) const SHARDS: usize = 32;
@@ -85,8 +87,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
         assert!(!widget.spec.image.is_empty());
         called.fetch_add(1, Ordering::Relaxed);
         if let Some(shard) = arguments.calls.then(|| call.shard()).flatten() {
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            print(&Line::Call(Call { at: now.as_micros() as u64, shard: shard.index, term: shard.term }));
+            print(&Line::Call(Call { at: now(), shard: shard.index, term: shard.term }));
         }
         async {}
     });

@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 use std::process::Command;
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use kooper_bench::{Etcd, Proxy};
+use kooper_bench::Proxy;
 use kooper_tests::control_plane::ControlPlane;
 use tokio::runtime::Runtime;
 
 use crate::objects::Objects;
 use crate::replica::{Call, Counts, SHARDS};
-use crate::{Replica, Selector, quiet};
+use crate::{Replica, Selector, are_balanced, now, prepare, quiet};
 
 /// The replicas that share the objects.
 const REPLICAS: usize = 3;
@@ -30,13 +30,7 @@ pub(crate) fn measure(owners: usize, rounds: usize, selectors: &[Selector]) -> R
     println!("| selector | figure | measured | aim |\n|---|---|--:|--:|");
     for selector in selectors {
         let (gate, selector) = selector.gate();
-        let cluster = ControlPlane::start_with(&["--without-controller-manager", "--feature-gates", gate]);
-        let cluster = cluster.context("there is no control plane")?;
-        let runtime = Runtime::new()?;
-        let objects = runtime.block_on(async {
-            let client = kooper_bench::client(cluster.kubeconfig()).await?;
-            Objects::create(&client, Etcd::new(&cluster.dir().join("etcd.sock")), owners).await
-        })?;
+        let (cluster, runtime, objects) = prepare(gate, owners)?;
         let mut fleet =
             Fleet { cluster: &cluster, runtime: &runtime, objects: &objects, replicas: Vec::new(), calls: Vec::new() };
         let row =
@@ -214,24 +208,20 @@ impl Fleet<'_> {
 
     /// Waits until the replicas share all shards and objects.
     fn balanced(&self) -> Result<()> {
-        self.are_balanced(&self.replicas)
+        self.wait_for(&self.replicas)
     }
 
     fn balanced_without_first(&self) -> Result<()> {
-        self.are_balanced(self.replicas.get(1..).unwrap_or_default())
+        self.wait_for(self.replicas.get(1..).unwrap_or_default())
     }
 
-    fn are_balanced(&self, replicas: &[Replica]) -> Result<()> {
-        let (all, fair) = (2 * self.objects.owners(), SHARDS.div_ceil(replicas.len()));
+    fn wait_for(&self, replicas: &[Replica]) -> Result<()> {
+        let all = 2 * self.objects.owners();
         let deadline = Instant::now() + Duration::from_secs(120);
         // Objects are changed all the time, so the counts of calls never rest.
         loop {
             let counts: Vec<_> = replicas.iter().map(Replica::counts).collect();
-            let sum = |of: fn(&Counts) -> usize| counts.iter().map(of).sum::<usize>();
-            if counts.iter().all(|one| one.shards <= fair)
-                && sum(|one| one.shards) == SHARDS
-                && sum(|one| one.objects) >= all
-            {
+            if are_balanced(&counts) && counts.iter().map(|one| one.objects).sum::<usize>() >= all {
                 // The calls of the last shards are read, too.
                 thread::sleep(Duration::from_secs(1));
                 return Ok(());
@@ -265,10 +255,10 @@ impl Fleet<'_> {
 
     /// The time until each shard that was not handled for longer than a few changes is handled again.
     fn longest_since(&self, since: u64) -> Result<String> {
-        let first = |calls: &Vec<Call>| {
-            let at = calls.iter().find(|call| call.at >= since && is_new(calls, call))?.at;
-            Some(Duration::from_micros(at - since))
-        };
+        let pause = 20 * PERIOD.as_micros() as u64;
+        let is_first =
+            |pair: &&[Call]| pair[1].at >= since && (pair[1].term != pair[0].term || pair[1].at - pair[0].at > pause);
+        let first = |calls: &Vec<Call>| Some(Duration::from_micros(calls.windows(2).find(is_first)?[1].at - since));
         let longest = self.by_shard().values().filter_map(first).max().context("no shard has changed hands")?;
         Ok(format!("{:.1} s", longest.as_secs_f64()))
     }
@@ -281,16 +271,6 @@ impl Fleet<'_> {
         }
         Ok(())
     }
-}
-
-/// Returns `true` if a call is the first one in its term, or after a longer time without any.
-fn is_new(calls: &[Call], call: &Call) -> bool {
-    let before = calls.iter().rev().find(|other| other.at < call.at);
-    before.is_none_or(|before| before.term != call.term || call.at - before.at > 20 * PERIOD.as_micros() as u64)
-}
-
-fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros() as u64
 }
 
 fn millis(time: Duration) -> String {
