@@ -172,17 +172,6 @@ impl Site {
         data.into_iter().map(|(key, value)| (key, String::from_utf8_lossy(&value.0).into_owned())).collect()
     }
 
-    /// Waits until the Secret is as it should be.
-    async fn secret(&self, what: &str, holds: impl Fn(&BTreeMap<String, String>) -> bool) {
-        let waited = async {
-            while !holds(&self.data().await) {
-                tokio::time::sleep(PERIOD).await;
-            }
-        };
-        let within = Duration::from_secs(120);
-        tokio::time::timeout(within, waited).await.unwrap_or_else(|_| panic!("not within {within:?}: {what}"));
-    }
-
     /// Changes entries of the Secret.
     async fn write(&self, key: &str, value: impl Into<Vec<u8>>) {
         let secrets: Api<Secret> = Api::namespaced(self.fixture.client.clone(), &self.fixture.namespace);
@@ -190,44 +179,73 @@ impl Site {
         secrets.patch(SECRET, &PatchParams::default(), &Patch::Merge(data)).await.expect("patched");
     }
 
-    /// Lets a time in the Secret be longer ago: the clock is fast.
-    async fn age(&self, key: &str, by: SignedDuration) {
-        self.write(key, (Timestamp::now() - by).to_string()).await;
+    /// Waits until the Secret is as it should be. Meanwhile lets one of its times be so long ago, as if the clock were
+    /// fast, again when a replica has put back what it knew before.
+    async fn secret(
+        &self,
+        what: &str,
+        aged: Option<(&str, SignedDuration)>,
+        holds: impl Fn(&BTreeMap<String, String>) -> bool,
+    ) {
+        let waited = async {
+            loop {
+                let data = self.data().await;
+                if holds(&data) {
+                    return;
+                }
+                if let Some((key, by)) = aged
+                    && let Some(time) = data.get(key)
+                    && time.parse::<Timestamp>().expect("a time") > Timestamp::now() - by
+                {
+                    self.write(key, (Timestamp::now() - by).to_string()).await;
+                }
+                tokio::time::sleep(PERIOD).await;
+            }
+        };
+        let within = Duration::from_secs(120);
+        tokio::time::timeout(within, waited).await.unwrap_or_else(|_| panic!("not within {within:?}: {what}"));
     }
 
     /// One rotation, in which each step waits until all replicas have followed, and `more` shops are created. With
     /// `disturbed`, the Secret is corrupted or deleted in each step.
     async fn rotate(&self, more: usize, disturbed: bool) {
         let first = self.data().await["ca.crt"].clone();
-        self.age("ca.made", SignedDuration::from_hours(24 * 300)).await;
-        let published = |data: &BTreeMap<String, String>| data.contains_key("next.published");
-        self.secret("the next authority is published", published).await;
+        let is_published = |data: &BTreeMap<String, String>| data.contains_key("next.published");
+        let publish = || {
+            let aged = ("ca.made", SignedDuration::from_hours(24 * 300));
+            self.secret("the next authority is published", Some(aged), is_published)
+        };
+        let signs = |data: &BTreeMap<String, String>| data.get("ca.crt").is_some_and(|ca| *ca != first);
+        let sign = || {
+            let aged = ("next.published", SignedDuration::from_mins(6));
+            self.secret("the next authority signs", Some(aged), signs)
+        };
+        publish().await;
         self.creates(more).await;
         if disturbed {
             self.write("ca.crt", "garbage").await;
             self.is_back(more).await;
-            // What a replica has put back may be older.
-            self.secret("the next authority is published", published).await;
+            publish().await;
         }
-        self.age("next.published", SignedDuration::from_mins(6)).await;
-        self.secret("the next authority signs", |data| data.get("ca.crt").is_some_and(|ca| *ca != first)).await;
+        sign().await;
         self.creates(more).await;
         if disturbed {
             let secrets: Api<Secret> = Api::namespaced(self.fixture.client.clone(), &self.fixture.namespace);
             secrets.delete(SECRET, &DeleteParams::default()).await.expect("deleted");
             self.is_back(more).await;
-            self.secret("the next authority signs", |data| data.get("ca.crt").is_some_and(|ca| *ca != first)).await;
+            sign().await;
         }
         let current = self.data().await["ca.crt"].clone();
         self.is_served(&current).await;
-        self.age("old.until", SignedDuration::ZERO).await;
-        self.secret("the old authority is gone", |data| !data.is_empty() && !data.contains_key("old.crt")).await;
+        let is_gone = |data: &BTreeMap<String, String>| !data.is_empty() && !data.contains_key("old.crt");
+        self.secret("the old authority is gone", Some(("old.until", SignedDuration::ZERO)), is_gone).await;
         self.creates(more).await;
     }
 
     /// Waits until a replica has put back the Secret.
     async fn is_back(&self, more: usize) {
-        self.secret("it is put back", |data| data.get("ca.crt").is_some_and(|ca| ca.contains("BEGIN"))).await;
+        let is_back = |data: &BTreeMap<String, String>| data.get("ca.crt").is_some_and(|ca| ca.contains("BEGIN"));
+        self.secret("it is put back", None, is_back).await;
         self.creates(more).await;
     }
 
