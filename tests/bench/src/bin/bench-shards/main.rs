@@ -1,5 +1,5 @@
 //! The memory and the CPU time of replicas that share the objects of a controller, beside those of one process without
-//! shards, on a real API server with and without shard selectors.
+//! shards at the same time, on a real API server with and without shard selectors.
 
 mod objects;
 mod replica;
@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use tokio::runtime::Runtime;
 
 use crate::objects::Objects;
-use crate::replica::{Call, Counts, Line};
+use crate::replica::{Call, Counts, Field, Line};
 
 #[derive(Parser)]
 struct Arguments {
@@ -92,12 +92,13 @@ fn main() -> Result<()> {
         What::Measure { owners, replicas, selector, changes, rounds } => {
             println!(
                 "MB are 10⁶ bytes. Memory is that of the largest replica. CPU until handled is that of the replica \
-                 that was started last, and CPU per 1 000 changes the mean of the replicas.\n"
+                 that was started last, and CPU per 1 000 changes the mean of the replicas. In brackets: of that of \
+                 one replica without shards, which was started together with the last one.\n"
             );
             println!(
-                "| owners | replicas | shards | selector | resident, MB | of one without shards | stores, MB | of one | \
-                 CPU until handled, s | of one | CPU per 1 000 changes, ms | of one |\n\
-                 |--:|--:|---|---|--:|--:|--:|--:|--:|--:|--:|--:|"
+                "| owners | replicas | selector | resident, MB | stores, MB | CPU until handled, s | \
+                 CPU per 1 000 changes, ms |\n\
+                 |--:|--:|---|--:|--:|--:|--:|"
             );
             owners.into_iter().try_for_each(|owners| measure(owners, replicas, &selector, changes, rounds))
         }
@@ -108,11 +109,9 @@ fn main() -> Result<()> {
 
 fn measure(owners: usize, most: usize, selectors: &[Selector], changes: usize, rounds: usize) -> Result<()> {
     let (without, _) = Selector::Ignored.gate();
-    let (cluster, runtime, objects) = prepare(without, owners)?;
+    let (cluster, runtime, objects) = prepare(without, owners, false)?;
     let run = Run { cluster: &cluster, runtime: &runtime, objects: &objects, changes, rounds };
-    let [one, sharded] = run.medians([(1, false), (1, true)])?;
-    println!("| {owners} | 1 | no | | {} |", one.beside(&one));
-    println!("| {owners} | 1 | yes | | {} |", sharded.beside(&one));
+    println!("| {owners} | 1 | |{}", run.medians(1)?);
     let mut set = without;
     for (gate, selector) in selectors.iter().map(|selector| selector.gate()) {
         if gate != set {
@@ -121,21 +120,20 @@ fn measure(owners: usize, most: usize, selectors: &[Selector], changes: usize, r
             set = gate;
         }
         for replicas in 2..=most {
-            let [several] = run.medians([(replicas, true)])?;
-            println!("| {owners} | {replicas} | yes | {selector} | {} |", several.beside(&one));
+            println!("| {owners} | {replicas} | {selector} |{}", run.medians(replicas)?);
         }
     }
     Ok(())
 }
 
 /// Starts an API server with a feature gate and objects, and a runtime for the requests to it.
-fn prepare(gate: &str, owners: usize) -> Result<(ControlPlane, Runtime, Objects)> {
+fn prepare(gate: &str, owners: usize, are_uneven: bool) -> Result<(ControlPlane, Runtime, Objects)> {
     let cluster = ControlPlane::start_with(&["--without-controller-manager", "--feature-gates", gate]);
     let cluster = cluster.context("there is no control plane")?;
     let runtime = Runtime::new()?;
     let objects = runtime.block_on(async {
         let client = kooper_bench::client(cluster.kubeconfig()).await?;
-        Objects::create(&client, Etcd::new(&cluster.dir().join("etcd.sock")), owners).await
+        Objects::create(&client, Etcd::new(&cluster.dir().join("etcd.sock")), owners, are_uneven).await
     })?;
     Ok((cluster, runtime, objects))
 }
@@ -148,7 +146,8 @@ fn now() -> u64 {
 /// Returns `true` if the replicas own all shards, none of them more than its part.
 fn are_balanced(counts: &[Counts]) -> bool {
     let fair = replica::SHARDS.div_ceil(counts.len());
-    counts.iter().all(|one| one.shards <= fair) && counts.iter().map(|one| one.shards).sum::<usize>() == replica::SHARDS
+    let owned = counts.iter().map(|one| one.shards).sum::<usize>();
+    counts.iter().all(|one| one.shards <= fair) && owned == replica::SHARDS
 }
 
 /// What all measurements with the same objects have in common.
@@ -161,67 +160,103 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// The medians of numbers of replicas, with or without shards, which take turns.
-    fn medians<const N: usize>(&self, subjects: [(usize, bool); N]) -> Result<[Cost; N]> {
-        let mut costs: [Vec<Cost>; N] = std::array::from_fn(|_| Vec::new());
-        for _ in 0..self.rounds {
-            for ((count, shards), costs) in subjects.into_iter().zip(&mut costs) {
-                costs.push(self.replicas(count, shards)?);
-            }
-        }
-        let median = |costs: &[Cost], of: fn(&Cost) -> f64| {
-            let mut all: Vec<_> = costs.iter().map(of).collect();
+    /// The medians of so many replicas.
+    fn medians(&self, count: usize) -> Result<Row> {
+        let rounds = (0..self.rounds).map(|_| self.replicas(count)).collect::<Result<Vec<_>>>()?;
+        let median = |of: &dyn Fn(&[Cost; 2]) -> f64| {
+            let mut all: Vec<_> = rounds.iter().map(of).collect();
             all.sort_unstable_by(f64::total_cmp);
             all[all.len() / 2]
         };
-        Ok(costs.map(|costs| Cost {
-            resident: median(&costs, |cost| cost.resident),
-            stores: median(&costs, |cost| cost.stores),
-            cpu: median(&costs, |cost| cost.cpu),
-            changes: median(&costs, |cost| cost.changes),
-        }))
+        Ok(Row(std::array::from_fn(|column| {
+            (median(&|[shared, _]| shared[column]), median(&|[shared, without]| shared[column] / without[column]))
+        })))
     }
 
-    /// Starts so many replicas, and measures them until all objects are handled, and while some change.
+    /// Measures so many replicas, and one without shards, until all objects are handled, and while some change.
     ///
     /// The first of several replicas begins with all shards, and a process keeps the memory that it needed once. So they
-    /// are replaced one after another, as a roll-out does it, and their successors are measured.
-    fn replicas(&self, count: usize, shards: bool) -> Result<Cost> {
-        let start = || Replica::start(self.cluster.kubeconfig(), shards, None);
-        let mut replicas = (0..count).map(|_| start()).collect::<Result<Vec<_>>>()?;
-        self.complete(&replicas, shards)?;
-        let replaced = if count > 1 { count } else { 0 };
-        for _ in 0..replaced {
-            replicas.push(start()?);
-            self.complete(&replicas, shards)?;
-            replicas.remove(0).stop()?;
-            self.complete(&replicas, shards)?;
+    /// are replaced one after another, as a roll-out does it, and their successors are measured. The one without shards
+    /// is started together with the last of them, and measured at the same times: the machine is not as fast at one time
+    /// as at another.
+    fn replicas(&self, count: usize) -> Result<[Cost; 2]> {
+        let earlier = if count > 1 { 2 * count - 1 } else { 0 };
+        let mut replicas = Vec::new();
+        for _ in 0..earlier {
+            self.join(&mut replicas, count)?;
         }
-        let mean = |of: fn(&Replica) -> Result<Duration>| -> Result<f64> {
-            let sum = replicas.iter().map(of).sum::<Result<Duration>>()?;
-            Ok(sum.as_secs_f64() / count as f64)
-        };
-        let sizes = replicas.iter().map(|replica| replica.usage.resident()).collect::<Result<Vec<_>>>()?;
-        let resident = sizes.into_iter().fold(0.0, f64::max);
-        let stores = replicas.iter().map(|replica| replica.counts().bytes).max().unwrap_or_default() as f64 / 1e6;
-        let last = replicas.last().context("at least one replica")?.usage.cpu()?.as_secs_f64();
-        let cpu = mean(|replica| replica.usage.cpu())?;
-        let calls = || replicas.iter().map(|replica| replica.counts().calls).sum::<usize>();
-        let before = calls();
+        let without = [Replica::start(self.cluster.kubeconfig(), None, None)?];
+        self.join(&mut replicas, count)?;
+        self.complete(&without, false)?;
+        let groups = [&replicas[..], &without];
+        let mut costs = [cost(groups[0])?, cost(groups[1])?];
+        let expected = groups.map(|group| calls(&group.iter().map(Replica::counts).collect::<Vec<_>>()) + self.changes);
         self.runtime.block_on(self.objects.change(self.changes))?;
-        quiet(&replicas, |counts| counts.iter().map(|one| one.calls).sum::<usize>() >= before + self.changes)?;
-        let changes = (mean(|replica| replica.usage.cpu())? - cpu) * 1e6 / self.changes as f64;
-        replicas.into_iter().try_for_each(Replica::stop)?;
-        Ok(Cost { resident, stores, cpu: last, changes })
+        for (group, expected) in groups.into_iter().zip(expected) {
+            quiet(group, |counts| calls(counts) >= expected)?;
+        }
+        for (group, cost) in groups.into_iter().zip(&mut costs) {
+            cost[3] = (mean_cpu(group)? - cost[3]) * 1e6 / self.changes as f64;
+        }
+        replicas.into_iter().chain(without).try_for_each(Replica::stop)?;
+        Ok(costs)
     }
 
-    /// Waits until the replicas share all shards and objects, each of which was handled.
+    /// Starts a replica. With more than `count`, the first one is stopped.
+    fn join(&self, replicas: &mut Vec<Replica>, count: usize) -> Result<()> {
+        replicas.push(Replica::start(self.cluster.kubeconfig(), Some(Field::Uid), None)?);
+        self.complete(replicas, true)?;
+        if replicas.len() > count {
+            replicas.remove(0).stop()?;
+            self.complete(replicas, true)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until the replicas have all objects, each of which was handled, and share the shards if there are some.
     fn complete(&self, replicas: &[Replica], shards: bool) -> Result<()> {
         let owners = self.objects.owners();
         quiet(replicas, |counts| {
-            let sum = |of: fn(&Counts) -> usize| counts.iter().map(of).sum::<usize>();
-            (!shards || are_balanced(counts)) && sum(|one| one.objects) >= 2 * owners && sum(|one| one.calls) >= owners
+            let objects = counts.iter().map(|one| one.objects).sum::<usize>();
+            (!shards || are_balanced(counts)) && objects >= 2 * owners && calls(counts) >= owners
         })
+    }
+}
+
+/// What a replica needs: megabytes resident and in its stores, seconds of CPU time until all was handled, and milliseconds
+/// for 1 000 changes.
+type Cost = [f64; 4];
+
+/// The cost of some replicas until now. Its last column is the mean of the CPU time.
+fn cost(replicas: &[Replica]) -> Result<Cost> {
+    let last = replicas.last().context("at least one replica")?;
+    let sizes = replicas.iter().map(|replica| replica.usage.resident()).collect::<Result<Vec<_>>>()?;
+    let stores = replicas.iter().map(|replica| replica.counts().bytes).max().unwrap_or_default();
+    let largest = sizes.into_iter().fold(0.0, f64::max);
+    Ok([largest, stores as f64 / 1e6, last.usage.cpu()?.as_secs_f64(), mean_cpu(replicas)?])
+}
+
+/// The mean of the CPU time of some replicas, in seconds.
+fn mean_cpu(replicas: &[Replica]) -> Result<f64> {
+    let sum = replicas.iter().map(|replica| replica.usage.cpu()).sum::<Result<Duration>>()?;
+    Ok(sum.as_secs_f64() / replicas.len() as f64)
+}
+
+/// The calls of all replicas.
+fn calls(counts: &[Counts]) -> usize {
+    counts.iter().map(|one| one.calls).sum()
+}
+
+/// The cells of a row: the cost of a replica, and of that of one without shards.
+struct Row([(f64, f64); 4]);
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (column, (cost, of_one)) in self.0.iter().enumerate() {
+            let digits = [0, 1, 2, 0][column];
+            write!(f, " {cost:.digits$} ({of_one:.2}) |")?;
+        }
+        Ok(())
     }
 }
 
@@ -241,28 +276,6 @@ fn quiet(replicas: &[Replica], holds: impl Fn(&[Counts]) -> bool) -> Result<()> 
     bail!("the replicas are not done within {TIMEOUT:?}: {last:?}")
 }
 
-/// What each of some replicas needs.
-struct Cost {
-    resident: f64,
-    stores: f64,
-    cpu: f64,
-    changes: f64,
-}
-
-impl Cost {
-    /// The cells of the table.
-    fn beside(&self, one: &Self) -> impl fmt::Display {
-        let Self { resident, stores, cpu, changes } = self;
-        format!(
-            "{resident:.0} | {:.2} | {stores:.1} | {:.2} | {cpu:.2} | {:.2} | {changes:.0} | {:.2}",
-            resident / one.resident,
-            stores / one.stores,
-            cpu / one.cpu,
-            changes / one.changes,
-        )
-    }
-}
-
 /// A process of the controller.
 struct Replica {
     process: Child,
@@ -275,10 +288,12 @@ struct Replica {
 }
 
 impl Replica {
-    fn start(kubeconfig: &Path, shards: bool, proxy: Option<Proxy>) -> Result<Self> {
+    fn start(kubeconfig: &Path, shards: Option<Field>, proxy: Option<Proxy>) -> Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         command.arg("replica").arg("--kubeconfig").arg(kubeconfig).args(proxy.as_ref().map(|_| "--calls"));
-        command.args(shards.then_some("--shards")).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let field = shards.as_ref().and_then(Field::to_possible_value);
+        command.args(field.iter().flat_map(|field| ["--shards", field.get_name()]));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = command.spawn()?;
         let (input, output) = (process.stdin.take(), process.stdout.take().context("stdout is piped")?);
         let (usage, counts) = (Usage::of(process.id()), Arc::<Mutex<Counts>>::default());

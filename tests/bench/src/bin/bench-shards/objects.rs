@@ -26,21 +26,29 @@ const STEP: usize = 7_919;
 /// The longest wait until the kind is served.
 const SERVED: Duration = Duration::from_secs(60);
 
+/// Of namespaces of different sizes, the largest one has so many times as many objects as the smallest one.
+const LARGEST: f64 = 100.0;
+
+/// Their mean size.
+const MEAN: usize = 20;
+
 #[derive(Clone)]
 pub(crate) struct Objects {
     etcd: Arc<Etcd>,
     owners: usize,
+    /// Whether they are in few namespaces of one size, or in many of different ones.
+    are_uneven: bool,
 }
 
 impl Objects {
     /// Creates so many owners, and a child of each.
-    pub(crate) async fn create(client: &Client, etcd: Etcd, owners: usize) -> Result<Self> {
+    pub(crate) async fn create(client: &Client, etcd: Etcd, owners: usize, are_uneven: bool) -> Result<Self> {
         for index in 0..NAMESPACES {
             post(client, "/api/v1/namespaces", &json!({"metadata": {"name": namespace(index)}})).await?;
         }
         let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
         post(client, definitions, &serde_json::to_value(Widget::crd())?).await?;
-        let objects = Self { etcd: Arc::new(etcd), owners };
+        let objects = Self { etcd: Arc::new(etcd), owners, are_uneven };
         let create = |index| objects.put(index, 0, true);
         stream::iter(0..owners).map(create).buffer_unordered(CONNECTIONS).try_collect::<()>().await?;
         let deadline = Instant::now() + SERVED;
@@ -92,9 +100,19 @@ impl Objects {
         }
     }
 
+    fn namespace(&self, index: usize) -> String {
+        if !self.are_uneven {
+            return namespace(index);
+        }
+        // The sizes are spread evenly over their logarithms.
+        let part = (1.0 + (LARGEST - 1.0) * (index as f64 + 0.5) / self.owners as f64).ln() / LARGEST.ln();
+        format!("tenant-{}", (part * (self.owners / MEAN) as f64) as usize)
+    }
+
     async fn put(&self, index: usize, sent: u64, with_child: bool) -> Result<()> {
-        let owner = stored(&json!({}), Kind::Crs, index, 0, sent);
-        let (name, namespace) = (name(index), namespace(index));
+        let mut owner = stored(&json!({}), Kind::Crs, index, 0, sent);
+        let (name, namespace) = (name(index), self.namespace(index));
+        owner["metadata"]["namespace"] = json!(namespace);
         self.etcd.put(&format!("/registry/bench.kooper.dev/widgets/{namespace}/{name}"), &owner).await?;
         if with_child {
             self.etcd.put(&format!("/registry/configmaps/{namespace}/{name}"), &child(&owner)).await?;

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::Result;
+use clap::ValueEnum;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kooper::metrics::Prometheus;
 use kooper::prelude::OwnedApplier;
@@ -32,10 +33,17 @@ pub(crate) struct Arguments {
     kubeconfig: PathBuf,
     /// Shares the objects with other replicas.
     #[arg(long)]
-    shards: bool,
+    shards: Option<Field>,
     /// Prints each call.
     #[arg(long)]
     calls: bool,
+}
+
+/// What decides the shard of an object.
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum Field {
+    Uid,
+    Namespace,
 }
 
 /// A line of what it prints.
@@ -79,8 +87,9 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
     let calls = Arc::new(AtomicUsize::new(0));
     let called = Arc::clone(&calls);
     let mut builder = Controller::builder::<Widget>("bench").resync(None).workers(4);
-    if arguments.shards {
-        builder = builder.shards(Shards::new(SHARDS as u16));
+    if let Some(field) = arguments.shards {
+        let shards = Shards::new(SHARDS as u16);
+        builder = builder.shards(if matches!(field, Field::Namespace) { shards.by_namespace() } else { shards });
     }
     // The children are there, so that only caches and queue are measured, and no writes.
     let controller = builder.handler(move |widget: Arc<Widget>, _: OwnedApplier<ConfigMap>, call: kooper::Call| {

@@ -11,7 +11,7 @@ use kooper_tests::control_plane::ControlPlane;
 use tokio::runtime::Runtime;
 
 use crate::objects::Objects;
-use crate::replica::{Call, Counts, SHARDS};
+use crate::replica::{Call, Counts, Field, SHARDS};
 use crate::{Replica, Selector, are_balanced, now, prepare, quiet};
 
 /// The replicas that share the objects.
@@ -30,14 +30,23 @@ pub(crate) fn measure(owners: usize, rounds: usize, selectors: &[Selector]) -> R
     println!("| selector | figure | measured | aim |\n|---|---|--:|--:|");
     for selector in selectors {
         let (gate, selector) = selector.gate();
-        let (cluster, runtime, objects) = prepare(gate, owners)?;
+        let (cluster, runtime, objects) = prepare(gate, owners, false)?;
         let mut fleet =
             Fleet { cluster: &cluster, runtime: &runtime, objects: &objects, replicas: Vec::new(), calls: Vec::new() };
         let row =
             |figure: &str, measured: String, aim: &str| println!("| {selector} | {figure} | {measured} | {aim} |");
         fleet.measure(rounds, selector == "applied", &row)?;
     }
-    Ok(())
+    let (cluster, runtime, objects) = prepare(Selector::Ignored.gate().0, owners, true)?;
+    let mut fleet =
+        Fleet { cluster: &cluster, runtime: &runtime, objects: &objects, replicas: Vec::new(), calls: Vec::new() };
+    for _ in 0..REPLICAS {
+        fleet.start(Some(Field::Namespace))?;
+    }
+    fleet.balanced()?;
+    let spread = fleet.spread(|counts| counts.objects);
+    println!("| — | objects of a replica, by namespaces of different sizes, most of the mean | {spread} | 1.3 |");
+    fleet.replicas.drain(..).try_for_each(Replica::stop)
 }
 
 /// Prints a figure, as it was measured and as it should be.
@@ -57,7 +66,7 @@ impl Fleet<'_> {
     fn measure(&mut self, rounds: usize, is_applied: bool, row: &Row<'_>) -> Result<()> {
         let of_one = self.one_without_shards()?;
         for _ in 0..REPLICAS {
-            self.start(true)?;
+            self.start(Some(Field::Uid))?;
         }
         self.balanced()?;
         let requests = self.requests();
@@ -95,7 +104,7 @@ impl Fleet<'_> {
         self.calls.append(&mut replica.calls.lock());
         self.balanced()?;
         row("taken over after SIGKILL, longest", self.longest_since(killed)?, "16 s");
-        self.start(true)?;
+        self.start(Some(Field::Uid))?;
         self.balanced()?;
 
         let paused = now();
@@ -141,7 +150,7 @@ impl Fleet<'_> {
     }
 
     fn replace_first(&mut self) -> Result<()> {
-        self.start(true)?;
+        self.start(Some(Field::Uid))?;
         self.balanced()?;
         self.stop_first()?;
         self.balanced()
@@ -156,7 +165,7 @@ impl Fleet<'_> {
 
     /// What a replica without shards receives until all objects are handled, and for changes of them.
     fn one_without_shards(&mut self) -> Result<(u64, u64)> {
-        self.start(false)?;
+        self.start(None)?;
         let owners = self.objects.owners();
         quiet(&self.replicas, |counts| counts.iter().all(|one| one.calls >= owners && one.objects >= 2 * owners))?;
         let whole = self.replicas.iter().map(Replica::received).sum::<u64>();
@@ -174,7 +183,7 @@ impl Fleet<'_> {
         quiet(&self.replicas, |counts| counts.iter().map(|one| one.calls).sum::<usize>() >= before + CHANGES)
     }
 
-    fn start(&mut self, shards: bool) -> Result<()> {
+    fn start(&mut self, shards: Option<Field>) -> Result<()> {
         let server = self.cluster.address();
         let proxy = self.runtime.block_on(Proxy::start(server))?;
         let (server, proxied) = (server.to_string(), proxy.address().to_string());
