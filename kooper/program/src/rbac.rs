@@ -121,8 +121,7 @@ pub(crate) fn known<'a>(controllers: impl IntoIterator<Item = &'a Controller>, p
         }
         let lease = |verbs: &[&str]| Rule::new("coordination.k8s.io", "leases", None, verbs);
         if let Some(leases) = &shards {
-            add(&lease(&["create", "get", "update"]), &leases.names, &Reach::Lease, "shards");
-            add(&lease(&["watch"]), leases.names.get(..1).unwrap_or_default(), &Reach::Lease, "shards");
+            add(&lease(&["create", "get", "update", "watch"]), &leases.names, &Reach::Lease, "shards");
         }
         if let Some(leases) = &leases {
             let own = std::slice::from_ref(&leases.name);

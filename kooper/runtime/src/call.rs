@@ -273,7 +273,7 @@ impl Call {
                 abort.run_until_cancelled(task).await;
                 return;
             };
-            let _work = shard.clone().work();
+            let (_work, ended) = (shard.clone().work(), shard.ended());
             let leaves = async {
                 shard.leaving().cancelled().await;
                 stopping.cancel();
@@ -281,7 +281,7 @@ impl Call {
             };
             tokio::select! {
                 _ = abort.run_until_cancelled(task) => {}
-                () = shard.ended() => stopping.cancel(),
+                () = ended.cancelled() => stopping.cancel(),
                 () = leaves => {}
             }
         };

@@ -29,6 +29,7 @@ pub(crate) mod leases;
 mod selection;
 mod status;
 mod term;
+mod watches;
 
 use driver::Driver;
 use selection::{Part, ShardSelection, bucket};
@@ -181,7 +182,8 @@ impl Admission for ShardAdmission {
         match member.holds(shard, now) {
             Some(term) if !member.is_draining(shard) => {
                 let work: Box<dyn Any + Send + Sync> = Box::new(Work::begin(shared, bucket));
-                Grant::Shard(shared.term(bucket, term), work)
+                let shard = OwnedShard::new(shard.0.into(), map.count().get(), term);
+                Grant::Shard(shared.term(bucket, shard), work)
             }
             Some(_) => Grant::Later,
             None if member.selected().any(|selected| selected == shard) => Grant::Later,
@@ -194,32 +196,50 @@ impl Admission for ShardAdmission {
     }
 
     fn is_in(&self, object: &Object, shards: &BTreeSet<OwnedShard>) -> bool {
+        // They are all of one map.
+        let Some(count) = shards.first().and_then(|shard| ShardCount::try_from(shard.count).ok()) else { return false };
         let by = self.0.selected.lock().by;
-        let bucket = bucket(by, object);
-        let has_bucket = |shard: &OwnedShard| {
-            ShardCount::try_from(shard.count).is_ok_and(|count| count.shard(bucket).index() == usize::from(shard.index))
-        };
-        shards.iter().any(has_bucket)
+        let index = count.shard(bucket(by, object)).0.into();
+        shards.range(OwnedShard::new(index, 0, 0)..).next().is_some_and(|shard| shard.index == index)
     }
 }
 
 impl Shared {
     /// The term in which calls of a bucket run.
-    fn term(self: &Arc<Self>, bucket: u8, term: u64) -> Arc<dyn ShardTerm> {
+    fn term(self: &Arc<Self>, bucket: u8, shard: OwnedShard) -> Arc<dyn ShardTerm> {
         let mut terms = self.terms.lock();
         match terms.get(&bucket) {
-            Some(known) if known.number == term && !known.leaving.is_cancelled() => Arc::clone(known) as _,
-            _ => {
+            Some(known) if known.shard == shard && !known.leaving.is_cancelled() => Arc::clone(known) as _,
+            known => {
+                // Calls may run that began before a split, or before a hand-over was given up.
+                let earlier = known.filter(|known| known.shard.term == shard.term);
+                if let Some(known) = known.filter(|known| known.shard.term != shard.term) {
+                    known.ended.cancel();
+                }
+                let ended = earlier.map(|known| known.ended.clone());
+                let leaving = earlier.map(|known| known.leaving.clone()).filter(|leaving| !leaving.is_cancelled());
                 let new = Arc::new(Term {
                     shared: Arc::clone(self),
                     bucket,
-                    number: term,
-                    leaving: CancellationToken::new(),
+                    shard,
+                    leaving: leaving.unwrap_or_default(),
+                    ended: ended.unwrap_or_default(),
                 });
                 terms.insert(bucket, Arc::clone(&new));
                 new
             }
         }
+    }
+
+    /// Ends the terms in which this replica does not work any more.
+    fn end_terms(&self, is_held: impl Fn(&Term) -> bool) {
+        self.terms.lock().retain(|_, term| {
+            let is_held = is_held(term);
+            if !is_held {
+                term.ended.cancel();
+            }
+            is_held
+        });
     }
 
     /// The number up to which every cache has listed what joined.

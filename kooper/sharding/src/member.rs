@@ -182,13 +182,25 @@ impl Member {
         self.is_own(ownership.owner.as_ref(), Some(&own)).then_some(ownership.term)
     }
 
+    /// The same for the shard of a bucket.
+    #[must_use]
+    pub(crate) fn holds_bucket(&self, bucket: u8, now: Duration) -> Option<u64> {
+        self.holds(self.map()?.count().shard(bucket), now)
+    }
+
     /// The shards that this replica works on, and the terms.
     pub(crate) fn held(&self, now: Duration) -> impl Iterator<Item = (Shard, u64)> {
+        self.owned(now).filter(|(shard, _)| !self.map.is_given(*shard))
+    }
+
+    /// The same, and those that it gives away, until the map says that it has: another write may come first, and then it
+    /// works on them again.
+    pub(crate) fn owned(&self, now: Duration) -> impl Iterator<Item = (Shard, u64)> {
         let shards = self.working(now).into_iter().flat_map(move |(own, map)| {
             let owned = move |owner: Option<&Session>| self.is_own(owner, Some(&own));
             map.iter().filter(move |(_, ownership)| owned(ownership.owner.as_ref()))
         });
-        shards.filter(|(shard, _)| !self.map.is_given(*shard)).map(|(shard, ownership)| (shard, ownership.term))
+        shards.map(|(shard, ownership)| (shard, ownership.term))
     }
 
     /// The session and the map by which this replica works now.

@@ -35,7 +35,7 @@ pub(crate) struct Configuration {
     count: ShardCount,
     by: By,
     terms: Terms,
-    /// Slots are watched. The executor reads them only.
+    /// Slots are watched: each by a few replicas.
     watches_slots: bool,
 }
 
@@ -53,7 +53,7 @@ fn run_scenario(seed: u64, mutant: Option<Mutant>) -> Result<Summary, String> {
         count: count(2 + dice.below(3)),
         by: By::Uid,
         terms: Terms::new(lease, deadline, retry),
-        watches_slots: dice.chance(0.3),
+        watches_slots: dice.chance(0.7),
     };
     let deleted = if dice.chance(0.5) { DisruptionKind::DeleteMap } else { DisruptionKind::DeleteSlot };
     let faults: Vec<_> = (0..4 + dice.below(9))
@@ -223,6 +223,22 @@ fn of_many_free_slots_only_a_few_are_read_each_time() {
     let read = (world.summary.slots_read - before) as f64 / (4.0 * 20.0);
     println!("{read:.1} slots for each replica and retry period");
     assert!(read < 11.0, "{read}");
+}
+
+#[test]
+fn shards_of_a_killed_replica_have_an_owner_within_a_second_after_its_lease() {
+    let [lease, deadline, retry] = TIMINGS[0].map(Duration::from_millis);
+    let terms = Terms::new(lease, deadline, retry);
+    let configuration = Configuration { slots: 16, count: count(5), by: By::Uid, terms, watches_slots: true };
+    for (seed, replicas) in (0..20).zip([2, 3, 4, 8].into_iter().cycle()) {
+        let mut world = World::new(configuration, replicas, Vec::new(), None, Dice::new(seed));
+        world.run_until(lease * 3, "the shards are not balanced", World::is_settled).unwrap();
+        world.run_to(world.now + lease + retry.mul_f64(seed as f64 / 20.0)).unwrap();
+        world.processes[1].crash();
+        // The slowest clock is 20 % slow.
+        let by = world.now + lease.mul_f64(1.25) + Duration::from_secs(1);
+        world.run_until(by, "a shard has no owner", World::is_owned).unwrap_or_else(|error| panic!("{seed}: {error}"));
+    }
 }
 
 /// Finds a scenario that a broken protocol does not pass, first where one was found before.

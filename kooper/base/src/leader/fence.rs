@@ -1,7 +1,6 @@
 //! The layer that only sends requests while leadership is held.
 
 use futures_util::FutureExt;
-use std::future::pending;
 use tower::ServiceExt;
 
 use super::Leadership;
@@ -51,11 +50,11 @@ pub(super) fn layer(leadership: Leadership) -> RequestLayer {
                 return Err(FenceError::NotOwning { method, path }.into());
             }
             let ended = async move {
-                let lost = shard.map_or_else(|| pending().boxed(), |SentIn(shard)| shard.ended());
+                let of_shard = shard.map(|SentIn(shard)| shard.ended()).unwrap_or_default();
                 tokio::select! {
                     biased;
                     () = leadership.ended(term) => {}
-                    () = lost => {}
+                    () = of_shard.cancelled() => {}
                 }
             };
             let mut ended = ended.boxed();

@@ -4,7 +4,6 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
 /// A shard of a controller's objects, and the term in which this replica works on it.
@@ -42,8 +41,8 @@ pub trait ShardTerm: Send + Sync {
     /// Returns `true` while this replica may work on it.
     fn is_held(&self) -> bool;
 
-    /// Waits until this replica must not work on it any more.
-    fn ended(&self) -> BoxFuture<'static, ()>;
+    /// Cancelled when this replica must not work on it any more, and when it did not know for a moment whether it may.
+    fn ended(&self) -> CancellationToken;
 
     /// Cancelled when the shard is about to be given away.
     fn leaving(&self) -> CancellationToken;

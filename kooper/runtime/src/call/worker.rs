@@ -175,7 +175,7 @@ impl Workers {
             self.run_daemon(daemon, attempt, token, shard, future);
             return;
         }
-        if let Some(ended) = self.run_call(&attempt, token, shard_ended(shard).boxed(), future).await {
+        if let Some(ended) = self.run_call(&attempt, token, shard_ended(shard), future).await {
             self.finish(&attempt, &ended);
         }
     }
@@ -231,8 +231,7 @@ impl Workers {
                 };
                 function(object, gone, call).await.map(Called::Done)
             };
-            let Some(ended) = self.run_call(&attempt, token, shard_ended(shard).boxed(), Box::pin(calling)).await
-            else {
+            let Some(ended) = self.run_call(&attempt, token, shard_ended(shard), Box::pin(calling)).await else {
                 return false;
             };
             if let Err(failure) = ended {
@@ -276,7 +275,7 @@ impl Workers {
         self: &Arc<Self>,
         attempt: &Attempt,
         token: CancellationToken,
-        over: BoxFuture<'static, ()>,
+        over: impl Future<Output = ()>,
         future: BoxFuture<'static, CallResult>,
     ) -> Option<Ended> {
         // Dropping the operator cancels its calls.
@@ -355,7 +354,7 @@ impl Workers {
 /// Waits until another replica may work on the objects of a shard.
 async fn shard_ended(shard: Option<Arc<dyn ShardTerm>>) {
     match shard {
-        Some(shard) => shard.ended().await,
+        Some(shard) => shard.ended().cancelled().await,
         None => std::future::pending().await,
     }
 }

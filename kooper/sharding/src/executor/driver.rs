@@ -5,22 +5,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use futures_util::future::{BoxFuture, join_all};
-use futures_util::stream::{BoxStream, FuturesUnordered};
-use futures_util::{FutureExt, StreamExt};
+use futures_util::future::BoxFuture;
+use futures_util::stream::{self, FuturesUnordered};
+use futures_util::{FutureExt, StreamExt, TryStreamExt};
 use kooper_base::clock::wall;
-use kooper_base::leader::lease::{Lease, LeaseError};
+use kooper_base::leader::lease::Lease;
 use kooper_base::metrics::{Counter, Gauge, MetricsRecorder, ReadGauge};
 use kooper_runtime::Shard as OwnedShard;
 use kooper_runtime::internal::watch::selection::SelectorState;
 use parking_lot::Mutex as SyncMutex;
-use serde_json::Value;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::leases::{MapLease, Slot, StoreError, mark};
 use super::status::Status;
+use super::watches::{Seen, Watches};
 use super::{Selected, ShardingOptions, Shared};
 use crate::hash::Shard;
 use crate::map::{MapRecord, ShardMap};
@@ -30,6 +30,9 @@ use crate::session::SlotRecord;
 /// Timers use a clock that stops while the machine is suspended. The right clock is read at least
 /// this often.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The most reads of slots at a time: each has a connection of its own.
+const READS: usize = 4;
 
 /// After this time a replica that stops no longer waits for others to hold its shards.
 const LEAVE: Duration = Duration::from_secs(5);
@@ -63,21 +66,18 @@ pub(super) struct Driver {
     controller: Arc<str>,
     metrics: Arc<dyn MetricsRecorder>,
     status: Arc<Status>,
-    mark: Arc<str>,
     /// The timeout of a request.
     patience: Duration,
-    retry: Duration,
     /// The Leases of sessions, for the own session and for those of others: each remembers the
     /// version that its next write replaces.
     own: Vec<Arc<Mutex<Slot>>>,
     others: Vec<Arc<Mutex<Slot>>>,
     map: Arc<Mutex<MapLease>>,
-    watched: Lease,
-    watch: Option<BoxStream<'static, Result<Option<Value>, LeaseError>>>,
-    /// A failed watch is not opened again before this.
-    watch_at: Duration,
+    watches: Watches,
     busy: Vec<Lane>,
     requests: Requests,
+    /// The shards that this replica works on, and the terms.
+    worked_on: Vec<(Shard, u64)>,
     /// The shards in which calls may begin.
     admitted: BTreeSet<Shard>,
     draining: BTreeSet<Shard>,
@@ -88,6 +88,13 @@ pub(super) struct Driver {
     handing_over: BTreeMap<Shard, (Duration, u64)>,
 }
 
+impl Drop for Driver {
+    /// Calls end that nobody would tell later that they must.
+    fn drop(&mut self) {
+        self.shared.end_terms(|_| false);
+    }
+}
+
 impl Driver {
     pub(super) fn new(shared: Arc<Shared>, options: &ShardingOptions) -> Self {
         let mark = mark(&options.mark);
@@ -95,6 +102,8 @@ impl Driver {
             Lease::of(options.client.clone(), &options.namespace, name, Arc::clone(&mark), &options.watched)
         };
         let slots = || options.leases.iter().skip(1).map(|name| Arc::new(Mutex::new(Slot(lease(name))))).collect();
+        let watched = options.leases.iter().map(|name| Slot(lease(name))).collect();
+        let watches = Watches::new(watched, Arc::clone(&mark), Arc::clone(&shared.clock), options.shards.terms().retry);
         let terms = options.shards.terms();
         let name = options.leases.first().cloned().unwrap_or_default();
         let place = format!("{}/{name}", options.namespace);
@@ -106,22 +115,19 @@ impl Driver {
             metrics: Arc::clone(&options.metrics),
             status,
             patience: terms.patience(),
-            retry: terms.retry,
             own: slots(),
             others: slots(),
             map: Arc::new(Mutex::new(map)),
-            watched: lease(&name),
-            watch: None,
-            watch_at: Duration::ZERO,
+            watches,
             busy: Vec::new(),
             requests: FuturesUnordered::new(),
+            worked_on: Vec::new(),
             admitted: BTreeSet::new(),
             draining: BTreeSet::new(),
             owned: Arc::default(),
             unowned: Arc::default(),
             handing_over: BTreeMap::new(),
             shared,
-            mark,
         };
         driver.measure();
         driver
@@ -163,21 +169,11 @@ impl Driver {
             }
             let Some(until) = self.step() else { break };
             let now = self.shared.clock.now();
-            if self.watch.is_none() && now >= self.watch_at {
-                self.watch = Some(self.watched.watch());
-            }
-            let watch_at = if self.watch.is_none() { self.watch_at } else { Duration::MAX };
-            let pause = until.min(watch_at).saturating_sub(now).min(CHECK_INTERVAL);
-            let changed = async {
-                match &mut self.watch {
-                    Some(watch) => watch.next().await,
-                    None => std::future::pending().await,
-                }
-            };
+            let pause = until.min(self.watch()).saturating_sub(now).min(CHECK_INTERVAL);
             tokio::select! {
                 biased;
                 Some((lane, sent, answer)) = self.requests.next() => self.answered(lane, sent, answer),
-                event = changed => self.observed(event),
+                seen = self.watches.next() => self.observed(seen),
                 () = self.shared.changed.notified() => {}
                 () = leave.cancelled(), if !leaves => {}
                 () = sleep(pause) => {}
@@ -185,6 +181,14 @@ impl Driver {
         }
         self.shared.leadership.set(None);
         self.shared.held.send_replace(BTreeSet::new());
+    }
+
+    /// Opens the watches that are missing; returns when those are opened that could not be opened now.
+    fn watch(&mut self) -> Duration {
+        let mut member = self.shared.member.lock();
+        let until = self.watches.open(&member.to_watch());
+        member.watches(self.watches.slots());
+        until
     }
 
     /// Sends what is to be sent; returns until when there is nothing else to do, or `None` if this
@@ -313,11 +317,16 @@ impl Driver {
         // A shard that is taken over from a replica that died is listed first: so each of its objects
         // is queued once, because of the shard.
         let is_listed = |shard| member.map().is_some_and(|map| self.is_listed(map, shard));
-        let shards = member.held(now).filter(|(shard, _)| is_listed(*shard));
+        let shards = member.owned(now).filter(|(shard, _)| is_listed(*shard));
         let held: BTreeSet<OwnedShard> =
             shards.map(|(shard, term)| OwnedShard::new(shard.0.into(), count, term)).collect();
         let admitted =
             member.held(now).filter(|(shard, _)| member.admits(*shard, now)).map(|(shard, _)| shard).collect();
+        let worked_on: Vec<(Shard, u64)> = member.held(now).collect();
+        if worked_on != self.worked_on {
+            shared.end_terms(|term| member.holds_bucket(term.bucket, now) == Some(term.shard.term));
+            self.worked_on = worked_on;
+        }
         let before = shared.held.borrow().clone();
         if held == before && admitted == self.admitted {
             return;
@@ -392,17 +401,15 @@ impl Driver {
         });
     }
 
-    /// Reads slots, all at the same time.
+    /// Reads slots, a few at a time.
     fn read_slots(&mut self, slots: &[u8], now: Duration) {
         let patience = self.patience;
         let slots: Vec<_> = slots.iter().filter_map(|slot| Some((*slot, at(&self.others, *slot)?))).collect();
         self.request(Lane::Slots, now, async move {
-            let read = join_all(slots.iter().map(|(index, slot)| async move {
-                let found = slot.lock().await.read().await;
-                found.map(|found| (*index, found))
-            }));
-            let found = timeout(patience, read).await;
-            Answer::Slots(found.map_or(Err(StoreError::Silent), |found| found.into_iter().collect()))
+            let reads =
+                slots.into_iter().map(|(index, slot)| async move { Ok((index, slot.lock().await.read().await?)) });
+            let found = timeout(patience, stream::iter(reads).buffer_unordered(READS).try_collect()).await;
+            Answer::Slots(found.unwrap_or(Err(StoreError::Silent)))
         });
     }
 
@@ -449,21 +456,14 @@ impl Driver {
         }
     }
 
-    /// Handles an event of the watch of the map, or its end.
-    fn observed(&mut self, event: Option<Result<Option<Value>, LeaseError>>) {
+    fn observed(&self, seen: Option<Seen>) {
         let now = self.shared.clock.now();
-        match event {
-            Some(Ok(Some(object))) => {
-                if let Some(record) = MapLease::event(&object, &self.mark) {
-                    self.shared.member.lock().handle_map_event(now, record);
-                }
-            }
-            Some(Ok(None)) => self.shared.member.lock().handle_map_deleted(now),
-            Some(Err(_)) | None => {
-                // Without it, the map is read once in a retry period.
-                self.watch = None;
-                self.watch_at = now + self.retry;
-            }
+        let mut member = self.shared.member.lock();
+        match seen {
+            Some(Seen::Map(record)) => member.handle_map_event(now, record),
+            Some(Seen::MapDeleted) => member.handle_map_deleted(now),
+            Some(Seen::Slot(slot, record)) => member.handle_slot_event(slot, now, record),
+            None => {}
         }
     }
 }

@@ -74,6 +74,12 @@ impl Slot {
         Ok(self.with_announcement(record))
     }
 
+    /// The slot in an event of its watch.
+    pub(super) fn event(&mut self, object: serde_json::Value) -> Option<SlotRecord> {
+        let record = self.0.keep(Some(object)).ok()??;
+        Some(self.with_announcement(record))
+    }
+
     /// A text that cannot be read counts as none: its session is respected, and given no shard.
     fn with_announcement(&self, record: Record) -> SlotRecord {
         let announcement = self.0.annotation(SESSION).and_then(|text| serde_json::from_str(text).ok());

@@ -12,15 +12,21 @@ use crate::hash::fraction;
 use crate::mutant::Mutant;
 use crate::session::{Announcement, Session, SlotRecord, is_old};
 
-/// So many of the free slots are acquired next, and read as often as those in use.
+/// So many of the free slots are acquired next: they are watched, or read as often as those in use.
 const SPARE: usize = 3;
 
-/// The others are read once in so many retry periods: a replica that was ended may come back to its slot.
-const WHOLE_READ: u32 = 5;
+/// Each session is watched by so many others, which learn at once that it was renewed or has ended.
+const WATCHED: usize = 3;
+
+/// All slots are read once in so many retry periods: a replica that was ended may come back to its slot, and a watch may
+/// be silent because it is cut off.
+const WHOLE_READ: u32 = 10;
 
 #[derive(Debug, Clone)]
 struct Slot {
     record: Option<SlotRecord>,
+    /// When the record was last received.
+    found: Moment,
     /// When a change of the record was last observed.
     changed: Moment,
     /// When the last successful read of it was sent; `None` before the first one.
@@ -32,6 +38,8 @@ struct Slot {
 pub(super) struct Slots {
     terms: Terms,
     slots: Vec<Slot>,
+    /// The slots with an open watch.
+    pub(super) watched: BTreeSet<u8>,
     /// No read is sent before this.
     pub(super) not_before: Moment,
     /// No request is sent before this, because one has failed.
@@ -46,9 +54,10 @@ pub(super) struct Slots {
 
 impl Slots {
     pub(super) fn new(count: u8, terms: Terms, random: u64, now: Moment, mutant: Option<Mutant>) -> Self {
-        let slots = vec![Slot { record: None, changed: now, read_at: None }; count.into()];
+        let slots = vec![Slot { record: None, found: now, changed: now, read_at: None }; count.into()];
         let (ended, missing) = (BTreeSet::new(), BTreeMap::new());
-        Self { terms, slots, not_before: now, pause: now, ended, missing, random, mutant }
+        let watched = BTreeSet::new();
+        Self { terms, slots, watched, not_before: now, pause: now, ended, missing, random, mutant }
     }
 
     pub(super) fn get(&self, slot: u8) -> Option<&SlotRecord> {
@@ -75,6 +84,11 @@ impl Slots {
             && is_old(&found.record.version, &version(before))
             && found.record.version != version(before)
         {
+            return false;
+        }
+        // Nor is a read that was sent before the slot was found, and did not find it: such as that of the own slot, while
+        // it was acquired.
+        if known.record.is_some() && found.is_none() && sent.is_some_and(|sent| sent < known.found) {
             return false;
         }
         let (before, after) = (known.record.as_ref(), found.as_ref());
@@ -108,6 +122,7 @@ impl Slots {
         if !renewed {
             known.changed = now;
         }
+        known.found = if found.is_some() { now } else { known.found };
         known.record = found;
         matters
     }
@@ -122,19 +137,43 @@ impl Slots {
         self.slots.iter().filter_map(|slot| slot.read_at).max()
     }
 
-    /// The slots to read: those whose sessions may work, and those that are acquired next; all of them if that
-    /// `is_urgent`, and from time to time.
-    pub(super) fn to_read(&self, is_urgent: bool, now: Moment, map: &MapView) -> Vec<u8> {
+    /// The slots to read: those of others whose sessions may work, and those that are acquired next, unless they are
+    /// watched; all of them if that `is_urgent`, and from time to time.
+    pub(super) fn to_read(&self, is_urgent: bool, own: Option<u8>, now: Moment, map: &MapView) -> Vec<u8> {
         let whole = self.terms.retry * WHOLE_READ;
         let is_whole = is_urgent || self.all_read_at().is_none_or(|read| now >= read + whole);
-        let spare: Vec<u8> = self.all_free(map).take(SPARE).collect();
-        let is_needed = |slot: &u8| {
-            is_whole
-                || spare.contains(slot)
-                || !self.is_free(*slot, map)
-                || map.owners().any(|owner| owner.slot == *slot)
-        };
+        let spare: Vec<u8> = self.spare(map).filter(|slot| !self.watched.contains(slot)).collect();
+        let session = |slot: u8| self.get(slot).and_then(|record| record.session(slot));
+        // Also in the own slot: whether that session has ended is known from a read only.
+        let is_anothers =
+            |slot: u8| map.owners().any(|owner| owner.slot == slot && Some(owner) != session(slot).as_ref());
+        let is_used = |slot: u8| is_anothers(slot) || (Some(slot) != own && !self.is_free(slot, map));
+        let is_needed = |slot: &u8| is_whole || spare.contains(slot) || is_used(*slot);
         self.indexed().map(|(slot, _)| slot).filter(is_needed).collect()
+    }
+
+    /// The free slots that are acquired next.
+    fn spare(&self, map: &MapView) -> impl Iterator<Item = u8> {
+        self.all_free(map).take(SPARE)
+    }
+
+    /// The slots to watch: those of the sessions that follow the own slot, and those that are acquired next.
+    pub(super) fn to_watch(&self, own: u8, map: &MapView) -> Vec<u8> {
+        let mut others: Vec<u8> = self.used().map(|(slot, _)| slot).filter(|slot| *slot != own).collect();
+        others.sort_unstable_by_key(|slot| slot.wrapping_sub(own));
+        others.truncate(WATCHED);
+        others.extend(self.spare(map));
+        others
+    }
+
+    /// Returns `true` if another session was not renewed for so long that its token is not valid any more.
+    pub(super) fn are_late(&self, own: Option<u8>, now: Moment) -> bool {
+        self.used().any(|(index, slot)| Some(index) != own && now >= slot.changed + self.lease(slot) / 3 * 2)
+    }
+
+    /// The slots that are not free: each has a session, which may have expired.
+    fn used(&self) -> impl Iterator<Item = (u8, &Slot)> {
+        self.indexed().filter(|(_, slot)| slot.record.as_ref().is_some_and(|slot| !slot.record.is_released()))
     }
 
     /// A read of a slot succeeded. If the one before was long ago, nobody was observed in the
@@ -214,9 +253,13 @@ impl Slots {
     /// When the session in a slot expires, with some jitter so that replicas do not write at the
     /// same time.
     fn expires(&self, slot: &Slot) -> Moment {
+        self.patient(self.lease(slot), slot.changed)
+    }
+
+    /// How long the session in a slot lasts without a renewal.
+    fn lease(&self, slot: &Slot) -> Duration {
         let stated = slot.record.as_ref().and_then(|record| record.record.lease).unwrap_or_default();
-        let lease = stated.max(self.terms.lease);
-        self.patient(lease, slot.changed)
+        stated.max(self.terms.lease)
     }
 
     fn patient(&self, lease: Duration, since: Moment) -> Moment {
@@ -226,8 +269,7 @@ impl Slots {
 
     /// The next moment at which a session expires or is no longer guarded.
     pub(super) fn next_expiry(&self, now: Moment) -> Option<Moment> {
-        let held = self.slots.iter().filter(|slot| slot.record.as_ref().is_some_and(|slot| !slot.record.is_released()));
-        let expiries = held.map(|slot| self.expires(slot));
+        let expiries = self.used().map(|(_, slot)| self.expires(slot));
         let guards = self.missing.values().map(|since| self.patient(self.terms.lease, *since));
         expiries.chain(guards).filter(|at| *at > now).min()
     }
@@ -262,10 +304,7 @@ impl Slots {
 
     /// A slot with a session to end, and since when it is.
     fn doomed(&self, own: Option<u8>, now: Moment) -> Option<(u8, Moment)> {
-        let expired = self.indexed().filter_map(|(index, slot)| {
-            slot.record.as_ref().filter(|slot| !slot.record.is_released())?;
-            Some((index, self.expires(slot)))
-        });
+        let expired = self.used().map(|(index, slot)| (index, self.expires(slot)));
         let guarded = self.missing.iter().map(|(owner, since)| (owner.slot, self.patient(self.terms.lease, *since)));
         expired.chain(guarded).find(|(slot, since)| Some(*slot) != own && now >= *since)
     }
@@ -294,14 +333,21 @@ mod tests {
         let terms = Terms::new(Duration::from_secs(15), Duration::from_secs(10), RETRY);
         let (mut slots, map) = (Slots::new(16, terms, 7, Moment::ZERO, None), MapView::new(Moment::ZERO, None));
         let all: Vec<u8> = (0..16).collect();
-        assert_eq!(slots.to_read(false, Moment::ZERO, &map), all, "none was read yet");
+        assert_eq!(slots.to_read(false, None, Moment::ZERO, &map), all, "none was read yet");
         all.iter().for_each(|slot| slots.read(*slot, Moment::ZERO, Moment::ZERO));
         slots.observe(1, Some(Moment::ZERO), Moment::ZERO, Some(held(1)), &map);
         slots.observe(9, Some(Moment::ZERO), Moment::ZERO, Some(held(2)), &map);
-        assert_eq!(slots.to_read(false, RETRY, &map), [0, 1, 2, 3, 9]);
+        assert_eq!(slots.to_read(false, Some(9), RETRY, &map), [0, 1, 2, 3], "not the own one");
+        slots.watched.extend([0, 1, 2]);
+        assert_eq!(slots.to_read(false, None, RETRY, &map), [1, 3, 9], "not the free ones that are watched");
         assert!((0..8).filter_map(|random| Slots { random, ..slots.clone() }.free(None, &map)).all(|slot| slot < 4));
-        assert_eq!(slots.to_read(true, RETRY, &map), all);
-        slots.read(1, RETRY * 4, RETRY * 4);
-        assert_eq!(slots.to_read(false, RETRY * 5, &map), all, "the others were read five retry periods ago");
+        assert_eq!(slots.to_read(true, None, RETRY, &map), all);
+        assert_eq!(slots.to_watch(9, &map), [1, 0, 2, 3], "one other session, and the first free ones");
+        for slot in [4, 12, 14] {
+            slots.observe(slot, Some(Moment::ZERO), Moment::ZERO, Some(held(3)), &map);
+        }
+        assert_eq!(slots.to_watch(9, &map)[..3], [12, 14, 1], "those that follow, and then from the first one");
+        slots.read(1, RETRY * 9, RETRY * 9);
+        assert_eq!(slots.to_read(false, None, RETRY * 10, &map), all, "the others were read ten retry periods ago");
     }
 }

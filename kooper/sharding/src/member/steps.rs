@@ -12,7 +12,7 @@ use crate::session::{Announcement, SlotRecord};
 /// The most writes of a session in a retry period: its renewal, and its announcements.
 const ANNOUNCEMENTS: u32 = 8;
 
-/// The reads of the slots in a retry period while a successor is awaited.
+/// The reads of the slots in a retry period while a successor is awaited, or the end of a session.
 const AWAITING_READS: u32 = 4;
 
 /// The next request for the own slot.
@@ -195,7 +195,7 @@ impl Member {
         if self.stage == Stage::Gone {
             return SlotsStep::Wait(Duration::MAX);
         }
-        let own = self.seat.as_ref().map(|seat| seat.slot);
+        let own = self.own_slot();
         // A read that was sent before the map was known does not tell whether the sessions of its owners have ended.
         let is_new =
             self.map.seen_since().is_some_and(|since| self.slots.all_read_at().is_none_or(|read| read < since));
@@ -203,9 +203,14 @@ impl Member {
         if now < self.slots.pause {
             return SlotsStep::Wait(self.slots.pause);
         }
-        let next = self.next_slots_read(now);
+        let mut next = self.next_slots_read(now);
         if is_urgent || now >= next {
-            return SlotsStep::Read(self.slots.to_read(is_urgent, now, &self.map));
+            let slots = self.slots.to_read(is_urgent, own, now, &self.map);
+            if !slots.is_empty() {
+                return SlotsStep::Read(slots);
+            }
+            next = now + self.options.terms.retry;
+            self.slots.not_before = next;
         }
         match self.slots.tombstone(own, now, wall) {
             Some((slot, write)) => SlotsStep::Tombstone(slot, write),
@@ -214,10 +219,12 @@ impl Member {
     }
 
     /// When the slots are read, if nothing else is urgent: more often while a successor is awaited,
-    /// which announces that it is ready, but not for longer than a lease.
+    /// which announces that it is ready, but not for longer than a lease; and while a session is late, which
+    /// another replica may end first.
     fn next_slots_read(&self, now: Moment) -> Moment {
         let terms = &self.options.terms;
-        let is_awaiting = self.awaiting.is_some_and(|since| now < since + terms.lease);
+        let is_awaiting =
+            self.awaiting.is_some_and(|since| now < since + terms.lease) || self.slots.are_late(self.own_slot(), now);
         let soon = self.slots.last_read_at().filter(|_| is_awaiting).map(|read| read + terms.retry / AWAITING_READS);
         soon.map_or(self.slots.not_before, |soon| soon.min(self.slots.not_before))
     }
@@ -247,9 +254,21 @@ impl Member {
         self.slots.pause = if is_unknown { now + self.options.terms.retry / 4 } else { now };
     }
 
-    /// A watch shows a slot. Events may be late, and older than what is known. The executor reads the
-    /// slots only.
-    #[cfg(test)]
+    /// The slots to watch.
+    pub(crate) fn to_watch(&self) -> Vec<u8> {
+        self.own_slot().map(|own| self.slots.to_watch(own, &self.map)).unwrap_or_default()
+    }
+
+    /// Watches of these slots are open.
+    pub(crate) fn watches(&mut self, slots: impl Iterator<Item = u8>) {
+        self.slots.watched = slots.collect();
+    }
+
+    fn own_slot(&self) -> Option<u8> {
+        self.seat.as_ref().map(|seat| seat.slot)
+    }
+
+    /// A watch shows a slot. Events may be late, and older than what is known.
     pub(crate) fn handle_slot_event(&mut self, slot: u8, now: Duration, found: SlotRecord) {
         self.changed |= self.slots.observe(slot, None, now, Some(found), &self.map);
     }
@@ -285,7 +304,9 @@ impl Member {
         };
         let news = self.map.handle_read(sent, now, found);
         self.changed |= news;
-        self.map.read_next = now + self.slots.jittered(self.options.terms.retry, now);
+        // Its first announcement may have been stored after the read was sent.
+        let is_late = self.announced.as_ref().is_some_and(|(.., since)| sent < *since);
+        self.map.read_next = if is_late { now } else { now + self.slots.jittered(self.options.terms.retry, now) };
         // A write failed and nothing has changed: it is not repeated at once.
         self.map.not_before = if self.map.is_unsure && !news { now + pause } else { now };
         self.map.is_unsure = false;

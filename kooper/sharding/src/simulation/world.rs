@@ -215,6 +215,9 @@ impl World {
             }
             let now = process.clock.at(self.now);
             let wall = process.wall(now);
+            let has_watches = self.configuration.watches_slots && self.now >= process.link.no_map;
+            let watched = has_watches.then(|| process.member.to_watch());
+            process.member.watches(watched.into_iter().flatten());
             let mut until = Duration::MAX;
             let mut requests = Vec::new();
             if process.lanes[0].is_none() {
@@ -361,12 +364,11 @@ impl World {
         is_tombstone: bool,
     ) -> Answer {
         self.check_slot(by, slot, before, &stored, is_tombstone);
-        let announced = |record: &SlotRecord| (record.session(slot), record.announcement.clone());
-        // Renewals are seen by the next read.
-        if self.configuration.watches_slots && before.map(announced) != Some(announced(&stored)) {
+        if self.configuration.watches_slots {
             for who in 0..self.processes.len() {
-                let stored = stored.clone();
-                self.tell(who, SimEvent::SeesSlot(who, slot, stored));
+                if self.processes[who].member.to_watch().contains(&slot) {
+                    self.tell(who, SimEvent::SeesSlot(who, slot, stored.clone()));
+                }
             }
         }
         Answer::SlotStored(stored)
@@ -375,7 +377,8 @@ impl World {
     /// Sends an event to a watch; events arrive in order.
     fn tell(&mut self, who: usize, event: SimEvent) {
         let process = &mut self.processes[who];
-        let is_cut = matches!(event, SimEvent::SeesMap(..)) && self.now < process.link.no_map;
+        let is_watched = matches!(event, SimEvent::SeesMap(..) | SimEvent::SeesSlot(..));
+        let is_cut = is_watched && self.now < process.link.no_map;
         if !process.is_alive || is_cut {
             return;
         }

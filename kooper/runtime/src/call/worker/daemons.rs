@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -89,7 +88,7 @@ impl Workers {
             }
         };
         self.tasks.tracker.spawn(async move {
-            let running = workers.run_call(&attempt, token, over.boxed(), future);
+            let running = workers.run_call(&attempt, token, over, future);
             let mut running = std::pin::pin!(running);
             let ended = tokio::select! {
                 ended = &mut running => ended,

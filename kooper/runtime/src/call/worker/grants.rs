@@ -65,7 +65,10 @@ impl Grants {
                 let shard = term.shard();
                 let mut shards = shards.lock();
                 if shards.handled.contains(&shard) {
-                    shards.waiting.remove(key);
+                    // Mostly there is none, and nothing to hash.
+                    if !shards.waiting.is_empty() {
+                        shards.waiting.remove(key);
+                    }
                     return Ok((Some(term), Some(work.into())));
                 }
                 shards.waiting.insert(key.clone());
@@ -76,39 +79,28 @@ impl Grants {
         }
     }
 
-    /// Returns `true` if an object is in no shard that is handled. Its key is then queued when that changes.
-    pub(crate) fn waits(&self, key: &ObjectKey, object: &Object) -> bool {
+    /// Returns `true` if an object of the caches is in no shard that is handled. When its shard is, all objects of the shard
+    /// are queued.
+    pub(crate) fn waits(&self, object: &Object) -> bool {
         let Some(shards) = &self.shards else { return false };
-        let mut state = shards.lock();
-        let waits = state.handled.is_empty() || !self.admission.is_in(object, &state.handled);
-        if waits {
-            state.waiting.insert(key.clone());
-        }
-        waits
+        let state = shards.lock();
+        state.handled.is_empty() || !self.admission.is_in(object, &state.handled)
     }
 
-    /// Lets calls begin in these shards only, of which some keys were `gained`. Returns the other keys that waited: whether
-    /// their objects are granted must be asked again.
-    pub(crate) fn handle(&self, handled: BTreeSet<Shard>, gained: &[ObjectKey]) -> HashSet<ObjectKey> {
+    /// Lets calls begin in these shards only. Returns the keys that were refused: whether their objects are granted must be
+    /// asked again.
+    pub(crate) fn handle(&self, handled: BTreeSet<Shard>) -> HashSet<ObjectKey> {
         let Some(shards) = &self.shards else { return HashSet::new() };
         let mut state = shards.lock();
         state.handled = handled;
-        let mut waiting = std::mem::take(&mut state.waiting);
-        drop(state);
-        for key in gained {
-            waiting.remove(key);
-        }
-        waiting
+        std::mem::take(&mut state.waiting)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::any::Any;
-    use std::slice;
 
-    use futures_util::FutureExt;
-    use futures_util::future::BoxFuture;
     use tokio::sync::watch;
     use tokio_util::sync::CancellationToken;
 
@@ -144,8 +136,8 @@ mod tests {
             true
         }
 
-        fn ended(&self) -> BoxFuture<'static, ()> {
-            std::future::pending().boxed()
+        fn ended(&self) -> CancellationToken {
+            CancellationToken::new()
         }
 
         fn leaving(&self) -> CancellationToken {
@@ -158,28 +150,27 @@ mod tests {
     }
 
     #[test]
-    fn the_key_of_an_object_waits_while_its_shard_is_not_handled() {
+    fn an_object_waits_while_its_shard_is_not_handled() {
         let object = Object::parse(br#"{"metadata":{"name":"a","resourceVersion":"1"}}"#).unwrap();
-        let (key, grants) = (object.key(), Grants::new(Arc::new(First)));
-        assert!(grants.waits(key, &object));
-        assert_eq!(grants.handle([shard(1)].into(), &[]), [key.clone()].into());
-        assert!(grants.waits(key, &object));
-        assert_eq!(grants.handle([shard(0)].into(), &[]), [key.clone()].into());
-        assert!(!grants.waits(key, &object));
-        assert_eq!(grants.handle(BTreeSet::new(), &[]), HashSet::new());
+        let grants = Grants::new(Arc::new(First));
+        assert!(grants.waits(&object));
+        assert_eq!(grants.handle([shard(1)].into()), HashSet::new(), "it is queued with its shard");
+        assert!(grants.waits(&object));
+        assert_eq!(grants.handle([shard(0)].into()), HashSet::new());
+        assert!(!grants.waits(&object));
     }
 
     #[test]
-    fn a_key_waits_until_its_shard_is_handled_and_is_then_queued_once() {
+    fn a_refused_key_waits_until_its_shard_is_handled() {
         let object = Object::parse(br#"{"metadata":{"name":"a","resourceVersion":"1"}}"#).unwrap();
         let (key, grants) = (object.key(), Grants::new(Arc::new(First)));
         let is_granted = || grants.granted(key, &object).is_ok();
         assert!(!is_granted());
-        assert_eq!(grants.handle([shard(1)].into(), &[]), [key.clone()].into(), "it is asked for again");
+        assert_eq!(grants.handle([shard(1)].into()), [key.clone()].into(), "it is asked for again");
         assert!(!is_granted());
-        assert_eq!(grants.handle([shard(0)].into(), slice::from_ref(key)), HashSet::new(), "it is queued already");
+        assert_eq!(grants.handle([shard(0)].into()), [key.clone()].into());
         assert!(is_granted());
-        assert_eq!(grants.handle(BTreeSet::new(), &[]), HashSet::new());
+        assert_eq!(grants.handle(BTreeSet::new()), HashSet::new(), "it is noted no more");
         assert!(!is_granted());
     }
 }

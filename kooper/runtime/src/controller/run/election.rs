@@ -13,6 +13,7 @@ use crate::call::events::{EventRecorder, Note};
 use crate::controller::config::Leases;
 use crate::controller::error::ControllerError;
 use crate::leader::{Announce, Announcement, Elector, ElectorOptions};
+use crate::object::key::ObjectKey;
 use crate::queue::reason::Reason;
 use crate::queue::{Lane, Urgency};
 
@@ -44,9 +45,9 @@ impl Runner {
             let stop = shutdown.child_token();
             let lost = CancellationToken::new();
             let holding = Holding::start(elector, &stop, &lost);
-            let filling = self.watching.each_key(&self.controller.config, |key| {
-                self.enqueuer.wake(key, Lane::Background, Reason::Leader, Urgency::Idle);
-            });
+            let handled = self.watching.handled(&self.controller.config);
+            let wake = |key: &ObjectKey| self.enqueuer.wake(key, Lane::Background, Reason::Leader, Urgency::Idle);
+            let filling = handled.each(|_| true, wake);
             let _ = stop.run_until_cancelled(filling).await;
             let ended = self.run_term(starting, &stop, &lost).await;
             elector = holding.end().await;

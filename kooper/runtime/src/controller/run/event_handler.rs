@@ -67,7 +67,7 @@ impl Enqueuer {
         urgency: impl Fn(&Change) -> Urgency,
     ) {
         // A failing or running key is queued although it waits: the change may end its back-off.
-        let waits = |own: &Object| !self.queue().uses_urgency(key) && self.grants.waits(key, own);
+        let waits = |own: &Object| !self.queue().uses_urgency(key) && self.grants.waits(own);
         if !self.is_open_to(key) || own.is_some_and(waits) || !self.grants.admission.admits(key) {
             return;
         }

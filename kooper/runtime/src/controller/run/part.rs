@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::coop::consume_budget;
-use tokio::task::yield_now;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -51,30 +50,28 @@ impl Runner {
     /// them, and the keys that were refused whenever objects may have been granted.
     fn wake_granted(&self) -> Option<impl Future<Output = ()> + Send + 'static> {
         let mut changes = self.grants.admission.shards()?;
-        let (enqueuer, grants, own) = (self.enqueuer.clone(), self.grants.clone(), self.watching.primary());
-        let tombstones = self.tombstones.clone();
+        let (enqueuer, grants, tombstones) = (self.enqueuer.clone(), self.grants.clone(), self.tombstones.clone());
+        let handled = self.watching.handled(&self.controller.config);
         Some(async move {
             let mut known = BTreeSet::new();
             while changes.changed().await.is_ok() {
                 let held = changes.borrow_and_update().clone();
                 let is_new = |shard: &&Shard| !known.iter().any(|known| is_part(shard, known));
                 let gained: BTreeSet<Shard> = held.iter().filter(is_new).copied().collect();
-                let mut keys = Vec::new();
-                for part in (!gained.is_empty()).then(|| own.parts()).into_iter().flatten() {
-                    let is_gained = |object: &&Arc<Object>| grants.admission.is_in(object, &gained);
-                    keys.extend(part.iter().filter(is_gained).map(|object| object.key().clone()));
-                    yield_now().await;
+                let wake = |key: &ObjectKey| enqueuer.wake(key, Lane::Background, Reason::Shard, Urgency::Idle);
+                let is_gained = |object: &Object| grants.admission.is_in(object, &gained);
+                // First: otherwise workers would refuse the keys, and a change of an object that was passed would be lost.
+                let waiting = grants.handle(held.clone());
+                if !gained.is_empty() {
+                    handled.each(is_gained, wake).await;
                 }
-                // Queued only now: before, workers would refuse them.
-                let waiting = grants.handle(held.clone(), &keys);
-                // One that still waits is noted again. `deleted` may be called although another object of the name waits.
-                let is_granted = |key: &ObjectKey| {
-                    let is_granted =
-                        |object: Arc<Object>| !grants.waits(key, &object) && grants.granted(key, &object).is_ok();
-                    tombstones.contains(key) || own.get(key).is_none_or(is_granted)
-                };
-                for key in keys.into_iter().chain(waiting.into_iter().filter(is_granted)) {
-                    enqueuer.wake(&key, Lane::Background, Reason::Shard, Urgency::Idle);
+                // One that is refused again is noted again. `deleted` may be called although another object of the name waits.
+                let is_granted =
+                    |object: Arc<Object>| !is_gained(&object) && grants.granted(object.key(), &object).is_ok();
+                for key in waiting {
+                    if tombstones.contains(&key) || handled.primary.get(&key).is_none_or(is_granted) {
+                        wake(&key);
+                    }
                     consume_budget().await;
                 }
                 known = held;

@@ -14,6 +14,7 @@ use super::Process;
 use super::event_handler::{Enqueuer, EventHandler, Keys, Leaving, Progress, Related, Served};
 use super::routes::Routes;
 use crate::call::context::Caches;
+use crate::call::finalizer::Finalizers;
 use crate::call::worker::{Daemons, Tombstones, Undecodable};
 use crate::client::on_current_runtime;
 use crate::controller::namespaces::{Awaited, Namespaces, Tried};
@@ -24,6 +25,7 @@ use crate::controller::{Config, ControllerSpec};
 use crate::error::BoxError;
 use crate::executor::Task;
 use crate::metrics::{Gauge, MetricsRecorder};
+use crate::object::Object;
 use crate::object::key::ObjectKey;
 use crate::queue::CacheRef;
 use crate::watch::cache_id::{CacheId, CacheRequest, Used};
@@ -53,6 +55,35 @@ struct Watches {
     request: CacheRequest,
     scopes: Vec<Scope>,
     watched: Vec<Arc<Watched>>,
+}
+
+/// The objects that a controller handles: its own, and those with its finalizer that are not selected any more.
+pub(super) struct Handled {
+    pub(super) primary: Cache,
+    leaving: Option<(Cache, Finalizers)>,
+}
+
+impl Handled {
+    /// Calls `take` with the key of each object that is wanted. Other tasks of the thread run in between.
+    pub(super) async fn each(&self, is_wanted: impl Fn(&Object) -> bool, take: impl Fn(&ObjectKey)) {
+        for part in self.primary.parts() {
+            for object in part {
+                if is_wanted(&object) {
+                    take(object.key());
+                }
+                consume_budget().await;
+            }
+        }
+        let Some((all, finalizers)) = &self.leaving else { return };
+        for part in all.parts() {
+            for object in part {
+                if is_wanted(&object) && finalizers.concern(&object) {
+                    take(object.key());
+                }
+                consume_budget().await;
+            }
+        }
+    }
 }
 
 impl Watching {
@@ -132,24 +163,9 @@ impl Watching {
         Some(self.others.get(&self.unselected?)?.cache())
     }
 
-    /// Calls `take` with the key of each object to handle. Other tasks of the thread
-    /// run in between.
-    pub(super) async fn each_key(&self, config: &Config, take: impl Fn(&ObjectKey)) {
-        for part in self.primary().parts() {
-            for object in part {
-                take(object.key());
-                consume_budget().await;
-            }
-        }
-        let Some((all, finalizers)) = self.unselected().zip(config.finalizers()) else { return };
-        for part in all.parts() {
-            for object in part {
-                if finalizers.concern(&object) {
-                    take(object.key());
-                }
-                consume_budget().await;
-            }
-        }
+    /// The objects to handle.
+    pub(super) fn handled(&self, config: &Config) -> Handled {
+        Handled { primary: self.primary(), leaving: self.unselected().zip(config.finalizers()) }
     }
 
     /// Starts the watches that are not running yet.
