@@ -208,27 +208,21 @@ impl Shared {
     /// The term in which calls of a bucket run.
     fn term(self: &Arc<Self>, bucket: u8, shard: OwnedShard) -> Arc<dyn ShardTerm> {
         let mut terms = self.terms.lock();
-        match terms.get(&bucket) {
-            Some(known) if known.shard == shard && !known.leaving.is_cancelled() => Arc::clone(known) as _,
-            known => {
-                // Calls may run that began before a split, or before a hand-over was given up.
-                let earlier = known.filter(|known| known.shard.term == shard.term);
-                if let Some(known) = known.filter(|known| known.shard.term != shard.term) {
-                    known.ended.cancel();
-                }
-                let ended = earlier.map(|known| known.ended.clone());
-                let leaving = earlier.map(|known| known.leaving.clone()).filter(|leaving| !leaving.is_cancelled());
-                let new = Arc::new(Term {
-                    shared: Arc::clone(self),
-                    bucket,
-                    shard,
-                    leaving: leaving.unwrap_or_default(),
-                    ended: ended.unwrap_or_default(),
-                });
-                terms.insert(bucket, Arc::clone(&new));
-                new
+        let (leaving, ended) = match terms.get(&bucket) {
+            Some(known) if known.shard == shard && !known.leaving.is_cancelled() => return Arc::clone(known) as _,
+            // Calls may run that began before a split, or before a hand-over was given up.
+            Some(known) if known.shard.term == shard.term => {
+                let leaving = Some(&known.leaving).filter(|leaving| !leaving.is_cancelled());
+                (leaving.cloned().unwrap_or_default(), known.ended.clone())
             }
-        }
+            known => {
+                known.inspect(|known| known.ended.cancel());
+                Default::default()
+            }
+        };
+        let new = Arc::new(Term { shared: Arc::clone(self), bucket, shard, leaving, ended });
+        terms.insert(bucket, Arc::clone(&new));
+        new
     }
 
     /// Ends the terms in which this replica does not work any more.

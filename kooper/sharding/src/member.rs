@@ -216,12 +216,6 @@ impl Member {
         Some((own, self.map.map()?))
     }
 
-    /// Returns `true` if calls of a shard may begin.
-    #[must_use]
-    pub(crate) fn admits(&self, shard: Shard, now: Duration) -> bool {
-        !self.is_draining(shard) && self.holds(shard, now).is_some()
-    }
-
     /// Returns `true` if no call begins of a shard, because it is handed over.
     pub(crate) fn is_draining(&self, shard: Shard) -> bool {
         self.draining.contains_key(&shard)

@@ -89,7 +89,7 @@ pub(super) struct Driver {
 }
 
 impl Drop for Driver {
-    /// Calls end that nobody would tell later that they must.
+    /// Ends all terms: without the driver, nothing would cancel their calls.
     fn drop(&mut self) {
         self.shared.end_terms(|_| false);
     }
@@ -320,9 +320,8 @@ impl Driver {
         let shards = member.owned(now).filter(|(shard, _)| is_listed(*shard));
         let held: BTreeSet<OwnedShard> =
             shards.map(|(shard, term)| OwnedShard::new(shard.0.into(), count, term)).collect();
-        let admitted =
-            member.held(now).filter(|(shard, _)| member.admits(*shard, now)).map(|(shard, _)| shard).collect();
         let worked_on: Vec<(Shard, u64)> = member.held(now).collect();
+        let admitted = worked_on.iter().map(|(shard, _)| *shard).filter(|shard| !member.is_draining(*shard)).collect();
         if worked_on != self.worked_on {
             shared.end_terms(|term| member.holds_bucket(term.bucket, now) == Some(term.shard.term));
             self.worked_on = worked_on;

@@ -24,7 +24,7 @@ const MAP: usize = 0;
 /// A watch that is forbidden is tried again after so many retry periods.
 const FORBIDDEN: u32 = 10;
 
-/// What a watch shows.
+/// An event of a watch.
 pub(super) enum Seen {
     Map(MapRecord),
     MapDeleted,

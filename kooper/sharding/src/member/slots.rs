@@ -256,7 +256,7 @@ impl Slots {
         self.patient(self.lease(slot), slot.changed)
     }
 
-    /// How long the session in a slot lasts without a renewal.
+    /// The time for which the session in a slot lasts without a renewal.
     fn lease(&self, slot: &Slot) -> Duration {
         let stated = slot.record.as_ref().and_then(|record| record.record.lease).unwrap_or_default();
         stated.max(self.terms.lease)

@@ -433,7 +433,8 @@ impl World {
         let now = process.clock.at(self.now);
         let Some(shard) = process.member.map().map(|map| map.count().shard(bucket)) else { return };
         let Some(term) = process.member.holds(shard, now) else { return };
-        if !process.is_alive || !process.member.admits(shard, now) {
+        let admits = !process.member.is_draining(shard) && process.member.holds(shard, now).is_some();
+        if !process.is_alive || !admits {
             return;
         }
         self.next += 1;

@@ -223,7 +223,7 @@ impl Run<'_> {
     }
 }
 
-/// What a replica needs: megabytes resident and in its stores, seconds of CPU time until all was handled, and milliseconds
+/// The cost of a replica: megabytes resident and in its stores, seconds of CPU time until all was handled, and milliseconds
 /// for 1 000 changes.
 type Cost = [f64; 4];
 

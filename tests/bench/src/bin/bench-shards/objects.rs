@@ -36,7 +36,7 @@ const MEAN: usize = 20;
 pub(crate) struct Objects {
     etcd: Arc<Etcd>,
     owners: usize,
-    /// Whether they are in few namespaces of one size, or in many of different ones.
+    /// They are in many namespaces of different sizes, instead of a few of one size.
     are_uneven: bool,
 }
 

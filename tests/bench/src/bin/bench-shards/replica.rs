@@ -39,7 +39,7 @@ pub(crate) struct Arguments {
     calls: bool,
 }
 
-/// What decides the shard of an object.
+/// The field that decides the shard of an object.
 #[derive(Clone, Copy, ValueEnum)]
 pub(crate) enum Field {
     Uid,

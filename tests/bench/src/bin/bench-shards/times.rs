@@ -12,7 +12,7 @@ use tokio::runtime::Runtime;
 
 use crate::objects::Objects;
 use crate::replica::{Call, Counts, Field, SHARDS};
-use crate::{Replica, Selector, are_balanced, now, prepare, quiet};
+use crate::{Replica, Selector, are_balanced, calls, now, prepare, quiet};
 
 /// The replicas that share the objects.
 const REPLICAS: usize = 3;
@@ -177,10 +177,9 @@ impl Fleet<'_> {
     }
 
     fn change(&self) -> Result<()> {
-        let calls = || self.replicas.iter().map(|replica| replica.counts().calls).sum::<usize>();
-        let before = calls();
+        let before = calls(&self.replicas.iter().map(Replica::counts).collect::<Vec<_>>());
         self.runtime.block_on(self.objects.change(CHANGES))?;
-        quiet(&self.replicas, |counts| counts.iter().map(|one| one.calls).sum::<usize>() >= before + CHANGES)
+        quiet(&self.replicas, |counts| calls(counts) >= before + CHANGES)
     }
 
     fn start(&mut self, shards: Option<Field>) -> Result<()> {
