@@ -6,9 +6,12 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
-use std::task::{Context, Poll};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 
 use bytes::Bytes;
+use futures_util::task::AtomicWaker;
 use http::header::HOST;
 use http::uri::{PathAndQuery, Scheme};
 use http::{HeaderValue, Request, Response, Uri};
@@ -45,7 +48,7 @@ where
         response.as_mut().poll(cx)
     })
     .await?;
-    Ok(response.map(|body| Driven { body, connection }))
+    Ok(response.map(|body| Driven { body, connection, wakes: Arc::default() }))
 }
 
 /// hyper sends the target as it is in the request, and no header of its own.
@@ -72,15 +75,39 @@ fn drive(connection: &mut Connection, cx: &mut Context<'_>) {
     }
 }
 
+/// The wakes of a body and of its connection, which wake each other for each event. While both are polled they need not
+/// wake the reader: its task would be queued once more, and another thread would wake to run it.
+#[derive(Default)]
+struct Wakes {
+    reader: AtomicWaker,
+    is_polled: AtomicBool,
+    /// One was woken since the connection was polled last.
+    is_woken: AtomicBool,
+}
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.is_woken.store(true, Ordering::SeqCst);
+        if !self.is_polled.load(Ordering::SeqCst) {
+            self.reader.wake();
+        }
+    }
+}
+
 /// A response's body, with its connection unless that is in a task of its own.
 pub(super) struct Driven {
     body: Incoming,
     connection: Connection,
+    wakes: Arc<Wakes>,
 }
 
 impl From<Incoming> for Driven {
     fn from(body: Incoming) -> Self {
-        Self { body, connection: None }
+        Self { body, connection: None, wakes: Arc::default() }
     }
 }
 
@@ -89,12 +116,27 @@ impl http_body::Body for Driven {
     type Error = hyper::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
-        let this = &mut *self;
-        if let Poll::Ready(frame) = Pin::new(&mut this.body).poll_frame(cx) {
-            return Poll::Ready(frame);
+        let Self { body, connection, wakes } = &mut *self;
+        let mut body = Pin::new(body);
+        if connection.is_none() {
+            return body.poll_frame(cx);
         }
-        drive(&mut this.connection, cx);
-        Pin::new(&mut this.body).poll_frame(cx)
+        wakes.reader.register(cx.waker());
+        let waker = Waker::from(Arc::clone(wakes));
+        let inner = &mut Context::from_waker(&waker);
+        wakes.is_polled.store(true, Ordering::SeqCst);
+        let mut frame = body.as_mut().poll_frame(inner);
+        if frame.is_pending() {
+            wakes.is_woken.store(false, Ordering::SeqCst);
+            drive(connection, inner);
+            frame = body.poll_frame(inner);
+        }
+        wakes.is_polled.store(false, Ordering::SeqCst);
+        // Such as by data that arrived, or because the task has used up its budget.
+        if frame.is_pending() && wakes.is_woken.load(Ordering::SeqCst) {
+            cx.waker().wake_by_ref();
+        }
+        frame
     }
 
     fn is_end_stream(&self) -> bool {
@@ -108,6 +150,8 @@ impl http_body::Body for Driven {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicUsize;
+
     use futures_util::StreamExt;
     use http_body_util::BodyStream;
     use hyper_util::client::legacy::connect::HttpConnector;
@@ -147,6 +191,36 @@ mod tests {
         }
         peer.write_all(b"0\r\n\r\n").await.unwrap();
         assert!(body.next().await.is_none());
+    }
+
+    /// Counts how often a task is woken.
+    struct Counted {
+        task: Waker,
+        wakes: Arc<AtomicUsize>,
+    }
+
+    impl Wake for Counted {
+        fn wake(self: Arc<Self>) {
+            self.wakes.fetch_add(1, Ordering::SeqCst);
+            self.task.wake_by_ref();
+        }
+    }
+
+    #[tokio::test]
+    async fn an_event_wakes_its_reader_once() {
+        let (mut body, mut peer, _) = watch().await;
+        for event in ["one", "two", "three"] {
+            let wakes = Arc::<AtomicUsize>::default();
+            let next = poll_fn(|cx| {
+                let counted = Counted { task: cx.waker().clone(), wakes: Arc::clone(&wakes) };
+                body.poll_next_unpin(&mut Context::from_waker(&Arc::new(counted).into()))
+            });
+            let text = format!("{:x}\r\n{event}\r\n", event.len());
+            let (read, sent) = tokio::join!(next, peer.write_all(text.as_bytes()));
+            sent.unwrap();
+            assert_eq!(read.unwrap().unwrap().into_data().unwrap(), event);
+            assert_eq!(wakes.load(Ordering::SeqCst), 1, "{event}");
+        }
     }
 
     #[tokio::test]
