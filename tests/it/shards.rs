@@ -6,5 +6,6 @@ mod functions;
 mod handing_over;
 mod processes;
 mod replicas;
+mod rules;
 mod selector;
 mod trouble;

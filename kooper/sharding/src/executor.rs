@@ -117,8 +117,6 @@ impl Sharding {
     /// # Errors
     /// If the number of shards is not a valid one.
     pub fn new(options: ShardingOptions) -> Result<Self, ShardCountError> {
-        let leadership = Leadership::none();
-        let clock = leadership.clock();
         let member = Options {
             identity: options.identity.as_str().into(),
             mark: leases::mark(&options.mark),
@@ -127,20 +125,7 @@ impl Sharding {
             by: options.shards.field(),
             terms: options.shards.terms(),
         };
-        let shared = Shared {
-            member: Mutex::new(Member::new(member, clock.now())),
-            clock,
-            leadership,
-            terms: Mutex::default(),
-            running: (0..256).map(|_| AtomicUsize::new(0)).collect(),
-            drains: AtomicBool::new(false),
-            selected: Mutex::new(Selected { by: options.shards.field(), buckets: BTreeMap::new(), left: 0 }),
-            joined: watch::Sender::new(0),
-            held: watch::Sender::default(),
-            caches: Mutex::default(),
-            selectors: Arc::default(),
-            changed: Notify::new(),
-        };
+        let shared = Shared::new(member);
         Ok(Self { shared: Arc::new(shared), options: Arc::new(options) })
     }
 }
@@ -205,6 +190,25 @@ impl Admission for ShardAdmission {
 }
 
 impl Shared {
+    fn new(member: Options) -> Self {
+        let leadership = Leadership::none();
+        let (clock, by) = (leadership.clock(), member.by);
+        Self {
+            member: Mutex::new(Member::new(member, clock.now())),
+            clock,
+            leadership,
+            terms: Mutex::default(),
+            running: (0..256).map(|_| AtomicUsize::new(0)).collect(),
+            drains: AtomicBool::new(false),
+            selected: Mutex::new(Selected { by, buckets: BTreeMap::new(), left: 0 }),
+            joined: watch::Sender::new(0),
+            held: watch::Sender::default(),
+            caches: Mutex::default(),
+            selectors: Arc::default(),
+            changed: Notify::new(),
+        }
+    }
+
     /// The term in which calls of a bucket run.
     fn term(self: &Arc<Self>, bucket: u8, shard: OwnedShard) -> Arc<dyn ShardTerm> {
         let mut terms = self.terms.lock();
@@ -244,5 +248,37 @@ impl Shared {
     /// Returns `true` if a call or task of a shard runs.
     fn runs(&self, map: &ShardMap, shard: Shard) -> bool {
         map.count().buckets(shard).any(|bucket| self.running[usize::from(bucket)].load(Ordering::SeqCst) > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shared() -> Arc<Shared> {
+        let (count, terms) = (ShardCount::try_from(16).unwrap(), Shards::new(16).terms());
+        let (identity, mark) = ("me".into(), "shop".into());
+        Arc::new(Shared::new(Options { identity, mark, slots: 2, count, by: By::Uid, terms }))
+    }
+
+    #[test]
+    fn calls_of_a_term_have_one_end_and_those_after_a_cancelled_hand_over_are_not_asked_to_end() {
+        let shared = shared();
+        let term = |index, count, term| shared.term(8, OwnedShard::new(index, count, term));
+        let first = term(0, 16, 3);
+        first.leaving().cancel();
+        let kept = term(0, 16, 3);
+        assert!(!kept.leaving().is_cancelled() && first.leaving().is_cancelled());
+        // After a split the bucket is in another shard, in the same term.
+        let split = term(1, 32, 3);
+        kept.leaving().cancel();
+        assert!(split.leaving().is_cancelled());
+        assert!(![&first, &kept, &split].iter().any(|term| term.ended().is_cancelled()));
+        // It was given away and has come back: whatever began before has ended.
+        let next = term(1, 32, 5);
+        assert!([&first, &kept, &split].iter().all(|term| term.ended().is_cancelled()));
+        assert!(!next.ended().is_cancelled() && !next.leaving().is_cancelled());
+        shared.end_terms(|_| false);
+        assert!(next.ended().is_cancelled());
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::stream;
@@ -11,6 +12,7 @@ use kooper::controller::Builder;
 use kooper::prelude::*;
 use kooper::shards::Shards;
 use kooper::testing::Cluster;
+use serde_json::json;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use super::replicas::{Notes, create};
@@ -140,6 +142,43 @@ async fn a_cleanup_that_runs_ends_before_its_shard_changes_hands(cluster: Cluste
     second.stop().await?;
     notes.check();
     Ok(())
+}
+
+#[kooper::test(start_paused = true)]
+async fn the_next_owner_cleans_up_objects_that_are_not_selected_any_more(cluster: Cluster) -> Result<()> {
+    let (notes, log, may_end) = (Notes::default(), Log::default(), Arc::new(AtomicBool::new(false)));
+    let objects = create(&cluster, 16).await?;
+    let start = |who| {
+        let (notes, log, may_end) = (notes.clone(), log.clone(), may_end.clone());
+        let cleanup = move |config: Arc<ConfigMap>, call: Call| {
+            drop(notes.begin(who, &call));
+            let ended = may_end.load(Ordering::SeqCst);
+            if ended {
+                log.note(config.name_any());
+            }
+            // It is not called again by this replica, unless it gains the shard again.
+            async move { if ended { Ok(()) } else { Err(HandlerError::permanent("it cannot be cleaned up yet")) } }
+        };
+        builder().cleanup("example.com/functions", cleanup).handler(async || {}).build()
+    };
+    let first = cluster.run([start("a")?]).await?;
+    tokio::time::sleep(SETTLE).await;
+    for object in &objects {
+        cluster.patch(object, json!({"metadata": {"labels": {"app": null}}})).await?;
+        cluster.delete(object).await?;
+    }
+    eventually("the first replica has tried each", || notes.since(0).len() == 16).await;
+    let before = notes.count();
+    let second = cluster.run([start("b")?]).await?;
+    tokio::time::sleep(SETTLE).await;
+    let handed_over: BTreeMap<String, usize> =
+        notes.since(before).into_keys().filter_map(|key| Some((key.split('/').next_back()?.to_owned(), 1))).collect();
+    assert!((1..16).contains(&handed_over.len()), "{handed_over:?}");
+    may_end.store(true, Ordering::SeqCst);
+    second.stop().await?;
+    tokio::time::sleep(SETTLE).await;
+    assert_eq!(counts(&log), handed_over);
+    first.stop().await
 }
 
 #[kooper::test(start_paused = true)]

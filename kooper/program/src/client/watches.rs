@@ -127,12 +127,12 @@ impl http_body::Body for Driven {
         wakes.is_polled.store(true, Ordering::SeqCst);
         let mut frame = body.as_mut().poll_frame(inner);
         if frame.is_pending() {
-            wakes.is_woken.store(false, Ordering::SeqCst);
+            wakes.is_woken.swap(false, Ordering::SeqCst);
             drive(connection, inner);
             frame = body.poll_frame(inner);
         }
         wakes.is_polled.store(false, Ordering::SeqCst);
-        // Such as by data that arrived, or because the task has used up its budget.
+        // A connection wakes itself to yield, and data may have arrived meanwhile.
         if frame.is_pending() && wakes.is_woken.load(Ordering::SeqCst) {
             cx.waker().wake_by_ref();
         }
@@ -153,6 +153,7 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
 
     use futures_util::StreamExt;
+    use http_body::Body as _;
     use http_body_util::BodyStream;
     use hyper_util::client::legacy::connect::HttpConnector;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -164,6 +165,11 @@ mod tests {
 
     /// A watch at a server, of which the request's head was read and the response's was sent.
     async fn watch() -> (BodyStream<Driven>, TcpStream, String) {
+        let (body, peer, head) = watched().await;
+        (BodyStream::new(body), peer, head)
+    }
+
+    async fn watched() -> (Driven, TcpStream, String) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/api/v1/pods?watch=true", listener.local_addr().unwrap());
         let request = Request::get(&url).body(Body::empty()).unwrap();
@@ -177,7 +183,7 @@ mod tests {
             peer.write_all(HEAD).await.unwrap();
             (peer, String::from_utf8(head).unwrap())
         });
-        (BodyStream::new(response.unwrap().into_body()), peer, head)
+        (response.unwrap().into_body(), peer, head)
     }
 
     #[tokio::test]
@@ -220,6 +226,25 @@ mod tests {
             sent.unwrap();
             assert_eq!(read.unwrap().unwrap().into_data().unwrap(), event);
             assert_eq!(wakes.load(Ordering::SeqCst), 1, "{event}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_wakes_itself_is_polled_again() {
+        let (mut body, _peer, _) = watched().await;
+        let (mut rest, mut yields) = (body.connection.take().unwrap(), 2);
+        body.connection = Some(Box::pin(poll_fn(move |cx| {
+            if yields > 0 {
+                yields -= 1;
+                cx.waker().wake_by_ref();
+            }
+            rest.as_mut().poll(cx)
+        })));
+        let wakes = Arc::<AtomicUsize>::default();
+        let counted = Arc::new(Counted { task: Waker::noop().clone(), wakes: Arc::clone(&wakes) }).into();
+        for expected in [1, 2, 2] {
+            assert!(Pin::new(&mut body).poll_frame(&mut Context::from_waker(&counted)).is_pending());
+            assert_eq!(wakes.load(Ordering::SeqCst), expected);
         }
     }
 

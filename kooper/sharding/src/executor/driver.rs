@@ -314,19 +314,21 @@ impl Driver {
         self.select(member);
         self.observe(member, now);
         let count = member.map().map_or(0, |map| map.count().get());
-        // A shard that is taken over from a replica that died is listed first: so each of its objects
-        // is queued once, because of the shard.
+        let before = shared.held.borrow().clone();
         let is_listed = |shard| member.map().is_some_and(|map| self.is_listed(map, shard));
-        let shards = member.owned(now).filter(|(shard, _)| is_listed(*shard));
-        let held: BTreeSet<OwnedShard> =
-            shards.map(|(shard, term)| OwnedShard::new(shard.0.into(), count, term)).collect();
+        let shards = member.owned(now).map(|(shard, term)| (shard, OwnedShard::new(shard.0.into(), count, term)));
+        // A shard that is taken over from a replica that died is listed first: so each of its objects
+        // is queued once, because of the shard. One that was held before, in the same term, was listed.
+        let held: BTreeSet<OwnedShard> = shards
+            .filter(|(shard, owned)| before.contains(owned) || is_listed(*shard))
+            .map(|(_, owned)| owned)
+            .collect();
         let worked_on: Vec<(Shard, u64)> = member.held(now).collect();
         let admitted = worked_on.iter().map(|(shard, _)| *shard).filter(|shard| !member.is_draining(*shard)).collect();
         if worked_on != self.worked_on {
             shared.end_terms(|term| member.holds_bucket(term.bucket, now) == Some(term.shard.term));
             self.worked_on = worked_on;
         }
-        let before = shared.held.borrow().clone();
         if held == before && admitted == self.admitted {
             return;
         }
@@ -370,11 +372,14 @@ impl Driver {
     /// that it is going to own. Without a map nothing changes.
     fn select(&self, member: &Member) {
         let Some(map) = member.map() else { return };
-        let chosen: BTreeSet<Shard> = member.selected().collect();
-        let all: BTreeSet<u8> = chosen.iter().flat_map(|shard| map.count().buckets(*shard)).collect();
+        // Until it has planned again, a member may still want a shard of a larger map.
+        let mut chosen: Vec<Shard> = member.selected().filter(|shard| map.get(*shard).is_some()).collect();
+        chosen.sort_unstable();
+        chosen.dedup();
+        let all = || chosen.iter().flat_map(|shard| map.count().buckets(*shard));
         let mut selected = self.shared.selected.lock();
         let Selected { by, buckets, left } = &mut *selected;
-        if *by == map.by() && all.iter().eq(buckets.keys()) {
+        if *by == map.by() && all().eq(buckets.keys().copied()) {
             return;
         }
         let before = buckets.len();
@@ -382,11 +387,11 @@ impl Driver {
             *by = map.by();
             buckets.clear();
         }
-        buckets.retain(|bucket, _| all.contains(bucket));
+        buckets.retain(|bucket, _| chosen.binary_search(&map.count().shard(*bucket)).is_ok());
         *left += u64::from(buckets.len() < before);
-        let has_joined = buckets.len() < all.len();
+        let has_joined = buckets.len() < all().count();
         let number = *self.shared.joined.borrow() + u64::from(has_joined);
-        for bucket in all {
+        for bucket in all() {
             buckets.entry(bucket).or_insert(number);
         }
         // Before it is unlocked: an object that is selected again is known to have joined.

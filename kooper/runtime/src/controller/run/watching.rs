@@ -1,6 +1,7 @@
 //! The watches of a controller: of its own kind, its relations and its readers.
 
 use std::collections::HashMap;
+use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -66,18 +67,10 @@ pub(super) struct Handled {
 impl Handled {
     /// Calls `take` with the key of each object that is wanted. Other tasks of the thread run in between.
     pub(super) async fn each(&self, is_wanted: impl Fn(&Object) -> bool, take: impl Fn(&ObjectKey)) {
-        for part in self.primary.parts() {
-            for object in part {
-                if is_wanted(&object) {
-                    take(object.key());
-                }
-                consume_budget().await;
-            }
-        }
-        let Some((all, finalizers)) = &self.leaving else { return };
-        for part in all.parts() {
-            for object in part {
-                if is_wanted(&object) && finalizers.concern(&object) {
+        let leaving = self.leaving.iter().map(|(all, finalizers)| (all, Some(finalizers)));
+        for (cache, finalizers) in iter::once((&self.primary, None)).chain(leaving) {
+            for object in cache.parts().flatten() {
+                if is_wanted(&object) && finalizers.is_none_or(|finalizers| finalizers.concern(&object)) {
                     take(object.key());
                 }
                 consume_budget().await;

@@ -44,6 +44,9 @@ enum What {
         /// Changes of owners for which the CPU time is measured.
         #[arg(long, default_value_t = 2_000)]
         changes: usize,
+        /// Changes a second.
+        #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
+        rate: u32,
         /// How often each number of replicas is measured; the table has the medians.
         #[arg(long, default_value_t = 1)]
         rounds: usize,
@@ -89,7 +92,7 @@ const TIMEOUT: Duration = Duration::from_secs(600);
 
 fn main() -> Result<()> {
     match Arguments::parse().what {
-        What::Measure { owners, replicas, selector, changes, rounds } => {
+        What::Measure { owners, replicas, selector, changes, rate, rounds } => {
             println!(
                 "MB are 10⁶ bytes. Memory is that of the largest replica. CPU until handled is that of the replica \
                  that was started last, and CPU per 1 000 changes the mean of the replicas. In brackets: of that of \
@@ -100,17 +103,20 @@ fn main() -> Result<()> {
                  CPU per 1 000 changes, ms |\n\
                  |--:|--:|---|--:|--:|--:|--:|"
             );
-            owners.into_iter().try_for_each(|owners| measure(owners, replicas, &selector, changes, rounds))
+            owners.into_iter().try_for_each(|owners| {
+                let (cluster, runtime, objects) = prepare(Selector::Ignored.gate().0, owners, false)?;
+                let run = Run { cluster: &cluster, runtime: &runtime, objects: &objects, changes, rate, rounds };
+                measure(&run, replicas, &selector)
+            })
         }
         What::Times { owners, rounds, selector } => times::measure(owners, rounds, &selector),
         What::Replica(arguments) => Runtime::new()?.block_on(replica::run(arguments)),
     }
 }
 
-fn measure(owners: usize, most: usize, selectors: &[Selector], changes: usize, rounds: usize) -> Result<()> {
+fn measure(run: &Run<'_>, most: usize, selectors: &[Selector]) -> Result<()> {
+    let (cluster, owners) = (run.cluster, run.objects.owners());
     let (without, _) = Selector::Ignored.gate();
-    let (cluster, runtime, objects) = prepare(without, owners, false)?;
-    let run = Run { cluster: &cluster, runtime: &runtime, objects: &objects, changes, rounds };
     println!("| {owners} | 1 | |{}", run.medians(1)?);
     let mut set = without;
     for (gate, selector) in selectors.iter().map(|selector| selector.gate()) {
@@ -156,6 +162,8 @@ struct Run<'a> {
     runtime: &'a Runtime,
     objects: &'a Objects,
     changes: usize,
+    /// Changes a second.
+    rate: u32,
     rounds: usize,
 }
 
@@ -191,7 +199,7 @@ impl Run<'_> {
         let groups = [&replicas[..], &without];
         let mut costs = [cost(groups[0])?, cost(groups[1])?];
         let expected = groups.map(|group| calls(&group.iter().map(Replica::counts).collect::<Vec<_>>()) + self.changes);
-        self.runtime.block_on(self.objects.change(self.changes))?;
+        self.runtime.block_on(self.objects.change(self.changes, self.rate))?;
         for (group, expected) in groups.into_iter().zip(expected) {
             quiet(group, |counts| calls(counts) >= expected)?;
         }

@@ -17,9 +17,6 @@ use crate::now;
 /// Requests under way at a time.
 const CONNECTIONS: usize = 32;
 
-/// Changes a second.
-const RATE: u32 = 200;
-
 /// Changes come in steps of this prime: scattered, and no object twice before all had their turn.
 const STEP: usize = 7_919;
 
@@ -66,9 +63,9 @@ impl Objects {
         self.owners
     }
 
-    /// Changes so many owners at a steady rate.
-    pub(crate) async fn change(&self, count: usize) -> Result<()> {
-        let mut ticks = interval(Duration::from_secs(1) / RATE);
+    /// Changes so many owners, at so many a second.
+    pub(crate) async fn change(&self, count: usize, rate: u32) -> Result<()> {
+        let mut ticks = interval(Duration::from_secs(1) / rate);
         for turn in 0..count {
             ticks.tick().await;
             self.put(turn.wrapping_mul(STEP) % self.owners, now(), false).await?;

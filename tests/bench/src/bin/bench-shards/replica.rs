@@ -12,6 +12,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kooper::metrics::Prometheus;
 use kooper::prelude::OwnedApplier;
 use kooper::prometheus::Registry;
+use kooper::prometheus::proto::MetricFamily;
 use kooper::shards::Shards;
 use kooper::{CancellationToken, Controller, Operator};
 use kooper_bench::Widget;
@@ -110,12 +111,14 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
     });
     let report = async {
         loop {
+            // They are gathered once: that takes as long as some changes.
+            let families = registry.gather();
             let counts = Counts {
-                shards: gauge(&registry, "kooper_shards_owned"),
-                objects: gauge(&registry, "kooper_store_objects"),
-                bytes: gauge(&registry, "kooper_store_bytes"),
+                shards: sum(&families, "kooper_shards_owned"),
+                objects: sum(&families, "kooper_store_objects"),
+                bytes: sum(&families, "kooper_store_bytes"),
                 calls: calls.load(Ordering::Relaxed),
-                requests: gauge(&registry, "rest_client_requests_total"),
+                requests: sum(&families, "rest_client_requests_total"),
             };
             print(&Line::Counts(counts));
             sleep(REPORT).await;
@@ -131,8 +134,7 @@ fn print(line: &Line) {
     println!("{}", serde_json::to_string(line).unwrap_or_default());
 }
 
-fn gauge(registry: &Registry, name: &str) -> usize {
-    let families = registry.gather();
+fn sum(families: &[MetricFamily], name: &str) -> usize {
     let family = families.iter().find(|family| family.name() == name);
     family.map_or(0.0, |family| {
         family.get_metric().iter().map(|metric| metric.get_gauge().get_value() + metric.get_counter().get_value()).sum()

@@ -26,6 +26,9 @@ const OUTAGE: Duration = Duration::from_secs(30);
 /// Changes of owners for which the network is measured.
 const CHANGES: usize = 2_000;
 
+/// Changes a second.
+const RATE: u32 = 200;
+
 pub(crate) fn measure(owners: usize, rounds: usize, selectors: &[Selector]) -> Result<()> {
     println!("| selector | figure | measured | aim |\n|---|---|--:|--:|");
     for selector in selectors {
@@ -178,7 +181,7 @@ impl Fleet<'_> {
 
     fn change(&self) -> Result<()> {
         let before = calls(&self.replicas.iter().map(Replica::counts).collect::<Vec<_>>());
-        self.runtime.block_on(self.objects.change(CHANGES))?;
+        self.runtime.block_on(self.objects.change(CHANGES, RATE))?;
         quiet(&self.replicas, |counts| calls(counts) >= before + CHANGES)
     }
 
