@@ -234,9 +234,12 @@ impl Member {
     pub(crate) fn selected(&self) -> impl Iterator<Item = Shard> {
         let own = self.own();
         let owned = move |owner: Option<&Session>| self.is_own(owner, own.as_ref());
-        let map = self.map.map().into_iter().flat_map(|map| map.iter());
-        let owned = map.filter(move |(_, ownership)| owned(ownership.owner.as_ref())).map(|(shard, _)| shard);
-        owned.chain(self.wanted.iter().copied())
+        let map = self.map.map();
+        let shards = map.into_iter().flat_map(|map| map.iter());
+        let owned = shards.filter(move |(_, ownership)| owned(ownership.owner.as_ref())).map(|(shard, _)| shard);
+        // Before the next plan, those of a larger map may still be wanted.
+        let is_known = move |shard: &Shard| map.is_some_and(|map| map.get(*shard).is_some());
+        owned.chain(self.wanted.iter().copied().filter(is_known))
     }
 
     /// The shards that no live session owns.

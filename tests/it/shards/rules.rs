@@ -13,13 +13,6 @@ use crate::live::{Live, connection, grant};
 
 const NAMESPACE: &str = "shards-rules";
 
-/// Grants the user `limited` these verbs on Leases.
-fn leases(verbs: &[&str]) -> [Value; 2] {
-    let [mut role, binding] = grant(NAMESPACE, "coordination.k8s.io", "leases");
-    role["rules"][0]["verbs"] = json!(verbs);
-    [role, binding]
-}
-
 fn start(cluster: &ControlPlane) -> Live {
     let second = Duration::from_secs(1);
     let shards = Shards::new(16).lease_duration(3 * second).renew_deadline(2 * second).retry_period(second);
@@ -39,7 +32,9 @@ fn replicas_that_may_not_watch_leases_share_the_shards_and_follow_each_other() {
     let Some(cluster) = ControlPlane::shared() else { return };
     cluster.must(&["create", "namespace", NAMESPACE]);
     cluster.apply(grant(NAMESPACE, "", "configmaps"));
-    cluster.apply(leases(&["get", "create", "update"]));
+    let [mut role, binding] = grant(NAMESPACE, "coordination.k8s.io", "leases");
+    role["rules"][0]["verbs"] = json!(["get", "create", "update"]);
+    cluster.apply([role, binding]);
     let first = start(cluster);
     wait_for_shards(&first, 16.0);
     let second = start(cluster);

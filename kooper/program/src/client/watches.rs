@@ -81,7 +81,7 @@ fn drive(connection: &mut Connection, cx: &mut Context<'_>) {
 struct Wakes {
     reader: AtomicWaker,
     is_polled: AtomicBool,
-    /// One was woken since the connection was polled last.
+    /// One was woken since the connection was last polled.
     is_woken: AtomicBool,
 }
 
@@ -127,6 +127,7 @@ impl http_body::Body for Driven {
         wakes.is_polled.store(true, Ordering::SeqCst);
         let mut frame = body.as_mut().poll_frame(inner);
         if frame.is_pending() {
+            // Not a store: what was written before a wake that is dropped here is seen by the polls that follow.
             wakes.is_woken.swap(false, Ordering::SeqCst);
             drive(connection, inner);
             frame = body.poll_frame(inner);

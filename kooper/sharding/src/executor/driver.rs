@@ -372,8 +372,7 @@ impl Driver {
     /// that it is going to own. Without a map nothing changes.
     fn select(&self, member: &Member) {
         let Some(map) = member.map() else { return };
-        // Until it has planned again, a member may still want a shard of a larger map.
-        let mut chosen: Vec<Shard> = member.selected().filter(|shard| map.get(*shard).is_some()).collect();
+        let mut chosen: Vec<Shard> = member.selected().collect();
         chosen.sort_unstable();
         chosen.dedup();
         let all = || chosen.iter().flat_map(|shard| map.count().buckets(*shard));
