@@ -1,5 +1,6 @@
 //! Shards: several replicas in one process share the objects of a cluster.
 
+mod blocked;
 mod children;
 mod commands;
 mod functions;

@@ -85,8 +85,8 @@ struct Shared {
     terms: Mutex<BTreeMap<u8, Arc<Term>>>,
     /// The calls and tasks that run, by bucket.
     running: Vec<AtomicUsize>,
-    /// A shard is handed over as soon as no call of it runs. It is set before the driver looks at those that run, and
-    /// read after one has ended, so that the last one wakes the driver.
+    /// The driver waits for the end of calls, such as of a shard that is handed over. It is set before the driver looks at
+    /// those that run, and read after one has ended, so that the last one wakes the driver.
     drains: AtomicBool,
     selected: Mutex<Selected>,
     /// How often buckets have joined the selection.
@@ -243,6 +243,11 @@ impl Shared {
     /// The number up to which every cache has listed what joined.
     fn listed(&self) -> u64 {
         self.caches.lock().iter().map(|listed| listed.load(Ordering::Acquire)).min().unwrap_or(u64::MAX)
+    }
+
+    /// Returns `true` if any call or task runs.
+    fn runs_any(&self) -> bool {
+        self.running.iter().any(|running| running.load(Ordering::SeqCst) > 0)
     }
 
     /// Returns `true` if a call or task of a shard runs.

@@ -18,6 +18,7 @@ use crate::mutant::Mutant;
 use crate::plan::plan;
 use crate::session::{Announcement, Session};
 
+mod announced;
 mod map_view;
 mod proposal;
 mod slots;
@@ -113,6 +114,8 @@ pub(crate) struct Member {
     /// The session that has announced the map that it works by, the uid of that map, and since
     /// when the announcement is known to be stored.
     announced: Option<(Session, Arc<str>, Moment)>,
+    /// A call runs, also one whose term has ended.
+    runs: bool,
     /// The plan is computed again, because something has changed.
     changed: bool,
     /// The same, because it is this late.
@@ -145,6 +148,7 @@ impl Member {
             of: options.count,
             awaiting: None,
             announced: None,
+            runs: false,
             changed: true,
             look_again: now,
             options,
@@ -207,8 +211,7 @@ impl Member {
     fn working(&self, now: Moment) -> Option<(Session, &Arc<ShardMap>)> {
         let own = self.session(now)?;
         self.map.valid_until(self.options.terms.validity).filter(|until| now < *until)?;
-        let slot = self.slots.get(own.slot).filter(|slot| slot.session(own.slot).as_ref() == Some(&own))?;
-        slot.announcement.as_ref().filter(|announced| announced.map.as_deref() == self.map.uid().map(|uid| &**uid))?;
+        self.stored().filter(|announced| announced.map.as_deref() == self.map.uid().map(|uid| &**uid))?;
         // Whoever fills a later map reads the slots after this map was deleted, and sees the
         // announcement, because it was stored before this map was last seen.
         let (_, uid, since) = self.announced.as_ref().filter(|(session, ..)| *session == own)?;
@@ -242,11 +245,11 @@ impl Member {
         owned.chain(self.wanted.iter().copied().filter(is_known))
     }
 
-    /// The shards that no live session owns.
-    pub(crate) fn unowned(&self) -> impl Iterator<Item = Shard> {
-        let is_live = |owner: &Session| self.live.contains(owner);
+    /// The shards that no session owns, or one that has expired.
+    pub(crate) fn unowned(&self, now: Duration) -> impl Iterator<Item = Shard> {
+        let held: BTreeSet<Session> = self.slots.unexpired(now).map(|(session, _)| session).collect();
         let shards = self.map.map().into_iter().flat_map(|map| map.iter());
-        let unowned = shards.filter(move |(_, ownership)| !ownership.owner.as_ref().is_some_and(is_live));
+        let unowned = shards.filter(move |(_, shard)| shard.owner.as_ref().is_none_or(|owner| !held.contains(owner)));
         unowned.map(|(shard, _)| shard)
     }
 
@@ -293,17 +296,6 @@ impl Member {
         if self.stage == Stage::Running {
             self.stage = Stage::Leaving { until: now + limit };
             self.changed = true;
-        }
-    }
-
-    fn announcement(&self) -> Announcement {
-        Announcement {
-            count: self.options.count,
-            by: self.options.by,
-            leaving: self.stage != Stage::Running,
-            map: self.map.seen().map(|uid| (**uid).to_owned()),
-            warm: self.warm.clone(),
-            of: self.of,
         }
     }
 
@@ -444,7 +436,7 @@ impl Member {
             |shard: &Shard| self.draining.get(shard).is_some_and(|drain| drain.done) || self.map.is_given(*shard);
         let is_done =
             if self.is_late(now) { owned.all(|(shard, _)| is_drained(&shard)) } else { owned.next().is_none() };
-        if is_done || self.mutant == Some(Mutant::EarlyRelease) {
+        if (is_done && !self.outlives_map(now)) || self.mutant == Some(Mutant::EarlyRelease) {
             match &mut self.seat {
                 Some(seat) => {
                     seat.claim.step_down(now);

@@ -40,6 +40,10 @@ pub(crate) enum Mutant {
     NoGuardOfTheMap,
     /// A session whose slot was deleted has ended.
     NoGuardOfSessions,
+    /// The next map is announced while calls run that began by the one that was deleted.
+    AnnouncedEarly,
+    /// A session follows another one of its replica, whose slot was deleted, while calls are running.
+    ReturnsEarly,
     /// The term stays when the owner changes.
     SameTerm,
     /// A session is recognised by its identity alone.

@@ -278,6 +278,8 @@ detects! {
     a_plan_that_ignores_the_map_is_detected: PlanWithoutMap from 1,
     a_map_that_is_created_again_at_once_is_detected: NoGuardOfTheMap from 14,
     a_session_that_ends_with_its_slot_is_detected: NoGuardOfSessions from 52,
+    a_map_that_is_announced_while_calls_run_by_the_one_before_is_detected: AnnouncedEarly from 340,
+    a_session_that_follows_its_own_while_calls_run_is_detected: ReturnsEarly from 982,
     a_term_that_does_not_rise_is_detected: SameTerm from 0,
     a_session_without_its_time_is_detected: IdentityAlone from 56,
 }

@@ -66,6 +66,11 @@ impl Notes {
         self.calls.lock().len()
     }
 
+    /// The number of objects whose calls run.
+    pub(super) fn running(&self) -> usize {
+        self.running.lock().len()
+    }
+
     /// Who was called for each object since that many calls.
     pub(super) fn since(&self, count: usize) -> BTreeMap<String, BTreeSet<&'static str>> {
         let mut handled: BTreeMap<String, BTreeSet<&'static str>> = BTreeMap::new();

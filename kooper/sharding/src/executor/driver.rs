@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, ready};
 use futures_util::stream::{self, FuturesUnordered};
 use futures_util::{FutureExt, StreamExt, TryStreamExt};
 use kooper_base::clock::wall;
@@ -198,7 +198,7 @@ impl Driver {
             let (now, wall) = (self.shared.clock.now(), wall().as_microsecond());
             let shared = Arc::clone(&self.shared);
             let mut member = shared.member.lock();
-            self.drain(&mut member);
+            self.drain(&mut member, now);
             self.warm(&mut member);
             let mut until = Duration::MAX;
             let mut sent = self.busy.len();
@@ -271,10 +271,13 @@ impl Driver {
         self.requests.push(request.map(move |answer| (lane, sent, answer)).boxed());
     }
 
-    /// Tells the member which shards that it is going to hand over have no running calls.
-    fn drain(&mut self, member: &mut Member) {
+    /// Tells the member whether calls run, and which shards that it is going to hand over have none.
+    fn drain(&mut self, member: &mut Member, now: Duration) {
         let draining: BTreeSet<Shard> = member.draining().collect();
-        self.shared.drains.store(!draining.is_empty(), Ordering::SeqCst);
+        // A replica that does not work any more waits for the end of its calls, too.
+        let is_awaited = !draining.is_empty() || member.works_until(now).is_none();
+        self.shared.drains.store(is_awaited, Ordering::SeqCst);
+        member.set_running(self.shared.runs_any(), now);
         let Some(map) = member.map().cloned() else { return };
         for shard in &draining {
             if !self.draining.contains(shard) {
@@ -343,7 +346,7 @@ impl Driver {
 
     /// Records since when shards have no owner, and how long hand-overs took.
     fn observe(&mut self, member: &Member, now: Duration) {
-        let unowned: BTreeSet<Shard> = member.unowned().collect();
+        let unowned: BTreeSet<Shard> = member.unowned(now).collect();
         let mut since = self.unowned.lock();
         since.retain(|shard, _| unowned.contains(shard));
         unowned.into_iter().for_each(|shard| {
@@ -404,15 +407,24 @@ impl Driver {
         });
     }
 
-    /// Reads slots, a few at a time.
+    /// Reads slots, a few at a time. What was read until the timeout is the result: others are read first the next time.
     fn read_slots(&mut self, slots: &[u8], now: Duration) {
         let patience = self.patience;
         let slots: Vec<_> = slots.iter().filter_map(|slot| Some((*slot, at(&self.others, *slot)?))).collect();
         self.request(Lane::Slots, now, async move {
             let reads =
                 slots.into_iter().map(|(index, slot)| async move { Ok((index, slot.lock().await.read().await?)) });
-            let found = timeout(patience, stream::iter(reads).buffer_unordered(READS).try_collect()).await;
-            Answer::Slots(found.unwrap_or(Err(StoreError::Silent)))
+            let mut found = Vec::new();
+            let all = stream::iter(reads).buffer_unordered(READS).try_for_each(|slot| {
+                found.push(slot);
+                ready(Ok(()))
+            });
+            let ended = timeout(patience, all).await;
+            Answer::Slots(match ended {
+                Ok(Err(error)) => Err(error),
+                Err(_) if found.is_empty() => Err(StoreError::Silent),
+                _ => Ok(found),
+            })
         });
     }
 

@@ -78,8 +78,8 @@ impl Member {
     pub(super) fn guarded_until(&self, now: Moment) -> Option<Moment> {
         let (me, uid, since) = (self.session(now)?, self.map.uid()?, self.map.new_since()?);
         let is_looked = self.slots.all_read_at().is_some_and(|read| read >= since);
-        let is_guarded = !is_looked || self.slots.knows_another_map(&me, uid);
-        let guard = if is_guarded { self.options.terms.lease } else { Moment::ZERO };
+        let is_guarded = !is_looked || self.outlives_map(now) || self.slots.knows_another_map(&me, uid);
+        let guard = if is_guarded { self.slots.longest_lease() } else { Moment::ZERO };
         Some(if self.mutant == Some(Mutant::NoGuardOfTheMap) { since } else { since + guard })
     }
 

@@ -31,6 +31,8 @@ struct Slot {
     changed: Moment,
     /// When the last successful read of it was sent; `None` before the first one.
     read_at: Option<Moment>,
+    /// The time for which its session lasts without a renewal: the own one, or a longer one that its last record stated.
+    lease: Duration,
 }
 
 /// All slots.
@@ -54,7 +56,8 @@ pub(super) struct Slots {
 
 impl Slots {
     pub(super) fn new(count: u8, terms: Terms, random: u64, now: Moment, mutant: Option<Mutant>) -> Self {
-        let slots = vec![Slot { record: None, found: now, changed: now, read_at: None }; count.into()];
+        let slots =
+            vec![Slot { record: None, found: now, changed: now, read_at: None, lease: terms.lease }; count.into()];
         let (ended, missing) = (BTreeSet::new(), BTreeMap::new());
         let watched = BTreeSet::new();
         Self { terms, slots, watched, not_before: now, pause: now, ended, missing, random, mutant }
@@ -122,7 +125,10 @@ impl Slots {
         if !renewed {
             known.changed = now;
         }
-        known.found = if found.is_some() { now } else { known.found };
+        if let Some(found) = &found {
+            known.found = now;
+            known.lease = found.record.lease.unwrap_or_default().max(self.terms.lease);
+        }
         known.record = found;
         matters
     }
@@ -149,7 +155,11 @@ impl Slots {
             |slot: u8| map.owners().any(|owner| owner.slot == slot && Some(owner) != session(slot).as_ref());
         let is_used = |slot: u8| is_anothers(slot) || (Some(slot) != own && !self.is_free(slot, map));
         let is_needed = |slot: &u8| is_whole || spare.contains(slot) || is_used(*slot);
-        self.indexed().map(|(slot, _)| slot).filter(is_needed).collect()
+        let mut needed: Vec<(Option<Moment>, u8)> =
+            self.indexed().map(|(index, slot)| (slot.read_at, index)).filter(|(_, slot)| is_needed(slot)).collect();
+        // If there is no time for all of them, the others come first the next time.
+        needed.sort_unstable();
+        needed.into_iter().map(|(_, slot)| slot).collect()
     }
 
     /// The free slots that are acquired next.
@@ -168,7 +178,7 @@ impl Slots {
 
     /// Returns `true` if another session was not renewed for so long that its token is not valid any more.
     pub(super) fn are_late(&self, own: Option<u8>, now: Moment) -> bool {
-        self.used().any(|(index, slot)| Some(index) != own && now >= slot.changed + self.lease(slot) / 3 * 2)
+        self.used().any(|(index, slot)| Some(index) != own && now >= slot.changed + slot.lease / 3 * 2)
     }
 
     /// The slots that are not free: each has a session, which may have expired.
@@ -210,11 +220,17 @@ impl Slots {
 
     /// The sessions that may own shards, with their announcements, in the order of their slots.
     pub(super) fn live(&self, now: Moment) -> impl Iterator<Item = (Session, &Announcement)> {
-        self.indexed().filter_map(move |(index, slot)| {
-            let record = slot.record.as_ref()?;
+        self.unexpired(now).filter_map(|(session, record)| {
             let announcement = record.announcement.as_ref().filter(|announcement| !announcement.leaving)?;
-            let session = record.session(index).filter(|_| now < self.expires(slot))?;
             Some((session, announcement))
+        })
+    }
+
+    /// The sessions that have not expired, in the order of their slots.
+    pub(super) fn unexpired(&self, now: Moment) -> impl Iterator<Item = (Session, &SlotRecord)> {
+        self.indexed().filter_map(move |(index, slot)| {
+            let record = slot.record.as_ref().filter(|_| now < self.expires(slot))?;
+            Some((record.session(index)?, record))
         })
     }
 
@@ -250,16 +266,26 @@ impl Slots {
         }
     }
 
+    /// Returns `true` if a slot does not exist, and may be that of an owner which is still working.
+    pub(super) fn is_deleted(&self, slot: u8, map: &MapView) -> bool {
+        self.get(slot).is_none() && !self.is_free(slot, map)
+    }
+
     /// When the session in a slot expires, with some jitter so that replicas do not write at the
     /// same time.
     fn expires(&self, slot: &Slot) -> Moment {
-        self.patient(self.lease(slot), slot.changed)
+        self.patient(slot.lease, slot.changed)
     }
 
-    /// The time for which the session in a slot lasts without a renewal.
-    fn lease(&self, slot: &Slot) -> Duration {
-        let stated = slot.record.as_ref().and_then(|record| record.record.lease).unwrap_or_default();
-        stated.max(self.terms.lease)
+    /// The longest lease of all slots: replicas of a roll-out may have different ones.
+    pub(super) fn longest_lease(&self) -> Duration {
+        self.slots.iter().map(|slot| slot.lease).max().unwrap_or(self.terms.lease)
+    }
+
+    /// When a session whose slot does not exist since then may be ended.
+    fn unguarded(&self, owner: &Session, since: Moment) -> Moment {
+        let lease = self.slots.get(usize::from(owner.slot)).map_or(self.terms.lease, |slot| slot.lease);
+        self.patient(lease, since)
     }
 
     fn patient(&self, lease: Duration, since: Moment) -> Moment {
@@ -270,7 +296,7 @@ impl Slots {
     /// The next moment at which a session expires or is no longer guarded.
     pub(super) fn next_expiry(&self, now: Moment) -> Option<Moment> {
         let expiries = self.used().map(|(_, slot)| self.expires(slot));
-        let guards = self.missing.values().map(|since| self.patient(self.terms.lease, *since));
+        let guards = self.missing.iter().map(|(owner, since)| self.unguarded(owner, *since));
         expiries.chain(guards).filter(|at| *at > now).min()
     }
 
@@ -305,7 +331,7 @@ impl Slots {
     /// A slot with a session to end, and since when it is.
     fn doomed(&self, own: Option<u8>, now: Moment) -> Option<(u8, Moment)> {
         let expired = self.used().map(|(index, slot)| (index, self.expires(slot)));
-        let guarded = self.missing.iter().map(|(owner, since)| (owner.slot, self.patient(self.terms.lease, *since)));
+        let guarded = self.missing.iter().map(|(owner, since)| (owner.slot, self.unguarded(owner, *since)));
         expired.chain(guarded).find(|(slot, since)| Some(*slot) != own && now >= *since)
     }
 
@@ -348,6 +374,8 @@ mod tests {
         }
         assert_eq!(slots.to_watch(9, &map)[..3], [12, 14, 1], "those that follow, and then from the first one");
         slots.read(1, RETRY * 9, RETRY * 9);
-        assert_eq!(slots.to_read(false, None, RETRY * 10, &map), all, "the others were read ten retry periods ago");
+        let needed = slots.to_read(false, None, RETRY * 10, &map);
+        assert_eq!(needed.len(), all.len(), "the others were read ten retry periods ago");
+        assert_eq!(needed.last(), Some(&1), "they come first: there may be no time for all of them");
     }
 }

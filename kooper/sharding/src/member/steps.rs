@@ -82,10 +82,17 @@ impl Member {
                 return SessionStep::Gone;
             }
             self.choose_slot(now);
-            let has_news = self.has_news();
+            let has_news = self.has_news(now);
+            let (soon, has_lost) = (now + self.options.terms.retry / 4, self.own().is_none());
             let Some(seat) = &mut self.seat else {
-                return SessionStep::Wait(self.slots.not_before.max(now + self.options.terms.retry / 4));
+                return SessionStep::Wait(self.slots.not_before.max(soon));
             };
+            // Others take the shards of a session at once when another one follows it. While its slot does not exist they
+            // wait for a lease.
+            let is_followed = has_lost && self.runs && self.slots.is_deleted(seat.slot, &self.map);
+            if is_followed && self.mutant != Some(Mutant::ReturnsEarly) {
+                return SessionStep::Wait(soon);
+            }
             if has_news {
                 seat.claim.renew_after(self.options.terms.retry / ANNOUNCEMENTS);
             }
@@ -93,7 +100,7 @@ impl Member {
                 NextStep::Read => return SessionStep::Read(seat.slot),
                 NextStep::Write(write) => {
                     let slot = seat.slot;
-                    let announcement = (!write.holder.is_empty()).then(|| self.announcement());
+                    let announcement = (!write.holder.is_empty()).then(|| self.announcement(now));
                     return SessionStep::Write(slot, write, announcement);
                 }
                 NextStep::Wait(until) => return SessionStep::Wait(until),
@@ -108,12 +115,10 @@ impl Member {
 
     /// Returns `true` if the stored announcement lacks something that others wait for. A shard that
     /// is warm no longer is not: the announcement is corrected with the next renewal.
-    fn has_news(&self) -> bool {
-        let Some(own) = self.own() else { return false };
-        let slot = self.slots.get(own.slot).filter(|slot| slot.session(own.slot).as_ref() == Some(&own));
-        slot.and_then(|slot| slot.announcement.as_ref()).is_some_and(|stored| {
+    fn has_news(&self, now: Moment) -> bool {
+        self.stored().is_some_and(|stored| {
             stored.leaving != (self.stage != Stage::Running)
-                || stored.map.as_deref() != self.map.seen().map(|uid| &**uid)
+                || stored.map.as_deref() != self.announced_map(now)
                 || (stored.of != self.of && !self.warm.is_empty())
                 || !self.warm.is_subset(&stored.warm)
         })
@@ -180,9 +185,7 @@ impl Member {
     /// Notes that the stored announcement of this session names a map. That map is read once more
     /// before the session works by it.
     fn note_announced(&mut self, now: Moment) {
-        let Some(own) = self.own() else { return };
-        let slot = self.slots.get(own.slot).filter(|slot| slot.session(own.slot).as_ref() == Some(&own));
-        let Some(uid) = slot.and_then(|slot| slot.announcement.as_ref()?.map.as_deref()) else { return };
+        let Some((own, uid)) = self.own().zip(self.stored().and_then(|stored| stored.map.as_deref())) else { return };
         if self.announced.as_ref().is_none_or(|(session, announced, _)| (session, &**announced) != (&own, uid)) {
             self.announced = Some((own, uid.into(), now));
             self.map.read_next = now;

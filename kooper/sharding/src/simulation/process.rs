@@ -57,6 +57,8 @@ pub(super) struct Call {
     pub(super) id: u64,
     pub(super) bucket: u8,
     pub(super) term: u64,
+    /// When the session was acquired in which it began.
+    pub(super) acquired: i64,
 }
 
 pub(super) struct Process {

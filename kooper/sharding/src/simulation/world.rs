@@ -32,6 +32,8 @@ pub(super) struct World {
     started: u64,
     /// The highest term of each bucket.
     terms: Vec<u64>,
+    /// When the stored map was created.
+    created: Duration,
 }
 
 impl World {
@@ -55,6 +57,7 @@ impl World {
             broken: None,
             started: 0,
             terms: vec![0; 256],
+            created: Duration::ZERO,
             faults,
         };
         for _ in 0..replicas {
@@ -193,7 +196,8 @@ impl World {
             SimEvent::End(who, id) => {
                 let process = &mut self.processes[who];
                 process.calls.retain(|call| call.id != id);
-                if process.member.draining().next().is_none() {
+                let works = process.member.works_until(process.clock.at(self.now)).is_some();
+                if works && process.member.draining().next().is_none() {
                     return;
                 }
             }
@@ -218,6 +222,7 @@ impl World {
             let has_watches = self.configuration.watches_slots && self.now >= process.link.no_map;
             let watched = has_watches.then(|| process.member.to_watch());
             process.member.watches(watched.into_iter().flatten());
+            process.member.set_running(!process.calls.is_empty(), now);
             let mut until = Duration::MAX;
             let mut requests = Vec::new();
             if process.lanes[0].is_none() {
@@ -339,6 +344,7 @@ impl World {
             _ => {}
         }
         let Some(stored) = self.server.put_map(&write) else { return self.conflict() };
+        self.created = if before.is_none() { self.now } else { self.created };
         self.check_map(before.as_ref().map(|before| &*before.map), &stored.map);
         self.tell_map(&stored);
         Answer::MapStored(stored)
@@ -433,13 +439,13 @@ impl World {
         let now = process.clock.at(self.now);
         let Some(shard) = process.member.map().map(|map| map.count().shard(bucket)) else { return };
         let Some(term) = process.member.holds(shard, now) else { return };
-        let admits = !process.member.is_draining(shard) && process.member.holds(shard, now).is_some();
-        if !process.is_alive || !admits {
+        let Some(session) = process.member.session(now) else { return };
+        if !process.is_alive || process.member.is_draining(shard) {
             return;
         }
         self.next += 1;
         self.summary.calls += 1;
-        process.calls.push(Call { id: self.next, bucket, term });
+        process.calls.push(Call { id: self.next, bucket, term, acquired: session.acquired });
         let (id, writes) = (self.next, self.dice.within(works));
         self.at(self.now + writes, SimEvent::Write(who, id));
         self.at(self.now + works, SimEvent::End(who, id));

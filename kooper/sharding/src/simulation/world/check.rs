@@ -69,6 +69,9 @@ impl World {
                 self.check_holds(who);
             }
         }
+        if before.is_some_and(ShardMap::is_new) && !after.is_new() {
+            self.check_filled(after);
+        }
         let none = Ownership::default();
         for bucket in 0..=255 {
             let new = after.get(after.count().shard(bucket)).unwrap_or(&none);
@@ -89,6 +92,26 @@ impl World {
             if old.owner != new.owner && !before.is_new() {
                 self.summary.moves += 1;
                 self.check_hand_over(shard, before.count(), old, new);
+            }
+        }
+    }
+
+    /// Checks that for a lease the first owners of a map are given nothing of which a call runs that began by the map before.
+    fn check_filled(&mut self, map: &ShardMap) {
+        if self.now >= self.created + self.configuration.terms.lease.div_f64(1.25) {
+            return;
+        }
+        for process in self.processes.iter().filter(|process| process.is_alive) {
+            let (identity, slots) = (&process.identity, self.server.slots.iter().flatten());
+            let records: Vec<_> = slots.map(|slot| &slot.record).filter(|record| record.holder == *identity).collect();
+            let lasts = |call: &&Call| records.iter().any(|record| record.acquired == Some(call.acquired));
+            let is_given = |call: &Call| {
+                let owner = map.get(map.count().shard(call.bucket)).and_then(|shard| shard.owner.as_ref());
+                owner.is_some_and(|owner| owner.identity != *identity)
+            };
+            if let Some(call) = process.calls.iter().filter(lasts).find(|call| is_given(call)) {
+                self.broken = Some(format!("bucket {} has an owner while a call of {identity} runs", call.bucket));
+                return;
             }
         }
     }
@@ -121,7 +144,14 @@ impl World {
         after: &SlotRecord,
         is_tombstone: bool,
     ) {
-        let Some(old) = before.and_then(|before| before.session(slot)) else { return };
+        let writer = &self.processes[by].identity;
+        // Of a slot that was deleted, the map names the session.
+        let named = || {
+            let owners =
+                self.server.map.iter().flat_map(|map| map.map.iter()).filter_map(|(_, shard)| shard.owner.as_ref());
+            owners.into_iter().find(|owner| owner.slot == slot && owner.identity == *writer).cloned()
+        };
+        let Some(old) = before.map_or_else(named, |before| before.session(slot)) else { return };
         if after.session(slot).as_ref() == Some(&old) {
             return;
         }
@@ -135,7 +165,8 @@ impl World {
         if is_valid {
             self.broken = Some(format!("the valid session {old} is ended by {}", self.processes[by].identity));
         } else if !is_tombstone && self.processes[by].identity == old.identity && process.calls.iter().any(runs) {
-            self.broken = Some(format!("the session {old} is released while calls are running"));
+            self.broken =
+                Some(format!("the session {old} is released or followed by another one while calls are running"));
         }
     }
 
