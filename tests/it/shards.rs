@@ -5,6 +5,7 @@ mod children;
 mod commands;
 mod functions;
 mod handing_over;
+mod moving;
 mod processes;
 mod replicas;
 mod rules;

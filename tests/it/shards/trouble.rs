@@ -8,6 +8,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kooper::Controller;
 use kooper::capability::PatchBody;
+use kooper::controller::Builder;
 use kooper::prelude::*;
 use kooper::shards::Shards;
 use kooper::testing::Cluster;
@@ -17,7 +18,7 @@ use serde_json::json;
 use tokio::time::Instant;
 use tower::ServiceExt;
 
-use super::replicas::{Notes, SETTLE, create, noting, spread, touch};
+use super::replicas::{Notes, SETTLE, create, noting, noting_by, spread, touch};
 use crate::fixture::{Running, eventually, run_edited};
 
 #[kooper::test(start_paused = true)]
@@ -61,9 +62,9 @@ fn cut(is_cut: &Arc<AtomicBool>) -> RequestLayer {
     })
 }
 
-fn replica(cluster: &Cluster, controller: Controller, is_cut: &Arc<AtomicBool>) -> Running {
+fn replica(cluster: &Cluster, controller: Controller, layer: RequestLayer) -> Running {
     run_edited(Some(cluster.client()), [controller], |builder| {
-        builder.program("shop").lease_namespace(cluster.namespace()).identity(new_identity()).client_layer(cut(is_cut))
+        builder.program("shop").lease_namespace(cluster.namespace()).identity(new_identity()).client_layer(layer)
     })
 }
 
@@ -85,23 +86,50 @@ fn working(who: &'static str, notes: &Notes) -> Result<Controller> {
 async fn a_replica_that_is_cut_off_stops_working_before_others_take_its_objects(cluster: Cluster) -> Result<()> {
     let notes = Notes::default();
     create(&cluster, 16).await?;
-    let (cut, whole) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-    let first = replica(&cluster, working("a", &notes)?, &cut);
+    let is_cut = Arc::new(AtomicBool::new(false));
+    let first = replica(&cluster, working("a", &notes)?, cut(&is_cut));
     eventually("it works on all objects", || notes.since(0).len() == 16).await;
-    let second = replica(&cluster, working("b", &notes)?, &whole);
+    let second = replica(&cluster, working("b", &notes)?, cut(&Arc::default()));
     // Calls that do not end keep their shards.
     tokio::time::sleep(SETTLE).await;
     assert!(notes.calls().iter().all(|call| call.who == "a"));
-    cut.store(true, Ordering::SeqCst);
+    is_cut.store(true, Ordering::SeqCst);
     eventually("the other replica works on all objects", || {
         notes.calls().iter().filter(|call| call.who == "b").count() == 16
     })
     .await;
     // Each call of the first replica had ended before.
     notes.check();
-    cut.store(false, Ordering::SeqCst);
+    is_cut.store(false, Ordering::SeqCst);
     second.stop().await.map_err(|error| error.to_string())?;
     first.stop().await.map_err(|error| error.to_string())?;
+    notes.check();
+    Ok(())
+}
+
+#[kooper::test(start_paused = true)]
+async fn replicas_with_many_members_work_although_all_reads_together_take_longer_than_a_timeout(
+    cluster: Cluster,
+) -> Result<()> {
+    let notes = Notes::default();
+    let objects = create(&cluster, 16).await?;
+    let slow = || {
+        from_fn(|request, next| async {
+            tokio::time::sleep(Duration::from_millis(400)).await;
+            next.oneshot(request).await
+        })
+    };
+    let start = |who| -> Result<Running> {
+        let share = |builder: Builder<ConfigMap>| builder.shards(Shards::new(16).members(64));
+        Ok(replica(&cluster, noting_by(who, &notes, share).build()?, slow()))
+    };
+    let first = start("a")?;
+    eventually("it handles all objects", || notes.since(0).len() == 16).await;
+    let second = start("b")?;
+    tokio::time::sleep(SETTLE).await;
+    assert_eq!(spread(&touch(&cluster, &objects, "1", &notes).await?).len(), 2);
+    first.stop().await.map_err(|error| error.to_string())?;
+    second.stop().await.map_err(|error| error.to_string())?;
     notes.check();
     Ok(())
 }

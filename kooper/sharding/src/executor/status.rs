@@ -9,7 +9,8 @@ use parking_lot::Mutex;
 
 use super::leases::StoreError;
 
-/// A replica without shards is ready, because a roll-out waits for new pods while others own them all.
+/// A replica without shards is ready, because a roll-out waits for new pods while others own them all, or while the leader
+/// of the version before still works.
 pub(super) struct Status {
     controller: Arc<str>,
     /// A transient failure is reported if it lasts this long.
@@ -21,6 +22,8 @@ struct Failing {
     since: Duration,
     last: Duration,
     transient: bool,
+    /// A leader is waited for.
+    is_held: bool,
     logged: Option<String>,
     message: String,
 }
@@ -43,14 +46,16 @@ impl Status {
             return;
         }
         let (message, transient) = (error.to_string(), error.is_transient());
+        let is_held = matches!(error, StoreError::Held(..));
         let failing = failures.entry(what).or_insert_with(|| Failing {
             since: now,
             last: now,
             transient,
+            is_held,
             logged: None,
             message: String::new(),
         });
-        (failing.last, failing.transient) = (now, transient);
+        (failing.last, failing.transient, failing.is_held) = (now, transient, is_held);
         let lasts = !transient || now.saturating_sub(failing.since) >= self.patience;
         if lasts && failing.logged.as_ref() != Some(&message) {
             tracing::warn!(controller = &*self.controller, "{message}");
@@ -69,9 +74,10 @@ impl Probe for Status {
         let failures = self.failures.lock();
         let lasts =
             |failing: &&Failing| !failing.transient || failing.last.saturating_sub(failing.since) >= self.patience;
-        match failures.values().find(lasts) {
-            Some(failing) => Err(format!("shards of {}: {}", self.controller, failing.message)),
-            None => Ok(None),
+        let message = |failing: &Failing| format!("shards of {}: {}", self.controller, failing.message);
+        match failures.values().filter(lasts).find(|failing| !failing.is_held) {
+            Some(failing) => Err(message(failing)),
+            None => Ok(failures.values().find(|failing| failing.is_held).map(message)),
         }
     }
 }
