@@ -31,7 +31,17 @@ pub(crate) const SHARDS: Table<Shards> = Table {
     noun: "`shards` setting",
     example: "count = 32",
     keys: SETTINGS,
-    others: &[("shards", "count"), ("number", "count"), ("replicas", "members"), ("key", "by"), ("field", "by")],
+    others: &[
+        ("shards", "count"),
+        ("number", "count"),
+        ("replicas", "members"),
+        ("key", "by"),
+        ("field", "by"),
+        ("lease_namespace", "namespace"),
+        ("duration", "lease_duration"),
+        ("ttl", "lease_duration"),
+        ("renew", "renew_deadline"),
+    ],
 };
 
 const SETTINGS: &[Key<Shards>] = &[

@@ -69,6 +69,8 @@ pub(crate) const OTHERS: &[(&str, &str)] = &[
     ("renamed", "previous_names"),
     ("sharding", "shards"),
     ("shard", "shards"),
+    ("members", "shards"),
+    ("partitions", "shards"),
     ("leader", "leader_election"),
     ("leader_elect", "leader_election"),
     ("lease", "leader_election"),

@@ -78,6 +78,8 @@ pub(crate) const TASK: Table<Args> = Table {
         ("schedule", "cron"),
         ("at", "cron"),
         ("leader", "leader_election"),
+        // A task has no objects to share: it runs in one replica, or in each.
+        ("shards", "leader_election"),
         ("state", "init"),
         ("access", "rbac"),
     ],
