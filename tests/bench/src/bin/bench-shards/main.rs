@@ -96,12 +96,13 @@ fn main() -> Result<()> {
             println!(
                 "MB are 10⁶ bytes. Memory is that of the largest replica. CPU until handled is that of the replica \
                  that was started last, and CPU per 1 000 changes the mean of the replicas. In brackets: of that of \
-                 one replica without shards, which was started together with the last one.\n"
+                 one replica without shards, which was started together with the last one. The last figure is of that \
+                 of one without shards that follows as many objects as a replica with shards.\n"
             );
             println!(
                 "| owners | replicas | selector | resident, MB | stores, MB | CPU until handled, s | \
-                 CPU per 1 000 changes, ms |\n\
-                 |--:|--:|---|--:|--:|--:|--:|"
+                 CPU per 1 000 changes, ms | of as many objects |\n\
+                 |--:|--:|---|--:|--:|--:|--:|--:|"
             );
             owners.into_iter().try_for_each(|owners| {
                 let (cluster, runtime, objects) = prepare(Selector::Ignored.gate().0, owners, false)?;
@@ -171,14 +172,20 @@ impl Run<'_> {
     /// The medians of so many replicas.
     fn medians(&self, count: usize) -> Result<Row> {
         let rounds = (0..self.rounds).map(|_| self.replicas(count)).collect::<Result<Vec<_>>>()?;
-        let median = |of: &dyn Fn(&[Cost; 2]) -> f64| {
+        let median = |of: &dyn Fn(&[Cost; 3]) -> f64| {
             let mut all: Vec<_> = rounds.iter().map(of).collect();
             all.sort_unstable_by(f64::total_cmp);
             all[all.len() / 2]
         };
-        Ok(Row(std::array::from_fn(|column| {
-            (median(&|[shared, _]| shared[column]), median(&|[shared, without]| shared[column] / without[column]))
-        })))
+        Ok(Row {
+            cells: std::array::from_fn(|column| {
+                (
+                    median(&|[shared, ..]| shared[column]),
+                    median(&|[shared, without, _]| shared[column] / without[column]),
+                )
+            }),
+            of_part: median(&|[shared, _, part]| shared[3] / part[3]),
+        })
     }
 
     /// Measures so many replicas, and one without shards, until all objects are handled, and while some change.
@@ -186,19 +193,24 @@ impl Run<'_> {
     /// The first of several replicas begins with all shards, and a process keeps the memory that it needed once. So they
     /// are replaced one after another, as a roll-out does it, and their successors are measured. The one without shards
     /// is started together with the last of them, and measured at the same times: the machine is not as fast at one time
-    /// as at another.
-    fn replicas(&self, count: usize) -> Result<[Cost; 2]> {
+    /// as at another. A third process has no shards either, and follows as many owners as each of the replicas: an event
+    /// takes longer in a process that sleeps longer between two of them.
+    fn replicas(&self, count: usize) -> Result<[Cost; 3]> {
         let earlier = if count > 1 { 2 * count - 1 } else { 0 };
         let mut replicas = Vec::new();
         for _ in 0..earlier {
             self.join(&mut replicas, count)?;
         }
-        let without = [Replica::start(self.cluster.kubeconfig(), None, None)?];
+        let part = [Replica::start(self.cluster.kubeconfig(), Follows::Part(count), None)?];
+        quiet(&part, |counts| calls(counts) >= objects::in_part(self.objects.owners(), count))?;
+        let without = [Replica::start(self.cluster.kubeconfig(), Follows::All, None)?];
         self.join(&mut replicas, count)?;
         self.complete(&without, false)?;
-        let groups = [&replicas[..], &without];
-        let mut costs = [cost(groups[0])?, cost(groups[1])?];
-        let expected = groups.map(|group| calls(&group.iter().map(Replica::counts).collect::<Vec<_>>()) + self.changes);
+        let groups = [&replicas[..], &without, &part];
+        let mut costs = [cost(groups[0])?, cost(groups[1])?, cost(groups[2])?];
+        let changes = [self.changes, self.changes, self.objects.changes_in_part(self.changes, count)];
+        let called = |group: &[Replica]| calls(&group.iter().map(Replica::counts).collect::<Vec<_>>());
+        let expected = std::array::from_fn::<_, 3, _>(|at| called(groups[at]) + changes[at]);
         self.runtime.block_on(self.objects.change(self.changes, self.rate))?;
         for (group, expected) in groups.into_iter().zip(expected) {
             quiet(group, |counts| calls(counts) >= expected)?;
@@ -206,13 +218,13 @@ impl Run<'_> {
         for (group, cost) in groups.into_iter().zip(&mut costs) {
             cost[3] = (mean_cpu(group)? - cost[3]) * 1e6 / self.changes as f64;
         }
-        replicas.into_iter().chain(without).try_for_each(Replica::stop)?;
+        replicas.into_iter().chain(without).chain(part).try_for_each(Replica::stop)?;
         Ok(costs)
     }
 
     /// Starts a replica. With more than `count`, the first one is stopped.
     fn join(&self, replicas: &mut Vec<Replica>, count: usize) -> Result<()> {
-        replicas.push(Replica::start(self.cluster.kubeconfig(), Some(Field::Uid), None)?);
+        replicas.push(Replica::start(self.cluster.kubeconfig(), Follows::Shards(Field::Uid), None)?);
         self.complete(replicas, true)?;
         if replicas.len() > count {
             replicas.remove(0).stop()?;
@@ -255,16 +267,21 @@ fn calls(counts: &[Counts]) -> usize {
     counts.iter().map(|one| one.calls).sum()
 }
 
-/// The cells of a row: the cost of a replica, and of that of one without shards.
-struct Row([(f64, f64); 4]);
+/// A row of the table.
+struct Row {
+    /// The cost of a replica, and of that of one without shards.
+    cells: [(f64, f64); 4],
+    /// The CPU time for changes, of that of a process without shards that follows as many owners as a replica.
+    of_part: f64,
+}
 
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (column, (cost, of_one)) in self.0.iter().enumerate() {
+        for (column, (cost, of_one)) in self.cells.iter().enumerate() {
             let digits = [0, 1, 2, 0][column];
             write!(f, " {cost:.digits$} ({of_one:.2}) |")?;
         }
-        Ok(())
+        write!(f, " {:.2} |", self.of_part)
     }
 }
 
@@ -284,6 +301,16 @@ fn quiet(replicas: &[Replica], holds: impl Fn(&[Counts]) -> bool) -> Result<()> 
     bail!("the replicas are not done within {TIMEOUT:?}: {last:?}")
 }
 
+/// The owners that a process follows.
+#[derive(Clone, Copy)]
+enum Follows {
+    All,
+    /// Those of its shards, which this field decides.
+    Shards(Field),
+    /// One of so many parts of the same size.
+    Part(usize),
+}
+
 /// A process of the controller.
 struct Replica {
     process: Child,
@@ -296,11 +323,14 @@ struct Replica {
 }
 
 impl Replica {
-    fn start(kubeconfig: &Path, shards: Option<Field>, proxy: Option<Proxy>) -> Result<Self> {
+    fn start(kubeconfig: &Path, follows: Follows, proxy: Option<Proxy>) -> Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         command.arg("replica").arg("--kubeconfig").arg(kubeconfig).args(proxy.as_ref().map(|_| "--calls"));
-        let field = shards.as_ref().and_then(Field::to_possible_value);
-        command.args(field.iter().flat_map(|field| ["--shards", field.get_name()]));
+        match follows {
+            Follows::All => &mut command,
+            Follows::Shards(field) => command.args(["--shards", field.name()]),
+            Follows::Part(count) => command.arg("--part").arg(count.to_string()),
+        };
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = command.spawn()?;
         let (input, output) = (process.stdin.take(), process.stdout.take().context("stdout is piped")?);

@@ -29,6 +29,27 @@ const LARGEST: f64 = 100.0;
 /// Their mean size.
 const MEAN: usize = 20;
 
+/// The label of owners that says which group they are of.
+const GROUP: &str = "group";
+
+/// The number of groups, of which parts consist: halves, thirds and quarters have as many of them.
+const GROUPS: usize = 12;
+
+/// The label selector of one of so many parts of the owners.
+pub(crate) fn part(count: usize) -> String {
+    let groups = (0..GROUPS / count).map(|group| group.to_string()).collect::<Vec<_>>();
+    format!("{GROUP} in ({})", groups.join(","))
+}
+
+fn is_in_part(index: usize, count: usize) -> bool {
+    index % GROUPS < GROUPS / count
+}
+
+/// The number of owners in one of so many parts.
+pub(crate) fn in_part(owners: usize, count: usize) -> usize {
+    (0..owners).filter(|index| is_in_part(*index, count)).count()
+}
+
 #[derive(Clone)]
 pub(crate) struct Objects {
     etcd: Arc<Etcd>,
@@ -68,9 +89,19 @@ impl Objects {
         let mut ticks = interval(Duration::from_secs(1) / rate);
         for turn in 0..count {
             ticks.tick().await;
-            self.put(turn.wrapping_mul(STEP) % self.owners, now(), false).await?;
+            self.put(self.changed(turn), now(), false).await?;
         }
         Ok(())
+    }
+
+    /// The owner of a change.
+    fn changed(&self, turn: usize) -> usize {
+        turn.wrapping_mul(STEP) % self.owners
+    }
+
+    /// The number of changes in one of so many parts.
+    pub(crate) fn changes_in_part(&self, changes: usize, count: usize) -> usize {
+        (0..changes).filter(|turn| is_in_part(self.changed(*turn), count)).count()
     }
 
     /// Changes an object of each shard in each period, until it is dropped.
@@ -110,6 +141,7 @@ impl Objects {
         let mut owner = stored(&json!({}), Kind::Crs, index, 0, sent);
         let (name, namespace) = (name(index), self.namespace(index));
         owner["metadata"]["namespace"] = json!(namespace);
+        owner["metadata"]["labels"][GROUP] = json!((index % GROUPS).to_string());
         self.etcd.put(&format!("/registry/bench.kooper.dev/widgets/{namespace}/{name}"), &owner).await?;
         if with_child {
             self.etcd.put(&format!("/registry/configmaps/{namespace}/{name}"), &child(&owner)).await?;

@@ -20,7 +20,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 
-use crate::now;
+use crate::{now, objects};
 
 /// The number of shards.
 pub(crate) const SHARDS: usize = 32;
@@ -35,6 +35,9 @@ pub(crate) struct Arguments {
     /// Shares the objects with other replicas.
     #[arg(long)]
     shards: Option<Field>,
+    /// Follows one of so many parts of the owners.
+    #[arg(long)]
+    part: Option<usize>,
     /// Prints each call.
     #[arg(long)]
     calls: bool,
@@ -45,6 +48,15 @@ pub(crate) struct Arguments {
 pub(crate) enum Field {
     Uid,
     Namespace,
+}
+
+impl Field {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Uid => "uid",
+            Self::Namespace => "namespace",
+        }
+    }
 }
 
 /// A line of what it prints.
@@ -91,6 +103,9 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
     if let Some(field) = arguments.shards {
         let shards = Shards::new(SHARDS as u16);
         builder = builder.shards(if matches!(field, Field::Namespace) { shards.by_namespace() } else { shards });
+    }
+    if let Some(count) = arguments.part {
+        builder = builder.labels(objects::part(count));
     }
     // The children are there, so that only caches and queue are measured, and no writes.
     let controller = builder.handler(move |widget: Arc<Widget>, _: OwnedApplier<ConfigMap>, call: kooper::Call| {

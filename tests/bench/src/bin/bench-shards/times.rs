@@ -12,7 +12,7 @@ use tokio::runtime::Runtime;
 
 use crate::objects::Objects;
 use crate::replica::{Call, Counts, Field, SHARDS};
-use crate::{Replica, Selector, are_balanced, calls, now, prepare, quiet};
+use crate::{Follows, Replica, Selector, are_balanced, calls, now, prepare, quiet};
 
 /// The replicas that share the objects.
 const REPLICAS: usize = 3;
@@ -44,7 +44,7 @@ pub(crate) fn measure(owners: usize, rounds: usize, selectors: &[Selector]) -> R
     let mut fleet =
         Fleet { cluster: &cluster, runtime: &runtime, objects: &objects, replicas: Vec::new(), calls: Vec::new() };
     for _ in 0..REPLICAS {
-        fleet.start(Some(Field::Namespace))?;
+        fleet.start(Follows::Shards(Field::Namespace))?;
     }
     fleet.balanced()?;
     let spread = fleet.spread(|counts| counts.objects);
@@ -69,7 +69,7 @@ impl Fleet<'_> {
     fn measure(&mut self, rounds: usize, is_applied: bool, row: &Row<'_>) -> Result<()> {
         let of_one = self.one_without_shards()?;
         for _ in 0..REPLICAS {
-            self.start(Some(Field::Uid))?;
+            self.start(Follows::Shards(Field::Uid))?;
         }
         self.balanced()?;
         let requests = self.requests();
@@ -107,7 +107,7 @@ impl Fleet<'_> {
         self.calls.append(&mut replica.calls.lock());
         self.balanced()?;
         row("taken over after SIGKILL, longest", self.longest_since(killed)?, "16 s");
-        self.start(Some(Field::Uid))?;
+        self.start(Follows::Shards(Field::Uid))?;
         self.balanced()?;
 
         let paused = now();
@@ -153,7 +153,7 @@ impl Fleet<'_> {
     }
 
     fn replace_first(&mut self) -> Result<()> {
-        self.start(Some(Field::Uid))?;
+        self.start(Follows::Shards(Field::Uid))?;
         self.balanced()?;
         self.stop_first()?;
         self.balanced()
@@ -168,7 +168,7 @@ impl Fleet<'_> {
 
     /// What a replica without shards receives until all objects are handled, and for changes of them.
     fn one_without_shards(&mut self) -> Result<(u64, u64)> {
-        self.start(None)?;
+        self.start(Follows::All)?;
         let owners = self.objects.owners();
         quiet(&self.replicas, |counts| counts.iter().all(|one| one.calls >= owners && one.objects >= 2 * owners))?;
         let whole = self.replicas.iter().map(Replica::received).sum::<u64>();
@@ -185,12 +185,12 @@ impl Fleet<'_> {
         quiet(&self.replicas, |counts| calls(counts) >= before + CHANGES)
     }
 
-    fn start(&mut self, shards: Option<Field>) -> Result<()> {
+    fn start(&mut self, follows: Follows) -> Result<()> {
         let server = self.cluster.address();
         let proxy = self.runtime.block_on(Proxy::start(server))?;
         let (server, proxied) = (server.to_string(), proxy.address().to_string());
         let kubeconfig = self.cluster.kubeconfig_with(&proxied, |text| text.replace(&server, &proxied));
-        self.replicas.push(Replica::start(&kubeconfig, shards, Some(proxy))?);
+        self.replicas.push(Replica::start(&kubeconfig, follows, Some(proxy))?);
         Ok(())
     }
 
