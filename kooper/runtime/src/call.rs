@@ -280,8 +280,10 @@ impl Call {
                 pending::<()>().await;
             };
             tokio::select! {
-                _ = abort.run_until_cancelled(task) => {}
+                // First: another replica may own the shard by now, so that the task is not polled again.
+                biased;
                 () = ended.cancelled() => stopping.cancel(),
+                _ = abort.run_until_cancelled(task) => {}
                 () = leaves => {}
             }
         };
