@@ -89,8 +89,8 @@ impl Member {
             };
             // Others take the shards of a session at once when another one follows it. While its slot does not exist they
             // wait for a lease.
-            let is_followed = has_lost && self.runs && self.slots.is_deleted(seat.slot, &self.map);
-            if is_followed && self.mutant != Some(Mutant::ReturnsEarly) {
+            let would_replace = has_lost && self.runs && self.slots.is_deleted(seat.slot, &self.map);
+            if would_replace && self.mutant != Some(Mutant::ReturnsEarly) {
                 return SessionStep::Wait(soon);
             }
             if has_news {
