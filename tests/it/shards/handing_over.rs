@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::ConfigMap;
 use kooper::apiserver::faults::Verb;
+use kooper::controller::Builder;
 use kooper::prelude::*;
 use kooper::shards::Shards;
 use kooper::testing::Cluster;
@@ -98,6 +100,39 @@ async fn a_split_disturbs_no_object(cluster: Cluster) -> Result<()> {
     touch(&cluster, &objects, "1", &notes).await?;
     assert_eq!(notes.calls().last().map(|call| call.shard.count), Some(64));
     second.stop().await?;
+    notes.check();
+    Ok(())
+}
+
+#[kooper::test(start_paused = true)]
+async fn fewer_shards_and_those_of_another_field_are_shared_anew_once_all_replicas_have_them(
+    cluster: Cluster,
+) -> Result<()> {
+    let notes = Notes::default();
+    let objects = create(&cluster, 32).await?;
+    let mut replicas = Vec::new();
+    for who in ["a", "b"] {
+        replicas.push(cluster.run([noting(who, &notes).build()?]).await?);
+    }
+    tokio::time::sleep(SETTLE).await;
+    let fewer = |builder: Builder<ConfigMap>| builder.shards(Shards::new(4));
+    let by_namespace = |builder: Builder<ConfigMap>| builder.shards_by_namespace(Shards::new(8));
+    let versions = [
+        (noting_by("c", &notes, fewer), 16),
+        (noting_by("d", &notes, fewer), 4),
+        (noting_by("e", &notes, by_namespace), 4),
+        (noting_by("f", &notes, by_namespace), 8),
+    ];
+    for (turn, (version, count)) in versions.into_iter().enumerate() {
+        replicas.remove(0).stop().await?;
+        replicas.push(cluster.run([version.build()?]).await?);
+        tokio::time::sleep(SETTLE).await;
+        spread(&touch(&cluster, &objects, &turn.to_string(), &notes).await?);
+        assert_eq!(notes.calls().last().map(|call| call.shard.count), Some(count), "{turn}");
+    }
+    for replica in replicas {
+        replica.stop().await?;
+    }
     notes.check();
     Ok(())
 }

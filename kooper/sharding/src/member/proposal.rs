@@ -54,7 +54,11 @@ impl Member {
                     given.push(shard);
                     changes.push((shard, target));
                 }
-            } else if target.is_some() && (is_free(ownership) || self.takes_from_the_living(target.as_ref(), &me)) {
+            } else if self.stage == Stage::Running
+                && target.is_some()
+                && (is_free(ownership) || self.takes_from_the_living(target.as_ref(), &me))
+            {
+                // Not while it stops: those that stay may release all shards to share them anew.
                 changes.push((shard, target));
             }
         }
