@@ -12,7 +12,7 @@ use kooper::shards::Shards;
 use kooper_runtime::internal::leader::new_identity;
 use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::wait::eventually;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::replicas::{Notes, named};
 use crate::live::{Live, connection};
@@ -22,7 +22,7 @@ const OBJECTS: usize = 16;
 /// Others would have begun in this time. It is shorter than the lease, for which they wait.
 const BLOCKS: Duration = Duration::from_millis(1500);
 
-/// Calls do not end while they are blocked, whoever cancels them.
+/// While `are_blocked` is set, calls do not end, even if they are cancelled.
 fn start(
     cluster: &ControlPlane,
     namespace: &str,
@@ -52,7 +52,14 @@ fn start(
 fn delete_while_all_are_handled(cluster: &ControlPlane, namespace: &str, is_deleted: impl Fn(&str) -> bool) {
     cluster.must(&["create", "namespace", namespace]);
     let names: Vec<String> = (0..OBJECTS).map(|number| format!("config-{number}")).collect();
-    cluster.apply(names.iter().map(|name| serde_json::to_value(named(namespace, name)).unwrap()));
+    let apply = |data: Value| {
+        cluster.apply(names.iter().map(|name| {
+            let mut config = serde_json::to_value(named(namespace, name)).unwrap();
+            config["data"] = data.clone();
+            config
+        }));
+    };
+    apply(json!({}));
     let (notes, are_blocked) = (Notes::default(), Arc::default());
     let replicas = ["a", "b"].map(|who| start(cluster, namespace, who, (&notes, &are_blocked)));
     let share = || replicas.each_ref().map(|one| one.metric("kooper_shards_owned{controller=\"blocked\"}"));
@@ -60,12 +67,7 @@ fn delete_while_all_are_handled(cluster: &ControlPlane, namespace: &str, is_dele
     eventually("all have been handled", || notes.since(0).len() == OBJECTS && notes.running() == 0);
     let before = notes.count();
     are_blocked.store(true, Ordering::SeqCst);
-    let changed = json!({"data": {"changed": "yes"}});
-    cluster.apply(names.iter().map(|name| {
-        let mut config = serde_json::to_value(named(namespace, name)).unwrap();
-        config["data"] = changed["data"].clone();
-        config
-    }));
+    apply(json!({"changed": "yes"}));
     eventually("all are being handled", || notes.running() == OBJECTS);
     let leases = cluster.must(&["get", "leases", "--namespace", namespace, "--output=name"]);
     let lease = leases.lines().find(|lease| is_deleted(lease)).expect("there is one to delete");

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use super::replicas::{SETTLE, create};
 use crate::fixture::eventually;
 
-/// How often each version was called.
+/// The number of calls of each version.
 #[derive(Clone, Default)]
 struct Calls(Arc<Mutex<BTreeMap<&'static str, usize>>>);
 

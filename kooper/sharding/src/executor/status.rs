@@ -21,11 +21,8 @@ pub(super) struct Status {
 struct Failing {
     since: Duration,
     last: Duration,
-    transient: bool,
-    /// A leader is waited for.
-    is_held: bool,
+    error: StoreError,
     logged: Option<String>,
-    message: String,
 }
 
 impl Status {
@@ -45,23 +42,19 @@ impl Status {
         if error.is_conflict() {
             return;
         }
-        let (message, transient) = (error.to_string(), error.is_transient());
-        let is_held = matches!(error, StoreError::Held(..));
         let failing = failures.entry(what).or_insert_with(|| Failing {
             since: now,
             last: now,
-            transient,
-            is_held,
+            error: error.clone(),
             logged: None,
-            message: String::new(),
         });
-        (failing.last, failing.transient, failing.is_held) = (now, transient, is_held);
-        let lasts = !transient || now.saturating_sub(failing.since) >= self.patience;
+        (failing.last, failing.error) = (now, error.clone());
+        let message = error.to_string();
+        let lasts = !error.is_transient() || now.saturating_sub(failing.since) >= self.patience;
         if lasts && failing.logged.as_ref() != Some(&message) {
             tracing::warn!(controller = &*self.controller, "{message}");
-            failing.logged = Some(message.clone());
+            failing.logged = Some(message);
         }
-        failing.message = message;
     }
 }
 
@@ -72,12 +65,15 @@ impl Probe for Status {
 
     fn ready(&self) -> Result<Option<String>, String> {
         let failures = self.failures.lock();
-        let lasts =
-            |failing: &&Failing| !failing.transient || failing.last.saturating_sub(failing.since) >= self.patience;
-        let message = |failing: &Failing| format!("shards of {}: {}", self.controller, failing.message);
-        match failures.values().filter(lasts).find(|failing| !failing.is_held) {
+        let lasts = |failing: &&Failing| {
+            !failing.error.is_transient() || failing.last.saturating_sub(failing.since) >= self.patience
+        };
+        let message = |failing: &Failing| format!("shards of {}: {}", self.controller, failing.error);
+        // A leader is waited for.
+        let is_held = |failing: &&Failing| matches!(failing.error, StoreError::Held(..));
+        match failures.values().filter(lasts).find(|failing| !is_held(failing)) {
             Some(failing) => Err(message(failing)),
-            None => Ok(failures.values().find(|failing| failing.is_held).map(message)),
+            None => Ok(failures.values().find(is_held).map(message)),
         }
     }
 }

@@ -15,7 +15,7 @@ impl Member {
     }
 
     /// Returns `true` if calls run that began by a map that was deleted. That one is announced until they have ended, so
-    /// that whoever fills the next map waits for them; but not longer than a lease, after which nobody waits.
+    /// that the replica which fills the next map waits for them. That one waits for a lease at most.
     pub(super) fn outlives_map(&self, now: Moment) -> bool {
         let is_another = |known: &str| self.map.uid().is_none_or(|uid| **uid != *known);
         let is_guarded = || {
@@ -35,7 +35,7 @@ impl Member {
         slot?.announcement.as_ref()
     }
 
-    /// What this replica tells the others now.
+    /// The announcement to store.
     pub(super) fn announcement(&self, now: Moment) -> Announcement {
         Announcement {
             count: self.options.count,

@@ -147,9 +147,9 @@ impl World {
         let writer = &self.processes[by].identity;
         // Of a slot that was deleted, the map names the session.
         let named = || {
-            let owners =
+            let mut owners =
                 self.server.map.iter().flat_map(|map| map.map.iter()).filter_map(|(_, shard)| shard.owner.as_ref());
-            owners.into_iter().find(|owner| owner.slot == slot && owner.identity == *writer).cloned()
+            owners.find(|owner| owner.slot == slot && owner.identity == *writer).cloned()
         };
         let Some(old) = before.map_or_else(named, |before| before.session(slot)) else { return };
         if after.session(slot).as_ref() == Some(&old) {

@@ -328,7 +328,9 @@ impl Replica {
         command.arg("replica").arg("--kubeconfig").arg(kubeconfig).args(proxy.as_ref().map(|_| "--calls"));
         match follows {
             Follows::All => &mut command,
-            Follows::Shards(field) => command.args(["--shards", field.name()]),
+            Follows::Shards(field) => {
+                command.arg("--shards").args(field.to_possible_value().map(|value| value.get_name().to_owned()))
+            }
             Follows::Part(count) => command.arg("--part").arg(count.to_string()),
         };
         command.stdin(Stdio::piped()).stdout(Stdio::piped());

@@ -50,15 +50,6 @@ pub(crate) enum Field {
     Namespace,
 }
 
-impl Field {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Uid => "uid",
-            Self::Namespace => "namespace",
-        }
-    }
-}
-
 /// A line of what it prints.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
