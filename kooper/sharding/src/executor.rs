@@ -1,7 +1,6 @@
 //! The executor of the protocol: it keeps the session and the map on the API server, and limits a
 //! controller to the shards that this replica owns.
 
-use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -11,7 +10,6 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use kooper_base::clock::Clock;
 use kooper_base::leader::Leadership;
-use kooper_base::leader::shard::ShardTerm;
 use kooper_base::metrics::MetricsRecorder;
 use kooper_runtime::internal::controller::partition::Partition;
 use kooper_runtime::internal::object::kind::KindInfo;
@@ -33,7 +31,7 @@ mod watches;
 
 use driver::Driver;
 use selection::{Part, ShardSelection, bucket};
-use term::{Term, Work};
+use term::{Terms, Work};
 
 use crate::hash::{By, Shard, ShardCount, ShardCountError};
 use crate::map::ShardMap;
@@ -81,8 +79,8 @@ struct Shared {
     clock: Arc<dyn Clock>,
     leadership: Leadership,
     member: Mutex<Member>,
-    /// The terms in which calls run, by the bucket of their object.
-    terms: Mutex<BTreeMap<u8, Arc<Term>>>,
+    /// It is locked after the member, if both are.
+    terms: Mutex<Terms>,
     /// The calls and tasks that run, by bucket.
     running: Vec<AtomicUsize>,
     /// The driver waits for the end of calls, such as of a shard that is handed over. It is set before the driver looks at
@@ -158,17 +156,29 @@ struct ShardAdmission(Arc<Shared>);
 impl Admission for ShardAdmission {
     fn grants(&self, object: &Object) -> Grant {
         let shared = &self.0;
+        // Both are held until the call counts as running, so that its shard is not given away before.
+        let grant = |bucket, term| Grant::Shard(term, Arc::new(Work::begin(shared, bucket)));
+        {
+            let terms = shared.terms.lock();
+            let bucket = bucket(terms.by, object);
+            if let Some(term) = terms.get(bucket).filter(|_| shared.leadership.is_held()) {
+                return grant(bucket, Arc::clone(term) as _);
+            }
+        }
         let now = shared.clock.now();
-        // Held until the call counts as running, so that its shard is not given away before.
         let member = shared.member.lock();
         let Some(map) = member.map() else { return Grant::Later };
         let bucket = bucket(map.by(), object);
         let shard = map.count().shard(bucket);
         match member.holds(shard, now) {
             Some(term) if !member.is_draining(shard) => {
-                let work: Box<dyn Any + Send + Sync> = Box::new(Work::begin(shared, bucket));
+                let mut terms = shared.terms.lock();
+                if terms.by != map.by() {
+                    // The driver has not seen this map. The shard is published after it has.
+                    return Grant::Later;
+                }
                 let shard = OwnedShard::new(shard.0.into(), map.count().get(), term);
-                Grant::Shard(shared.term(bucket, shard), work)
+                grant(bucket, terms.begin(shared, bucket, shard) as _)
             }
             Some(_) => Grant::Later,
             None if member.selected().any(|selected| selected == shard) => Grant::Later,
@@ -180,12 +190,9 @@ impl Admission for ShardAdmission {
         Some(self.0.held.subscribe())
     }
 
-    fn is_in(&self, object: &Object, shards: &BTreeSet<OwnedShard>) -> bool {
-        // They are all of one map.
-        let Some(count) = shards.first().and_then(|shard| ShardCount::try_from(shard.count).ok()) else { return false };
+    fn index(&self, object: &Object, count: u16) -> Option<u16> {
         let by = self.0.selected.lock().by;
-        let index = count.shard(bucket(by, object)).0.into();
-        shards.range(OwnedShard::new(index, 0, 0)..).next().is_some_and(|shard| shard.index == index)
+        ShardCount::try_from(count).ok().map(|count| count.shard(bucket(by, object)).0.into())
     }
 }
 
@@ -197,7 +204,7 @@ impl Shared {
             member: Mutex::new(Member::new(member, clock.now())),
             clock,
             leadership,
-            terms: Mutex::default(),
+            terms: Mutex::new(Terms::new(by)),
             running: (0..256).map(|_| AtomicUsize::new(0)).collect(),
             drains: AtomicBool::new(false),
             selected: Mutex::new(Selected { by, buckets: BTreeMap::new(), left: 0 }),
@@ -207,37 +214,6 @@ impl Shared {
             selectors: Arc::default(),
             changed: Notify::new(),
         }
-    }
-
-    /// The term in which calls of a bucket run.
-    fn term(self: &Arc<Self>, bucket: u8, shard: OwnedShard) -> Arc<dyn ShardTerm> {
-        let mut terms = self.terms.lock();
-        let (leaving, ended) = match terms.get(&bucket) {
-            Some(known) if known.shard == shard && !known.leaving.is_cancelled() => return Arc::clone(known) as _,
-            // Calls may run that began before a split, or before a hand-over was given up.
-            Some(known) if known.shard.term == shard.term => {
-                let leaving = Some(&known.leaving).filter(|leaving| !leaving.is_cancelled());
-                (leaving.cloned().unwrap_or_default(), known.ended.clone())
-            }
-            known => {
-                known.inspect(|known| known.ended.cancel());
-                Default::default()
-            }
-        };
-        let new = Arc::new(Term { shared: Arc::clone(self), bucket, shard, leaving, ended });
-        terms.insert(bucket, Arc::clone(&new));
-        new
-    }
-
-    /// Ends the terms in which this replica does not work any more.
-    fn end_terms(&self, is_held: impl Fn(&Term) -> bool) {
-        self.terms.lock().retain(|_, term| {
-            let is_held = is_held(term);
-            if !is_held {
-                term.ended.cancel();
-            }
-            is_held
-        });
     }
 
     /// The number up to which every cache has listed what joined.
@@ -269,21 +245,40 @@ mod tests {
     #[test]
     fn calls_of_a_term_have_one_end_and_those_after_a_cancelled_hand_over_are_not_asked_to_end() {
         let shared = shared();
-        let term = |index, count, term| shared.term(8, OwnedShard::new(index, count, term));
+        let mut terms = shared.terms.lock();
+        let mut term = |index, count, term| terms.begin(&shared, 8, OwnedShard::new(index, count, term));
         let first = term(0, 16, 3);
-        first.leaving().cancel();
+        first.leaving.cancel();
         let kept = term(0, 16, 3);
-        assert!(!kept.leaving().is_cancelled() && first.leaving().is_cancelled());
+        assert!(!kept.leaving.is_cancelled() && first.leaving.is_cancelled());
         // After a split the bucket is in another shard, in the same term.
         let split = term(1, 32, 3);
-        kept.leaving().cancel();
-        assert!(split.leaving().is_cancelled());
-        assert!(![&first, &kept, &split].iter().any(|term| term.ended().is_cancelled()));
+        kept.leaving.cancel();
+        assert!(split.leaving.is_cancelled());
+        assert!(![&first, &kept, &split].iter().any(|term| term.ended.is_cancelled()));
         // It was given away and has come back: whatever began before has ended.
         let next = term(1, 32, 5);
-        assert!([&first, &kept, &split].iter().all(|term| term.ended().is_cancelled()));
-        assert!(!next.ended().is_cancelled() && !next.leaving().is_cancelled());
-        shared.end_terms(|_| false);
-        assert!(next.ended().is_cancelled());
+        assert!([&first, &kept, &split].iter().all(|term| term.ended.is_cancelled()));
+        assert!(!next.ended.is_cancelled() && !next.leaving.is_cancelled());
+        terms.keep(|_| None);
+        assert!(next.ended.is_cancelled());
+    }
+
+    #[test]
+    fn no_call_begins_in_a_term_that_was_asked_to_end_or_ended_and_a_split_keeps_the_term() {
+        let shared = shared();
+        let mut terms = shared.terms.lock();
+        let first = terms.begin(&shared, 8, OwnedShard::new(0, 16, 3));
+        assert!(terms.get(8).is_some() && terms.get(9).is_none());
+        terms.keep(|bucket| Some(OwnedShard::new(u16::from(bucket) / 8, 32, 3)));
+        let split = terms.get(8).cloned().unwrap();
+        assert_eq!(split.shard, OwnedShard::new(1, 32, 3));
+        terms.leave(8..16);
+        assert!(terms.get(8).is_none() && split.leaving.is_cancelled() && first.leaving.is_cancelled());
+        // The hand-over was given up.
+        let again = terms.begin(&shared, 8, OwnedShard::new(1, 32, 3));
+        assert!(terms.get(8).is_some() && !first.ended.is_cancelled());
+        terms.keep(|_| Some(OwnedShard::new(1, 32, 4)));
+        assert!(terms.get(8).is_none() && [first, split, again].iter().all(|term| term.ended.is_cancelled()));
     }
 }

@@ -186,10 +186,11 @@ impl Member {
         self.is_own(ownership.owner.as_ref(), Some(&own)).then_some(ownership.term)
     }
 
-    /// The same for the shard of a bucket.
+    /// The same for the shard of a bucket, with the shard.
     #[must_use]
-    pub(crate) fn holds_bucket(&self, bucket: u8, now: Duration) -> Option<u64> {
-        self.holds(self.map()?.count().shard(bucket), now)
+    pub(crate) fn holds_bucket(&self, bucket: u8, now: Duration) -> Option<(Shard, u64)> {
+        let shard = self.map()?.count().shard(bucket);
+        self.holds(shard, now).map(|term| (shard, term))
     }
 
     /// The shards that this replica works on, and the terms.

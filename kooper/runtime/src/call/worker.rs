@@ -40,7 +40,7 @@ pub(crate) use busy::Busy;
 pub use busy::Running;
 pub(crate) use daemons::Daemons;
 pub(crate) use functions::{Cleanup, Deletions, Functions};
-pub(crate) use grants::Grants;
+pub(crate) use grants::{Grants, ShardSet};
 pub(crate) use tombstones::Tombstones;
 pub(crate) use undecodable::Undecodable;
 

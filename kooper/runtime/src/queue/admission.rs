@@ -49,11 +49,11 @@ pub trait Admission: Send + Sync {
         None
     }
 
-    /// Returns `true` if an object is in one of these shards, whether a function is called for it or not. It must be
-    /// implemented if [`shards`](Self::shards) is.
-    fn is_in(&self, object: &Object, shards: &BTreeSet<Shard>) -> bool {
-        let _ = (object, shards);
-        false
+    /// The index of the shard of an object among so many, whether a function is called for it or not. It must be implemented
+    /// if [`shards`](Self::shards) is.
+    fn index(&self, object: &Object, count: u16) -> Option<u16> {
+        let _ = (object, count);
+        None
     }
 
     /// Returns `true` if no write of a call takes effect.
@@ -69,7 +69,7 @@ pub enum Grant {
     Free,
     /// It is, and may write in this term only. The shard is not given away before the second value
     /// is dropped.
-    Shard(Arc<dyn ShardTerm>, Box<dyn Any + Send + Sync>),
+    Shard(Arc<dyn ShardTerm>, Arc<dyn Any + Send + Sync>),
     /// Not now. The key is queued again with the next change of the grants.
     Later,
     /// Another replica does it.

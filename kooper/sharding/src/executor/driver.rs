@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::leases::{MapLease, Slot, StoreError, mark};
 use super::status::Status;
+use super::term::Terms;
 use super::watches::{Seen, Watches};
 use super::{Selected, ShardingOptions, Shared};
 use crate::hash::Shard;
@@ -91,7 +92,7 @@ pub(super) struct Driver {
 impl Drop for Driver {
     /// Ends all terms: without the driver, nothing would cancel their calls.
     fn drop(&mut self) {
-        self.shared.end_terms(|_| false);
+        self.shared.terms.lock().keep(|_| None);
     }
 }
 
@@ -198,7 +199,10 @@ impl Driver {
             let (now, wall) = (self.shared.clock.now(), wall().as_microsecond());
             let shared = Arc::clone(&self.shared);
             let mut member = shared.member.lock();
-            self.drain(&mut member, now);
+            // No call begins while the member decides by those that run.
+            let mut terms = shared.terms.lock();
+            self.keep_terms(&mut terms, &member, now);
+            self.drain(&mut member, &terms, now);
             self.warm(&mut member);
             let mut until = Duration::MAX;
             let mut sent = self.busy.len();
@@ -213,7 +217,7 @@ impl Driver {
                     }
                     SessionStep::Wait(at) => until = until.min(at),
                     SessionStep::Gone => {
-                        self.publish(&member, now);
+                        self.publish(&member, &mut terms, now);
                         return None;
                     }
                 }
@@ -244,7 +248,7 @@ impl Driver {
                     MapStep::Wait(at) => until = until.min(at),
                 }
             }
-            self.publish(&member, now);
+            self.publish(&member, &mut terms, now);
             sent = self.busy.len() - sent;
             let is_seen = member.draining().all(|shard| self.draining.contains(&shard));
             if sent == 0 && is_seen {
@@ -272,7 +276,7 @@ impl Driver {
     }
 
     /// Tells the member whether calls run, and which shards that it is going to hand over have none.
-    fn drain(&mut self, member: &mut Member, now: Duration) {
+    fn drain(&mut self, member: &mut Member, terms: &Terms, now: Duration) {
         let draining: BTreeSet<Shard> = member.draining().collect();
         // A replica that does not work any more waits for the end of its calls, too.
         let is_awaited = !draining.is_empty() || member.works_until(now).is_none();
@@ -281,7 +285,7 @@ impl Driver {
         let Some(map) = member.map().cloned() else { return };
         for shard in &draining {
             if !self.draining.contains(shard) {
-                self.cancel_tasks(&map, *shard);
+                terms.leave(map.count().buckets(*shard));
             }
             if !self.shared.runs(&map, *shard) {
                 member.drained(*shard);
@@ -290,10 +294,19 @@ impl Driver {
         self.draining = draining;
     }
 
-    /// Asks the tasks of a shard to end.
-    fn cancel_tasks(&self, map: &ShardMap, shard: Shard) {
-        let terms = self.shared.terms.lock();
-        map.count().buckets(shard).filter_map(|bucket| terms.get(&bucket)).for_each(|term| term.leaving.cancel());
+    /// Ends the terms in which this replica does not work any more.
+    fn keep_terms(&mut self, terms: &mut Terms, member: &Member, now: Duration) {
+        let worked_on: Vec<(Shard, u64)> = member.held(now).collect();
+        if worked_on != self.worked_on {
+            let count = member.map().map_or(0, |map| map.count().get());
+            let owned = |(shard, term): (Shard, u64)| OwnedShard::new(shard.0.into(), count, term);
+            terms.keep(|bucket| member.holds_bucket(bucket, now).map(owned));
+            self.worked_on = worked_on;
+        }
+        if let Some(by) = member.map().map(|map| map.by()).filter(|by| *by != terms.by) {
+            terms.keep(|_| None);
+            terms.by = by;
+        }
     }
 
     /// Tells the member which shards of others the caches hold.
@@ -311,7 +324,7 @@ impl Driver {
     }
 
     /// Tells calls and caches what this replica owns.
-    fn publish(&mut self, member: &Member, now: Duration) {
+    fn publish(&mut self, member: &Member, terms: &mut Terms, now: Duration) {
         let shared = Arc::clone(&self.shared);
         shared.leadership.set(member.works_until(now));
         self.select(member);
@@ -326,12 +339,9 @@ impl Driver {
             .filter(|(shard, owned)| before.contains(owned) || is_listed(*shard))
             .map(|(_, owned)| owned)
             .collect();
-        let worked_on: Vec<(Shard, u64)> = member.held(now).collect();
-        let admitted = worked_on.iter().map(|(shard, _)| *shard).filter(|shard| !member.is_draining(*shard)).collect();
-        if worked_on != self.worked_on {
-            shared.end_terms(|term| member.holds_bucket(term.bucket, now) == Some(term.shard.term));
-            self.worked_on = worked_on;
-        }
+        self.keep_terms(terms, member, now);
+        let worked_on = self.worked_on.iter().map(|(shard, _)| *shard);
+        let admitted = worked_on.filter(|shard| !member.is_draining(*shard)).collect();
         if held == before && admitted == self.admitted {
             return;
         }

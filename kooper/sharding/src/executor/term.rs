@@ -9,8 +9,71 @@ use kooper_runtime::Shard as OwnedShard;
 use tokio_util::sync::CancellationToken;
 
 use super::Shared;
+use crate::hash::{BUCKETS, By};
+
+/// The terms in which calls run, by bucket. While leadership is held, calls may begin in those that the driver has left here:
+/// it takes back what does not hold any more before it looks at the calls that run.
+pub(super) struct Terms {
+    /// The field that decides the bucket of an object.
+    pub(super) by: By,
+    of: Vec<Option<Arc<Term>>>,
+}
+
+impl Terms {
+    pub(super) fn new(by: By) -> Self {
+        Self { by, of: vec![None; BUCKETS.into()] }
+    }
+
+    /// The term of a bucket in which calls may begin, if there is one already.
+    pub(super) fn get(&self, bucket: u8) -> Option<&Arc<Term>> {
+        self.of[usize::from(bucket)].as_ref().filter(|term| !term.leaving.is_cancelled())
+    }
+
+    /// The term in which calls of a bucket begin.
+    pub(super) fn begin(&mut self, shared: &Arc<Shared>, bucket: u8, shard: OwnedShard) -> Arc<Term> {
+        let term = &mut self.of[usize::from(bucket)];
+        let (leaving, ended) = match term {
+            Some(known) if known.shard == shard && !known.leaving.is_cancelled() => return Arc::clone(known),
+            // Calls may run that began before a split, or before a hand-over was given up.
+            Some(known) if known.shard.term == shard.term => {
+                let leaving = Some(&known.leaving).filter(|leaving| !leaving.is_cancelled());
+                (leaving.cloned().unwrap_or_default(), known.ended.clone())
+            }
+            Some(known) => {
+                known.ended.cancel();
+                Default::default()
+            }
+            None => Default::default(),
+        };
+        Arc::clone(term.insert(Arc::new(Term { shared: Arc::clone(shared), bucket, shard, leaving, ended })))
+    }
+
+    /// Asks the tasks of some buckets to end. No call begins in these terms any more.
+    pub(super) fn leave(&self, buckets: impl Iterator<Item = u8>) {
+        buckets.filter_map(|bucket| self.get(bucket)).for_each(|term| term.leaving.cancel());
+    }
+
+    /// Ends the terms in which this replica does not work any more, by the shards of buckets that it works on.
+    pub(super) fn keep(&mut self, owned: impl Fn(u8) -> Option<OwnedShard>) {
+        for term in &mut self.of {
+            let Some(known) = term else { continue };
+            match owned(known.bucket) {
+                Some(shard) if shard == known.shard => {}
+                // It was split.
+                Some(shard) if shard.term == known.shard.term => {
+                    *known = Arc::new(Term { shard, ..Term::clone(known) });
+                }
+                _ => {
+                    known.ended.cancel();
+                    *term = None;
+                }
+            }
+        }
+    }
+}
 
 /// The term in which calls of one bucket run.
+#[derive(Clone)]
 pub(super) struct Term {
     pub(super) shared: Arc<Shared>,
     pub(super) bucket: u8,
@@ -26,7 +89,8 @@ impl ShardTerm for Term {
 
     fn is_held(&self) -> bool {
         let now = self.shared.clock.now();
-        !self.ended.is_cancelled() && self.shared.member.lock().holds_bucket(self.bucket, now) == Some(self.shard.term)
+        let owned = || self.shared.member.lock().holds_bucket(self.bucket, now);
+        !self.ended.is_cancelled() && owned().is_some_and(|(_, term)| term == self.shard.term)
     }
 
     fn ended(&self) -> CancellationToken {

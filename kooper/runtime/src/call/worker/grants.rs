@@ -1,6 +1,6 @@
 //! The objects that functions may be called for now.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -27,11 +27,46 @@ pub(crate) struct Grants {
     shards: Option<Mutex<HandledShards>>,
 }
 
+/// Shards of one map, by their indexes.
+#[derive(Default)]
+pub(crate) struct ShardSet(Vec<Option<Shard>>);
+
+impl FromIterator<Shard> for ShardSet {
+    fn from_iter<I: IntoIterator<Item = Shard>>(shards: I) -> Self {
+        let mut set = Vec::new();
+        for shard in shards {
+            set.resize(shard.count.into(), None);
+            set.get_mut(usize::from(shard.index)).map(|place| place.replace(shard));
+        }
+        Self(set)
+    }
+}
+
+impl ShardSet {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn get(&self, index: u16) -> Option<Shard> {
+        self.0.get(usize::from(index)).copied().flatten()
+    }
+
+    fn contains(&self, shard: Shard) -> bool {
+        self.get(shard.index) == Some(shard)
+    }
+
+    /// Returns `true` if an object is in one of them.
+    pub(crate) fn contains_object(&self, admission: &dyn Admission, object: &Object) -> bool {
+        let count = u16::try_from(self.0.len()).unwrap_or_default();
+        count > 0 && admission.index(object, count).is_some_and(|index| self.get(index).is_some())
+    }
+}
+
 /// The shards whose objects are handled.
 #[derive(Default)]
 struct HandledShards {
     /// No call begins in others.
-    handled: BTreeSet<Shard>,
+    handled: ShardSet,
     /// The keys whose objects were refused for now. They are not in the queue.
     waiting: HashSet<ObjectKey>,
 }
@@ -64,12 +99,12 @@ impl Grants {
             Grant::Shard(term, work) => {
                 let shard = term.shard();
                 let mut shards = shards.lock();
-                if shards.handled.contains(&shard) {
+                if shards.handled.contains(shard) {
                     // Mostly there is none, and nothing to hash.
                     if !shards.waiting.is_empty() {
                         shards.waiting.remove(key);
                     }
-                    return Ok((Some(term), Some(work.into())));
+                    return Ok((Some(term), Some(work)));
                 }
                 shards.waiting.insert(key.clone());
                 Err(Refused::Later)
@@ -83,13 +118,12 @@ impl Grants {
     /// are queued.
     pub(crate) fn waits(&self, object: &Object) -> bool {
         let Some(shards) = &self.shards else { return false };
-        let state = shards.lock();
-        state.handled.is_empty() || !self.admission.is_in(object, &state.handled)
+        !shards.lock().handled.contains_object(&*self.admission, object)
     }
 
     /// Lets calls begin in these shards only. Returns the keys that were refused: whether their objects are granted must be
     /// asked again.
-    pub(crate) fn handle(&self, handled: BTreeSet<Shard>) -> HashSet<ObjectKey> {
+    pub(crate) fn handle(&self, handled: ShardSet) -> HashSet<ObjectKey> {
         let Some(shards) = &self.shards else { return HashSet::new() };
         let mut state = shards.lock();
         state.handled = handled;
@@ -100,6 +134,7 @@ impl Grants {
 #[cfg(test)]
 mod tests {
     use std::any::Any;
+    use std::collections::BTreeSet;
 
     use tokio::sync::watch;
     use tokio_util::sync::CancellationToken;
@@ -115,15 +150,15 @@ mod tests {
 
     impl Admission for First {
         fn grants(&self, _: &Object) -> Grant {
-            Grant::Shard(Arc::new(Self), Box::new(()))
+            Grant::Shard(Arc::new(Self), Arc::new(()))
         }
 
         fn shards(&self) -> Option<watch::Receiver<BTreeSet<Shard>>> {
             Some(watch::Sender::default().subscribe())
         }
 
-        fn is_in(&self, _: &Object, shards: &BTreeSet<Shard>) -> bool {
-            shards.contains(&shard(0))
+        fn index(&self, _: &Object, _: u16) -> Option<u16> {
+            Some(0)
         }
     }
 
@@ -154,9 +189,9 @@ mod tests {
         let object = Object::parse(br#"{"metadata":{"name":"a","resourceVersion":"1"}}"#).unwrap();
         let grants = Grants::new(Arc::new(First));
         assert!(grants.waits(&object));
-        assert_eq!(grants.handle([shard(1)].into()), HashSet::new(), "it is queued with its shard");
+        assert_eq!(grants.handle([shard(1)].into_iter().collect()), HashSet::new(), "it is queued with its shard");
         assert!(grants.waits(&object));
-        assert_eq!(grants.handle([shard(0)].into()), HashSet::new());
+        assert_eq!(grants.handle([shard(0)].into_iter().collect()), HashSet::new());
         assert!(!grants.waits(&object));
     }
 
@@ -166,11 +201,11 @@ mod tests {
         let (key, grants) = (object.key(), Grants::new(Arc::new(First)));
         let is_granted = || grants.granted(key, &object).is_ok();
         assert!(!is_granted());
-        assert_eq!(grants.handle([shard(1)].into()), [key.clone()].into(), "it is asked for again");
+        assert_eq!(grants.handle([shard(1)].into_iter().collect()), [key.clone()].into(), "it is asked for again");
         assert!(!is_granted());
-        assert_eq!(grants.handle([shard(0)].into()), [key.clone()].into());
+        assert_eq!(grants.handle([shard(0)].into_iter().collect()), [key.clone()].into());
         assert!(is_granted());
-        assert_eq!(grants.handle(BTreeSet::new()), HashSet::new(), "it is noted no more");
+        assert_eq!(grants.handle(ShardSet::default()), HashSet::new(), "it is noted no more");
         assert!(!is_granted());
     }
 }
