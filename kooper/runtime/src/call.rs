@@ -267,13 +267,15 @@ impl Call {
     {
         let stopping = self.tasks.stopping.child_token();
         let task = task(stopping.clone());
-        let (abort, shard) = (self.tasks.abort.clone(), self.shard.clone());
+        let abort = self.tasks.abort.clone();
+        // From now on: the call may end before the task is polled.
+        let working = self.shard.clone().map(|shard| (shard.clone().work(), shard));
         let running = async move {
-            let Some(shard) = shard else {
+            let Some((_work, shard)) = working else {
                 abort.run_until_cancelled(task).await;
                 return;
             };
-            let (_work, ended) = (shard.clone().work(), shard.ended());
+            let ended = shard.ended();
             let leaves = async {
                 shard.leaving().cancelled().await;
                 stopping.cancel();

@@ -103,6 +103,8 @@ struct Shared {
 struct Selected {
     /// The field that decides the bucket of an object.
     by: By,
+    /// Their shards, of so many.
+    shards: (ShardCount, Vec<Shard>),
     /// Their buckets, each with what [`joined`](Shared::joined) was when it was selected.
     buckets: BTreeMap<u8, u64>,
     /// How often buckets have left.
@@ -156,7 +158,7 @@ struct ShardAdmission(Arc<Shared>);
 impl Admission for ShardAdmission {
     fn grants(&self, object: &Object) -> Grant {
         let shared = &self.0;
-        // Both are held until the call counts as running, so that its shard is not given away before.
+        // The terms are locked until the call counts as running, so that its shard is not given away before.
         let grant = |bucket, term| Grant::Shard(term, Arc::new(Work::begin(shared, bucket)));
         {
             let terms = shared.terms.lock();
@@ -165,8 +167,8 @@ impl Admission for ShardAdmission {
                 return grant(bucket, Arc::clone(term) as _);
             }
         }
-        let now = shared.clock.now();
         let member = shared.member.lock();
+        let now = shared.clock.now();
         let Some(map) = member.map() else { return Grant::Later };
         let bucket = bucket(map.by(), object);
         let shard = map.count().shard(bucket);
@@ -174,11 +176,11 @@ impl Admission for ShardAdmission {
             Some(term) if !member.is_draining(shard) => {
                 let mut terms = shared.terms.lock();
                 if terms.by != map.by() {
-                    // The driver has not seen this map. The shard is published after it has.
+                    // The driver has not seen this map, whose buckets are others. It publishes the shard after it has.
                     return Grant::Later;
                 }
                 let shard = OwnedShard::new(shard.0.into(), map.count().get(), term);
-                grant(bucket, terms.begin(shared, bucket, shard) as _)
+                grant(bucket, terms.open(shared, bucket, shard) as _)
             }
             Some(_) => Grant::Later,
             None if member.selected().any(|selected| selected == shard) => Grant::Later,
@@ -199,7 +201,7 @@ impl Admission for ShardAdmission {
 impl Shared {
     fn new(member: Options) -> Self {
         let leadership = Leadership::none();
-        let (clock, by) = (leadership.clock(), member.by);
+        let (clock, by, count) = (leadership.clock(), member.by, member.count);
         Self {
             member: Mutex::new(Member::new(member, clock.now())),
             clock,
@@ -207,7 +209,7 @@ impl Shared {
             terms: Mutex::new(Terms::new(by)),
             running: (0..256).map(|_| AtomicUsize::new(0)).collect(),
             drains: AtomicBool::new(false),
-            selected: Mutex::new(Selected { by, buckets: BTreeMap::new(), left: 0 }),
+            selected: Mutex::new(Selected { by, shards: (count, Vec::new()), buckets: BTreeMap::new(), left: 0 }),
             joined: watch::Sender::new(0),
             held: watch::Sender::default(),
             caches: Mutex::default(),
@@ -246,7 +248,7 @@ mod tests {
     fn calls_of_a_term_have_one_end_and_those_after_a_cancelled_hand_over_are_not_asked_to_end() {
         let shared = shared();
         let mut terms = shared.terms.lock();
-        let mut term = |index, count, term| terms.begin(&shared, 8, OwnedShard::new(index, count, term));
+        let mut term = |index, count, term| terms.open(&shared, 8, OwnedShard::new(index, count, term));
         let first = term(0, 16, 3);
         first.leaving.cancel();
         let kept = term(0, 16, 3);
@@ -268,7 +270,7 @@ mod tests {
     fn no_call_begins_in_a_term_that_was_asked_to_end_or_ended_and_a_split_keeps_the_term() {
         let shared = shared();
         let mut terms = shared.terms.lock();
-        let first = terms.begin(&shared, 8, OwnedShard::new(0, 16, 3));
+        let first = terms.open(&shared, 8, OwnedShard::new(0, 16, 3));
         assert!(terms.get(8).is_some() && terms.get(9).is_none());
         terms.keep(|bucket| Some(OwnedShard::new(u16::from(bucket) / 8, 32, 3)));
         let split = terms.get(8).cloned().unwrap();
@@ -276,7 +278,7 @@ mod tests {
         terms.leave(8..16);
         assert!(terms.get(8).is_none() && split.leaving.is_cancelled() && first.leaving.is_cancelled());
         // The hand-over was given up.
-        let again = terms.begin(&shared, 8, OwnedShard::new(1, 32, 3));
+        let again = terms.open(&shared, 8, OwnedShard::new(1, 32, 3));
         assert!(terms.get(8).is_some() && !first.ended.is_cancelled());
         terms.keep(|_| Some(OwnedShard::new(1, 32, 4)));
         assert!(terms.get(8).is_none() && [first, split, again].iter().all(|term| term.ended.is_cancelled()));

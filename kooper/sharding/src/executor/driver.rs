@@ -22,8 +22,8 @@ use super::leases::{MapLease, Slot, StoreError, mark};
 use super::status::Status;
 use super::term::Terms;
 use super::watches::{Seen, Watches};
-use super::{Selected, ShardingOptions, Shared};
-use crate::hash::Shard;
+use super::{ShardingOptions, Shared};
+use crate::hash::{Shard, ShardCount};
 use crate::map::{MapRecord, ShardMap};
 use crate::member::{MapAnswer, MapStep, Member, SessionAnswer, SessionStep, SlotsStep};
 use crate::session::SlotRecord;
@@ -80,8 +80,9 @@ pub(super) struct Driver {
     /// The shards that this replica works on, and the terms.
     worked_on: Vec<(Shard, u64)>,
     /// The shards in which calls may begin.
-    admitted: BTreeSet<Shard>,
-    draining: BTreeSet<Shard>,
+    admitted: Vec<Shard>,
+    /// The shards that are handed over, of so many.
+    draining: Option<(ShardCount, BTreeSet<Shard>)>,
     owned: Arc<AtomicU64>,
     /// Since when shards have no owner, as far as this replica knows.
     unowned: Arc<SyncMutex<BTreeMap<Shard, Duration>>>,
@@ -123,8 +124,8 @@ impl Driver {
             busy: Vec::new(),
             requests: FuturesUnordered::new(),
             worked_on: Vec::new(),
-            admitted: BTreeSet::new(),
-            draining: BTreeSet::new(),
+            admitted: Vec::new(),
+            draining: None,
             owned: Arc::default(),
             unowned: Arc::default(),
             handing_over: BTreeMap::new(),
@@ -199,7 +200,7 @@ impl Driver {
             let (now, wall) = (self.shared.clock.now(), wall().as_microsecond());
             let shared = Arc::clone(&self.shared);
             let mut member = shared.member.lock();
-            // No call begins while the member decides by those that run.
+            // No call begins while the member decides by those that run. A task may: its call runs, or it is not polled.
             let mut terms = shared.terms.lock();
             self.keep_terms(&mut terms, &member, now);
             self.drain(&mut member, &terms, now);
@@ -250,7 +251,8 @@ impl Driver {
             }
             self.publish(&member, &mut terms, now);
             sent = self.busy.len() - sent;
-            let is_seen = member.draining().all(|shard| self.draining.contains(&shard));
+            let is_seen =
+                member.map().is_none_or(|map| member.draining().all(|shard| self.is_closed(map.count(), shard)));
             if sent == 0 && is_seen {
                 let lapse = member.works_until(now).unwrap_or(Duration::MAX);
                 return Some(until.min(lapse));
@@ -284,20 +286,27 @@ impl Driver {
         member.set_running(self.shared.runs_any(), now);
         let Some(map) = member.map().cloned() else { return };
         for shard in &draining {
-            if !self.draining.contains(shard) {
+            if !self.is_closed(map.count(), *shard) {
                 terms.leave(map.count().buckets(*shard));
             }
             if !self.shared.runs(&map, *shard) {
                 member.drained(*shard);
             }
         }
-        self.draining = draining;
+        self.draining = Some((map.count(), draining));
     }
 
-    /// Ends the terms in which this replica does not work any more.
+    /// Returns `true` if the terms of a shard that is handed over were asked to end. After a split the index is that of another
+    /// shard.
+    fn is_closed(&self, count: ShardCount, shard: Shard) -> bool {
+        self.draining.as_ref().is_some_and(|(of, shards)| *of == count && shards.contains(&shard))
+    }
+
+    /// Ends the terms in which this replica does not work any more, and gives those of split shards their new index.
     fn keep_terms(&mut self, terms: &mut Terms, member: &Member, now: Duration) {
         let worked_on: Vec<(Shard, u64)> = member.held(now).collect();
-        if worked_on != self.worked_on {
+        // Without a shard, a call that began between two steps may have left a term.
+        if worked_on != self.worked_on || worked_on.is_empty() {
             let count = member.map().map_or(0, |map| map.count().get());
             let owned = |(shard, term): (Shard, u64)| OwnedShard::new(shard.0.into(), count, term);
             terms.keep(|bucket| member.holds_bucket(bucket, now).map(owned));
@@ -327,31 +336,34 @@ impl Driver {
     fn publish(&mut self, member: &Member, terms: &mut Terms, now: Duration) {
         let shared = Arc::clone(&self.shared);
         shared.leadership.set(member.works_until(now));
-        self.select(member);
+        shared.select(member);
         self.observe(member, now);
         let count = member.map().map_or(0, |map| map.count().get());
-        let before = shared.held.borrow().clone();
+        let before = shared.held.borrow();
         let is_listed = |shard| member.map().is_some_and(|map| self.is_listed(map, shard));
         let shards = member.owned(now).map(|(shard, term)| (shard, OwnedShard::new(shard.0.into(), count, term)));
         // A shard that is taken over from a replica that died is listed first: so each of its objects
         // is queued once, because of the shard. One that was held before, in the same term, was listed.
-        let held: BTreeSet<OwnedShard> = shards
+        let held: Vec<OwnedShard> = shards
             .filter(|(shard, owned)| before.contains(owned) || is_listed(*shard))
             .map(|(_, owned)| owned)
             .collect();
         self.keep_terms(terms, member, now);
         let worked_on = self.worked_on.iter().map(|(shard, _)| *shard);
-        let admitted = worked_on.filter(|shard| !member.is_draining(*shard)).collect();
-        if held == before && admitted == self.admitted {
+        let admitted: Vec<Shard> = worked_on.filter(|shard| !member.is_draining(*shard)).collect();
+        let is_same = before.iter().eq(&held);
+        if is_same && admitted == self.admitted {
             return;
         }
         self.admitted = admitted;
-        if held != before {
-            held.difference(&before).for_each(|_| self.metrics.count(&self.controller, Counter::ShardGained));
+        if !is_same {
+            let gained = held.iter().filter(|shard| !before.contains(shard));
+            gained.for_each(|_| self.metrics.count(&self.controller, Counter::ShardGained));
             self.owned.store(held.len() as u64, Ordering::Relaxed);
             tracing::info!(controller = &*self.controller, "works on {} of {count} shards", held.len());
         }
-        shared.held.send_replace(held);
+        drop(before);
+        shared.held.send_replace(held.into_iter().collect());
     }
 
     /// Records since when shards have no owner, and how long hand-overs took.
@@ -379,35 +391,6 @@ impl Driver {
                 self.handing_over.entry(shard).or_insert((now, term));
             }
         }
-    }
-
-    /// Selects the objects that caches keep: those of the shards that this replica owns, and of those
-    /// that it is going to own. Without a map nothing changes.
-    fn select(&self, member: &Member) {
-        let Some(map) = member.map() else { return };
-        let mut chosen: Vec<Shard> = member.selected().collect();
-        chosen.sort_unstable();
-        chosen.dedup();
-        let all = || chosen.iter().flat_map(|shard| map.count().buckets(*shard));
-        let mut selected = self.shared.selected.lock();
-        let Selected { by, buckets, left } = &mut *selected;
-        if *by == map.by() && all().eq(buckets.keys().copied()) {
-            return;
-        }
-        let before = buckets.len();
-        if *by != map.by() {
-            *by = map.by();
-            buckets.clear();
-        }
-        buckets.retain(|bucket, _| chosen.binary_search(&map.count().shard(*bucket)).is_ok());
-        *left += u64::from(buckets.len() < before);
-        let has_joined = buckets.len() < all().count();
-        let number = *self.shared.joined.borrow() + u64::from(has_joined);
-        for bucket in all() {
-            buckets.entry(bucket).or_insert(number);
-        }
-        // Before it is unlocked: an object that is selected again is known to have joined.
-        self.shared.joined.send_replace(number);
     }
 
     fn read_session(&mut self, slot: u8, now: Duration) {

@@ -13,8 +13,9 @@ use kooper_runtime::object::Object;
 use kooper_runtime::retriever::Scope;
 use tokio::sync::watch;
 
-use super::{LastState, Sharding, ShardingOptions, Shared};
-use crate::hash::{BUCKET, BUCKETS, By, label};
+use super::{LastState, Selected, Sharding, ShardingOptions, Shared};
+use crate::hash::{BUCKET, BUCKETS, By, Shard, label};
+use crate::member::Member;
 
 /// The objects that a cache is for.
 pub(super) enum Part {
@@ -125,6 +126,38 @@ impl CacheSelection for ShardSelection {
                 "the API server rejects the shard selector: this replica receives the objects of all replicas"
             );
         }
+    }
+}
+
+impl Shared {
+    /// Selects the objects that caches keep: those of the shards that this replica owns, and of those
+    /// that it is going to own. Without a map nothing changes.
+    pub(super) fn select(&self, member: &Member) {
+        let Some(map) = member.map() else { return };
+        let mut chosen: Vec<Shard> = member.selected().collect();
+        chosen.sort_unstable();
+        chosen.dedup();
+        let mut selected = self.selected.lock();
+        let Selected { by, shards, buckets, left } = &mut *selected;
+        if *by == map.by() && shards.0 == map.count() && shards.1 == chosen {
+            return;
+        }
+        let all = || chosen.iter().flat_map(|shard| map.count().buckets(*shard));
+        let before = buckets.len();
+        if *by != map.by() {
+            *by = map.by();
+            buckets.clear();
+        }
+        buckets.retain(|bucket, _| chosen.binary_search(&map.count().shard(*bucket)).is_ok());
+        *left += u64::from(buckets.len() < before);
+        let has_joined = buckets.len() < all().count();
+        let number = *self.joined.borrow() + u64::from(has_joined);
+        for bucket in all() {
+            buckets.entry(bucket).or_insert(number);
+        }
+        *shards = (map.count(), chosen);
+        // Before it is unlocked: an object that is selected again is known to have joined.
+        self.joined.send_replace(number);
     }
 }
 

@@ -11,8 +11,8 @@ use tokio_util::sync::CancellationToken;
 use super::Shared;
 use crate::hash::{BUCKETS, By};
 
-/// The terms in which calls run, by bucket. While leadership is held, calls may begin in those that the driver has left here:
-/// it takes back what does not hold any more before it looks at the calls that run.
+/// The terms in which calls run, by bucket. While leadership is held, calls may begin in those that are here: before the
+/// driver looks at the calls that run, it removes the terms that are not held any more, and closes those that are handed over.
 pub(super) struct Terms {
     /// The field that decides the bucket of an object.
     pub(super) by: By,
@@ -30,7 +30,7 @@ impl Terms {
     }
 
     /// The term in which calls of a bucket begin.
-    pub(super) fn begin(&mut self, shared: &Arc<Shared>, bucket: u8, shard: OwnedShard) -> Arc<Term> {
+    pub(super) fn open(&mut self, shared: &Arc<Shared>, bucket: u8, shard: OwnedShard) -> Arc<Term> {
         let term = &mut self.of[usize::from(bucket)];
         let (leaving, ended) = match term {
             Some(known) if known.shard == shard && !known.leaving.is_cancelled() => return Arc::clone(known),
@@ -53,7 +53,8 @@ impl Terms {
         buckets.filter_map(|bucket| self.get(bucket)).for_each(|term| term.leaving.cancel());
     }
 
-    /// Ends the terms in which this replica does not work any more, by the shards of buckets that it works on.
+    /// Ends the terms in which this replica does not work any more, by the shards of buckets that it works on. Those of a shard
+    /// that was split continue as those of its parts.
     pub(super) fn keep(&mut self, owned: impl Fn(u8) -> Option<OwnedShard>) {
         for term in &mut self.of {
             let Some(known) = term else { continue };

@@ -88,30 +88,28 @@ impl Grants {
             return Err(Refused::Later);
         }
         drop(state);
-        let mut grant = self.admission.grants(object);
-        if matches!(grant, Grant::Later | Grant::Never) {
-            shards.lock().waiting.insert(key.clone());
-            // It may have been granted before the key was noted.
-            grant = self.admission.grants(object);
-        }
-        match grant {
-            Grant::Free => Ok((None, None)),
-            Grant::Shard(term, work) => {
-                let shard = term.shard();
-                let mut shards = shards.lock();
-                if shards.handled.contains(shard) {
-                    // Mostly there is none, and nothing to hash.
-                    if !shards.waiting.is_empty() {
-                        shards.waiting.remove(key);
+        let mut refused = Refused::Later;
+        // Again after the key was noted: it may have been granted before.
+        for _ in 0..2 {
+            refused = match self.admission.grants(object) {
+                Grant::Free => return Ok((None, None)),
+                Grant::Shard(term, work) => {
+                    let mut shards = shards.lock();
+                    if shards.handled.contains(term.shard()) {
+                        // Mostly there is none, and nothing to hash.
+                        if !shards.waiting.is_empty() {
+                            shards.waiting.remove(key);
+                        }
+                        return Ok((Some(term), Some(work)));
                     }
-                    return Ok((Some(term), Some(work)));
+                    Refused::Later
                 }
-                shards.waiting.insert(key.clone());
-                Err(Refused::Later)
-            }
-            Grant::Later => Err(Refused::Later),
-            Grant::Never => Err(Refused::Never),
+                Grant::Later => Refused::Later,
+                Grant::Never => Refused::Never,
+            };
+            shards.lock().waiting.insert(key.clone());
         }
+        Err(refused)
     }
 
     /// Returns `true` if an object of the caches is in no shard that is handled. When its shard is, all objects of the shard
