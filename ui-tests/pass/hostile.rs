@@ -72,16 +72,16 @@ refused! { vec format assert env module_path option_env concat stringify }
     resource = ::k8s_openapi::api::core::v1::Pod, workers = 4, resync = "1s", retries = 3, backoff = ("1s", "2s"),
     namespaces = ["a", "b"], changed = [any], init = connect, timeout = off, rbac("pods: get"), main = false,
     owns = [::k8s_openapi::api::core::v1::Service], watches = [::k8s_openapi::api::core::v1::Secret => users_of],
-    reads = [(::k8s_openapi::api::core::v1::Secret, labels = "a=b")], sources = [nothing], cleanup = end, finalizer = "example.com/end", previous_names = ["old"], previous_finalizers = ["example.com/old"], previous_program = "older", deleted = end,
+    reads = [(::k8s_openapi::api::core::v1::Node, labels = "a=b")], sources = [nothing], cleanup = end, finalizer = "example.com/end", previous_names = ["old"], previous_finalizers = ["example.com/old"], previous_program = "older", deleted = end,
     children = [settings, password(settings, once, after = settings)], deletion = ordered, status = none,
     leader_election(lease = "program", lease_duration = "30s", renew_deadline = "20s", retry_period = "2s"),
 )]
 async fn program(
     pod: ::std::sync::Arc<::k8s_openapi::api::core::v1::Pod>,
     state: ::kooper::State<()>,
-    secrets: ::kooper::capability::Reader<::k8s_openapi::api::core::v1::Secret>,
+    nodes: ::kooper::capability::Reader<::k8s_openapi::api::core::v1::Node>,
 ) -> ::std::result::Result<(), ::std::boxed::Box<dyn ::std::error::Error + ::std::marker::Send + ::std::marker::Sync>> {
-    let _ = (pod, state, secrets);
+    let _ = (pod, state, nodes);
     ::std::result::Result::Ok(())
 }
 

@@ -68,7 +68,7 @@ const KEYS: &[Key<Slot>] = &[
         form: "no value",
         example: "once",
         default: "off",
-        doc: "The child is created, and not changed afterwards. The function is called only while there is no child.",
+        doc: "The child is created, and nothing but its labels is changed afterwards. The function is called only while there is no child; one that returns a list is called each time, and what is missing is created. With `adopt`, an object that exists gets the owner reference and the labels.",
         read: call!(once, words::flag),
         ..Key::EQUALS
     },
@@ -98,7 +98,7 @@ const KEYS: &[Key<Slot>] = &[
         form: "no value, or `(orphan)`",
         example: "recreate",
         default: "off",
-        doc: "If an immutable field of a child has to change, the child is deleted and created again. With `recreate(orphan)`, its dependents are kept, such as the pods of a StatefulSet.",
+        doc: "If an immutable field of a child has to change, the child is deleted and created again, once the new one may be created. Its dependents are deleted before it is gone; with `recreate(orphan)`, they are kept, such as the pods of a StatefulSet.",
         read: |slot, value| {
             slot.settings.push(recreate(value)?);
             Ok(())

@@ -49,6 +49,8 @@ pub struct Plan {
     reads: Vec<Reads>,
     /// The caches of these readers, and which argument reads them.
     readers: Vec<(CacheId, String)>,
+    /// The caches in which children are found.
+    child_readers: Vec<CacheId>,
     /// The kinds that are marked as secret.
     secret: Vec<KindInfo>,
     /// The arguments and settings that keep all objects of a kind in memory, with all fields.
@@ -201,6 +203,9 @@ impl Plan {
         let objects = self.subset::<K, S>();
         let request = self.require_cache("handler", objects, because.clone());
         if TypeId::of::<S>() == TypeId::of::<()>() {
+            if self.used == Used::Children {
+                self.child_readers.push(request.id);
+            }
             self.readers.push((request.id, because));
         }
     }
@@ -244,6 +249,14 @@ impl Plan {
                 self.note_mistake("reads", &problem);
             }
             let Some(selected) = selected else { continue };
+            if self.child_readers.contains(&all.id) {
+                let problem = format!(
+                    "children of the kind {kind} are declared, and a selection would hide some: write it as a type that \
+                     implements `Subset`, and name it, as in `Reader<{kind}, OfShop>`"
+                );
+                self.note_mistake("reads", &problem);
+                continue;
+            }
             self.subsets.insert(subset, selected);
             for because in readers {
                 let caches = self.caches.iter_mut().filter(|(request, why)| request.id == all.id && *why == because);

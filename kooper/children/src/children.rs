@@ -11,7 +11,8 @@ use kooper_runtime::{Call, Result};
 
 use crate::function::{ChildFn, Form};
 use crate::plan::SlotState;
-use crate::typed::{ChildObject, typed};
+use crate::record::ChildObject;
+use crate::typed::typed;
 
 /// The children of a call's object, an extension of the call.
 #[derive(Default)]

@@ -24,7 +24,7 @@ use tokio::time::sleep;
 
 use crate::declared::{Declared, WithChildren};
 use crate::labels::DAEMON_FAILED;
-use crate::typed::owner;
+use crate::record::owner;
 
 /// A daemon that runs for so long has recovered.
 const STEADY: Duration = Duration::from_secs(60);

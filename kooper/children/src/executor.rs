@@ -1,5 +1,6 @@
 //! The executor: it does the steps of plans with the capabilities of the runtime, until there are none.
 
+mod progress;
 mod transitions;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,10 +23,14 @@ use crate::function::AnyObject;
 use crate::graph::Graph;
 use crate::labels::DAEMON_FAILED;
 use crate::memory::address;
-use crate::observed::{ChildId, Observed, Owner, Run, SlotProgress, Write};
+use crate::observed::{ChildId, Observed, Owner, Run, SlotLabel, SlotProgress, Write};
 use crate::plan::{Plan, SlotState, Step, plan, provided};
+use crate::readiness::Readiness;
+use crate::record::{ChildObject, Found, call, owner};
 use crate::status::{HANDLER_FAILED, Report, has_failed, summarized};
-use crate::typed::{Called, ChildObject, DynSlot, Found, call, delete_params, owner};
+use crate::typed::{Called, DynSlot, delete_params};
+
+use progress::Progress;
 
 /// An object that a slot waits for enqueues no owner unless it is a child.
 const EXTERNAL_AGAIN: Duration = Duration::from_secs(15);
@@ -86,26 +91,12 @@ pub(crate) struct Pass<P> {
     pub(crate) blocking: Vec<ChildId>,
 }
 
-/// The state of a running pass.
-struct Progress {
-    observed: Observed,
-    /// The objects behind the names: those that exist.
-    objects: BTreeMap<ChildId, ChildObject>,
-    /// The children that the functions have returned.
-    wanted: BTreeMap<ChildId, AnyObject>,
-    error: Option<BoxError>,
-    /// The time until a slot that was unstable is applied again.
-    pause: Option<Duration>,
-    /// A child was deleted, after which the next pass goes on.
-    has_deleted: bool,
-}
-
 /// The result of a step.
 enum Done {
     Called(usize, Result<Called, BoxError>),
     /// `None` for a child that is as it should be.
     Written(usize, ChildId, Result<Option<Found>, Refusal>),
-    Labelled(ChildId, Result<Found, BoxError>),
+    Labelled(ChildId, SlotLabel, Result<Found, BoxError>),
     Deleted(ChildId, Result<(), BoxError>),
     Released(ChildId, Result<(), BoxError>),
 }
@@ -129,6 +120,18 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
     /// Releases children, and deletes those of the next wave.
     pub(crate) async fn delete(&self, context: &Context<P, S>) -> Result<Pass<P>, BoxError> {
         self.warn_unordered(context);
+        // Children elsewhere would be taken for gone.
+        let slots = self.slots.iter().zip(self.graph.nodes());
+        let own = slots.filter(|(_, node)| self.is_ordered() && !node.spec.flags.external);
+        if let Some((slot, namespace)) =
+            own.map(|(slot, _)| slot).find_map(|slot| Some((slot, slot.unlisted(context)?)))
+        {
+            let kind = slot.resource();
+            return Err(format!(
+                "waits for the first list of {kind} in the namespace `{namespace}`: children may be there"
+            )
+            .into());
+        }
         let is_ordered = !transitions::is_orphaning(context);
         self.pass(context, &Owner { is_terminating: true, is_ordered, ..Owner::default() }).await
     }
@@ -220,12 +223,13 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         // Slots of one kind have the same cache.
         let mut read = BTreeSet::new();
         for ((slot, node), progress) in self.slots.iter().zip(self.graph.nodes()).zip(&mut observed.slots) {
+            progress.resource = slot.resource().clone();
             progress.is_absent = slot.is_absent(context);
             // Without its kind, no child exists any more.
             if progress.is_absent {
                 continue;
             }
-            if !node.spec.flags.external && read.insert(slot.resource()) {
+            if !node.spec.flags.external && read.insert(slot.resource().clone()) {
                 existing.extend(slot.existing(context, &names, is_ordered, &known)?);
             }
         }
@@ -242,8 +246,11 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         for (id, mut child, object) in existing {
             // The kind was read by the first slot that has it.
             let slot = child.label.as_ref().and_then(|label| self.graph.find(&label.slot));
-            let own = slot.map(|slot| self.slots[slot].judge(&object)).transpose()?.flatten();
-            child.readiness = own.filter(|_| !child.is_terminating).unwrap_or(child.readiness);
+            if let Some(slot) = slot.filter(|_| !child.is_terminating) {
+                let own = self.slots[slot].judge(&object);
+                let own = own.unwrap_or_else(|error| Some(Readiness::Waiting(format!("it does not decode: {error}"))));
+                child.readiness = own.unwrap_or(child.readiness);
+            }
             observed.children.insert(id.clone(), child);
             objects.insert(id, object);
         }
@@ -281,7 +288,7 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
                     Ok(object) => self.slots[*slot].label(context, object, label).await,
                     Err(error) => Err(error),
                 };
-                Done::Labelled(child.clone(), result)
+                Done::Labelled(child.clone(), label.clone(), result)
             }
             Step::Delete { child, uid, version, cause } => {
                 let params = delete_params(uid, version.as_deref(), *cause);
@@ -320,7 +327,7 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
 
     /// A slot of the child's kind.
     fn slot_of(&self, child: &ChildId) -> Option<&dyn DynSlot<P, S>> {
-        self.slots.iter().find(|slot| slot.resource() == &*child.resource).map(|slot| &**slot)
+        self.slots.iter().find(|slot| *slot.resource() == child.resource).map(|slot| &**slot)
     }
 
     fn note(&self, context: &Context<P, S>, progress: &mut Progress, done: Done) {
@@ -353,23 +360,24 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
                 let desired = &mut progress.observed.slots[slot].desired;
                 desired.iter_mut().filter(|(one, _)| *one == id).for_each(|(_, known)| *known = write.clone());
             }
-            Done::Labelled(id, result) => match result {
-                Ok(found) => progress.found(found),
-                Err(error) => {
-                    let why = progress.fail(error);
-                    progress.refuse(&id, &why);
+            Done::Labelled(id, label, result) => match result {
+                Ok(found) if found.1.label.as_ref() == Some(&label) => {
+                    progress.written(&id, &Write::Applied);
+                    progress.found(found);
                 }
+                Ok(_) => {
+                    let lost = format!("the labels of {id} were set, and are not there: a policy may remove them");
+                    progress.refuse(id, lost.into());
+                }
+                Err(error) => progress.refuse(id, error),
             },
-            // It is noted in any case, so that it is not tried again in this pass.
-            Done::Deleted(id, result) => {
-                match result {
-                    Ok(()) => progress.has_deleted = true,
-                    Err(error) => drop(progress.fail(error)),
-                }
+            Done::Deleted(id, Ok(())) => {
+                progress.has_deleted = true;
                 if let Some(child) = progress.observed.children.get_mut(&id) {
                     child.is_terminating = true;
                 }
             }
+            Done::Deleted(id, Err(error)) => progress.refuse(id, error),
             Done::Released(id, result) => {
                 if let Err(error) = result {
                     progress.fail(error);
@@ -382,12 +390,17 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
     fn called(&self, context: &Context<P, S>, progress: &mut Progress, slot: usize, result: Result<Called, BoxError>) {
         let run = match result {
             Ok(Called::Children(children)) => {
-                let taken = children.iter().find(|(id, _)| progress.wanted.contains_key(id));
+                let mut names = BTreeSet::new();
+                let taken = children.iter().find(|(id, _)| progress.wanted.contains_key(id) || !names.insert(id));
+                // What a function returns once may be another value each time.
+                let is_once = self.graph.nodes()[slot].spec.flags.once;
                 if let Some((id, _)) = taken {
                     let problem =
                         format!("{id} is also a child of another slot, or returned twice: give it another name");
                     Run::Failed(progress.fail(problem.into()))
-                } else if let Some((pause, why)) = self.unstable(context, progress, slot, &children) {
+                } else if let Some((pause, why)) =
+                    (!is_once).then(|| self.unstable(context, progress, slot, &children)).flatten()
+                {
                     progress.pause = progress.pause.into_iter().chain([pause]).min();
                     Run::Waits(why)
                 } else {
@@ -461,33 +474,5 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
             _ => error,
         });
         Pass { children: Children::new(children, daemon), error, again, blocking }
-    }
-}
-
-impl Progress {
-    fn found(&mut self, (id, child, object): Found) {
-        self.observed.children.insert(id.clone(), child);
-        self.objects.insert(id, object);
-    }
-
-    /// Keeps the first error, and returns its text. One that is retried comes before one that is not.
-    fn fail(&mut self, error: BoxError) -> String {
-        let text = chain(&*error);
-        if self.error.as_ref().is_none_or(|first| retry_hint(&**first, None) == RetryHint::Never) {
-            self.error = Some(error);
-        }
-        text
-    }
-
-    /// Keeps an error that a retry cannot fix, and returns its text.
-    fn stall(&mut self, error: BoxError) -> String {
-        let text = chain(&*error);
-        self.error.get_or_insert_with(|| HandlerError::permanent(error).into());
-        text
-    }
-
-    fn refuse(&mut self, id: &ChildId, why: &str) {
-        let desired = self.observed.slots.iter_mut().flat_map(|slot| &mut slot.desired);
-        desired.filter(|(one, _)| one == id).for_each(|(_, write)| *write = Write::Refused(why.to_owned()));
     }
 }

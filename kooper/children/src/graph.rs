@@ -22,8 +22,8 @@ pub enum Returns {
 /// The replacement of a child whose immutable field would have to change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Recreate {
-    /// Its dependents are deleted with it.
-    Background,
+    /// Its dependents are deleted with it, and before it is gone.
+    Foreground,
     /// Its dependents are kept, such as the pods of a StatefulSet.
     Orphan,
 }
@@ -31,7 +31,7 @@ pub enum Recreate {
 /// The flags of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Flags {
-    /// Created once, and not changed afterwards.
+    /// Created once, and not changed afterwards, apart from its labels.
     pub once: bool,
     /// Never pruned, and released when the owner is deleted.
     pub keep: bool,
@@ -131,7 +131,7 @@ impl Flags {
     /// The flags that are set, as they are written.
     fn names(&self) -> impl Iterator<Item = &'static str> {
         let recreate = match self.recreate {
-            Some(Recreate::Background) => "recreate",
+            Some(Recreate::Foreground) => "recreate",
             Some(Recreate::Orphan) => "recreate(orphan)",
             None => "",
         };
@@ -153,6 +153,7 @@ impl Flags {
         let pairs = [
             (self.once && self.recreate.is_some(), ("once", "recreate")),
             (self.keep && self.prune, ("keep", "prune")),
+            (self.keep && self.recreate.is_some(), ("keep", "recreate")),
             (self.external && self.once, ("external", "once")),
             (self.external && self.keep, ("external", "keep")),
             (self.external && self.prune, ("external", "prune")),

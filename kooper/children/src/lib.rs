@@ -17,6 +17,7 @@ mod memory;
 pub mod observed;
 pub mod plan;
 pub mod readiness;
+mod record;
 mod slot;
 mod status;
 mod typed;

@@ -75,6 +75,8 @@ pub enum Write {
 /// The progress of a slot in this pass.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SlotProgress {
+    /// The resource of its children, as in [`ChildId`].
+    pub resource: Arc<str>,
     /// `true` if the kind of its children is not installed.
     pub is_absent: bool,
     /// The call of its function.
@@ -101,6 +103,8 @@ pub struct Observed {
     pub slots: Vec<SlotProgress>,
     /// The children of the owner.
     pub children: BTreeMap<ChildId, Child>,
+    /// The children whose deletion or labels were refused in this pass, and why.
+    pub refused: BTreeMap<ChildId, String>,
     /// The readiness of objects that `external` slots wait for, as far as they exist.
     pub external: BTreeMap<ChildId, Readiness>,
 }

@@ -148,6 +148,7 @@ pub fn plan(owner: &Owner, graph: &Graph, observed: &Observed) -> Plan {
         planner.states[slot] = planner.judge(slot);
     }
     planner.prune(owner);
+    planner.fail_undeleted();
     let kept = planner.kept();
     Plan { steps: planner.steps, slots: planner.states, blocking: Vec::new(), kept }
 }
@@ -231,15 +232,16 @@ impl<'a> Planner<'a> {
         if let Err(why) = self.has_inputs(slot) {
             return SlotState::Held(why);
         }
-        if node.spec.flags.once && progress.run == Run::NotCalled {
-            let existing: Vec<_> = self.labelled(slot).map(|(id, _)| id).collect();
+        // Only the function knows whether a list has all of its children.
+        if node.spec.flags.once && node.spec.returns != Returns::Many && progress.run == Run::NotCalled {
+            let existing: Vec<_> = self.labelled(slot).collect();
             if !existing.is_empty() {
-                return self.condition(existing);
+                return self.keep_labels(slot, &existing);
             }
         }
         match &progress.run {
             Run::NotCalled => match self.may_create(slot) {
-                Err(why) if self.labelled(slot).next().is_none() => SlotState::Held(why),
+                Err(why) if !self.may_exist(slot) => SlotState::Held(why),
                 _ => {
                     self.steps.push(Step::Call { slot });
                     SlotState::Pending
@@ -255,6 +257,44 @@ impl<'a> Planner<'a> {
         }
     }
 
+    /// Returns whether the slot may have children: those of its kind that no slot knows may be its own, with the label of its
+    /// previous name or from before there were labels.
+    fn may_exist(&self, slot: usize) -> bool {
+        let is_unknown =
+            |child: &Child| child.label.as_ref().is_none_or(|label| self.graph.find(&label.slot).is_none());
+        let resource = &self.progress(slot).resource;
+        self.labelled(slot).next().is_some()
+            || self.observed.children.iter().any(|(id, child)| id.resource == *resource && is_unknown(child))
+    }
+
+    /// Restores the labels of children that were created once.
+    fn keep_labels(&mut self, slot: usize, existing: &[(&'a ChildId, &'a Child)]) -> SlotState {
+        let label = self.label(slot);
+        let wrong = existing.iter().filter(|(id, child)| {
+            child.label.as_ref() != Some(&label) && !child.is_terminating && !self.observed.refused.contains_key(*id)
+        });
+        let steps: Vec<_> =
+            wrong.map(|(id, _)| Step::Label { slot, child: (*id).clone(), label: label.clone() }).collect();
+        let refused = existing.iter().find_map(|(id, _)| self.observed.refused.get(*id));
+        match (steps.is_empty(), refused) {
+            (false, _) => {
+                self.steps.extend(steps);
+                SlotState::Pending
+            }
+            (true, Some(why)) => SlotState::Failed(why.clone()),
+            (true, None) => self.condition(existing.iter().map(|(id, _)| *id)),
+        }
+    }
+
+    /// A slot fails with the deletion of one of its children.
+    fn fail_undeleted(&mut self) {
+        for (slot, id, _) in &self.labelled {
+            if let Some(why) = self.observed.refused.get(*id) {
+                self.states[*slot] = SlotState::Failed(why.clone());
+            }
+        }
+    }
+
     /// Applies what the function of a slot has returned.
     fn write(&mut self, slot: usize) -> SlotState {
         let (node, progress) = (self.node(slot), self.progress(slot));
@@ -263,11 +303,14 @@ impl<'a> Planner<'a> {
         // Both would use the same port or volume: the old one goes first.
         if let Some(recreate) = node.spec.flags.recreate
             && !progress.desired.is_empty()
-            && self.are_inputs_ready(slot)
         {
+            // It serves until the new one may be created.
+            let may_create = self.may_create(slot);
             for (id, old) in self.obsolete(slot) {
-                held.get_or_insert_with(|| format!("waits until {id} is gone"));
-                steps.extend(delete(id, old, Cause::Recreate(recreate)));
+                held.get_or_insert_with(|| {
+                    may_create.clone().err().unwrap_or_else(|| format!("waits until {id} is gone"))
+                });
+                steps.extend(self.delete(id, old, Cause::Recreate(recreate)).filter(|_| may_create.is_ok()));
             }
         }
         let blocked = held.clone();
@@ -280,10 +323,15 @@ impl<'a> Planner<'a> {
                     failed.get_or_insert_with(|| why.clone());
                 }
                 (Write::Immutable(why), existing) => match (node.spec.flags.recreate, existing) {
-                    (Some(recreate), Some(old)) => {
-                        held.get_or_insert_with(|| format!("waits until {id} is gone, to create it again"));
-                        steps.extend(delete(id, old, Cause::Recreate(recreate)));
-                    }
+                    (Some(recreate), Some(old)) => match self.may_create(slot) {
+                        Ok(()) => {
+                            held.get_or_insert_with(|| format!("waits until {id} is gone, to create it again"));
+                            steps.extend(self.delete(id, old, Cause::Recreate(recreate)));
+                        }
+                        Err(why) => {
+                            held.get_or_insert(why);
+                        }
+                    },
                     // The next pass creates it.
                     (Some(_), None) => {
                         held.get_or_insert_with(|| format!("waits until {id} is created again"));
@@ -337,6 +385,13 @@ impl<'a> Planner<'a> {
         let other = self.graph.find(&child.label.as_ref()?.slot).filter(|other| *other != slot)?;
         let is_undecided = self.progress(other).run != Run::Returned && !self.node(slot).dependents.contains(&other);
         is_undecided.then(|| self.name(other))
+    }
+
+    /// Deletes a child, unless that is under way or was refused in this pass.
+    fn delete(&self, id: &ChildId, child: &Child, cause: Cause) -> Option<Step> {
+        let version = Some(child.version.clone());
+        let may_delete = !child.is_terminating && !self.observed.refused.contains_key(id);
+        may_delete.then(|| Step::Delete { child: id.clone(), uid: child.uid.clone(), version, cause })
     }
 
     /// The state of a slot whose children are applied.
@@ -433,12 +488,6 @@ impl<'a> Planner<'a> {
             _ => Err(self.explain(slot)),
         }
     }
-}
-
-/// Deletes a child, unless that is under way.
-fn delete(id: &ChildId, child: &Child, cause: Cause) -> Option<Step> {
-    let version = Some(child.version.clone());
-    (!child.is_terminating).then(|| Step::Delete { child: id.clone(), uid: child.uid.clone(), version, cause })
 }
 
 #[cfg(test)]

@@ -159,7 +159,7 @@ impl<P, F: 'static, V: Verbs> Slot<P, F, V> {
 
     /// Deletes a child before the one that replaces it is created.
     pub fn recreate(mut self) -> Self {
-        self.flags.recreate = Some(Recreate::Background);
+        self.flags.recreate = Some(Recreate::Foreground);
         self
     }
 

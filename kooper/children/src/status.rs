@@ -15,7 +15,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::graph::GraphError;
-use crate::typed::{PlanSlot, owner};
+use crate::record::owner;
+use crate::typed::PlanSlot;
 
 /// An owner whose status can have the conditions of its children. `M` is inferred.
 #[diagnostic::on_unimplemented(

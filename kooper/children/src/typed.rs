@@ -8,58 +8,28 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use kooper_access::capability::{PatchBody, by};
 use kooper_access::extract::{Argument, Context};
-use kooper_access::internal::{OWNER, note_marked};
+use kooper_access::internal::{Manner, OWNER, note_marked};
 use kooper_access::plan::Plan;
 use kooper_access::{Deleter, OwnedApplier, Patcher, Reader};
 use kooper_runtime::internal::object::kind::KindInfo;
 use kooper_runtime::object::Object;
-use kooper_runtime::{BoxError, Call, Kind, ObjectKey};
+use kooper_runtime::{BoxError, Kind};
 use kube::api::{DeleteParams, Preconditions, PropagationPolicy};
+use kube::core::metadata::PartialObjectMeta;
 use kube::{Resource, ResourceExt};
 use serde_json::{Value, json};
 
 use crate::function::{AnyObject, CallFn, ChildFn, ChildKind, Form, Made};
 use crate::graph::{Recreate, SlotSpec};
-use crate::labels::{self, Marks};
+use crate::labels;
 use crate::memory::{Digest, KnownChildren, address};
-use crate::observed::{Child, ChildId, SlotLabel};
+use crate::observed::{ChildId, SlotLabel};
 use crate::plan::Cause;
-use crate::readiness::{Readiness, is_ready_once_it_exists, readiness};
+use crate::readiness::Readiness;
+use crate::record::{
+    ChildObject, Found, controls, decode, found, id_of, is_apart, judge, key_of, marks, owner, recorded,
+};
 use crate::slot::{FunctionId, Slot, Verbs};
-
-/// A child, its name, and the object itself.
-pub(crate) type Found = (ChildId, Child, ChildObject);
-
-/// The object of a child.
-#[derive(Clone)]
-pub(crate) enum ChildObject {
-    /// As a response has it.
-    Decoded(AnyObject),
-    /// As the cache has it. One that was decoded in an earlier pass is not decoded before it is needed.
-    Cached { object: Arc<Object>, decoded: OnceLock<AnyObject>, decode: fn(&Object) -> Result<AnyObject, BoxError> },
-}
-
-impl ChildObject {
-    pub(crate) fn get(&self) -> Result<AnyObject, BoxError> {
-        match self {
-            Self::Decoded(object) => Ok(object.clone()),
-            Self::Cached { object, decoded, decode } => match decoded.get() {
-                Some(decoded) => Ok(decoded.clone()),
-                None => {
-                    let object = decode(object)?;
-                    Ok(decoded.get_or_init(|| object).clone())
-                }
-            },
-        }
-    }
-
-    pub(crate) fn cached(&self) -> Option<&Arc<Object>> {
-        match self {
-            Self::Decoded(_) => None,
-            Self::Cached { object, .. } => Some(object),
-        }
-    }
-}
 
 /// What the function of a slot has returned.
 pub(crate) enum Called {
@@ -73,12 +43,15 @@ pub(crate) trait DynSlot<P, S>: Send + Sync {
     fn id(&self) -> &FunctionId;
 
     /// The resource of its children, such as `deployments.apps`.
-    fn resource(&self) -> &str;
+    fn resource(&self) -> &Arc<str>;
 
     fn spec(&self, names: &dyn Fn(&FunctionId) -> String) -> SlotSpec;
 
     /// Returns `true` while the cluster does not serve the kind of its children.
     fn is_absent(&self, context: &Context<P, S>) -> bool;
+
+    /// A namespace in which children of the slot may exist that the caches do not have yet.
+    fn unlisted(&self, context: &Context<P, S>) -> Option<String>;
 
     /// Writes a child of the slot as JSON.
     fn write(&self, child: &AnyObject, digest: &mut Digest);
@@ -131,9 +104,10 @@ pub(crate) type Request<'a, T> = BoxFuture<'a, Result<T, BoxError>>;
 pub(crate) fn delete_params(uid: &str, version: Option<&str>, cause: Cause) -> DeleteParams {
     let policy = match cause {
         Cause::Recreate(Recreate::Orphan) => PropagationPolicy::Orphan,
-        // So that it is gone after its dependents: pods of a Deployment still use what the next wave deletes.
-        Cause::Wave(_) => PropagationPolicy::Foreground,
-        Cause::Prune | Cause::Recreate(Recreate::Background) => PropagationPolicy::Background,
+        // So that it is gone after its dependents: pods of a Deployment still use what the next wave deletes, or the volume of
+        // the one that is created instead.
+        Cause::Wave(_) | Cause::Recreate(Recreate::Foreground) => PropagationPolicy::Foreground,
+        Cause::Prune => PropagationPolicy::Background,
     };
     let preconditions = Preconditions { uid: Some(uid.to_owned()), resource_version: version.map(str::to_owned) };
     DeleteParams { propagation_policy: Some(policy), preconditions: Some(preconditions), ..DeleteParams::default() }
@@ -183,88 +157,6 @@ fn applies<P: Kind, S, T: ChildKind>(plan: &mut Plan, deletes: bool) {
     }
 }
 
-/// The owner of a call.
-pub(crate) fn owner<P: Kind, S>(context: &Context<P, S>) -> Arc<P> {
-    <Arc<P> as Argument<P, S, ()>>::extract(context)
-}
-
-/// The call itself.
-pub(crate) fn call<P: Kind, S>(context: &Context<P, S>) -> Call {
-    <Call as Argument<P, S, ()>>::extract(context)
-}
-
-/// The labels of the children of a call's owner.
-fn marks<P: Kind, S>(context: &Context<P, S>) -> Marks {
-    let controller = context.controller();
-    Marks::new(controller.installation(), &controller.controller, &owner(context).uid().unwrap_or_default())
-}
-
-/// The slot that a child was applied for. Children that live get the labels of new names by the next apply; those of an
-/// owner that is being deleted keep the labels of the names from before.
-fn label_of<P: Kind, S, T: ChildKind>(context: &Context<P, S>, child: &T, slots: &[Arc<str>]) -> Option<SlotLabel> {
-    let read = |marks: Marks| marks.read(child.meta().labels.as_ref(), slots.iter().map(|slot| &**slot));
-    let owner = owner(context);
-    let from_before = || {
-        owner.meta().deletion_timestamp.as_ref()?;
-        let uid = owner.uid().unwrap_or_default();
-        let managers = context.controller().previous.iter().filter_map(|manager| manager.split_once('/'));
-        managers.map(|(program, controller)| Marks::new(program, controller, &uid)).find_map(read)
-    };
-    read(marks(context)).or_else(from_before)
-}
-
-/// The name of a child. Its namespace defaults to that of the owner.
-fn id_of<P: Kind, T: ChildKind>(owner: &P, child: &T, kind: &KindInfo, resource: Arc<str>) -> ChildId {
-    let namespace = child.namespace().or_else(|| owner.namespace()).filter(|_| kind.namespaced);
-    ChildId { resource, namespace: namespace.map(Into::into), name: child.name_any().into() }
-}
-
-/// Returns whether Kubernetes allows no reference from the child to its owner.
-fn is_apart<P: Kind, T: ChildKind>(owner: &P, child: &T) -> bool {
-    let is_elsewhere = child.meta().namespace.is_some() && child.meta().namespace != owner.meta().namespace;
-    KindInfo::of::<P>().namespaced && (!KindInfo::of::<T>().namespaced || is_elsewhere)
-}
-
-fn key_of(id: &ChildId) -> ObjectKey {
-    ObjectKey::new(id.namespace.as_deref(), &id.name)
-}
-
-fn judge<T: ChildKind>(object: &T) -> Result<Readiness, BoxError> {
-    // Most children need not be written as JSON for it.
-    if object.meta().deletion_timestamp.is_none() && is_ready_once_it_exists(&T::group(&()), &T::kind(&())) {
-        return Ok(Readiness::Ready);
-    }
-    Ok(readiness(&T::group(&()), &T::kind(&()), &serde_json::to_value(object)?))
-}
-
-/// The kinds whose objects hold more than their owner can make again.
-fn is_kept_by_default<T: ChildKind>() -> bool {
-    let kept = [("", "PersistentVolumeClaim"), ("", "Namespace"), ("apiextensions.k8s.io", "CustomResourceDefinition")];
-    kept.contains(&(&*T::group(&()), &*T::kind(&())))
-}
-
-fn found<P: Kind, S, T: ChildKind>(
-    context: &Context<P, S>,
-    child: Arc<T>,
-    slots: &[Arc<str>],
-) -> Result<Found, BoxError> {
-    let record = Child {
-        uid: child.uid().unwrap_or_default().into(),
-        version: child.resource_version().unwrap_or_default().into(),
-        label: label_of(context, &*child, slots),
-        readiness: judge(&*child)?,
-        is_terminating: child.meta().deletion_timestamp.is_some(),
-        is_kept: is_kept_by_default::<T>() || child.annotations().contains_key(labels::KEEP),
-    };
-    let kind = KindInfo::of::<T>();
-    let id = id_of(&*owner(context), &*child, &kind, kind.resource().into());
-    Ok((id, record, ChildObject::Decoded(child)))
-}
-
-fn decode<T: ChildKind>(object: &Object) -> Result<AnyObject, BoxError> {
-    Ok(Arc::new(object.decode::<T>()?))
-}
-
 pub(crate) fn typed<T: ChildKind>(object: AnyObject) -> Result<Arc<T>, BoxError> {
     object.downcast().map_err(|_| "a child is of another kind".into())
 }
@@ -281,7 +173,7 @@ where
         &self.slot.id
     }
 
-    fn resource(&self) -> &str {
+    fn resource(&self) -> &Arc<str> {
         &self.resource
     }
 
@@ -291,6 +183,11 @@ where
 
     fn is_absent(&self, context: &Context<P, S>) -> bool {
         context.controller().caches.of_kind(&self.kind).any(|(_, cache)| cache.is_unserved())
+    }
+
+    fn unlisted(&self, context: &Context<P, S>) -> Option<String> {
+        let mut caches = context.controller().caches.of_kind(&self.kind);
+        caches.find_map(|(_, cache)| cache.unlisted().map(str::to_owned))
     }
 
     fn write(&self, child: &AnyObject, digest: &mut Digest) {
@@ -339,11 +236,21 @@ where
                 let id = ChildId { resource: self.resource.clone(), namespace, name };
                 return Ok(Some((id, child.clone(), ChildObject::Cached { object, decoded: OnceLock::new(), decode })));
             }
-            let child: <F::Form as Form>::Kind = object.decode()?;
-            let uid = owner.meta().uid.as_ref();
-            let mut references = child.owner_references().iter();
-            let controls = references.any(|one| one.controller == Some(true) && Some(&one.uid) == uid);
-            if !controls && !is_marked {
+            let child = match object.decode::<<F::Form as Form>::Kind>() {
+                Ok(child) => child,
+                // Only its own slot waits, and a deletion needs its metadata alone.
+                Err(error) => {
+                    let child: PartialObjectMeta<<F::Form as Form>::Kind> = object.decode()?;
+                    if !controls(&*owner, &child) && !is_marked {
+                        return Ok(None);
+                    }
+                    let record =
+                        recorded(context, &child, slots, Readiness::Waiting(format!("it does not decode: {error}")));
+                    let id = id_of(&*owner, &child, &self.kind, self.resource.clone());
+                    return Ok(Some((id, record, ChildObject::Cached { object, decoded: OnceLock::new(), decode })));
+                }
+            };
+            if !controls(&*owner, &child) && !is_marked {
                 return Ok(None);
             }
             let (id, child, decoded) = found(context, Arc::new(child), slots)?;
@@ -404,8 +311,8 @@ where
             let applier = <OwnedApplier<<F::Form as Form>::Kind> as Argument<P, S, (_, ())>>::extract(context);
             // Without it the error of `apply_owned` says why the child cannot be owned.
             let is_marked = is_ordered && is_apart(&*owner, &child);
-            let kind = (self.slot.flags.adopt, is_marked);
-            let applied = applier.apply_declared(&*owner, &child, kind, observed).await?;
+            let manner = Manner { adopt: self.slot.flags.adopt, once: self.slot.flags.once };
+            let applied = applier.apply_declared(&*owner, &child, manner, is_marked, observed).await?;
             let names = std::slice::from_ref(&label.slot);
             applied.map(|applied| found(context, Arc::new(applied), names)).transpose()
         }

@@ -1,5 +1,6 @@
 //! Children that the attribute declares, on a cluster of their own.
 
+mod losses;
 mod trouble;
 
 use std::collections::BTreeMap;

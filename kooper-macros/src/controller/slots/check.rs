@@ -31,7 +31,7 @@ fn check_name(value: &Value<'_>, slot: &Slot, before: &[Slot]) {
 
 /// Checks that no flag contradicts another one.
 fn check_flags(value: &Value<'_>, slot: &Slot) {
-    for (one, other) in [("once", "recreate"), ("keep", "prune")] {
+    for (one, other) in [("once", "recreate"), ("keep", "prune"), ("keep", "recreate")] {
         if let (Some(_), Some(flag)) = (slot.flag(one), slot.flag(other)) {
             value.note(flag.key, message!("a slot cannot have both `{one}` and `{other}`: remove one of them"));
         }

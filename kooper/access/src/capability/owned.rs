@@ -15,13 +15,14 @@ use kooper_runtime::{Kind, Note, ObjectKey};
 use kooper_sharding::{BUCKET, bucket_of_owner};
 use kube::Resource;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::children::Children;
 use super::error::AccessError;
 use super::grant::MayApplyOwned;
 use super::owner::{OWNER, OwnerError, describe, mark, own};
+use super::patch::PatchBody;
 use super::request::{ApiResponse, Operation, ResourceClient, body};
 use super::write::answered;
 use super::{Access, Request};
@@ -93,7 +94,7 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
         V: MayApplyOwned<T>,
     {
         let owner = owner.as_object();
-        self.apply_child(Parent::of(owner), own(owner, child.clone()), false)
+        self.apply_child(Parent::of(owner), own(owner, child.clone()), Manner::default())
     }
 
     /// Like [`apply_owned`](Self::apply_owned), and also takes over an object
@@ -107,7 +108,7 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
         V: MayApplyOwned<T>,
     {
         let owner = owner.as_object();
-        self.apply_child(Parent::of(owner), own(owner, child.clone()), true)
+        self.apply_child(Parent::of(owner), own(owner, child.clone()), Manner { adopt: true, once: false })
     }
 
     /// The same argument, for children that no other client may extend. Entries
@@ -151,7 +152,8 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
         &'a self,
         owner: &O,
         child: &T,
-        (adopt, is_marked): (bool, bool),
+        manner: Manner,
+        is_marked: bool,
         version: Option<&'a str>,
     ) -> Request<'a, Option<T>>
     where
@@ -166,7 +168,7 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
         } else {
             own(owner, child.clone())
         };
-        let applying = self.apply_as_child(parent, child, adopt);
+        let applying = self.apply_as_child(parent, child, manner);
         Box::pin(async move {
             let (applied, key) = applying.await?;
             match applied {
@@ -176,8 +178,8 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
         })
     }
 
-    fn apply_child(&self, parent: Parent, child: Result<T, OwnerError>, adopt: bool) -> Request<'_, T> {
-        let applying = self.apply_as_child(parent, child, adopt);
+    fn apply_child(&self, parent: Parent, child: Result<T, OwnerError>, manner: Manner) -> Request<'_, T> {
+        let applying = self.apply_as_child(parent, child, manner);
         Box::pin(async move {
             let (applied, key) = applying.await?;
             answered(self.objects().object_of(applied)?, &key)
@@ -188,7 +190,7 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
         &self,
         parent: Parent,
         child: Result<T, OwnerError>,
-        adopt: bool,
+        manner: Manner,
     ) -> Request<'_, (Applied, ObjectKey)> {
         let objects = self.objects();
         let prepared = child.map_err(AccessError::from).and_then(|child| body(&child));
@@ -198,7 +200,7 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
             if objects.children.are_shared {
                 body["metadata"]["labels"][BUCKET] = bucket_of_owner(&parent.uid).into();
             }
-            Ok((objects.apply_child(&parent, &key, body, adopt).await?, key))
+            Ok((objects.apply_child(&parent, &key, body, manner).await?, key))
         })
     }
 }
@@ -217,6 +219,16 @@ pub(super) struct Parent {
     pub(super) reference: ObjectReference,
     /// `true` if the child has a label in place of an owner reference.
     is_marked: bool,
+}
+
+/// What is done with an object that exists.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Manner {
+    /// One that belongs to no owner becomes a child.
+    pub adopt: bool,
+    /// Its fields are left as they are.
+    pub once: bool,
 }
 
 /// A child after an apply.
@@ -283,7 +295,7 @@ impl ResourceClient<'_> {
         parent: &Parent,
         key: &ObjectKey,
         mut body: Value,
-        adopt: bool,
+        manner: Manner,
     ) -> Result<Applied, AccessError> {
         self.check_owner(parent, key)?;
         self.check_shown(key, &body)?;
@@ -316,14 +328,37 @@ impl ResourceClient<'_> {
             return Ok(Applied::Settled(known, body));
         }
         match parent.relation(&known.metadata()?) {
+            // The caches did not have it a moment ago.
+            Relation::Child if manner.once => return Ok(Applied::Settled(known, body)),
             Relation::Child => return self.apply_to(parent, &known, body, digest).await,
-            Relation::Free if adopt => body["metadata"]["resourceVersion"] = known.version().into(),
+            Relation::Free if manner.adopt && manner.once => return self.own_as_it_is(&known, &body).await,
+            Relation::Free if manner.adopt => body["metadata"]["resourceVersion"] = known.version().into(),
             Relation::Free => return Err(self.not_ours(parent, &known, None)),
             Relation::Other(owner) => return Err(self.not_ours(parent, &known, Some(owner))),
         }
         let applied = self.remove_conflicting_fields(parent, key, known.uid(), body.clone()).await?;
         let applied = self.restore_selected_labels(parent, key, &body, applied).await?;
         Ok(Applied::Sent(applied.map(Arc::new)))
+    }
+
+    /// Makes an object a child, and changes nothing else of it.
+    async fn own_as_it_is(&self, known: &Object, body: &Value) -> Result<Applied, AccessError> {
+        let (wanted, is): (&Value, Value) = (&body["metadata"], known.decode()?);
+        let references = |metadata: &Value| metadata["ownerReferences"].as_array().cloned().unwrap_or_default();
+        let mut owners = references(wanted);
+        let others =
+            references(&is["metadata"]).into_iter().filter(|one| owners.iter().all(|own| own["uid"] != one["uid"]));
+        let others: Vec<_> = others.collect();
+        owners.extend(others);
+        let metadata = json!({
+            "uid": known.uid(),
+            "resourceVersion": known.version(),
+            "labels": wanted["labels"],
+            "ownerReferences": owners,
+        });
+        let patch = PatchBody::merge(json!({"metadata": metadata}));
+        let answer = self.send(known.key(), Operation::Patch(patch, self.controller.field_manager())).await?;
+        Ok(Applied::Sent(answer.map(Arc::new)))
     }
 
     /// Rejects a child whose owner is being deleted, as far as the caller or the cache

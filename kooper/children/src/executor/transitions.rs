@@ -10,12 +10,13 @@ use kooper_runtime::{Kind, Note};
 use kube::ResourceExt;
 use tokio::time::Instant;
 
-use super::{Executor, Progress};
+use super::Executor;
+use super::progress::Progress;
 use crate::function::AnyObject;
 use crate::memory::{Digest, Loop, SlotMemory, Verdict};
 use crate::observed::ChildId;
 use crate::plan::{Plan, SlotState, provided};
-use crate::typed::{Found, owner};
+use crate::record::{Found, owner};
 
 impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
     /// Returns for how long the children of a slot are not applied because their bodies keep changing, and why.

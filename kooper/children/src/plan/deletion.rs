@@ -3,6 +3,8 @@
 //! It needs the labels of the children alone, so that it also works when the functions fail, or when the owner no
 //! longer decodes.
 
+use std::sync::Arc;
+
 use super::{Cause, Plan, Step};
 use crate::graph::Graph;
 use crate::observed::{Child, ChildId, Observed, Owner};
@@ -10,12 +12,19 @@ use crate::observed::{Child, ChildId, Observed, Owner};
 pub(super) fn plan(owner: &Owner, graph: &Graph, observed: &Observed) -> Plan {
     let mut plan = Plan { steps: Vec::new(), slots: Vec::new(), blocking: Vec::new(), kept: Vec::new() };
     let mut waves = Vec::new();
+    let keeps = |resource: &Arc<str>| {
+        graph.nodes().iter().zip(&observed.slots).any(|(node, slot)| node.spec.flags.keep && slot.resource == *resource)
+    };
     for (id, child) in &observed.children {
         let Some(label) = &child.label else { continue };
-        let slot = graph.find(&label.slot).map(|slot| &graph.nodes()[slot].spec.flags);
+        let is_kept = match graph.find(&label.slot) {
+            Some(slot) => graph.nodes()[slot].spec.flags.keep,
+            // The slot may have had another name, and have kept it.
+            None => keeps(&id.resource),
+        };
         // A child without an owner reference is known by its label alone. A later pass, which no longer sees the
         // finalizer `orphan`, would delete it.
-        if !owner.is_ordered || slot.is_some_and(|flags| flags.keep) {
+        if !owner.is_ordered || is_kept {
             plan.steps.push(Step::Release { child: id.clone(), uid: child.uid.clone() });
         } else {
             waves.push((label.depth, id, child));
@@ -29,7 +38,7 @@ pub(super) fn plan(owner: &Owner, graph: &Graph, observed: &Observed) -> Plan {
     for (depth, id, child) in waves {
         if is_turn(depth) {
             plan.blocking.push(id.clone());
-            plan.steps.extend(delete(id, child, depth));
+            plan.steps.extend(delete(id, child, depth).filter(|_| !observed.refused.contains_key(id)));
         }
     }
     plan

@@ -2,7 +2,7 @@
 //!
 //! A slot that is held or has failed says nothing about its children, so that none of them is pruned.
 
-use super::{Cause, Planner, SlotState, delete};
+use super::{Cause, Planner, SlotState};
 use crate::observed::{Child, ChildId, Owner, Run};
 
 impl<'a> Planner<'a> {
@@ -10,7 +10,9 @@ impl<'a> Planner<'a> {
         for &slot in self.graph.order() {
             if self.may_prune(slot) {
                 let obsolete: Vec<_> = self.obsolete(slot).collect();
-                self.steps.extend(obsolete.into_iter().filter_map(|(id, child)| delete(id, child, Cause::Prune)));
+                let steps: Vec<_> =
+                    obsolete.into_iter().filter_map(|(id, child)| self.delete(id, child, Cause::Prune)).collect();
+                self.steps.extend(steps);
             }
         }
         if owner.prunes_unknown && self.steps.is_empty() && self.is_complete() {
@@ -82,6 +84,7 @@ impl<'a> Planner<'a> {
         }
         let deepest = unknown.iter().map(|(depth, ..)| *depth).max();
         let steps = unknown.into_iter().filter(|(depth, ..)| Some(*depth) == deepest);
-        self.steps.extend(steps.filter_map(|(_, id, child)| delete(id, child, Cause::Prune)));
+        let steps: Vec<_> = steps.filter_map(|(_, id, child)| self.delete(id, child, Cause::Prune)).collect();
+        self.steps.extend(steps);
     }
 }

@@ -13,6 +13,7 @@ use super::*;
 use kooper::shards::Shards;
 use kooper_access::capability::{All, Subset};
 use kooper_access::{Getter, KindExt, OwnedApplier, Reader};
+use kooper_children::declare;
 use kooper_runtime::ObjectKey;
 use kooper_runtime::leader::LeaderElection;
 
@@ -417,6 +418,8 @@ fn a_mistake_in_a_selection_is_an_error_of_its_setting() {
     let of = || Controller::builder::<Pod>("one");
     let wakes = |_: &Secret| Vec::new();
     let some = || Secret::all().labels("app=shop");
+    let key: fn(&Pod) -> Secret = |_| Secret::default();
+    let children = declare().child(key).build().expect("a slot");
     for (builder, field, problem) in [
         (of().handler(reads), "handler", "the selector \"app=shop,\" ends too early"),
         (of().handler(gets), "handler", "Getter<Secret, Labelled> gets objects by their names"),
@@ -430,6 +433,7 @@ fn a_mistake_in_a_selection_is_an_error_of_its_setting() {
             "reads",
             "no function takes a `Reader<PartialObjectMeta<Se",
         ),
+        (of().reads(some()).handler(children.handler(plain)), "reads", "children of the kind Secret"),
         (of().reads(some()).reads(some().names(["a"])).handler(plain), "reads", "there are two selections"),
     ] {
         let error = builder.build().expect_err(problem);

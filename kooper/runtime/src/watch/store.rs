@@ -39,6 +39,8 @@ pub struct Store {
     dictionaries: Option<Dictionaries>,
     /// `true` while the server does not serve the kind.
     unserved: AtomicBool,
+    /// `true` after the first list.
+    listed: AtomicBool,
 }
 
 impl Default for Store {
@@ -57,6 +59,7 @@ impl Store {
             bytes: AtomicUsize::new(0),
             dictionaries: (!secret).then(Dictionaries::default),
             unserved: AtomicBool::new(false),
+            listed: AtomicBool::new(false),
         }
     }
 
@@ -73,6 +76,16 @@ impl Store {
     /// Returns `true` while the server does not serve the kind.
     pub(crate) fn is_unserved(&self) -> bool {
         self.unserved.load(Ordering::Relaxed)
+    }
+
+    /// Notes that the objects were listed.
+    pub(crate) fn note_listed(&self) {
+        self.listed.store(true, Ordering::Release);
+    }
+
+    /// Returns `true` if an object that is not here may exist, because the objects were not listed yet.
+    pub(crate) fn is_unlisted(&self) -> bool {
+        !self.listed.load(Ordering::Acquire) && !self.is_unserved()
     }
 
     /// Returns `true` if not even the size of the objects may be published.

@@ -68,13 +68,13 @@ pub(super) fn graphs() -> impl Strategy<Value = Graph> {
             let mut flags = match flags {
                 1 => Flags { once: true, ..Flags::default() },
                 2 => Flags { keep: true, ..Flags::default() },
-                3 => Flags { recreate: Some(Recreate::Background), ..Flags::default() },
+                3 => Flags { recreate: Some(Recreate::Foreground), ..Flags::default() },
                 4 => Flags { not_ready: true, ..Flags::default() },
                 _ => Flags::default(),
             };
             let returns = match returns {
                 1 if !flags.once => Returns::Maybe,
-                2 if !flags.once => Returns::Many,
+                2 => Returns::Many,
                 _ => Returns::One,
             };
             flags.prune = returns == Returns::Many && !flags.keep;

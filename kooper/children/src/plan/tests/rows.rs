@@ -195,7 +195,7 @@ fn only_with_recreate_an_immutable_child_is_deleted() {
         chain(flags).child("c", "config", 0).returned(0, &[("c", immutable)])
     };
     assert_eq!(
-        refused(Flags { recreate: Some(Recreate::Background), ..Flags::default() }).steps(),
+        refused(Flags { recreate: Some(Recreate::Foreground), ..Flags::default() }).steps(),
         ["recreate c at 7"]
     );
     let failed = refused(Flags::default());
@@ -314,7 +314,7 @@ fn what_cannot_be_changed_is_deleted_only_if_it_is_recreated() {
     let kept = scene(Flags::default(), immutable());
     assert_eq!(kept.steps(), Vec::<String>::new());
     assert_eq!(stalls(kept), "it is immutable; write `recreate` to delete it and create it again");
-    let recreate = Flags { recreate: Some(Recreate::Background), ..Flags::default() };
+    let recreate = Flags { recreate: Some(Recreate::Foreground), ..Flags::default() };
     assert_eq!(scene(recreate, immutable()).steps(), ["recreate c at 7"]);
     let invalid = scene(recreate, Write::Invalid("it is invalid".to_owned()));
     assert_eq!(invalid.steps(), Vec::<String>::new());
@@ -333,4 +333,80 @@ fn slots_that_swap_their_names_lose_no_child_while_one_of_them_is_held() {
     assert_eq!(held.plan().slots[0], SlotState::Held("waits for b, whose child configmaps `y` is".to_owned()));
     let decided = scene().returned(1, &[("x", Write::Pending)]);
     assert_eq!(decided.steps(), ["apply y as a 0", "apply x as b 0"]);
+}
+
+#[test]
+fn a_list_that_was_created_in_part_is_completed_and_its_other_children_are_left_alone() {
+    let once = Flags { once: true, ..Flags::default() };
+    let keys =
+        || Scene::new(vec![SlotSpec { returns: Returns::Many, ..slot("keys", &[], once) }]).child("a", "keys", 0);
+    assert_eq!(keys().steps(), ["call 0"]);
+    let returned = keys().returned(0, &[("a", Write::Pending), ("b", Write::Pending)]);
+    assert_eq!(returned.steps(), ["apply b as keys 0"]);
+}
+
+#[test]
+fn the_labels_of_what_was_created_once_are_restored_and_its_body_is_not() {
+    let once = Flags { once: true, ..Flags::default() };
+    let mut scene = chain(once).child("c", "config", 4);
+    assert_eq!(scene.steps(), ["label c as config"]);
+    scene.observed.refused.insert(id("c"), "a policy".to_owned());
+    assert_eq!(scene.steps(), Vec::<String>::new(), "once in a pass");
+    assert_eq!(scene.plan().slots[0], SlotState::Failed("a policy".to_owned()));
+}
+
+#[test]
+fn the_old_child_serves_until_its_replacement_may_be_created() {
+    let recreate = Flags { recreate: Some(Recreate::Foreground), ..Flags::default() };
+    let web = || SlotSpec { after: vec!["config".to_owned()], ..slot("web", &[], recreate) };
+    let scene = |write: Write, name: &str| {
+        let scene = Scene::new(vec![slot("config", &[], Flags::default()), web()]);
+        let scene = scene.child("c", "config", 0).child("w", "web", 1).returned(0, &[("c", applied())]);
+        scene.returned(1, &[(name, write)])
+    };
+    for (write, name) in [(Write::Immutable("its selector".to_owned()), "w"), (Write::Pending, "new")] {
+        assert_eq!(scene(write.clone(), name).steps(), ["recreate w at 7"]);
+        let rolls = scene(write, name).change("c", |child| child.readiness = waiting());
+        assert_eq!(rolls.steps(), Vec::<String>::new());
+        assert_eq!(rolls.plan().slots[1], SlotState::Held("waits for config: it starts".to_owned()));
+    }
+}
+
+#[test]
+fn a_child_that_may_be_of_the_slot_is_updated_while_what_comes_before_is_not_ready() {
+    let later = || SlotSpec { after: vec!["config".to_owned()], ..slot("web", &[], Flags::default()) };
+    let scene = |label: Option<SlotLabel>, resource: &str| {
+        let scene = Scene::new(vec![slot("config", &[], Flags::default()), later()]);
+        let scene = scene.child("c", "config", 0).child("w", "former", 1).returned(0, &[("c", applied())]);
+        let mut scene = scene.change("c", |child| child.readiness = waiting()).change("w", |child| child.label = label);
+        scene.observed.slots[1].resource = resource.into();
+        scene.steps()
+    };
+    assert_eq!(scene(Some(label("former", 1)), "configmaps"), ["call 1"]);
+    assert_eq!(scene(None, "configmaps"), ["call 1"]);
+    assert!(scene(None, "secrets").is_empty(), "it is of another kind");
+    assert!(scene(Some(label("config", 0)), "configmaps").is_empty(), "it is of another slot");
+}
+
+#[test]
+fn a_deletion_that_is_refused_fails_its_slot() {
+    let mut pruned =
+        Scene::new(vec![slot("config", &[], Flags { prune: true, ..Flags::default() })]).child("a", "config", 0);
+    pruned = pruned.child("b", "config", 0).returned(0, &[("a", applied())]);
+    assert_eq!(pruned.steps(), ["prune b at 7"]);
+    pruned.observed.refused.insert(id("b"), "forbidden".to_owned());
+    assert_eq!(pruned.steps(), Vec::<String>::new(), "once in a pass");
+    assert_eq!(pruned.plan().slots, [SlotState::Failed("forbidden".to_owned())]);
+}
+
+#[test]
+fn a_child_of_a_slot_that_is_not_known_is_released_if_a_slot_of_its_kind_keeps_its_children() {
+    let renamed = |resource: &str| {
+        let mut scene = chain(Flags { keep: true, ..Flags::default() }).child("c", "former", 0);
+        scene.owner = Owner { is_terminating: true, is_ordered: true, ..Owner::default() };
+        scene.observed.slots[0].resource = resource.into();
+        scene.steps()
+    };
+    assert_eq!(renamed("configmaps"), ["release c"]);
+    assert_eq!(renamed("secrets"), ["wave 0: c at any version"]);
 }

@@ -309,6 +309,7 @@ impl Informer {
         } else {
             tracing::info!(watch = %self.status, objects, changes = count, version, "listed again");
         }
+        store.note_listed();
         self.version = version;
         self.restored = false;
         self.failures = 0;

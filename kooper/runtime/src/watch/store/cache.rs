@@ -52,6 +52,13 @@ impl Cache {
         self.stores.iter().any(|(_, store)| store.is_unserved())
     }
 
+    /// One of several namespaces whose objects were not listed yet. Keys of the others are handled meanwhile.
+    #[must_use]
+    pub fn unlisted(&self) -> Option<&str> {
+        let mut stores = self.stores.iter().filter(|_| self.stores.len() > 1);
+        stores.find(|(_, store)| store.is_unlisted()).and_then(|(namespace, _)| namespace.as_deref())
+    }
+
     /// The object with this key; `None` if no store contains it.
     #[must_use]
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<Object>> {

@@ -1,0 +1,145 @@
+//! Children as the planner sees them, read from their objects.
+
+use std::sync::{Arc, OnceLock};
+
+use kooper_access::extract::{Argument, Context};
+use kooper_runtime::internal::object::kind::KindInfo;
+use kooper_runtime::object::Object;
+use kooper_runtime::{BoxError, Call, Kind, ObjectKey};
+use kube::{Resource, ResourceExt};
+
+use crate::function::{AnyObject, ChildKind};
+use crate::labels::{self, Marks};
+use crate::observed::{Child, ChildId, SlotLabel};
+use crate::readiness::{Readiness, is_ready_once_it_exists, readiness};
+
+/// A child, its name, and the object itself.
+pub(crate) type Found = (ChildId, Child, ChildObject);
+
+/// The object of a child.
+#[derive(Clone)]
+pub(crate) enum ChildObject {
+    /// As a response has it.
+    Decoded(AnyObject),
+    /// As the cache has it. One that was decoded in an earlier pass is not decoded before it is needed.
+    Cached { object: Arc<Object>, decoded: OnceLock<AnyObject>, decode: fn(&Object) -> Result<AnyObject, BoxError> },
+}
+
+impl ChildObject {
+    pub(crate) fn get(&self) -> Result<AnyObject, BoxError> {
+        match self {
+            Self::Decoded(object) => Ok(object.clone()),
+            Self::Cached { object, decoded, decode } => match decoded.get() {
+                Some(decoded) => Ok(decoded.clone()),
+                None => {
+                    let object = decode(object)?;
+                    Ok(decoded.get_or_init(|| object).clone())
+                }
+            },
+        }
+    }
+
+    pub(crate) fn cached(&self) -> Option<&Arc<Object>> {
+        match self {
+            Self::Decoded(_) => None,
+            Self::Cached { object, .. } => Some(object),
+        }
+    }
+}
+
+/// The owner of a call.
+pub(crate) fn owner<P: Kind, S>(context: &Context<P, S>) -> Arc<P> {
+    <Arc<P> as Argument<P, S, ()>>::extract(context)
+}
+
+/// The call itself.
+pub(crate) fn call<P: Kind, S>(context: &Context<P, S>) -> Call {
+    <Call as Argument<P, S, ()>>::extract(context)
+}
+
+/// The labels of the children of a call's owner.
+pub(crate) fn marks<P: Kind, S>(context: &Context<P, S>) -> Marks {
+    let controller = context.controller();
+    Marks::new(controller.installation(), &controller.controller, &owner(context).uid().unwrap_or_default())
+}
+
+/// The slot that a child was applied for. Children that live get the labels of new names by the next apply; those of an
+/// owner that is being deleted keep the labels of the names from before.
+fn label_of<P: Kind, S, T: ResourceExt>(context: &Context<P, S>, child: &T, slots: &[Arc<str>]) -> Option<SlotLabel> {
+    let read = |marks: Marks| marks.read(child.meta().labels.as_ref(), slots.iter().map(|slot| &**slot));
+    let owner = owner(context);
+    let from_before = || {
+        owner.meta().deletion_timestamp.as_ref()?;
+        let uid = owner.uid().unwrap_or_default();
+        let managers = context.controller().previous.iter().filter_map(|manager| manager.split_once('/'));
+        managers.map(|(program, controller)| Marks::new(program, controller, &uid)).find_map(read)
+    };
+    read(marks(context)).or_else(from_before)
+}
+
+/// The name of a child. Its namespace defaults to that of the owner.
+pub(crate) fn id_of<P: Kind, T: ResourceExt>(owner: &P, child: &T, kind: &KindInfo, resource: Arc<str>) -> ChildId {
+    let namespace = child.namespace().or_else(|| owner.namespace()).filter(|_| kind.namespaced);
+    ChildId { resource, namespace: namespace.map(Into::into), name: child.name_any().into() }
+}
+
+/// Returns whether Kubernetes allows no reference from the child to its owner.
+pub(crate) fn is_apart<P: Kind, T: ChildKind>(owner: &P, child: &T) -> bool {
+    let is_elsewhere = child.meta().namespace.is_some() && child.meta().namespace != owner.meta().namespace;
+    KindInfo::of::<P>().namespaced && (!KindInfo::of::<T>().namespaced || is_elsewhere)
+}
+
+pub(crate) fn key_of(id: &ChildId) -> ObjectKey {
+    ObjectKey::new(id.namespace.as_deref(), &id.name)
+}
+
+pub(crate) fn judge<T: ChildKind>(object: &T) -> Result<Readiness, BoxError> {
+    // Most children need not be written as JSON for it.
+    if object.meta().deletion_timestamp.is_none() && is_ready_once_it_exists(&T::group(&()), &T::kind(&())) {
+        return Ok(Readiness::Ready);
+    }
+    Ok(readiness(&T::group(&()), &T::kind(&()), &serde_json::to_value(object)?))
+}
+
+/// The kinds whose objects hold more than their owner can make again.
+fn is_kept_by_default<T: Resource<DynamicType = ()>>() -> bool {
+    let kept = [("", "PersistentVolumeClaim"), ("", "Namespace"), ("apiextensions.k8s.io", "CustomResourceDefinition")];
+    kept.contains(&(&*T::group(&()), &*T::kind(&())))
+}
+
+pub(crate) fn found<P: Kind, S, T: ChildKind>(
+    context: &Context<P, S>,
+    child: Arc<T>,
+    slots: &[Arc<str>],
+) -> Result<Found, BoxError> {
+    let record = recorded(context, &*child, slots, judge(&*child)?);
+    let kind = KindInfo::of::<T>();
+    let id = id_of(&*owner(context), &*child, &kind, kind.resource().into());
+    Ok((id, record, ChildObject::Decoded(child)))
+}
+
+pub(crate) fn recorded<P: Kind, S, T: ResourceExt<DynamicType = ()>>(
+    context: &Context<P, S>,
+    child: &T,
+    slots: &[Arc<str>],
+    readiness: Readiness,
+) -> Child {
+    Child {
+        uid: child.uid().unwrap_or_default().into(),
+        version: child.resource_version().unwrap_or_default().into(),
+        label: label_of(context, child, slots),
+        readiness,
+        is_terminating: child.meta().deletion_timestamp.is_some(),
+        is_kept: is_kept_by_default::<T>() || child.annotations().contains_key(labels::KEEP),
+    }
+}
+
+/// Returns whether the owner controls a child.
+pub(crate) fn controls<P: Kind>(owner: &P, child: &impl ResourceExt) -> bool {
+    let uid = owner.meta().uid.as_ref();
+    child.owner_references().iter().any(|one| one.controller == Some(true) && Some(&one.uid) == uid)
+}
+
+pub(crate) fn decode<T: ChildKind>(object: &Object) -> Result<AnyObject, BoxError> {
+    Ok(Arc::new(object.decode::<T>()?))
+}

@@ -1,0 +1,138 @@
+//! What declared children must not lose: objects that exist already, and the other slots. The same on the embedded server
+//! and on the real one.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kooper::prelude::*;
+use kooper::testing::{Cluster, Running};
+use kube::{CustomResource, CustomResourceExt as _, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{from_value, json};
+
+#[derive(CustomResource, KubeSchema, Clone, Debug, Serialize, Deserialize)]
+#[kube(group = "children.example.com", version = "v1", kind = "Vault", namespaced, status = "VaultStatus")]
+struct VaultSpec {
+    /// The names of its keys.
+    keys: Vec<String>,
+}
+
+#[derive(KubeSchema, Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct VaultStatus {
+    conditions: Vec<Condition>,
+    observed_generation: Option<i64>,
+}
+
+/// A child whose status has values in a later version that this one does not know.
+#[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[kube(group = "children.example.com", version = "v1", kind = "Lock", namespaced, status = "LockStatus")]
+struct LockSpec {
+    bolts: i32,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+struct LockStatus {
+    #[schemars(with = "String")]
+    state: LockState,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+enum LockState {
+    Open,
+}
+
+#[kooper::controller(
+    resource = Vault, children = [password(once, adopt), lock(ready = holds), keys(prune)], deletion = ordered,
+    finalizer = "children.example.com/vault", backoff = ("5ms", "50ms"), main = false,
+)]
+async fn vaults() {}
+
+fn password(vault: &Vault) -> Result<Secret> {
+    let metadata = json!({"name": format!("{}-password", vault.name_any())});
+    Ok(from_value(json!({"metadata": metadata, "stringData": {"password": "generated"}}))?)
+}
+
+fn lock(vault: &Vault) -> Lock {
+    Lock::new(&vault.name_any(), LockSpec { bolts: 3 })
+}
+
+fn holds(lock: &Lock) -> bool {
+    lock.spec.bolts > 0
+}
+
+fn keys(vault: &Vault) -> Result<Vec<ConfigMap>> {
+    let key = |name: &String| Ok(from_value(json!({"metadata": {"name": name}, "data": {"of": vault.name_any()}}))?);
+    vault.spec.keys.iter().map(key).collect()
+}
+
+fn vault(keys: &[&str]) -> Vault {
+    Vault::new("bank", VaultSpec { keys: keys.iter().map(|&key| key.to_owned()).collect() })
+}
+
+/// Returns whether the object is ready or not, with a message that has this part, in its current generation.
+fn is(status: &'static str, part: &'static str) -> impl Fn(&Vault) -> bool {
+    move |vault| {
+        let conditions = vault.status.iter().flat_map(|status| &status.conditions);
+        let is_current = |one: &&Condition| one.observed_generation == vault.metadata.generation;
+        let ready = conditions.filter(is_current).find(|one| one.type_ == "Ready");
+        ready.is_some_and(|ready| ready.status == status && ready.message.contains(part))
+    }
+}
+
+/// Runs the controller, where locks are of another operator.
+async fn run(cluster: Cluster) -> Result<(Cluster, Running)> {
+    // The real server takes its time on a busy machine.
+    let cluster = cluster.with_timeout(Duration::from_secs(60));
+    cluster.install_crd(&Lock::crd()).await?;
+    cluster.install_crd(&Vault::crd()).await?;
+    let running = cluster.run([vaults::controller()?]).await?;
+    Ok((cluster, running))
+}
+
+#[kooper::test]
+async fn an_object_that_is_adopted_once_gets_an_owner_and_keeps_what_it_holds(cluster: Cluster) -> Result<()> {
+    let (cluster, running) = run(cluster).await?;
+    let theirs =
+        json!({"metadata": {"name": "bank-password", "labels": {"app": "bank"}}, "stringData": {"password": "real"}});
+    let theirs = cluster.create(&from_value::<Secret>(theirs)?).await?;
+    let vault = cluster.create(&vault(&["a"])).await?;
+    cluster.wait(&vault, is("True", "")).await;
+    let adopted = cluster.wait(&theirs, |secret: &Secret| !secret.owner_references().is_empty()).await;
+    assert_eq!(adopted.data, theirs.data);
+    assert_eq!((&*adopted.labels()["app"], &*adopted.labels()["kooper.rs/slot"]), ("bank", "password"));
+    // Somebody removes the labels: they come back, and nothing else changes.
+    cluster.patch(&adopted, json!({"metadata": {"labels": {"kooper.rs/slot": "keys"}}})).await?;
+    let restored = cluster.wait(&theirs, |secret: &Secret| secret.labels()["kooper.rs/slot"] == "password").await;
+    assert_eq!(restored.data, theirs.data);
+    running.stop().await
+}
+
+#[kooper::test]
+async fn two_children_of_one_name_fail_their_slot(cluster: Cluster) -> Result<()> {
+    let (cluster, running) = run(cluster).await?;
+    let vault = cluster.create(&vault(&["a", "b", "a"])).await?;
+    cluster.wait(&vault, is("False", "`default/a` is also a child of another slot, or returned twice")).await;
+    assert!(cluster.get::<ConfigMap>("b").await?.is_none(), "none of them is applied");
+    assert!(cluster.get::<Lock>("bank").await?.is_some(), "the other slots go on");
+    running.stop().await
+}
+
+#[kooper::test]
+async fn a_child_that_does_not_decode_holds_up_its_own_slot_and_no_deletion(cluster: Cluster) -> Result<()> {
+    let (cluster, running) = run(cluster).await?;
+    let vault = cluster.create(&vault(&["a"])).await?;
+    let vault = cluster.wait(&vault, is("True", "")).await;
+    let lock = cluster.get::<Lock>("bank").await?.ok_or("no lock")?;
+    let jammed = cluster.patch_status(&lock, json!({"status": {"state": "Jammed"}})).await;
+    assert!(jammed.is_err(), "the response does not decode either");
+    let vault = cluster.wait(&vault, is("False", "lock: it does not decode: ")).await;
+    cluster.patch(&vault, json!({"spec": {"keys": ["a", "b"]}})).await?;
+    let key = from_value::<ConfigMap>(json!({"metadata": {"name": "b", "namespace": "default"}}))?;
+    cluster.wait(&key, |key: &ConfigMap| key.data.is_some()).await;
+    cluster.delete(&vault).await?;
+    cluster.wait_deleted(&vault).await;
+    running.stop().await
+}
