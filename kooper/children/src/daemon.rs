@@ -29,6 +29,9 @@ use crate::record::owner;
 /// A daemon that runs for so long has recovered.
 const STEADY: Duration = Duration::from_secs(60);
 
+/// The delays between attempts to note how a daemon has ended, in seconds.
+const AGAIN: [u64; 6] = [1, 2, 4, 8, 16, 32];
+
 /// The longest reason in characters. All annotations of an object share 256 KiB.
 const LONGEST: usize = 1024;
 
@@ -71,9 +74,17 @@ where
             let ended: Ended = {
                 let mut running = pin!(AssertUnwindSafe(daemon.handle(context.clone())).catch_unwind());
                 let recovers = async {
-                    while !noted.is(None) {
+                    loop {
                         sleep(STEADY).await;
-                        note(&context, &mut noted, None).await;
+                        // The object that the daemon began with may be older than the note about the one before it.
+                        if let Some(object) = context.controller().own.get(context.key()) {
+                            let failure =
+                                object.metadata().ok().and_then(|it| it.annotations.get(DAEMON_FAILED).cloned());
+                            noted = Noted { is_certain: noted.is_certain || failure.is_some(), failure };
+                        }
+                        if note(&context, &mut noted, None).await {
+                            break;
+                        }
                     }
                 };
                 let mut recovers = pin!(recovers.fuse());
@@ -93,7 +104,13 @@ where
                     Ok(Err(error)) => Some(chain(&**error).chars().take(LONGEST).collect()),
                     Err(_) => Some("it panicked".to_owned()),
                 };
-                note(&context, &mut noted, failure).await;
+                // Nothing else would note it: one that has finished is not called again.
+                for pause in AGAIN {
+                    if note(&context, &mut noted, failure.clone()).await {
+                        break;
+                    }
+                    sleep(Duration::from_secs(pause)).await;
+                }
             }
             ended.unwrap_or_else(|panic| resume_unwind(panic))
         })
@@ -116,18 +133,28 @@ impl Noted {
     }
 }
 
-/// Notes a failure, or that there is none. If the request fails, or is cancelled, the next one is not left out.
-async fn note<P: Kind, S: Send + Sync + 'static>(context: &Context<P, S>, noted: &mut Noted, failure: Option<String>) {
+/// Notes a failure, or that there is none. Returns `false` if that must be tried again. If the request fails, or is
+/// cancelled, the next one is not left out.
+async fn note<P: Kind, S: Send + Sync + 'static>(
+    context: &Context<P, S>,
+    noted: &mut Noted,
+    failure: Option<String>,
+) -> bool {
     if noted.is(failure.as_deref()) {
-        return;
+        return true;
     }
     noted.is_certain = false;
     let patcher = <Patcher<P> as Argument<P, S, (P, ())>>::extract(context);
     let patch = PatchBody::merge(json!({"metadata": {"annotations": {(DAEMON_FAILED): failure}}}));
     match patcher.patch_object(&*owner(context), patch).await {
         Ok(_) => *noted = Noted { failure, is_certain: true },
-        Err(error) => tracing::debug!("the state of the daemon is not noted: {}", chain(&error)),
+        Err(error) => {
+            tracing::debug!("the state of the daemon is not noted: {}", chain(&error));
+            // The object is gone, or another one: nobody is to be told.
+            return error.is_conflict() || error.status().is_some_and(|status| status.code == 404);
+        }
     }
+    true
 }
 
 impl<H> std::fmt::Debug for NotingDaemon<H> {

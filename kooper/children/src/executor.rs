@@ -25,12 +25,14 @@ use crate::labels::DAEMON_FAILED;
 use crate::memory::address;
 use crate::observed::{ChildId, Observed, Owner, Run, SlotLabel, SlotProgress, Write};
 use crate::plan::{Plan, SlotState, Step, plan, provided};
-use crate::readiness::Readiness;
 use crate::record::{ChildObject, Found, call, owner};
 use crate::status::{HANDLER_FAILED, Report, has_failed, summarized};
 use crate::typed::{Called, DynSlot, delete_params};
 
 use progress::Progress;
+
+/// The end of a list enqueues no owner that waits for it.
+const UNLISTED_AGAIN: Duration = Duration::from_secs(5);
 
 /// An object that a slot waits for enqueues no owner unless it is a child.
 const EXTERNAL_AGAIN: Duration = Duration::from_secs(15);
@@ -96,7 +98,8 @@ enum Done {
     Called(usize, Result<Called, BoxError>),
     /// `None` for a child that is as it should be.
     Written(usize, ChildId, Result<Option<Found>, Refusal>),
-    Labelled(ChildId, SlotLabel, Result<Found, BoxError>),
+    /// The labels that the child has now, and its version.
+    Labelled(ChildId, SlotLabel, Result<(Option<SlotLabel>, Arc<str>), BoxError>),
     Deleted(ChildId, Result<(), BoxError>),
     Released(ChildId, Result<(), BoxError>),
 }
@@ -120,19 +123,16 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
     /// Releases children, and deletes those of the next wave.
     pub(crate) async fn delete(&self, context: &Context<P, S>) -> Result<Pass<P>, BoxError> {
         self.warn_unordered(context);
-        // Children elsewhere would be taken for gone.
-        let slots = self.slots.iter().zip(self.graph.nodes());
-        let own = slots.filter(|(_, node)| self.is_ordered() && !node.spec.flags.external);
-        if let Some((slot, namespace)) =
-            own.map(|(slot, _)| slot).find_map(|slot| Some((slot, slot.unlisted(context)?)))
-        {
-            let kind = slot.resource();
-            return Err(format!(
-                "waits for the first list of {kind} in the namespace `{namespace}`: children may be there"
-            )
-            .into());
-        }
+        // First: the next pass knows it by this one alone.
         let is_ordered = !transitions::is_orphaning(context);
+        // Children in a namespace that is not listed would be taken for gone.
+        let own = self.slots.iter().zip(self.graph.nodes()).filter(|(_, node)| !node.spec.flags.external);
+        if let Some((slot, place)) = own.map(|(slot, _)| slot).find_map(|slot| Some((slot, slot.unlisted(context)?))) {
+            let kind = slot.resource();
+            let waits =
+                format!("waits for the list of {kind} in {place}: children may be there; `/readyz?verbose` says why");
+            return Err(HandlerError::retry_after(UNLISTED_AGAIN, waits).into());
+        }
         self.pass(context, &Owner { is_terminating: true, is_ordered, ..Owner::default() }).await
     }
 
@@ -234,7 +234,7 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
             }
         }
         let is_known =
-            |(.., object): &Found| matches!(object, ChildObject::Cached { decoded, .. } if decoded.get().is_none());
+            |(.., object): &Found| object.cached().is_some_and(|object| known.contains_key(&address(object)));
         if existing.len() != known.len() || !existing.iter().all(is_known) {
             let read = |(_, child, object): &Found| {
                 let object = object.cached()?;
@@ -248,8 +248,7 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
             let slot = child.label.as_ref().and_then(|label| self.graph.find(&label.slot));
             if let Some(slot) = slot.filter(|_| !child.is_terminating) {
                 let own = self.slots[slot].judge(&object);
-                let own = own.unwrap_or_else(|error| Some(Readiness::Waiting(format!("it does not decode: {error}"))));
-                child.readiness = own.unwrap_or(child.readiness);
+                child.readiness = own.ok().flatten().unwrap_or(child.readiness);
             }
             observed.children.insert(id.clone(), child);
             objects.insert(id, object);
@@ -259,7 +258,6 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
 
     async fn execute(&self, context: &Context<P, S>, progress: &Progress, step: &Step) -> Done {
         let missing = || BoxError::from("the object of a step is not known");
-        let object = |id: &ChildId| progress.objects.get(id).ok_or_else(missing).and_then(ChildObject::get);
         match step {
             Step::Call { slot } => {
                 let inputs = self.graph.nodes()[*slot].inputs.iter().map(|&input| {
@@ -284,9 +282,9 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
                 Done::Written(*slot, child.clone(), result)
             }
             Step::Label { slot, child, label } => {
-                let result = match object(child) {
-                    Ok(object) => self.slots[*slot].label(context, object, label).await,
-                    Err(error) => Err(error),
+                let result = match progress.objects.get(child) {
+                    Some(object) => self.slots[*slot].label(context, object, label).await,
+                    None => Err(missing()),
                 };
                 Done::Labelled(child.clone(), label.clone(), result)
             }
@@ -299,9 +297,9 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
                 Done::Deleted(child.clone(), result)
             }
             Step::Release { child, .. } => {
-                let result = match (self.slot_of(child), object(child)) {
-                    (Some(slot), Ok(object)) => slot.release(context, object).await,
-                    (_, object) => object.and(Err(missing())),
+                let result = match (self.slot_of(child), progress.objects.get(child)) {
+                    (Some(slot), Some(object)) => slot.release(context, object).await,
+                    _ => Err(missing()),
                 };
                 Done::Released(child.clone(), result)
             }
@@ -361,9 +359,11 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
                 desired.iter_mut().filter(|(one, _)| *one == id).for_each(|(_, known)| *known = write.clone());
             }
             Done::Labelled(id, label, result) => match result {
-                Ok(found) if found.1.label.as_ref() == Some(&label) => {
+                Ok((is, version)) if is.as_ref() == Some(&label) => {
                     progress.written(&id, &Write::Applied);
-                    progress.found(found);
+                    if let Some(child) = progress.observed.children.get_mut(&id) {
+                        (child.label, child.version) = (is, version);
+                    }
                 }
                 Ok(_) => {
                     let lost = format!("the labels of {id} were set, and are not there: a policy may remove them");
@@ -392,15 +392,11 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
             Ok(Called::Children(children)) => {
                 let mut names = BTreeSet::new();
                 let taken = children.iter().find(|(id, _)| progress.wanted.contains_key(id) || !names.insert(id));
-                // What a function returns once may be another value each time.
-                let is_once = self.graph.nodes()[slot].spec.flags.once;
                 if let Some((id, _)) = taken {
                     let problem =
                         format!("{id} is also a child of another slot, or returned twice: give it another name");
                     Run::Failed(progress.fail(problem.into()))
-                } else if let Some((pause, why)) =
-                    (!is_once).then(|| self.unstable(context, progress, slot, &children)).flatten()
-                {
+                } else if let Some((pause, why)) = self.unstable(context, progress, slot, &children) {
                     progress.pause = progress.pause.into_iter().chain([pause]).min();
                     Run::Waits(why)
                 } else {

@@ -39,6 +39,8 @@ pub struct Child {
     pub readiness: Readiness,
     /// `true` if it is being deleted.
     pub is_terminating: bool,
+    /// `true` if only its metadata is known, because the rest does not decode.
+    pub is_unreadable: bool,
     /// `true` if it is not pruned: an annotation keeps it, or its kind is kept by default.
     pub is_kept: bool,
 }

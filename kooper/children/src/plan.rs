@@ -3,6 +3,7 @@
 //! A crash in between loses nothing, because the next pass begins with the labels of the children.
 
 mod deletion;
+mod existing;
 #[cfg(test)]
 mod mistakes;
 mod prune;
@@ -241,7 +242,7 @@ impl<'a> Planner<'a> {
         }
         match &progress.run {
             Run::NotCalled => match self.may_create(slot) {
-                Err(why) if !self.may_exist(slot) => SlotState::Held(why),
+                Err(why) if node.spec.flags.external || !self.may_exist(slot) => SlotState::Held(why),
                 _ => {
                     self.steps.push(Step::Call { slot });
                     SlotState::Pending
@@ -257,44 +258,6 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Returns whether the slot may have children: those of its kind that no slot knows may be its own, with the label of its
-    /// previous name or from before there were labels.
-    fn may_exist(&self, slot: usize) -> bool {
-        let is_unknown =
-            |child: &Child| child.label.as_ref().is_none_or(|label| self.graph.find(&label.slot).is_none());
-        let resource = &self.progress(slot).resource;
-        self.labelled(slot).next().is_some()
-            || self.observed.children.iter().any(|(id, child)| id.resource == *resource && is_unknown(child))
-    }
-
-    /// Restores the labels of children that were created once.
-    fn keep_labels(&mut self, slot: usize, existing: &[(&'a ChildId, &'a Child)]) -> SlotState {
-        let label = self.label(slot);
-        let wrong = existing.iter().filter(|(id, child)| {
-            child.label.as_ref() != Some(&label) && !child.is_terminating && !self.observed.refused.contains_key(*id)
-        });
-        let steps: Vec<_> =
-            wrong.map(|(id, _)| Step::Label { slot, child: (*id).clone(), label: label.clone() }).collect();
-        let refused = existing.iter().find_map(|(id, _)| self.observed.refused.get(*id));
-        match (steps.is_empty(), refused) {
-            (false, _) => {
-                self.steps.extend(steps);
-                SlotState::Pending
-            }
-            (true, Some(why)) => SlotState::Failed(why.clone()),
-            (true, None) => self.condition(existing.iter().map(|(id, _)| *id)),
-        }
-    }
-
-    /// A slot fails with the deletion of one of its children.
-    fn fail_undeleted(&mut self) {
-        for (slot, id, _) in &self.labelled {
-            if let Some(why) = self.observed.refused.get(*id) {
-                self.states[*slot] = SlotState::Failed(why.clone());
-            }
-        }
-    }
-
     /// Applies what the function of a slot has returned.
     fn write(&mut self, slot: usize) -> SlotState {
         let (node, progress) = (self.node(slot), self.progress(slot));
@@ -305,7 +268,7 @@ impl<'a> Planner<'a> {
             && !progress.desired.is_empty()
         {
             // It serves until the new one may be created.
-            let may_create = self.may_create(slot);
+            let may_create = self.may_replace(slot);
             for (id, old) in self.obsolete(slot) {
                 held.get_or_insert_with(|| {
                     may_create.clone().err().unwrap_or_else(|| format!("waits until {id} is gone"))
@@ -323,13 +286,13 @@ impl<'a> Planner<'a> {
                     failed.get_or_insert_with(|| why.clone());
                 }
                 (Write::Immutable(why), existing) => match (node.spec.flags.recreate, existing) {
-                    (Some(recreate), Some(old)) => match self.may_create(slot) {
+                    (Some(recreate), Some(old)) => match self.may_replace(slot) {
                         Ok(()) => {
                             held.get_or_insert_with(|| format!("waits until {id} is gone, to create it again"));
                             steps.extend(self.delete(id, old, Cause::Recreate(recreate)));
                         }
-                        Err(why) => {
-                            held.get_or_insert(why);
+                        Err(waits) => {
+                            held.get_or_insert_with(|| format!("{waits}; then {id} is created again: {why}"));
                         }
                     },
                     // The next pass creates it.
@@ -347,6 +310,8 @@ impl<'a> Planner<'a> {
                 (Write::Pending, Some(child)) if child.is_terminating => {
                     held.get_or_insert_with(|| format!("waits until {id} is gone: it is being deleted"));
                 }
+                // A response would not decode either.
+                (Write::Pending, Some(child)) if child.is_unreadable => {}
                 (Write::Pending, Some(_)) if undecided.is_some() => {
                     held.get_or_insert_with(|| {
                         format!("waits for {}, whose child {id} is", undecided.unwrap_or_default())
@@ -375,7 +340,13 @@ impl<'a> Planner<'a> {
             (Some(why), _, _) => SlotState::Stalled(why),
             (None, Some(why), _) => SlotState::Failed(why),
             (None, None, Some(why)) => SlotState::Held(why),
-            (None, None, None) => self.condition(progress.desired.iter().map(|(id, _)| id)),
+            (None, None, None) => {
+                let is_none = progress.desired.is_empty() && self.labelled(slot).next().is_none();
+                match self.may_create(slot).err().filter(|_| is_none) {
+                    Some(why) => SlotState::Held(why),
+                    None => self.condition(progress.desired.iter().map(|(id, _)| id)),
+                }
+            }
         }
     }
 
@@ -385,13 +356,6 @@ impl<'a> Planner<'a> {
         let other = self.graph.find(&child.label.as_ref()?.slot).filter(|other| *other != slot)?;
         let is_undecided = self.progress(other).run != Run::Returned && !self.node(slot).dependents.contains(&other);
         is_undecided.then(|| self.name(other))
-    }
-
-    /// Deletes a child, unless that is under way or was refused in this pass.
-    fn delete(&self, id: &ChildId, child: &Child, cause: Cause) -> Option<Step> {
-        let version = Some(child.version.clone());
-        let may_delete = !child.is_terminating && !self.observed.refused.contains_key(id);
-        may_delete.then(|| Step::Delete { child: id.clone(), uid: child.uid.clone(), version, cause })
     }
 
     /// The state of a slot whose children are applied.
@@ -462,10 +426,12 @@ impl<'a> Planner<'a> {
                 let children: Vec<_> = match self.node(slot).spec.flags.external {
                     true => desired.map(|id| self.observed.external.get(id)).collect(),
                     false if progress.run == Run::NotCalled => {
-                        self.labelled(slot).map(|(_, child)| Some(&child.readiness)).collect()
+                        let readable = |child: &'a Child| (!child.is_unreadable).then_some(&child.readiness);
+                        self.labelled(slot).map(|(_, child)| readable(child)).collect()
                     }
                     false => {
-                        let live = |id| self.observed.children.get(id).filter(|child| !child.is_terminating);
+                        let is_live = |child: &&Child| !child.is_terminating && !child.is_unreadable;
+                        let live = |id| self.observed.children.get(id).filter(is_live);
                         desired.map(|id| live(id).map(|child| &child.readiness)).collect()
                     }
                 };

@@ -6,6 +6,8 @@ use kooper_access::extract::{Argument, Context};
 use kooper_runtime::internal::object::kind::KindInfo;
 use kooper_runtime::object::Object;
 use kooper_runtime::{BoxError, Call, Kind, ObjectKey};
+use kube::core::PartialObjectMetaExt;
+use kube::core::metadata::PartialObjectMeta;
 use kube::{Resource, ResourceExt};
 
 use crate::function::{AnyObject, ChildKind};
@@ -39,6 +41,17 @@ impl ChildObject {
         }
     }
 
+    /// Its metadata, whether the rest decodes or not.
+    pub(crate) fn metadata<T: ChildKind>(&self) -> Result<PartialObjectMeta<T>, BoxError> {
+        match self {
+            Self::Cached { object, .. } => Ok(object.decode()?),
+            Self::Decoded(object) => {
+                let object = object.downcast_ref::<T>().ok_or("a child is of another kind")?;
+                Ok(object.meta().clone().into_response_partial::<T>())
+            }
+        }
+    }
+
     pub(crate) fn cached(&self) -> Option<&Arc<Object>> {
         match self {
             Self::Decoded(_) => None,
@@ -65,7 +78,11 @@ pub(crate) fn marks<P: Kind, S>(context: &Context<P, S>) -> Marks {
 
 /// The slot that a child was applied for. Children that live get the labels of new names by the next apply; those of an
 /// owner that is being deleted keep the labels of the names from before.
-fn label_of<P: Kind, S, T: ResourceExt>(context: &Context<P, S>, child: &T, slots: &[Arc<str>]) -> Option<SlotLabel> {
+pub(crate) fn label_of<P: Kind, S, T: ResourceExt>(
+    context: &Context<P, S>,
+    child: &T,
+    slots: &[Arc<str>],
+) -> Option<SlotLabel> {
     let read = |marks: Marks| marks.read(child.meta().labels.as_ref(), slots.iter().map(|slot| &**slot));
     let owner = owner(context);
     let from_before = || {
@@ -130,6 +147,7 @@ pub(crate) fn recorded<P: Kind, S, T: ResourceExt<DynamicType = ()>>(
         label: label_of(context, child, slots),
         readiness,
         is_terminating: child.meta().deletion_timestamp.is_some(),
+        is_unreadable: false,
         is_kept: is_kept_by_default::<T>() || child.annotations().contains_key(labels::KEEP),
     }
 }

@@ -127,7 +127,7 @@ impl<P, F: 'static, V: Verbs> Slot<P, F, V> {
         self
     }
 
-    /// Creates the child once, and does not change it afterwards.
+    /// Creates the child once, and changes nothing but its labels afterwards.
     pub fn once(mut self) -> Self {
         self.flags.once = true;
         self

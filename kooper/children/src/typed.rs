@@ -23,11 +23,11 @@ use crate::function::{AnyObject, CallFn, ChildFn, ChildKind, Form, Made};
 use crate::graph::{Recreate, SlotSpec};
 use crate::labels;
 use crate::memory::{Digest, KnownChildren, address};
-use crate::observed::{ChildId, SlotLabel};
+use crate::observed::{Child, ChildId, SlotLabel};
 use crate::plan::Cause;
 use crate::readiness::Readiness;
 use crate::record::{
-    ChildObject, Found, controls, decode, found, id_of, is_apart, judge, key_of, marks, owner, recorded,
+    ChildObject, Found, controls, decode, found, id_of, is_apart, judge, key_of, label_of, marks, owner, recorded,
 };
 use crate::slot::{FunctionId, Slot, Verbs};
 
@@ -50,7 +50,7 @@ pub(crate) trait DynSlot<P, S>: Send + Sync {
     /// Returns `true` while the cluster does not serve the kind of its children.
     fn is_absent(&self, context: &Context<P, S>) -> bool;
 
-    /// A namespace in which children of the slot may exist that the caches do not have yet.
+    /// The place where children of the slot may exist that the caches do not have yet.
     fn unlisted(&self, context: &Context<P, S>) -> Option<String>;
 
     /// Writes a child of the slot as JSON.
@@ -91,12 +91,21 @@ pub(crate) trait DynSlot<P, S>: Send + Sync {
     /// Creates the child in a dry run, under another name.
     fn probe<'a>(&'a self, context: &'a Context<P, S>, child: AnyObject) -> Request<'a, ()>;
 
-    fn label<'a>(&'a self, context: &'a Context<P, S>, child: AnyObject, label: &SlotLabel) -> Request<'a, Found>;
+    /// Sets the labels of a child. Returns those that it has then, and its version.
+    fn label<'a>(
+        &'a self,
+        context: &'a Context<P, S>,
+        child: &ChildObject,
+        label: &SlotLabel,
+    ) -> Request<'a, (Option<SlotLabel>, Arc<str>)>;
 
     fn delete<'a>(&'a self, context: &'a Context<P, S>, child: &ChildId, params: DeleteParams) -> Request<'a, ()>;
 
-    fn release<'a>(&'a self, context: &'a Context<P, S>, child: AnyObject) -> Request<'a, ()>;
+    fn release<'a>(&'a self, context: &'a Context<P, S>, child: &ChildObject) -> Request<'a, ()>;
 }
+
+/// The metadata of a child: a request for it works whether the rest decodes or not.
+type MetadataOf<P, F, M> = PartialObjectMeta<<<F as ChildFn<P, M>>::Form as Form>::Kind>;
 
 pub(crate) type Request<'a, T> = BoxFuture<'a, Result<T, BoxError>>;
 
@@ -186,8 +195,9 @@ where
     }
 
     fn unlisted(&self, context: &Context<P, S>) -> Option<String> {
-        let mut caches = context.controller().caches.of_kind(&self.kind);
-        caches.find_map(|(_, cache)| cache.unlisted().map(str::to_owned))
+        let caches = context.controller().caches.of_kind(&self.kind);
+        let mut own = caches.filter(|(id, _)| id.selected.is_none() && !id.metadata_only);
+        own.find_map(|(_, cache)| cache.unlisted())
     }
 
     fn write(&self, child: &AnyObject, digest: &mut Digest) {
@@ -244,8 +254,10 @@ where
                     if !controls(&*owner, &child) && !is_marked {
                         return Ok(None);
                     }
-                    let record =
-                        recorded(context, &child, slots, Readiness::Waiting(format!("it does not decode: {error}")));
+                    let record = Child {
+                        is_unreadable: true,
+                        ..recorded(context, &child, slots, Readiness::Waiting(format!("it does not decode: {error}")))
+                    };
                     let id = id_of(&*owner, &child, &self.kind, self.resource.clone());
                     return Ok(Some((id, record, ChildObject::Cached { object, decoded: OnceLock::new(), decode })));
                 }
@@ -330,16 +342,22 @@ where
         .boxed()
     }
 
-    fn label<'a>(&'a self, context: &'a Context<P, S>, child: AnyObject, label: &SlotLabel) -> Request<'a, Found> {
-        let label = label.clone();
+    fn label<'a>(
+        &'a self,
+        context: &'a Context<P, S>,
+        child: &ChildObject,
+        label: &SlotLabel,
+    ) -> Request<'a, (Option<SlotLabel>, Arc<str>)> {
+        let (label, child) = (label.clone(), child.metadata::<<F::Form as Form>::Kind>());
         async move {
-            let child: Arc<<F::Form as Form>::Kind> = typed(child)?;
+            let child = child?;
             let labels = marks(context).labels(&label).into_iter();
             let set: serde_json::Map<_, _> = labels.map(|(key, value)| (key, Value::from(value))).collect();
-            let patcher = <Patcher<<F::Form as Form>::Kind> as Argument<P, S, (_, ())>>::extract(context);
+            let patcher = <Patcher<MetadataOf<P, F, M>> as Argument<P, S, (_, ())>>::extract(context);
             let patch = PatchBody::merge(json!({"metadata": {"labels": set}}));
-            let patched = patcher.patch_object(&*child, patch).await?;
-            found(context, Arc::new(patched), std::slice::from_ref(&label.slot))
+            let patched = patcher.patch_object(&child, patch).await?;
+            let version = patched.resource_version().unwrap_or_default().into();
+            Ok((label_of(context, &patched, std::slice::from_ref(&label.slot)), version))
         }
         .boxed()
     }
@@ -357,16 +375,17 @@ where
         .boxed()
     }
 
-    fn release<'a>(&'a self, context: &'a Context<P, S>, child: AnyObject) -> Request<'a, ()> {
+    fn release<'a>(&'a self, context: &'a Context<P, S>, child: &ChildObject) -> Request<'a, ()> {
+        let child = child.metadata::<<F::Form as Form>::Kind>();
         async move {
-            let child: Arc<<F::Form as Form>::Kind> = typed(child)?;
+            let child = child?;
             let uid = owner(context).uid();
             let others: Vec<_> = child.owner_references().iter().filter(|one| Some(&one.uid) != uid.as_ref()).collect();
             let labels = json!({(OWNER): null});
             let metadata =
                 json!({"ownerReferences": others, "labels": labels, "resourceVersion": child.resource_version()});
-            let patcher = <Patcher<<F::Form as Form>::Kind> as Argument<P, S, (_, ())>>::extract(context);
-            patcher.patch_object(&*child, PatchBody::merge(json!({"metadata": metadata}))).await?;
+            let patcher = <Patcher<MetadataOf<P, F, M>> as Argument<P, S, (_, ())>>::extract(context);
+            patcher.patch_object(&child, PatchBody::merge(json!({"metadata": metadata}))).await?;
             Ok(())
         }
         .boxed()

@@ -329,7 +329,16 @@ impl ResourceClient<'_> {
         }
         match parent.relation(&known.metadata()?) {
             // The caches did not have it a moment ago.
-            Relation::Child if manner.once => return Ok(Applied::Settled(known, body)),
+            Relation::Child if manner.once => {
+                let labels = &known.metadata()?.labels;
+                let wanted = body["metadata"]["labels"].as_object().into_iter().flatten();
+                let mut differs = wanted.map(|(name, value)| labels.get(name).map(String::as_str) != value.as_str());
+                return if differs.any(|differs| differs) {
+                    self.own_as_it_is(&known, &body).await
+                } else {
+                    Ok(Applied::Sent(Some(known)))
+                };
+            }
             Relation::Child => return self.apply_to(parent, &known, body, digest).await,
             Relation::Free if manner.adopt && manner.once => return self.own_as_it_is(&known, &body).await,
             Relation::Free if manner.adopt => body["metadata"]["resourceVersion"] = known.version().into(),

@@ -1,6 +1,7 @@
 //! What is told about a pass: the log, Kubernetes Events and the counts of the metric, each on transitions only.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,7 +29,14 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         children: &[(ChildId, AnyObject)],
     ) -> Option<(Duration, String)> {
         let mut digest = Digest::default();
-        children.iter().for_each(|(_, child)| self.slots[slot].write(child, &mut digest));
+        for (id, child) in children {
+            // What a function returns once may be another value each time.
+            if self.graph.nodes()[slot].spec.flags.once {
+                let _ = write!(digest, "{id}");
+            } else {
+                self.slots[slot].write(child, &mut digest);
+            }
+        }
         let digests = (digest.finish(), self.inputs(progress, slot, &*owner(context)));
         let is_as_wanted = |child: &ChildId| {
             let wanted = children.iter().find(|(id, _)| id == child).map(|(_, wanted)| wanted);

@@ -45,6 +45,11 @@ fn a_mistake_names_the_slots_and_says_what_to_do() {
         error(vec![slot("d", &["a"], &[]), slot("a", &["b"], &[]), slot("b", &[], &["c"]), slot("c", &["a"], &[])]),
         "the slots `a`, `b`, `c` wait for each other: remove one of these dependencies"
     );
+    let kept = Flags { keep: true, recreate: Some(Recreate::Foreground), ..Flags::default() };
+    assert_eq!(
+        error(vec![SlotSpec { flags: kept, ..slot("web", &[], &[]) }]),
+        "the slot `web` cannot be both `keep` and `recreate`: remove one of them"
+    );
     let flags = Flags { once: true, recreate: Some(Recreate::Orphan), ..Flags::default() };
     assert_eq!(
         error(vec![SlotSpec { flags, ..slot("web", &[], &[]) }]),

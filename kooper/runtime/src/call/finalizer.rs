@@ -223,6 +223,7 @@ pub(crate) struct Unselected {
     pub(crate) finalizing: Arc<Finalizing>,
     /// The metadata of all objects, selected or not.
     pub(crate) all: Cache,
+    pub(crate) is_paused: Arc<dyn Fn(&Object) -> bool + Send + Sync>,
 }
 
 /// The action for an object that is not selected.
@@ -277,6 +278,10 @@ impl Unselected {
             return Ok(Left::CleanUp(object, Arc::new(Guarded(self.finalizing.clone()))));
         }
         if self.finalizing.lookup.selects(key).await? {
+            return Ok(Left::Nothing);
+        }
+        // Its next change, such as its end of the pause, queues it again.
+        if (self.is_paused)(&object) {
             return Ok(Left::Nothing);
         }
         if self.finalizing.finalizers.on_leave {

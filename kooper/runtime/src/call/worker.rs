@@ -341,7 +341,14 @@ impl Workers {
                 workers.give_back(&attempt.key, attempt.ticket, Completion::Success(Some(Duration::ZERO)));
                 return;
             }
-            workers.finish(&attempt, &ended_as(ended, failure));
+            let ended = ended_as(ended, failure);
+            if workers.daemons.is_some() && matches!(ended, Err(Failure::Stopped)) {
+                // It began to end because its object had changed.
+                workers.observer.ignored(&attempt.key);
+                workers.give_back(&attempt.key, attempt.ticket, Completion::Success(Some(Duration::ZERO)));
+                return;
+            }
+            workers.finish(&attempt, &ended);
         };
         if stuck <= self.limits.workers {
             tokio::spawn(rest);

@@ -391,7 +391,10 @@ impl Runner {
         let (handler, unselected) = match self.controller.finalizing(&handlers, &self.context) {
             Some(finalizing) => {
                 let unselected = self.watching.unselected();
-                let unselected = unselected.map(|all| Arc::new(Unselected { finalizing: finalizing.clone(), all }));
+                let annotations = config.annotations.clone();
+                let is_paused = Arc::new(move |object: &crate::object::Object| annotations.is_paused(object));
+                let unselected =
+                    unselected.map(|all| Arc::new(Unselected { finalizing: finalizing.clone(), all, is_paused }));
                 (Arc::new(Guarded(finalizing)) as Arc<dyn DynHandler>, unselected)
             }
             None => (handlers.handler, None),

@@ -145,6 +145,7 @@ impl Informer {
         status: Arc<WatchStatus>,
         sink: Arc<dyn Sink>,
     ) -> Self {
+        store.note_listed(false);
         let streaming = retriever.streams_lists();
         let silence = retriever.longest_silence().unwrap_or(Duration::MAX);
         Self {
@@ -472,6 +473,8 @@ impl Informer {
         if self.status.record_failure(error, wait, self.failures)
             && let Some(selection) = &self.selection
         {
+            // Those that have joined are handled without a list.
+            self.store.note_listed(false);
             selection.listed(self.joined);
         }
         if !self.status.is_absent() {

@@ -39,8 +39,8 @@ pub struct Store {
     dictionaries: Option<Dictionaries>,
     /// `true` while the server does not serve the kind.
     unserved: AtomicBool,
-    /// `true` after the first list.
-    listed: AtomicBool,
+    /// `true` while objects that are not here may exist, because they were not listed.
+    unlisted: AtomicBool,
 }
 
 impl Default for Store {
@@ -59,7 +59,7 @@ impl Store {
             bytes: AtomicUsize::new(0),
             dictionaries: (!secret).then(Dictionaries::default),
             unserved: AtomicBool::new(false),
-            listed: AtomicBool::new(false),
+            unlisted: AtomicBool::new(false),
         }
     }
 
@@ -78,14 +78,14 @@ impl Store {
         self.unserved.load(Ordering::Relaxed)
     }
 
-    /// Notes that the objects were listed.
-    pub(crate) fn note_listed(&self) {
-        self.listed.store(true, Ordering::Release);
+    /// Notes whether the objects were listed.
+    pub(crate) fn note_listed(&self, are_listed: bool) {
+        self.unlisted.store(!are_listed, Ordering::Release);
     }
 
-    /// Returns `true` if an object that is not here may exist, because the objects were not listed yet.
+    /// Returns `true` if an object that is not here may exist, because the objects were not listed.
     pub(crate) fn is_unlisted(&self) -> bool {
-        !self.listed.load(Ordering::Acquire) && !self.is_unserved()
+        self.unlisted.load(Ordering::Acquire) && !self.is_unserved()
     }
 
     /// Returns `true` if not even the size of the objects may be published.

@@ -3,10 +3,12 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Event, Namespace, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kooper::apiserver::faults::Requests;
 use kooper::prelude::*;
 use kooper::testing::{Cluster, Running};
+use kube::core::metadata::PartialObjectMeta;
 use kube::{CustomResource, CustomResourceExt as _, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -45,7 +47,7 @@ enum LockState {
 }
 
 #[kooper::controller(
-    resource = Vault, children = [password(once, adopt), lock(ready = holds), keys(prune)], deletion = ordered,
+    resource = Vault, children = [password(once, adopt), lock(ready = holds), seal(keep, ready = holds), keys(prune)], deletion = ordered,
     finalizer = "children.example.com/vault", backoff = ("5ms", "50ms"), main = false,
 )]
 async fn vaults() {}
@@ -57,6 +59,10 @@ fn password(vault: &Vault) -> Result<Secret> {
 
 fn lock(vault: &Vault) -> Lock {
     Lock::new(&vault.name_any(), LockSpec { bolts: 3 })
+}
+
+fn seal(vault: &Vault) -> Lock {
+    Lock::new(&format!("{}-seal", vault.name_any()), LockSpec { bolts: 1 })
 }
 
 fn holds(lock: &Lock) -> bool {
@@ -103,10 +109,15 @@ async fn an_object_that_is_adopted_once_gets_an_owner_and_keeps_what_it_holds(cl
     let adopted = cluster.wait(&theirs, |secret: &Secret| !secret.owner_references().is_empty()).await;
     assert_eq!(adopted.data, theirs.data);
     assert_eq!((&*adopted.labels()["app"], &*adopted.labels()["kooper.rs/slot"]), ("bank", "password"));
-    // Somebody removes the labels: they come back, and nothing else changes.
-    cluster.patch(&adopted, json!({"metadata": {"labels": {"kooper.rs/slot": "keys"}}})).await?;
-    let restored = cluster.wait(&theirs, |secret: &Secret| secret.labels()["kooper.rs/slot"] == "password").await;
-    assert_eq!(restored.data, theirs.data);
+    // Somebody changes the labels: they come back, and nothing else changes.
+    let depth = adopted.labels()["kooper.rs/depth"].clone();
+    for labels in [json!({"kooper.rs/depth": "7"}), json!({"kooper.rs/slot": "keys"})] {
+        cluster.patch(&adopted, json!({"metadata": {"labels": labels}})).await?;
+        let labels =
+            |secret: &Secret| ["slot", "depth"].map(|name| secret.labels()[&format!("kooper.rs/{name}")].clone());
+        let restored = cluster.wait(&theirs, |secret: &Secret| labels(secret) == ["password", &*depth]).await;
+        assert_eq!(restored.data, theirs.data);
+    }
     running.stop().await
 }
 
@@ -125,14 +136,62 @@ async fn a_child_that_does_not_decode_holds_up_its_own_slot_and_no_deletion(clus
     let (cluster, running) = run(cluster).await?;
     let vault = cluster.create(&vault(&["a"])).await?;
     let vault = cluster.wait(&vault, is("True", "")).await;
-    let lock = cluster.get::<Lock>("bank").await?.ok_or("no lock")?;
-    let jammed = cluster.patch_status(&lock, json!({"status": {"state": "Jammed"}})).await;
-    assert!(jammed.is_err(), "the response does not decode either");
+    for name in ["bank-seal", "bank"] {
+        let lock = cluster.get::<Lock>(name).await?.ok_or("no lock")?;
+        let jammed = cluster.patch_status(&lock, json!({"status": {"state": "Jammed"}})).await;
+        assert!(jammed.is_err(), "the response does not decode either");
+    }
     let vault = cluster.wait(&vault, is("False", "lock: it does not decode: ")).await;
     cluster.patch(&vault, json!({"spec": {"keys": ["a", "b"]}})).await?;
     let key = from_value::<ConfigMap>(json!({"metadata": {"name": "b", "namespace": "default"}}))?;
     cluster.wait(&key, |key: &ConfigMap| key.data.is_some()).await;
     cluster.delete(&vault).await?;
     cluster.wait_deleted(&vault).await;
+    assert!(cluster.get::<Lock>("bank").await?.is_none(), "it goes with its owner");
+    let kept = cluster.get::<PartialObjectMeta<Lock>>("bank-seal").await?.ok_or("no seal")?;
+    assert!(kept.owner_references().is_empty(), "the flag `keep` needs no valid object either");
+    running.stop().await
+}
+
+#[kooper::controller(
+    resource = ConfigMap, labels = "example.com/far", namespaces = ["default", "edge"], children = [far], status = none,
+    deletion = ordered, finalizer = "example.com/far", main = false,
+)]
+async fn travellers() {}
+
+fn far(owner: &ConfigMap) -> Result<Secret> {
+    Ok(from_value(json!({"metadata": {"name": owner.name_any(), "namespace": "edge"}}))?)
+}
+
+#[kooper::test]
+async fn a_deletion_waits_for_the_list_of_each_namespace_in_which_children_may_be(cluster: Cluster) -> Result<()> {
+    cluster.apply(&from_value::<Namespace>(json!({"metadata": {"name": "edge"}}))?).await?;
+    let owner = json!({"metadata": {"name": "a", "labels": {"example.com/far": "yes"}}});
+    let owner = cluster.create(&from_value::<ConfigMap>(owner)?).await?;
+    let child = from_value::<Secret>(json!({"metadata": {"name": "a", "namespace": "edge"}}))?;
+    let running = cluster.run([travellers::controller()?]).await?;
+    cluster.wait(&child, |_: &Secret| true).await;
+    running.stop().await?;
+
+    cluster.delete(&owner).await?;
+    let refused = cluster.faults().on(Requests::all().of("secrets").in_namespace("edge")).reply(403);
+    let running = cluster.run([travellers::controller()?]).await?;
+    let failed = "waits for the list of secrets in the namespace `edge`";
+    let is_said = async {
+        while !cluster
+            .list::<Event>()
+            .await?
+            .iter()
+            .any(|one| one.message.as_ref().is_some_and(|it| it.contains(failed)))
+        {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        Ok::<_, kooper::BoxError>(())
+    };
+    tokio::time::timeout(Duration::from_secs(60), is_said).await??;
+    assert!(cluster.get::<ConfigMap>("a").await?.is_some(), "its child is still there");
+    refused.lift();
+    cluster.wait_deleted(&owner).await;
+    cluster.wait_deleted(&child).await;
     running.stop().await
 }

@@ -205,8 +205,8 @@ impl World {
 
     /// Plans and executes until there are no steps, or until the crash.
     fn pass(&mut self, owner: &Owner, crash_after: Option<u8>) -> Result<Plan, TestCaseError> {
-        let mut observed =
-            Observed { slots: vec![SlotProgress::default(); self.functions.len()], ..Observed::default() };
+        let slot = SlotProgress { resource: "configmaps".into(), ..SlotProgress::default() };
+        let mut observed = Observed { slots: vec![slot; self.functions.len()], ..Observed::default() };
         let mut left = crash_after.map_or(usize::MAX, usize::from);
         for _ in 0..50 {
             observed.children = self.objects.iter().map(|(id, object)| (id.clone(), object.child.clone())).collect();
@@ -296,7 +296,15 @@ impl World {
                 }
                 let readiness = Readiness::Waiting("it starts".to_owned());
                 let uid = version.clone();
-                let child_now = Child { uid, version, label, readiness, is_terminating: false, is_kept: false };
+                let child_now = Child {
+                    uid,
+                    version,
+                    label,
+                    readiness,
+                    is_terminating: false,
+                    is_unreadable: false,
+                    is_kept: false,
+                };
                 self.objects.insert(child.clone(), Stored { child: child_now, refers });
             }
         }
@@ -361,6 +369,8 @@ impl World {
         let (spec, wants) = (&self.graph.nodes()[slot].spec, self.functions[slot].wants);
         let one = |number: u8| id(format!("{}-{number}", spec.name));
         match spec.returns {
+            // A crash leaves some of them out.
+            Returns::Many if spec.flags.once || spec.flags.keep => vec![one(0), one(1)],
             _ if spec.flags.once || spec.flags.keep => vec![one(0)],
             Returns::One => vec![one(wants % 3)],
             Returns::Maybe => (wants % 4 < 3).then(|| one(wants % 4)).into_iter().collect(),

@@ -43,6 +43,7 @@ impl Scene {
             label: Some(label(slot, depth)),
             readiness: Readiness::Ready,
             is_terminating: false,
+            is_unreadable: false,
             is_kept: false,
         };
         self.observed.children.insert(id(name), child);
@@ -368,7 +369,9 @@ fn the_old_child_serves_until_its_replacement_may_be_created() {
         assert_eq!(scene(write.clone(), name).steps(), ["recreate w at 7"]);
         let rolls = scene(write, name).change("c", |child| child.readiness = waiting());
         assert_eq!(rolls.steps(), Vec::<String>::new());
-        assert_eq!(rolls.plan().slots[1], SlotState::Held("waits for config: it starts".to_owned()));
+        let SlotState::Held(why) = &rolls.plan().slots[1] else { panic!("{:?}", rolls.plan()) };
+        assert!(why.starts_with("waits for config: it starts"), "{why}");
+        assert_eq!(why.contains("its selector"), name == "w", "{why}");
     }
 }
 
@@ -386,6 +389,39 @@ fn a_child_that_may_be_of_the_slot_is_updated_while_what_comes_before_is_not_rea
     assert_eq!(scene(None, "configmaps"), ["call 1"]);
     assert!(scene(None, "secrets").is_empty(), "it is of another kind");
     assert!(scene(Some(label("config", 0)), "configmaps").is_empty(), "it is of another slot");
+}
+
+#[test]
+fn a_slot_that_returns_nothing_is_as_late_as_one_that_creates_something() {
+    let maybe =
+        SlotSpec { after: vec!["config".to_owned()], returns: Returns::Maybe, ..slot("web", &[], Flags::default()) };
+    let scene = Scene::new(vec![slot("config", &[], Flags::default()), maybe, slot("app", &["web"], Flags::default())]);
+    let scene = scene.child("c", "config", 0).returned(0, &[("c", applied())]).returned(1, &[]);
+    assert_eq!(scene.steps(), ["call 2"]);
+    let scene = scene.change("c", |child| child.readiness = waiting());
+    assert_eq!(scene.steps(), Vec::<String>::new());
+    assert_eq!(scene.plan().slots[1], SlotState::Held("waits for config: it starts".to_owned()));
+}
+
+#[test]
+fn a_child_that_does_not_decode_is_not_written_and_holds_up_what_takes_it() {
+    let scene = chain(Flags::default()).child("c", "config", 0).child("w", "web", 1);
+    let scene = scene.returned(0, &[("c", Write::Pending)]).change("c", |child| {
+        (child.is_unreadable, child.readiness) = (true, waiting());
+    });
+    assert_eq!(scene.steps(), Vec::<String>::new());
+    let held = SlotState::Held("waits for config: it starts".to_owned());
+    assert_eq!(scene.plan().slots, [SlotState::NotReady("it starts".to_owned()), held]);
+}
+
+#[test]
+fn a_child_that_uses_what_is_being_deleted_is_deleted_before_its_replacement_may_be_created() {
+    let recreate = Flags { recreate: Some(Recreate::Foreground), ..Flags::default() };
+    let job = SlotSpec { after: vec!["config".to_owned()], ..slot("job", &[], recreate) };
+    let scene = Scene::new(vec![slot("config", &[], recreate), job]).child("c", "config", 0).child("j", "job", 1);
+    let scene = scene.returned(0, &[("c", Write::Pending)]).change("c", |child| child.is_terminating = true);
+    let scene = scene.returned(1, &[("j", Write::Immutable("its volume".to_owned()))]);
+    assert_eq!(scene.steps(), ["recreate j at 7"]);
 }
 
 #[test]

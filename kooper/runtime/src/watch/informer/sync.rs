@@ -309,7 +309,7 @@ impl Informer {
         } else {
             tracing::info!(watch = %self.status, objects, changes = count, version, "listed again");
         }
-        store.note_listed();
+        store.note_listed(true);
         self.version = version;
         self.restored = false;
         self.failures = 0;

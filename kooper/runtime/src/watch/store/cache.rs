@@ -52,11 +52,15 @@ impl Cache {
         self.stores.iter().any(|(_, store)| store.is_unserved())
     }
 
-    /// One of several namespaces whose objects were not listed yet. Keys of the others are handled meanwhile.
+    /// A place whose objects were not listed, such as one of several namespaces: keys of the others are handled meanwhile.
     #[must_use]
-    pub fn unlisted(&self) -> Option<&str> {
-        let mut stores = self.stores.iter().filter(|_| self.stores.len() > 1);
-        stores.find(|(_, store)| store.is_unlisted()).and_then(|(namespace, _)| namespace.as_deref())
+    pub fn unlisted(&self) -> Option<String> {
+        let (namespace, _) = self.stores.iter().find(|(_, store)| store.is_unlisted())?;
+        Some(
+            namespace
+                .as_ref()
+                .map_or_else(|| "the cluster".to_owned(), |namespace| format!("the namespace `{namespace}`")),
+        )
     }
 
     /// The object with this key; `None` if no store contains it.

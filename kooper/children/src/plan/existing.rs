@@ -1,0 +1,60 @@
+//! What happens to children that exist, apart from their bodies.
+
+use super::{Cause, Planner, SlotState, Step};
+use crate::observed::{Child, ChildId};
+
+impl<'a> Planner<'a> {
+    /// Returns whether the slot may have children: those of its kind that no slot knows may be its own, with the label of its
+    /// previous name or from before there were labels.
+    pub(super) fn may_exist(&self, slot: usize) -> bool {
+        let is_unknown =
+            |child: &Child| child.label.as_ref().is_none_or(|label| self.graph.find(&label.slot).is_none());
+        let resource = &self.progress(slot).resource;
+        self.labelled(slot).next().is_some()
+            || self.observed.children.iter().any(|(id, child)| id.resource == *resource && is_unknown(child))
+    }
+
+    /// Restores the labels of children that were created once.
+    pub(super) fn keep_labels(&mut self, slot: usize, existing: &[(&'a ChildId, &'a Child)]) -> SlotState {
+        let label = self.label(slot);
+        let wrong = existing.iter().filter(|(id, child)| {
+            child.label.as_ref() != Some(&label) && !child.is_terminating && !self.observed.refused.contains_key(*id)
+        });
+        let steps: Vec<_> =
+            wrong.map(|(id, _)| Step::Label { slot, child: (*id).clone(), label: label.clone() }).collect();
+        let refused = existing.iter().find_map(|(id, _)| self.observed.refused.get(*id));
+        match (steps.is_empty(), refused) {
+            (false, _) => {
+                self.steps.extend(steps);
+                SlotState::Pending
+            }
+            (true, Some(why)) => SlotState::Failed(why.clone()),
+            (true, None) => self.condition(existing.iter().map(|(id, _)| *id)),
+        }
+    }
+
+    /// A slot fails with the deletion of one of its children.
+    pub(super) fn fail_undeleted(&mut self) {
+        for (slot, id, _) in &self.labelled {
+            if let Some(why) = self.observed.refused.get(*id) {
+                self.states[*slot] = SlotState::Failed(why.clone());
+            }
+        }
+    }
+
+    /// Checks that a child of the slot may be deleted, to be created again: it serves until the new one may be created, unless
+    /// what that waits for is itself being deleted, such as a volume that the child uses.
+    pub(super) fn may_replace(&self, slot: usize) -> Result<(), String> {
+        let node = self.node(slot);
+        let mut dependencies = node.inputs.iter().chain(&node.after);
+        let is_going = |&slot: &usize| self.labelled(slot).any(|(_, child)| child.is_terminating);
+        self.may_create(slot).or_else(|why| if dependencies.any(is_going) { Ok(()) } else { Err(why) })
+    }
+
+    /// Deletes a child, unless that is under way or was refused in this pass.
+    pub(super) fn delete(&self, id: &ChildId, child: &Child, cause: Cause) -> Option<Step> {
+        let version = Some(child.version.clone());
+        let may_delete = !child.is_terminating && !self.observed.refused.contains_key(id);
+        may_delete.then(|| Step::Delete { child: id.clone(), uid: child.uid.clone(), version, cause })
+    }
+}
