@@ -29,8 +29,8 @@ use crate::record::owner;
 /// A daemon that runs for so long has recovered.
 const STEADY: Duration = Duration::from_secs(60);
 
-/// The delays between attempts to note how a daemon has ended, in seconds.
-const AGAIN: [u64; 6] = [1, 2, 4, 8, 16, 32];
+/// The delays before the attempts to note how a daemon has ended, in seconds. It is not restarted meanwhile.
+const ATTEMPTS: [u64; 4] = [0, 1, 2, 4];
 
 /// The longest reason in characters. All annotations of an object share 256 KiB.
 const LONGEST: usize = 1024;
@@ -105,11 +105,11 @@ where
                     Err(_) => Some("it panicked".to_owned()),
                 };
                 // Nothing else would note it: one that has finished is not called again.
-                for pause in AGAIN {
+                for pause in ATTEMPTS {
+                    sleep(Duration::from_secs(pause)).await;
                     if note(&context, &mut noted, failure.clone()).await {
                         break;
                     }
-                    sleep(Duration::from_secs(pause)).await;
                 }
             }
             ended.unwrap_or_else(|panic| resume_unwind(panic))
@@ -150,8 +150,8 @@ async fn note<P: Kind, S: Send + Sync + 'static>(
         Ok(_) => *noted = Noted { failure, is_certain: true },
         Err(error) => {
             tracing::debug!("the state of the daemon is not noted: {}", chain(&error));
-            // The object is gone, or another one: nobody is to be told.
-            return error.is_conflict() || error.status().is_some_and(|status| status.code == 404);
+            // Otherwise the object is gone, or the request is refused whenever it is sent.
+            return error.code().is_some_and(|code| (400..500).contains(&code) && ![409, 429].contains(&code));
         }
     }
     true

@@ -310,8 +310,6 @@ impl<'a> Planner<'a> {
                 (Write::Pending, Some(child)) if child.is_terminating => {
                     held.get_or_insert_with(|| format!("waits until {id} is gone: it is being deleted"));
                 }
-                // A response would not decode either.
-                (Write::Pending, Some(child)) if child.is_unreadable => {}
                 (Write::Pending, Some(_)) if undecided.is_some() => {
                     held.get_or_insert_with(|| {
                         format!("waits for {}, whose child {id} is", undecided.unwrap_or_default())

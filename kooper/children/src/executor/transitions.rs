@@ -1,5 +1,6 @@
 //! What is told about a pass: the log, Kubernetes Events and the counts of the metric, each on transitions only.
 
+use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write as _;
 use std::sync::Arc;
@@ -29,13 +30,12 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         children: &[(ChildId, AnyObject)],
     ) -> Option<(Duration, String)> {
         let mut digest = Digest::default();
-        for (id, child) in children {
-            // What a function returns once may be another value each time.
-            if self.graph.nodes()[slot].spec.flags.once {
-                let _ = write!(digest, "{id}");
-            } else {
-                self.slots[slot].write(child, &mut digest);
-            }
+        if self.graph.nodes()[slot].spec.flags.once {
+            // What a function returns once may be another value each time, in another order.
+            let names: BTreeSet<_> = children.iter().map(|(id, _)| id).collect();
+            names.into_iter().for_each(|id| drop(write!(digest, "{id}")));
+        } else {
+            children.iter().for_each(|(_, child)| self.slots[slot].write(child, &mut digest));
         }
         let digests = (digest.finish(), self.inputs(progress, slot, &*owner(context)));
         let is_as_wanted = |child: &ChildId| {

@@ -46,9 +46,10 @@ impl<'a> Planner<'a> {
     /// what that waits for is itself being deleted, such as a volume that the child uses.
     pub(super) fn may_replace(&self, slot: usize) -> Result<(), String> {
         let node = self.node(slot);
-        let mut dependencies = node.inputs.iter().chain(&node.after);
-        let is_going = |&slot: &usize| self.labelled(slot).any(|(_, child)| child.is_terminating);
-        self.may_create(slot).or_else(|why| if dependencies.any(is_going) { Ok(()) } else { Err(why) })
+        let is_going = |(id, child): (&ChildId, &Child)| child.is_terminating && self.is_wanted(id);
+        let mut blocking = node.inputs.iter().chain(&node.after).filter(|other| self.data(**other) != Ok(true));
+        let are_going = blocking.all(|other| self.labelled(*other).any(is_going));
+        self.may_create(slot).or_else(|why| if are_going { Ok(()) } else { Err(why) })
     }
 
     /// Deletes a child, unless that is under way or was refused in this pass.

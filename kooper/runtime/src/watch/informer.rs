@@ -473,8 +473,6 @@ impl Informer {
         if self.status.record_failure(error, wait, self.failures)
             && let Some(selection) = &self.selection
         {
-            // Those that have joined are handled without a list.
-            self.store.note_listed(false);
             selection.listed(self.joined);
         }
         if !self.status.is_absent() {

@@ -404,11 +404,13 @@ fn a_slot_that_returns_nothing_is_as_late_as_one_that_creates_something() {
 }
 
 #[test]
-fn a_child_that_does_not_decode_is_not_written_and_holds_up_what_takes_it() {
+fn a_child_that_does_not_decode_is_applied_as_that_may_mend_it_and_holds_up_what_takes_it() {
     let scene = chain(Flags::default()).child("c", "config", 0).child("w", "web", 1);
     let scene = scene.returned(0, &[("c", Write::Pending)]).change("c", |child| {
         (child.is_unreadable, child.readiness) = (true, waiting());
     });
+    assert_eq!(scene.steps(), ["apply c as config 0"]);
+    let scene = scene.returned(0, &[("c", applied())]);
     assert_eq!(scene.steps(), Vec::<String>::new());
     let held = SlotState::Held("waits for config: it starts".to_owned());
     assert_eq!(scene.plan().slots, [SlotState::NotReady("it starts".to_owned()), held]);
