@@ -150,8 +150,8 @@ async fn note<P: Kind, S: Send + Sync + 'static>(
         Ok(_) => *noted = Noted { failure, is_certain: true },
         Err(error) => {
             tracing::debug!("the state of the daemon is not noted: {}", chain(&error));
-            // Otherwise the object is gone, or the request is refused whenever it is sent.
-            return error.code().is_some_and(|code| (400..500).contains(&code) && ![409, 429].contains(&code));
+            // An object that is gone needs no note.
+            return error.code() == Some(404);
         }
     }
     true
