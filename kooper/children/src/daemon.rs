@@ -147,14 +147,16 @@ async fn note<P: Kind, S: Send + Sync + 'static>(
     let patcher = <Patcher<P> as Argument<P, S, (P, ())>>::extract(context);
     let patch = PatchBody::merge(json!({"metadata": {"annotations": {(DAEMON_FAILED): failure}}}));
     match patcher.patch_object(&*owner(context), patch).await {
-        Ok(_) => *noted = Noted { failure, is_certain: true },
+        Ok(_) => {
+            *noted = Noted { failure, is_certain: true };
+            true
+        }
         Err(error) => {
             tracing::debug!("the state of the daemon is not noted: {}", chain(&error));
             // An object that is gone needs no note.
-            return error.code() == Some(404);
+            error.code() == Some(404)
         }
     }
-    true
 }
 
 impl<H> std::fmt::Debug for NotingDaemon<H> {

@@ -223,13 +223,12 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         // Slots of one kind have the same cache.
         let mut read = BTreeSet::new();
         for ((slot, node), progress) in self.slots.iter().zip(self.graph.nodes()).zip(&mut observed.slots) {
-            progress.resource = slot.resource().clone();
             progress.is_absent = slot.is_absent(context);
             // Without its kind, no child exists any more.
             if progress.is_absent {
                 continue;
             }
-            if !node.spec.flags.external && read.insert(slot.resource().clone()) {
+            if !node.spec.flags.external && read.insert(slot.resource()) {
                 existing.extend(slot.existing(context, &names, is_ordered, &known)?);
             }
         }
@@ -325,7 +324,7 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
 
     /// A slot of the child's kind.
     fn slot_of(&self, child: &ChildId) -> Option<&dyn DynSlot<P, S>> {
-        self.slots.iter().find(|slot| *slot.resource() == child.resource).map(|slot| &**slot)
+        self.slots.iter().find(|slot| slot.resource() == &*child.resource).map(|slot| &**slot)
     }
 
     fn note(&self, context: &Context<P, S>, progress: &mut Progress, done: Done) {
@@ -355,8 +354,7 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
                     Err(Refusal::Invalid(error)) => Write::Invalid(progress.stall(error)),
                     Err(Refusal::Other(error)) => Write::Refused(progress.fail(error)),
                 };
-                let desired = &mut progress.observed.slots[slot].desired;
-                desired.iter_mut().filter(|(one, _)| *one == id).for_each(|(_, known)| *known = write.clone());
+                progress.written(&id, &write);
             }
             Done::Labelled(id, label, result) => match result {
                 Ok((is, version)) if is.as_ref() == Some(&label) => {

@@ -4,6 +4,7 @@ mod diagram;
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
 
 use crate::observed::SlotLabel;
 
@@ -56,6 +57,8 @@ pub struct SlotSpec {
     pub name: String,
     /// The kind of its children, for messages and diagrams.
     pub kind: String,
+    /// Their resource, as in [`ChildId`](crate::observed::ChildId).
+    pub resource: Arc<str>,
     /// The slots whose children the function takes.
     pub inputs: Vec<String>,
     /// The slots that are ready before a child of this one is created.

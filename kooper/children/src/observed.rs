@@ -77,8 +77,6 @@ pub enum Write {
 /// The progress of a slot in this pass.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SlotProgress {
-    /// The resource of its children, as in [`ChildId`].
-    pub resource: Arc<str>,
     /// `true` if the kind of its children is not installed.
     pub is_absent: bool,
     /// The call of its function.

@@ -5,6 +5,8 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use kooper_runtime::internal::object::kind::KindInfo;
+
 use crate::function::{Awaited, ChildFn, Form};
 use crate::graph::{Flags, Recreate, SlotSpec};
 use crate::readiness::Readiness;
@@ -223,9 +225,11 @@ impl<P, F: 'static, V: Verbs> Slot<P, F, V> {
     where
         F: ChildFn<P, M>,
     {
+        let kind = KindInfo::of::<<F::Form as Form>::Kind>();
         SlotSpec {
             name: self.id.name.clone(),
-            kind: <<F::Form as Form>::Kind as kube::Resource>::kind(&()).into_owned(),
+            resource: kind.resource().into(),
+            kind: kind.kind,
             inputs: self.inputs.iter().map(names).collect(),
             after: self.after.iter().map(names).collect(),
             returns: F::Form::RETURNS,

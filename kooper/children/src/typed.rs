@@ -43,7 +43,7 @@ pub(crate) trait DynSlot<P, S>: Send + Sync {
     fn id(&self) -> &FunctionId;
 
     /// The resource of its children, such as `deployments.apps`.
-    fn resource(&self) -> &Arc<str>;
+    fn resource(&self) -> &str;
 
     fn spec(&self, names: &dyn Fn(&FunctionId) -> String) -> SlotSpec;
 
@@ -182,7 +182,7 @@ where
         &self.slot.id
     }
 
-    fn resource(&self) -> &Arc<str> {
+    fn resource(&self) -> &str {
         &self.resource
     }
 
@@ -241,9 +241,9 @@ where
         let reader = <Reader<<F::Form as Form>::Kind> as Argument<P, S, (_, ())>>::extract(context);
         let read = |object: Arc<Object>, is_marked: bool| -> Result<Option<Found>, BoxError> {
             let decode = decode::<<F::Form as Form>::Kind>;
+            let (namespace, name) = (object.key().namespace().map(Into::into), object.key().name().into());
+            let id = ChildId { resource: self.resource.clone(), namespace, name };
             if let Some((_, child)) = known.get(&address(&object)) {
-                let (namespace, name) = (object.key().namespace().map(Into::into), object.key().name().into());
-                let id = ChildId { resource: self.resource.clone(), namespace, name };
                 return Ok(Some((id, child.clone(), ChildObject::Cached { object, decoded: OnceLock::new(), decode })));
             }
             let child = match object.decode::<<F::Form as Form>::Kind>() {
@@ -258,7 +258,6 @@ where
                         is_unreadable: true,
                         ..recorded(context, &child, slots, Readiness::Waiting(format!("it does not decode: {error}")))
                     };
-                    let id = id_of(&*owner, &child, &self.kind, self.resource.clone());
                     return Ok(Some((id, record, ChildObject::Cached { object, decoded: OnceLock::new(), decode })));
                 }
             };

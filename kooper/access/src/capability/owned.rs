@@ -221,7 +221,7 @@ pub(super) struct Parent {
     is_marked: bool,
 }
 
-/// What is done with an object that exists.
+/// The treatment of an object that exists.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Manner {

@@ -31,7 +31,7 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
     ) -> Option<(Duration, String)> {
         let mut digest = Digest::default();
         if self.graph.nodes()[slot].spec.flags.once {
-            // What a function returns once may be another value each time, in another order.
+            // A function of what is created once may return other values each time, in another order.
             let names: BTreeSet<_> = children.iter().map(|(id, _)| id).collect();
             names.into_iter().for_each(|id| drop(write!(digest, "{id}")));
         } else {

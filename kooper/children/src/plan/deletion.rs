@@ -12,9 +12,8 @@ use crate::observed::{Child, ChildId, Observed, Owner};
 pub(super) fn plan(owner: &Owner, graph: &Graph, observed: &Observed) -> Plan {
     let mut plan = Plan { steps: Vec::new(), slots: Vec::new(), blocking: Vec::new(), kept: Vec::new() };
     let mut waves = Vec::new();
-    let keeps = |resource: &Arc<str>| {
-        graph.nodes().iter().zip(&observed.slots).any(|(node, slot)| node.spec.flags.keep && slot.resource == *resource)
-    };
+    let keeps =
+        |resource: &Arc<str>| graph.nodes().iter().any(|node| node.spec.flags.keep && node.spec.resource == *resource);
     for (id, child) in &observed.children {
         let Some(label) = &child.label else { continue };
         let is_kept = match graph.find(&label.slot) {

@@ -1,4 +1,4 @@
-//! What happens to children that exist, apart from their bodies.
+//! The labels, the deletion and the replacement of children that exist.
 
 use super::{Cause, Planner, SlotState, Step};
 use crate::observed::{Child, ChildId};
@@ -9,7 +9,7 @@ impl<'a> Planner<'a> {
     pub(super) fn may_exist(&self, slot: usize) -> bool {
         let is_unknown =
             |child: &Child| child.label.as_ref().is_none_or(|label| self.graph.find(&label.slot).is_none());
-        let resource = &self.progress(slot).resource;
+        let resource = &self.node(slot).spec.resource;
         self.labelled(slot).next().is_some()
             || self.observed.children.iter().any(|(id, child)| id.resource == *resource && is_unknown(child))
     }

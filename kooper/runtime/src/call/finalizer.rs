@@ -14,7 +14,7 @@ use crate::call::Call;
 use crate::call::action::Action;
 use crate::call::context::{ControllerContext, Written};
 use crate::call::events::Note;
-use crate::call::handler::{CallError, DynHandler};
+use crate::call::handler::{CallError, DynHandler, Wants};
 use crate::call::lookup::{Lookup, UpdateResult};
 use crate::error::BoxError;
 use crate::object::key::ObjectKey;
@@ -223,7 +223,8 @@ pub(crate) struct Unselected {
     pub(crate) finalizing: Arc<Finalizing>,
     /// The metadata of all objects, selected or not.
     pub(crate) all: Cache,
-    pub(crate) is_paused: Arc<dyn Fn(&Object) -> bool + Send + Sync>,
+    /// Decides whether an object is paused.
+    pub(crate) is_paused: Wants,
 }
 
 /// The action for an object that is not selected.

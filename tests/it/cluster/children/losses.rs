@@ -1,4 +1,4 @@
-//! What declared children must not lose: objects that exist already, and the other slots. The same on the embedded server
+//! Declared children lose neither objects that exist already nor the other slots. The same on the embedded server
 //! and on the real one.
 
 use std::time::Duration;
@@ -109,7 +109,7 @@ async fn an_object_that_is_adopted_once_gets_an_owner_and_keeps_what_it_holds(cl
     let adopted = cluster.wait(&theirs, |secret: &Secret| !secret.owner_references().is_empty()).await;
     assert_eq!(adopted.data, theirs.data);
     assert_eq!((&*adopted.labels()["app"], &*adopted.labels()["kooper.rs/slot"]), ("bank", "password"));
-    // Somebody changes the labels: they come back, and nothing else changes.
+    // Another client changes the labels: they are restored, and nothing else is changed.
     let depth = adopted.labels()["kooper.rs/depth"].clone();
     for labels in [json!({"kooper.rs/depth": "7"}), json!({"kooper.rs/slot": "keys"})] {
         cluster.patch(&adopted, json!({"metadata": {"labels": labels}})).await?;

@@ -80,6 +80,7 @@ pub(super) fn graphs() -> impl Strategy<Value = Graph> {
             flags.prune = returns == Returns::Many && !flags.keep;
             SlotSpec {
                 name: name(index),
+                resource: "configmaps".into(),
                 inputs: earlier(inputs),
                 after: earlier(after),
                 returns,
@@ -205,8 +206,8 @@ impl World {
 
     /// Plans and executes until there are no steps, or until the crash.
     fn pass(&mut self, owner: &Owner, crash_after: Option<u8>) -> Result<Plan, TestCaseError> {
-        let slot = SlotProgress { resource: "configmaps".into(), ..SlotProgress::default() };
-        let mut observed = Observed { slots: vec![slot; self.functions.len()], ..Observed::default() };
+        let mut observed =
+            Observed { slots: vec![SlotProgress::default(); self.functions.len()], ..Observed::default() };
         let mut left = crash_after.map_or(usize::MAX, usize::from);
         for _ in 0..50 {
             observed.children = self.objects.iter().map(|(id, object)| (id.clone(), object.child.clone())).collect();

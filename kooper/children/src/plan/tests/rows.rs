@@ -377,13 +377,13 @@ fn the_old_child_serves_until_its_replacement_may_be_created() {
 
 #[test]
 fn a_child_that_may_be_of_the_slot_is_updated_while_what_comes_before_is_not_ready() {
-    let later = || SlotSpec { after: vec!["config".to_owned()], ..slot("web", &[], Flags::default()) };
+    let after = || vec!["config".to_owned()];
     let scene = |label: Option<SlotLabel>, resource: &str| {
-        let scene = Scene::new(vec![slot("config", &[], Flags::default()), later()]);
+        let later = SlotSpec { after: after(), resource: resource.into(), ..slot("web", &[], Flags::default()) };
+        let scene = Scene::new(vec![slot("config", &[], Flags::default()), later]);
         let scene = scene.child("c", "config", 0).child("w", "former", 1).returned(0, &[("c", applied())]);
-        let mut scene = scene.change("c", |child| child.readiness = waiting()).change("w", |child| child.label = label);
-        scene.observed.slots[1].resource = resource.into();
-        scene.steps()
+        let scene = scene.change("c", |child| child.readiness = waiting());
+        scene.change("w", |child| child.label = label).steps()
     };
     assert_eq!(scene(Some(label("former", 1)), "configmaps"), ["call 1"]);
     assert_eq!(scene(None, "configmaps"), ["call 1"]);
@@ -440,9 +440,9 @@ fn a_deletion_that_is_refused_fails_its_slot() {
 #[test]
 fn a_child_of_a_slot_that_is_not_known_is_released_if_a_slot_of_its_kind_keeps_its_children() {
     let renamed = |resource: &str| {
-        let mut scene = chain(Flags { keep: true, ..Flags::default() }).child("c", "former", 0);
+        let keep = slot("config", &[], Flags { keep: true, ..Flags::default() });
+        let mut scene = Scene::new(vec![SlotSpec { resource: resource.into(), ..keep }]).child("c", "former", 0);
         scene.owner = Owner { is_terminating: true, is_ordered: true, ..Owner::default() };
-        scene.observed.slots[0].resource = resource.into();
         scene.steps()
     };
     assert_eq!(renamed("configmaps"), ["release c"]);
