@@ -94,8 +94,13 @@ fn alerts(scope: &Scope, controllers: &[Controller], elected: bool, has_webhooks
         }
     };
     let mut alerts: Vec<_> = controllers.iter().map(absent).collect();
-    let names = one_of(controllers.iter().map(Controller::name));
-    let scope = Scope { controllers: Some(format!("controller=~\"{names}\"")), ..scope.clone() };
+    let of = |controllers: &mut dyn Iterator<Item = &Controller>| {
+        let names = one_of(controllers.map(Controller::name));
+        Scope { controllers: Some(format!("controller=~\"{names}\"")), ..scope.clone() }
+    };
+    // A daemon that runs well is no call: the only ones that end have failed.
+    let calls = of(&mut controllers.iter().filter(|controller| !controller.is_daemon()));
+    let scope = of(&mut controllers.iter());
     let mut add = |name, severity, hold, value, condition: &str, [summary, description]: [&'static str; 2]| {
         let condition = Condition::Is(condition.to_owned());
         alerts.push(Alert { name, severity, hold, value, condition, summary, description, controller: None });
@@ -154,8 +159,8 @@ fn alerts(scope: &Scope, controllers: &[Controller], elected: bool, has_webhooks
         "15m",
         format!(
             "{} / {}",
-            scope.rate(&table::RECONCILE_ERRORS, "10m", CONTROLLER),
-            scope.rate(&table::RECONCILES, "10m", CONTROLLER)
+            calls.rate(&table::RECONCILE_ERRORS, "10m", CONTROLLER),
+            calls.rate(&table::RECONCILES, "10m", CONTROLLER)
         ),
         "> 0.5",
         [
@@ -217,7 +222,7 @@ fn alerts(scope: &Scope, controllers: &[Controller], elected: bool, has_webhooks
             "KooperShardsUnowned",
             Severity::Critical,
             "1m",
-            scope.max(&table::SHARDS_UNOWNED_TIME, CONTROLLER),
+            scope.min(&table::SHARDS_UNOWNED_TIME, CONTROLLER),
             "> 60",
             [
                 "Shards of the controller {{ $labels.controller }} have had no owner for {{ $value | humanizeDuration }}",

@@ -354,9 +354,10 @@ impl WorkQueue {
         self.update(|state, now| state.forget(key, now));
     }
 
-    /// Forgets the failures of a key, such as one whose call has run for long.
-    pub(crate) fn drop_failures(&self, key: &ObjectKey) {
-        self.update(|state, now| state.drop_failures_of(key, now));
+    /// Forgets the failures of a key whose call has run for so long that it has recovered. Returns the number of other keys
+    /// that are retried because of it.
+    pub(crate) fn clear_failures(&self, key: &ObjectKey) -> usize {
+        self.update(|state, now| state.clear_failures_of(key, now))
     }
 
     /// Orders keys by their priority from now on. It is called before the first key is added.

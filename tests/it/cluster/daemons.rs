@@ -1,14 +1,15 @@
 //! Daemons: functions that run until their object changes.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Event, Secret};
 use kooper::Controller;
 use kooper::leader::LeaderElection;
 use kooper::prelude::*;
 use kooper::testing::Cluster;
+use kube::core::Status;
 use parking_lot::Mutex;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
@@ -275,6 +276,46 @@ async fn a_daemon_runs_while_its_filter_selects_the_object_whatever_has_changed(
     running.stop().await?;
     assert_eq!(daemons.lines(), ["begin a", "end", "begin a", "end"]);
     Ok(())
+}
+
+/// Only one of the daemons that lack a permission tries whether it was granted.
+#[kooper::test(start_paused = true)]
+async fn daemons_that_lack_a_permission_begin_soon_after_one_of_them_runs(cluster: Cluster) -> Result<()> {
+    let cluster = cluster.with_timeout(3600 * SECOND);
+    let (granted, begun) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
+    let (is_granted, counted) = (granted.clone(), begun.clone());
+    let run = move |_: String| {
+        let (is_granted, counted) = (is_granted.load(Ordering::SeqCst), counted.clone());
+        async move {
+            if !is_granted {
+                let status = Status::failure("secrets is forbidden: no rule", "Forbidden").with_code(403);
+                return Err(kube::Error::Api(status.boxed()).into());
+            }
+            counted.fetch_add(1, Ordering::SeqCst);
+            forever(String::new()).await
+        }
+    };
+    let running = cluster.run([Daemons::default().controller(false, run)?]).await?;
+    for number in 0..30 {
+        let mut config = config("a")?;
+        config.metadata.name = Some(format!("config-{number}"));
+        cluster.create(&config).await?;
+    }
+    let failing = async |reason: &str| -> Result<usize> {
+        let events: Vec<Event> = cluster.list().await?;
+        Ok(events.iter().filter(|event| event.reason.as_deref() == Some(reason)).count())
+    };
+    while failing("ReconcileFailed").await? < 30 {
+        sleep(SECOND).await;
+    }
+    granted.store(true, Ordering::SeqCst);
+    eventually("one of them runs", || begun.load(Ordering::SeqCst) > 0).await;
+    sleep(900 * SECOND).await;
+    assert_eq!(begun.load(Ordering::SeqCst), 30);
+    while failing("Recovered").await? < 30 {
+        sleep(SECOND).await;
+    }
+    running.stop().await
 }
 
 async fn read(_: Arc<ConfigMap>, secrets: Reader<Secret>) -> Result<()> {

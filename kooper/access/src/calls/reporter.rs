@@ -54,12 +54,7 @@ impl CallObserver for Reporter {
         let (attempt, key) = (call.attempt, &call.attempt.key);
         let why = |failure: &Failure| failure.of(attempt.part);
         attempt.span.in_scope(|| match call.outcome {
-            Outcome::Success(_) => {
-                let released = returned.released;
-                if released > 0 {
-                    tracing::info!(target: TARGET, %key, "the missing permission has been granted: {released} other objects are retried");
-                }
-            }
+            Outcome::Success(_) => report_release(key, returned.released),
             // A panic and a timeout are the handler's own.
             Outcome::Deleted(failure) => match failure {
                 Failure::Panic(_) => tracing::error!(target: TARGET, %key, "{}; the object is being deleted", why(failure)),
@@ -69,6 +64,13 @@ impl CallObserver for Reporter {
             Outcome::Conflict(failure) => tracing::debug!(target: TARGET, %key, "{}; the call is repeated", why(failure)),
             Outcome::Failure(failure, _) => self.report(attempt, failure, returned),
         });
+    }
+
+    fn recovered(&self, attempt: &Attempt, released: usize) {
+        if let Some(failures) = self.failing.forget(&attempt.key) {
+            self.report_recovery(attempt, failures);
+        }
+        attempt.span.in_scope(|| report_release(&attempt.key, released));
     }
 
     fn gone(&self, key: &ObjectKey, _: Duration) {
@@ -194,6 +196,13 @@ const LASTS: Duration = Duration::from_secs(1);
 fn is_due(failures: Failures, Returned { retried, next, forbidden, .. }: Returned) -> bool {
     let waits = forbidden || !retried || next.is_none_or(|next| next >= LASTS);
     failures.is_outdated(next) && (waits || failures.lasted() >= LASTS)
+}
+
+/// Reports that other keys are retried, because one that lacked the same permission has recovered.
+fn report_release(key: &ObjectKey, released: usize) {
+    if released > 0 {
+        tracing::info!(target: TARGET, %key, "the missing permission has been granted: {released} other objects are retried");
+    }
 }
 
 /// Describes repetitions of the same error, such as ` (3 times in 5s)`; empty if there are

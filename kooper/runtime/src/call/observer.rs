@@ -27,6 +27,9 @@ pub trait CallObserver: Send + Sync {
     /// The key of an ended call was returned to the queue. The next call of it may have begun.
     fn returned(&self, _: &EndedCall<'_>, _: Returned) {}
 
+    /// A call still runs, for so long that its key has recovered. As many other keys are retried because of it.
+    fn recovered(&self, _: &Attempt, _released: usize) {}
+
     /// The object of a key is gone, which took this time to find out.
     fn gone(&self, _: &ObjectKey, _took: Duration) {}
 
@@ -79,6 +82,10 @@ impl CallObserver for Observers {
 
     fn returned(&self, call: &EndedCall<'_>, returned: Returned) {
         self.0.iter().for_each(|one| one.returned(call, returned));
+    }
+
+    fn recovered(&self, attempt: &Attempt, released: usize) {
+        self.0.iter().for_each(|one| one.recovered(attempt, released));
     }
 
     fn gone(&self, key: &ObjectKey, took: Duration) {

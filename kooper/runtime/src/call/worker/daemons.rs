@@ -93,8 +93,8 @@ impl Workers {
             let ended = tokio::select! {
                 ended = &mut running => ended,
                 () = tokio::time::sleep(daemon.daemons.steady) => {
-                    workers.observer.ignored(&attempt.key);
-                    workers.controller.queue.drop_failures(&attempt.key);
+                    let released = workers.controller.queue.clear_failures(&attempt.key);
+                    workers.observer.recovered(&attempt, released);
                     running.await
                 }
             };

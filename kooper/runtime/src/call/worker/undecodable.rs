@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::call::attempt::Failure;
+use crate::call::attempt::{Attempt, Failure};
 use crate::call::observer::{CallObserver, EndedCall, Outcome};
 use crate::held::drop_aside;
 use crate::metrics::health::Probe;
@@ -43,6 +43,10 @@ impl CallObserver for Undecodable {
             }
             Outcome::Success(_) | Outcome::Deleted(_) | Outcome::Failure(..) => self.forget(&call.attempt.key),
         }
+    }
+
+    fn recovered(&self, attempt: &Attempt, _: usize) {
+        self.forget(&attempt.key);
     }
 
     fn gone(&self, key: &ObjectKey, _: Duration) {
@@ -84,7 +88,7 @@ mod tests {
     use tokio::time::Instant;
 
     use super::*;
-    use crate::call::attempt::{Attempt, Part};
+    use crate::call::attempt::Part;
     use crate::error::RetryHint;
     use crate::object::Object;
     use crate::queue::reason::Reason;

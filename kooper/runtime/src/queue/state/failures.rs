@@ -14,10 +14,9 @@ use crate::queue::{Completion, EntryId};
 const AT_ONCE: Duration = Duration::from_millis(1);
 
 impl QueueState {
-    pub(in crate::queue) fn drop_failures_of(&mut self, key: &ObjectKey, now: Instant) {
-        if let Some(id) = self.entries.find(key) {
-            self.drop_failures(id, now);
-        }
+    /// The same as [`clear_failures`](Self::clear_failures) for a key whose call still runs.
+    pub(in crate::queue) fn clear_failures_of(&mut self, key: &ObjectKey, now: Instant) -> usize {
+        self.entries.find(key).map_or(0, |id| self.clear_failures(id, now))
     }
 
     /// Clears the failures of a key whose call succeeded. Returns the number of
