@@ -53,7 +53,7 @@ pub use has_status::{BuiltIn, Custom, HasStatus};
 pub use history::beyond_history_limit;
 pub use kooper_runtime::internal::object::as_object::AsObject;
 #[doc(hidden)]
-pub use owned::{Manner, note_marked};
+pub use owned::{Manner, has_marked, note_marked};
 pub use owner::{OWNER, OwnerError, owned_by};
 pub use patch::PatchBody;
 pub use recorder::Recorder;

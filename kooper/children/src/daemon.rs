@@ -3,6 +3,7 @@
 //! The controller of the daemon may run in another replica than that of the children, and both would replace each
 //! other's conditions. So the failure is noted in an annotation, which triggers the handler as any change does.
 
+use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::pin::pin;
 use std::sync::Arc;
@@ -17,14 +18,15 @@ use kooper_access::extract::{Argument, Context, DaemonArguments};
 use kooper_access::handler::Handler;
 use kooper_access::plan::Plan;
 use kooper_runtime::internal::error::{chain, is_conflict};
-use kooper_runtime::{Action, BoxError, Kind};
+use kooper_runtime::{Action, BoxError, Kind, ObjectKey};
 use kube::ResourceExt;
+use parking_lot::Mutex;
 use serde_json::json;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::declared::{Declared, WithChildren};
 use crate::labels::DAEMON_FAILED;
-use crate::record::owner;
+use crate::record::{call, owner};
 
 /// A daemon that runs for so long has recovered.
 const STEADY: Duration = Duration::from_secs(60);
@@ -70,12 +72,13 @@ where
         let daemon = self.0.clone();
         Box::pin(async move {
             let failure = owner(&context).annotations().get(DAEMON_FAILED).cloned();
+            let begun = began(&context, failure.is_some());
             let mut noted = Noted { failure, is_certain: true };
             let ended: Ended = {
                 let mut running = pin!(AssertUnwindSafe(daemon.handle(context.clone())).catch_unwind());
                 let recovers = async {
+                    sleep_until(begun + STEADY).await;
                     loop {
-                        sleep(STEADY).await;
                         // The object that the daemon began with may be older than the note about the one before it.
                         if let Some(object) = context.controller().own.get(context.key()) {
                             let failure =
@@ -85,6 +88,7 @@ where
                         if note(&context, &mut noted, None).await {
                             break;
                         }
+                        sleep(STEADY).await;
                     }
                 };
                 let mut recovers = pin!(recovers.fuse());
@@ -97,8 +101,10 @@ where
                     }
                 }
             };
-            // After a conflict the daemon is called again at once: this says nothing about it.
-            if !matches!(&ended, Ok(Err(error)) if is_conflict(&**error)) {
+            // After the first conflicts the daemon is called again at once: this says nothing about it.
+            let is_repeated = call(&context).attempt() == 1;
+            if !is_repeated || !matches!(&ended, Ok(Err(error)) if is_conflict(&**error)) {
+                running(&context).lock().remove(context.key());
                 let failure = match &ended {
                     Ok(Ok(_)) => None,
                     Ok(Err(error)) => Some(chain(&**error).chars().take(LONGEST).collect()),
@@ -114,6 +120,32 @@ where
             }
             ended.unwrap_or_else(|panic| resume_unwind(panic))
         })
+    }
+}
+
+/// Since when the daemons of objects run whose failures are noted, with the uids of the objects. A change of the object
+/// begins another one, and the time goes on.
+type Since = Mutex<HashMap<ObjectKey, (String, Instant)>>;
+
+fn running<P, S>(context: &Context<P, S>) -> Arc<Since> {
+    context.controller().extensions.get()
+}
+
+/// Since when a daemon runs that begins now.
+fn began<P: Kind, S>(context: &Context<P, S>, has_failed: bool) -> Instant {
+    let (now, running) = (Instant::now(), running(context));
+    let mut running = running.lock();
+    // Those of objects that are gone.
+    running.retain(|_, (_, since)| since.elapsed() < STEADY * 60);
+    let uid = owner(context).uid().unwrap_or_default();
+    match running.get(context.key()).filter(|(known, _)| *known == uid) {
+        Some((_, since)) => *since,
+        None => {
+            if has_failed {
+                running.insert(context.key().clone(), (uid, now));
+            }
+            now
+        }
     }
 }
 

@@ -220,6 +220,11 @@ impl<P: Kind, S, L> Declaration<P, S, L> {
     /// other, or if the status is written under other names.
     pub fn build(self) -> Result<Declared<P, S, L>, GraphError> {
         let known: Vec<_> = self.slots.iter().map(|slot| slot.id().clone()).collect();
+        for (at, one) in known.iter().enumerate() {
+            if let Some(other) = known[..at].iter().find(|other| other.is(one.id) && other.name != one.name) {
+                return Err(GraphError::SameFunction { one: other.name.clone(), other: one.name.clone() });
+            }
+        }
         let name = |id: &FunctionId| known.iter().find(|known| known.is(id.id)).unwrap_or(id).name.clone();
         let graph = Graph::new(self.slots.iter().map(|slot| slot.spec(&name)).collect())?;
         if let Some(mistake) = self.mistake {

@@ -1,5 +1,6 @@
 //! The executor: it does the steps of plans with the capabilities of the runtime, until there are none.
 
+mod deleting;
 mod progress;
 mod transitions;
 
@@ -10,9 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use kooper_access::AccessError;
 use kooper_access::extract::Context;
 use kooper_access::internal::ReservedStatus;
-use kooper_access::{AccessError, Conditions};
 use kooper_runtime::internal::error::refusal::{ApiStatus, Cause};
 use kooper_runtime::internal::error::{RetryHint, chain, is_conflict, retry_hint};
 use kooper_runtime::{Action, BoxError, HandlerError, Kind};
@@ -30,9 +31,6 @@ use crate::status::{HANDLER_FAILED, Report, has_failed, summarized};
 use crate::typed::{Called, DynSlot, delete_params};
 
 use progress::Progress;
-
-/// The end of a list enqueues no owner that waits for it.
-const UNLISTED_AGAIN: Duration = Duration::from_secs(5);
 
 /// An object that a slot waits for enqueues no owner unless it is a child.
 const EXTERNAL_AGAIN: Duration = Duration::from_secs(15);
@@ -120,22 +118,6 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         self.pass(context, &Owner::default()).await
     }
 
-    /// Releases children, and deletes those of the next wave.
-    pub(crate) async fn delete(&self, context: &Context<P, S>) -> Result<Pass<P>, BoxError> {
-        self.warn_unordered(context);
-        // First: the next pass knows it by this one alone.
-        let is_ordered = !transitions::is_orphaning(context);
-        // Children in a namespace that is not listed would be taken for gone.
-        let own = self.slots.iter().zip(self.graph.nodes()).filter(|(_, node)| !node.spec.flags.external);
-        if let Some((slot, place)) = own.map(|(slot, _)| slot).find_map(|slot| Some((slot, slot.unlisted(context)?))) {
-            let kind = slot.resource();
-            let waits =
-                format!("waits for the list of {kind} in {place}: children may be there; `/readyz?verbose` says why");
-            return Err(HandlerError::retry_after(UNLISTED_AGAIN, waits).into());
-        }
-        self.pass(context, &Owner { is_terminating: true, is_ordered, ..Owner::default() }).await
-    }
-
     /// Gives the children to the arguments of the call, and puts their summary into the statuses that it applies.
     pub(crate) fn begin(&self, context: &Context<P, S>, pass: &Pass<P>) {
         let extensions = call(context).extensions;
@@ -162,8 +144,8 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
     ) -> Result<(), BoxError> {
         let errors = || handled.as_ref().err().into_iter().chain(&pass.error);
         let reported = match &self.report {
-            // The call is repeated at once: this is no state of the owner.
-            Some(report) if !errors().any(|error| is_conflict(&**error)) => {
+            // The first calls that meet a conflict are repeated at once: this is no state of the owner.
+            Some(report) if call(context).attempt() > 1 || !errors().any(|error| is_conflict(&**error)) => {
                 let (children, failure) = (pass.children, handled.as_ref().err().map(|error| chain(&**error)));
                 report(
                     context,
@@ -183,16 +165,6 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
             (Ok(_), Some(error)) => Err(error),
             (Ok(_), None) => reported,
         }
-    }
-
-    /// Writes into the status which child the deletion of the owner waits for.
-    pub(crate) async fn report_deletion(&self, context: &Context<P, S>, child: &ChildId) -> Result<(), BoxError> {
-        let Some(report) = &self.report else { return Ok(()) };
-        let why = format!("waits until {child} is gone");
-        let judge = move |conditions: &mut Conditions| {
-            conditions.reconciling("Deleting", why);
-        };
-        report(context, Box::new(judge)).await
     }
 
     async fn pass(&self, context: &Context<P, S>, owner: &Owner) -> Result<Pass<P>, BoxError> {
@@ -258,14 +230,7 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
     async fn execute(&self, context: &Context<P, S>, progress: &Progress, step: &Step) -> Done {
         let missing = || BoxError::from("the object of a step is not known");
         match step {
-            Step::Call { slot } => {
-                let inputs = self.graph.nodes()[*slot].inputs.iter().map(|&input| {
-                    let ids = provided(&self.graph, &progress.observed, input);
-                    ids.into_iter().filter_map(|id| progress.objects.get(id)).map(ChildObject::get).collect()
-                });
-                let inputs = inputs.collect::<Result<Vec<Vec<_>>, _>>();
-                Done::Called(*slot, inputs.and_then(|inputs| self.slots[*slot].call(context, &inputs)))
-            }
+            Step::Call { slot } => Done::Called(*slot, self.call(context, progress, *slot)),
             Step::Apply { slot, child, label } => {
                 let result = match progress.wanted.get(child).cloned().ok_or_else(missing) {
                     Ok(object) => {
@@ -303,6 +268,16 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
                 Done::Released(child.clone(), result)
             }
         }
+    }
+
+    /// Calls the function of a slot.
+    fn call(&self, context: &Context<P, S>, progress: &Progress, slot: usize) -> Result<Called, BoxError> {
+        let inputs = self.graph.nodes()[slot].inputs.iter().map(|&input| {
+            let ids = provided(&self.graph, &progress.observed, input);
+            ids.into_iter().filter_map(|id| progress.objects.get(id)).map(ChildObject::get).collect()
+        });
+        let inputs = inputs.collect::<Result<Vec<Vec<_>>, _>>()?;
+        self.slots[slot].call(context, &inputs)
     }
 
     /// Finds out why the write of a child that exists was refused. What is not known for sure may pass, so that nothing is

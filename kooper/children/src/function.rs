@@ -49,6 +49,8 @@ pub trait ChildFn<P, M>: Copy + Send + Sync + 'static {
     type Inputs;
     /// `true` if its children are awaited and never written.
     const EXTERNAL: bool;
+    /// `true` if it takes more than its owner and children.
+    const READS_MORE: bool;
 }
 
 /// A child function of a controller with the state `S`.
@@ -89,6 +91,7 @@ macro_rules! functions {
             type Form = R::Form;
             type Inputs = functions!(@inputs $($argument $marker)*);
             const EXTERNAL: bool = R::EXTERNAL;
+            const READS_MORE: bool = false $(|| !$argument::IS_INPUT)*;
         }
 
         #[diagnostic::do_not_recommend]

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::observed::SlotLabel;
+use crate::observed::{Child, SlotLabel};
 
 /// The number of children that a slot's function returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -97,6 +97,17 @@ pub enum GraphError {
     /// Two slots have the same name.
     #[error("two slots have the name `{0}`: list each function once")]
     Duplicate(String),
+    /// The functions of two slots cannot be told apart.
+    #[error(
+        "the slots `{one}` and `{other}` have the same function: write two functions, and pass them by name instead of as \
+         `fn` pointers"
+    )]
+    SameFunction {
+        /// A slot.
+        one: String,
+        /// The other slot.
+        other: String,
+    },
     /// A slot depends on one that is not declared.
     #[error("the slot `{slot}` depends on `{unknown}`, which is not declared: add it to the children")]
     Unknown {
@@ -127,8 +138,8 @@ pub enum GraphError {
 
 impl Flags {
     /// Returns whether an obsolete child stays without `keep`. An adopted object may hold the data of another client.
-    pub(crate) fn keeps(&self, by_default: bool) -> bool {
-        (by_default || self.adopt) && !self.prune
+    pub(crate) fn keeps(&self, child: &Child) -> bool {
+        child.is_protected || (child.is_kept || self.adopt) && !self.prune
     }
 
     /// The flags that are set, as they are written.

@@ -4,7 +4,7 @@
 //! It also remembers which owners are deleted without their children, and what it has read of children and applied to
 //! them, so that it is not done again while they stay as they are. It decides nothing else: a restart forgets it.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hasher};
 use std::io;
 use std::sync::{Arc, OnceLock, Weak};
@@ -19,14 +19,10 @@ use tokio::time::Instant;
 use crate::observed::{Child, ChildId};
 use crate::plan::SlotState;
 
-/// The number of changes of a body within [`WINDOW`] that is a loop.
-const CHANGES: usize = 5;
+mod slot;
 
-/// The number of corrections of a child within [`WINDOW`] that is a loop.
-const CORRECTIONS: usize = 3;
-
-/// The time in which changes are counted, and the pause after a loop.
-const WINDOW: Duration = Duration::from_secs(600);
+use slot::{ByAddress, Slot};
+pub(crate) use slot::{Inputs, Loop, Verdict};
 
 /// The slots of each owner of a controller, an extension of its context.
 #[derive(Debug, Default)]
@@ -49,59 +45,11 @@ struct Memory {
     orphaning: HashMap<ObjectKey, String>,
 }
 
-/// Objects in the cache. The addresses stay theirs, because the references keep them.
-pub(crate) type ByAddress<T> = HashMap<usize, T>;
-
 /// The records of children, each with its object in the cache.
 pub(crate) type KnownChildren = Arc<ByAddress<(Weak<Object>, Child)>>;
 
 pub(crate) fn address(object: &Arc<Object>) -> usize {
     Arc::as_ptr(object) as usize
-}
-
-/// A slot of one owner.
-#[derive(Debug, Default)]
-struct Slot {
-    /// Its state after the last pass.
-    state: Option<SlotState>,
-    /// A digest of the children that its function has returned.
-    digest: Option<u64>,
-    /// A digest of what the function was called with.
-    inputs: u64,
-    /// `true` if these are other children than before: their first writes correct nothing.
-    is_new: bool,
-    /// The children that are known to be as they were returned.
-    settled: ByAddress<Weak<Object>>,
-    /// Most slots have none of it.
-    trouble: Option<Box<Trouble>>,
-}
-
-#[derive(Debug, Default)]
-struct Trouble {
-    /// The obsolete children that are kept.
-    kept: BTreeSet<ChildId>,
-    /// When the function returned other children than before.
-    changes: Vec<Instant>,
-    /// When a child was corrected, and the version that it got last.
-    corrections: BTreeMap<ChildId, (Vec<Instant>, String)>,
-    paused: Option<(Instant, Loop)>,
-}
-
-/// A loop, by what keeps changing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Loop {
-    /// What the function returns, although its inputs do not.
-    Bodies,
-    /// The children, which someone else changes after each correction.
-    Children,
-}
-
-/// What is to be done with the children that a function has returned.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    Apply,
-    /// They keep changing: they are applied after this time. The first of such verdicts is `true`.
-    Pause(Duration, Loop, bool),
 }
 
 impl SlotMemory {
@@ -114,16 +62,27 @@ impl SlotMemory {
         (0..slots).map(|slot| known.get(slot)?.state.clone()).collect()
     }
 
-    /// Notes the children that a slot's function has returned, and what it was called with, as digests. `version` is the
-    /// version of a child that exists.
+    /// Notes the children that a slot's function has returned, as a digest. `inputs` is what it was called with, and
+    /// `version` the version of a child that exists.
     pub(crate) fn returned<'a>(
         &self,
         (owner, slot): (&ObjectKey, usize),
-        (digest, inputs): (u64, u64),
+        digest: u64,
+        inputs: impl FnOnce() -> Inputs,
         version: impl Fn(&ChildId) -> Option<&'a str>,
         now: Instant,
     ) -> Verdict {
         self.memory.lock().slot(owner, slot).returned(digest, inputs, version, now)
+    }
+
+    /// Notes that the children of a slot change for a reason.
+    pub(crate) fn explained(&self, (owner, slot): (&ObjectKey, usize)) {
+        self.memory.lock().slot(owner, slot).trouble().explained();
+    }
+
+    /// Notes that the children of a slot change for no reason.
+    pub(crate) fn pause(&self, (owner, slot): (&ObjectKey, usize), now: Instant) -> Verdict {
+        self.memory.lock().slot(owner, slot).trouble().pause(Loop::Bodies, now)
     }
 
     /// Returns of each child whether it is known to be as the slot's function has returned it.
@@ -156,19 +115,12 @@ impl SlotMemory {
 
     /// Notes that a write gave a child this version, because it was not what the slot's function returns.
     pub(crate) fn corrected(&self, (owner, slot): (&ObjectKey, usize), child: &ChildId, version: &str, now: Instant) {
-        let mut memory = self.memory.lock();
-        let slot = memory.slot(owner, slot);
-        if slot.is_new {
-            return;
-        }
-        let corrections = &mut slot.trouble().corrections;
-        let (times, last) = corrections.entry(child.clone()).or_default();
-        version.clone_into(last);
-        times.push(now);
+        self.memory.lock().slot(owner, slot).corrected(child, version, now);
     }
 
-    /// Notes the states of an owner's slots. Returns the slots that have another one than before.
-    pub(crate) fn states(&self, owner: &ObjectKey, states: &[SlotState]) -> Vec<usize> {
+    /// Notes the states of an owner's slots. Returns the slots that have another one than before, and whether it has another
+    /// name: otherwise only the reason is another one.
+    pub(crate) fn states(&self, owner: &ObjectKey, states: &[SlotState]) -> Vec<(usize, bool)> {
         let mut memory = self.memory.lock();
         let Memory { owners, counts, .. } = &mut *memory;
         let slots = owners.entry(owner.clone()).or_default();
@@ -179,11 +131,12 @@ impl SlotMemory {
                 continue;
             }
             let before = known.state.replace(state.clone());
-            if before.as_ref().map(SlotState::name) != Some(state.name()) {
+            let has_new_name = before.as_ref().map(SlotState::name) != Some(state.name());
+            if has_new_name {
                 uncount(counts, slot, before.as_ref());
                 *counts.entry((slot, state.name())).or_default() += 1;
-                changed.push(slot);
             }
+            changed.push((slot, has_new_name));
         }
         changed
     }
@@ -268,62 +221,6 @@ fn uncount(counts: &mut HashMap<(usize, &'static str), usize>, slot: usize, stat
     }
 }
 
-impl Slot {
-    fn trouble(&mut self) -> &mut Trouble {
-        self.trouble.get_or_insert_default()
-    }
-
-    fn returned<'a>(
-        &mut self,
-        digest: u64,
-        inputs: u64,
-        version: impl Fn(&ChildId) -> Option<&'a str>,
-        now: Instant,
-    ) -> Verdict {
-        let last = self.digest.replace(digest);
-        self.is_new = last != Some(digest);
-        if self.is_new {
-            self.settled.clear();
-        }
-        let is_changed = last.is_some() && self.is_new;
-        let has_new_inputs = std::mem::replace(&mut self.inputs, inputs) != inputs;
-        if self.trouble.is_none() && (!is_changed || has_new_inputs) {
-            return Verdict::Apply;
-        }
-        let trouble = self.trouble();
-        if has_new_inputs {
-            (trouble.changes, trouble.paused) = (Vec::new(), None);
-        }
-        // They are corrections of other children.
-        if is_changed {
-            trouble.corrections.clear();
-        }
-        match trouble.paused {
-            Some((until, what)) if until > now => return Verdict::Pause(until - now, what, false),
-            _ => trouble.paused = None,
-        }
-        if is_changed && !has_new_inputs {
-            trouble.changes.retain(|change| now - *change < WINDOW);
-            trouble.changes.push(now);
-        }
-        let is_fought = |(child, (times, last)): (&ChildId, &mut (Vec<Instant>, String))| {
-            times.retain(|time| now - *time < WINDOW);
-            // One that still has the version that it got is left alone.
-            times.len() >= CORRECTIONS && version(child).is_some_and(|version| version != last.as_str())
-        };
-        let what = if trouble.changes.len() >= CHANGES {
-            Loop::Bodies
-        } else if trouble.corrections.iter_mut().any(is_fought) {
-            Loop::Children
-        } else {
-            return Verdict::Apply;
-        };
-        (trouble.changes, trouble.corrections) = (Vec::new(), BTreeMap::new());
-        trouble.paused = Some((now + WINDOW, what));
-        Verdict::Pause(WINDOW, what, true)
-    }
-}
-
 /// Hashes what is written, all at once: it comes in many small parts.
 #[derive(Default)]
 pub(crate) struct Digest(Vec<u8>);
@@ -361,68 +258,13 @@ mod tests {
         ChildId { resource: "configmaps".into(), namespace: None, name: "a".into() }
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn bodies_that_change_again_and_again_are_applied_after_a_pause() {
-        let memory = SlotMemory::default();
-        let note = |slot, digest, inputs| memory.returned((&owner(), slot), (digest, inputs), |_| None, Instant::now());
-        for digest in 0..5 {
-            assert_eq!(note(0, digest, 1), Verdict::Apply);
-        }
-        assert_eq!(note(0, 5, 1), Verdict::Pause(WINDOW, Loop::Bodies, true));
-        tokio::time::advance(WINDOW / 2).await;
-        assert_eq!(note(0, 6, 1), Verdict::Pause(WINDOW / 2, Loop::Bodies, false));
-        assert_eq!(note(1, 6, 1), Verdict::Apply, "it is another slot");
-        tokio::time::advance(WINDOW / 2).await;
-        assert_eq!(note(0, 7, 1), Verdict::Apply);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn new_inputs_and_slow_changes_are_no_loop() {
-        let memory = SlotMemory::default();
-        let note = |digest, inputs| memory.returned((&owner(), 0), (digest, inputs), |_| None, Instant::now());
-        for digest in 0..20 {
-            assert_eq!(note(digest, digest), Verdict::Apply);
-        }
-        for digest in 0..20 {
-            tokio::time::advance(WINDOW / 4).await;
-            assert_eq!(note(digest, 7), Verdict::Apply);
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_child_that_is_changed_after_each_correction_is_left_alone_for_a_while() {
-        let (memory, child) = (SlotMemory::default(), child());
-        let note = |digest, version| memory.returned((&owner(), 0), (digest, 1), |_| Some(version), Instant::now());
-        let correct = |version: &str| memory.corrected((&owner(), 0), &child, version, Instant::now());
-        assert_eq!(note(1, "1"), Verdict::Apply);
-        correct("2");
-        for version in ["2", "4", "6"] {
-            assert_eq!(note(1, "3"), Verdict::Apply);
-            correct(version);
-        }
-        assert_eq!(note(1, "6"), Verdict::Apply, "it is as it was left");
-        assert_eq!(note(1, "7"), Verdict::Pause(WINDOW, Loop::Children, true));
-        assert_eq!(note(1, "7"), Verdict::Pause(WINDOW, Loop::Children, false));
-        tokio::time::advance(WINDOW).await;
-        assert_eq!(note(1, "7"), Verdict::Apply);
-
-        // Other children are meant from now on, and later corrections are no loop.
-        ["8", "10", "12"].into_iter().for_each(correct);
-        assert_eq!([note(2, "13"), note(2, "13")], [Verdict::Apply, Verdict::Apply]);
-        for version in ["14", "16", "18"] {
-            tokio::time::advance(WINDOW / 2).await;
-            correct(version);
-        }
-        assert_eq!(note(2, "19"), Verdict::Apply);
-    }
-
     #[tokio::test]
     async fn a_child_is_settled_until_it_changes_or_other_children_are_returned() {
         let (memory, owner) = (SlotMemory::default(), owner());
         let object =
             || Arc::new(Object::parse(br#"{"metadata":{"name":"a","uid":"1","resourceVersion":"5"}}"#).unwrap());
         let (child, other) = (object(), object());
-        let returned = |digest| memory.returned((&owner, 0), (digest, 1), |_| None, Instant::now());
+        let returned = |digest| memory.returned((&owner, 0), digest, Inputs::default, |_| None, Instant::now());
         let settled = |children: [Option<&Arc<Object>>; 2]| memory.settled((&owner, 0), children.into_iter());
         returned(1);
         memory.settle((&owner, 0), &child);
@@ -442,11 +284,11 @@ mod tests {
         let memory = SlotMemory::default();
         let [a, b] = ["a", "b"].map(ObjectKey::cluster_scoped);
         let held = SlotState::Held("why".to_owned());
-        assert_eq!(memory.states(&a, &[SlotState::Ready]), [0]);
-        assert_eq!(memory.states(&b, &[SlotState::Ready]), [0]);
+        assert_eq!(memory.states(&a, &[SlotState::Ready]), [(0, true)]);
+        assert_eq!(memory.states(&b, &[SlotState::Ready]), [(0, true)]);
         assert!(memory.states(&a, &[SlotState::Ready]).is_empty(), "it is the same");
-        assert_eq!(memory.states(&b, slice::from_ref(&held)), [0]);
-        assert!(memory.states(&b, &[SlotState::Held("another reason".to_owned())]).is_empty());
+        assert_eq!(memory.states(&b, slice::from_ref(&held)), [(0, true)]);
+        assert_eq!(memory.states(&b, &[SlotState::Held("another reason".to_owned())]), [(0, false)]);
         let counts = || ["ready", "held"].map(|state| memory.count(0, state));
         assert_eq!(counts(), [1, 1]);
         memory.gone(&b, Duration::ZERO);
@@ -459,7 +301,7 @@ mod tests {
     fn the_states_of_an_owner_are_known_from_its_first_pass_to_its_deletion() {
         let memory = SlotMemory::default();
         let states = [SlotState::Ready, SlotState::Held("waits for config".to_owned())];
-        memory.returned((&owner(), 1), (1, 1), |_| None, Instant::now());
+        memory.returned((&owner(), 1), 1, Inputs::default, |_| None, Instant::now());
         assert_eq!(memory.of(&owner(), 2), None, "the pass is not over");
         memory.states(&owner(), &states);
         assert_eq!(memory.of(&owner(), 2), Some(states.to_vec()));

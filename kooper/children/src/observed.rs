@@ -41,8 +41,12 @@ pub struct Child {
     pub is_terminating: bool,
     /// `true` if only its metadata is known, because the rest does not decode.
     pub is_unreadable: bool,
-    /// `true` if it is not pruned: an annotation keeps it, or its kind is kept by default.
+    /// `true` if it is not pruned, because its kind is kept by default.
     pub is_kept: bool,
+    /// `true` if its annotation says that it is never deleted.
+    pub is_protected: bool,
+    /// `true` if it has no owner reference, so that Kubernetes does not delete it with its owner.
+    pub is_apart: bool,
 }
 
 /// The call of a slot's function in this pass.

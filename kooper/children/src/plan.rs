@@ -155,7 +155,7 @@ pub fn plan(owner: &Owner, graph: &Graph, observed: &Observed) -> Plan {
 }
 
 /// The children that a slot gives to those that take it: what its function has returned in this pass, or else those
-/// that have its label.
+/// that have its label. One that is being deleted is given only if there is no other.
 #[must_use]
 pub fn provided<'a>(graph: &Graph, observed: &'a Observed, slot: usize) -> Vec<&'a ChildId> {
     let progress = &observed.slots[slot];
@@ -164,7 +164,10 @@ pub fn provided<'a>(graph: &Graph, observed: &'a Observed, slot: usize) -> Vec<&
     }
     let name = &graph.nodes()[slot].spec.name;
     let has_label = |child: &Child| child.label.as_ref().is_some_and(|label| &*label.slot == name);
-    observed.children.iter().filter(|(_, child)| has_label(child)).map(|(id, _)| id).collect()
+    let labelled = || observed.children.iter().filter(|(_, child)| has_label(child));
+    let stays = |(_, child): &(&ChildId, &Child)| !child.is_terminating;
+    let is_any = labelled().any(|child| stays(&child));
+    labelled().filter(|child| !is_any || stays(child)).map(|(id, _)| id).collect()
 }
 
 struct Planner<'a> {
@@ -284,6 +287,10 @@ impl<'a> Planner<'a> {
                 (Write::Applied, _) => {}
                 (Write::Refused(why), _) => {
                     failed.get_or_insert_with(|| why.clone());
+                }
+                (Write::Immutable(why), Some(old)) if node.spec.flags.recreate.is_some() && old.is_protected => {
+                    let advice = "remove its annotation `kooper.rs/keep` to let it be created again";
+                    stalled.get_or_insert_with(|| format!("{why}; {advice}"));
                 }
                 (Write::Immutable(why), existing) => match (node.spec.flags.recreate, existing) {
                     (Some(recreate), Some(old)) => match self.may_replace(slot) {

@@ -148,7 +148,9 @@ pub(crate) fn recorded<P: Kind, S, T: ResourceExt<DynamicType = ()>>(
         readiness,
         is_terminating: child.meta().deletion_timestamp.is_some(),
         is_unreadable: false,
-        is_kept: is_kept_by_default::<T>() || child.annotations().contains_key(labels::KEEP),
+        is_kept: is_kept_by_default::<T>(),
+        is_protected: child.annotations().get(labels::KEEP).is_some_and(|value| value != "false"),
+        is_apart: !controls(&*owner(context), child),
     }
 }
 

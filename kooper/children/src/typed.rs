@@ -1,8 +1,10 @@
 //! The children of a slot by their type, behind a trait without it.
 
 use std::any::TypeId;
+use std::collections::BTreeSet;
 use std::marker::PhantomData;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -12,12 +14,14 @@ use kooper_access::internal::{Manner, OWNER, note_marked};
 use kooper_access::plan::Plan;
 use kooper_access::{Deleter, OwnedApplier, Patcher, Reader};
 use kooper_runtime::internal::object::kind::KindInfo;
+use kooper_runtime::internal::watch::store::Cache;
 use kooper_runtime::object::Object;
 use kooper_runtime::{BoxError, Kind};
-use kube::api::{DeleteParams, Preconditions, PropagationPolicy};
+use kube::api::{DeleteParams, ListParams, ObjectList, Preconditions, PropagationPolicy};
 use kube::core::metadata::PartialObjectMeta;
 use kube::{Resource, ResourceExt};
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use crate::function::{AnyObject, CallFn, ChildFn, ChildKind, Form, Made};
 use crate::graph::{Recreate, SlotSpec};
@@ -52,6 +56,12 @@ pub(crate) trait DynSlot<P, S>: Send + Sync {
 
     /// The place where children of the slot may exist that the caches do not have yet.
     fn unlisted(&self, context: &Context<P, S>) -> Option<String>;
+
+    /// Asks the API server for a child of the owner that has no owner reference.
+    fn marked<'a>(&'a self, context: &'a Context<P, S>) -> Request<'a, Option<ChildId>>;
+
+    /// Returns `true` if the function takes more than its owner and children.
+    fn reads_more(&self) -> bool;
 
     /// Writes a child of the slot as JSON.
     fn write(&self, child: &AnyObject, digest: &mut Digest);
@@ -106,6 +116,9 @@ pub(crate) trait DynSlot<P, S>: Send + Sync {
 
 /// The metadata of a child: a request for it works whether the rest decodes or not.
 type MetadataOf<P, F, M> = PartialObjectMeta<<<F as ChildFn<P, M>>::Form as Form>::Kind>;
+
+/// The timeout of a list.
+const LIST: Duration = Duration::from_secs(10);
 
 pub(crate) type Request<'a, T> = BoxFuture<'a, Result<T, BoxError>>;
 
@@ -195,9 +208,30 @@ where
     }
 
     fn unlisted(&self, context: &Context<P, S>) -> Option<String> {
-        let caches = context.controller().caches.of_kind(&self.kind);
-        let mut own = caches.filter(|(id, _)| id.selected.is_none() && !id.metadata_only);
-        own.find_map(|(_, cache)| cache.unlisted())
+        self.caches(context).find_map(Cache::unlisted)
+    }
+
+    fn marked<'a>(&'a self, context: &'a Context<P, S>) -> Request<'a, Option<ChildId>> {
+        async move {
+            let client = context.controller().client();
+            let owned = ListParams::default().labels(&format!("{OWNER}={}", owner(context).uid().unwrap_or_default()));
+            let places = self.caches(context).flat_map(Cache::namespaces);
+            let places: BTreeSet<_> = places.map(|namespace| namespace.map(str::to_owned)).collect();
+            for place in places {
+                let path = <F::Form as Form>::Kind::url_path(&(), place.as_deref());
+                let request = kube::core::Request::new(path).list_metadata(&owned)?;
+                let found: ObjectList<MetadataOf<P, F, M>> = timeout(LIST, client.request(request)).await??;
+                if let Some(child) = found.items.first() {
+                    return Ok(Some(id_of(&*owner(context), child, &self.kind, self.resource.clone())));
+                }
+            }
+            Ok(None)
+        }
+        .boxed()
+    }
+
+    fn reads_more(&self) -> bool {
+        F::READS_MORE
     }
 
     fn write(&self, child: &AnyObject, digest: &mut Digest) {
@@ -394,6 +428,12 @@ where
 impl<P, F: ChildFn<P, M>, V, M> Typed<P, F, V, M> {
     fn json(&self, child: &AnyObject) -> Value {
         serde_json::to_value(child.downcast_ref::<<F::Form as Form>::Kind>()).unwrap_or_default()
+    }
+
+    /// The caches of whole objects of the slot's kind.
+    fn caches<'a, S>(&'a self, context: &'a Context<P, S>) -> impl Iterator<Item = &'a Cache> {
+        let caches = context.controller().caches.of_kind(&self.kind);
+        caches.filter(|(id, _)| id.selected.is_none() && !id.metadata_only).map(|(_, cache)| cache)
     }
 }
 

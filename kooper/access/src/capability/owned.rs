@@ -210,6 +210,11 @@ pub fn note_marked(extensions: &Extensions, uid: &str, owner: &ObjectKey) {
     extensions.get::<Children>().marked.note(uid, owner);
 }
 
+/// Returns `true` if this process has seen or applied children without owner references of the owner with this uid.
+pub fn has_marked(extensions: &Extensions, uid: &str) -> bool {
+    extensions.get::<Children>().marked.knows(uid)
+}
+
 /// The owner of a child.
 pub(super) struct Parent {
     name: String,

@@ -1,7 +1,6 @@
 //! What is told about a pass: the log, Kubernetes Events and the counts of the metric, each on transitions only.
 
 use std::collections::BTreeSet;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,15 +9,17 @@ use kooper_access::extract::Context;
 use kooper_runtime::metrics::Gauge;
 use kooper_runtime::{Kind, Note};
 use kube::ResourceExt;
+use serde_json::Value;
 use tokio::time::Instant;
 
 use super::Executor;
 use super::progress::Progress;
 use crate::function::AnyObject;
-use crate::memory::{Digest, Loop, SlotMemory, Verdict};
+use crate::memory::{Digest, Inputs, Loop, SlotMemory, Verdict};
 use crate::observed::ChildId;
 use crate::plan::{Plan, SlotState, provided};
-use crate::record::{Found, owner};
+use crate::record::{ChildObject, Found, owner};
+use crate::typed::Called;
 
 impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
     /// Returns for how long the children of a slot are not applied because their bodies keep changing, and why.
@@ -29,15 +30,7 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         slot: usize,
         children: &[(ChildId, AnyObject)],
     ) -> Option<(Duration, String)> {
-        let mut digest = Digest::default();
-        if self.graph.nodes()[slot].spec.flags.once {
-            // A function of what is created once may return other values each time, in another order.
-            let names: BTreeSet<_> = children.iter().map(|(id, _)| id).collect();
-            names.into_iter().for_each(|id| drop(write!(digest, "{id}")));
-        } else {
-            children.iter().for_each(|(_, child)| self.slots[slot].write(child, &mut digest));
-        }
-        let digests = (digest.finish(), self.inputs(progress, slot, &*owner(context)));
+        let digest = self.digest(slot, children);
         let is_as_wanted = |child: &ChildId| {
             let wanted = children.iter().find(|(id, _)| id == child).map(|(_, wanted)| wanted);
             let both = progress.objects.get(child).zip(wanted);
@@ -50,7 +43,20 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
             let is_labelled = child.label.as_ref().is_some_and(|label| *label.slot == **name);
             (!is_labelled || !is_as_wanted(id)).then_some(&*child.version)
         };
-        let verdict = memory(context).returned((context.key(), slot), digests, version, Instant::now());
+        let (memory, of, now) = (memory(context), (context.key(), slot), Instant::now());
+        let inputs = || self.inputs(context, progress, slot);
+        let verdict = match memory.returned(of, digest, inputs, version, now) {
+            Verdict::Ask => {
+                let is_same =
+                    |again: &Called| matches!(again, Called::Children(again) if self.digest(slot, again) == digest);
+                if self.call(context, progress, slot).is_ok_and(|again| is_same(&again)) {
+                    memory.explained(of);
+                    return None;
+                }
+                memory.pause(of, now)
+            }
+            verdict => verdict,
+        };
         let Verdict::Pause(pause, what, is_new) = verdict else { return None };
         let why = match what {
             Loop::Bodies => {
@@ -94,16 +100,43 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         }
     }
 
-    /// A digest of what the function of a slot was called with.
-    fn inputs(&self, progress: &Progress, slot: usize, owner: &P) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        (owner.meta().generation, owner.labels(), owner.annotations()).hash(&mut hasher);
+    /// A digest of the children that the function of a slot has returned.
+    fn digest(&self, slot: usize, children: &[(ChildId, AnyObject)]) -> u64 {
+        let mut digest = Digest::default();
+        if self.graph.nodes()[slot].spec.flags.once {
+            // A function of what is created once may return other values each time, in another order.
+            let names: BTreeSet<_> = children.iter().map(|(id, _)| id).collect();
+            names.into_iter().for_each(|id| drop(write!(digest, "{id}")));
+        } else {
+            children.iter().for_each(|(_, child)| self.slots[slot].write(child, &mut digest));
+        }
+        digest.finish()
+    }
+
+    /// What the function of a slot was called with.
+    fn inputs(&self, context: &Context<P, S>, progress: &Progress, slot: usize) -> Inputs {
+        let (owner, mut digest) = (owner(context), Digest::default());
+        let meta = owner.meta();
+        let _ = serde_json::to_writer(&mut digest, &(meta.generation, &meta.labels, &meta.annotations));
+        let object = context.controller().own.get(context.key()).and_then(|object| object.decode::<Value>().ok());
+        let mut object = object.unwrap_or_default();
+        object["metadata"].take();
+        let mut status = object["status"].take();
+        // These are written in each pass, and no reason for other children.
+        ["conditions", "observedGeneration"].iter().for_each(|field| drop(status[field].take()));
+        let _ = serde_json::to_writer(&mut digest, &object);
         for &input in &self.graph.nodes()[slot].inputs {
             for id in provided(&self.graph, &progress.observed, input) {
-                progress.observed.children.get(id).map(|child| (&child.uid, &child.version)).hash(&mut hasher);
+                if let Some(child) = progress.observed.children.get(id) {
+                    let _ = write!(digest, "{id} {} {}", child.uid, child.version);
+                } else if let Some(Ok(external)) = progress.objects.get(id).map(ChildObject::get) {
+                    self.slots[input].write(&external, &mut digest);
+                }
             }
         }
-        hasher.finish()
+        let mut of_status = Digest::default();
+        let _ = serde_json::to_writer(&mut of_status, &status);
+        Inputs { digest: digest.finish(), status: of_status.finish(), reads_more: self.slots[slot].reads_more() }
     }
 
     /// Notes the states of the slots, and tells what has changed.
@@ -115,9 +148,11 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
             return memory.forget(key);
         }
         let name = |slot: usize| &*self.graph.nodes()[slot].spec.name;
-        for slot in memory.states(key, &plan.slots) {
+        for (slot, is_new) in memory.states(key, &plan.slots) {
             let state = &plan.slots[slot];
             match state.reason() {
+                // A reason may be a count that rises.
+                Some(why) if !is_new => tracing::debug!(slot = name(slot), state = state.name(), "{why}"),
                 Some(why) => tracing::info!(slot = name(slot), state = state.name(), "{why}"),
                 None => tracing::debug!(slot = name(slot), state = state.name(), "the slot has another state"),
             }
@@ -125,7 +160,8 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         for (slot, id) in memory.kept(key, &plan.kept) {
             let slot = name(slot);
             let text = format!(
-                "{slot}: {id} is no longer returned by its function, and is kept: write `prune` to delete such children"
+                "{slot}: {id} is no longer returned by its function, and is kept: to delete such children, write `prune`, and \
+                 remove an annotation `kooper.rs/keep`"
             );
             self.event(context, false, "Kept", text);
         }

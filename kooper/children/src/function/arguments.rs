@@ -43,6 +43,8 @@ pub trait ChildArg<M>: 'static {
     type Value;
     /// The list of inputs that begins with this argument, if it is an input.
     type Before<Rest>;
+    /// `true` if it is the children of another slot.
+    const IS_INPUT: bool;
 
     /// Lends the value.
     fn lend(value: &Self::Value) -> Self::Lent<'_>;
@@ -81,6 +83,7 @@ impl<T: ChildKind> ChildArg<AsInput> for &'static T {
     type Lent<'a> = &'a T;
     type Value = Arc<T>;
     type Before<Rest> = (One<T>, Rest);
+    const IS_INPUT: bool = true;
 
     fn lend(value: &Arc<T>) -> &T {
         value
@@ -99,6 +102,7 @@ impl<T: ChildKind> ChildArg<AsInput> for Option<&'static T> {
     type Lent<'a> = Option<&'a T>;
     type Value = Option<Arc<T>>;
     type Before<Rest> = (Maybe<T>, Rest);
+    const IS_INPUT: bool = true;
 
     fn lend(value: &Option<Arc<T>>) -> Option<&T> {
         value.as_deref()
@@ -117,6 +121,7 @@ impl<T: ChildKind> ChildArg<AsInput> for &'static [T] {
     type Lent<'a> = &'a [T];
     type Value = Vec<T>;
     type Before<Rest> = (Many<T>, Rest);
+    const IS_INPUT: bool = true;
 
     fn lend(value: &Vec<T>) -> &[T] {
         value
@@ -138,6 +143,7 @@ macro_rules! extras {
                 type Lent<'a> = &'a $extra;
                 type Value = $extra;
                 type Before<Rest> = Rest;
+                const IS_INPUT: bool = false;
 
                 fn lend(value: &$extra) -> &$extra {
                     value

@@ -1,32 +1,37 @@
 //! The deletion of an owner: children are released or deleted in waves, the deepest first.
 //!
 //! It needs the labels of the children alone, so that it also works when the functions fail, or when the owner no
-//! longer decodes.
-
-use std::sync::Arc;
+//! longer decodes. One without an owner reference that has lost them is as deep as the
+//! deepest slot of its kind.
 
 use super::{Cause, Plan, Step};
-use crate::graph::Graph;
+use crate::graph::{Graph, Node};
 use crate::observed::{Child, ChildId, Observed, Owner};
 
 pub(super) fn plan(owner: &Owner, graph: &Graph, observed: &Observed) -> Plan {
     let mut plan = Plan { steps: Vec::new(), slots: Vec::new(), blocking: Vec::new(), kept: Vec::new() };
     let mut waves = Vec::new();
-    let keeps =
-        |resource: &Arc<str>| graph.nodes().iter().any(|node| node.spec.flags.keep && node.spec.resource == *resource);
     for (id, child) in &observed.children {
-        let Some(label) = &child.label else { continue };
-        let is_kept = match graph.find(&label.slot) {
+        let slot = child.label.as_ref().and_then(|label| graph.find(&label.slot));
+        let is_kept = match slot {
             Some(slot) => graph.nodes()[slot].spec.flags.keep,
-            // The slot may have had another name, and have kept it.
-            None => keeps(&id.resource),
+            // The slot may have had another name, and have kept it. So may one of a version that set no labels.
+            None => of_kind(graph, &id.resource).any(|node| node.spec.flags.keep),
         };
         // A child without an owner reference is known by its label alone. A later pass, which no longer sees the
         // finalizer `orphan`, would delete it.
-        if !owner.is_ordered || is_kept {
+        if !owner.is_ordered || is_kept || child.is_protected {
             plan.steps.push(Step::Release { child: id.clone(), uid: child.uid.clone() });
         } else {
-            waves.push((label.depth, id, child));
+            match &child.label {
+                Some(label) => waves.push((label.depth, id, child)),
+                // Kubernetes does not delete it.
+                None if child.is_apart => {
+                    let depth = of_kind(graph, &id.resource).map(Node::depth).max();
+                    waves.push((depth.unwrap_or_default(), id, child));
+                }
+                None => {}
+            }
         }
     }
     let deepest = waves.iter().map(|(depth, ..)| *depth).max();
@@ -41,6 +46,10 @@ pub(super) fn plan(owner: &Owner, graph: &Graph, observed: &Observed) -> Plan {
         }
     }
     plan
+}
+
+fn of_kind<'a>(graph: &'a Graph, resource: &'a str) -> impl Iterator<Item = &'a Node> {
+    graph.nodes().iter().filter(move |node| *node.spec.resource == *resource)
 }
 
 /// A child may change while it ends, so that its version does not count.

@@ -3,6 +3,7 @@
 //! A slot that is held or has failed says nothing about its children, so that none of them is pruned.
 
 use super::{Cause, Planner, SlotState};
+use crate::graph::Flags;
 use crate::observed::{Child, ChildId, Owner, Run};
 
 impl<'a> Planner<'a> {
@@ -24,8 +25,7 @@ impl<'a> Planner<'a> {
     /// wants gets the label of that one when it is applied.
     pub(super) fn obsolete(&self, slot: usize) -> impl Iterator<Item = (&'a ChildId, &'a Child)> {
         let flags = self.node(slot).spec.flags;
-        let is_kept = move |child: &Child| flags.keep || flags.keeps(child.is_kept);
-        self.labelled(slot).filter(move |(id, child)| !is_kept(child) && !self.is_wanted(id))
+        self.labelled(slot).filter(move |(id, child)| !flags.keep && !flags.keeps(child) && !self.is_wanted(id))
     }
 
     /// The children that would be pruned if they were not kept by default.
@@ -33,8 +33,7 @@ impl<'a> Planner<'a> {
         let mut kept = Vec::new();
         for &slot in self.graph.order() {
             let flags = self.node(slot).spec.flags;
-            let mut children =
-                self.labelled(slot).filter(|(_, child)| !flags.keep && flags.keeps(child.is_kept)).peekable();
+            let mut children = self.labelled(slot).filter(|(_, child)| !flags.keep && flags.keeps(child)).peekable();
             if children.peek().is_some() && self.may_prune(slot) {
                 kept.extend(children.filter(|(id, _)| !self.is_wanted(id)).map(|(id, _)| (slot, id.clone())));
             }
@@ -75,7 +74,7 @@ impl<'a> Planner<'a> {
         let mut unknown = Vec::new();
         for (id, child) in &self.observed.children {
             if let Some(label) = &child.label
-                && !child.is_kept
+                && !Flags::default().keeps(child)
                 && self.graph.find(&label.slot).is_none()
                 && !self.is_wanted(id)
             {

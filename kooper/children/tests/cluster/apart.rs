@@ -1,7 +1,10 @@
 //! Children that cannot have an owner reference.
 
+use std::time::Duration;
+
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use k8s_openapi::api::rbac::v1::ClusterRole;
+use kooper::apiserver::faults::Verb;
 use kooper::prelude::*;
 use kooper::testing::Cluster;
 use kooper::{ConfigError, Controller};
@@ -61,6 +64,27 @@ async fn children_elsewhere_are_watched_pruned_and_deleted_in_waves(cluster: Clu
     cluster.patch(&config, json!({"metadata": {"finalizers": null}})).await?;
     cluster.wait_deleted(&shop).await;
     assert!(cluster.get::<ClusterRole>("corner-b").await?.is_none());
+    running.stop().await
+}
+
+/// The watch is so late that the own write is no longer awaited.
+#[kooper::test(start_paused = true)]
+async fn a_child_whose_event_is_late_does_not_outlive_its_owner(cluster: Cluster) -> Result<()> {
+    let cluster = cluster.with_timeout(Duration::from_secs(3600));
+    namespace(&cluster).await?;
+    let running = cluster.run([ordered()?]).await?;
+    cluster.settle().await;
+    let frozen = cluster.faults().freeze(Verb::Watch.of("clusterroles"));
+    let shop = cluster.create(&corner("a", false, &[])).await?;
+    cluster.wait("corner-a", |_: &ClusterRole| true).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    cluster.delete(&shop).await?;
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    let shop: Shop = cluster.get("corner").await?.ok_or("its finalizer was removed")?;
+    assert!(cluster.get::<ClusterRole>("corner-a").await?.is_some());
+    drop(frozen);
+    cluster.wait_deleted(&shop).await;
+    assert!(cluster.get::<ClusterRole>("corner-a").await?.is_none());
     running.stop().await
 }
 

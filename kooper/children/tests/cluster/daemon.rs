@@ -82,6 +82,21 @@ async fn an_owner_whose_daemon_fails_is_not_ready_until_it_has_run_for_a_minute(
 }
 
 #[kooper::test(start_paused = true)]
+async fn a_daemon_has_recovered_also_if_its_object_changes_more_than_once_a_minute(cluster: Cluster) -> Result<()> {
+    let cluster = cluster.with_timeout(Duration::from_secs(3600));
+    let run = |run| async move { if run == 0 { Err("the bulb is broken".into()) } else { forever().await } };
+    let running = cluster.run([controller(run)?]).await?;
+    let shop = cluster.create(&corner("a", false, &[])).await?;
+    let shop = cluster.wait(&shop, has_failed("the bulb is broken")).await;
+    for number in 0..4 {
+        cluster.patch(&shop, json!({"spec": {"config": number.to_string()}})).await?;
+        tokio::time::sleep(Duration::from_secs(20)).await;
+    }
+    assert!(is_ready(&cluster.get("corner").await?.ok_or("it is gone")?));
+    running.stop().await
+}
+
+#[kooper::test(start_paused = true)]
 async fn a_recovery_that_cannot_be_noted_is_noted_later_and_the_daemon_goes_on_meanwhile(
     cluster: Cluster,
 ) -> Result<()> {

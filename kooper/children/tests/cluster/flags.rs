@@ -198,6 +198,42 @@ async fn a_child_that_is_another_one_in_each_pass_is_applied_with_pauses(cluster
     running.stop().await
 }
 
+/// The names of the ConfigMaps that another client has made.
+fn names(_: &ConfigMap, made: &Reader<ConfigMap>) -> Result<Secret> {
+    let names: Vec<_> = made.list().map(|one| one.name().to_owned()).collect();
+    Ok(serde_json::from_value(json!({"metadata": {"name": "names"}, "stringData": {"names": names.join(",")}}))?)
+}
+
+fn copy(owner: &ConfigMap) -> Secret {
+    let mut copy = Secret::default();
+    copy.metadata.name = Some(format!("{}-copy", owner.name_any()));
+    copy.string_data.clone_from(&owner.data);
+    copy
+}
+
+/// The kind of the owner has no generation, and a reader is no input.
+#[kooper::test(start_paused = true)]
+async fn a_child_that_follows_its_owner_or_a_reader_is_no_loop(cluster: Cluster) -> Result<()> {
+    let children = declare().child(copy).child(names).build()?;
+    let controller = ConfigMap::controller("copies").labels("copied=yes").handler(children.handler(async || {}));
+    let running = cluster.run([controller.build()?]).await?;
+    let owner: ConfigMap = serde_json::from_value(json!({"metadata": {"name": "owner", "labels": {"copied": "yes"}}}))?;
+    let owner = cluster.create(&owner).await?;
+    for number in 0..20 {
+        let other: ConfigMap = serde_json::from_value(json!({"metadata": {"name": format!("other-{number}")}}))?;
+        cluster.create(&other).await?;
+        cluster.patch(&owner, json!({"data": {"number": number.to_string()}})).await?;
+        let text = |secret: &Secret, name: &str| {
+            let data = secret.data.as_ref().and_then(|data| data.get(name));
+            data.map(|data| String::from_utf8_lossy(&data.0).into_owned()).unwrap_or_default()
+        };
+        cluster.wait("owner-copy", |copy| text(copy, "number") == number.to_string()).await;
+        cluster.wait("names", |names| text(names, "names").contains(&format!("other-{number}"))).await;
+    }
+    assert!(events(&cluster, "Unstable").await?.is_empty());
+    running.stop().await
+}
+
 fn steady(shop: &Shop) -> ConfigMap {
     let mut config = named(shop, "steady");
     config.data = Some([("made-by".to_owned(), "us".to_owned())].into());

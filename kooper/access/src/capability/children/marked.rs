@@ -21,6 +21,11 @@ impl Marked {
         }
     }
 
+    /// Returns `true` if the owner with this uid has such children, or had some.
+    pub(in crate::capability) fn knows(&self, uid: &str) -> bool {
+        self.0.lock().contains_key(uid)
+    }
+
     /// Forgets an owner that was deleted.
     pub(super) fn forget(&self, owner: &ObjectKey) {
         self.0.lock().retain(|_, known| known != owner);

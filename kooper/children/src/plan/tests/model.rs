@@ -305,6 +305,8 @@ impl World {
                     is_terminating: false,
                     is_unreadable: false,
                     is_kept: false,
+                    is_protected: false,
+                    is_apart: false,
                 };
                 self.objects.insert(child.clone(), Stored { child: child_now, refers });
             }

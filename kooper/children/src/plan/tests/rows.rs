@@ -1,6 +1,6 @@
 //! The rows of the table of events, and the flags.
 
-use super::super::{Cause, Plan, SlotState, Step, plan};
+use super::super::{Cause, Plan, SlotState, Step, plan, provided};
 use crate::graph::{Flags, Graph, Recreate, Returns, SlotSpec};
 use crate::observed::{Child, ChildId, Observed, Owner, Run, SlotLabel, SlotProgress, Write};
 use crate::readiness::Readiness;
@@ -16,6 +16,53 @@ fn id(name: &str) -> ChildId {
 
 fn label(slot: &str, depth: u32) -> SlotLabel {
     SlotLabel { slot: slot.into(), depth }
+}
+
+#[test]
+fn a_child_without_labels_is_kept_or_deleted_if_kubernetes_would_do_otherwise() {
+    let keep = |resource: &str| {
+        let config = SlotSpec { resource: "configmaps".into(), ..slot("config", &["web"], Flags::default()) };
+        let slots = vec![slot("web", &[], Flags::default()), config];
+        let kept =
+            SlotSpec { resource: resource.into(), ..slot("kept", &[], Flags { keep: true, ..Flags::default() }) };
+        let scene = Scene::new(slots.into_iter().chain([kept]).collect()).child("c", "config", 1);
+        let mut scene = scene.change("c", |child| child.label = None);
+        scene.owner = Owner { is_terminating: true, is_ordered: true, ..Owner::default() };
+        scene
+    };
+    assert_eq!(keep("configmaps").steps(), ["release c"], "it may be one that is kept");
+    assert_eq!(keep("secrets").steps(), Vec::<String>::new(), "Kubernetes deletes it");
+    let apart = keep("secrets").change("c", |child| child.is_apart = true);
+    assert_eq!(apart.steps(), ["wave 1: c at any version"], "Kubernetes does not delete it");
+}
+
+#[test]
+fn a_child_whose_annotation_keeps_it_is_never_deleted() {
+    let kept = |scene: Scene| scene.change("c", |child| child.is_protected = true);
+    let prune = Flags { prune: true, ..Flags::default() };
+    let obsolete = |flags| Scene::new(vec![slot("config", &[], flags)]).child("c", "config", 0).returned(0, &[]);
+    assert_eq!(obsolete(prune).steps(), ["prune c at 7"]);
+    assert_eq!(kept(obsolete(prune)).steps(), Vec::<String>::new());
+    assert_eq!(kept(obsolete(prune)).plan().kept, [(0, id("c"))]);
+    let recreate = Flags { recreate: Some(Recreate::Foreground), ..Flags::default() };
+    let immutable = [("c", Write::Immutable("it is immutable".to_owned()))];
+    let changed = kept(chain(recreate).child("c", "config", 0)).returned(0, &immutable);
+    assert_eq!(changed.steps(), Vec::<String>::new());
+    let why = "it is immutable; remove its annotation `kooper.rs/keep` to let it be created again";
+    assert_eq!(changed.plan().slots[0], SlotState::Stalled(why.to_owned()));
+    let mut going = kept(chain(Flags::default()).child("c", "config", 0));
+    going.owner = Owner { is_terminating: true, is_ordered: true, ..Owner::default() };
+    assert_eq!(going.steps(), ["release c"]);
+}
+
+#[test]
+fn a_child_that_is_being_deleted_is_given_to_others_only_if_there_is_no_other() {
+    let scene = || chain(Flags::default()).child("new", "config", 0).child("old", "config", 0);
+    let going = |scene: Scene, name: &str| scene.change(name, |child| child.is_terminating = true);
+    let given = |scene: &Scene| provided(&scene.graph, &scene.observed, 0).into_iter().cloned().collect::<Vec<_>>();
+    let one = going(scene(), "old");
+    assert_eq!(given(&one), [id("new")]);
+    assert_eq!(given(&going(one, "new")), [id("new"), id("old")], "such as to a cleanup");
 }
 
 fn waiting() -> Readiness {
@@ -45,6 +92,8 @@ impl Scene {
             is_terminating: false,
             is_unreadable: false,
             is_kept: false,
+            is_protected: false,
+            is_apart: false,
         };
         self.observed.children.insert(id(name), child);
         self

@@ -46,6 +46,11 @@ impl Cache {
         self.stores.iter().any(|(watched, _)| watched.is_none() || watched.as_deref() == namespace)
     }
 
+    /// The watched namespaces; `None` stands for all of them, and for the place of a cluster-scoped kind.
+    pub fn namespaces(&self) -> impl Iterator<Item = Option<&str>> {
+        self.stores.iter().map(|(namespace, _)| namespace.as_deref())
+    }
+
     /// Returns `true` while the server does not serve the kind.
     #[must_use]
     pub fn is_unserved(&self) -> bool {

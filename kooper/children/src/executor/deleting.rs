@@ -1,0 +1,75 @@
+//! The deletion of an owner, and what must be known before its finalizer is removed.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use kooper_access::Conditions;
+use kooper_access::extract::Context;
+use kooper_access::internal::has_marked;
+use kooper_runtime::{BoxError, HandlerError, Kind};
+use kube::ResourceExt;
+
+use super::transitions::is_orphaning;
+use super::{Executor, Pass};
+use crate::observed::{ChildId, Owner};
+use crate::record::{call, owner};
+
+/// The end of a list enqueues no owner that waits for it.
+const UNLISTED_AGAIN: Duration = Duration::from_secs(5);
+
+/// The event of a child that exists comes soon.
+const UNSEEN_AGAIN: Duration = Duration::from_secs(1);
+
+impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
+    /// Releases children, and deletes those of the next wave.
+    pub(crate) async fn delete(&self, context: &Context<P, S>) -> Result<Pass<P>, BoxError> {
+        self.warn_unordered(context);
+        // First: the next pass knows it by this one alone.
+        let is_ordered = !is_orphaning(context);
+        // Children in a namespace that is not listed would be taken for gone.
+        let own = self.slots.iter().zip(self.graph.nodes()).filter(|(_, node)| !node.spec.flags.external);
+        if let Some((slot, place)) = own.map(|(slot, _)| slot).find_map(|slot| Some((slot, slot.unlisted(context)?))) {
+            let kind = slot.resource();
+            let waits =
+                format!("waits for the list of {kind} in {place}: children may be there; `/readyz?verbose` says why");
+            return Err(HandlerError::retry_after(UNLISTED_AGAIN, waits).into());
+        }
+        let pass = self.pass(context, &Owner { is_terminating: true, is_ordered, ..Owner::default() }).await?;
+        if is_ordered && pass.blocking.is_empty() && pass.error.is_none() {
+            self.check_marked(context).await?;
+        }
+        Ok(pass)
+    }
+
+    /// Waits for the events of children that Kubernetes does not delete with their owner: the write of one may be so recent
+    /// that no cache has it, or its response was lost.
+    async fn check_marked(&self, context: &Context<P, S>) -> Result<(), BoxError> {
+        let uid = owner(context).uid().unwrap_or_default();
+        // In a dry run they were not deleted.
+        if !has_marked(context.extensions(), &uid) || call(context).is_dry_run() {
+            return Ok(());
+        }
+        let mut asked = BTreeSet::new();
+        for (slot, node) in self.slots.iter().zip(self.graph.nodes()) {
+            if !node.spec.flags.external
+                && !slot.is_absent(context)
+                && asked.insert(slot.resource())
+                && let Some(child) = slot.marked(context).await?
+            {
+                let waits = format!("waits for the event of {child}");
+                return Err(HandlerError::retry_after(UNSEEN_AGAIN, waits).into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes into the status which child the deletion of the owner waits for.
+    pub(crate) async fn report_deletion(&self, context: &Context<P, S>, child: &ChildId) -> Result<(), BoxError> {
+        let Some(report) = &self.report else { return Ok(()) };
+        let why = format!("waits until {child} is gone");
+        let judge = move |conditions: &mut Conditions| {
+            conditions.reconciling("Deleting", why);
+        };
+        report(context, Box::new(judge)).await
+    }
+}

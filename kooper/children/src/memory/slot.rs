@@ -1,0 +1,259 @@
+//! What is remembered of a slot of one owner, and whether its children keep changing.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::mem::replace;
+use std::sync::Weak;
+use std::time::Duration;
+
+use kooper_runtime::object::Object;
+use tokio::time::Instant;
+
+use crate::observed::ChildId;
+use crate::plan::SlotState;
+
+/// The number of changes of a body within [`WINDOW`] that is a loop.
+const CHANGES: usize = 5;
+
+/// The number of corrections of a child within [`WINDOW`] that is a loop.
+const CORRECTIONS: usize = 3;
+
+/// The time in which changes are counted, and the pause after a loop.
+const WINDOW: Duration = Duration::from_secs(600);
+
+/// Objects in the cache. The addresses stay theirs, because the references keep them.
+pub(crate) type ByAddress<T> = HashMap<usize, T>;
+
+/// A slot of one owner.
+#[derive(Debug, Default)]
+pub(super) struct Slot {
+    /// Its state after the last pass.
+    pub(super) state: Option<SlotState>,
+    /// A digest of the children that its function has returned.
+    digest: Option<u64>,
+    /// What the function was called with when it returned other children than before.
+    inputs: Inputs,
+    /// `true` if these are other children than before: their first writes correct nothing.
+    is_new: bool,
+    /// The children that are known to be as they were returned.
+    pub(super) settled: ByAddress<Weak<Object>>,
+    /// Most slots have none of it.
+    pub(super) trouble: Option<Box<Trouble>>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Trouble {
+    /// The obsolete children that are kept.
+    pub(super) kept: BTreeSet<ChildId>,
+    /// When the function returned other children than before.
+    changes: Vec<Instant>,
+    /// `true` if something else than the known inputs may explain these changes.
+    is_explained: bool,
+    /// When a child was corrected, and the version that it got last.
+    corrections: BTreeMap<ChildId, (Vec<Instant>, String)>,
+    paused: Option<(Instant, Loop)>,
+}
+
+/// What a function was called with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Inputs {
+    /// A digest of the owner and of the children that it takes.
+    pub(crate) digest: u64,
+    /// A digest of the status of the owner. It may follow from the children, and differ each time because they do.
+    pub(crate) status: u64,
+    /// `true` if the function also reads what is not in the digests.
+    pub(crate) reads_more: bool,
+}
+
+/// A loop, by what keeps changing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Loop {
+    /// What the function returns, although its inputs do not.
+    Bodies,
+    /// The children, which someone else changes after each correction.
+    Children,
+}
+
+/// What is to be done with the children that a function has returned.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Apply,
+    /// They keep changing, maybe for a reason that the function has read. It is called again: if it returns the same, they
+    /// are [`explained`](super::SlotMemory::explained), and otherwise the slot is
+    /// [`paused`](super::SlotMemory::pause).
+    Ask,
+    /// They keep changing: they are applied after this time. The first of such verdicts is `true`.
+    Pause(Duration, Loop, bool),
+}
+
+impl Slot {
+    pub(super) fn trouble(&mut self) -> &mut Trouble {
+        self.trouble.get_or_insert_default()
+    }
+
+    pub(super) fn returned<'a>(
+        &mut self,
+        digest: u64,
+        inputs: impl FnOnce() -> Inputs,
+        version: impl Fn(&ChildId) -> Option<&'a str>,
+        now: Instant,
+    ) -> Verdict {
+        let last = self.digest.replace(digest);
+        self.is_new = last != Some(digest);
+        if self.is_new {
+            self.settled.clear();
+        } else if self.trouble.is_none() {
+            return Verdict::Apply;
+        }
+        let is_changed = last.is_some() && self.is_new;
+        let (inputs, before) = {
+            let inputs = inputs();
+            (inputs, replace(&mut self.inputs, inputs))
+        };
+        let has_new_inputs = inputs.digest != before.digest;
+        if self.trouble.is_none() && (!is_changed || has_new_inputs) {
+            return Verdict::Apply;
+        }
+        let trouble = self.trouble();
+        if has_new_inputs {
+            trouble.explained();
+            trouble.paused = None;
+        }
+        // They are corrections of other children.
+        if is_changed {
+            trouble.corrections.clear();
+        }
+        match trouble.paused {
+            Some((until, what)) if until > now => return Verdict::Pause(until - now, what, false),
+            _ => trouble.paused = None,
+        }
+        if is_changed && !has_new_inputs {
+            trouble.changes.retain(|change| now - *change < WINDOW);
+            trouble.changes.push(now);
+            trouble.is_explained |= inputs.reads_more || inputs.status != before.status;
+        }
+        let is_fought = |(child, (times, last)): (&ChildId, &mut (Vec<Instant>, String))| {
+            times.retain(|time| now - *time < WINDOW);
+            // One that still has the version that it got is left alone.
+            times.len() >= CORRECTIONS && version(child).is_some_and(|version| version != last.as_str())
+        };
+        if trouble.changes.len() >= CHANGES {
+            if trouble.is_explained { Verdict::Ask } else { trouble.pause(Loop::Bodies, now) }
+        } else if trouble.corrections.iter_mut().any(is_fought) {
+            trouble.pause(Loop::Children, now)
+        } else {
+            Verdict::Apply
+        }
+    }
+
+    pub(super) fn corrected(&mut self, child: &ChildId, version: &str, now: Instant) {
+        if !self.is_new {
+            let (times, last) = self.trouble().corrections.entry(child.clone()).or_default();
+            version.clone_into(last);
+            times.push(now);
+        }
+    }
+}
+
+impl Trouble {
+    /// The changes until now are no loop.
+    pub(super) fn explained(&mut self) {
+        (self.changes, self.is_explained) = (Vec::new(), false);
+    }
+
+    pub(super) fn pause(&mut self, what: Loop, now: Instant) -> Verdict {
+        self.explained();
+        self.corrections.clear();
+        self.paused = Some((now + WINDOW, what));
+        Verdict::Pause(WINDOW, what, true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn inputs(digest: u64) -> Inputs {
+        Inputs { digest, ..Inputs::default() }
+    }
+
+    /// A pass in which the function has returned the children with this digest.
+    fn note(slot: &mut Slot, digest: u64, inputs: Inputs) -> Verdict {
+        slot.returned(digest, || inputs, |_| None, Instant::now())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn bodies_that_change_again_and_again_are_applied_after_a_pause() {
+        let mut slot = Slot::default();
+        for digest in 0..5 {
+            assert_eq!(note(&mut slot, digest, inputs(1)), Verdict::Apply);
+        }
+        assert_eq!(note(&mut slot, 5, inputs(1)), Verdict::Pause(WINDOW, Loop::Bodies, true));
+        tokio::time::advance(WINDOW / 2).await;
+        assert_eq!(note(&mut slot, 6, inputs(1)), Verdict::Pause(WINDOW / 2, Loop::Bodies, false));
+        tokio::time::advance(WINDOW / 2).await;
+        assert_eq!(note(&mut slot, 7, inputs(1)), Verdict::Apply);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn new_inputs_and_slow_changes_are_no_loop() {
+        let mut slot = Slot::default();
+        for digest in 0..20 {
+            assert_eq!(note(&mut slot, digest, inputs(digest)), Verdict::Apply);
+        }
+        for digest in 0..20 {
+            tokio::time::advance(WINDOW / 4).await;
+            assert_eq!(note(&mut slot, digest, inputs(7)), Verdict::Apply);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn changes_that_the_status_or_a_reader_may_explain_are_a_loop_if_the_function_returns_others_once_more() {
+        let status = |status| Inputs { status, ..inputs(1) };
+        let reading = |_| Inputs { reads_more: true, ..inputs(1) };
+        for inputs in [&status as &dyn Fn(u64) -> Inputs, &reading] {
+            let mut slot = Slot::default();
+            for _ in 0..2 {
+                for digest in 0..5 {
+                    assert_eq!(note(&mut slot, digest, inputs(digest)), Verdict::Apply);
+                }
+                assert_eq!(note(&mut slot, 5, inputs(5)), Verdict::Ask);
+                slot.trouble().explained();
+                slot.digest = Some(0);
+            }
+            let pause = slot.trouble().pause(Loop::Bodies, Instant::now());
+            assert_eq!(pause, Verdict::Pause(WINDOW, Loop::Bodies, true));
+            assert_eq!(note(&mut slot, 6, inputs(6)), Verdict::Pause(WINDOW, Loop::Bodies, false));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_child_that_is_changed_after_each_correction_is_left_alone_for_a_while() {
+        let child = ChildId { resource: "configmaps".into(), namespace: None, name: "a".into() };
+        let mut slot = Slot::default();
+        let note =
+            |slot: &mut Slot, digest, version| slot.returned(digest, || inputs(1), |_| Some(version), Instant::now());
+        let correct = |slot: &mut Slot, version: &str| slot.corrected(&child, version, Instant::now());
+        assert_eq!(note(&mut slot, 1, "1"), Verdict::Apply);
+        correct(&mut slot, "2");
+        for version in ["2", "4", "6"] {
+            assert_eq!(note(&mut slot, 1, "3"), Verdict::Apply);
+            correct(&mut slot, version);
+        }
+        assert_eq!(note(&mut slot, 1, "6"), Verdict::Apply, "it is as it was left");
+        assert_eq!(note(&mut slot, 1, "7"), Verdict::Pause(WINDOW, Loop::Children, true));
+        assert_eq!(note(&mut slot, 1, "7"), Verdict::Pause(WINDOW, Loop::Children, false));
+        tokio::time::advance(WINDOW).await;
+        assert_eq!(note(&mut slot, 1, "7"), Verdict::Apply);
+
+        // Other children are meant from now on, and later corrections are no loop.
+        for version in ["8", "10", "12"] {
+            correct(&mut slot, version);
+        }
+        assert_eq!([note(&mut slot, 2, "13"), note(&mut slot, 2, "13")], [Verdict::Apply, Verdict::Apply]);
+        for version in ["14", "16", "18"] {
+            tokio::time::advance(WINDOW / 2).await;
+            correct(&mut slot, version);
+        }
+        assert_eq!(note(&mut slot, 2, "19"), Verdict::Apply);
+    }
+}
