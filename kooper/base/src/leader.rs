@@ -55,7 +55,7 @@ pub mod lease;
 #[doc(hidden)]
 pub mod lease_state;
 mod previous;
-mod scope;
+pub mod scope;
 #[doc(hidden)]
 pub mod shard;
 #[cfg(test)]

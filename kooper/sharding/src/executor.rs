@@ -10,6 +10,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use kooper_base::clock::Clock;
 use kooper_base::leader::Leadership;
+use kooper_base::leader::scope::WatchedNamespaces;
 use kooper_base::metrics::MetricsRecorder;
 use kooper_runtime::internal::controller::partition::Partition;
 use kooper_runtime::internal::object::kind::KindInfo;
@@ -120,6 +121,7 @@ impl Sharding {
         let member = Options {
             identity: options.identity.as_str().into(),
             mark: leases::mark(&options.mark),
+            scope: WatchedNamespaces::of(&options.watched),
             slots: options.shards.most_members(),
             count: options.shards.count()?,
             by: options.shards.field(),
@@ -240,8 +242,8 @@ mod tests {
 
     fn shared() -> Arc<Shared> {
         let (count, terms) = (ShardCount::try_from(16).unwrap(), Shards::new(16).terms());
-        let (identity, mark) = ("me".into(), "shop".into());
-        Arc::new(Shared::new(Options { identity, mark, slots: 2, count, by: By::Uid, terms }))
+        let (identity, mark, scope) = ("me".into(), "shop".into(), WatchedNamespaces::of(&[]));
+        Arc::new(Shared::new(Options { identity, mark, scope, slots: 2, count, by: By::Uid, terms }))
     }
 
     #[test]

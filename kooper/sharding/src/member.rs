@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kooper_base::leader::lease_state::{Candidate, LeaseState, Terms};
+use kooper_base::leader::scope::WatchedNamespaces;
 use kooper_runtime::internal::watch::retriever::fnv1a;
 
 use crate::hash::{By, Shard, ShardCount};
@@ -41,6 +42,8 @@ pub(crate) struct Options {
     pub(crate) identity: Arc<str>,
     /// The mark of the controller in its Leases.
     pub(crate) mark: Arc<str>,
+    /// The namespaces that it watches.
+    pub(crate) scope: WatchedNamespaces,
     /// The number of slots: of replicas, and of those that a roll-out adds.
     pub(crate) slots: u8,
     /// The number of shards.
@@ -88,12 +91,23 @@ enum Resize {
     Rebuild,
 }
 
+/// The reason for which a replica takes no slot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Standby {
+    /// A session is that of a replica which watches other namespaces: each would get shards with objects that it does not
+    /// see.
+    Apart { holder: Arc<str>, scope: WatchedNamespaces },
+    /// All slots are taken.
+    Full,
+}
+
 /// One replica.
 #[derive(Debug)]
 pub(crate) struct Member {
     options: Options,
     stage: Stage,
     seat: Option<Seat>,
+    standby: Option<Standby>,
     slots: Slots,
     map: MapView,
     /// The sessions that may own shards, with this one.
@@ -136,6 +150,7 @@ impl Member {
         Self {
             stage: Stage::Running,
             seat: None,
+            standby: None,
             slots: Slots::new(options.slots, options.terms, random, now, mutant),
             map: MapView::new(now, mutant),
             live: Vec::new(),
@@ -252,6 +267,11 @@ impl Member {
         let shards = self.map.map().into_iter().flat_map(|map| map.iter());
         let unowned = shards.filter(move |(_, shard)| shard.owner.as_ref().is_none_or(|owner| !held.contains(owner)));
         unowned.map(|(shard, _)| shard)
+    }
+
+    /// The reason for which this replica takes no slot.
+    pub(crate) fn standby(&self) -> Option<&Standby> {
+        self.standby.as_ref()
     }
 
     /// The map, if it is known.

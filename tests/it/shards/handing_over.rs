@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kooper::apiserver::faults::Verb;
 use kooper::controller::Builder;
 use kooper::prelude::*;
@@ -142,7 +142,7 @@ async fn objects_of_a_namespace_stay_together_if_it_decides_their_shard(cluster:
     let notes = Notes::default();
     let mut objects = Vec::new();
     for tenant in 0..16 {
-        let mut namespace = k8s_openapi::api::core::v1::Namespace::default();
+        let mut namespace = Namespace::default();
         namespace.metadata.name = Some(format!("tenant-{tenant}"));
         cluster.create(&namespace).await?;
         for name in ["one", "two", "three"] {
@@ -220,6 +220,41 @@ async fn more_replicas_than_members_are_ready_and_wait(cluster: Cluster) -> Resu
     assert!(spread(&touch(&cluster, &objects, "2", &notes).await?).contains_key("c"), "a place became free");
     second.stop().await?;
     third.stop().await?;
+    notes.check();
+    Ok(())
+}
+
+/// Two installations that should have different instance names.
+#[kooper::test(start_paused = true)]
+async fn a_replica_that_watches_other_namespaces_is_ready_and_waits(cluster: Cluster) -> Result<()> {
+    let notes = Notes::default();
+    let objects = create(&cluster, 12).await?;
+    let own = cluster.namespace().to_owned();
+    let elsewhere: Namespace = serde_json::from_value(json!({"metadata": {"name": "elsewhere"}}))?;
+    cluster.create(&elsewhere).await?;
+    let share = |who, namespace: &str| {
+        noting_by(who, &notes, |builder| builder.shards(Shards::new(4)).namespaces([namespace.to_owned()])).build()
+    };
+    let first = cluster.run([share("a", &own)?]).await?;
+    tokio::time::sleep(SETTLE).await;
+    let second = cluster.run([share("b", "elsewhere")?]).await?;
+    tokio::time::sleep(SETTLE).await;
+    assert_eq!(spread(&touch(&cluster, &objects, "1", &notes).await?), [("a", 12)].into());
+    let third = cluster.run([share("c", &own)?]).await?;
+    tokio::time::sleep(SETTLE).await;
+    assert_eq!(spread(&touch(&cluster, &objects, "2", &notes).await?).len(), 2, "replicas of one installation share");
+
+    let maps = || async {
+        let leases: Vec<Lease> = cluster.list().await?;
+        let scopes = leases.iter().filter_map(|lease| lease.annotations().get("kooper.rs/namespaces").cloned());
+        Ok::<_, kooper::BoxError>(scopes.collect::<std::collections::BTreeSet<_>>())
+    };
+    assert_eq!(maps().await?, [own.clone()].into());
+    first.stop().await?;
+    third.stop().await?;
+    tokio::time::sleep(SETTLE).await;
+    assert!(maps().await?.contains("elsewhere"), "it works when the others have stopped");
+    second.stop().await?;
     notes.check();
     Ok(())
 }

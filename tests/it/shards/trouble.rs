@@ -186,3 +186,49 @@ async fn the_shards_are_shared_anew_after_their_map_was_deleted(cluster: Cluster
     notes.check();
     Ok(())
 }
+
+#[kooper::test(start_paused = true)]
+async fn a_lease_of_another_program_is_left_alone(cluster: Cluster) -> Result<()> {
+    let notes = Notes::default();
+    create(&cluster, 8).await?;
+    let running = cluster.run([noting("a", &notes).build()?]).await?;
+    tokio::time::sleep(SETTLE).await;
+    running.stop().await?;
+    let (is_map, handled) = (|lease: &Lease| lease.annotations().contains_key("kooper.rs/shards"), notes.count());
+    let map = cluster.list::<Lease>().await?.into_iter().find(is_map).ok_or("there is a map")?;
+    let others = json!({"metadata": {"annotations": {"kooper.rs/controller": "other/shop", "kooper.rs/shards": null}}});
+    let others = cluster.patch(&map, others).await?;
+
+    let refused = cluster.run([noting("b", &notes).build()?]).await.err().ok_or("it is not ready")?;
+    assert!(refused.to_string().contains("test-notes belongs to other/shop"), "{refused}");
+    let now: Lease = cluster.get(&*map.name_any()).await?.ok_or("it was deleted")?;
+    assert_eq!((now.resource_version(), notes.count()), (others.resource_version(), handled));
+    cluster.delete(&now).await?;
+    let running = cluster.run([noting("b", &notes).build()?]).await?;
+    eventually("its objects are handled", || notes.count() >= handled + 8).await;
+    running.stop().await?;
+    notes.check();
+    Ok(())
+}
+
+/// Without its mark it is the map nevertheless: calls run by it.
+#[kooper::test(start_paused = true)]
+async fn a_map_whose_mark_was_removed_is_still_the_map(cluster: Cluster) -> Result<()> {
+    let notes = Notes::default();
+    let objects = create(&cluster, 8).await?;
+    let [first, second] =
+        [cluster.run([noting("a", &notes).build()?]).await?, cluster.run([noting("b", &notes).build()?]).await?];
+    tokio::time::sleep(SETTLE).await;
+    let text = |lease: &Lease| lease.annotations().get("kooper.rs/shards").cloned();
+    let map = cluster.list::<Lease>().await?.into_iter().find(|lease| text(lease).is_some()).ok_or("there is a map")?;
+    let before = spread(&touch(&cluster, &objects, "1", &notes).await?);
+    let now = cluster.patch(&map, json!({"metadata": {"annotations": {"kooper.rs/controller": null}}})).await?;
+    tokio::time::sleep(SETTLE).await;
+    assert_eq!(spread(&touch(&cluster, &objects, "2", &notes).await?), before);
+    let later: Lease = cluster.get(&*map.name_any()).await?.ok_or("it was deleted")?;
+    assert_eq!((text(&later), later.uid()), (text(&now), now.uid()));
+    first.stop().await?;
+    second.stop().await?;
+    notes.check();
+    Ok(())
+}

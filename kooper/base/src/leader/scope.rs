@@ -8,11 +8,12 @@ const ALL: &str = "*";
 
 /// The namespaces that a candidate watches.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct WatchedNamespaces(Arc<str>);
+pub struct WatchedNamespaces(Arc<str>);
 
 impl WatchedNamespaces {
     /// The given namespaces; empty for all.
-    pub(super) fn of(namespaces: &[String]) -> Self {
+    #[must_use]
+    pub fn of(namespaces: &[String]) -> Self {
         let mut names: Vec<_> = namespaces.iter().map(String::as_str).collect();
         names.sort_unstable();
         names.dedup();
@@ -20,7 +21,8 @@ impl WatchedNamespaces {
     }
 
     /// Parses the form in a record.
-    pub(super) fn stated(text: &str) -> Self {
+    #[must_use]
+    pub fn stated(text: &str) -> Self {
         Self(text.into())
     }
 

@@ -110,7 +110,7 @@ impl Driver {
         let name = options.leases.first().cloned().unwrap_or_default();
         let place = format!("{}/{name}", options.namespace);
         let map = MapLease::new(lease(&name), place, Arc::clone(&mark), Arc::clone(&shared.clock), terms.lease);
-        let status = Arc::new(Status::new(Arc::clone(&options.controller), terms.lease));
+        let status = Arc::new(Status::new(Arc::clone(&options.controller), terms.lease, &options.watched));
         options.health.add(Arc::clone(&status) as _);
         let driver = Self {
             controller: Arc::clone(&options.controller),
@@ -336,6 +336,7 @@ impl Driver {
     fn publish(&mut self, member: &Member, terms: &mut Terms, now: Duration) {
         let shared = Arc::clone(&self.shared);
         shared.leadership.set(member.works_until(now));
+        self.status.stand_by(member.standby());
         shared.select(member);
         self.observe(member, now);
         let count = member.map().map_or(0, |map| map.count().get());

@@ -23,8 +23,11 @@ pub(crate) const OVERRIDES: &str = "kooper.rs/shards-overrides";
 /// The mark in the Leases of shards. It is another one than in the Lease of leader election, so that
 /// a replica of an older version that elects a leader never takes the map's Lease over.
 pub(crate) fn mark(controller: &str) -> Arc<str> {
-    format!("{controller}/shards").into()
+    format!("{controller}{MARKED}").into()
 }
+
+/// The end of the mark.
+const MARKED: &str = "/shards";
 
 /// Why a Lease cannot be used.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -37,6 +40,8 @@ pub(super) enum StoreError {
         "the Lease {0} is held by {1}, which is not one of the replicas that share shards: waiting until it is released or expires"
     )]
     Held(String, Arc<str>),
+    #[error("the Lease {0} belongs to {1}: run this program under another name, or with `--instance NAME`")]
+    Foreign(String, Arc<str>),
     #[error("the Lease {0} cannot be used: {1}; delete it, and the shards are shared anew")]
     Malformed(String, String),
 }
@@ -50,7 +55,7 @@ impl StoreError {
         match self {
             Self::Lease(error) => error.is_transient(),
             Self::Silent => true,
-            Self::Held(..) | Self::Malformed(..) => false,
+            Self::Held(..) | Self::Foreign(..) | Self::Malformed(..) => false,
         }
     }
 }
@@ -109,8 +114,15 @@ impl MapLease {
     pub(super) async fn read(&mut self) -> Result<Option<MapRecord>, StoreError> {
         self.adopted = None;
         let Some(record) = self.lease.read().await? else { return Ok(None) };
-        if record.program.as_ref() == Some(&self.mark) {
-            return self.map(&record).map(Some);
+        match &record.program {
+            Some(program) if *program == self.mark => return self.map(&record).map(Some),
+            // Its mark was removed by hand. The calls of others may run by it.
+            None if self.lease.annotation(MAP).is_some() => return self.map(&record).map(Some),
+            // Without shards the controller elects a leader with this mark.
+            Some(program) if self.mark.strip_suffix(MARKED) != Some(&**program) => {
+                return Err(StoreError::Foreign(self.name.clone(), Arc::clone(program)));
+            }
+            _ => {}
         }
         if record.is_released() || self.has_expired(&record) {
             self.adopted = Some(record.version);

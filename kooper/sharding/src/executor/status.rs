@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kooper_base::leader::scope::WatchedNamespaces;
 use kooper_base::metrics::health::Probe;
 use parking_lot::Mutex;
 
 use super::leases::StoreError;
+use crate::member::Standby;
 
 /// A replica without shards is ready, because a roll-out waits for new pods while others own them all, or while the leader
 /// of the version before still works.
@@ -16,6 +18,9 @@ pub(super) struct Status {
     /// A transient failure is reported if it lasts this long.
     patience: Duration,
     failures: Mutex<BTreeMap<&'static str, Failing>>,
+    /// The reason for which this replica takes no slot.
+    standby: Mutex<Option<String>>,
+    scope: WatchedNamespaces,
 }
 
 struct Failing {
@@ -26,8 +31,29 @@ struct Failing {
 }
 
 impl Status {
-    pub(super) fn new(controller: Arc<str>, patience: Duration) -> Self {
-        Self { controller, patience, failures: Mutex::default() }
+    pub(super) fn new(controller: Arc<str>, patience: Duration, watched: &[String]) -> Self {
+        let scope = WatchedNamespaces::of(watched);
+        Self { controller, patience, failures: Mutex::default(), standby: Mutex::default(), scope }
+    }
+
+    /// Records the reason for which this replica takes no slot. The same one is logged once.
+    pub(super) fn stand_by(&self, standby: Option<&Standby>) {
+        let mut known = self.standby.lock();
+        if standby.is_none() && known.is_none() {
+            return;
+        }
+        let why = standby.map(|standby| match standby {
+            Standby::Full => "stands by: as many replicas as `members` work already; raise it, or run fewer of them".to_owned(),
+            Standby::Apart { holder, scope } => format!(
+                "stands by: {holder} shares the shards and watches {scope}, not {}: to run both installations, name each \
+                 with `--instance NAME`",
+                self.scope
+            ),
+        });
+        if let Some(why) = why.as_ref().filter(|why| known.as_ref() != Some(*why)) {
+            tracing::warn!(controller = &*self.controller, "{why}");
+        }
+        *known = why;
     }
 
     /// Records the result of a request. The same error is logged once; a transient one only if it lasts.
@@ -73,7 +99,11 @@ impl Probe for Status {
         let is_held = |failing: &&Failing| matches!(failing.error, StoreError::Held(..));
         match failures.values().filter(lasts).find(|failing| !is_held(failing)) {
             Some(failing) => Err(message(failing)),
-            None => Ok(failures.values().find(is_held).map(message)),
+            None => {
+                let standby =
+                    || self.standby.lock().as_ref().map(|why| format!("shards of {}: {why}", self.controller));
+                Ok(failures.values().find(is_held).map(message).or_else(standby))
+            }
         }
     }
 }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kooper_base::leader::lease_state::{LeaseWrite, Terms};
+use kooper_base::leader::scope::WatchedNamespaces;
 
-use super::Moment;
 use super::map_view::MapView;
+use super::{Moment, Standby};
 use crate::hash::fraction;
 use crate::mutant::Mutant;
 use crate::session::{Announcement, Session, SlotRecord, is_old};
@@ -231,6 +232,14 @@ impl Slots {
         self.indexed().filter_map(move |(index, slot)| {
             let record = slot.record.as_ref().filter(|_| now < self.expires(slot))?;
             Some((record.session(index)?, record))
+        })
+    }
+
+    /// A session of a replica that watches other namespaces.
+    pub(super) fn apart(&self, scope: &WatchedNamespaces, now: Moment) -> Option<Standby> {
+        self.unexpired(now).find_map(|(session, record)| {
+            let other = record.record.scope.as_ref().filter(|other| *other != scope)?;
+            Some(Standby::Apart { holder: session.identity, scope: other.clone() })
         })
     }
 

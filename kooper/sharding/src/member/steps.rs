@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kooper_base::leader::lease_state::{LeaseWrite, NextStep, WriteResult};
 
-use super::{Member, Moment, Stage};
+use super::{Member, Moment, Stage, Standby};
 use crate::map::{MapRecord, MapWrite};
 use crate::mutant::Mutant;
 use crate::session::{Announcement, SlotRecord};
@@ -135,11 +135,19 @@ impl Member {
         let taken = |seat: &super::Seat| own.is_none() && seat.claim.holder().is_some();
         let except = match &self.seat {
             Some(seat) if taken(seat) => Some(seat.slot),
-            Some(_) => return,
+            Some(_) => {
+                self.standby = None;
+                return;
+            }
             None => None,
         };
-        if let Some(slot) = self.slots.free(except, &self.map) {
-            self.sit(slot, now);
+        self.standby = self.slots.apart(&self.options.scope, now);
+        if self.standby.is_some() {
+            return;
+        }
+        match self.slots.free(except, &self.map) {
+            Some(slot) => self.sit(slot, now),
+            None => self.standby = Some(Standby::Full),
         }
     }
 

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kooper_base::leader::scope::WatchedNamespaces;
+
 use super::dice::Dice;
 use super::network::Link;
 use super::{Configuration, Mutant};
@@ -103,6 +105,7 @@ impl Process {
         let options = Options {
             identity: Arc::clone(&identity),
             mark: "sim/shards".into(),
+            scope: WatchedNamespaces::of(&[]),
             slots: configuration.slots,
             count: configuration.count,
             by: configuration.by,

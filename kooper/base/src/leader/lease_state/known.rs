@@ -24,7 +24,7 @@ pub struct Record {
     /// The mark of the controller that wrote it.
     pub program: Option<Arc<str>>,
     /// The namespaces that this controller watches.
-    pub(in crate::leader) scope: Option<WatchedNamespaces>,
+    pub scope: Option<WatchedNamespaces>,
 }
 
 impl Record {
