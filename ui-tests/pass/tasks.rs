@@ -44,7 +44,7 @@ async fn nightly(_: Reader<Pod>) {}
 
 const WEEKLY: &str = "@weekly";
 
-#[kooper::task(cron = WEEKLY, main = false)]
+#[kooper::task(cron = WEEKLY, everywhere, main = false)]
 async fn weekly() {}
 
 #[test]
@@ -53,7 +53,9 @@ fn tasks_are_built() {
     assert_eq!(super::names::<weekly>(), ["weekly"]);
     assert_eq!(super::names::<sweep>(), ["sweep-pods"]);
     let task = sweep::task().expect("a task");
-    assert!(task.has_leader_election());
+    assert!(task.has_leader_election() && !task.runs_everywhere());
+    let everywhere = weekly::task().expect("a task");
+    assert!(everywhere.runs_everywhere() && !everywhere.has_leader_election());
     assert_eq!(super::names::<report>(), ["report"]);
     assert_eq!(super::names::<Quiet>(), ["quiet"]);
 }

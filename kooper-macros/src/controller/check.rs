@@ -28,7 +28,7 @@ pub(crate) fn model<'a>(role: Role, args: &'a Args, handler: &'a Handler, errors
     check_settings(args, handler, errors);
     check_reads(args, handler, errors);
     match role {
-        Role::Task => task::check(handler, errors),
+        Role::Task => task::check(args, handler, errors),
         _ => check_children(args, handler, errors),
     }
     let cleanup = cleanup::model(args, handler, errors);

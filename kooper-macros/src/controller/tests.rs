@@ -132,6 +132,15 @@ fn a_task_with_a_schedule() {
 }
 
 #[test]
+fn a_task_for_each_replica() {
+    let item = quote!(
+        async fn sweep() {}
+    );
+    let tokens = expand_task(quote!(every = "10m", everywhere, main = false), &item).to_string();
+    assert!(tokens.contains(". everywhere ()"), "{tokens}");
+}
+
+#[test]
 fn declared_children() {
     let (attribute, item) = with_children();
     insta::assert_snapshot!(expanded(attribute, &item));

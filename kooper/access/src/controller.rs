@@ -72,6 +72,8 @@ pub struct Controller {
     /// It without its types.
     spec: ControllerSpec,
     shards: Option<Shards>,
+    /// The task may run in each replica at the same time.
+    everywhere: bool,
     plan: Plan,
     crd: Option<MakeCrd>,
     installs_crd: bool,
@@ -136,10 +138,30 @@ impl Controller {
         self.spec.config.daemon
     }
 
+    /// Returns `true` if it is a task, which has no objects.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn is_task(&self) -> bool {
+        self.spec.kind == KindInfo::of::<Task>()
+    }
+
     /// Returns `true` if the replicas share the objects.
     #[must_use]
     pub fn has_shards(&self) -> bool {
         self.shards.is_some()
+    }
+
+    /// Returns `true` if it is a task that may run in each replica at the same time.
+    #[must_use]
+    pub fn runs_everywhere(&self) -> bool {
+        self.everywhere
+    }
+
+    /// Returns `true` if only one replica should run it, because each of several would do all of its work.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn limits_replicas(&self) -> bool {
+        !self.has_leader_election() && !self.has_shards() && !self.runs_everywhere()
     }
 
     /// The settings of its shards, and the names and the namespace of their Leases in an installation.

@@ -320,8 +320,11 @@ impl Exploration {
 
     /// Everything that can go wrong in such a history.
     fn trials(&self, outcome: &Outcome) -> Vec<Trial> {
-        // Without shards, both of two processes would handle every object.
-        let has_shards = (self.make)().is_ok_and(|controllers| controllers.iter().all(Controller::has_shards));
+        // Without shards, both of two processes would handle every object. Some tasks may run in both.
+        let has_shards = (self.make)().is_ok_and(|controllers| {
+            let may_overlap = |one: &Controller| one.has_shards() || one.runs_everywhere();
+            controllers.iter().any(Controller::has_shards) && controllers.iter().all(may_overlap)
+        });
         let writes = outcome.written.iter().flat_map(|written| {
             let (of, nth) = (written.what.clone(), written.nth);
             let handed_over = has_shards.then_some(trial::Mishap::HandedOver);

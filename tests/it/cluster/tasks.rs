@@ -236,6 +236,15 @@ fn a_limit_of_retries_is_an_error_because_nothing_would_end_the_wait() {
     assert!(error.to_string().contains("a task has no changes that would end the wait: remove `retries`"), "{error}");
 }
 
+#[test]
+fn a_task_that_runs_everywhere_has_no_leader_election() {
+    let builder = || Task::builder("both", MINUTE).everywhere().handler(async || {});
+    assert!(builder().build().unwrap().runs_everywhere());
+    let error = builder().leader_election(LeaderElection::new()).build().unwrap_err();
+    assert_eq!(error.field, "everywhere", "{error}");
+    assert!(error.to_string().contains("a task runs in each replica or in one. Remove one of the two"), "{error}");
+}
+
 #[kooper::test(start_paused = true)]
 async fn a_task_runs_again_after_a_terminal_error_and_whatever_the_resync_is(cluster: Cluster) -> Result<()> {
     let log = Log::default();

@@ -29,8 +29,15 @@ pub(super) fn times<'a>(args: &'a Args, handler: &Handler, errors: &mut Errors) 
     Some(Kinds::Task { times: times?, name })
 }
 
-/// Checks that no argument needs an object.
-pub(super) fn check(handler: &Handler, errors: &mut Errors) {
+/// Checks that the task runs either in each replica or in one, and that no argument needs an object.
+pub(super) fn check(args: &Args, handler: &Handler, errors: &mut Errors) {
+    if let Some(key) = args.key("everywhere").filter(|_| args.has("leader_election")) {
+        let text = message!(
+            "`everywhere` and `leader_election` exclude each other: write `everywhere` to run the task in each replica, or \
+             `leader_election` to run it in one"
+        );
+        errors.add(key, text);
+    }
     for argument in &handler.arguments {
         let text = match last_word(argument).as_str() {
             "Arc" => message!("a task has no object: take a `Reader<T>` to read objects"),

@@ -1,9 +1,9 @@
 //! The keys of `#[task]`. Those that controllers have, too, are read in the same way.
 
 use crate::controller::args::Args;
-use crate::controller::key::{Key, Mentions, Table};
-use crate::controller::setting::keep;
-use crate::controller::value::{numbers, strings};
+use crate::controller::key::{FLAG, Key, Mentions, Table};
+use crate::controller::setting::{call, keep};
+use crate::controller::value::{numbers, strings, words};
 
 /// The table of the attribute.
 pub(crate) const TASK: Table<Args> = Table {
@@ -46,6 +46,16 @@ pub(crate) const TASK: Table<Args> = Table {
             "off: each replica runs the task",
             "Run the task in one replica only. Its settings are those of controllers.",
         ),
+        Key {
+            name: "everywhere",
+            shapes: FLAG,
+            form: "no value",
+            example: "everywhere",
+            default: "off: without `leader_election`, the program gets one replica only",
+            doc: "The task may run in each replica at the same time, so it does not limit the number of replicas. Not together with `leader_election`.",
+            read: call!(everywhere, words::flag),
+            ..Key::EQUALS
+        },
         shared(
             "reads",
             "all objects",

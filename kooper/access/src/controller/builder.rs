@@ -108,6 +108,8 @@ pub struct Builder<K, O = K, S = ()> {
 struct Common {
     config: Config,
     shards: Option<Shards>,
+    /// The task may run in each replica at the same time.
+    everywhere: bool,
     plan: Plan,
     /// The first error of a setter that parses its argument.
     mistake: Option<ConfigError>,
@@ -126,6 +128,7 @@ impl<K: Kind> Builder<K> {
         let common = Common {
             config: Config::new(name),
             shards: None,
+            everywhere: false,
             plan: Plan::default(),
             mistake: None,
             retriever: None,

@@ -4,12 +4,11 @@ use std::time::Duration;
 
 use kooper_runtime::ConfigError;
 use kooper_runtime::internal::controller::Config;
-use kooper_runtime::internal::object::kind::KindInfo;
 use kooper_runtime::leader::LeaderElection;
 use kooper_sharding::Shards;
 
+use super::Controller;
 use super::builder::daemon;
-use super::{Controller, Task};
 
 impl Controller {
     /// Watches these namespaces instead of the built-in ones; an empty list is
@@ -52,7 +51,7 @@ impl Controller {
     /// # Errors
     /// When the interval is zero; then it is not changed.
     pub fn set_resync(&mut self, resync: Option<Duration>) -> Result<(), ConfigError> {
-        let has_none = self.spec.config.daemon || self.spec.kind == KindInfo::of::<Task>();
+        let has_none = self.spec.config.daemon || self.is_task();
         self.set(|config| config.resync = resync.filter(|_| !has_none))
     }
 

@@ -31,7 +31,7 @@ pub(super) fn files(
     let plain = invocation.with(plain);
     let builtin = plain.controllers()?;
     let name = invocation.installation().program;
-    let elected = manifests::unelected(&builtin).is_none();
+    let unelected = manifests::unelected(&builtin);
     let has_webhooks = webhooks::has_any(&plain)?;
     let workload = workload(&name, &builtin, has_webhooks);
     let mut files = vec![
@@ -44,7 +44,7 @@ pub(super) fn files(
             "values.schema.json",
             serde_json::to_string_pretty(&values::schema(!crds.is_empty(), &settings.own.flags))? + "\n",
         ),
-        ("templates/_settings.tpl", named(SETTINGS, &name, elected, has_webhooks, settings)),
+        ("templates/_settings.tpl", named(SETTINGS, &name, unelected, has_webhooks, settings)),
         ("templates/_roles.tpl", roles::named(&name, &plain)?),
         ("templates/roles.yaml", roles::own(&name)),
         ("templates/program.yaml", documents(&name, &workload)?),
@@ -192,8 +192,14 @@ fn role(name: &str) -> String {
     inline(&format!("printf \"%s:%s\" .Release.Namespace ({})", include(name, "account")))
 }
 
-/// Fills the names into a file of named templates.
-fn named(text: &str, name: &str, elected: bool, has_webhooks: bool, settings: &Settings) -> String {
+/// Fills the names into a file of named templates. `unelected` is what allows only one replica.
+fn named(text: &str, name: &str, unelected: Option<&Controller>, has_webhooks: bool, settings: &Settings) -> String {
+    let (work, remedy) = match unelected.filter(|one| one.is_task()) {
+        Some(task) => {
+            (format!("run the task `{}`", task.name()), "write `leader_election` or `everywhere` in its attribute, or ")
+        }
+        None => ("handle every object".to_owned(), ""),
+    };
     let certificate = Volumes::new(Some(""), "", &[]);
     let files = Volumes::new(None, "", &[String::new()]);
     let (port, number) = WEBHOOKS;
@@ -204,7 +210,9 @@ fn named(text: &str, name: &str, elected: bool, has_webhooks: bool, settings: &S
         .replace("RECREATE", &manifests::strategy(false, has_webhooks).to_string())
         .replace("REPLICAS_ELECTED", &manifests::usual_replicas(true).to_string())
         .replace("REPLICAS_ALONE", &manifests::usual_replicas(false).to_string())
-        .replace("ELECTED", if elected { "true" } else { "false" })
+        .replace("ELECTED", if unelected.is_none() { "true" } else { "false" })
+        .replace("DO_ALL", &work)
+        .replace("REMEDY", remedy)
         .replace("HAS_WEBHOOKS", if has_webhooks { "true" } else { "false" })
         .replace("WEBHOOK_PORT", &number.to_string())
         .replace("OPEN_PORTS", &format!("(list \"probes\" \"{port}\")"))
@@ -222,3 +230,22 @@ fn named(text: &str, name: &str, elected: bool, has_webhooks: bool, settings: &S
 
 /// The values that follow from the settings, as the command line computes them.
 const SETTINGS: &str = include_str!("chart/settings.tpl");
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use kooper_access::controller::Task;
+
+    #[test]
+    fn a_refusal_because_of_a_task_says_what_to_write() {
+        let task = Task::builder("sweep", Duration::from_secs(600)).handler(async || {}).build().expect("a task");
+        let text = |unelected| named(SETTINGS, "shop", unelected, true, &Settings::default());
+        let says = "run the task `sweep`: write `leader_election` or `everywhere` in its attribute, or set";
+        let refused = text(Some(&task));
+        assert!(refused.matches(says).count() == 2 && !refused.contains("handle every object"), "{refused}");
+        let refused = text(None);
+        assert!(refused.matches("handle every object: set").count() == 2 && !refused.contains("in its"), "{refused}");
+    }
+}

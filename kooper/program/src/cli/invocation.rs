@@ -55,7 +55,7 @@ impl<'a> Invocation<'a> {
             controller.set_json_only(settings.json_only);
             match settings.leader_election {
                 Some(false) => controller.set_leader_election(None)?,
-                Some(true) if !controller.has_leader_election() && !controller.has_shards() => {
+                Some(true) if controller.limits_replicas() => {
                     controller.set_leader_election(Some(LeaderElection::default()))?;
                 }
                 _ => {}
@@ -99,4 +99,27 @@ pub(crate) fn lease_namespace(
         );
     }
     namespace.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::Program;
+    use kooper_access::controller::Task;
+
+    #[test]
+    fn a_task_that_runs_everywhere_gets_no_leader_election() {
+        fn tasks(program: &mut Program) {
+            let task = |name: &str| Task::builder(name, Duration::from_secs(600)).handler(async || {});
+            program.add(task("report"));
+            program.add(task("refresh").everywhere());
+        }
+        let app = App::new("shop", "1.0.0").defined(tasks);
+        let settings = Settings { leader_election: Some(true), ..Settings::default() };
+        let controllers = Invocation { app: &app, settings }.controllers().expect("tasks");
+        let elected: Vec<_> = controllers.iter().map(|one| (one.name(), one.has_leader_election())).collect();
+        assert_eq!(elected, [("report", true), ("refresh", false)]);
+    }
 }

@@ -69,6 +69,11 @@ pub(crate) enum ManifestError {
     )]
     Replicas { replicas: u32, controller: String },
     #[error(
+        "{replicas} replicas would all run the task `{task}`: write `leader_election` in its attribute to run it in one, \
+         or `everywhere` to run it in each, or write `--replicas 1`"
+    )]
+    TaskReplicas { replicas: u32, task: String },
+    #[error(
         "{replicas} replicas and those of a roll-out are more than the {members} that share the shards of the controller \
          `{controller}`: write `shards(count = …, members = {needed})`, or fewer replicas"
     )]
@@ -78,6 +83,11 @@ pub(crate) enum ManifestError {
          controller `{controller}` has neither leader election nor shards: add `--leader-election on`"
     )]
     Webhooks { controller: String },
+    #[error(
+        "webhooks need several replicas, so that one always answers, but all of them would run the task `{task}`: write \
+         `leader_election` in its attribute to run it in one, or `everywhere` to run it in each"
+    )]
+    TaskWebhooks { task: String },
     #[error(
         "probes and metrics cannot be reached on {address}: write `--{flag} [::]:8080`, or another port from 1024 up"
     )]
@@ -129,10 +139,10 @@ pub(crate) fn resources() -> Value {
     json!({"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": {"memory": "512Mi"}})
 }
 
-/// The strategy of the Deployment. Without leader election, the old and the new pod must not handle
-/// objects at the same time. With webhooks, a pod ends when its successor answers.
-pub(crate) fn strategy(elected: bool, has_webhooks: bool) -> Value {
-    if elected {
+/// The strategy of the Deployment. If only one replica is allowed, the old and the new pod must not run at the same
+/// time. With webhooks, a pod ends when its successor answers.
+pub(crate) fn strategy(allows_replicas: bool, has_webhooks: bool) -> Value {
+    if allows_replicas {
         let most = if has_webhooks { 0 } else { 1 };
         json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": most, "maxSurge": 1}})
     } else {
@@ -141,13 +151,31 @@ pub(crate) fn strategy(elected: bool, has_webhooks: bool) -> Value {
 }
 
 /// The replicas without a choice.
-pub(crate) fn usual_replicas(elected: bool) -> u32 {
-    if elected { 2 } else { 1 }
+pub(crate) fn usual_replicas(allows_replicas: bool) -> u32 {
+    if allows_replicas { 2 } else { 1 }
 }
 
-/// The first controller that several replicas must not have.
+/// The first controller or task that several replicas must not have.
 pub(crate) fn unelected(controllers: &[Controller]) -> Option<&Controller> {
-    controllers.iter().find(|one| !one.has_leader_election() && !one.has_shards())
+    controllers.iter().find(|one| one.limits_replicas())
+}
+
+impl ManifestError {
+    /// So many replicas must not have this controller or task.
+    fn replicas(replicas: u32, unelected: &Controller) -> Self {
+        let name = unelected.name().to_owned();
+        if unelected.is_task() {
+            Self::TaskReplicas { replicas, task: name }
+        } else {
+            Self::Replicas { replicas, controller: name }
+        }
+    }
+
+    /// The replicas that webhooks need must not have this controller or task.
+    fn webhooks(unelected: &Controller) -> Self {
+        let name = unelected.name().to_owned();
+        if unelected.is_task() { Self::TaskWebhooks { task: name } } else { Self::Webhooks { controller: name } }
+    }
 }
 
 /// A roll-out adds a replica.
@@ -194,13 +222,13 @@ impl Choices {
         }
         let unelected = unelected(controllers);
         if let Some(controller) = unelected.filter(|_| self.webhooks.is_some()) {
-            return Err(ManifestError::Webhooks { controller: controller.name().to_owned() });
+            return Err(ManifestError::webhooks(controller));
         }
         let replicas = self.replicas.unwrap_or(usual_replicas(unelected.is_none()));
         if replicas > 1
             && let Some(controller) = unelected
         {
-            return Err(ManifestError::Replicas { replicas, controller: controller.name().to_owned() });
+            return Err(ManifestError::replicas(replicas, controller));
         }
         check_members(controllers, place, replicas)?;
         match self.listen {

@@ -3,8 +3,10 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 
 use super::*;
+use kooper_access::controller::Task;
 use kooper_runtime::internal::controller::installation::Installation;
 use kooper_runtime::leader::LeaderElection;
+use kooper_sharding::Shards;
 
 /// Where the expected documents are.
 const EXPECTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/manifests/tests");
@@ -157,6 +159,34 @@ fn webhooks_need_leader_election_and_some_time_to_end() {
     let long = place(Some(&"x".repeat(50)));
     let refused = super::documents(&controllers(true), &[], &long, &webhooks).expect_err("too long").to_string();
     assert!(refused.contains("-webhooks` of the Service would have 65 characters"), "{refused}");
+}
+
+#[test]
+fn a_task_allows_several_replicas_with_leader_election_or_everywhere() {
+    let sharded = || Controller::builder::<Pod>("pods").shards(Shards::new(32)).handler(async || {}).build();
+    let task = || Task::builder("sweep", Duration::from_secs(600)).handler(async || {});
+    let replicas = |task: Controller, choices: &Choices| {
+        let controllers = [sharded().expect("a controller"), task];
+        let documents = documents(&controllers, &[], &place(None), choices)?;
+        let deployment = documents.into_iter().find(|one| one["kind"] == "Deployment").expect("a Deployment");
+        Ok::<_, ManifestError>(deployment["spec"]["replicas"].clone())
+    };
+    let everywhere = || task().everywhere().build().expect("a task");
+    let elected = task().leader_election(LeaderElection::default()).build().expect("a task");
+    let alone = || task().build().expect("a task");
+    let three = Choices { replicas: Some(3), ..choices() };
+    let webhooks = Choices { webhooks: Some(10250), ..choices() };
+    assert_eq!(replicas(everywhere(), &choices()).expect("documents"), 2);
+    assert_eq!(replicas(everywhere(), &three).expect("documents"), 3);
+    assert_eq!(replicas(everywhere(), &webhooks).expect("documents"), 2);
+    assert_eq!(replicas(elected, &choices()).expect("documents"), 2);
+    assert_eq!(replicas(alone(), &choices()).expect("documents"), 1);
+    for refused in [&three, &webhooks] {
+        let refused = replicas(alone(), refused).expect_err("several replicas would run the task").to_string();
+        assert!(refused.contains("would all run the task `sweep`") || refused.contains("webhooks need"), "{refused}");
+        assert!(refused.contains("write `leader_election` in its attribute"), "{refused}");
+        assert!(refused.contains("or `everywhere` to run it in each"), "{refused}");
+    }
 }
 
 #[test]

@@ -53,6 +53,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         let Common {
             mut config,
             shards,
+            everywhere,
             mut plan,
             mistake,
             retriever,
@@ -67,6 +68,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         config.metadata_only |= is_metadata::<K>();
         config.check()?;
         check_shards(shards.as_ref(), &config)?;
+        check_everywhere(everywhere, &config)?;
         check_fields::<K>(&config, crd)?;
         check_retries::<K>(&config)?;
         let handler = handler.ok_or_else(|| {
@@ -124,7 +126,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
             reports_failures: plan.reports_failures(),
             parts: Arc::new(TypedParts { state, handler, cleanup, deleted, retriever, layers, when, priority }),
         };
-        Ok(Controller { spec, shards, plan, crd, installs_crd, has_init, samples, additions, daemon })
+        Ok(Controller { spec, shards, everywhere, plan, crd, installs_crd, has_init, samples, additions, daemon })
     }
 }
 
@@ -165,7 +167,8 @@ fn controller_of<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send +
     };
     let additions = Additions::default();
     let (shards, crd, samples, daemon) = (None, None, Vec::new(), None);
-    Ok(Controller { spec, shards, plan, crd, installs_crd: false, has_init: false, samples, additions, daemon })
+    let (everywhere, installs_crd, has_init) = (false, false, false);
+    Ok(Controller { spec, shards, everywhere, plan, crd, installs_crd, has_init, samples, additions, daemon })
 }
 
 /// The cache of the controller's own objects.
@@ -286,6 +289,16 @@ fn check_retries<K: Kind>(config: &Config) -> Result<(), ConfigError> {
     if config.retries.is_some() && TypeId::of::<K>() == TypeId::of::<Task>() {
         let problem = "a task has no changes that would end the wait: remove `retries`";
         return Err(config.error("retries", ConfigErrorKind::Conflict, problem));
+    }
+    Ok(())
+}
+
+/// Checks that a task is not declared both for each replica and for one.
+fn check_everywhere(everywhere: bool, config: &Config) -> Result<(), ConfigError> {
+    if everywhere && config.leader.is_some() {
+        let problem = "`everywhere` and `leader_election` exclude each other: a task runs in each replica or in one. \
+                       Remove one of the two";
+        return Err(config.error("everywhere", ConfigErrorKind::Conflict, problem));
     }
     Ok(())
 }

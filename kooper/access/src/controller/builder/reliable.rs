@@ -10,6 +10,7 @@ use kube::CustomResourceExt;
 use serde::de::DeserializeOwned;
 
 use super::{Builder, service_of};
+use crate::controller::Task;
 use crate::handler::{Deleted, Handler};
 
 /// Makes the CRD of a kind.
@@ -201,6 +202,26 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     #[doc(hidden)]
     pub fn maybe_crd(mut self, known: impl FnOnce(PhantomData<K>) -> Option<MakeCrd>) -> Self {
         self.common.crd = self.common.crd.or_else(|| known(PhantomData));
+        self
+    }
+}
+
+impl<O, S> Builder<Task, O, S> {
+    /// Declares that the task may run in each replica at the same time, so that it does not limit the number of
+    /// replicas. It excludes [`leader_election`](Self::leader_election), with which it runs in one. Default: the task
+    /// runs in each replica, and `manifests` allows one replica only.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use kooper::controller::Task;
+    ///
+    /// let task = Task::builder("refresh", Duration::from_secs(60)).everywhere().handler(async || {}).build()?;
+    /// assert!(task.runs_everywhere());
+    /// # Ok::<_, kooper::ConfigError>(())
+    /// ```
+    pub fn everywhere(mut self) -> Self {
+        self.common.everywhere = true;
         self
     }
 }

@@ -115,7 +115,7 @@ pub(super) static FLAGS: [Flag; 15] = [
         name: "replicas",
         short: None,
         value: "N",
-        help: "Replicas of the Deployment [default: 2 if all controllers have leader election, otherwise 1]",
+        help: "Replicas of the Deployment [default: 2 if every controller and task allows that, otherwise 1]",
         repeatable: false,
         of: &[Task::Manifests],
         take: |settings, text| {

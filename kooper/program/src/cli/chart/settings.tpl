@@ -31,7 +31,7 @@ PROGRAM{{ with .Values.instance }}.{{ . }}{{ end }}
 {{- end -}}
 {{- end }}
 
-{{- /* Whether all controllers have leader election. */ -}}
+{{- /* `true` if all controllers have leader election or shards, and all tasks leader election or `everywhere`. */ -}}
 {{- define "PROGRAM.elected" -}}
 {{- $election := include "PROGRAM.setting" (list . "leaderElection") -}}
 {{- if or (eq $election "on") (and ELECTED (eq $election "")) }}true{{ end -}}
@@ -40,10 +40,10 @@ PROGRAM{{ with .Values.instance }}.{{ . }}{{ end }}
 {{- define "PROGRAM.replicas" -}}
 {{- $elected := include "PROGRAM.elected" . -}}
 {{- if and HAS_WEBHOOKS (not $elected) -}}
-{{- fail "webhooks need several replicas, and all of them would handle every object: set `leaderElection: \"on\"`" -}}
+{{- fail "webhooks need several replicas, and all of them would DO_ALL: REMEDYset `leaderElection: \"on\"`" -}}
 {{- else if kindIs "invalid" .Values.replicas }}{{ if $elected }}REPLICAS_ELECTED{{ else }}REPLICAS_ALONE{{ end -}}
 {{- else if and (gt (int .Values.replicas) 1) (not $elected) -}}
-{{- fail "several replicas would all handle every object: set `leaderElection: \"on\"`, or `replicas: 1`" -}}
+{{- fail "several replicas would all DO_ALL: REMEDYset `leaderElection: \"on\"`, or `replicas: 1`" -}}
 {{- else }}{{ int .Values.replicas }}{{ end -}}
 {{- end }}
 

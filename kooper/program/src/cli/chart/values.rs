@@ -61,7 +61,12 @@ pub(super) fn yaml(settings: &Settings, choices: &Choices, secret: &str, has_crd
     };
     add("The container image, with its tag or digest", "image", &json!(choices.image))?;
     add("The names of Secrets with credentials for the image's registry", "imagePullSecrets", &json!([]))?;
-    add("Replicas: 2 if all controllers have leader election, otherwise 1", "replicas", &json!(choices.replicas))?;
+    add(
+        "Replicas: 2 if all controllers have leader election or shards, and all tasks have leader election or \
+         `everywhere`; otherwise 1",
+        "replicas",
+        &json!(choices.replicas),
+    )?;
     add("Requests and limits of the container", "resources", &manifests::resources())?;
     add("The limit of ephemeral storage, such as 100Mi; unlimited if empty", "ephemeralStorage", &Value::Null)?;
     add(

@@ -45,6 +45,11 @@ pub(super) enum ReplicasError {
          write `shards = 32` or `leader_election` in its attribute, or remove `--replicas`"
     )]
     Alone(String),
+    #[error(
+        "several replicas would all run the task `{0}`: write `leader_election` in its attribute to run it in one, or \
+         `everywhere` to run it in each, or remove `--replicas`"
+    )]
+    AloneTask(String),
     #[error("each replica needs a port of its own: remove `--{0}`, or write `--{0} 127.0.0.1:0`")]
     OnePort(&'static str),
     #[error("the webhooks of a program run in one process in `dev`: remove `--replicas`")]
@@ -54,7 +59,9 @@ pub(super) enum ReplicasError {
 /// Returns an error if several replicas of this program cannot run here.
 pub(super) fn check(invocation: &Invocation<'_>, controllers: &[Controller]) -> Result<(), BoxError> {
     if let Some(controller) = unelected(controllers) {
-        return Err(ReplicasError::Alone(controller.name().to_owned()).into());
+        let name = controller.name().to_owned();
+        let error = if controller.is_task() { ReplicasError::AloneTask(name) } else { ReplicasError::Alone(name) };
+        return Err(error.into());
     }
     if webhooks::has_any(invocation)? {
         return Err(ReplicasError::Webhooks.into());
@@ -259,4 +266,23 @@ fn shown(number: u8, output: Box<dyn Read + Send>) -> JoinHandle<()> {
 /// Writes a line to stderr, where the log is. A closed one changes nothing.
 fn show(line: &str) {
     drop(writeln!(io::stderr(), "{line}"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::app::App;
+    use kooper_access::controller::Task;
+
+    #[test]
+    fn a_task_limits_the_replicas_unless_it_may_run_everywhere() {
+        let app = App::new("shop", "1.0.0");
+        let invocation = Invocation { app: &app, settings: Settings::default() };
+        let task = || Task::builder("sweep", Duration::from_secs(600)).handler(async || {});
+        let refused = check(&invocation, &[task().build().expect("a task")]).expect_err("each would run it");
+        let refused = refused.to_string();
+        assert!(refused.contains("the task `sweep`: write `leader_election`"), "{refused}");
+        assert!(refused.contains("`everywhere` to run it in each"), "{refused}");
+        check(&invocation, &[task().everywhere().build().expect("a task")]).expect("each may run it");
+    }
 }
