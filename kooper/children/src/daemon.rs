@@ -31,6 +31,9 @@ use crate::record::{call, owner};
 /// A daemon that runs for so long has recovered.
 const STEADY: Duration = Duration::from_secs(60);
 
+/// A daemon that begins so soon after the one before goes on.
+const AT_ONCE: Duration = Duration::from_secs(10);
+
 /// The delays before the attempts to note how a daemon has ended, in seconds. It is not restarted meanwhile.
 const ATTEMPTS: [u64; 4] = [0, 1, 2, 4];
 
@@ -72,12 +75,12 @@ where
         let daemon = self.0.clone();
         Box::pin(async move {
             let failure = owner(&context).annotations().get(DAEMON_FAILED).cloned();
-            let begun = began(&context, failure.is_some());
+            let (began, runs) = (Instant::now(), Runs::begin(&context));
             let mut noted = Noted { failure, is_certain: true };
             let ended: Ended = {
                 let mut running = pin!(AssertUnwindSafe(daemon.handle(context.clone())).catch_unwind());
                 let recovers = async {
-                    sleep_until(begun + STEADY).await;
+                    sleep_until(runs.since + STEADY).await;
                     loop {
                         // The object that the daemon began with may be older than the note about the one before it.
                         if let Some(object) = context.controller().own.get(context.key()) {
@@ -101,10 +104,10 @@ where
                     }
                 }
             };
-            // After the first conflicts the daemon is called again at once: this says nothing about it.
-            let is_repeated = call(&context).attempt() == 1;
+            runs.end();
+            // After a conflict the daemon is called again at once, unless it meets one again and again. It says nothing.
+            let is_repeated = call(&context).attempt() == 1 || began.elapsed() >= STEADY;
             if !is_repeated || !matches!(&ended, Ok(Err(error)) if is_conflict(&**error)) {
-                running(&context).lock().remove(context.key());
                 let failure = match &ended {
                     Ok(Ok(_)) => None,
                     Ok(Err(error)) => Some(chain(&**error).chars().take(LONGEST).collect()),
@@ -123,28 +126,41 @@ where
     }
 }
 
-/// Since when the daemons of objects run whose failures are noted, with the uids of the objects. A change of the object
-/// begins another one, and the time goes on.
-type Since = Mutex<HashMap<ObjectKey, (String, Instant)>>;
+/// The daemons that were dropped: the uid of the object, the begin, and the end. A change of the object begins another
+/// one, and the time goes on.
+#[derive(Default)]
+struct Dropped(Mutex<HashMap<ObjectKey, (String, Instant, Instant)>>);
 
-fn running<P, S>(context: &Context<P, S>) -> Arc<Since> {
-    context.controller().extensions.get()
+/// A daemon that runs.
+struct Runs {
+    dropped: Arc<Dropped>,
+    key: ObjectKey,
+    uid: String,
+    /// The begin of the first one since the last failure.
+    since: Instant,
+    has_ended: bool,
 }
 
-/// Since when a daemon runs that begins now.
-fn began<P: Kind, S>(context: &Context<P, S>, has_failed: bool) -> Instant {
-    let (now, running) = (Instant::now(), running(context));
-    let mut running = running.lock();
-    // Those of objects that are gone.
-    running.retain(|_, (_, since)| since.elapsed() < STEADY * 60);
-    let uid = owner(context).uid().unwrap_or_default();
-    match running.get(context.key()).filter(|(known, _)| *known == uid) {
-        Some((_, since)) => *since,
-        None => {
-            if has_failed {
-                running.insert(context.key().clone(), (uid, now));
-            }
-            now
+impl Runs {
+    fn begin<P: Kind, S>(context: &Context<P, S>) -> Self {
+        let (dropped, now): (Arc<Dropped>, _) = (context.controller().extensions.get(), Instant::now());
+        let (key, uid) = (context.key().clone(), owner(context).uid().unwrap_or_default());
+        // The next one begins at once. Later ones follow a pause, or another owner of the shard.
+        dropped.0.lock().retain(|_, (_, _, at)| now - *at < AT_ONCE);
+        let before = dropped.0.lock().remove(&key).filter(|(known, ..)| *known == uid);
+        Self { dropped, key, uid, since: before.map_or(now, |(_, since, _)| since), has_ended: false }
+    }
+
+    fn end(mut self) {
+        self.has_ended = true;
+    }
+}
+
+impl Drop for Runs {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            let run = (std::mem::take(&mut self.uid), self.since, Instant::now());
+            self.dropped.0.lock().insert(self.key.clone(), run);
         }
     }
 }

@@ -216,12 +216,14 @@ impl<P: Kind, S, L> Declaration<P, S, L> {
     /// Checks the slots.
     ///
     /// # Errors
-    /// If a slot depends on one that is not declared or on itself, if two have the same name, if flags contradict each
-    /// other, or if the status is written under other names.
+    /// If a slot depends on one that is not declared or on itself, or on one of two that have the same function, if two
+    /// have the same name, if flags contradict each other, or if the status is written under other names.
     pub fn build(self) -> Result<Declared<P, S, L>, GraphError> {
         let known: Vec<_> = self.slots.iter().map(|slot| slot.id().clone()).collect();
+        let is_taken = |id: &FunctionId| self.slots.iter().any(|slot| slot.takes(id));
         for (at, one) in known.iter().enumerate() {
-            if let Some(other) = known[..at].iter().find(|other| other.is(one.id) && other.name != one.name) {
+            let same = |other: &&FunctionId| other.is(one.id) && other.name != one.name;
+            if let Some(other) = known[..at].iter().find(same).filter(|_| is_taken(one)) {
                 return Err(GraphError::SameFunction { one: other.name.clone(), other: one.name.clone() });
             }
         }

@@ -322,10 +322,12 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
                         progress.found((id, child, object));
                         Write::Applied
                     }
-                    Err(Refusal::Immutable(error)) => match self.graph.nodes()[slot].spec.flags.recreate {
-                        Some(_) => Write::Immutable(chain(&*error)),
-                        None => Write::Immutable(progress.stall(error)),
-                    },
+                    Err(Refusal::Immutable(error)) => {
+                        let recreates = self.graph.nodes()[slot].spec.flags.recreate.is_some();
+                        let is_protected = progress.observed.children.get(&id).is_some_and(|child| child.is_protected);
+                        let replaces = recreates && !is_protected;
+                        Write::Immutable(if replaces { chain(&*error) } else { progress.stall(error) })
+                    }
                     Err(Refusal::Invalid(error)) => Write::Invalid(progress.stall(error)),
                     Err(Refusal::Other(error)) => Write::Refused(progress.fail(error)),
                 };

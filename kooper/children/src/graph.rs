@@ -97,11 +97,8 @@ pub enum GraphError {
     /// Two slots have the same name.
     #[error("two slots have the name `{0}`: list each function once")]
     Duplicate(String),
-    /// The functions of two slots cannot be told apart.
-    #[error(
-        "the slots `{one}` and `{other}` have the same function: write two functions, and pass them by name instead of as \
-         `fn` pointers"
-    )]
+    /// A slot depends on one of two whose functions cannot be told apart.
+    #[error("a slot depends on `{one}` or `{other}`, whose functions have the same type: write two functions")]
     SameFunction {
         /// A slot.
         one: String,

@@ -15,7 +15,7 @@ const CONTROLLER: &str = "kooper.rs/controller";
 pub const SLOT: &str = "kooper.rs/slot";
 /// The depth of the slot.
 const DEPTH: &str = "kooper.rs/depth";
-/// An annotation that keeps a child from being pruned.
+/// An annotation that keeps a child from being deleted.
 pub(crate) const KEEP: &str = "kooper.rs/keep";
 
 /// An annotation of an owner, with the reason for which its daemon has failed.
@@ -47,6 +47,12 @@ impl Marks {
             (BUCKET, bucket.clone()),
         ];
         values.map(|(key, value)| (key.to_owned(), value))
+    }
+
+    /// Returns `true` if the labels are those of a child of another controller.
+    pub(crate) fn are_others(&self, labels: Option<&BTreeMap<String, String>>) -> bool {
+        let is_other = |key, own| labels.and_then(|labels| labels.get(key)).is_some_and(|value| value != own);
+        is_other(PROGRAM, &self.program) || is_other(CONTROLLER, &self.controller)
     }
 
     /// The slot of a child, if it is one of this controller. `slots` are the names of the known slots.

@@ -76,8 +76,8 @@ impl SlotMemory {
     }
 
     /// Notes that the children of a slot change for a reason.
-    pub(crate) fn explained(&self, (owner, slot): (&ObjectKey, usize)) {
-        self.memory.lock().slot(owner, slot).trouble().explained();
+    pub(crate) fn explained(&self, (owner, slot): (&ObjectKey, usize), now: Instant) {
+        self.memory.lock().slot(owner, slot).trouble().explained(now);
     }
 
     /// Notes that the children of a slot change for no reason.
@@ -118,8 +118,8 @@ impl SlotMemory {
         self.memory.lock().slot(owner, slot).corrected(child, version, now);
     }
 
-    /// Notes the states of an owner's slots. Returns the slots that have another one than before, and whether it has another
-    /// name: otherwise only the reason is another one.
+    /// Notes the states of an owner's slots. Returns the slots that have another one than before, with `false` if only
+    /// its reason is another one.
     pub(crate) fn states(&self, owner: &ObjectKey, states: &[SlotState]) -> Vec<(usize, bool)> {
         let mut memory = self.memory.lock();
         let Memory { owners, counts, .. } = &mut *memory;

@@ -47,6 +47,8 @@ pub struct Child {
     pub is_protected: bool,
     /// `true` if it has no owner reference, so that Kubernetes does not delete it with its owner.
     pub is_apart: bool,
+    /// `true` if its labels name another controller.
+    pub is_foreign: bool,
 }
 
 /// The call of a slot's function in this pass.
@@ -96,8 +98,6 @@ pub struct Owner {
     pub is_terminating: bool,
     /// `true` if its children are deleted in waves; `false` if they outlive it, after a deletion with `--cascade=orphan`.
     pub is_ordered: bool,
-    /// `true` if all live replicas of the program know the same slots, so that children of unknown ones are pruned.
-    pub prunes_unknown: bool,
 }
 
 /// The state that a plan is made from.

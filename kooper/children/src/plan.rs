@@ -148,7 +148,7 @@ pub fn plan(owner: &Owner, graph: &Graph, observed: &Observed) -> Plan {
     for &slot in graph.order() {
         planner.states[slot] = planner.judge(slot);
     }
-    planner.prune(owner);
+    planner.prune();
     planner.fail_undeleted();
     let kept = planner.kept();
     Plan { steps: planner.steps, slots: planner.states, blocking: Vec::new(), kept }

@@ -141,10 +141,12 @@ pub(crate) fn recorded<P: Kind, S, T: ResourceExt<DynamicType = ()>>(
     slots: &[Arc<str>],
     readiness: Readiness,
 ) -> Child {
+    let label = label_of(context, child, slots);
     Child {
         uid: child.uid().unwrap_or_default().into(),
         version: child.resource_version().unwrap_or_default().into(),
-        label: label_of(context, child, slots),
+        is_foreign: label.is_none() && marks(context).are_others(child.meta().labels.as_ref()),
+        label,
         readiness,
         is_terminating: child.meta().deletion_timestamp.is_some(),
         is_unreadable: false,

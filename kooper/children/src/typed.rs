@@ -46,6 +46,9 @@ pub(crate) enum Called {
 pub(crate) trait DynSlot<P, S>: Send + Sync {
     fn id(&self) -> &FunctionId;
 
+    /// Returns `true` if it depends on the slot of this function.
+    fn takes(&self, function: &FunctionId) -> bool;
+
     /// The resource of its children, such as `deployments.apps`.
     fn resource(&self) -> &str;
 
@@ -57,14 +60,17 @@ pub(crate) trait DynSlot<P, S>: Send + Sync {
     /// The place where children of the slot may exist that the caches do not have yet.
     fn unlisted(&self, context: &Context<P, S>) -> Option<String>;
 
-    /// Asks the API server for a child of the owner that has no owner reference.
-    fn marked<'a>(&'a self, context: &'a Context<P, S>) -> Request<'a, Option<ChildId>>;
+    /// Asks the API server for a child of this controller that has no owner reference. `has_some` if there was one.
+    fn marked<'a>(&'a self, context: &'a Context<P, S>, has_some: bool) -> Request<'a, Option<ChildId>>;
 
     /// Returns `true` if the function takes more than its owner and children.
     fn reads_more(&self) -> bool;
 
     /// Writes a child of the slot as JSON.
     fn write(&self, child: &AnyObject, digest: &mut Digest);
+
+    /// The same without its status and what the API server keeps in its metadata.
+    fn write_desired(&self, child: &AnyObject, digest: &mut Digest);
 
     /// Returns whether a write has changed more of a child than what the API server and its controller keep in it, and the
     /// child did not have all of the wanted fields before.
@@ -118,7 +124,7 @@ pub(crate) trait DynSlot<P, S>: Send + Sync {
 type MetadataOf<P, F, M> = PartialObjectMeta<<<F as ChildFn<P, M>>::Form as Form>::Kind>;
 
 /// The timeout of a list.
-const LIST: Duration = Duration::from_secs(10);
+const LIST: Duration = Duration::from_secs(60);
 
 pub(crate) type Request<'a, T> = BoxFuture<'a, Result<T, BoxError>>;
 
@@ -195,6 +201,10 @@ where
         &self.slot.id
     }
 
+    fn takes(&self, function: &FunctionId) -> bool {
+        self.slot.inputs.iter().chain(&self.slot.after).any(|other| other.is(function.id))
+    }
+
     fn resource(&self) -> &str {
         &self.resource
     }
@@ -211,18 +221,26 @@ where
         self.caches(context).find_map(Cache::unlisted)
     }
 
-    fn marked<'a>(&'a self, context: &'a Context<P, S>) -> Request<'a, Option<ChildId>> {
+    fn marked<'a>(&'a self, context: &'a Context<P, S>, has_some: bool) -> Request<'a, Option<ChildId>> {
         async move {
-            let client = context.controller().client();
-            let owned = ListParams::default().labels(&format!("{OWNER}={}", owner(context).uid().unwrap_or_default()));
+            // A child in another namespace is rare, and seen before, unless this process has just taken over.
+            if !has_some && (self.kind.namespaced || !KindInfo::of::<P>().namespaced) {
+                return Ok(None);
+            }
+            let (owner, marks, client) = (owner(context), marks(context), context.controller().client());
+            let of_owner = ListParams::default().labels(&format!("{OWNER}={}", owner.uid().unwrap_or_default()));
             let places = self.caches(context).flat_map(Cache::namespaces);
             let places: BTreeSet<_> = places.map(|namespace| namespace.map(str::to_owned)).collect();
             for place in places {
                 let path = <F::Form as Form>::Kind::url_path(&(), place.as_deref());
-                let request = kube::core::Request::new(path).list_metadata(&owned)?;
-                let found: ObjectList<MetadataOf<P, F, M>> = timeout(LIST, client.request(request)).await??;
-                if let Some(child) = found.items.first() {
-                    return Ok(Some(id_of(&*owner(context), child, &self.kind, self.resource.clone())));
+                let request = kube::core::Request::new(path).list_metadata(&of_owner)?;
+                let found = timeout(LIST, client.request::<ObjectList<MetadataOf<P, F, M>>>(request)).await;
+                let found = found.map_err(|_| format!("the API server did not list {} in time", self.resource))??;
+                let is_own = |child: &&MetadataOf<P, F, M>| {
+                    !controls(&*owner, *child) && !marks.are_others(child.meta().labels.as_ref())
+                };
+                if let Some(child) = found.items.iter().find(is_own) {
+                    return Ok(Some(id_of(&*owner, child, &self.kind, self.resource.clone())));
                 }
             }
             Ok(None)
@@ -241,16 +259,12 @@ where
         }
     }
 
+    fn write_desired(&self, child: &AnyObject, digest: &mut Digest) {
+        let _ = serde_json::to_writer(digest, &self.desired(child));
+    }
+
     fn is_corrected(&self, before: &AnyObject, wanted: &AnyObject, after: &AnyObject) -> bool {
-        let written = |child: &AnyObject| {
-            let mut child = self.json(child);
-            child["status"].take();
-            for field in ["generation", "managedFields", "resourceVersion"] {
-                child["metadata"][field].take();
-            }
-            child
-        };
-        let (was, is) = (written(before), written(after));
+        let (was, is) = (self.desired(before), self.desired(after));
         let [marks_before, marks_after] = [&was, &is].map(|child| labels::of_kooper(&child["metadata"]["labels"]));
         was != is && (marks_before != marks_after || !self.has_all(before, wanted))
     }
@@ -428,6 +442,16 @@ where
 impl<P, F: ChildFn<P, M>, V, M> Typed<P, F, V, M> {
     fn json(&self, child: &AnyObject) -> Value {
         serde_json::to_value(child.downcast_ref::<<F::Form as Form>::Kind>()).unwrap_or_default()
+    }
+
+    /// A child without its status and what the API server keeps in its metadata.
+    fn desired(&self, child: &AnyObject) -> Value {
+        let mut child = self.json(child);
+        child["status"].take();
+        for field in ["generation", "managedFields", "resourceVersion"] {
+            child["metadata"][field].take();
+        }
+        child
     }
 
     /// The caches of whole objects of the slot's kind.

@@ -98,7 +98,7 @@ fn alerts(scope: &Scope, controllers: &[Controller], elected: bool, has_webhooks
         let names = one_of(controllers.map(Controller::name));
         Scope { controllers: Some(format!("controller=~\"{names}\"")), ..scope.clone() }
     };
-    // A daemon that runs well is no call: the only ones that end have failed.
+    // The calls of daemons that end are mostly failures.
     let calls = of(&mut controllers.iter().filter(|controller| !controller.is_daemon()));
     let scope = of(&mut controllers.iter());
     let mut add = |name, severity, hold, value, condition: &str, [summary, description]: [&'static str; 2]| {

@@ -94,8 +94,8 @@ enum Resize {
 /// The reason for which a replica takes no slot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Standby {
-    /// A session is that of a replica which watches other namespaces: each would get shards with objects that it does not
-    /// see.
+    /// Another session is that of a replica which watches other namespaces: each would get shards with objects that it
+    /// does not see. Of two that have begun at the same time, both keep their slots.
     Apart { holder: Arc<str>, scope: WatchedNamespaces },
     /// All slots are taken.
     Full,
@@ -130,6 +130,9 @@ pub(crate) struct Member {
     announced: Option<(Session, Arc<str>, Moment)>,
     /// A call runs, also one whose term has ended.
     runs: bool,
+    /// When the session was last written. What is due soon is read at the same time: a process that wakes up once for
+    /// all of it needs less time than one that wakes up for each.
+    written: Option<Moment>,
     /// The plan is computed again, because something has changed.
     changed: bool,
     /// The same, because it is this late.
@@ -164,6 +167,7 @@ impl Member {
             awaiting: None,
             announced: None,
             runs: false,
+            written: None,
             changed: true,
             look_again: now,
             options,

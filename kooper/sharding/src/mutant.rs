@@ -8,7 +8,7 @@ pub(crate) enum Mutant {
     NoMargin,
     /// The token is slightly too long for clocks that are 20 % off.
     ThinMargin,
-    /// A renewal is valid from when its response arrives.
+    /// A renewal, or a read of the map, is valid from when its response arrives.
     FromTheAnswer,
     /// The clock stops while the process is paused.
     SleepingClock,

@@ -262,7 +262,7 @@ macro_rules! detects {
 detects! {
     a_token_as_long_as_the_lease_is_detected: NoMargin from 17,
     a_token_that_is_slightly_too_long_is_detected: ThinMargin from 74,
-    a_token_that_is_valid_from_the_answer_is_detected: FromTheAnswer from 3106,
+    a_token_that_is_valid_from_the_answer_is_detected: FromTheAnswer from 1015,
     a_clock_that_sleeps_is_detected: SleepingClock from 16,
     half_of_the_wait_is_detected: HalfTheWait from 0,
     an_expired_session_without_a_tombstone_is_detected: NoTombstone from 0,

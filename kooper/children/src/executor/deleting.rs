@@ -1,4 +1,4 @@
-//! The deletion of an owner, and what must be known before its finalizer is removed.
+//! The deletion of an owner, and the questions before its finalizer is removed.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,8 +17,8 @@ use crate::record::{call, owner};
 /// The end of a list enqueues no owner that waits for it.
 const UNLISTED_AGAIN: Duration = Duration::from_secs(5);
 
-/// The event of a child that exists comes soon.
-const UNSEEN_AGAIN: Duration = Duration::from_secs(1);
+/// The event of a child that exists comes soon, unless the watch is broken.
+const UNSEEN_AGAIN: Duration = Duration::from_secs(5);
 
 impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
     /// Releases children, and deletes those of the next wave.
@@ -34,27 +34,27 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
                 format!("waits for the list of {kind} in {place}: children may be there; `/readyz?verbose` says why");
             return Err(HandlerError::retry_after(UNLISTED_AGAIN, waits).into());
         }
-        let pass = self.pass(context, &Owner { is_terminating: true, is_ordered, ..Owner::default() }).await?;
+        let pass = self.pass(context, &Owner { is_terminating: true, is_ordered }).await?;
         if is_ordered && pass.blocking.is_empty() && pass.error.is_none() {
             self.check_marked(context).await?;
         }
         Ok(pass)
     }
 
-    /// Waits for the events of children that Kubernetes does not delete with their owner: the write of one may be so recent
-    /// that no cache has it, or its response was lost.
+    /// Waits for the events of children that Kubernetes does not delete with their owner: the write of one may be so
+    /// recent that no cache has it, or its response was lost.
     async fn check_marked(&self, context: &Context<P, S>) -> Result<(), BoxError> {
-        let uid = owner(context).uid().unwrap_or_default();
         // In a dry run they were not deleted.
-        if !has_marked(context.extensions(), &uid) || call(context).is_dry_run() {
+        if call(context).is_dry_run() {
             return Ok(());
         }
+        let has_some = has_marked(context.extensions(), &owner(context).uid().unwrap_or_default());
         let mut asked = BTreeSet::new();
         for (slot, node) in self.slots.iter().zip(self.graph.nodes()) {
             if !node.spec.flags.external
                 && !slot.is_absent(context)
                 && asked.insert(slot.resource())
-                && let Some(child) = slot.marked(context).await?
+                && let Some(child) = slot.marked(context, has_some).await?
             {
                 let waits = format!("waits for the event of {child}");
                 return Err(HandlerError::retry_after(UNSEEN_AGAIN, waits).into());

@@ -50,7 +50,7 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
                 let is_same =
                     |again: &Called| matches!(again, Called::Children(again) if self.digest(slot, again) == digest);
                 if self.call(context, progress, slot).is_ok_and(|again| is_same(&again)) {
-                    memory.explained(of);
+                    memory.explained(of, now);
                     return None;
                 }
                 memory.pause(of, now)
@@ -113,7 +113,7 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         digest.finish()
     }
 
-    /// What the function of a slot was called with.
+    /// The arguments of the last call of a slot's function.
     fn inputs(&self, context: &Context<P, S>, progress: &Progress, slot: usize) -> Inputs {
         let (owner, mut digest) = (owner(context), Digest::default());
         let meta = owner.meta();
@@ -123,14 +123,16 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         object["metadata"].take();
         let mut status = object["status"].take();
         // These are written in each pass, and no reason for other children.
-        ["conditions", "observedGeneration"].iter().for_each(|field| drop(status[field].take()));
+        if let Some(status) = status.as_object_mut() {
+            status.retain(|field, _| !["conditions", "observedGeneration"].contains(&&**field));
+        }
         let _ = serde_json::to_writer(&mut digest, &object);
         for &input in &self.graph.nodes()[slot].inputs {
             for id in provided(&self.graph, &progress.observed, input) {
                 if let Some(child) = progress.observed.children.get(id) {
                     let _ = write!(digest, "{id} {} {}", child.uid, child.version);
                 } else if let Some(Ok(external)) = progress.objects.get(id).map(ChildObject::get) {
-                    self.slots[input].write(&external, &mut digest);
+                    self.slots[input].write_desired(&external, &mut digest);
                 }
             }
         }
@@ -160,8 +162,8 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         for (slot, id) in memory.kept(key, &plan.kept) {
             let slot = name(slot);
             let text = format!(
-                "{slot}: {id} is no longer returned by its function, and is kept: to delete such children, write `prune`, and \
-                 remove an annotation `kooper.rs/keep`"
+                "{slot}: {id} is no longer returned by its function, and is kept: write `prune` to delete such children, \
+                 and remove the annotation `kooper.rs/keep` if there is one"
             );
             self.event(context, false, "Kept", text);
         }

@@ -1,4 +1,4 @@
-//! What is remembered of a slot of one owner, and whether its children keep changing.
+//! The memory of a slot of one owner, and the changes of its children that are a loop.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::mem::replace;
@@ -17,6 +17,9 @@ const CHANGES: usize = 5;
 /// The number of corrections of a child within [`WINDOW`] that is a loop.
 const CORRECTIONS: usize = 3;
 
+/// The number of times within [`WINDOW`] that changes can be explained.
+const EXPLAINED: usize = 40;
+
 /// The time in which changes are counted, and the pause after a loop.
 const WINDOW: Duration = Duration::from_secs(600);
 
@@ -30,7 +33,7 @@ pub(super) struct Slot {
     pub(super) state: Option<SlotState>,
     /// A digest of the children that its function has returned.
     digest: Option<u64>,
-    /// What the function was called with when it returned other children than before.
+    /// The arguments of its last call that was looked at.
     inputs: Inputs,
     /// `true` if these are other children than before: their first writes correct nothing.
     is_new: bool,
@@ -48,12 +51,14 @@ pub(super) struct Trouble {
     changes: Vec<Instant>,
     /// `true` if something else than the known inputs may explain these changes.
     is_explained: bool,
+    /// When changes were explained: a function that returns the time in seconds returns the same at once.
+    explained: Vec<Instant>,
     /// When a child was corrected, and the version that it got last.
     corrections: BTreeMap<ChildId, (Vec<Instant>, String)>,
     paused: Option<(Instant, Loop)>,
 }
 
-/// What a function was called with.
+/// The arguments of a child function, as far as they are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Inputs {
     /// A digest of the owner and of the children that it takes.
@@ -77,9 +82,8 @@ pub(crate) enum Loop {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Apply,
-    /// They keep changing, maybe for a reason that the function has read. It is called again: if it returns the same, they
-    /// are [`explained`](super::SlotMemory::explained), and otherwise the slot is
-    /// [`paused`](super::SlotMemory::pause).
+    /// They keep changing, maybe for a reason that the function has read. It is called again: if it returns the same,
+    /// they are [`explained`](super::SlotMemory::explained), and otherwise it is [`paused`](super::SlotMemory::pause).
     Ask,
     /// They keep changing: they are applied after this time. The first of such verdicts is `true`.
     Pause(Duration, Loop, bool),
@@ -105,18 +109,17 @@ impl Slot {
             return Verdict::Apply;
         }
         let is_changed = last.is_some() && self.is_new;
-        let (inputs, before) = {
-            let inputs = inputs();
-            (inputs, replace(&mut self.inputs, inputs))
-        };
+        let inputs = inputs();
+        let before = replace(&mut self.inputs, inputs);
         let has_new_inputs = inputs.digest != before.digest;
         if self.trouble.is_none() && (!is_changed || has_new_inputs) {
             return Verdict::Apply;
         }
         let trouble = self.trouble();
         if has_new_inputs {
-            trouble.explained();
-            trouble.paused = None;
+            trouble.forget_changes();
+            // Another client goes on, whatever the inputs are.
+            trouble.paused.take_if(|(_, what)| *what == Loop::Bodies || is_changed);
         }
         // They are corrections of other children.
         if is_changed {
@@ -137,7 +140,9 @@ impl Slot {
             times.len() >= CORRECTIONS && version(child).is_some_and(|version| version != last.as_str())
         };
         if trouble.changes.len() >= CHANGES {
-            if trouble.is_explained { Verdict::Ask } else { trouble.pause(Loop::Bodies, now) }
+            trouble.explained.retain(|asked| now - *asked < WINDOW);
+            let may_ask = trouble.is_explained && trouble.explained.len() < EXPLAINED;
+            if may_ask { Verdict::Ask } else { trouble.pause(Loop::Bodies, now) }
         } else if trouble.corrections.iter_mut().any(is_fought) {
             trouble.pause(Loop::Children, now)
         } else {
@@ -156,12 +161,17 @@ impl Slot {
 
 impl Trouble {
     /// The changes until now are no loop.
-    pub(super) fn explained(&mut self) {
+    pub(super) fn explained(&mut self, now: Instant) {
+        self.forget_changes();
+        self.explained.push(now);
+    }
+
+    fn forget_changes(&mut self) {
         (self.changes, self.is_explained) = (Vec::new(), false);
     }
 
     pub(super) fn pause(&mut self, what: Loop, now: Instant) -> Verdict {
-        self.explained();
+        self.forget_changes();
         self.corrections.clear();
         self.paused = Some((now + WINDOW, what));
         Verdict::Pause(WINDOW, what, true)
@@ -217,10 +227,14 @@ mod tests {
                     assert_eq!(note(&mut slot, digest, inputs(digest)), Verdict::Apply);
                 }
                 assert_eq!(note(&mut slot, 5, inputs(5)), Verdict::Ask);
-                slot.trouble().explained();
+                slot.trouble().explained(Instant::now());
                 slot.digest = Some(0);
             }
-            let pause = slot.trouble().pause(Loop::Bodies, Instant::now());
+            (0..EXPLAINED).for_each(|_| slot.trouble().explained(Instant::now()));
+            for digest in 0..4 {
+                note(&mut slot, 100 + digest, inputs(digest));
+            }
+            let pause = note(&mut slot, 200, inputs(5));
             assert_eq!(pause, Verdict::Pause(WINDOW, Loop::Bodies, true));
             assert_eq!(note(&mut slot, 6, inputs(6)), Verdict::Pause(WINDOW, Loop::Bodies, false));
         }

@@ -1,8 +1,7 @@
 //! The deletion of an owner: children are released or deleted in waves, the deepest first.
 //!
 //! It needs the labels of the children alone, so that it also works when the functions fail, or when the owner no
-//! longer decodes. One without an owner reference that has lost them is as deep as the
-//! deepest slot of its kind.
+//! longer decodes. A child without an owner reference that has lost them is as deep as the deepest slot of its kind.
 
 use super::{Cause, Plan, Step};
 use crate::graph::{Graph, Node};
@@ -11,11 +10,17 @@ use crate::observed::{Child, ChildId, Observed, Owner};
 pub(super) fn plan(owner: &Owner, graph: &Graph, observed: &Observed) -> Plan {
     let mut plan = Plan { steps: Vec::new(), slots: Vec::new(), blocking: Vec::new(), kept: Vec::new() };
     let mut waves = Vec::new();
-    for (id, child) in &observed.children {
-        let slot = child.label.as_ref().and_then(|label| graph.find(&label.slot));
-        let is_kept = match slot {
+    for (id, child) in observed.children.iter().filter(|(_, child)| !child.is_foreign) {
+        let depth = match &child.label {
+            Some(label) => label.depth,
+            // It has lost its labels, and Kubernetes does not delete it.
+            None if child.is_apart => of_kind(graph, &id.resource).map(Node::depth).max().unwrap_or_default(),
+            None if child.is_protected => 0,
+            None => continue,
+        };
+        let is_kept = match child.label.as_ref().and_then(|label| graph.find(&label.slot)) {
             Some(slot) => graph.nodes()[slot].spec.flags.keep,
-            // The slot may have had another name, and have kept it. So may one of a version that set no labels.
+            // The slot may have had another name, and have kept it.
             None => of_kind(graph, &id.resource).any(|node| node.spec.flags.keep),
         };
         // A child without an owner reference is known by its label alone. A later pass, which no longer sees the
@@ -23,15 +28,7 @@ pub(super) fn plan(owner: &Owner, graph: &Graph, observed: &Observed) -> Plan {
         if !owner.is_ordered || is_kept || child.is_protected {
             plan.steps.push(Step::Release { child: id.clone(), uid: child.uid.clone() });
         } else {
-            match &child.label {
-                Some(label) => waves.push((label.depth, id, child)),
-                // Kubernetes does not delete it.
-                None if child.is_apart => {
-                    let depth = of_kind(graph, &id.resource).map(Node::depth).max();
-                    waves.push((depth.unwrap_or_default(), id, child));
-                }
-                None => {}
-            }
+            waves.push((depth, id, child));
         }
     }
     let deepest = waves.iter().map(|(depth, ..)| *depth).max();

@@ -3,11 +3,10 @@
 //! A slot that is held or has failed says nothing about its children, so that none of them is pruned.
 
 use super::{Cause, Planner, SlotState};
-use crate::graph::Flags;
-use crate::observed::{Child, ChildId, Owner, Run};
+use crate::observed::{Child, ChildId, Run};
 
 impl<'a> Planner<'a> {
-    pub(super) fn prune(&mut self, owner: &Owner) {
+    pub(super) fn prune(&mut self) {
         for &slot in self.graph.order() {
             if self.may_prune(slot) {
                 let obsolete: Vec<_> = self.obsolete(slot).collect();
@@ -15,9 +14,6 @@ impl<'a> Planner<'a> {
                     obsolete.into_iter().filter_map(|(id, child)| self.delete(id, child, Cause::Prune)).collect();
                 self.steps.extend(steps);
             }
-        }
-        if owner.prunes_unknown && self.steps.is_empty() && self.is_complete() {
-            self.prune_unknown();
         }
     }
 
@@ -62,28 +58,5 @@ impl<'a> Planner<'a> {
             SlotState::NotReady(_) | SlotState::Unhealthy(_) => self.node(slot).spec.flags.not_ready,
             SlotState::Pending | SlotState::Held(_) | SlotState::Failed(_) | SlotState::Stalled(_) => false,
         }
-    }
-
-    /// Returns whether each slot is done and has no obsolete children.
-    fn is_complete(&self) -> bool {
-        (0..self.graph.nodes().len()).all(|slot| self.is_done(slot) && self.obsolete(slot).next().is_none())
-    }
-
-    /// Deletes the children of slots that the program no longer has, the deepest first.
-    fn prune_unknown(&mut self) {
-        let mut unknown = Vec::new();
-        for (id, child) in &self.observed.children {
-            if let Some(label) = &child.label
-                && !Flags::default().keeps(child)
-                && self.graph.find(&label.slot).is_none()
-                && !self.is_wanted(id)
-            {
-                unknown.push((label.depth, id, child));
-            }
-        }
-        let deepest = unknown.iter().map(|(depth, ..)| *depth).max();
-        let steps = unknown.into_iter().filter(|(depth, ..)| Some(*depth) == deepest);
-        let steps: Vec<_> = steps.filter_map(|(_, id, child)| self.delete(id, child, Cause::Prune)).collect();
-        self.steps.extend(steps);
     }
 }

@@ -86,6 +86,8 @@ pub(super) struct Driver {
     owned: Arc<AtomicU64>,
     /// Since when shards have no owner, as far as this replica knows.
     unowned: Arc<SyncMutex<BTreeMap<Shard, Duration>>>,
+    /// Since when this replica does not know the map. All shards may be without an owner.
+    mapless: Arc<SyncMutex<Option<Duration>>>,
     /// The shards in which no call begins before they are given away: since when, and the term.
     handing_over: BTreeMap<Shard, (Duration, u64)>,
 }
@@ -128,6 +130,7 @@ impl Driver {
             draining: None,
             owned: Arc::default(),
             unowned: Arc::default(),
+            mapless: Arc::new(SyncMutex::new(Some(shared.clock.now()))),
             handing_over: BTreeMap::new(),
             shared,
         };
@@ -139,8 +142,9 @@ impl Driver {
         let owned = Arc::clone(&self.owned);
         let (unowned, times) = (Arc::clone(&self.unowned), Arc::clone(&self.unowned));
         let clock = Arc::clone(&self.shared.clock);
+        let mapless = Arc::clone(&self.mapless);
         let time = move || {
-            let first = times.lock().values().min().copied();
+            let first = mapless.lock().into_iter().chain(times.lock().values().copied()).min();
             first.map_or(0.0, |first| clock.now().saturating_sub(first).as_secs_f64())
         };
         let gauges: [(Gauge, ReadGauge); 3] = [
@@ -376,7 +380,13 @@ impl Driver {
             since.entry(shard).or_insert(now);
         });
         drop(since);
-        let Some(map) = member.map() else { return };
+        let mut mapless = self.mapless.lock();
+        let Some(map) = member.map() else {
+            mapless.get_or_insert(now);
+            return;
+        };
+        *mapless = None;
+        drop(mapless);
         let handing_over: BTreeSet<Shard> = member.handing_over().collect();
         let term = |shard: &Shard| map.get(*shard).map(|ownership| ownership.term);
         let (controller, metrics) = (&self.controller, &self.metrics);

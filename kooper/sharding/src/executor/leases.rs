@@ -116,8 +116,8 @@ impl MapLease {
         let Some(record) = self.lease.read().await? else { return Ok(None) };
         match &record.program {
             Some(program) if *program == self.mark => return self.map(&record).map(Some),
-            // Its mark was removed by hand. The calls of others may run by it.
-            None if self.lease.annotation(MAP).is_some() => return self.map(&record).map(Some),
+            // Its mark was removed by hand, and replicas may work by this map.
+            None if self.lease.annotation(MAP).is_some() && record.is_released() => return self.map(&record).map(Some),
             // Without shards the controller elects a leader with this mark.
             Some(program) if self.mark.strip_suffix(MARKED) != Some(&**program) => {
                 return Err(StoreError::Foreign(self.name.clone(), Arc::clone(program)));

@@ -43,10 +43,10 @@ impl Status {
             return;
         }
         let why = standby.map(|standby| match standby {
-            Standby::Full => "stands by: as many replicas as `members` work already; raise it, or run fewer of them".to_owned(),
+            Standby::Full => "stands by: as many replicas as `members` work; raise it, or run fewer of them".to_owned(),
             Standby::Apart { holder, scope } => format!(
-                "stands by: {holder} shares the shards and watches {scope}, not {}: to run both installations, name each \
-                 with `--instance NAME`",
+                "{holder} shares the shards and watches {scope}, not {}: to run both installations, name each with \
+                 `--instance NAME`",
                 self.scope
             ),
         });

@@ -176,7 +176,7 @@ impl MapView {
         self.must_read = false;
         match found {
             Some(found) => {
-                self.confirmed = Some(sent);
+                self.confirmed = Some(self.valid_from(sent, now));
                 self.learn(now, found)
             }
             // The map was created after the read.
@@ -196,6 +196,10 @@ impl MapView {
         }
     }
 
+    fn valid_from(&self, sent: Moment, now: Moment) -> Moment {
+        if self.mutant == Some(Mutant::FromTheAnswer) { now } else { sent }
+    }
+
     /// Notes what a write gives away. From now on these shards may have other owners.
     pub(super) fn sent(&mut self, write: &MapWrite, given: Vec<Shard>) {
         for shard in given {
@@ -208,7 +212,8 @@ impl MapView {
 
     /// The write that was sent at `sent` was committed as this version. Returns `true` if that is news.
     pub(super) fn committed(&mut self, sent: Moment, now: Moment, record: MapRecord) -> bool {
-        self.confirmed = Some(self.confirmed.map_or(sent, |confirmed| confirmed.max(sent)));
+        let from = self.valid_from(sent, now);
+        self.confirmed = Some(self.confirmed.map_or(from, |confirmed| confirmed.max(from)));
         self.must_read = false;
         self.learn(now, record)
     }

@@ -235,12 +235,17 @@ impl Slots {
         })
     }
 
-    /// A session of a replica that watches other namespaces.
-    pub(super) fn apart(&self, scope: &WatchedNamespaces, now: Moment) -> Option<Standby> {
-        self.unexpired(now).find_map(|(session, record)| {
+    /// Another session, of a replica that watches other namespaces.
+    pub(super) fn apart(&self, own: Option<&Session>, scope: &WatchedNamespaces, now: Moment) -> Option<Standby> {
+        self.unexpired(now).filter(|(session, _)| Some(session) != own).find_map(|(session, record)| {
             let other = record.record.scope.as_ref().filter(|other| *other != scope)?;
             Some(Standby::Apart { holder: session.identity, scope: other.clone() })
         })
+    }
+
+    /// Returns `true` if each slot has a session that has not expired.
+    pub(super) fn are_full(&self, now: Moment) -> bool {
+        self.unexpired(now).count() == self.slots.len()
     }
 
     /// Returns `true` if another session may work by another map.

@@ -101,6 +101,7 @@ impl Member {
                 NextStep::Write(write) => {
                     let slot = seat.slot;
                     let announcement = (!write.holder.is_empty()).then(|| self.announcement(now));
+                    self.written = Some(now);
                     return SessionStep::Write(slot, write, announcement);
                 }
                 NextStep::Wait(until) => return SessionStep::Wait(until),
@@ -132,22 +133,23 @@ impl Member {
             return;
         }
         let own = self.own();
-        let taken = |seat: &super::Seat| own.is_none() && seat.claim.holder().is_some();
-        let except = match &self.seat {
-            Some(seat) if taken(seat) => Some(seat.slot),
-            Some(_) => {
-                self.standby = None;
-                return;
-            }
-            None => None,
-        };
-        self.standby = self.slots.apart(&self.options.scope, now);
-        if self.standby.is_some() {
+        self.standby = self.slots.apart(own.as_ref(), &self.options.scope, now);
+        if own.is_some() {
             return;
         }
+        if self.standby.is_some() {
+            self.seat = None;
+            return;
+        }
+        let except = match &self.seat {
+            Some(seat) if seat.claim.holder().is_some() => Some(seat.slot),
+            Some(_) => return,
+            None => None,
+        };
         match self.slots.free(except, &self.map) {
             Some(slot) => self.sit(slot, now),
-            None => self.standby = Some(Standby::Full),
+            None if self.slots.are_full(now) => self.standby = Some(Standby::Full),
+            None => {}
         }
     }
 
@@ -215,7 +217,7 @@ impl Member {
             return SlotsStep::Wait(self.slots.pause);
         }
         let mut next = self.next_slots_read(now);
-        if is_urgent || now >= next {
+        if is_urgent || self.is_due(next, now) {
             let slots = self.slots.to_read(is_urgent, own, now, &self.map);
             if !slots.is_empty() {
                 return SlotsStep::Read(slots);
@@ -227,6 +229,17 @@ impl Member {
             Some((slot, write)) => SlotsStep::Tombstone(slot, write),
             None => SlotsStep::Wait(self.slots.next_expiry(now).map_or(next, |at| at.min(next))),
         }
+    }
+
+    /// Returns `true` if something is to be read that is due at `next`: soon, if the session is written now.
+    fn is_due(&self, next: Moment, now: Moment) -> bool {
+        now >= next || (self.written == Some(now) && now + self.options.terms.retry / 2 >= next)
+    }
+
+    /// The time between two reads of the same. It is longer than that between two renewals of the session, with which they
+    /// are sent.
+    fn read_interval(&self, now: Moment) -> Duration {
+        self.slots.jittered(self.options.terms.retry * 5 / 4, now)
     }
 
     /// When the slots are read, if nothing else is urgent: more often while a successor is awaited,
@@ -249,7 +262,7 @@ impl Member {
     ) {
         match found {
             Ok(found) => {
-                self.slots.not_before = now + self.slots.jittered(self.options.terms.retry, now);
+                self.slots.not_before = now + self.read_interval(now);
                 for (slot, found) in found {
                     self.slots.read(slot, sent, now);
                     self.changed |= self.slots.observe(slot, Some(sent), now, found, &self.map);
@@ -293,7 +306,7 @@ impl Member {
         if now < self.map.not_before {
             return MapStep::Wait(self.map.not_before);
         }
-        if self.map.must_read || now >= self.map.read_next {
+        if self.map.must_read || self.is_due(self.map.read_next, now) {
             return MapStep::Read;
         }
         if let Some((write, given)) = self.proposal(now) {
@@ -317,7 +330,7 @@ impl Member {
         self.changed |= news;
         // Its first announcement may have been stored after the read was sent.
         let is_late = self.announced.as_ref().is_some_and(|(.., since)| sent < *since);
-        self.map.read_next = if is_late { now } else { now + self.slots.jittered(self.options.terms.retry, now) };
+        self.map.read_next = if is_late { now } else { now + self.read_interval(now) };
         // A write failed and nothing has changed: it is not repeated at once.
         self.map.not_before = if self.map.is_unsure && !news { now + pause } else { now };
         self.map.is_unsure = false;

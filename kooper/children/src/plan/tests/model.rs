@@ -187,7 +187,7 @@ impl World {
     /// Deletes the owner, and lets passes follow each other until the plan is done. The first ones end with a crash, after
     /// so many steps each.
     pub(super) fn delete(&mut self, crashes: impl IntoIterator<Item = u8>) -> Checked {
-        let owner = Owner { is_terminating: true, is_ordered: true, ..Owner::default() };
+        let owner = Owner { is_terminating: true, is_ordered: true };
         let mut crashes = crashes.into_iter();
         for round in 0..120 {
             let crash = crashes.next();
@@ -307,6 +307,7 @@ impl World {
                     is_kept: false,
                     is_protected: false,
                     is_apart: false,
+                    is_foreign: false,
                 };
                 self.objects.insert(child.clone(), Stored { child: child_now, refers });
             }

@@ -27,13 +27,16 @@ fn a_child_without_labels_is_kept_or_deleted_if_kubernetes_would_do_otherwise() 
             SlotSpec { resource: resource.into(), ..slot("kept", &[], Flags { keep: true, ..Flags::default() }) };
         let scene = Scene::new(slots.into_iter().chain([kept]).collect()).child("c", "config", 1);
         let mut scene = scene.change("c", |child| child.label = None);
-        scene.owner = Owner { is_terminating: true, is_ordered: true, ..Owner::default() };
+        scene.owner = Owner { is_terminating: true, is_ordered: true };
         scene
     };
-    assert_eq!(keep("configmaps").steps(), ["release c"], "it may be one that is kept");
+    let apart = |scene: Scene| scene.change("c", |child| child.is_apart = true);
+    assert_eq!(apart(keep("configmaps")).steps(), ["release c"], "it may be one that is kept");
+    assert_eq!(keep("configmaps").steps(), Vec::<String>::new(), "it may be one of the handler");
     assert_eq!(keep("secrets").steps(), Vec::<String>::new(), "Kubernetes deletes it");
-    let apart = keep("secrets").change("c", |child| child.is_apart = true);
-    assert_eq!(apart.steps(), ["wave 1: c at any version"], "Kubernetes does not delete it");
+    assert_eq!(apart(keep("secrets")).steps(), ["wave 1: c at any version"], "Kubernetes does not delete it");
+    let foreign = apart(keep("secrets")).change("c", |child| child.is_foreign = true);
+    assert_eq!(foreign.steps(), Vec::<String>::new(), "another controller deletes it");
 }
 
 #[test]
@@ -51,7 +54,7 @@ fn a_child_whose_annotation_keeps_it_is_never_deleted() {
     let why = "it is immutable; remove its annotation `kooper.rs/keep` to let it be created again";
     assert_eq!(changed.plan().slots[0], SlotState::Stalled(why.to_owned()));
     let mut going = kept(chain(Flags::default()).child("c", "config", 0));
-    going.owner = Owner { is_terminating: true, is_ordered: true, ..Owner::default() };
+    going.owner = Owner { is_terminating: true, is_ordered: true };
     assert_eq!(going.steps(), ["release c"]);
 }
 
@@ -94,6 +97,7 @@ impl Scene {
             is_kept: false,
             is_protected: false,
             is_apart: false,
+            is_foreign: false,
         };
         self.observed.children.insert(id(name), child);
         self
@@ -256,8 +260,7 @@ fn only_with_recreate_an_immutable_child_is_deleted() {
 
 #[test]
 fn a_function_that_is_renamed_keeps_its_child_and_gives_it_a_new_label() {
-    let mut scene = chain(Flags::default()).child("c", "former", 0);
-    scene.owner.prunes_unknown = true;
+    let scene = chain(Flags::default()).child("c", "former", 0);
     assert_eq!(scene.returned(0, &[("c", Write::Pending)]).steps(), ["apply c as config 0"]);
 }
 
@@ -274,18 +277,10 @@ fn a_slot_without_children_is_pruned_after_what_depends_on_it() {
 }
 
 #[test]
-fn children_of_a_slot_that_the_program_no_longer_has_are_pruned_after_a_complete_pass() {
-    let complete = || {
-        let scene = chain(Flags::default()).child("c", "config", 0).child("w", "web", 1);
-        let mut scene = scene.child("a", "former", 3).child("b", "former", 4);
-        scene.owner.prunes_unknown = true;
-        scene.returned(0, &[("c", applied())]).returned(1, &[("w", applied())])
-    };
-    assert_eq!(complete().steps(), ["prune b at 7"], "the deepest first");
-    assert!(complete().change("w", |child| child.readiness = waiting()).steps().is_empty());
-    let mut other_version_lives = complete();
-    other_version_lives.owner.prunes_unknown = false;
-    assert!(other_version_lives.steps().is_empty());
+fn children_of_a_slot_that_the_program_no_longer_has_stay() {
+    let scene = chain(Flags::default()).child("c", "config", 0).child("w", "web", 1).child("a", "former", 3);
+    let scene = scene.returned(0, &[("c", applied())]).returned(1, &[("w", applied())]);
+    assert_eq!(scene.steps(), Vec::<String>::new());
 }
 
 #[test]
@@ -336,7 +331,7 @@ fn an_object_of_somebody_else_is_awaited_and_never_written() {
 #[test]
 fn an_owner_that_is_deleted_loses_its_children_in_waves_without_a_call() {
     let going = |scene: Scene| {
-        let owner = Owner { is_terminating: true, is_ordered: true, ..Owner::default() };
+        let owner = Owner { is_terminating: true, is_ordered: true };
         Scene { owner, ..scene }
     };
     let keep = Flags { keep: true, ..Flags::default() };
@@ -491,7 +486,7 @@ fn a_child_of_a_slot_that_is_not_known_is_released_if_a_slot_of_its_kind_keeps_i
     let renamed = |resource: &str| {
         let keep = slot("config", &[], Flags { keep: true, ..Flags::default() });
         let mut scene = Scene::new(vec![SlotSpec { resource: resource.into(), ..keep }]).child("c", "former", 0);
-        scene.owner = Owner { is_terminating: true, is_ordered: true, ..Owner::default() };
+        scene.owner = Owner { is_terminating: true, is_ordered: true };
         scene.steps()
     };
     assert_eq!(renamed("configmaps"), ["release c"]);
