@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The sources of the library.
-const SOURCES: [&str; 10] = [
+const SOURCES: [&str; 11] = [
     "kooper/src",
     "kooper/runtime/src",
     "kooper/access/src",
     "kooper/base/src",
+    "kooper/children/src",
     "kooper/program/src",
     "kooper/serving/src",
     "kooper/sharding/src",

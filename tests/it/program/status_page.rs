@@ -159,7 +159,7 @@ async fn a_key_that_waits_is_shown_with_what_holds_it_up() -> Result<()> {
     }
     let (retriever, events) = channel([config("hangs")])?;
     let one = ConfigMap::controller("one").retriever(retriever).workers(1).handler(hang);
-    let (retriever, more) = channel([config("hangs")])?;
+    let (retriever, more) = channel([config("stays")])?;
     let two = ConfigMap::controller("two").retriever(retriever).workers(2).handler(hang);
     // No server listens there.
     let client = Client::try_from(kube::Config::new("http://127.0.0.1:1".parse()?))?;
@@ -174,12 +174,13 @@ async fn a_key_that_waits_is_shown_with_what_holds_it_up() -> Result<()> {
     page.has("?q=hangs", &["<td>shop/hangs</td><td>it is running; so far for "]);
     events.add(&config("waits"))?;
     page.has("?q=waits", &["for a worker, in the lane of events: the only worker has been running shop/hangs for "]);
+    page.has("?q=stays", &["<td>shop/stays</td><td>it is running; so far for "]);
     more.add(&config("second"))?;
     page.has("?q=second", &["<td>shop/second</td><td>it is running; so far for "]);
     more.add(&config("third"))?;
     page.has(
         "?q=third",
-        &["in the lane of events: all 2 workers are busy; the longest call, for shop/hangs, has been running for "],
+        &["in the lane of events: all 2 workers are busy; the longest call, for shop/stays, has been running for "],
     );
     page.has("?q=reads", &["it waits until the controller starts: the first list of secrets is not complete: "]);
     stop.cancel();

@@ -36,6 +36,17 @@ struct Slot {
     lease: Duration,
 }
 
+/// The reason for which slots are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Need {
+    /// Sessions may have been renewed.
+    Renewals,
+    /// A successor is awaited, which may have news.
+    News,
+    /// All of them must be known.
+    All,
+}
+
 /// All slots.
 #[derive(Debug, Clone)]
 pub(super) struct Slots {
@@ -144,20 +155,26 @@ impl Slots {
         self.slots.iter().filter_map(|slot| slot.read_at).max()
     }
 
-    /// The slots to read: those of others whose sessions may work, and those that are acquired next, unless they are
-    /// watched; all of them if that `is_urgent`, and from time to time.
-    pub(super) fn to_read(&self, is_urgent: bool, own: Option<u8>, now: Moment, map: &MapView) -> Vec<u8> {
+    /// The slots to read: those of others whose sessions may work, unless a watch has just shown a renewal, and those that
+    /// are acquired next, unless they are watched; all of them from time to time.
+    pub(super) fn to_read(&self, need: Need, own: Option<u8>, now: Moment, map: &MapView) -> Vec<u8> {
         let whole = self.terms.retry * WHOLE_READ;
-        let is_whole = is_urgent || self.all_read_at().is_none_or(|read| now >= read + whole);
+        let is_whole = need == Need::All || self.all_read_at().is_none_or(|read| now >= read + whole);
         let spare: Vec<u8> = self.spare(map).filter(|slot| !self.watched.contains(slot)).collect();
         let session = |slot: u8| self.get(slot).and_then(|record| record.session(slot));
         // Also in the own slot: whether that session has ended is known from a read only.
         let is_anothers =
             |slot: u8| map.owners().any(|owner| owner.slot == slot && Some(owner) != session(slot).as_ref());
-        let is_used = |slot: u8| is_anothers(slot) || (Some(slot) != own && !self.is_free(slot, map));
-        let is_needed = |slot: &u8| is_whole || spare.contains(slot) || is_used(*slot);
-        let mut needed: Vec<(Option<Moment>, u8)> =
-            self.indexed().map(|(index, slot)| (slot.read_at, index)).filter(|(_, slot)| is_needed(slot)).collect();
+        let is_renewed = |index: u8, slot: &Slot| {
+            let is_recent = now < slot.changed + self.terms.retry * 3 / 2;
+            need == Need::Renewals && is_recent && self.watched.contains(&index)
+        };
+        let is_used = |index: u8, slot: &Slot| {
+            is_anothers(index) || (Some(index) != own && !self.is_free(index, map) && !is_renewed(index, slot))
+        };
+        let is_needed = |index: u8, slot: &Slot| is_whole || spare.contains(&index) || is_used(index, slot);
+        let needed = self.indexed().filter(|(index, slot)| is_needed(*index, slot));
+        let mut needed: Vec<(Option<Moment>, u8)> = needed.map(|(index, slot)| (slot.read_at, index)).collect();
         // If there is no time for all of them, the others come first the next time.
         needed.sort_unstable();
         needed.into_iter().map(|(_, slot)| slot).collect()
@@ -187,13 +204,13 @@ impl Slots {
         self.indexed().filter(|(_, slot)| slot.record.as_ref().is_some_and(|slot| !slot.record.is_released()))
     }
 
-    /// A read of a slot succeeded. If the one before was long ago, nobody was observed in the
-    /// meantime: after an outage of the API server no session is treated as expired before it had
+    /// A read of a slot succeeded. If the one before and the last event of its watch were long ago, nobody was observed in
+    /// the meantime: after an outage of the API server no session is treated as expired before it had
     /// a lease to be renewed.
     pub(super) fn read(&mut self, slot: u8, sent: Moment, now: Moment) {
         let gap = (self.terms.lease / 2).max(self.terms.retry * 3);
         let Some(known) = self.slots.get_mut(usize::from(slot)) else { return };
-        if known.read_at.is_some_and(|last| sent.saturating_sub(last) > gap) {
+        if known.read_at.is_some_and(|last| sent.saturating_sub(last.max(known.found)) > gap) {
             known.changed = now;
             self.missing.iter_mut().filter(|(owner, _)| owner.slot == slot).for_each(|(_, since)| *since = now);
         }
@@ -373,23 +390,47 @@ mod tests {
         let terms = Terms::new(Duration::from_secs(15), Duration::from_secs(10), RETRY);
         let (mut slots, map) = (Slots::new(16, terms, 7, Moment::ZERO, None), MapView::new(Moment::ZERO, None));
         let all: Vec<u8> = (0..16).collect();
-        assert_eq!(slots.to_read(false, None, Moment::ZERO, &map), all, "none was read yet");
+        assert_eq!(slots.to_read(Need::Renewals, None, Moment::ZERO, &map), all, "none was read yet");
         all.iter().for_each(|slot| slots.read(*slot, Moment::ZERO, Moment::ZERO));
         slots.observe(1, Some(Moment::ZERO), Moment::ZERO, Some(held(1)), &map);
         slots.observe(9, Some(Moment::ZERO), Moment::ZERO, Some(held(2)), &map);
-        assert_eq!(slots.to_read(false, Some(9), RETRY, &map), [0, 1, 2, 3], "not the own one");
+        assert_eq!(slots.to_read(Need::Renewals, Some(9), RETRY, &map), [0, 1, 2, 3], "not the own one");
         slots.watched.extend([0, 1, 2]);
-        assert_eq!(slots.to_read(false, None, RETRY, &map), [1, 3, 9], "not the free ones that are watched");
+        assert_eq!(
+            slots.to_read(Need::Renewals, None, RETRY, &map),
+            [3, 9],
+            "neither free ones nor renewed ones that are watched"
+        );
+        assert_eq!(slots.to_read(Need::News, None, RETRY, &map), [1, 3, 9]);
+        assert_eq!(slots.to_read(Need::Renewals, None, RETRY * 2, &map), [1, 3, 9], "the watch may be cut off");
         assert!((0..8).filter_map(|random| Slots { random, ..slots.clone() }.free(None, &map)).all(|slot| slot < 4));
-        assert_eq!(slots.to_read(true, None, RETRY, &map), all);
+        assert_eq!(slots.to_read(Need::All, None, RETRY, &map), all);
         assert_eq!(slots.to_watch(9, &map), [1, 0, 2, 3], "one other session, and the first free ones");
         for slot in [4, 12, 14] {
             slots.observe(slot, Some(Moment::ZERO), Moment::ZERO, Some(held(3)), &map);
         }
         assert_eq!(slots.to_watch(9, &map)[..3], [12, 14, 1], "those that follow, and then from the first one");
         slots.read(1, RETRY * 9, RETRY * 9);
-        let needed = slots.to_read(false, None, RETRY * 10, &map);
+        let needed = slots.to_read(Need::Renewals, None, RETRY * 10, &map);
         assert_eq!(needed.len(), all.len(), "the others were read ten retry periods ago");
         assert_eq!(needed.last(), Some(&1), "they come first: there may be no time for all of them");
+    }
+
+    #[test]
+    fn a_session_of_other_namespaces_is_apart_and_slots_are_full_while_all_sessions_live() {
+        let terms = Terms::new(Duration::from_secs(15), Duration::from_secs(10), RETRY);
+        let (mut slots, map) = (Slots::new(2, terms, 7, Moment::ZERO, None), MapView::new(Moment::ZERO, None));
+        let (own, other) = ["a", "b"].map(|name| WatchedNamespaces::of(&[name.to_owned()])).into();
+        let mut held = held(1);
+        held.record.scope = Some(other.clone());
+        slots.observe(0, None, Moment::ZERO, Some(held.clone()), &map);
+        let apart = Standby::Apart { holder: "other".into(), scope: other.clone() };
+        assert_eq!(slots.apart(None, &own, RETRY), Some(apart));
+        assert_eq!(slots.apart(None, &other, RETRY), None);
+        assert_eq!(slots.apart(held.session(0).as_ref(), &own, RETRY), None, "its own from before");
+        assert_eq!(slots.apart(None, &own, terms.lease * 2), None, "it has expired");
+        assert!(!slots.are_full(RETRY));
+        slots.observe(1, None, RETRY, Some(held), &map);
+        assert!(slots.are_full(RETRY) && !slots.are_full(terms.lease * 2));
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use kooper_base::leader::lease_state::{LeaseWrite, NextStep, WriteResult};
 
+use super::slots::Need;
 use super::{Member, Moment, Stage, Standby};
 use crate::map::{MapRecord, MapWrite};
 use crate::mutant::Mutant;
@@ -218,7 +219,12 @@ impl Member {
         }
         let mut next = self.next_slots_read(now);
         if is_urgent || self.is_due(next, now) {
-            let slots = self.slots.to_read(is_urgent, own, now, &self.map);
+            let need = match is_urgent {
+                true => Need::All,
+                false if self.awaiting.is_some() => Need::News,
+                false => Need::Renewals,
+            };
+            let slots = self.slots.to_read(need, own, now, &self.map);
             if !slots.is_empty() {
                 return SlotsStep::Read(slots);
             }
