@@ -94,9 +94,17 @@ impl<P> Children<P> {
     }
 
     fn find<F: 'static>(&self) -> Result<&SlotChildren> {
-        let slot = self.slots.iter().find(|slot| slot.id == TypeId::of::<F>());
+        let mut slots = self.slots.iter().filter(|slot| slot.id == TypeId::of::<F>());
         let name = std::any::type_name::<F>();
-        Ok(slot.ok_or_else(|| format!("`{name}` is not declared as a child of this controller"))?)
+        match (slots.next(), slots.next()) {
+            (Some(slot), None) => Ok(slot),
+            (Some(one), Some(other)) => Err(format!(
+                "the functions of `{}` and `{}` have the same type: write two functions",
+                one.name, other.name
+            )
+            .into()),
+            (None, _) => Err(format!("`{name}` is not declared as a child of this controller").into()),
+        }
     }
 }
 

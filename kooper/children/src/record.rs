@@ -94,6 +94,11 @@ pub(crate) fn label_of<P: Kind, S, T: ResourceExt>(
     read(marks(context)).or_else(from_before)
 }
 
+/// Returns `true` if the labels of a child name another controller.
+pub(crate) fn is_foreign<P: Kind, S, T: ResourceExt>(context: &Context<P, S>, child: &T, slots: &[Arc<str>]) -> bool {
+    marks(context).are_others(child.meta().labels.as_ref()) && label_of(context, child, slots).is_none()
+}
+
 /// The name of a child. Its namespace defaults to that of the owner.
 pub(crate) fn id_of<P: Kind, T: ResourceExt>(owner: &P, child: &T, kind: &KindInfo, resource: Arc<str>) -> ChildId {
     let namespace = child.namespace().or_else(|| owner.namespace()).filter(|_| kind.namespaced);
@@ -141,12 +146,11 @@ pub(crate) fn recorded<P: Kind, S, T: ResourceExt<DynamicType = ()>>(
     slots: &[Arc<str>],
     readiness: Readiness,
 ) -> Child {
-    let label = label_of(context, child, slots);
     Child {
         uid: child.uid().unwrap_or_default().into(),
         version: child.resource_version().unwrap_or_default().into(),
-        is_foreign: label.is_none() && marks(context).are_others(child.meta().labels.as_ref()),
-        label,
+        is_foreign: is_foreign(context, child, slots),
+        label: label_of(context, child, slots),
         readiness,
         is_terminating: child.meta().deletion_timestamp.is_some(),
         is_unreadable: false,

@@ -31,7 +31,8 @@ use crate::observed::{Child, ChildId, SlotLabel};
 use crate::plan::Cause;
 use crate::readiness::Readiness;
 use crate::record::{
-    ChildObject, Found, controls, decode, found, id_of, is_apart, judge, key_of, label_of, marks, owner, recorded,
+    ChildObject, Found, controls, decode, found, id_of, is_apart, is_foreign, judge, key_of, label_of, marks, owner,
+    recorded,
 };
 use crate::slot::{FunctionId, Slot, Verbs};
 
@@ -227,7 +228,7 @@ where
             if !has_some && (self.kind.namespaced || !KindInfo::of::<P>().namespaced) {
                 return Ok(None);
             }
-            let (owner, marks, client) = (owner(context), marks(context), context.controller().client());
+            let (owner, client) = (owner(context), context.controller().client());
             let of_owner = ListParams::default().labels(&format!("{OWNER}={}", owner.uid().unwrap_or_default()));
             let places = self.caches(context).flat_map(Cache::namespaces);
             let places: BTreeSet<_> = places.map(|namespace| namespace.map(str::to_owned)).collect();
@@ -236,9 +237,8 @@ where
                 let request = kube::core::Request::new(path).list_metadata(&of_owner)?;
                 let found = timeout(LIST, client.request::<ObjectList<MetadataOf<P, F, M>>>(request)).await;
                 let found = found.map_err(|_| format!("the API server did not list {} in time", self.resource))??;
-                let is_own = |child: &&MetadataOf<P, F, M>| {
-                    !controls(&*owner, *child) && !marks.are_others(child.meta().labels.as_ref())
-                };
+                let is_own =
+                    |child: &&MetadataOf<P, F, M>| !controls(&*owner, *child) && !is_foreign(context, *child, &[]);
                 if let Some(child) = found.items.iter().find(is_own) {
                     return Ok(Some(id_of(&*owner, child, &self.kind, self.resource.clone())));
                 }

@@ -127,17 +127,18 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
             status.retain(|field, _| !["conditions", "observedGeneration"].contains(&&**field));
         }
         let _ = serde_json::to_writer(&mut digest, &object);
+        let mut of_status = Digest::default();
+        let _ = serde_json::to_writer(&mut of_status, &status);
         for &input in &self.graph.nodes()[slot].inputs {
             for id in provided(&self.graph, &progress.observed, input) {
                 if let Some(child) = progress.observed.children.get(id) {
                     let _ = write!(digest, "{id} {} {}", child.uid, child.version);
                 } else if let Some(Ok(external)) = progress.objects.get(id).map(ChildObject::get) {
                     self.slots[input].write_desired(&external, &mut digest);
+                    self.slots[input].write(&external, &mut of_status);
                 }
             }
         }
-        let mut of_status = Digest::default();
-        let _ = serde_json::to_writer(&mut of_status, &status);
         Inputs { digest: digest.finish(), status: of_status.finish(), reads_more: self.slots[slot].reads_more() }
     }
 

@@ -18,7 +18,7 @@ const CHANGES: usize = 5;
 const CORRECTIONS: usize = 3;
 
 /// The number of times within [`WINDOW`] that changes can be explained.
-const EXPLAINED: usize = 40;
+const EXPLAINED: usize = 20;
 
 /// The time in which changes are counted, and the pause after a loop.
 const WINDOW: Duration = Duration::from_secs(600);
@@ -63,7 +63,8 @@ pub(super) struct Trouble {
 pub(crate) struct Inputs {
     /// A digest of the owner and of the children that it takes.
     pub(crate) digest: u64,
-    /// A digest of the status of the owner. It may follow from the children, and differ each time because they do.
+    /// A digest of the status of the owner, and of external objects. It may follow from the children, and differ each time
+    /// because they do.
     pub(crate) status: u64,
     /// `true` if the function also reads what is not in the digests.
     pub(crate) reads_more: bool,

@@ -11,17 +11,17 @@ pub(super) fn plan(owner: &Owner, graph: &Graph, observed: &Observed) -> Plan {
     let mut plan = Plan { steps: Vec::new(), slots: Vec::new(), blocking: Vec::new(), kept: Vec::new() };
     let mut waves = Vec::new();
     for (id, child) in observed.children.iter().filter(|(_, child)| !child.is_foreign) {
-        let depth = match &child.label {
-            Some(label) => label.depth,
-            // It has lost its labels, and Kubernetes does not delete it.
-            None if child.is_apart => of_kind(graph, &id.resource).map(Node::depth).max().unwrap_or_default(),
-            None if child.is_protected => 0,
-            None => continue,
-        };
         let is_kept = match child.label.as_ref().and_then(|label| graph.find(&label.slot)) {
             Some(slot) => graph.nodes()[slot].spec.flags.keep,
-            // The slot may have had another name, and have kept it.
+            // The slot may have had another name, and have kept it. So may one whose label was lost.
             None => of_kind(graph, &id.resource).any(|node| node.spec.flags.keep),
+        };
+        let depth = match &child.label {
+            Some(label) => label.depth,
+            // Kubernetes does not delete it.
+            None if child.is_apart => of_kind(graph, &id.resource).map(Node::depth).max().unwrap_or_default(),
+            None if is_kept || child.is_protected => 0,
+            None => continue,
         };
         // A child without an owner reference is known by its label alone. A later pass, which no longer sees the
         // finalizer `orphan`, would delete it.

@@ -88,6 +88,8 @@ pub(super) struct Driver {
     unowned: Arc<SyncMutex<BTreeMap<Shard, Duration>>>,
     /// Since when this replica does not know the map. All shards may be without an owner.
     mapless: Arc<SyncMutex<Option<Duration>>>,
+    /// The leader of a version without shards still works.
+    has_leader: bool,
     /// The shards in which no call begins before they are given away: since when, and the term.
     handing_over: BTreeMap<Shard, (Duration, u64)>,
 }
@@ -131,6 +133,7 @@ impl Driver {
             owned: Arc::default(),
             unowned: Arc::default(),
             mapless: Arc::new(SyncMutex::new(Some(shared.clock.now()))),
+            has_leader: false,
             handing_over: BTreeMap::new(),
             shared,
         };
@@ -374,19 +377,16 @@ impl Driver {
     /// Records since when shards have no owner, and how long hand-overs took.
     fn observe(&mut self, member: &Member, now: Duration) {
         let unowned: BTreeSet<Shard> = member.unowned(now).collect();
+        let mut mapless = self.mapless.lock();
         let mut since = self.unowned.lock();
         since.retain(|shard, _| unowned.contains(shard));
         unowned.into_iter().for_each(|shard| {
-            since.entry(shard).or_insert(now);
+            since.entry(shard).or_insert(mapless.unwrap_or(now));
         });
         drop(since);
-        let mut mapless = self.mapless.lock();
-        let Some(map) = member.map() else {
-            mapless.get_or_insert(now);
-            return;
-        };
-        *mapless = None;
+        *mapless = (member.map().is_none() && !self.has_leader).then(|| mapless.unwrap_or(now));
         drop(mapless);
+        let Some(map) = member.map() else { return };
         let handing_over: BTreeSet<Shard> = member.handing_over().collect();
         let term = |shard: &Shard| map.get(*shard).map(|ownership| ownership.term);
         let (controller, metrics) = (&self.controller, &self.metrics);
@@ -463,7 +463,10 @@ impl Driver {
             Answer::Tombstone(written) => {
                 member.handle_tombstone(now, written.is_err_and(|error| !error.is_conflict()));
             }
-            Answer::MapRead(found) => member.handle_map_read(sent, now, found.map_err(drop)),
+            Answer::MapRead(found) => {
+                self.has_leader = matches!(found, Err(StoreError::Held(..)));
+                member.handle_map_read(sent, now, found.map_err(drop));
+            }
             Answer::MapWrite(written) => {
                 let answer = match written {
                     Ok(record) => MapAnswer::Committed(record),

@@ -131,6 +131,7 @@ impl Member {
     /// map, so that nothing delays the work.
     fn choose_slot(&mut self, now: Moment) {
         if self.stage != Stage::Running || self.map.map().is_none() || self.slots.all_read_at().is_none() {
+            self.standby = None;
             return;
         }
         let own = self.own();
@@ -242,10 +243,10 @@ impl Member {
         now >= next || (self.written == Some(now) && now + self.options.terms.retry / 2 >= next)
     }
 
-    /// The time between two reads of the same. It is longer than that between two renewals of the session, with which they
-    /// are sent.
+    /// The time between two reads of the same. It is at least that between two renewals of the session, so that they are
+    /// sent together.
     fn read_interval(&self, now: Moment) -> Duration {
-        self.slots.jittered(self.options.terms.retry * 5 / 4, now)
+        self.slots.jittered(self.options.terms.retry, now).max(self.options.terms.retry)
     }
 
     /// When the slots are read, if nothing else is urgent: more often while a successor is awaited,
