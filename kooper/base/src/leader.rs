@@ -55,6 +55,7 @@ pub mod lease;
 #[doc(hidden)]
 pub mod lease_state;
 mod previous;
+#[doc(hidden)]
 pub mod scope;
 #[doc(hidden)]
 pub mod shard;

@@ -97,7 +97,7 @@ pub enum GraphError {
     /// Two slots have the same name.
     #[error("two slots have the name `{0}`: list each function once")]
     Duplicate(String),
-    /// A slot depends on one of two whose functions cannot be told apart.
+    /// A slot depends on one of two slots whose functions have the same type.
     #[error("a slot depends on `{one}` or `{other}`, whose functions have the same type: write two functions")]
     SameFunction {
         /// A slot.

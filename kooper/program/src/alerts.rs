@@ -94,13 +94,10 @@ fn alerts(scope: &Scope, controllers: &[Controller], elected: bool, has_webhooks
         }
     };
     let mut alerts: Vec<_> = controllers.iter().map(absent).collect();
-    let of = |controllers: &mut dyn Iterator<Item = &Controller>| {
-        let names = one_of(controllers.map(Controller::name));
-        Scope { controllers: Some(format!("controller=~\"{names}\"")), ..scope.clone() }
-    };
+    let of = |names: String| Scope { controllers: Some(format!("controller=~\"{names}\"")), ..scope.clone() };
     // The calls of daemons that end are mostly failures.
-    let calls = of(&mut controllers.iter().filter(|controller| !controller.is_daemon()));
-    let scope = of(&mut controllers.iter());
+    let calls = of(one_of(controllers.iter().filter(|one| !one.is_daemon()).map(Controller::name)));
+    let scope = of(one_of(controllers.iter().map(Controller::name)));
     let mut add = |name, severity, hold, value, condition: &str, [summary, description]: [&'static str; 2]| {
         let condition = Condition::Is(condition.to_owned());
         alerts.push(Alert { name, severity, hold, value, condition, summary, description, controller: None });

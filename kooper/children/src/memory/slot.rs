@@ -73,13 +73,13 @@ pub(crate) struct Inputs {
 /// A loop, by what keeps changing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Loop {
-    /// What the function returns, although its inputs do not.
+    /// The children that the function returns, although its inputs stay the same.
     Bodies,
     /// The children, which someone else changes after each correction.
     Children,
 }
 
-/// What is to be done with the children that a function has returned.
+/// The consequence for the children that a function has returned.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Apply,

@@ -204,7 +204,7 @@ impl Slots {
         self.indexed().filter(|(_, slot)| slot.record.as_ref().is_some_and(|slot| !slot.record.is_released()))
     }
 
-    /// A read of a slot succeeded. If the one before and the last event of its watch were long ago, nobody was observed in
+    /// A read of a slot succeeded. If the one before and the last event of its watch were long ago, no session was observed in
     /// the meantime: after an outage of the API server no session is treated as expired before it had
     /// a lease to be renewed.
     pub(super) fn read(&mut self, slot: u8, sent: Moment, now: Moment) {
