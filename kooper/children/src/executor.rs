@@ -205,7 +205,7 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
             }
         }
         let is_known =
-            |(.., object): &Found| object.cached().is_some_and(|object| known.contains_key(&address(object)));
+            |(.., object): &Found| object.cached().is_some_and(|object| known.get(address(object)).is_some());
         if existing.len() != known.len() || !existing.iter().all(is_known) {
             let read = |(_, child, object): &Found| {
                 let object = object.cached()?;

@@ -1,6 +1,7 @@
 //! The labels by which children are found again. They are set when a child is created, so that no crash comes between.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use kooper_access::internal::{BUCKET, bucket_of_owner};
 use serde_json::Value;
@@ -56,19 +57,15 @@ impl Marks {
     }
 
     /// The slot of a child, if it is one of this controller. `slots` are the names of the known slots.
-    pub(crate) fn read<'a>(
-        &self,
-        labels: Option<&BTreeMap<String, String>>,
-        mut slots: impl Iterator<Item = &'a str>,
-    ) -> Option<SlotLabel> {
+    pub(crate) fn read(&self, labels: Option<&BTreeMap<String, String>>, slots: &[Arc<str>]) -> Option<SlotLabel> {
         let get = |key| labels?.get(key);
         if *get(PROGRAM)? != self.program || *get(CONTROLLER)? != self.controller {
             return None;
         }
         let slot = get(SLOT)?;
         // The name of a known slot may be too long for a label.
-        let name =
-            slots.find(|name| *name == slot || value(name) == *slot).map_or_else(|| slot.as_str().into(), Into::into);
+        let known = slots.iter().find(|name| ***name == **slot || value(name) == **slot);
+        let name = known.map_or_else(|| slot.as_str().into(), Arc::clone);
         Some(SlotLabel { slot: name, depth: get(DEPTH)?.parse().ok()? })
     }
 }
@@ -111,18 +108,18 @@ mod tests {
             let label = SlotLabel { slot: slot.into(), depth: 2 };
             let set: BTreeMap<_, _> = marks("mall", "shops").labels(&label).into();
             assert!(set.values().all(|value| value.len() <= LONGEST && value.as_bytes()[0].is_ascii_alphanumeric()));
-            let read = |program, controller| marks(program, controller).read(Some(&set), [slot].into_iter());
+            let read = |program, controller| marks(program, controller).read(Some(&set), &[slot.into()]);
             assert_eq!(read("mall", "shops"), Some(label));
             assert_eq!((read("mall", "others"), read("other", "shops")), (None, None));
         }
-        assert_eq!(marks("mall", "shops").read(None, std::iter::empty()), None);
+        assert_eq!(marks("mall", "shops").read(None, &[]), None);
     }
 
     #[test]
     fn a_slot_that_the_program_no_longer_has_keeps_its_name() {
         let label = SlotLabel { slot: "former".into(), depth: 0 };
         let set: BTreeMap<_, _> = marks("mall", "shops").labels(&label).into();
-        assert_eq!(marks("mall", "shops").read(Some(&set), ["web"].into_iter()), Some(label));
+        assert_eq!(marks("mall", "shops").read(Some(&set), &["web".into()]), Some(label));
     }
 
     #[test]

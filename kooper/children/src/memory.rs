@@ -94,8 +94,8 @@ impl SlotMemory {
         let mut memory = self.memory.lock();
         let settled = &mut memory.slot(owner, slot).settled;
         // The cache has another version of it, or none.
-        settled.retain(|_, object| object.strong_count() > 0);
-        children.map(|child| child.is_some_and(|child| settled.contains_key(&address(child)))).collect()
+        settled.retain(|object| object.strong_count() > 0);
+        children.map(|child| child.is_some_and(|child| settled.get(address(child)).is_some())).collect()
     }
 
     /// Notes that a child is as the slot's function has returned it.

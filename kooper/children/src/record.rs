@@ -83,7 +83,7 @@ pub(crate) fn label_of<P: Kind, S, T: ResourceExt>(
     child: &T,
     slots: &[Arc<str>],
 ) -> Option<SlotLabel> {
-    let read = |marks: Marks| marks.read(child.meta().labels.as_ref(), slots.iter().map(|slot| &**slot));
+    let read = |marks: Marks| marks.read(child.meta().labels.as_ref(), slots);
     let owner = owner(context);
     let from_before = || {
         owner.meta().deletion_timestamp.as_ref()?;

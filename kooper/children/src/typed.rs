@@ -291,7 +291,7 @@ where
             let decode = decode::<<F::Form as Form>::Kind>;
             let (namespace, name) = (object.key().namespace().map(Into::into), object.key().name().into());
             let id = ChildId { resource: self.resource.clone(), namespace, name };
-            if let Some((_, child)) = known.get(&address(&object)) {
+            if let Some((_, child)) = known.get(address(&object)) {
                 return Ok(Some((id, child.clone(), ChildObject::Cached { object, decoded: OnceLock::new(), decode })));
             }
             let child = match object.decode::<<F::Form as Form>::Kind>() {

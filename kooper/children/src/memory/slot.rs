@@ -1,6 +1,6 @@
 //! The memory of a slot of one owner, and the changes of its children that are a loop.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem::replace;
 use std::sync::Weak;
 use std::time::Duration;
@@ -23,8 +23,46 @@ const EXPLAINED: usize = 20;
 /// The time in which changes are counted, and the pause after a loop.
 const WINDOW: Duration = Duration::from_secs(600);
 
-/// Objects in the cache. The addresses stay theirs, because the references keep them.
-pub(crate) type ByAddress<T> = HashMap<usize, T>;
+/// Entries for objects in the cache, sorted by the addresses of these. The addresses stay theirs, because the entries
+/// keep references. Most lists have one entry, or a few, so that a map for each slot of each owner would be larger.
+#[derive(Debug)]
+pub(crate) struct ByAddress<T>(Vec<(usize, T)>);
+
+impl<T> ByAddress<T> {
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(crate) fn get(&self, address: usize) -> Option<&T> {
+        let at = self.0.binary_search_by_key(&address, |(address, _)| *address).ok()?;
+        Some(&self.0[at].1)
+    }
+
+    pub(super) fn insert(&mut self, address: usize, entry: T) {
+        match self.0.binary_search_by_key(&address, |(address, _)| *address) {
+            Ok(at) => self.0[at].1 = entry,
+            Err(at) => self.0.insert(at, (address, entry)),
+        }
+    }
+
+    pub(super) fn retain(&mut self, mut keep: impl FnMut(&T) -> bool) {
+        self.0.retain(|(_, entry)| keep(entry));
+    }
+}
+
+impl<T> Default for ByAddress<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<T> FromIterator<(usize, T)> for ByAddress<T> {
+    fn from_iter<I: IntoIterator<Item = (usize, T)>>(entries: I) -> Self {
+        let mut entries: Vec<_> = entries.into_iter().collect();
+        entries.sort_unstable_by_key(|(address, _)| *address);
+        Self(entries)
+    }
+}
 
 /// A slot of one owner.
 #[derive(Debug, Default)]
@@ -105,7 +143,7 @@ impl Slot {
         let last = self.digest.replace(digest);
         self.is_new = last != Some(digest);
         if self.is_new {
-            self.settled.clear();
+            self.settled = ByAddress::default();
         } else if self.trouble.is_none() {
             return Verdict::Apply;
         }

@@ -1,7 +1,8 @@
 //! Limits how often children are created, so that one that is deleted again and
 //! again is not recreated without a pause.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::Duration;
 
 use kooper_runtime::ObjectKey;
@@ -22,8 +23,9 @@ pub(in crate::capability) struct Creations(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// The children of each owner.
-    owners: BTreeMap<ObjectKey, BTreeMap<(KindInfo, ObjectKey), TokenBucket>>,
+    /// The children of each owner, by their hashes: an operator that starts creates all children at once, and their names
+    /// would take more memory than its caches. Two of one hash would pause together.
+    owners: HashMap<ObjectKey, HashMap<u64, TokenBucket>>,
     /// When those that are not limited any more are next forgotten.
     sweep_at: Option<Instant>,
 }
@@ -38,7 +40,7 @@ impl Creations {
         now: Instant,
     ) -> Option<Duration> {
         let state = self.lock();
-        let next = state.owners.get(owner)?.get(&(kind.clone(), child.clone()))?.next(now);
+        let next = state.owners.get(owner)?.get(&hash(kind, child))?.next(now);
         (next > now).then(|| next - now)
     }
 
@@ -55,8 +57,7 @@ impl Creations {
             state.sweep_at = Some(now + PAUSE * BURST);
         }
         let new = || TokenBucket::every(PAUSE, BURST, now);
-        let bucket =
-            state.owners.entry(owner.clone()).or_default().entry((kind.clone(), child.clone())).or_insert_with(new);
+        let bucket = state.owners.entry(owner.clone()).or_default().entry(hash(kind, child)).or_insert_with(new);
         // Two calls may create it at the same time; both are counted.
         let _ = bucket.take(now);
     }
@@ -69,6 +70,12 @@ impl Creations {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock()
     }
+}
+
+fn hash(kind: &KindInfo, child: &ObjectKey) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (kind, child).hash(&mut hasher);
+    hasher.finish()
 }
 
 #[cfg(test)]
