@@ -131,7 +131,7 @@ const KEYS: &[Key<Slot>] = &[
         form: "no value",
         example: "external",
         default: "off",
-        doc: "The object is created by another controller or by a user: Kooper waits for it, and never writes it. The function returns `External<T>`.",
+        doc: "The object is created by another controller or by a user: Kooper waits for it, and never writes it. The handler is called when it changes. The function returns `External<T>`.",
         read: call!(external, words::flag),
         ..Key::EQUALS
     },

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 
 use kooper_grammar::access::Rule;
 use kooper_runtime::Kind;
+use kooper_runtime::internal::controller::parts::MakeIndex;
 use kooper_runtime::internal::object::kind::KindInfo;
 use kooper_runtime::internal::watch::cache_id::{CacheId, CacheRequest, Used};
 use kooper_runtime::internal::watch::selected::Selected;
@@ -57,6 +58,8 @@ pub struct Plan {
     whole: Vec<String>,
     /// The caches of children.
     owned: Vec<CacheRequest>,
+    /// The caches of readers whose changes queue the keys of an index.
+    indexed: Vec<(CacheRequest, MakeIndex)>,
     /// The kinds of children that handlers apply, and which argument does.
     applied: Vec<(CacheRequest, String)>,
     /// The kinds that are created or applied.
@@ -258,6 +261,8 @@ impl Plan {
                 continue;
             }
             self.subsets.insert(subset, selected);
+            let indexed = self.indexed.iter_mut().filter(|(request, _)| request.id == all.id);
+            indexed.for_each(|(request, _)| request.id = request.id.selecting(Some(selected)));
             for because in readers {
                 let caches = self.caches.iter_mut().filter(|(request, why)| request.id == all.id && *why == because);
                 caches.for_each(|(request, _)| request.id = request.id.selecting(Some(selected)));

@@ -32,9 +32,6 @@ use crate::typed::{Called, DynSlot, delete_params};
 
 use progress::Progress;
 
-/// An object that a slot waits for enqueues no owner unless it is a child.
-const EXTERNAL_AGAIN: Duration = Duration::from_secs(15);
-
 /// The deletion of a child is an own write, whose event does not repeat a call that has failed.
 const AFTER_DELETION: Duration = Duration::from_secs(1);
 
@@ -85,7 +82,7 @@ pub(crate) struct Pass<P> {
     pub(crate) children: Children<P>,
     /// The first error.
     pub(crate) error: Option<BoxError>,
-    /// When the owner is called again: a slot waits for an object that is no child, or for the end of a pause.
+    /// When the owner is called again: a slot waits for the end of a pause.
     pub(crate) again: Option<Duration>,
     /// The children that block the deletion of the owner.
     pub(crate) blocking: Vec<ChildId>,
@@ -277,7 +274,7 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
             ids.into_iter().filter_map(|id| progress.objects.get(id)).map(ChildObject::get).collect()
         });
         let inputs = inputs.collect::<Result<Vec<Vec<_>>, _>>()?;
-        self.slots[slot].call(context, &inputs)
+        self.slots[slot].call(context, slot, &inputs)
     }
 
     /// Finds out why the write of a child that exists was refused. What is not known for sure may pass, so that nothing is
@@ -435,8 +432,6 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         for child in &blocking {
             tracing::debug!(%child, "waiting for its deletion");
         }
-        let waits = |index: usize| nodes[index].spec.flags.external && state(index) != SlotState::Ready;
-        let again = (0..nodes.len()).any(waits).then_some(EXTERNAL_AGAIN).into_iter().chain(progress.pause).min();
         let has_daemon = self.has_daemon.load(Ordering::Relaxed);
         let daemon = owner(context).annotations().get(DAEMON_FAILED).filter(|_| has_daemon).cloned();
         let has_deleted = progress.has_deleted;
@@ -444,6 +439,6 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
             RetryHint::Never if has_deleted => HandlerError::retry_after(AFTER_DELETION, error).into(),
             _ => error,
         });
-        Pass { children: Children::new(children, daemon), error, again, blocking }
+        Pass { children: Children::new(children, daemon), error, again: progress.pause, blocking }
     }
 }

@@ -1,5 +1,6 @@
 //! What a controller remembers of the slots of its owners from pass to pass: their states, for the status page and so that
-//! transitions can be told from what stays, and the changes of their children, so that a loop is broken.
+//! transitions can be told from what stays, the changes of their children, so that a loop is broken, and the objects that
+//! their external slots stand for, so that a change of one calls its owners.
 //!
 //! It also remembers which owners are deleted without their children, and what it has read of children and applied to
 //! them, so that it is not done again while they stay as they are. It decides nothing else: a restart forgets it.
@@ -10,17 +11,21 @@ use std::io;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use kooper_runtime::ObjectKey;
 use kooper_runtime::internal::call::observer::CallObserver;
+use kooper_runtime::internal::controller::parts::MapKeys;
+use kooper_runtime::internal::object::kind::KindInfo;
 use kooper_runtime::object::Object;
+use kooper_runtime::{ControllerContext, Kind, ObjectKey};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::observed::{Child, ChildId};
 use crate::plan::SlotState;
 
+mod external;
 mod slot;
 
+use external::{ExternalId, Externals};
 use slot::{ByAddress, Slot};
 pub(crate) use slot::{Inputs, Loop, Verdict};
 
@@ -28,6 +33,8 @@ pub(crate) use slot::{Inputs, Loop, Verdict};
 #[derive(Debug, Default)]
 pub struct SlotMemory {
     memory: Mutex<Memory>,
+    /// Apart, as the watches read it.
+    externals: Mutex<Externals>,
     /// Set when its gauges are registered.
     pub(crate) gauges: OnceLock<()>,
 }
@@ -118,6 +125,21 @@ impl SlotMemory {
         self.memory.lock().slot(owner, slot).corrected(child, version, now);
     }
 
+    /// Notes the object that an external slot stands for. A change of it calls the owner from now on, and one before is in
+    /// the cache.
+    pub(crate) fn stands_for(&self, slot: (&ObjectKey, usize), object: ExternalId) {
+        self.externals.lock().note(slot, object);
+    }
+
+    /// Maps an object of the kind `T` to the owners whose external slots stand for it.
+    pub(crate) fn owners_by_external<T: Kind>(controller: &Arc<ControllerContext>) -> MapKeys {
+        let (memory, resource) = (controller.extensions.get::<Self>(), Arc::from(KindInfo::of::<T>().resource()));
+        Arc::new(move |object| {
+            let id = (Arc::clone(&resource), object.key().clone());
+            Ok(memory.externals.lock().owners(&id))
+        })
+    }
+
     /// Notes the states of an owner's slots. Returns the slots that have another one than before, with `false` if only
     /// its reason is another one.
     pub(crate) fn states(&self, owner: &ObjectKey, states: &[SlotState]) -> Vec<(usize, bool)> {
@@ -177,6 +199,7 @@ impl SlotMemory {
 
     /// Forgets the slots of an owner.
     pub(crate) fn forget(&self, owner: &ObjectKey) {
+        self.externals.lock().forget(owner);
         let mut memory = self.memory.lock();
         memory.children.remove(owner);
         let slots = memory.owners.remove(owner).unwrap_or_default();
@@ -202,6 +225,7 @@ impl CallObserver for SlotMemory {
 
     fn term_ended(&self) {
         *self.memory.lock() = Memory::default();
+        *self.externals.lock() = Externals::default();
     }
 }
 

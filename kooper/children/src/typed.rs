@@ -26,7 +26,7 @@ use tokio::time::timeout;
 use crate::function::{AnyObject, CallFn, ChildFn, ChildKind, Form, Made};
 use crate::graph::{Recreate, SlotSpec};
 use crate::labels;
-use crate::memory::{Digest, KnownChildren, address};
+use crate::memory::{Digest, KnownChildren, SlotMemory, address};
 use crate::observed::{Child, ChildId, SlotLabel};
 use crate::plan::Cause;
 use crate::readiness::Readiness;
@@ -93,7 +93,8 @@ pub(crate) trait DynSlot<P, S>: Send + Sync {
         known: &KnownChildren,
     ) -> Result<Vec<Found>, BoxError>;
 
-    fn call(&self, context: &Context<P, S>, inputs: &[Vec<AnyObject>]) -> Result<Called, BoxError>;
+    /// Calls the function of the slot, which has this index.
+    fn call(&self, context: &Context<P, S>, slot: usize, inputs: &[Vec<AnyObject>]) -> Result<Called, BoxError>;
 
     /// Applies a child; `None` if it is known to be as it should be, in the version that is observed.
     fn apply<'a>(
@@ -166,6 +167,9 @@ impl<P: Kind, S, F: CallFn<P, S, M>, V: Verbs, M> PlanSlot<P, S> for Planned<F, 
         let needs = |plan: &mut Plan| {
             if F::EXTERNAL {
                 reads::<P, S, <F::Form as Form>::Kind>(plan);
+                plan.queue_indexed::<<F::Form as Form>::Kind>(
+                    SlotMemory::owners_by_external::<<F::Form as Form>::Kind>,
+                );
             } else {
                 plan.reading_children(reads::<P, S, <F::Form as Form>::Kind>);
                 applies::<P, S, <F::Form as Form>::Kind>(plan, V::DELETES);
@@ -328,7 +332,7 @@ where
         Ok(children)
     }
 
-    fn call(&self, context: &Context<P, S>, inputs: &[Vec<AnyObject>]) -> Result<Called, BoxError> {
+    fn call(&self, context: &Context<P, S>, slot: usize, inputs: &[Vec<AnyObject>]) -> Result<Called, BoxError> {
         let owner = owner(context);
         let children = match self.slot.function.call(&owner, context, inputs)? {
             Made::Children(children) => children,
@@ -337,7 +341,11 @@ where
                 let namespace = namespace.filter(|_| self.kind.namespaced);
                 let id = ChildId { resource: self.resource.clone(), namespace, name: key.name().into() };
                 let reader = <Reader<<F::Form as Form>::Kind> as Argument<P, S, (_, ())>>::extract(context);
-                let Some(object) = reader.get(&key_of(&id))? else { return Ok(Called::External(id, None)) };
+                let key = key_of(&id);
+                // Before the cache is read, so that no change is missed.
+                let memory = context.extensions().get::<SlotMemory>();
+                memory.stands_for((context.key(), slot), (self.resource.clone(), key.clone()));
+                let Some(object) = reader.get(&key)? else { return Ok(Called::External(id, None)) };
                 let is_terminating = object.meta().deletion_timestamp.is_some();
                 let readiness = judge(&*object)?;
                 let object: AnyObject = object;

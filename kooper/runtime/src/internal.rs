@@ -44,7 +44,9 @@ pub mod controller {
         pub use crate::controller::installation::Installation;
     }
     pub mod parts {
-        pub use crate::controller::parts::{DynController, Handlers, KeyStream, MapKeys, Priority, Relation};
+        pub use crate::controller::parts::{
+            DynController, Handlers, KeyStream, MakeIndex, MapKeys, Mapping, Priority, Relation,
+        };
     }
     pub mod partition {
         pub use crate::controller::partition::Partition;

@@ -1,6 +1,7 @@
-//! The caches of children.
+//! The caches of children, and of other objects whose changes queue owners.
 
 use kooper_runtime::Kind;
+use kooper_runtime::internal::controller::parts::MakeIndex;
 use kooper_runtime::internal::watch::cache_id::{CacheRequest, Used};
 
 use super::Plan;
@@ -17,6 +18,16 @@ impl Plan {
     fn own(&mut self, request: CacheRequest) {
         if !self.owned.iter().any(|known| known.id == request.id) {
             self.owned.push(request);
+        }
+    }
+
+    /// Queues the keys that an index has for an object of this kind, at each change of it. The objects are those of
+    /// `Reader<K>`; one index of them is enough.
+    #[doc(hidden)]
+    pub fn queue_indexed<K: Kind>(&mut self, index: MakeIndex) {
+        let request = CacheRequest::of::<K>();
+        if !self.indexed.iter().any(|(known, _)| known.id == request.id) {
+            self.indexed.push((request, index));
         }
     }
 
@@ -78,6 +89,11 @@ impl Plan {
     /// Returns whether the replicas share the controller's objects.
     pub(crate) fn has_shards(&self) -> bool {
         self.has_shards
+    }
+
+    /// The caches with an index.
+    pub(crate) fn indexed(&self) -> &[(CacheRequest, MakeIndex)] {
+        &self.indexed
     }
 
     /// The caches of children.

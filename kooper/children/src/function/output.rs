@@ -64,8 +64,8 @@ impl<T: ChildKind> Form for Many<T> {
     }
 }
 
-/// The key of an object that another controller or a user creates: it is awaited, and never written. Without a namespace it is in that
-/// of the owner.
+/// The key of an object that another controller or a user creates: it is awaited, and never written. When it is created,
+/// changed or deleted, the handler is called for the owner. Without a namespace it is in that of the owner.
 pub struct External<T> {
     key: ObjectKey,
     kind: PhantomData<fn() -> T>,

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Event, Secret};
 use kooper::prelude::*;
 use kooper::testing::Cluster;
 use kooper_children::readiness::Readiness;
-use kooper_children::{Children, External, SlotExt, declare, wait};
+use kooper_children::{Children, SlotExt, declare, wait};
 use serde_json::json;
 
 use super::{Shop, corner, writes};
@@ -21,16 +21,6 @@ fn named(shop: &Shop, suffix: &str) -> ConfigMap {
 /// The ConfigMap of the shop's current suffix.
 fn current(shop: &Shop) -> ConfigMap {
     named(shop, &shop.spec.config)
-}
-
-fn tls(shop: &Shop) -> External<Secret> {
-    External::new(ObjectKey::of(shop).with_name("tls"))
-}
-
-fn secured(shop: &Shop, tls: &Secret) -> Result<ConfigMap> {
-    let mut config = named(shop, "secured");
-    config.data = Some([("type".to_owned(), tls.type_.clone().unwrap_or_default())].into());
-    Ok(config)
 }
 
 fn patient(shop: &Shop) -> Result<ConfigMap> {
@@ -94,23 +84,6 @@ async fn an_object_without_an_owner_is_adopted_only_if_the_slot_says_so(cluster:
 }
 
 #[kooper::test(start_paused = true)]
-async fn an_external_object_is_awaited_and_left_alone(cluster: Cluster) -> Result<()> {
-    let running = cluster.run([declared!(tls, secured.with((tls,)))?]).await?;
-    cluster.create(&corner("a", false, &[])).await?;
-    cluster.settle().await;
-    assert!(config(&cluster, "corner-secured").await?.is_none());
-    let mut secret = Secret::default();
-    secret.metadata.name = Some("tls".to_owned());
-    let secret = cluster.create(&secret).await?;
-    cluster.settle().await;
-    let secured = config(&cluster, "corner-secured").await?.ok_or("there is no ConfigMap")?;
-    assert_eq!(secured.data.unwrap_or_default()["type"], "Opaque");
-    let now: Secret = cluster.get("tls").await?.ok_or("it is gone")?;
-    assert_eq!(now.resource_version(), secret.resource_version());
-    running.stop().await
-}
-
-#[kooper::test(start_paused = true)]
 async fn a_slot_that_waits_keeps_its_child(cluster: Cluster) -> Result<()> {
     let running = cluster.run([declared!(patient)?]).await?;
     let shop = cluster.create(&corner("a", true, &[])).await?;
@@ -134,8 +107,9 @@ async fn two_slots_that_want_one_child_do_not_take_it_from_each_other(cluster: C
 
 #[test]
 fn a_slot_that_depends_on_one_that_is_not_declared_is_a_mistake() {
-    let error = declare::<Shop, ()>().child(secured.with((tls,))).build().unwrap_err();
-    assert_eq!(error.to_string(), "the slot `secured` depends on `tls`, which is not declared: add it to the children");
+    let error = declare::<Shop, ()>().child(after_current.slot().after(current)).build().unwrap_err();
+    let expected = "the slot `after_current` depends on `current`, which is not declared: add it to the children";
+    assert_eq!(error.to_string(), expected);
 }
 
 /// A ConfigMap is ready as soon as it exists; this slot waits for an entry.

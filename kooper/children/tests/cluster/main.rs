@@ -2,6 +2,7 @@
 
 mod apart;
 mod daemon;
+mod external;
 mod flags;
 mod immutable;
 mod optional;

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kooper::prelude::*;
 use kooper::testing::Cluster;
 use kooper::{ConfigError, Controller};
-use kooper_children::{SlotExt, declare};
+use kooper_children::{External, SlotExt, declare};
 use kube::{CustomResource, CustomResourceExt, KubeSchema};
 use serde::{Deserialize, Serialize};
 
@@ -77,6 +77,37 @@ async fn an_owner_is_deleted_without_the_kind_of_its_child(cluster: Cluster) -> 
     cluster.settle().await;
     cluster.delete(&shop).await?;
     cluster.wait_deleted(&shop).await;
+    running.stop().await
+}
+
+fn awaited(shop: &Shop) -> External<Monitor> {
+    External::new(ObjectKey::of(shop))
+}
+
+fn watched(shop: &Shop, monitor: &Monitor) -> ConfigMap {
+    let mut watched = config(shop, None);
+    watched.data = Some([("watched".to_owned(), monitor.spec.watched.clone())].into());
+    watched
+}
+
+#[kooper::test(start_paused = true)]
+async fn an_external_object_is_followed_once_its_kind_is_installed(cluster: Cluster) -> Result<()> {
+    let slots = declare().child(awaited.slot().optional().ready(exists)).child(watched.with((awaited,)));
+    let children = slots.status(fields).build()?;
+    let controller = Shop::controller("shops").install_crd().resync(None).handler(children.handler(async || {}));
+    let running = cluster.run([controller.build()?]).await?;
+    cluster.create(&corner("a", false, &[])).await?;
+    cluster.settle().await;
+    assert!(cluster.get::<ConfigMap>("corner").await?.is_none());
+    cluster.install_crd(&Monitor::crd()).await?;
+    cluster.settle().await;
+    let monitor = cluster.create(&Monitor::new("corner", MonitorSpec { watched: "a".to_owned() })).await?;
+    let is = |watched: &'static str| {
+        move |config: &ConfigMap| config.data.as_ref().is_some_and(|data| data["watched"] == watched)
+    };
+    cluster.wait("corner", is("a")).await;
+    cluster.patch(&monitor, serde_json::json!({"spec": {"watched": "b"}})).await?;
+    cluster.wait("corner", is("b")).await;
     running.stop().await
 }
 

@@ -66,9 +66,23 @@ pub struct Relation {
     pub cache: CacheId,
     /// Their kind.
     pub kind: KindInfo,
-    /// By the owner reference if there is no map function.
-    pub map: Option<MakeMap>,
+    /// The keys.
+    pub mapping: Mapping,
+}
+
+/// The mapping of related objects to keys.
+#[expect(missing_debug_implementations, reason = "other crates of Kooper only pass it on")]
+pub enum Mapping {
+    /// To the owner that controls the object.
+    Owner,
+    /// By a function of the user, which may block its thread.
+    Function(MakeMap),
+    /// By an index, which is read on the thread of the watch.
+    Index(MakeIndex),
 }
 
 /// Makes a map function for one controller.
 type MakeMap = Box<dyn Fn(&Arc<ControllerContext>) -> MapKeys + Send + Sync>;
+
+/// Makes a map function that reads an index, for one controller.
+pub type MakeIndex = fn(&Arc<ControllerContext>) -> MapKeys;

@@ -48,7 +48,8 @@ pub enum Reason {
     Shard,
     /// The cluster serves a kind that it did not serve before, and that the controller can do without.
     KindServed,
-    /// Another object, of the given kind and key, is owned by or mapped to this one.
+    /// Another object, of the given kind and key, has changed. It is owned by this one or mapped to it, or a slot of its
+    /// declared children stands for it.
     Related(Arc<str>, ObjectKey),
 }
 

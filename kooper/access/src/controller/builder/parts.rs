@@ -8,7 +8,7 @@ use kooper_grammar::access::Rule;
 use kooper_grammar::field_path;
 use kooper_grammar::selector::FieldSelector;
 use kooper_runtime::internal::call::handler::{DynHandler, Wants};
-use kooper_runtime::internal::controller::parts::{DynController, Handlers, Priority, Relation};
+use kooper_runtime::internal::controller::parts::{DynController, Handlers, Mapping, Priority, Relation};
 use kooper_runtime::internal::controller::states::InitContext;
 use kooper_runtime::internal::controller::{Config, ControllerSpec};
 use kooper_runtime::internal::object::kind::{KindInfo, is_metadata};
@@ -111,8 +111,10 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
             (daemon.crd, daemon.installs_crd) = (crd, installs_crd);
             Box::new(daemon)
         });
-        let owned = plan.owned().iter();
-        relations.extend(owned.map(|owned| Relation { cache: owned.id, kind: owned.kind.clone(), map: None }));
+        let owned = plan.owned().iter().map(|owned| (owned, Mapping::Owner));
+        let indexed = plan.indexed().iter().map(|(indexed, index)| (indexed, Mapping::Index(*index)));
+        let related = owned.chain(indexed);
+        relations.extend(related.map(|(of, mapping)| Relation { cache: of.id, kind: of.kind.clone(), mapping }));
         let spec = ControllerSpec {
             kind: KindInfo::of::<K>(),
             primary: primary::<K>(&config),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_util::stream::BoxStream;
 use futures_util::{Stream, StreamExt, stream};
-use kooper_runtime::internal::controller::parts::{MapKeys, Relation};
+use kooper_runtime::internal::controller::parts::{MapKeys, Mapping, Relation};
 use kooper_runtime::internal::object::kind::KindInfo;
 use kooper_runtime::object::Object;
 use kooper_runtime::{ControllerContext, Kind, ObjectKey, error};
@@ -178,7 +178,8 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
                 })
             })
         };
-        self.common.relations.push(Relation { cache: request.id, kind, map: Some(Box::new(make)) });
+        let mapping = Mapping::Function(Box::new(make));
+        self.common.relations.push(Relation { cache: request.id, kind, mapping });
         self
     }
 

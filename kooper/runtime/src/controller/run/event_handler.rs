@@ -280,7 +280,7 @@ pub(super) struct Related {
 pub(super) enum Keys {
     /// To the owner that controls it, of this kind.
     Owner(KindInfo),
-    /// By the user's function.
+    /// By a function of the user, or an index.
     Map(MapKeys),
 }
 

@@ -20,6 +20,7 @@ use crate::call::worker::{Daemons, Tombstones, Undecodable};
 use crate::client::on_current_runtime;
 use crate::controller::namespaces::{Awaited, Namespaces, Tried};
 use crate::controller::partition::Partition;
+use crate::controller::parts::Mapping;
 use crate::controller::pass::Pass;
 use crate::controller::review::may_get_namespace;
 use crate::controller::{Config, ControllerSpec};
@@ -185,7 +186,7 @@ impl Watching {
             daemons: self.daemons.clone(),
         });
         let once = process.pass.is_some();
-        let mapped = controller.relations.iter().filter(|relation| relation.map.is_some());
+        let mapped = controller.relations.iter().filter(|relation| matches!(relation.mapping, Mapping::Function(_)));
         let mapped = mapped.filter_map(|relation| self.others.get(&relation.cache));
         let filtered = controller.parts.has_filter().then_some(&self.primary);
         // A pass waits until all keys are queued.
@@ -210,9 +211,10 @@ impl Watching {
         }
         for relation in controller.relations.iter() {
             let Some(watches) = self.others.get(&relation.cache) else { continue };
-            let keys = match &relation.map {
-                None => Keys::Owner(controller.kind.clone()),
-                Some(make) => Keys::Map(make(&enqueuer.controller)),
+            let keys = match &relation.mapping {
+                Mapping::Owner => Keys::Owner(controller.kind.clone()),
+                Mapping::Function(make) => Keys::Map(make(&enqueuer.controller)),
+                Mapping::Index(make) => Keys::Map(make(&enqueuer.controller)),
             };
             let sink: Arc<dyn Sink> = Arc::new(Related {
                 enqueuer: enqueuer.clone(),
