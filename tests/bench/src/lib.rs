@@ -65,7 +65,7 @@ pub use subject::{Subject, sent};
 pub use tally::Tally;
 pub use usage::Usage;
 pub use widget::{Backup, Condition, Listener, Setting, Widget, WidgetSpec, WidgetStatus};
-pub use wiki::{Wiki, WikiSpec, WikiStatus, wiki_children};
+pub use wiki::{Wiki, WikiSpec, WikiStatus, apply_by_hand, wiki_children};
 
 /// The annotation that says when the driver wrote the object.
 pub const SENT: &str = "bench.kooper.dev/sent";

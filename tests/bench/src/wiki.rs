@@ -1,12 +1,14 @@
 //! A wiki with six declared children: the operator of the benchmark of children.
 
+use std::sync::Arc;
+
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
 use k8s_openapi::api::networking::v1::Ingress;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kooper::Result;
 use kooper::children::{Declared, PlanSlot, SlotExt, declare};
+use kooper::{OwnedApplier, Result};
 use kube::{CustomResource, ResourceExt};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -68,6 +70,28 @@ pub fn wiki_children() -> Declared<Wiki, (), impl PlanSlot<Wiki, ()> + 'static> 
             fields.conditions(&mut status.conditions).observed_generation(&mut status.observed_generation);
         });
     children.build().expect("the slots are right")
+}
+
+/// Applies the same children from a handler, without labels, as a version before [`wiki_children`] would.
+///
+/// # Errors
+/// If a child cannot be applied.
+pub async fn apply_by_hand(
+    wiki: Arc<Wiki>,
+    configs: OwnedApplier<ConfigMap>,
+    secrets: OwnedApplier<Secret>,
+    databases: OwnedApplier<StatefulSet>,
+    migrations: OwnedApplier<Job>,
+    services: OwnedApplier<Service>,
+    ingresses: OwnedApplier<Ingress>,
+) -> Result<()> {
+    let config = configs.apply_owned(&wiki, &config(&wiki)?).await?;
+    let password = secrets.apply_owned(&wiki, &password(&wiki)?).await?;
+    databases.apply_owned(&wiki, &database(&wiki, &password)?).await?;
+    migrations.apply_owned(&wiki, &migration(&wiki, &config)?).await?;
+    let service = services.apply_owned(&wiki, &service(&wiki)?).await?;
+    ingresses.apply_owned(&wiki, &front(&wiki, &service)?).await?;
+    Ok(())
 }
 
 fn config(wiki: &Wiki) -> Result<ConfigMap> {

@@ -31,6 +31,9 @@ const AT_ONCE: usize = 8;
 /// The time after which the operator has seen its last writes.
 const QUIET: Duration = Duration::from_secs(2);
 
+/// The time without a patch after which an upgrade is complete.
+const UPGRADED: Duration = Duration::from_secs(10);
+
 /// The reconciliations that are not measured, because they still decode and allocate what later ones find.
 const WARM_UP: u32 = 1_000;
 
@@ -44,6 +47,15 @@ enum Arguments {
     },
     /// Measures the steady state of this operator and of controller-runtime's on a real API server.
     Compare(Comparing),
+    /// Measures the upgrade of an operator that applies its children by hand, a restart, and the rollback.
+    Upgrade {
+        /// The folder with bench-wiki.
+        #[arg(long)]
+        binaries: PathBuf,
+        /// How many wikis there are, each with six children.
+        #[arg(long, default_value_t = 1_000)]
+        owners: usize,
+    },
 }
 
 #[derive(clap::Args)]
@@ -72,6 +84,9 @@ fn main() -> Result<()> {
     match Arguments::parse() {
         Arguments::Pass { count } => tokio::runtime::Runtime::new()?.block_on(pass(count)),
         Arguments::Compare(comparing) => tokio::runtime::Runtime::new()?.block_on(compare(&comparing)),
+        Arguments::Upgrade { binaries, owners } => {
+            tokio::runtime::Runtime::new()?.block_on(upgrade(&binaries.join("bench-wiki"), owners))
+        }
     }
 }
 
@@ -202,14 +217,14 @@ impl Drop for Running {
     }
 }
 
-/// Each program gets an API server of its own, and makes its children there.
-async fn one(program: &Program, comparing: &Comparing) -> Result<Measured> {
+/// An API server with wikis that have no children yet.
+async fn plane_with_wikis(owners: usize) -> Result<(ControlPlane, Client, Api<Wiki>)> {
     let plane = ControlPlane::start_with(&["--without-controller-manager"]).context("no control plane")?;
     let client = Client::try_from(config(plane.kubeconfig()).await?)?;
     plane.apply([serde_json::to_value(Wiki::crd())?]);
     plane.must(&["wait", "--for=condition=Established", "crd/wikis.bench.kooper.dev"]);
     let wikis: Api<Wiki> = Api::namespaced(client.clone(), "default");
-    stream::iter(0..comparing.owners)
+    stream::iter(0..owners)
         .map(|number| {
             let wikis = wikis.clone();
             async move { wikis.create(&PostParams::default(), &Wiki::numbered(number)).await }
@@ -217,6 +232,12 @@ async fn one(program: &Program, comparing: &Comparing) -> Result<Measured> {
         .buffer_unordered(AT_ONCE)
         .try_for_each(|_| async { Ok(()) })
         .await?;
+    Ok((plane, client, wikis))
+}
+
+/// Each program gets an API server of its own, and makes its children there.
+async fn one(program: &Program, comparing: &Comparing) -> Result<Measured> {
+    let (plane, client, wikis) = plane_with_wikis(comparing.owners).await?;
 
     let begun = Instant::now();
     let mut command = Command::new(&program.command);
@@ -243,6 +264,45 @@ async fn one(program: &Program, comparing: &Comparing) -> Result<Measured> {
         f64::from(u32::try_from(comparing.owners)?) * f64::from(comparing.seconds) / f64::from(comparing.resync);
     let cpu = cpu.as_secs_f64() * 1e6 / reconciliations;
     Ok(Measured { start, start_cpu, cpu, requests: requests.into(), resident, peak })
+}
+
+/// The versions of one operator, one after the other.
+async fn upgrade(program: &Path, owners: usize) -> Result<()> {
+    let (plane, ..) = plane_with_wikis(owners).await?;
+    println!("| {owners} owners with six children each | patches of children | s | CPU, s |\n|---|--:|--:|--:|");
+    let versions = [
+        ("by hand: the children are created", true),
+        ("declared: the upgrade", false),
+        ("declared: a restart", false),
+        ("by hand: the rollback", true),
+    ];
+    for (version, is_by_hand) in versions {
+        let (before, begun) = (patches_of_children(&plane), Instant::now());
+        let mut command = Command::new(program);
+        command.arg("--kubeconfig").arg(plane.kubeconfig()).args(["--resync", "86400s"]);
+        command.args(is_by_hand.then_some("--by-hand"));
+        let running = Running(command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn()?);
+        let usage = Usage::of(running.0.id());
+        let (mut count, mut last) = (before, Instant::now());
+        while last.elapsed() < UPGRADED {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            let now = patches_of_children(&plane);
+            if now != count {
+                (count, last) = (now, Instant::now());
+            }
+        }
+        let seconds = (last - begun).as_secs_f64();
+        println!("| {version} | {} | {seconds:.1} | {:.1} |", count - before, usage.cpu()?.as_secs_f64());
+    }
+    Ok(())
+}
+
+fn patches_of_children(plane: &ControlPlane) -> usize {
+    let is_child = |event: &&Value| {
+        let object = &event["objectRef"];
+        event["verb"] == "patch" && object["resource"] != "wikis" && object.get("subresource").is_none()
+    };
+    plane.audit_log().iter().filter(is_child).count()
 }
 
 async fn all_ready(wikis: &Api<Wiki>, count: usize) -> Result<bool> {

@@ -9,7 +9,7 @@ use clap::Parser;
 use kooper::metrics::Prometheus;
 use kooper::prometheus::Registry;
 use kooper::{CancellationToken, KindExt as _, Operator};
-use kooper_bench::{Wiki, wiki_children};
+use kooper_bench::{Wiki, apply_by_hand, wiki_children};
 use kube::config::Kubeconfig;
 
 #[derive(Parser)]
@@ -20,11 +20,14 @@ struct Arguments {
     /// How often each wiki is reconciled, such as 30s.
     #[arg(long)]
     resync: String,
+    /// Applies the children from the handler, as before they were declared.
+    #[arg(long)]
+    by_hand: bool,
 }
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let Arguments { kubeconfig, resync } = Arguments::parse();
+    let Arguments { kubeconfig, resync, by_hand } = Arguments::parse();
     std::thread::spawn(|| {
         let _ = io::stdin().read_to_end(&mut Vec::new());
         std::process::exit(0);
@@ -34,9 +37,13 @@ async fn main() -> Result<()> {
     let layer = Prometheus::new(&Registry::new())?.client_layer(&config.cluster_url);
     let client = kooper::client::connect(config, &layer)?;
     let resync = Duration::from_secs(resync.trim_end_matches('s').parse().context("whole seconds")?);
-    let children = wiki_children();
-    let controller = Wiki::controller("wikis").resync(resync).workers(4).handler(children.handler(async || {}));
-    let operator = Operator::builder().client(client).controller(controller.build()?).build()?;
+    let (controller, children) = (Wiki::controller("wikis").resync(resync).workers(4), wiki_children());
+    let controller = if by_hand {
+        controller.handler(apply_by_hand).build()?
+    } else {
+        controller.handler(children.handler(async || {})).build()?
+    };
+    let operator = Operator::builder().client(client).controller(controller).build()?;
     operator.run(CancellationToken::new()).await?;
     Ok(())
 }
