@@ -245,11 +245,14 @@ async fn an_external_object_is_awaited_and_passed_on(cluster: Cluster) -> Result
 fn the_same_holds_on_the_real_server() {
     let Some(assets) = control_plane::assets() else { return };
     let tests = [
+        "a_child_that_is_no_longer_returned_is_pruned",
         "the_pods_of_a_child_are_gone_before_the_next_wave",
         "children_are_deleted_before_those_that_they_depend_on",
         "trouble::a_child_is_created_when_those_before_it_are_ready_and_the_status_names_what_is_awaited",
         "trouble::an_owner_that_is_deleted_while_it_is_created_leaves_no_child",
         "trouble::an_owner_that_is_deleted_in_the_foreground_is_gone_with_a_warning",
+        "trouble::the_children_of_an_owner_that_is_deleted_with_the_policy_orphan_are_kept",
+        "trouble::a_cluster_scoped_child_has_no_owner_reference_and_is_deleted_with_its_owner",
         "trouble::another_selector_stalls_the_owner_unless_the_child_is_recreated",
         "trouble::a_child_that_kubectl_edits_becomes_what_its_function_returns",
         "trouble::an_object_that_exists_is_adopted_if_the_slot_says_so_and_otherwise_left_alone",
@@ -258,9 +261,9 @@ fn the_same_holds_on_the_real_server() {
     let program = std::env::current_exe().expect("a test knows its program");
     let mut command = Command::new(program);
     // They wait more than they compute.
-    command.args(["--exact", "--test-threads=9"]).args(tests.map(|name| format!("cluster::children::{name}")));
+    command.args(["--exact", "--test-threads=12"]).args(tests.map(|name| format!("cluster::children::{name}")));
     let output = command.env("KOOPER_TEST_SERVER", "real").env("KUBEBUILDER_ASSETS", assets).output();
     let output = output.expect("it can be run");
     let printed = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
-    assert!(output.status.success() && printed.contains("9 passed"), "{printed}");
+    assert!(output.status.success() && printed.contains("12 passed"), "{printed}");
 }

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Pod, Service};
+use k8s_openapi::api::rbac::v1::ClusterRole;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kooper::kube::api::{Api, DeleteParams, Patch, PatchParams};
+use kooper::kube::api::{Api, DeleteParams, Patch, PatchParams, PropagationPolicy};
 use kooper::prelude::*;
 use kooper::testing::Cluster;
 use kube::{CustomResource, KubeSchema};
@@ -37,6 +38,21 @@ struct StallStatus {
     deletion = ordered, finalizer = "children.example.com/stall", backoff = ("5ms", "50ms"), main = false,
 )]
 async fn stalls() {}
+
+#[kooper::controller(
+    resource = Stall, children = [permit],
+    deletion = ordered, finalizer = "children.example.com/permits", backoff = ("5ms", "50ms"), main = false,
+)]
+async fn permits() {}
+
+/// A cluster-scoped child.
+fn permit(stall: &Stall) -> Result<ClusterRole> {
+    Ok(from_value(json!({"metadata": {"name": permit_of(stall)}}))?)
+}
+
+fn permit_of(stall: &Stall) -> String {
+    format!("{}-{}", stall.namespace().unwrap_or_default(), stall.name_any())
+}
 
 fn sign(stall: &Stall) -> Result<ConfigMap> {
     Ok(from_value(json!({"metadata": {"name": stall.spec.sign}, "data": {"sign": stall.name_any()}}))?)
@@ -181,6 +197,38 @@ async fn an_owner_that_is_deleted_in_the_foreground_is_gone_with_a_warning(clust
     assert_eq!(left(&cluster).await?, [""; 0]);
     let text = "Warning it is deleted in the foreground: Kubernetes deletes its children at once, in any order";
     assert_eq!(event(&cluster, "Unordered").await?, text);
+    Ok(())
+}
+
+#[kooper::test(stalls)]
+async fn the_children_of_an_owner_that_is_deleted_with_the_policy_orphan_are_kept(cluster: Cluster) -> Result<()> {
+    let cluster = patient(cluster);
+    let stall = cluster.create(&stall("corner", false)).await?;
+    cluster.wait(&stall, is_ready).await;
+    let stalls: Api<Stall> = Api::namespaced(cluster.client(), cluster.namespace());
+    let orphan = DeleteParams { propagation_policy: Some(PropagationPolicy::Orphan), ..DeleteParams::default() };
+    drop(stalls.delete("corner", &orphan).await?);
+    cluster.wait_deleted(&stall).await;
+    let sign = get::<ConfigMap>(&cluster, "corner-sign").await?;
+    let (web, front) =
+        (get::<Deployment>(&cluster, "corner-web").await?, get::<Service>(&cluster, "corner-front").await?);
+    for meta in [sign.meta(), web.meta(), front.meta()] {
+        assert!(meta.owner_references.is_none() && meta.deletion_timestamp.is_none(), "{meta:?}");
+    }
+    Ok(())
+}
+
+#[kooper::test(permits)]
+async fn a_cluster_scoped_child_has_no_owner_reference_and_is_deleted_with_its_owner(cluster: Cluster) -> Result<()> {
+    let cluster = patient(cluster);
+    let stall = cluster.create(&stall("corner", false)).await?;
+    cluster.wait(&stall, is_ready).await;
+    let permit = get::<ClusterRole>(&cluster, &permit_of(&stall)).await?;
+    assert!(permit.owner_references().is_empty(), "{permit:?}");
+    cluster.delete(&stall).await?;
+    cluster.wait_deleted(&stall).await;
+    let left: Option<ClusterRole> = cluster.get(&*permit_of(&stall)).await?;
+    assert!(left.is_none(), "{left:?}");
     Ok(())
 }
 
