@@ -62,6 +62,10 @@ pub struct Plan {
     indexed: Vec<(CacheRequest, MakeIndex)>,
     /// The kinds of children that handlers apply, and which argument does.
     applied: Vec<(CacheRequest, String)>,
+    /// The first slot whose children outlive their owner.
+    kept: Option<String>,
+    /// `true` if these are released from their owner.
+    releases: bool,
     /// The kinds that are created or applied.
     written: Vec<KindInfo>,
     /// `true` while the caches of kinds are requested that the controller can do without.

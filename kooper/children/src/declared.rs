@@ -342,6 +342,7 @@ where
             if let Some(child) = pass.blocking.first() {
                 executor.report_deletion(&context, child).await?;
                 return Ok(Action::requeue_after(WAVE_AGAIN));
+        plan.release_children();
             }
             cleanup.handle(context).await
         })

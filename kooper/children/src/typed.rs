@@ -171,6 +171,9 @@ impl<P: Kind, S, F: CallFn<P, S, M>, V: Verbs, M> PlanSlot<P, S> for Planned<F, 
                     SlotMemory::owners_by_external::<<F::Form as Form>::Kind>,
                 );
             } else {
+                if !V::DELETES {
+                    plan.keep_children(&FunctionId::of::<F>().name);
+                }
                 plan.reading_children(reads::<P, S, <F::Form as Form>::Kind>);
                 applies::<P, S, <F::Form as Form>::Kind>(plan, V::DELETES);
             }

@@ -38,8 +38,27 @@ impl Plan {
         self.applied.push((request, because));
     }
 
+    /// Notes a slot whose children are kept when their owner is deleted.
+    #[doc(hidden)]
+    pub fn keep_children(&mut self, slot: &str) {
+        self.kept.get_or_insert_with(|| slot.to_owned());
+    }
+
+    /// Notes that children which are kept are released from their owner before it is deleted.
+    #[doc(hidden)]
+    pub fn release_children(&mut self) {
+        self.releases = true;
+    }
+
     /// Watches the children that handlers apply.
     pub(super) fn settle_children(&mut self) {
+        if let Some(slot) = self.kept.take().filter(|_| !self.releases) {
+            let problem = format!(
+                "Kubernetes deletes a child with its owner: to `keep` the children of the slot `{slot}`, write \
+                 `.cleanup(finalizer, children.deletion(cleanup))`, so that they are released first"
+            );
+            self.note_mistake("cleanup", &problem);
+        }
         for (request, because) in std::mem::take(&mut self.applied) {
             let of_kind = self.owned.iter().filter(|owned| owned.kind.is_same(&request.kind));
             let selections: Vec<_> = of_kind.map(|owned| (owned.hides(), owned.id.selected)).collect();

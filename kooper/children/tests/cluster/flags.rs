@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Secret};
+use kooper::ConfigErrorKind;
 use kooper::prelude::*;
 use kooper::testing::Cluster;
 use kooper_children::readiness::Readiness;
@@ -110,6 +111,18 @@ fn a_slot_that_depends_on_one_that_is_not_declared_is_a_mistake() {
     let error = declare::<Shop, ()>().child(after_current.slot().after(current)).build().unwrap_err();
     let expected = "the slot `after_current` depends on `current`, which is not declared: add it to the children";
     assert_eq!(error.to_string(), expected);
+}
+
+#[test]
+fn a_slot_whose_children_are_kept_needs_a_deletion_that_releases_them() -> Result<()> {
+    let children = declare::<Shop, ()>().child(tls).child(current.slot().keep()).build()?;
+    let begin = || Shop::controller("shops").handler(children.handler(async || {}));
+    let error = begin().build().err().ok_or("it is built")?;
+    assert_eq!((error.field, error.kind), ("cleanup", ConfigErrorKind::Malformed));
+    let parts = ["the slot `current`", "`.cleanup(finalizer, children.deletion(cleanup))`"];
+    assert!(parts.iter().all(|part| error.problem.contains(part)), "{error}");
+    begin().cleanup("example.com/shop", children.deletion(async || {})).build()?;
+    Ok(())
 }
 
 /// A ConfigMap is ready as soon as it exists; this slot waits for an entry.
