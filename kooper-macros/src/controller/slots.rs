@@ -111,7 +111,7 @@ const KEYS: &[Key<Slot>] = &[
         form: "no value",
         example: "adopt",
         default: "off",
-        doc: "Take over an object that has no controlling owner.",
+        doc: "Take over an object that has no controlling owner. It gets the label `kooper.rs/adopted`, and is not pruned unless `prune` is set. Children that the slot creates are pruned.",
         read: call!(adopt, words::flag),
         ..Key::EQUALS
     },

@@ -54,6 +54,8 @@ pub use history::beyond_history_limit;
 pub use kooper_runtime::internal::object::as_object::AsObject;
 #[doc(hidden)]
 pub use owned::{Manner, has_marked, note_marked};
+#[doc(hidden)]
+pub use owner::ADOPTED;
 pub use owner::{OWNER, OwnerError, owned_by};
 pub use patch::PatchBody;
 pub use recorder::Recorder;

@@ -134,9 +134,9 @@ pub enum GraphError {
 }
 
 impl Flags {
-    /// Returns whether an obsolete child stays without `keep`. An adopted object may hold the data of another client.
+    /// Returns whether an obsolete child stays without `keep`.
     pub(crate) fn keeps(&self, child: &Child) -> bool {
-        child.is_protected || (child.is_kept || self.adopt) && !self.prune
+        child.is_protected || child.is_kept && !self.prune
     }
 
     /// The flags that are set, as they are written.

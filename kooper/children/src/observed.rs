@@ -41,7 +41,7 @@ pub struct Child {
     pub is_terminating: bool,
     /// `true` if only its metadata is known, because the rest does not decode.
     pub is_unreadable: bool,
-    /// `true` if it is not pruned, because its kind is kept by default.
+    /// `true` if it is not pruned by default: its kind is kept, or it was adopted.
     pub is_kept: bool,
     /// `true` if its annotation says that it is never deleted.
     pub is_protected: bool,

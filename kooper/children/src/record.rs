@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use kooper_access::extract::{Argument, Context};
+use kooper_access::internal::ADOPTED;
 use kooper_runtime::internal::object::kind::KindInfo;
 use kooper_runtime::object::Object;
 use kooper_runtime::{BoxError, Call, Kind, ObjectKey};
@@ -154,7 +155,7 @@ pub(crate) fn recorded<P: Kind, S, T: ResourceExt<DynamicType = ()>>(
         readiness,
         is_terminating: child.meta().deletion_timestamp.is_some(),
         is_unreadable: false,
-        is_kept: is_kept_by_default::<T>(),
+        is_kept: is_kept_by_default::<T>() || child.labels().contains_key(ADOPTED),
         is_protected: child.annotations().get(labels::KEEP).is_some_and(|value| value != "false"),
         is_apart: !controls(&*owner(context), child),
     }

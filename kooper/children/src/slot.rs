@@ -172,7 +172,8 @@ impl<P, F: 'static, V: Verbs> Slot<P, F, V> {
         self
     }
 
-    /// Takes over an object that has no controlling owner.
+    /// Takes over an object that has no controlling owner. It gets the label `kooper.rs/adopted`, and is not pruned by
+    /// default.
     pub fn adopt(mut self) -> Self {
         self.flags.adopt = true;
         self

@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use super::children::Children;
 use super::error::AccessError;
 use super::grant::MayApplyOwned;
-use super::owner::{OWNER, OwnerError, describe, mark, own};
+use super::owner::{ADOPTED, OWNER, OwnerError, describe, mark, own};
 use super::patch::PatchBody;
 use super::request::{ApiResponse, Operation, ResourceClient, body};
 use super::write::answered;
@@ -99,6 +99,9 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
 
     /// Like [`apply_owned`](Self::apply_owned), and also takes over an object
     /// that has no controlling owner. An object of another owner is not changed.
+    ///
+    /// An object that is taken over gets the label `kooper.rs/adopted`, which later applies keep: a version of the
+    /// program that declares it in `children` does not prune it by default.
     ///
     /// # Errors
     /// Like [`apply_owned`](Self::apply_owned).
@@ -332,10 +335,16 @@ impl ResourceClient<'_> {
         if known.is_settled(digest) {
             return Ok(Applied::Settled(known, body));
         }
-        match parent.relation(&known.metadata()?) {
+        let metadata = known.metadata()?;
+        let relation = parent.relation(&metadata);
+        // In the write that adopts it, and in all later ones, which would remove the label otherwise.
+        if metadata.labels.contains_key(ADOPTED) || manner.adopt && matches!(relation, Relation::Free) {
+            body["metadata"]["labels"][ADOPTED] = "true".into();
+        }
+        match relation {
             // The caches did not have it a moment ago.
             Relation::Child if manner.once => {
-                let labels = &known.metadata()?.labels;
+                let labels = &metadata.labels;
                 let wanted = body["metadata"]["labels"].as_object().into_iter().flatten();
                 let mut differs = wanted.map(|(name, value)| labels.get(name).map(String::as_str) != value.as_str());
                 return if differs.any(|differs| differs) {

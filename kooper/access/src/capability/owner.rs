@@ -9,6 +9,10 @@ use kooper_runtime::internal::object::as_object::AsObject;
 use kube::Resource;
 use kube::core::ClusterResourceScope;
 
+/// A label of objects that were adopted: they may hold the data of another client.
+#[doc(hidden)]
+pub const ADOPTED: &str = "kooper.rs/adopted";
+
 /// Why an object cannot be the child of another one. It is not retried.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

@@ -13,6 +13,7 @@ pub(super) enum Mistake {
     PruneAfterFailure,
     WaveSkipped,
     LabelLost,
+    AdoptionForgotten,
 }
 
 thread_local! {
@@ -45,4 +46,8 @@ pub(super) fn skips_waves() -> bool {
 
 pub(super) fn loses_labels() -> bool {
     is_planted(Mistake::LabelLost)
+}
+
+pub(super) fn forgets_adoption() -> bool {
+    is_planted(Mistake::AdoptionForgotten)
 }

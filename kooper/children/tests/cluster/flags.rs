@@ -250,17 +250,57 @@ async fn a_child_that_is_changed_after_each_correction_is_corrected_after_a_paus
 
 #[kooper::test(start_paused = true)]
 async fn an_adopted_child_that_is_not_wanted_any_more_is_kept_with_an_event(cluster: Cluster) -> Result<()> {
+    let shop = corner("a", false, &[]);
+    let theirs = cluster.create(&current(&shop)).await?;
     let running = cluster.run([declared!(current.slot().adopt())?]).await?;
-    let shop = cluster.create(&corner("a", false, &[])).await?;
+    let shop = cluster.create(&shop).await?;
     cluster.settle().await;
-    cluster.patch(&shop, json!({"spec": {"config": "b"}})).await?;
+    running.stop().await?;
+    // A new process applies it again, and does not know how it became a child.
+    let running = cluster.run([declared!(current.slot().adopt())?]).await?;
     cluster.settle().await;
-    cluster.patch(&shop, json!({"metadata": {"annotations": {"example.com/note": "a call"}}})).await?;
+    cluster.patch(&theirs, json!({"metadata": {"labels": {"kooper.rs/slot": "other"}}})).await?;
     cluster.settle().await;
-    assert!(config(&cluster, "corner-a").await?.is_some());
+    for suffix in ["b", "c"] {
+        cluster.patch(&shop, json!({"spec": {"config": suffix}})).await?;
+        cluster.settle().await;
+    }
+    let adopted = config(&cluster, "corner-a").await?.ok_or("it is gone")?;
+    assert_eq!((adopted.uid(), &*adopted.labels()["kooper.rs/slot"]), (theirs.uid(), "current"));
+    assert!(config(&cluster, "corner-b").await?.is_none(), "the slot has created it");
     let kept = events(&cluster, "Kept").await?;
     let [event] = &*kept else { panic!("{kept:?}") };
     assert_eq!((&event.series, event.type_.as_deref()), (&None, Some("Normal")));
     assert!(event.message.as_deref().is_some_and(|text| text.contains("corner-a")), "{event:?}");
+    running.stop().await
+}
+
+#[kooper::test(start_paused = true)]
+async fn a_child_that_is_created_instead_of_an_adopted_one_is_pruned(cluster: Cluster) -> Result<()> {
+    let shop = corner("a", false, &[]);
+    let theirs = cluster.create(&current(&shop)).await?;
+    let running = cluster.run([declared!(current.slot().adopt())?]).await?;
+    let shop = cluster.create(&shop).await?;
+    cluster.settle().await;
+    cluster.delete(&theirs).await?;
+    cluster.settle().await;
+    let ours = config(&cluster, "corner-a").await?.ok_or("it is not created again")?;
+    assert_ne!(ours.uid(), theirs.uid());
+    cluster.patch(&shop, json!({"spec": {"config": "b"}})).await?;
+    cluster.settle().await;
+    assert!(config(&cluster, "corner-a").await?.is_none());
+    running.stop().await
+}
+
+#[kooper::test(start_paused = true)]
+async fn an_adopted_child_is_pruned_if_the_slot_says_so(cluster: Cluster) -> Result<()> {
+    let shop = corner("a", false, &[]);
+    cluster.create(&current(&shop)).await?;
+    let running = cluster.run([declared!(current.slot().adopt().prune())?]).await?;
+    let shop = cluster.create(&shop).await?;
+    cluster.settle().await;
+    cluster.patch(&shop, json!({"spec": {"config": "b"}})).await?;
+    cluster.settle().await;
+    assert!(config(&cluster, "corner-a").await?.is_none());
     running.stop().await
 }

@@ -9,6 +9,7 @@ use kooper::prelude::*;
 use kooper::testing::Cluster;
 use kooper::{ConfigError, Controller};
 use kooper_children::{SlotExt, declare};
+use serde_json::json;
 
 use super::{Shop, config, corner, password};
 
@@ -131,4 +132,38 @@ async fn an_upgrade_writes_the_children_of_as_many_owners_at_a_time_as_there_are
     held.lift();
     running.kill().await;
     Ok(())
+}
+
+/// The handler of a version before has adopted it, and so does that of a rollback.
+#[kooper::test(start_paused = true)]
+async fn an_object_that_a_handler_has_adopted_is_kept_by_its_slot(cluster: Cluster) -> Result<()> {
+    fn adopts() -> Result<Controller, ConfigError> {
+        let adopt = async |shop: Arc<Shop>, configs: OwnedApplier<ConfigMap>| {
+            configs.adopt(&shop, &config(&shop)?).await.map(drop)?;
+            Ok::<_, kooper::BoxError>(())
+        };
+        Shop::controller("shops").install_crd().resync(None).handler(adopt).build()
+    }
+    fn applies() -> Result<Controller, ConfigError> {
+        let children = declare().child(config.slot().adopt()).build().expect("the slot is right");
+        Shop::controller("shops").install_crd().resync(None).handler(children.handler(async || {})).build()
+    }
+    let shop = corner("a", false, &[]);
+    let theirs = cluster.create(&config(&shop)?).await?;
+    let running = cluster.run([adopts()?]).await?;
+    let shop = cluster.create(&shop).await?;
+    cluster.settle().await;
+    running.stop().await?;
+    for version in [applies, by_hand] {
+        let running = cluster.run([version()?]).await?;
+        cluster.settle().await;
+        running.stop().await?;
+    }
+    let running = cluster.run([applies()?]).await?;
+    cluster.patch(&shop, json!({"spec": {"config": "b"}})).await?;
+    cluster.settle().await;
+    let adopted: ConfigMap = cluster.get("corner-a").await?.ok_or("it is gone")?;
+    assert_eq!(adopted.uid(), theirs.uid());
+    assert!(cluster.get::<ConfigMap>("corner-b").await?.is_some());
+    running.stop().await
 }

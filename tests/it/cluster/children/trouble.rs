@@ -290,6 +290,7 @@ async fn an_object_that_exists_is_adopted_if_the_slot_says_so_and_otherwise_left
     assert!(warning.starts_with("Warning") && parts[1..].iter().all(|part| warning.contains(part)), "{warning}");
     let adopted = cluster.wait(&notes, |notes: &ConfigMap| notes.owner_references().len() == 1).await;
     assert_eq!(adopted.labels()["kooper.rs/slot"], "notes");
+    assert_eq!(adopted.labels()["kooper.rs/adopted"], "true");
     assert_eq!(get::<ConfigMap>(&cluster, "corner-sign").await?.resource_version(), theirs.resource_version());
     assert!(cluster.get::<Deployment>("corner-web").await?.is_none(), "it depends on the sign");
 

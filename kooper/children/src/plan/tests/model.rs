@@ -29,6 +29,8 @@ pub(super) enum Happening {
     Ready(usize, bool),
     /// Another client deletes a child.
     Deleted(usize),
+    /// Another client creates an object that a slot may want.
+    Created(usize, u8),
     /// What is being deleted goes.
     Collected,
     /// A pass, which ends with a crash after so many steps.
@@ -46,6 +48,8 @@ struct Function {
 #[derive(Debug, Clone, PartialEq)]
 struct Stored {
     child: Child,
+    /// Another client has created it.
+    is_adopted: bool,
     /// The children that its content refers to.
     refers: Names,
 }
@@ -56,12 +60,14 @@ pub(super) struct World {
     functions: Vec<Function>,
     objects: BTreeMap<ChildId, Stored>,
     released: BTreeSet<ChildId>,
+    /// The objects of other clients, without an owner.
+    free: BTreeSet<ChildId>,
     last: u32,
 }
 
 /// Graphs of up to six slots.
 pub(super) fn graphs() -> impl Strategy<Value = Graph> {
-    let slot = (any::<u8>(), any::<u8>(), 0..3u8, 0..8u8);
+    let slot = (any::<u8>(), any::<u8>(), 0..3u8, 0..9u8);
     prop::collection::vec(slot, 1..6).prop_map(|slots| {
         let specs = slots.into_iter().enumerate().map(|(index, (inputs, after, returns, flags))| {
             let earlier = |bits: u8| (0..index).filter(|other| bits >> other & 1 == 1).map(name).collect();
@@ -70,6 +76,7 @@ pub(super) fn graphs() -> impl Strategy<Value = Graph> {
                 2 => Flags { keep: true, ..Flags::default() },
                 3 => Flags { recreate: Some(Recreate::Foreground), ..Flags::default() },
                 4 => Flags { not_ready: true, ..Flags::default() },
+                5 => Flags { adopt: true, ..Flags::default() },
                 _ => Flags::default(),
             };
             let returns = match returns {
@@ -101,6 +108,7 @@ pub(super) fn happenings() -> impl Strategy<Value = Vec<Happening>> {
         1 => (slot.clone(), any::<bool>()).prop_map(|(slot, refuses)| Happening::Refuses(slot, refuses)),
         3 => (slot.clone(), any::<bool>()).prop_map(|(slot, ready)| Happening::Ready(slot, ready)),
         1 => (0..20usize).prop_map(Happening::Deleted),
+        1 => (slot, 0..3u8).prop_map(|(slot, number)| Happening::Created(slot, number)),
         2 => Just(Happening::Collected),
         4 => Just(Happening::Pass(None)),
         1 => (0..6u8).prop_map(|steps| Happening::Pass(Some(steps))),
@@ -119,7 +127,8 @@ fn id(name: String) -> ChildId {
 impl World {
     pub(super) fn new(graph: &Graph) -> Self {
         let functions = vec![Function::default(); graph.nodes().len()];
-        Self { graph: graph.clone(), functions, objects: BTreeMap::new(), released: BTreeSet::new(), last: 0 }
+        let (objects, released, free) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
+        Self { graph: graph.clone(), functions, objects, released, free, last: 0 }
     }
 
     /// A world where nothing has happened yet, with the same owner.
@@ -140,6 +149,12 @@ impl World {
                 if let Some((_, object)) = self.objects.iter_mut().nth(index) {
                     object.child.is_terminating = true;
                     object.child.readiness = Readiness::Waiting("it is being deleted".to_owned());
+                }
+            }
+            Happening::Created(slot, number) => {
+                let id = id(format!("{}-{number}", name(slot % count)));
+                if !self.objects.contains_key(&id) {
+                    self.free.insert(id);
                 }
             }
             Happening::Collected => self.objects.retain(|_, object| !object.child.is_terminating),
@@ -164,6 +179,7 @@ impl World {
 
     /// All trouble ends, and passes follow each other until nothing changes.
     pub(super) fn settle(&mut self) -> Checked {
+        self.free.clear();
         for function in &mut self.functions {
             *function = Function { wants: function.wants, ..Function::default() };
         }
@@ -175,9 +191,11 @@ impl World {
         Ok(())
     }
 
-    /// The objects with their labels and references. A child that was created once keeps those of its creation.
+    /// The objects with their labels and references. A child that was created once keeps those of its creation. An adopted
+    /// one stays, whether it is wanted or not.
     pub(super) fn state(&self) -> BTreeMap<Arc<str>, (Option<SlotLabel>, Names)> {
-        let state = self.objects.iter().map(|(id, object)| {
+        let is_of_slot = |(id, object): &(&ChildId, &Stored)| !self.stays(id, object);
+        let state = self.objects.iter().filter(is_of_slot).map(|(id, object)| {
             let refers = if self.flags(self.slot_of(id)).once { BTreeSet::new() } else { object.refers.clone() };
             (id.name.clone(), (object.child.label.clone(), refers))
         });
@@ -281,6 +299,10 @@ impl World {
         self.last += 1;
         let version: Arc<str> = self.last.to_string().into();
         let label = (!mistakes::loses_labels()).then(|| label.clone());
+        let is_adopted = self.free.contains(child);
+        if is_adopted && !node.spec.flags.adopt {
+            return Ok(Write::Refused("it belongs to no owner".to_owned()));
+        }
         match self.objects.get_mut(child) {
             Some(object) => {
                 prop_assert!(!object.child.is_terminating, "{} is applied while it is being deleted", child);
@@ -288,7 +310,8 @@ impl World {
                 if node.spec.flags.recreate.is_some() && object.refers != refers {
                     return Ok(Write::Immutable("its content is immutable".to_owned()));
                 }
-                object.child = Child { label, version, ..object.child.clone() };
+                let is_kept = object.child.is_kept && !mistakes::forgets_adoption();
+                object.child = Child { label, version, is_kept, ..object.child.clone() };
                 object.refers = refers;
             }
             None => {
@@ -304,12 +327,13 @@ impl World {
                     readiness,
                     is_terminating: false,
                     is_unreadable: false,
-                    is_kept: false,
+                    is_kept: is_adopted,
                     is_protected: false,
                     is_apart: false,
                     is_foreign: false,
                 };
-                self.objects.insert(child.clone(), Stored { child: child_now, refers });
+                self.free.remove(child);
+                self.objects.insert(child.clone(), Stored { child: child_now, is_adopted, refers });
             }
         }
         Ok(Write::Applied)
@@ -321,11 +345,15 @@ impl World {
         match cause {
             Cause::Prune => {
                 prop_assert!(!self.wanted(slot).contains(child), "{} is pruned, and is wanted", child);
+                let is_adopted = self.objects.get(child).is_some_and(|object| object.is_adopted);
+                prop_assert!(!is_adopted || self.flags(slot).prune, "{} is pruned, and was adopted", child);
                 if !self.flags(slot).not_ready {
                     self.check_ready(slot, child)?;
                 }
                 let once = |id: &ChildId| self.flags(self.slot_of(id)).once;
-                let refers = |(id, object): &(&ChildId, &Stored)| !once(id) && object.refers.contains(&child.name);
+                let refers = |(id, object): &(&ChildId, &Stored)| {
+                    !once(id) && !self.stays(id, object) && object.refers.contains(&child.name)
+                };
                 prop_assert_eq!(self.objects.iter().find(refers), None::<(&ChildId, &Stored)>, "{} is in use", child);
             }
             Cause::Recreate(_) => prop_assert!(self.flags(slot).recreate.is_some()),
@@ -358,6 +386,12 @@ impl World {
             prop_assert!(is_ready, "{} depends on {}, which is not ready", child, id);
         }
         Ok(())
+    }
+
+    /// Returns whether an object is only there because it was adopted.
+    fn stays(&self, id: &ChildId, object: &Stored) -> bool {
+        let slot = self.slot_of(id);
+        object.is_adopted && !self.flags(slot).prune && !self.wanted(slot).contains(id)
     }
 
     fn flags(&self, slot: usize) -> Flags {

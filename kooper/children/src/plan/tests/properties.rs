@@ -69,6 +69,7 @@ fn each_planted_mistake_is_found() {
         (Mistake::WaveSkipped, is_deleted_in_waves, &["is deleted before it"]),
         (Mistake::LabelLost, is_deleted_in_waves, &["left over"]),
         (Mistake::LabelLost, ends_like_a_fresh_start, &[""]),
+        (Mistake::AdoptionForgotten, ends_like_a_fresh_start, &["was adopted"]),
     ] {
         let found = run(property, Some(mistake)).expect_err(&format!("{mistake:?} is not found"));
         assert!(findings.iter().any(|finding| found.contains(finding)), "{mistake:?}: {found}");

@@ -296,6 +296,9 @@ fn what_is_kept_is_not_pruned() {
     let adopted = |flags| renamed(flags).change("old", |child| child.is_kept = true);
     assert!(adopted(Flags::default()).steps().is_empty());
     assert_eq!(adopted(Flags { prune: true, ..Flags::default() }).steps(), ["prune old at 7"]);
+    let adopt = Flags { adopt: true, ..Flags::default() };
+    assert!(adopted(adopt).steps().is_empty());
+    assert_eq!(renamed(adopt).steps(), ["prune old at 7"], "the slot has created it");
 }
 
 #[test]
