@@ -23,6 +23,8 @@ use crate::extract::Removed;
 pub use end::Deleted;
 pub(crate) use function::Function;
 pub use function::Handler;
+#[doc(hidden)]
+pub use function::HandlerFn;
 pub use init::Init;
 #[doc(inline)]
 pub use kooper_runtime::internal::call::action::Outcome;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use kooper_access::extract::Context;
-use kooper_access::handler::Handler;
+use kooper_access::handler::{Handler, HandlerFn};
 use kooper_access::internal::Additions;
 use kooper_access::plan::Plan;
 use kooper_runtime::internal::object::kind::KindInfo;
@@ -195,6 +195,8 @@ impl<P: Kind, S, L> Declaration<P, S, L> {
     ///
     /// The handler can set all other fields and conditions with a `StatusWriter`. The values that it writes for these
     /// fields are replaced. No request is sent if the status has not changed.
+    ///
+    /// While the object is [paused](kooper_access::controller::Builder::pause), only the condition `Paused` is set.
     pub fn status<M: 'static>(
         mut self,
         fields: impl FnOnce(&mut P::Status, &mut StatusFields),
@@ -303,6 +305,19 @@ where
         self.handler.extend(additions);
     }
 
+    fn paused(&self) -> Option<HandlerFn<P, S>> {
+        let report = self.executor.report.clone()?;
+        Some(Box::new(move |context: Context<P, S>| {
+            let report = report.clone();
+            Box::pin(async move {
+                let controller = context.controller();
+                let why = controller.annotations.explain(&controller.controller);
+                report(&context, Box::new(move |_, status| status::paused(status, why))).await?;
+                Ok(Action::done())
+            })
+        }))
+    }
+
     fn handle(&self, context: Context<P, S>) -> BoxFuture<'static, Result<Action, BoxError>> {
         let (executor, handler) = (self.executor.clone(), self.handler.clone());
         Box::pin(async move {
@@ -327,6 +342,7 @@ where
     H: Handler<P, S, A>,
 {
     fn plan(plan: &mut Plan) {
+        plan.release_children();
         L::plan(plan);
         H::plan(plan);
     }
@@ -342,7 +358,6 @@ where
             if let Some(child) = pass.blocking.first() {
                 executor.report_deletion(&context, child).await?;
                 return Ok(Action::requeue_after(WAVE_AGAIN));
-        plan.release_children();
             }
             cleanup.handle(context).await
         })

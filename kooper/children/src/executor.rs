@@ -146,11 +146,13 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
                 let (children, failure) = (pass.children, handled.as_ref().err().map(|error| chain(&**error)));
                 report(
                     context,
-                    Box::new(move |conditions| {
-                        children.report(conditions);
-                        if let Some(failure) = failure {
-                            conditions.not_ready(HANDLER_FAILED, failure);
-                        }
+                    Box::new(move |owner, status| {
+                        summarized(owner, status, |conditions| {
+                            children.report(conditions);
+                            if let Some(failure) = failure {
+                                conditions.not_ready(HANDLER_FAILED, failure);
+                            }
+                        })
                     }),
                 )
                 .await

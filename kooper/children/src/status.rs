@@ -6,10 +6,11 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::jiff::Timestamp;
-use kooper_access::capability::HasStatus;
+use kooper_access::capability::{HasStatus, set_condition};
 use kooper_access::extract::{Argument, Context};
 use kooper_access::plan::Plan;
 use kooper_access::{Conditions, StatusWriter};
+use kooper_runtime::internal::clock::wall;
 use kooper_runtime::{BoxError, Kind};
 use serde::Serialize;
 use serde_json::Value;
@@ -60,24 +61,28 @@ impl<P: OwnerStatus<M> + Kind, S, M> PlanSlot<P, S> for Reports<M> {
     }
 }
 
-/// Sets the conditions of an owner.
-pub(crate) type Judge = Box<dyn FnOnce(&mut Conditions) + Send>;
+/// Makes the next status of an owner of the one before.
+pub(crate) type Compose<P> = Box<dyn FnOnce(&P, Value) -> Result<Value, serde_json::Error> + Send>;
 
-/// Writes the conditions of the owner of a call.
+/// Writes the status of the owner of a call.
 pub(crate) type Report<P, S> =
-    Arc<dyn for<'a> Fn(&'a Context<P, S>, Judge) -> BoxFuture<'a, Result<(), BoxError>> + Send + Sync>;
+    Arc<dyn for<'a> Fn(&'a Context<P, S>, Compose<P>) -> BoxFuture<'a, Result<(), BoxError>> + Send + Sync>;
 
 pub(crate) fn report<P: OwnerStatus<M> + Kind, S: Send + Sync + 'static, M: 'static>() -> Report<P, S> {
-    Arc::new(|context, judge| {
+    Arc::new(|context, compose| {
         let owner = owner(context);
         let statuses = <StatusWriter<P> as Argument<P, S, (P, M)>>::extract(context);
         async move {
-            statuses.compose_status(&owner, |status| summarized(&*owner, status, judge)).await?;
+            statuses.compose_status(&owner, |status| compose(&*owner, status)).await?;
             Ok(())
         }
         .boxed()
     })
 }
+
+/// The condition of a paused object, and its reason, by which it is not taken for one of the handler.
+const PAUSED: &str = "Paused";
+const PAUSE_ANNOTATION: &str = "PauseAnnotation";
 
 /// The reason of `Ready` while the handler fails.
 pub(crate) const HANDLER_FAILED: &str = "HandlerFailed";
@@ -94,12 +99,36 @@ pub(crate) fn summarized<P: Kind>(
     mut status: Value,
     judge: impl FnOnce(&mut Conditions),
 ) -> Result<Value, serde_json::Error> {
-    let before: Option<Vec<Condition>> = serde_json::from_value(status["conditions"].take())?;
-    let mut conditions = Conditions::of(owner, &before.unwrap_or_default());
+    let mut before = conditions_of(&mut status)?;
+    before.retain(|one| one.type_ != PAUSED || one.reason != PAUSE_ANNOTATION);
+    let mut conditions = Conditions::of(owner, &before);
     judge(&mut conditions);
     status["conditions"] = serde_json::to_value(conditions.into_vec())?;
     status["observedGeneration"] = owner.meta().generation.into();
     Ok(status)
+}
+
+/// A status that says that its object is paused. The rest stays as it is, because the children are not looked at.
+pub(crate) fn paused(mut status: Value, why: String) -> Result<Value, serde_json::Error> {
+    let mut conditions = conditions_of(&mut status)?;
+    // Without a generation: a new one does not change that it is paused, and would cause a write.
+    let condition = Condition {
+        last_transition_time: Time(wall()),
+        message: why,
+        observed_generation: None,
+        reason: PAUSE_ANNOTATION.to_owned(),
+        status: "True".to_owned(),
+        type_: PAUSED.to_owned(),
+    };
+    set_condition(&mut conditions, condition);
+    status["conditions"] = serde_json::to_value(conditions)?;
+    Ok(status)
+}
+
+/// Takes the conditions out of a status.
+fn conditions_of(status: &mut Value) -> Result<Vec<Condition>, serde_json::Error> {
+    let conditions: Option<_> = serde_json::from_value(status["conditions"].take())?;
+    Ok(conditions.unwrap_or_default())
 }
 
 /// Checks that the status has the fields by the names that Kubernetes' tools know: the API server would drop others.

@@ -1,6 +1,7 @@
 //! One call of a handler: its arguments, what they allow, and the worker that makes it.
 
 pub(crate) mod action;
+pub(crate) mod annotations;
 pub(crate) mod attempt;
 pub(crate) mod children;
 pub(crate) mod context;

@@ -1,6 +1,5 @@
 //! Controllers, whatever their types are: lists and watches, a queue, and workers that call a handler.
 
-pub(crate) mod annotations;
 pub(crate) mod config;
 pub(crate) mod error;
 pub(crate) mod health;

@@ -53,7 +53,7 @@ pub mod debounce {}
 /// `priority = urgency`: Which objects are reconciled first while several wait for a worker: those with a higher number. Objects of the first list and resyncs count 100 less. Every tenth reconciliation is for the object that has waited the longest, so that none starves.
 pub mod priority {}
 
-/// `pause = "example.com/pause"`: While this annotation of an object is `true`, the handler is not called for it. Its deletion is handled as usual.
+/// `pause = "example.com/pause"`: While this annotation of an object is `true`, the handler is not called for it. Its deletion is handled as usual. With declared children, the status has the condition `Paused` meanwhile.
 pub mod pause {}
 
 /// `reconcile_now = "example.com/reconcile-now"`: Each change of this annotation calls the handler for the object at once, whatever `changed` says, and resets its back-off.

@@ -226,7 +226,8 @@ async fn the_slots_of_an_object_that_is_searched_for_are_drawn_with_their_states
     }
     let cluster = Cluster::start().await?;
     let children = declare().child(config).child(marker.with((config,))).build()?;
-    let controller = ConfigMap::controller("copies").labels("copied=yes").handler(children.handler(async || {}));
+    let controller = ConfigMap::controller("copies").labels("copied=yes").pause("example.com/pause");
+    let controller = controller.handler(children.handler(async || {}));
     let running = run_with(Some(cluster.client()), [controller.build()?]);
     let page = Page::serve(&running.health)?;
     let mut owner = ConfigMap::default();
@@ -240,6 +241,9 @@ async fn the_slots_of_an_object_that_is_searched_for_are_drawn_with_their_states
     page.has("?q=default/text", &["<title>config: Secret: ready</title>", "<title>marker: Secret: ready</title>"]);
     assert!(!page.get("?q=default/text").contains("hello"));
     page.has("", &["calls <b>"]);
+    let pause = serde_json::json!({"metadata": {"annotations": {"example.com/pause": "true"}}});
+    cluster.patch(&owner, pause).await?;
+    page.has("?q=default/text", &["<td>default/text</td><td>it is paused by the annotation `example.com/pause`</td>"]);
     running.stop().await?;
     Ok(())
 }

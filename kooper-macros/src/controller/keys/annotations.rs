@@ -10,7 +10,7 @@ pub(super) const PAUSE: Key<Args> = Key {
     form: "the name of an annotation",
     example: "pause = \"example.com/pause\"",
     default: "objects cannot be paused",
-    doc: "While this annotation of an object is `true`, the handler is not called for it. Its deletion is handled as usual.",
+    doc: "While this annotation of an object is `true`, the handler is not called for it. Its deletion is handled as usual. With declared children, the status has the condition `Paused` meanwhile.",
     mentions: Mentions::KINDS,
     read: call!(pause, strings::qualified),
     ..Key::EQUALS

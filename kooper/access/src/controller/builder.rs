@@ -95,6 +95,8 @@ pub struct Builder<K, O = K, S = ()> {
     common: Common,
     state: MakeState<S>,
     handler: Option<MakeService<O, S>>,
+    /// The handler's function for paused objects.
+    paused: Option<MakeService<O, S>>,
     cleanup: Option<MakeService<O, S>>,
     daemon: Option<Daemon<O, S>>,
     deleted: Option<MakeService<Removed<O>, S>>,
@@ -227,6 +229,7 @@ impl<K, O, S> Builder<K, O, S> {
             common,
             state,
             handler: None,
+            paused: None,
             cleanup: None,
             daemon: None,
             deleted: None,
@@ -435,6 +438,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     pub fn handler<H: Handler<O, S, Args>, Args: 'static>(mut self, handler: H) -> Self {
         H::plan(&mut self.common.plan);
         handler.extend(&mut self.common.additions);
+        self.paused = handler.paused().map(service_of);
         self.handler = Some(service_of(move |input| handler.handle(input)));
         self
     }

@@ -9,12 +9,11 @@ use serde::de::DeserializeOwned;
 
 use super::builder::Builder;
 use crate::extract::{Argument, Context};
-use crate::handler::{Asynchronous, End, Handler, StatusOf, end, finish};
+use crate::handler::{Asynchronous, End, Handler, HandlerFn, StatusOf, end, finish};
 use crate::plan::Plan;
 
 type Extract<O, S, A> = Box<dyn Fn(&Context<O, S>) -> A + Send + Sync>;
-type Function<O, S> = Box<dyn Fn(Context<O, S>) -> BoxFuture<'static, Result<Action, BoxError>> + Send + Sync>;
-type Finish<O, S, T> = Box<dyn FnOnce(fn(&Context<O, S>) -> End<T>) -> Function<O, S>>;
+type Finish<O, S, T> = Box<dyn FnOnce(fn(&Context<O, S>) -> End<T>) -> HandlerFn<O, S>>;
 
 /// A builder whose handler has the arguments `A` so far.
 #[doc(hidden)]
@@ -35,7 +34,7 @@ pub struct TypedHandler<K, O, S, T> {
 
 /// A handler that is complete, and whose builder has planned what its arguments need.
 #[doc(hidden)]
-pub struct CompleteHandler<O, S>(Function<O, S>);
+pub struct CompleteHandler<O, S>(HandlerFn<O, S>);
 
 impl<K, O, S, A> std::fmt::Debug for HandlerBuilder<K, O, S, A> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -107,7 +106,7 @@ where
         Fut: Asynchronous + Send + 'static,
     {
         let Self { builder, extract } = self;
-        let finish = move |end: fn(&Context<O, S>) -> End<Fut::Answer>| -> Function<O, S> {
+        let finish = move |end: fn(&Context<O, S>) -> End<Fut::Answer>| -> HandlerFn<O, S> {
             Box::new(move |context| {
                 let (future, end) = (call(&handler, extract(&context)), end(&context));
                 Box::pin(async move { finish(end(future.await)).await })

@@ -15,6 +15,10 @@ use crate::calls::Additions;
 use crate::extract::{Arguments, Context, State};
 use crate::plan::Plan;
 
+/// A function of the context of a call, whose arguments are not part of its type.
+#[doc(hidden)]
+pub type HandlerFn<O, S> = Box<dyn Fn(Context<O, S>) -> BoxFuture<'static, Result<Action, BoxError>> + Send + Sync>;
+
 /// A handler: an async function that takes up to sixteen
 /// [`Argument`](crate::extract::Argument)s in any order and returns an
 /// [`Outcome`].
@@ -47,6 +51,12 @@ pub trait Handler<O, S, Args>: Send + Sync + 'static {
     #[doc(hidden)]
     fn extend(&self, additions: &mut Additions) {
         let _ = additions;
+    }
+
+    /// A function that is called for a paused object, for which the handler is not called.
+    #[doc(hidden)]
+    fn paused(&self) -> Option<HandlerFn<O, S>> {
+        None
     }
 
     /// Extracts the arguments and calls the function.

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use kooper_access::Conditions;
 use kooper_access::extract::Context;
 use kooper_access::internal::has_marked;
 use kooper_runtime::{BoxError, HandlerError, Kind};
@@ -13,6 +12,7 @@ use super::transitions::is_orphaning;
 use super::{Executor, Pass};
 use crate::observed::{ChildId, Owner};
 use crate::record::{call, owner};
+use crate::status::summarized;
 
 /// The end of a list enqueues no owner that waits for it.
 const UNLISTED_AGAIN: Duration = Duration::from_secs(5);
@@ -67,9 +67,11 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
     pub(crate) async fn report_deletion(&self, context: &Context<P, S>, child: &ChildId) -> Result<(), BoxError> {
         let Some(report) = &self.report else { return Ok(()) };
         let why = format!("waits until {child} is gone");
-        let judge = move |conditions: &mut Conditions| {
-            conditions.reconciling("Deleting", why);
+        let compose = move |owner: &P, status| {
+            summarized(owner, status, |conditions| {
+                conditions.reconciling("Deleting", why);
+            })
         };
-        report(context, Box::new(judge)).await
+        report(context, Box::new(compose)).await
     }
 }

@@ -6,6 +6,7 @@ mod external;
 mod flags;
 mod immutable;
 mod optional;
+mod paused;
 mod status;
 mod upgrade;
 

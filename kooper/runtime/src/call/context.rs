@@ -7,6 +7,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 
+use crate::call::annotations::Annotations;
 use crate::call::children::ChildObserver;
 use crate::call::events::{EventRecorder, NoEvents, Note};
 use crate::call::extensions::Extensions;
@@ -42,6 +43,9 @@ pub struct ControllerContext {
     pub own: Cache,
     /// The field managers of previous names.
     pub previous: Vec<String>,
+    /// The annotations by which users steer its calls.
+    #[doc(hidden)]
+    pub annotations: Annotations,
     /// What arguments keep for the controller.
     #[doc(hidden)]
     pub extensions: Extensions,
@@ -118,6 +122,7 @@ impl ControllerContext {
             own: caches.get(primary).cloned().unwrap_or_default(),
             caches,
             previous: Vec::new(),
+            annotations: Annotations::default(),
             extensions: Extensions::default(),
             child_observer: Arc::new(()),
             queue: Arc::new(WorkQueue::new(QueueOptions::default())),

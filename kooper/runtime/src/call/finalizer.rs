@@ -14,7 +14,7 @@ use crate::call::Call;
 use crate::call::action::Action;
 use crate::call::context::{ControllerContext, Written};
 use crate::call::events::Note;
-use crate::call::handler::{CallError, DynHandler, Wants};
+use crate::call::handler::{CallError, DynHandler};
 use crate::call::lookup::{Lookup, UpdateResult};
 use crate::error::BoxError;
 use crate::object::key::ObjectKey;
@@ -223,8 +223,6 @@ pub(crate) struct Unselected {
     pub(crate) finalizing: Arc<Finalizing>,
     /// The metadata of all objects, selected or not.
     pub(crate) all: Cache,
-    /// Decides whether an object is paused.
-    pub(crate) is_paused: Wants,
 }
 
 /// The action for an object that is not selected.
@@ -282,7 +280,7 @@ impl Unselected {
             return Ok(Left::Nothing);
         }
         // Its next change, such as its end of the pause, queues it again.
-        if (self.is_paused)(&object) {
+        if self.finalizing.controller.annotations.is_paused(&object) {
             return Ok(Left::Nothing);
         }
         if self.finalizing.finalizers.on_leave {

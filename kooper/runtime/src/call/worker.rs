@@ -154,13 +154,16 @@ impl Workers {
             }
             Some(object) => {
                 let (part, uid) = (functions.part_of(&object), object.uid().into());
-                let (wants, handler) = (functions.wants.clone(), functions.handler.clone());
+                let (wants, handler, paused) =
+                    (functions.wants.clone(), functions.handler.clone(), functions.paused.clone());
                 let calling = async move {
                     if wants(&object) {
-                        handler.call(object, call).await.map(Called::Done)
-                    } else {
-                        Ok(Called::Unwanted)
+                        return handler.call(object, call).await.map(Called::Done);
                     }
+                    if let Some((_, function)) = paused.filter(|(is_paused, _)| is_paused(&object)) {
+                        function.call(object, call).await.map(drop)?;
+                    }
+                    Ok(Called::Unwanted)
                 };
                 (part, uid, Box::pin(calling))
             }

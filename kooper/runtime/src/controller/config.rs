@@ -6,9 +6,9 @@ use kooper_grammar::selector::{FieldSelector, Selector};
 use kooper_grammar::{field_path, name};
 
 use crate::backoff::Backoff;
+use crate::call::annotations::Annotations;
 use crate::call::events::FailureEvents;
 use crate::call::finalizer::{Finalizers, Retirement};
-use crate::controller::annotations::Annotations;
 use crate::controller::error::{ConfigError, ConfigErrorKind};
 use crate::controller::installation::Installation;
 use crate::leader::{LeaderElection, LeaseOwner, PreviousLease};

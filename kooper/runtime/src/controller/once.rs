@@ -53,6 +53,16 @@ impl ControllerSpec {
         })
     }
 
+    /// Decides whether the function for paused objects is called for an object: only the annotation keeps it from being
+    /// handled. `None` if there is no such function.
+    pub(super) fn paused(&self) -> Option<Wants> {
+        let is_used = self.parts.has_paused() && self.config.retirement.is_none();
+        let (wants, annotations) = (self.parts.wants(), self.config.annotations.clone());
+        let is_paused =
+            move |object: &Object| annotations.is_paused(object) && !object.is_terminating() && wants(object);
+        is_used.then(|| Arc::new(is_paused) as Wants)
+    }
+
     /// The handler combined with `cleanup`, if that is set.
     pub(super) fn finalizing(
         &self,

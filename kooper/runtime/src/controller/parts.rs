@@ -27,6 +27,8 @@ pub struct Handlers {
     pub cleanup: Option<Arc<dyn DynHandler>>,
     /// The function for `deleted`.
     pub deleted: Option<DeletedFunction>,
+    /// The function for paused objects.
+    pub paused: Option<Arc<dyn DynHandler>>,
 }
 
 /// The parts of a running controller, independent of its types.
@@ -45,6 +47,9 @@ pub trait DynController: Send + Sync {
 
     /// Returns `true` if the controller has a function for removed objects.
     fn has_deleted(&self) -> bool;
+
+    /// Returns `true` if the controller has a function for paused objects.
+    fn has_paused(&self) -> bool;
 
     /// Builds the state, and the functions with it.
     fn handlers(&self, context: InitContext) -> BoxFuture<'_, Result<Handlers, BoxError>>;

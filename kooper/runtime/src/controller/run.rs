@@ -162,6 +162,7 @@ impl Runner {
             own: watching.primary(),
             previous: config.previous_managers(&process.installation),
             child_observer: hooks.child_observer,
+            annotations: config.annotations.clone(),
             extensions: hooks.extensions,
             events: (process.start_events)(client, &name),
             metrics: process.metrics.clone(),
@@ -391,10 +392,7 @@ impl Runner {
         let (handler, unselected) = match self.controller.finalizing(&handlers, &self.context) {
             Some(finalizing) => {
                 let unselected = self.watching.unselected();
-                let annotations = config.annotations.clone();
-                let is_paused = Arc::new(move |object: &crate::object::Object| annotations.is_paused(object));
-                let unselected =
-                    unselected.map(|all| Arc::new(Unselected { finalizing: finalizing.clone(), all, is_paused }));
+                let unselected = unselected.map(|all| Arc::new(Unselected { finalizing: finalizing.clone(), all }));
                 (Arc::new(Guarded(finalizing)) as Arc<dyn DynHandler>, unselected)
             }
             None => (handlers.handler, None),
@@ -412,6 +410,7 @@ impl Runner {
             functions: Functions {
                 handler,
                 wants: self.controller.wants(),
+                paused: self.controller.paused().zip(handlers.paused),
                 while_deleting: config.while_deleting,
                 unremoved,
                 deleted: handlers.deleted.map(deletions),

@@ -134,6 +134,13 @@ impl ControllerView {
         self.context.own.get(key).is_some()
     }
 
+    /// The annotation by which an object is paused.
+    #[must_use]
+    pub fn paused_by(&self, key: &ObjectKey) -> Option<&str> {
+        let object = self.context.own.get(key).filter(|object| !object.is_terminating())?;
+        self.context.annotations.paused_by(&object)
+    }
+
     /// Returns `true` if no function is called for an object, because it is being deleted.
     #[must_use]
     pub fn ignores(&self, key: &ObjectKey) -> bool {

@@ -34,6 +34,7 @@ use crate::plan::{Need, Plan, Reach};
 struct TypedParts<O, S> {
     state: MakeState<S>,
     handler: MakeService<O, S>,
+    paused: Option<MakeService<O, S>>,
     cleanup: Option<MakeService<O, S>>,
     deleted: Option<MakeService<Removed<O>, S>>,
     retriever: Option<MakeRetriever>,
@@ -49,7 +50,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     /// When the name or the handler is missing, or a setting is invalid. Name,
     /// handler and retriever are checked in this order.
     pub fn build(self) -> Result<Controller, ConfigError> {
-        let Self { common, state, handler, cleanup, daemon, deleted, layers, when, priority, kind: _ } = self;
+        let Self { common, state, handler, paused, cleanup, daemon, deleted, layers, when, priority, kind: _ } = self;
         let Common {
             mut config,
             shards,
@@ -77,6 +78,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         if let Some(mistake) = mistake {
             return Err(mistake);
         }
+        let paused = paused.filter(|_| config.annotations.pause.is_some());
         let own_retriever = retriever.is_some();
         if shards.is_some() {
             plan.share_children();
@@ -126,7 +128,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
             relations: relations.into(),
             sources: sources.into(),
             reports_failures: plan.reports_failures(),
-            parts: Arc::new(TypedParts { state, handler, cleanup, deleted, retriever, layers, when, priority }),
+            parts: Arc::new(TypedParts { state, handler, paused, cleanup, deleted, retriever, layers, when, priority }),
         };
         Ok(Controller { spec, shards, everywhere, plan, crd, installs_crd, has_init, samples, additions, daemon })
     }
@@ -148,6 +150,7 @@ fn controller_of<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send +
     let parts = TypedParts {
         state: state.clone(),
         handler: daemon.make,
+        paused: None,
         cleanup: None,
         deleted: None,
         retriever: None,
@@ -203,13 +206,17 @@ impl<O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'static> DynC
         self.deleted.is_some()
     }
 
+    fn has_paused(&self) -> bool {
+        self.paused.is_some()
+    }
+
     fn handlers(&self, context: InitContext) -> BoxFuture<'_, Result<Handlers, BoxError>> {
         Box::pin(async move {
             let controller = context.controller.clone();
             let state = (self.state)(context).await?;
+            let inner = |make: &MakeService<O, S>| make(state.clone(), controller.clone());
             let wrapped = |make: &MakeService<O, S>| -> Arc<dyn DynHandler> {
-                let inner = make(state.clone(), controller.clone());
-                Arc::new(Typed(self.layers.iter().rev().fold(inner, |service, layer| layer.wrap(service))))
+                Arc::new(Typed(self.layers.iter().rev().fold(inner(make), |service, layer| layer.wrap(service))))
             };
             Ok(Handlers {
                 handler: wrapped(&self.handler),
@@ -218,6 +225,7 @@ impl<O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'static> DynC
                     .deleted
                     .as_ref()
                     .map(|make| handler::deleted_function(make(state.clone(), controller.clone()))),
+                paused: self.paused.as_ref().map(|make| Arc::new(Typed(inner(make))) as Arc<dyn DynHandler>),
             })
         })
     }

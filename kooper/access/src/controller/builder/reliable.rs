@@ -175,7 +175,8 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     }
 
     /// Sets an annotation by which users pause an object: while its value is `true`, the handler is not called. An object
-    /// that is being deleted is cleaned up all the same. Default: objects cannot be paused.
+    /// that is being deleted is cleaned up all the same. A Normal Event reports each change. A handler with declared
+    /// children that writes their status sets the condition `Paused` meanwhile. Default: objects cannot be paused.
     pub fn pause(mut self, annotation: impl Into<String>) -> Self {
         self.common.config.annotations.pause = Some(annotation.into());
         self.common.plan.record_events("pause");

@@ -83,7 +83,7 @@ fn state(view: &ControllerView, query: &Query) -> ControllerState {
             (_, Some(calls)) => format!("{}: {calls}", described(&one.waiting)),
             _ => described(&one.waiting),
         },
-        _ if one.waiting.run.is_none() && view.ignores(&one.key) => IGNORED.to_owned(),
+        _ if one.waiting.run.is_none() => ignored(view, &one.key).unwrap_or_else(|| described(&one.waiting)),
         _ => described(&one.waiting),
     };
     let only = match &views[..] {
@@ -186,9 +186,19 @@ fn unknown(view: &ControllerView, key: &ObjectKey, role: &Role, problem: Option<
     Some(match (role, problem) {
         (Role::Standby(_), _) => format!("{key} is handled by the leader, which is another replica"),
         (_, Some(problem)) => format!("{key} waits until the controller starts: {problem}"),
-        _ if view.ignores(key) => format!("{key}: {IGNORED}"),
-        _ => format!("{key} waits for a change: nothing else is planned for it"),
+        _ => match ignored(view, key) {
+            Some(why) => format!("{key}: {why}"),
+            None => format!("{key} waits for a change: nothing else is planned for it"),
+        },
     })
+}
+
+/// Why no function is called for an object, if so.
+fn ignored(view: &ControllerView, key: &ObjectKey) -> Option<String> {
+    if view.ignores(key) {
+        return Some(IGNORED.to_owned());
+    }
+    view.paused_by(key).map(|annotation| format!("it is paused by the annotation `{annotation}`"))
 }
 
 /// The key that a search is, if it may be a whole one.

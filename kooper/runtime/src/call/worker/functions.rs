@@ -15,6 +15,8 @@ pub(crate) struct Functions {
     pub(crate) handler: Arc<dyn DynHandler>,
     /// The filter, evaluated before the queue and again before each call.
     pub(crate) wants: Wants,
+    /// The function for objects that are not handled only because they are paused, and which objects these are.
+    pub(crate) paused: Option<(Wants, Arc<dyn DynHandler>)>,
     /// `true` if the handler is also called for objects that are being deleted.
     pub(crate) while_deleting: bool,
     /// Finds objects that nothing is called for, and whose finalizer the handler has

@@ -10,7 +10,6 @@ use crate::call::finalizer::Finalizers;
 use crate::call::handler::Wants;
 use crate::call::observer::CallObserver;
 use crate::call::worker::{Daemons, Grants, Tombstones, Undecodable};
-use crate::controller::annotations::Annotations;
 use crate::controller::namespaces::Namespaces;
 use crate::controller::parts::MapKeys;
 use crate::metrics::{Counter, MetricsRecorder};
@@ -128,9 +127,10 @@ impl Enqueuer {
 pub(super) struct EventHandler {
     pub(super) enqueuer: Arc<Enqueuer>,
     pub(super) wants: Wants,
+    /// Which objects the function for paused ones is called for.
+    pub(super) paused: Option<Wants>,
     pub(super) while_deleting: bool,
     pub(super) changed: Vec<Changed>,
-    pub(super) annotations: Annotations,
     /// The daemons that a change cancels; `None` for a handler.
     pub(super) daemons: Option<Arc<Daemons>>,
     /// The removed objects for `deleted`; `None` if the controller has no such function.
@@ -149,8 +149,8 @@ impl EventHandler {
     /// Tells users that an object is paused, or no longer.
     fn tell_paused(&self, object: &Object) {
         let controller = &self.enqueuer.controller;
-        let (reason, text) = match self.annotations.is_paused(object) {
-            true => ("Paused", format!("it is not reconciled by `{}` until it is resumed", controller.controller)),
+        let (reason, text) = match controller.annotations.is_paused(object) {
+            true => ("Paused", controller.annotations.explain(&controller.controller)),
             false => ("Resumed", format!("it is reconciled by `{}` again", controller.controller)),
         };
         if self.enqueuer.is_open_to(object.key()) {
@@ -158,6 +158,15 @@ impl EventHandler {
             let note = Note::warning(controller.reference(object), reason, "Pause", text);
             controller.events.publish(Note { warning: false, ..note });
         }
+    }
+
+    /// Returns whether an object is paused, and was not before.
+    fn begins_to_be_paused(&self, change: &Change) -> bool {
+        let is_paused = |object: &Arc<Object>| self.paused.as_ref().is_some_and(|is_paused| is_paused(object));
+        change.new.as_ref().is_some_and(|new| {
+            let before = change.old.as_ref().filter(|old| old.uid() == new.uid());
+            is_paused(new) && !before.is_some_and(is_paused)
+        })
     }
 }
 
@@ -178,7 +187,8 @@ impl Sink for EventHandler {
         }
         let (mut asks, mut pauses) = (false, false);
         if let (Some(old), Some(new)) = (&change.old, &change.new) {
-            (asks, pauses) = (self.annotations.asks(old, new), self.annotations.pauses(old, new));
+            let annotations = &self.enqueuer.controller.annotations;
+            (asks, pauses) = (annotations.asks(old, new), annotations.pauses(old, new));
             if pauses && seen == Seen::Watched && self.daemons.is_none() {
                 self.tell_paused(new);
             }
@@ -194,9 +204,11 @@ impl Sink for EventHandler {
             }
             classified = Seen::Listed;
         }
+        // Later changes of a paused object queue nothing.
+        let reports = self.begins_to_be_paused(change);
         let (lane, reason) = match (&change.old, &change.new) {
             (_, None) => (Lane::Event, Reason::Deleted),
-            (Some(_), Some(new)) if (asks || pauses || switches) && (self.wants)(new) => {
+            (Some(_), Some(new)) if reports || (asks || pauses || switches) && (self.wants)(new) => {
                 (Lane::Event, Reason::Modified)
             }
             // Any change may correct an object that could not be decoded.
@@ -206,7 +218,7 @@ impl Sink for EventHandler {
                 return;
             }
             // One that begins to terminate is queued once, so that a worker ends what was planned for it.
-            (_, Some(new)) if !ends && !(self.wants)(new) => {
+            (_, Some(new)) if !ends && !reports && !(self.wants)(new) => {
                 self.enqueuer.observer.ignored(key);
                 self.enqueuer.remember(key);
                 if !kept {
@@ -219,7 +231,8 @@ impl Sink for EventHandler {
             (None, Some(_)) => (Lane::Event, Reason::Added),
             (Some(_), Some(_)) => (Lane::Event, Reason::Modified),
         };
-        let urgency = |change: &Change| if asks { Urgency::Now } else { urgency(change) };
+        // The back-off of a failing object is over when it is paused.
+        let urgency = |change: &Change| if asks || reports { Urgency::Now } else { urgency(change) };
         // A requested call and a deletion are not delayed: someone waits for them.
         let is_awaited = asks || pauses || kept || change.new.as_ref().is_some_and(|new| new.is_terminating());
         let debounced = reason.is_change() && !is_awaited;

@@ -178,9 +178,9 @@ impl Watching {
         let dispatch: Arc<dyn Sink> = Arc::new(EventHandler {
             enqueuer: enqueuer.clone(),
             wants: controller.wants(),
+            paused: controller.paused(),
             while_deleting: controller.config.while_deleting,
             changed: controller.config.changed.clone(),
-            annotations: controller.config.annotations.clone(),
             tombstones: controller.parts.has_deleted().then(|| tombstones.clone()),
             undecodable: undecodable.clone(),
             daemons: self.daemons.clone(),

@@ -149,3 +149,33 @@ async fn a_change_of_a_failing_key_is_not_forgotten_while_its_shard_is_not_handl
     enqueuer.queue().finish(item.ticket, Completion::FailureAfter(Duration::from_secs(3600)));
     assert_eq!(add(), 1, "its back-off ends");
 }
+
+#[test]
+fn an_object_begins_to_be_paused_once_and_a_new_one_of_its_name_again() {
+    let handler = EventHandler {
+        enqueuer: Arc::new(enqueuer()),
+        wants: Arc::new(|_| true),
+        paused: Some(Arc::new(|object| object.metadata().is_ok_and(|metadata| metadata.labels.contains_key("paused")))),
+        while_deleting: false,
+        changed: vec![Changed::Any],
+        daemons: None,
+        tombstones: None,
+        undecodable: Arc::new(Undecodable::new("enqueuer".into())),
+    };
+    let paused = |uid: &'static str| {
+        object(move |v| {
+            v["metadata"]["labels"]["paused"] = "true".into();
+            v["metadata"]["uid"] = uid.into();
+        })
+    };
+    for (old, new, expected) in [
+        (None, paused("u"), true),
+        (object(same), paused("u"), true),
+        (paused("u"), paused("u"), false),
+        (paused("u"), paused("w"), true),
+        (paused("u"), object(same), false),
+        (paused("u"), None, false),
+    ] {
+        assert_eq!(handler.begins_to_be_paused(&Change::new(old.clone(), new.clone())), expected, "{old:?} {new:?}");
+    }
+}

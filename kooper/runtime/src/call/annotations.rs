@@ -13,9 +13,25 @@ pub struct Annotations {
 }
 
 impl Annotations {
-    /// Returns whether an object is paused. One that cannot be read is not.
+    /// The annotation by which an object is paused. One that cannot be read is not paused.
+    #[must_use]
+    pub fn paused_by(&self, object: &Object) -> Option<&str> {
+        self.pause.as_deref().filter(|name| value(object, name).as_deref() == Some("true"))
+    }
+
+    /// Returns whether an object is paused.
     pub(crate) fn is_paused(&self, object: &Object) -> bool {
-        self.pause.as_ref().is_some_and(|name| value(object, name).as_deref() == Some("true"))
+        self.paused_by(object).is_some()
+    }
+
+    /// Why a controller does not reconcile a paused object, and how to resume it.
+    #[must_use]
+    pub fn explain(&self, controller: &str) -> String {
+        let name = self.pause.as_deref().unwrap_or_default();
+        format!(
+            "the annotation `{name}` is `true`: `{controller}` does not reconcile the object until the annotation is \
+             removed"
+        )
     }
 
     /// Returns whether a change pauses or resumes an object.
