@@ -29,7 +29,7 @@ pub(super) enum Happening {
     Ready(usize, bool),
     /// Another client deletes a child.
     Deleted(usize),
-    /// Another client creates an object that a slot may want.
+    /// Another client creates an object, and the owner changes and wants it.
     Created(usize, u8),
     /// What is being deleted goes.
     Collected,
@@ -76,7 +76,7 @@ pub(super) fn graphs() -> impl Strategy<Value = Graph> {
                 2 => Flags { keep: true, ..Flags::default() },
                 3 => Flags { recreate: Some(Recreate::Foreground), ..Flags::default() },
                 4 => Flags { not_ready: true, ..Flags::default() },
-                5 => Flags { adopt: true, ..Flags::default() },
+                5 | 6 => Flags { adopt: true, ..Flags::default() },
                 _ => Flags::default(),
             };
             let returns = match returns {
@@ -108,7 +108,7 @@ pub(super) fn happenings() -> impl Strategy<Value = Vec<Happening>> {
         1 => (slot.clone(), any::<bool>()).prop_map(|(slot, refuses)| Happening::Refuses(slot, refuses)),
         3 => (slot.clone(), any::<bool>()).prop_map(|(slot, ready)| Happening::Ready(slot, ready)),
         1 => (0..20usize).prop_map(Happening::Deleted),
-        1 => (slot, 0..3u8).prop_map(|(slot, number)| Happening::Created(slot, number)),
+        2 => (slot, 0..3u8).prop_map(|(slot, number)| Happening::Created(slot, number)),
         2 => Just(Happening::Collected),
         4 => Just(Happening::Pass(None)),
         1 => (0..6u8).prop_map(|steps| Happening::Pass(Some(steps))),
@@ -152,6 +152,7 @@ impl World {
                 }
             }
             Happening::Created(slot, number) => {
+                self.functions[slot % count].wants = number;
                 let id = id(format!("{}-{number}", name(slot % count)));
                 if !self.objects.contains_key(&id) {
                     self.free.insert(id);
@@ -327,7 +328,7 @@ impl World {
                     readiness,
                     is_terminating: false,
                     is_unreadable: false,
-                    is_kept: is_adopted,
+                    is_kept: is_adopted && !mistakes::forgets_adoption(),
                     is_protected: false,
                     is_apart: false,
                     is_foreign: false,
