@@ -7,12 +7,12 @@ use std::collections::HashMap;
 
 use kooper_grammar::access::Rule;
 use kooper_runtime::Kind;
-use kooper_runtime::internal::controller::parts::MakeIndex;
 use kooper_runtime::internal::object::kind::KindInfo;
 use kooper_runtime::internal::watch::cache_id::{CacheId, CacheRequest, Used};
 use kooper_runtime::internal::watch::selected::Selected;
 
 use crate::subset::{All, SubsetOf, Subsets, parameters};
+use children::ChildrenPlan;
 
 /// The permissions, caches and clients that a controller needs.
 ///
@@ -56,16 +56,7 @@ pub struct Plan {
     secret: Vec<KindInfo>,
     /// The arguments and settings that keep all objects of a kind in memory, with all fields.
     whole: Vec<String>,
-    /// The caches of children.
-    owned: Vec<CacheRequest>,
-    /// The caches of readers whose changes queue the keys of an index.
-    indexed: Vec<(CacheRequest, MakeIndex)>,
-    /// The kinds of children that handlers apply, and which argument does.
-    applied: Vec<(CacheRequest, String)>,
-    /// The first slot whose children outlive their owner.
-    kept: Option<String>,
-    /// `true` if these are released from their owner.
-    releases: bool,
+    children: ChildrenPlan,
     /// The kinds that are created or applied.
     written: Vec<KindInfo>,
     /// `true` while the caches of kinds are requested that the controller can do without.
@@ -265,7 +256,7 @@ impl Plan {
                 continue;
             }
             self.subsets.insert(subset, selected);
-            let indexed = self.indexed.iter_mut().filter(|(request, _)| request.id == all.id);
+            let indexed = self.children.indexed.iter_mut().filter(|(request, _)| request.id == all.id);
             indexed.for_each(|(request, _)| request.id = request.id.selecting(Some(selected)));
             for because in readers {
                 let caches = self.caches.iter_mut().filter(|(request, why)| request.id == all.id && *why == because);
@@ -408,7 +399,8 @@ impl Plan {
     pub(crate) fn settle<K: Kind>(&mut self) {
         self.settle_caches();
         let kind = KindInfo::of::<K>();
-        let children = self.owned.iter().any(|owned| self.written.iter().any(|written| written.is_same(&owned.kind)));
+        let children =
+            self.children.owned.iter().any(|owned| self.written.iter().any(|written| written.is_same(&owned.kind)));
         if children {
             self.require::<K>(Some("finalizers"), &["update"], "owns");
             self.record_events("owns");

@@ -7,6 +7,21 @@ use kooper_runtime::internal::watch::cache_id::{CacheRequest, Used};
 use super::Plan;
 use crate::subset::All;
 
+/// The children of a controller, and the other objects whose changes queue owners.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ChildrenPlan {
+    /// The caches of children.
+    pub(super) owned: Vec<CacheRequest>,
+    /// The caches of readers whose changes queue the keys of an index.
+    pub(super) indexed: Vec<(CacheRequest, MakeIndex)>,
+    /// The kinds of children that handlers apply, and which argument does.
+    applied: Vec<(CacheRequest, String)>,
+    /// The first slot whose children outlive their owner.
+    kept: Option<String>,
+    /// `true` if these are released from their owner.
+    releases: bool,
+}
+
 impl Plan {
     /// Watches children: each change of one queues its owner.
     pub(crate) fn watch_children<K: Kind>(&mut self, objects: All<K>) {
@@ -16,8 +31,8 @@ impl Plan {
     }
 
     fn own(&mut self, request: CacheRequest) {
-        if !self.owned.iter().any(|known| known.id == request.id) {
-            self.owned.push(request);
+        if !self.children.owned.iter().any(|known| known.id == request.id) {
+            self.children.owned.push(request);
         }
     }
 
@@ -26,8 +41,8 @@ impl Plan {
     #[doc(hidden)]
     pub fn queue_indexed<K: Kind>(&mut self, index: MakeIndex) {
         let request = CacheRequest::of::<K>();
-        if !self.indexed.iter().any(|(known, _)| known.id == request.id) {
-            self.indexed.push((request, index));
+        if !self.children.indexed.iter().any(|(known, _)| known.id == request.id) {
+            self.children.indexed.push((request, index));
         }
     }
 
@@ -35,32 +50,32 @@ impl Plan {
     /// `owns` does not have the kind.
     pub(crate) fn apply_children<K: Kind>(&mut self, because: String) {
         let request = CacheRequest::of::<K>().optional(self.optional).using(Used::AppliedChildren);
-        self.applied.push((request, because));
+        self.children.applied.push((request, because));
     }
 
     /// Notes a slot whose children are kept when their owner is deleted.
     #[doc(hidden)]
     pub fn keep_children(&mut self, slot: &str) {
-        self.kept.get_or_insert_with(|| slot.to_owned());
+        self.children.kept.get_or_insert_with(|| slot.to_owned());
     }
 
     /// Notes that children which are kept are released from their owner before it is deleted.
     #[doc(hidden)]
     pub fn release_children(&mut self) {
-        self.releases = true;
+        self.children.releases = true;
     }
 
     /// Watches the children that handlers apply.
     pub(super) fn settle_children(&mut self) {
-        if let Some(slot) = self.kept.take().filter(|_| !self.releases) {
+        if let Some(slot) = self.children.kept.take().filter(|_| !self.children.releases) {
             let problem = format!(
                 "Kubernetes deletes a child with its owner: to `keep` the children of the slot `{slot}`, write \
                  `.cleanup(finalizer, children.deletion(cleanup))`, so that they are released first"
             );
             self.note_mistake("cleanup", &problem);
         }
-        for (request, because) in std::mem::take(&mut self.applied) {
-            let of_kind = self.owned.iter().filter(|owned| owned.kind.is_same(&request.kind));
+        for (request, because) in std::mem::take(&mut self.children.applied) {
+            let of_kind = self.children.owned.iter().filter(|owned| owned.kind.is_same(&request.kind));
             let selections: Vec<_> = of_kind.map(|owned| (owned.hides(), owned.id.selected)).collect();
             let watched = self.caches.iter_mut().filter(|(one, _)| one.kind.is_same(&request.kind));
             watched.filter(|(one, _)| one.used == Used::Children).for_each(|(one, _)| one.used = request.used);
@@ -112,11 +127,11 @@ impl Plan {
 
     /// The caches with an index.
     pub(crate) fn indexed(&self) -> &[(CacheRequest, MakeIndex)] {
-        &self.indexed
+        &self.children.indexed
     }
 
     /// The caches of children.
     pub(crate) fn owned(&self) -> &[CacheRequest] {
-        &self.owned
+        &self.children.owned
     }
 }

@@ -115,7 +115,7 @@ fn a_slot_that_depends_on_one_that_is_not_declared_is_a_mistake() {
 
 #[test]
 fn a_slot_whose_children_are_kept_needs_a_deletion_that_releases_them() -> Result<()> {
-    let children = declare::<Shop, ()>().child(tls).child(current.slot().keep()).build()?;
+    let children = declare::<Shop, ()>().child(patient).child(current.slot().keep()).build()?;
     let begin = || Shop::controller("shops").handler(children.handler(async || {}));
     let error = begin().build().err().ok_or("it is built")?;
     assert_eq!((error.field, error.kind), ("cleanup", ConfigErrorKind::Malformed));
