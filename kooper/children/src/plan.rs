@@ -452,7 +452,7 @@ impl<'a> Planner<'a> {
                 let mut live = self.labelled(slot).filter(|(_, child)| !child.is_terminating);
                 let is_wanted = |id| progress.run != Run::Returned || progress.desired.iter().any(|(one, _)| one == id);
                 match (live.next(), live.next()) {
-                    (Some((id, _)), None) if is_wanted(id) => Ok(false),
+                    (Some((id, child)), None) if is_wanted(id) && !child.is_unreadable => Ok(false),
                     _ => Err(self.explain(slot)),
                 }
             }

@@ -462,6 +462,8 @@ fn a_child_that_does_not_decode_is_applied_as_that_may_mend_it_and_holds_up_what
     assert_eq!(scene.steps(), Vec::<String>::new());
     let held = SlotState::Held("waits for config: it starts".to_owned());
     assert_eq!(scene.plan().slots, [SlotState::NotReady("it starts".to_owned()), held]);
+    let scene = scene.run(0, Run::Waits("no address".to_owned()));
+    assert_eq!(scene.steps(), Vec::<String>::new());
 }
 
 #[test]
