@@ -26,7 +26,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::declared::{Declared, WithChildren};
 use crate::labels::DAEMON_FAILED;
-use crate::record::{call, owner};
+use crate::record::owner;
 
 /// A daemon that runs for so long has recovered.
 const STEADY: Duration = Duration::from_secs(60);
@@ -75,7 +75,7 @@ where
         let daemon = self.0.clone();
         Box::pin(async move {
             let failure = owner(&context).annotations().get(DAEMON_FAILED).cloned();
-            let (began, runs) = (Instant::now(), Runs::begin(&context));
+            let runs = Runs::begin(&context);
             let mut noted = Noted { failure, is_certain: true };
             let ended: Ended = {
                 let mut running = pin!(AssertUnwindSafe(daemon.handle(context.clone())).catch_unwind());
@@ -106,8 +106,8 @@ where
             };
             runs.end();
             // After a conflict the daemon is called again at once, unless it meets one again and again. It says nothing.
-            let is_repeated = call(&context).attempt() == 1 || began.elapsed() >= STEADY;
-            if !is_repeated || !matches!(&ended, Ok(Err(error)) if is_conflict(&**error)) {
+            let is_conflict = matches!(&ended, Ok(Err(error)) if is_conflict(&**error));
+            if !is_conflict || !context.controller().repeats_conflict(context.key()) {
                 let failure = match &ended {
                     Ok(Ok(_)) => None,
                     Ok(Err(error)) => Some(chain(&**error).chars().take(LONGEST).collect()),

@@ -139,10 +139,12 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         pass: Pass<P>,
         handled: &Result<Action, BoxError>,
     ) -> Result<(), BoxError> {
-        let errors = || handled.as_ref().err().into_iter().chain(&pass.error);
+        let mut errors = handled.as_ref().err().into_iter().chain(&pass.error);
+        let has_conflict = errors.next().is_some_and(|error| is_conflict(&**error));
+        // The call is repeated at once: this is no state of the owner.
+        let is_repeated = has_conflict && context.controller().repeats_conflict(context.key());
         let reported = match &self.report {
-            // The first calls that meet a conflict are repeated at once: this is no state of the owner.
-            Some(report) if call(context).attempt() > 1 || !errors().any(|error| is_conflict(&**error)) => {
+            Some(report) if !is_repeated => {
                 let (children, failure) = (pass.children, handled.as_ref().err().map(|error| chain(&**error)));
                 report(
                     context,

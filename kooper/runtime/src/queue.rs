@@ -341,11 +341,11 @@ impl WorkQueue {
         self.update(|state, now| state.finish(ticket, completion, now))
     }
 
-    /// Returns `true` if a call that met a conflict is repeated at once instead of
-    /// being retried with back-off: the key is not failing, and met only a few
-    /// conflicts in a row.
-    pub(crate) fn repeats(&self, ticket: Ticket) -> bool {
-        self.lock().state.repeats(ticket)
+    /// Returns `true` if a call of the key that met a conflict is repeated at once instead
+    /// of being retried with back-off: the key is retried at all, is not failing, and met
+    /// only a few conflicts in a row.
+    pub(crate) fn repeats(&self, key: &ObjectKey) -> bool {
+        self.lock().state.repeats(key)
     }
 
     /// Forgets the failures, delays and resync of a key whose object was deleted. If

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kooper::apiserver::faults::Verb;
 use kooper::prelude::*;
 use kooper::testing::Cluster;
-use kooper::{ConfigError, Controller};
+use kooper::{BoxError, ConfigError, Controller};
 use kooper_children::declare;
 use kube::core::response::Status;
 use parking_lot::Mutex;
@@ -24,11 +24,19 @@ const FAILED: &str = "kooper.rs/daemon-failed";
 fn controller<F: Future<Output = Result<()>> + Send + 'static>(
     run: impl Fn(u32) -> F + Clone + Send + Sync + 'static,
 ) -> Result<Controller, ConfigError> {
+    controller_with(None, run)
+}
+
+/// The same with a limit of retries.
+fn controller_with<F: Future<Output = Result<()>> + Send + 'static>(
+    retries: Option<u32>,
+    run: impl Fn(u32) -> F + Clone + Send + Sync + 'static,
+) -> Result<Controller, ConfigError> {
     let runs = Arc::new(AtomicU32::new(0));
     let daemon = move |_: Arc<Shop>| run(runs.fetch_add(1, Ordering::SeqCst));
     let children = declare().child(config).status(fields).build().expect("the slots are right");
     let builder = Shop::controller("shops").install_crd().backoff(Duration::from_secs(1), Duration::from_secs(300));
-    builder.handler(children.handler(async || {})).daemon(children.daemon(daemon)).build()
+    builder.retries(retries).handler(children.handler(async || {})).daemon(children.daemon(daemon)).build()
 }
 
 async fn forever() -> Result<()> {
@@ -42,6 +50,11 @@ async fn tick(longest: Arc<AtomicU64>) -> Result<()> {
         tokio::time::sleep(Duration::from_secs(1)).await;
         longest.fetch_max(since.elapsed().as_secs(), Ordering::SeqCst);
     }
+}
+
+fn conflict() -> BoxError {
+    let conflict = Status::failure("the object has been modified", "Conflict").with_code(409);
+    kube::Error::Api(conflict.boxed()).into()
 }
 
 fn has_failed(message: &'static str) -> impl Fn(&Shop) -> bool {
@@ -129,8 +142,7 @@ async fn a_conflict_of_a_daemon_is_not_noted_as_a_failure(cluster: Cluster) -> R
         let called = called.clone();
         async move {
             if run == 0 {
-                let conflict = Status::failure("the object has been modified", "Conflict").with_code(409);
-                return Err(kube::Error::Api(conflict.boxed()).into());
+                return Err(conflict());
             }
             called.notify_one();
             forever().await
@@ -141,6 +153,19 @@ async fn a_conflict_of_a_daemon_is_not_noted_as_a_failure(cluster: Cluster) -> R
     tokio::time::timeout(Duration::from_secs(60), again.notified()).await?;
     cluster.wait(&shop, is_ready).await;
     assert_eq!(patches.times(), 0);
+    running.stop().await
+}
+
+#[kooper::test(start_paused = true)]
+async fn a_conflict_of_a_daemon_that_is_not_retried_is_noted_as_a_failure(cluster: Cluster) -> Result<()> {
+    let cluster = cluster.with_timeout(Duration::from_secs(3600));
+    let run = |run| async move { if run == 0 { Err(conflict()) } else { forever().await } };
+    let running = cluster.run([controller_with(Some(0), run)?]).await?;
+    let shop = cluster.create(&corner("a", false, &[])).await?;
+    let failed = |shop: &Shop| ready(shop).is_some_and(|one| one.status == "False" && one.reason == "DaemonFailed");
+    let shop = cluster.wait(&shop, failed).await;
+    cluster.patch(&shop, json!({"spec": {"config": "b"}})).await?;
+    cluster.wait(&shop, is_ready).await;
     running.stop().await
 }
 

@@ -160,7 +160,7 @@ fn restless(shop: &Shop) -> ConfigMap {
     config
 }
 
-async fn events(cluster: &Cluster, reason: &str) -> Result<Vec<Event>> {
+pub(super) async fn events(cluster: &Cluster, reason: &str) -> Result<Vec<Event>> {
     let mut events: Vec<Event> = cluster.list().await?;
     events.retain(|event| event.reason.as_deref() == Some(reason));
     Ok(events)

@@ -1,6 +1,7 @@
 //! Declared children on an embedded API server whose pods run.
 
 mod apart;
+mod conflicts;
 mod daemon;
 mod external;
 mod flags;

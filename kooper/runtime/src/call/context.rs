@@ -179,6 +179,13 @@ impl ControllerContext {
         }
     }
 
+    /// Returns whether the running call of the key is repeated at once if it fails with a conflict. Otherwise, this is a
+    /// failure like any other.
+    #[doc(hidden)]
+    pub fn repeats_conflict(&self, key: &ObjectKey) -> bool {
+        self.queue.repeats(key)
+    }
+
     /// Records an Event about something that lasts.
     #[doc(hidden)]
     pub fn report(&self, note: Note) {

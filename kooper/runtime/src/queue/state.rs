@@ -262,11 +262,10 @@ impl QueueState {
 
     /// Returns `true` if a call that met a conflict is repeated at once instead of being
     /// retried with back-off.
-    pub(super) fn repeats(&self, ticket: Ticket) -> bool {
+    pub(super) fn repeats(&self, key: &ObjectKey) -> bool {
         let allowed = self.options.retries != Some(0);
-        self.entries
-            .get(ticket.id)
-            .is_some_and(|entry| allowed && entry.failing.is_none() && entry.conflicts < CONFLICTS.0)
+        let entry = self.entries.find(key).and_then(|id| self.entries.get(id));
+        entry.is_some_and(|entry| allowed && entry.failing.is_none() && entry.conflicts < CONFLICTS.0)
     }
 
     /// The time until a key runs without a new event. The flag is true if this is

@@ -80,7 +80,7 @@ impl Workers {
 
     /// Returns whether a call failed with a conflict and is repeated immediately.
     fn is_repeated(&self, attempt: &Attempt, failure: &Failure) -> bool {
-        self.grants.admission.repeats() && failure.is_conflict() && self.controller.queue.repeats(attempt.ticket)
+        self.grants.admission.repeats() && failure.is_conflict() && self.controller.queue.repeats(&attempt.key)
     }
 
     /// Gives back a key without an object.

@@ -212,7 +212,7 @@ fn a_conflict_repeats_the_call_soon_a_few_times_in_a_row() {
     queue.event("a");
     loop {
         assert_eq!(queue.take().map(|taken| taken.2), Some(1));
-        if !queue.state.repeats(queue.runs["a"]) {
+        if !queue.state.repeats(&key("a")) {
             break;
         }
         conflicts += 1;
@@ -223,12 +223,12 @@ fn a_conflict_repeats_the_call_soon_a_few_times_in_a_row() {
     queue.finish("a", Completion::Failure);
     queue.wait();
     queue.take();
-    assert!(!queue.state.repeats(queue.runs["a"]), "it has failed otherwise");
+    assert!(!queue.state.repeats(&key("a")), "it has failed otherwise");
     queue.finish("a", Completion::Success(None));
     assert_eq!(queue.state.known(), 0);
     queue.event("a");
     queue.take();
-    assert!(queue.state.repeats(queue.runs["a"]));
+    assert!(queue.state.repeats(&key("a")));
     // Another change does not wait for it.
     queue.finish("a", Completion::Conflict);
     queue.event("a");
