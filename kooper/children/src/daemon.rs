@@ -4,7 +4,6 @@
 //! other's conditions. So the failure is noted in an annotation, which triggers the handler as any change does.
 
 use std::collections::HashMap;
-use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,6 +16,7 @@ use kooper_access::capability::PatchBody;
 use kooper_access::extract::{Argument, Context, DaemonArguments};
 use kooper_access::handler::Handler;
 use kooper_access::plan::Plan;
+use kooper_runtime::internal::error::panicking::{Panic, caught};
 use kooper_runtime::internal::error::{chain, is_conflict};
 use kooper_runtime::{Action, BoxError, Kind, ObjectKey};
 use kube::ResourceExt;
@@ -78,7 +78,7 @@ where
             let runs = Runs::begin(&context);
             let mut noted = Noted { failure, is_certain: true };
             let ended: Ended = {
-                let mut running = pin!(AssertUnwindSafe(daemon.handle(context.clone())).catch_unwind());
+                let mut running = pin!(caught(daemon.handle(context.clone())));
                 let recovers = async {
                     sleep_until(runs.since + STEADY).await;
                     loop {
@@ -111,6 +111,7 @@ where
                 let failure = match &ended {
                     Ok(Ok(_)) => None,
                     Ok(Err(error)) => Some(chain(&**error).chars().take(LONGEST).collect()),
+                    Err(Panic { place: Some(place), .. }) => Some(format!("it panicked at {place}")),
                     Err(_) => Some("it panicked".to_owned()),
                 };
                 // Nothing else would note it: one that has finished is not called again.
@@ -121,7 +122,7 @@ where
                     }
                 }
             }
-            ended.unwrap_or_else(|panic| resume_unwind(panic))
+            ended.unwrap_or_else(|panic| panic.resume())
         })
     }
 }
@@ -166,7 +167,7 @@ impl Drop for Runs {
 }
 
 /// The result of a daemon, or its panic.
-type Ended = Result<Result<Action, BoxError>, Box<dyn std::any::Any + Send>>;
+type Ended = Result<Result<Action, BoxError>, Panic>;
 
 /// The note about a daemon on its object.
 struct Noted {

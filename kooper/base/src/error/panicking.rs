@@ -32,6 +32,11 @@ impl Panic {
     pub fn elsewhere(panic: &(dyn Any + Send)) -> Self {
         Self { message: error::panic_text(panic), place: None }
     }
+
+    /// Panics again, so that [`caught`] returns the same panic.
+    pub fn resume(self) -> ! {
+        panic::resume_unwind(Box::new(self))
+    }
 }
 
 /// Runs a future until it ends or panics.
@@ -39,7 +44,10 @@ pub async fn caught<F: Future>(future: F) -> Result<F::Output, Panic> {
     note_places();
     let ended = AssertUnwindSafe(future).catch_unwind().await;
     // The thread that caught it is the one that panicked.
-    ended.map_err(|panic| Panic { place: PLACE.take(), ..Panic::elsewhere(&*panic) })
+    ended.map_err(|panic| match panic.downcast::<Panic>() {
+        Ok(panic) => *panic,
+        Err(panic) => Panic { place: PLACE.take(), ..Panic::elsewhere(&*panic) },
+    })
 }
 
 /// Notes the place of each panic before the hook that is there is called, once for the
@@ -67,5 +75,14 @@ mod tests {
         let place = panic.place.expect("the hook is set");
         assert!(place.ends_with(&format!("panicking.rs:{line}")), "{place}");
         assert_eq!(caught(async { 7 }).await, Ok(7));
+    }
+
+    #[tokio::test]
+    async fn a_panic_that_was_caught_and_goes_on_keeps_its_message_and_its_place() {
+        let first = caught(async { panic!("the shop is shut") }).await.expect_err("it panics");
+        // Its place is not the last one of the thread.
+        drop(panic::catch_unwind(|| panic!("another")));
+        let again = caught(async { first.clone().resume() }).await;
+        assert_eq!(again, Err::<(), _>(first));
     }
 }

@@ -15,6 +15,7 @@ use serde_json::json;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::flags::events;
 use super::{Shop, config, corner, fields, is_ready, ready};
 
 /// The annotation that notes a failure.
@@ -57,6 +58,13 @@ fn conflict() -> BoxError {
     kube::Error::Api(conflict.boxed()).into()
 }
 
+/// Returns whether the owner is not ready because its daemon panicked in this file.
+fn has_panicked(shop: &Shop) -> bool {
+    let failed = ready(shop).filter(|one| one.status == "False" && one.reason == "DaemonFailed");
+    let place = failed.and_then(|one| one.message.strip_prefix("the daemon has failed: it panicked at "));
+    place.is_some_and(|place| place.contains("cluster/daemon.rs:"))
+}
+
 fn has_failed(message: &'static str) -> impl Fn(&Shop) -> bool {
     move |shop| {
         let failed = ready(shop).filter(|one| one.status == "False" && one.reason == "DaemonFailed");
@@ -86,7 +94,7 @@ async fn an_owner_whose_daemon_fails_is_not_ready_until_it_has_run_for_a_minute(
     let shop = cluster.create(&corner("a", false, &[])).await?;
     cluster.wait(&shop, has_failed("the bulb is broken")).await;
     assert!(cluster.get::<ConfigMap>("corner-a").await?.is_some(), "its children are applied");
-    cluster.wait(&shop, has_failed("it panicked")).await;
+    cluster.wait(&shop, has_panicked).await;
     let shop = cluster.wait(&shop, is_ready).await;
     assert!(!shop.annotations().contains_key(FAILED), "{shop:?}");
     let ran = started.lock().map(|started| started.elapsed());
@@ -166,6 +174,22 @@ async fn a_conflict_of_a_daemon_that_is_not_retried_is_noted_as_a_failure(cluste
     let shop = cluster.wait(&shop, failed).await;
     cluster.patch(&shop, json!({"spec": {"config": "b"}})).await?;
     cluster.wait(&shop, is_ready).await;
+    running.stop().await
+}
+
+#[kooper::test(start_paused = true)]
+async fn the_event_about_a_daemon_that_panicked_has_the_place(cluster: Cluster) -> Result<()> {
+    let run = |run| async move { if run == 0 { panic!("a short circuit") } else { forever().await } };
+    let running = cluster.run([controller(run)?]).await?;
+    let shop = cluster.create(&corner("a", false, &[])).await?;
+    cluster.wait(&shop, has_panicked).await;
+    let message = loop {
+        if let [event, ..] = &*events(&cluster, "ReconcileFailed").await? {
+            break event.message.clone().unwrap_or_default();
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    };
+    assert!(message.contains("panicked at ") && message.contains("cluster/daemon.rs:"), "{message}");
     running.stop().await
 }
 
