@@ -106,6 +106,25 @@ async fn an_external_object_is_awaited_and_left_alone(cluster: Cluster) -> Resul
     running.stop().await
 }
 
+/// A Secret is ready as soon as it exists; this slot waits for another key.
+fn is_signed(tls: &Secret) -> bool {
+    key_in(tls) == "signed"
+}
+
+#[kooper::test(start_paused = true)]
+async fn a_function_of_the_slot_judges_an_external_object(cluster: Cluster) -> Result<()> {
+    let children = declare().child(tls.slot().ready(is_signed)).child(copy.with((tls,))).build()?;
+    let handler = children.handler(async || {});
+    let running = cluster.run([Shop::controller("shops").install_crd().resync(None).handler(handler).build()?]).await?;
+    let tls = cluster.create(&secret("tls-a", "unsigned")?).await?;
+    cluster.create(&corner("a", false, &[])).await?;
+    cluster.settle().await;
+    assert!(cluster.get::<Secret>("corner-copy").await?.is_none());
+    rotate(&cluster, &tls, "signed").await?;
+    cluster.wait("corner-copy", |copy: &Secret| key_in(copy) == "signed").await;
+    running.stop().await
+}
+
 #[kooper::test(start_paused = true)]
 async fn an_external_object_that_is_deleted_holds_the_slots_that_take_it(cluster: Cluster) -> Result<()> {
     let tls = cluster.create(&secret("tls-a", "1")?).await?;

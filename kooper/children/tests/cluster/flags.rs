@@ -11,7 +11,7 @@ use kooper_children::readiness::Readiness;
 use kooper_children::{Children, SlotExt, declare, wait};
 use serde_json::json;
 
-use super::{Shop, corner, writes};
+use super::{Shop, corner, fields, ready, writes};
 
 fn named(shop: &Shop, suffix: &str) -> ConfigMap {
     let mut config = ConfigMap::default();
@@ -67,6 +67,30 @@ async fn what_is_kept_outlives_its_name_and_its_owner(cluster: Cluster) -> Resul
 }
 
 #[kooper::test(start_paused = true)]
+async fn a_child_is_kept_by_its_annotation_unless_the_value_is_false(cluster: Cluster) -> Result<()> {
+    let running = cluster.run([declared!(current)?]).await?;
+    let shop = cluster.create(&corner("a", false, &[])).await?;
+    cluster.settle().await;
+    let keep = async |name: &str, value: &str| -> Result<()> {
+        let child = config(&cluster, name).await?.ok_or("it is gone")?;
+        cluster.patch(&child, json!({"metadata": {"annotations": {"kooper.rs/keep": value}}})).await?;
+        Ok(())
+    };
+    keep("corner-a", "").await?;
+    cluster.patch(&shop, json!({"spec": {"config": "b"}})).await?;
+    cluster.settle().await;
+    keep("corner-b", "false").await?;
+    cluster.patch(&shop, json!({"spec": {"config": "c"}})).await?;
+    cluster.settle().await;
+    assert!(config(&cluster, "corner-a").await?.is_some());
+    assert!(config(&cluster, "corner-b").await?.is_none());
+    keep("corner-a", "false").await?;
+    cluster.settle().await;
+    assert!(config(&cluster, "corner-a").await?.is_none());
+    running.stop().await
+}
+
+#[kooper::test(start_paused = true)]
 async fn an_object_without_an_owner_is_adopted_only_if_the_slot_says_so(cluster: Cluster) -> Result<()> {
     let shop = corner("a", false, &[]);
     let other = cluster.create(&current(&shop)).await?;
@@ -103,6 +127,31 @@ async fn two_slots_that_want_one_child_do_not_take_it_from_each_other(cluster: C
     cluster.settle().await;
     let child = config(&cluster, "corner-a").await?.ok_or("there is no ConfigMap")?;
     assert_eq!(child.labels()["kooper.rs/slot"], "current");
+    running.stop().await
+}
+
+fn none(_: &Shop) -> Option<ConfigMap> {
+    None
+}
+
+/// Closures from one place have the same type, too.
+#[test]
+fn a_slot_that_depends_on_one_of_two_with_the_same_function_is_a_mistake() {
+    let twins = || declare::<Shop, ()>().child(none.slot().named("one")).child(none.slot().named("two"));
+    assert!(twins().build().is_ok(), "no slot depends on them");
+    let error = twins().child(current.slot().after(none)).build().unwrap_err();
+    let message = "a slot depends on `one` or `two`, whose functions have the same type: write two functions";
+    assert_eq!(error.to_string(), message);
+}
+
+#[kooper::test(start_paused = true)]
+async fn a_handler_cannot_get_the_children_of_one_of_two_slots_with_the_same_function(cluster: Cluster) -> Result<()> {
+    let twins = declare().child(none.slot().named("one")).child(none.slot().named("two")).status(fields).build()?;
+    let handler = twins.handler(async |children: Children<Shop>| children.get(none).map(drop));
+    let running = cluster.run([Shop::controller("shops").install_crd().handler(handler).build()?]).await?;
+    let shop = cluster.create(&corner("a", false, &[])).await?;
+    let message = "the functions of `one` and `two` have the same type: write two functions";
+    cluster.wait(&shop, |shop: &Shop| ready(shop).is_some_and(|ready| ready.message == message)).await;
     running.stop().await
 }
 

@@ -68,6 +68,20 @@ fn alerts_of_an_installation_are_for_its_target_only() {
 }
 
 #[test]
+fn only_the_ratio_of_failed_calls_leaves_out_daemons() {
+    let clocks = Controller::builder::<ConfigMap>("clocks").handler(async || {}).daemon(async || {});
+    let controllers: Vec<_> = clocks.build().expect("a controller").with_daemon().collect();
+    let alerts = of_program(&controllers, &[], &place());
+    for alert in alerts.iter().filter(|alert| alert.name != "KooperAbsent") {
+        let (all, handlers) = (r#"{controller=~"clocks|clocks-daemon"}"#, r#"{controller=~"clocks"}"#);
+        let [wanted, other] = if alert.name == "KooperErrorRatio" { [handlers, all] } else { [all, handlers] };
+        let expression = alert.expression();
+        assert!(expression.contains(wanted) && !expression.contains(other), "{}: {expression}", alert.name);
+    }
+    assert!(names(&alerts).contains(&"KooperErrorRatio"));
+}
+
+#[test]
 fn no_two_rules_have_the_same_name_and_labels() {
     let alerts = of_program(&controllers(true), &webhooks(), &place());
     let rules = rules(&"shop".into(), &alerts);
