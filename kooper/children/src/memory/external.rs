@@ -55,6 +55,8 @@ impl Externals {
 
 #[cfg(test)]
 mod tests {
+    use std::slice::from_ref;
+
     use super::*;
 
     fn secret(name: &str) -> ExternalId {
@@ -88,7 +90,7 @@ mod tests {
         externals.note((&owner, 0), secret("tls"));
         externals.note((&owner, 1), secret("tls"));
         externals.note((&owner, 0), secret("other"));
-        assert_eq!(owners(&externals, &secret("tls")), [owner.clone()]);
+        assert_eq!(owners(&externals, &secret("tls")), from_ref(&owner));
         externals.note((&owner, 1), secret("other"));
         assert_eq!(owners(&externals, &secret("tls")), []);
         assert_eq!(owners(&externals, &secret("other")), [owner]);
@@ -101,7 +103,7 @@ mod tests {
             externals.note((owner, slot), secret("tls"));
         }
         externals.forget(&a);
-        assert_eq!(owners(&externals, &secret("tls")), [b.clone()]);
+        assert_eq!(owners(&externals, &secret("tls")), from_ref(&b));
         externals.forget(&b);
         assert!(externals.slots.is_empty() && externals.owners.is_empty());
     }
