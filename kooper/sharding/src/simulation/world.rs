@@ -36,9 +36,6 @@ pub(super) struct World {
     terms: Vec<u64>,
     /// When the stored map was created.
     created: Duration,
-    /// A backup of the server, if it had a map, and when the server was restored from it.
-    backup: Option<SimServer>,
-    restored: Option<Duration>,
 }
 
 impl World {
@@ -63,8 +60,6 @@ impl World {
             started: 0,
             terms: vec![0; 256],
             created: Duration::ZERO,
-            backup: None,
-            restored: None,
             faults,
         };
         for _ in 0..replicas {
