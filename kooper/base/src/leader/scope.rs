@@ -21,8 +21,7 @@ impl WatchedNamespaces {
     }
 
     /// Parses the form in a record.
-    #[must_use]
-    pub fn stated(text: &str) -> Self {
+    pub(super) fn stated(text: &str) -> Self {
         Self(text.into())
     }
 

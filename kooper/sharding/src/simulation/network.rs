@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kooper_base::leader::lease_state::{LeaseWrite, Record};
-use kooper_base::leader::scope::WatchedNamespaces;
 
 use super::dice::Dice;
 use crate::hash::ShardCount;
@@ -55,26 +54,25 @@ impl SimServer {
         slot: u8,
         write: &LeaseWrite,
         announcement: Option<Announcement>,
-        scope: WatchedNamespaces,
     ) -> Option<SlotRecord> {
         let stored = self.slots[usize::from(slot)].as_ref().map(|stored| &stored.record.version);
         if stored != write.base.as_ref() {
             return None;
         }
         let record = Record::stored(write, &self.mark.clone(), self.next_version());
-        let stored = SlotRecord { record: Record { scope: Some(scope), ..record }, announcement };
+        let stored = SlotRecord { record, announcement };
         self.slots[usize::from(slot)] = Some(stored.clone());
         Some(stored)
     }
 
-    pub(super) fn put_map(&mut self, write: &MapWrite, scope: WatchedNamespaces) -> Option<MapRecord> {
+    pub(super) fn put_map(&mut self, write: &MapWrite) -> Option<MapRecord> {
         if self.map.as_ref().map(|map| &map.version) != write.base.as_ref() {
             return None;
         }
         let version = self.next_version();
         let uid = self.map.as_ref().map_or_else(|| Arc::clone(&version), |map| Arc::clone(&map.uid));
         let overrides = self.map.as_ref().map(|map| Arc::clone(&map.overrides)).unwrap_or_default();
-        let stored = MapRecord { uid, version, map: Arc::clone(&write.map), overrides, scope: Some(scope) };
+        let stored = MapRecord { uid, version, map: Arc::clone(&write.map), overrides };
         self.map = Some(stored.clone());
         Some(stored)
     }
