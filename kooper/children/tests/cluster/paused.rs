@@ -80,8 +80,8 @@ async fn an_owner_says_that_it_is_paused_until_it_is_resumed(cluster: Cluster) -
     assert!(cluster.get::<ConfigMap>("corner-c").await?.is_some());
     assert_eq!(writes(&cluster, &[STATUS]).len(), sent + 2);
     let events: Vec<Event> = cluster.list().await?;
-    let told = events.iter().find(|event| event.reason.as_deref() == Some("Paused")).ok_or("there is no Event")?;
-    assert_eq!(told.message.as_ref(), Some(&condition.message));
+    let event = events.iter().find(|event| event.reason.as_deref() == Some("Paused")).ok_or("there is no Event")?;
+    assert_eq!(event.message.as_ref(), Some(&condition.message));
     running.stop().await
 }
 

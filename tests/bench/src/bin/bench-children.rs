@@ -52,7 +52,7 @@ enum Arguments {
         /// The folder with bench-wiki.
         #[arg(long)]
         binaries: PathBuf,
-        /// How many wikis there are, each with six children.
+        /// The number of wikis, each with six children.
         #[arg(long, default_value_t = 1_000)]
         owners: usize,
     },
@@ -66,16 +66,16 @@ struct Comparing {
     /// The folder with bench-wiki.
     #[arg(long)]
     binaries: PathBuf,
-    /// How many wikis there are, each with six children.
+    /// The number of wikis, each with six children.
     #[arg(long, default_value_t = 1_000)]
     owners: usize,
-    /// How often each of them is reconciled, in seconds.
+    /// The time between two reconciliations of each of them, in seconds.
     #[arg(long, default_value_t = 30)]
     resync: u32,
-    /// How long the steady state is measured, in seconds.
+    /// The time for which the steady state is measured, in seconds.
     #[arg(long, default_value_t = 120)]
     seconds: u32,
-    /// How often each program is measured, in turn; the table has the medians.
+    /// The number of measurements of each program, in turn; the table has the medians.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
 }

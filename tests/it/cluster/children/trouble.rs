@@ -137,6 +137,15 @@ async fn event(cluster: &Cluster, reason: &str) -> Result<String> {
     Err(format!("no Event `{reason}` is recorded").into())
 }
 
+/// Deletes an owner with this policy, and waits until it is gone.
+async fn delete(cluster: &Cluster, stall: &Stall, policy: PropagationPolicy) -> Result<()> {
+    let stalls: Api<Stall> = Api::namespaced(cluster.client(), cluster.namespace());
+    let params = DeleteParams { propagation_policy: Some(policy), ..DeleteParams::default() };
+    drop(stalls.delete(&stall.name_any(), &params).await?);
+    cluster.wait_deleted(stall).await;
+    Ok(())
+}
+
 /// The names of the children that are left, and of their pods.
 async fn left(cluster: &Cluster) -> Result<Vec<String>> {
     let mut names = Vec::new();
@@ -191,9 +200,7 @@ async fn an_owner_that_is_deleted_in_the_foreground_is_gone_with_a_warning(clust
     let cluster = patient(cluster);
     let stall = cluster.create(&stall("corner", false)).await?;
     cluster.wait(&stall, is_ready).await;
-    let stalls: Api<Stall> = Api::namespaced(cluster.client(), cluster.namespace());
-    drop(stalls.delete("corner", &DeleteParams::foreground()).await?);
-    cluster.wait_deleted(&stall).await;
+    delete(&cluster, &stall, PropagationPolicy::Foreground).await?;
     assert_eq!(left(&cluster).await?, [""; 0]);
     let text = "Warning it is deleted in the foreground: Kubernetes deletes its children at once, in any order";
     assert_eq!(event(&cluster, "Unordered").await?, text);
@@ -205,10 +212,7 @@ async fn the_children_of_an_owner_that_is_deleted_with_the_policy_orphan_are_kep
     let cluster = patient(cluster);
     let stall = cluster.create(&stall("corner", false)).await?;
     cluster.wait(&stall, is_ready).await;
-    let stalls: Api<Stall> = Api::namespaced(cluster.client(), cluster.namespace());
-    let orphan = DeleteParams { propagation_policy: Some(PropagationPolicy::Orphan), ..DeleteParams::default() };
-    drop(stalls.delete("corner", &orphan).await?);
-    cluster.wait_deleted(&stall).await;
+    delete(&cluster, &stall, PropagationPolicy::Orphan).await?;
     let sign = get::<ConfigMap>(&cluster, "corner-sign").await?;
     let (web, front) =
         (get::<Deployment>(&cluster, "corner-web").await?, get::<Service>(&cluster, "corner-front").await?);
