@@ -42,6 +42,12 @@ async fn quiet(settings: Settings<ShopSettings>, _: Client) {
 #[kooper::task(cron = "30 2 * * mon-fri", leader_election, main = false)]
 async fn nightly(_: Reader<Pod>) {}
 
+#[kooper::task(every = "1h", namespace = own, main = false)]
+async fn nearby(_: Reader<Pod>) {}
+
+#[kooper::task(every = "1h", namespaces = ["shop", "bakery"], main = false)]
+async fn shops(_: Reader<Pod>) {}
+
 const WEEKLY: &str = "@weekly";
 
 #[kooper::task(cron = WEEKLY, everywhere, main = false)]
@@ -56,6 +62,10 @@ fn tasks_are_built() {
     assert!(task.has_leader_election() && !task.runs_everywhere());
     let everywhere = weekly::task().expect("a task");
     assert!(everywhere.runs_everywhere() && !everywhere.has_leader_election());
+    let mut nearby = nearby::task().expect("a task");
+    nearby.set_own_namespace("here");
+    assert_eq!(nearby.namespaces(), ["here"]);
+    assert_eq!(shops::task().expect("a task").namespaces(), ["shop", "bakery"]);
     assert_eq!(super::names::<report>(), ["report"]);
     assert_eq!(super::names::<Quiet>(), ["quiet"]);
 }

@@ -77,7 +77,7 @@ fn with_children() -> Case {
 fn with_a_task() -> Case {
     let attribute = quote! {
         every = "10m", name = "sweep-pods", backoff = ("1s", "1m"), timeout = "2m", leader_election,
-        reads = [(Pod, labels = "app=web")], init = connect, settings = ShopSettings, layers = [audited],
+        namespaces = ["shop"], reads = [(Pod, labels = "app=web")], init = connect, settings = ShopSettings, layers = [audited],
         rbac("pods/log: get"), type_name = Sweep, main = false,
     };
     let item = quote! {

@@ -93,7 +93,7 @@ pub mod object {
         pub use crate::object::as_object::AsObject;
     }
     pub mod kind {
-        pub use crate::object::kind::{KindInfo, is_metadata};
+        pub use crate::object::kind::{InProcess, KindInfo, is_metadata};
     }
     pub mod named {
         pub use crate::object::named::Named;

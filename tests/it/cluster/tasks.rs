@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use kooper::Controller;
 use kooper::controller::Task;
 use kooper::leader::LeaderElection;
@@ -223,6 +223,29 @@ fn the_role_of_a_task_is_that_of_its_arguments() -> Result<()> {
     Ok(())
 }
 
+#[kooper::test(start_paused = true)]
+async fn a_task_reads_the_objects_of_its_namespaces_only(cluster: Cluster) -> Result<()> {
+    for namespace in ["shop", "mall", "market"] {
+        cluster.create(&serde_json::from_value::<Namespace>(json!({"metadata": {"name": namespace}}))?).await?;
+        let metadata = json!({"name": "one", "namespace": namespace});
+        cluster.create(&serde_json::from_value::<Secret>(json!({"metadata": metadata}))?).await?;
+    }
+    let log = Log::default();
+    let noted = log.clone();
+    let list = move |secrets: Reader<Secret>| {
+        let mut found: Vec<_> = secrets.list().map(|secret| secret.key().to_string()).collect();
+        found.sort();
+        noted.note(found.join(" "));
+        async {}
+    };
+    let task = Task::builder("lists", MINUTE).namespaces(["shop", "mall"]).handler(list).build()?;
+    let running = cluster.run([task]).await?;
+    eventually("it runs", || log.count() > 0).await;
+    // All caches are synced before.
+    assert_eq!(log.lines()[0], "mall/one shop/one");
+    running.stop().await
+}
+
 #[test]
 fn an_interval_of_zero_is_an_error() {
     let error = Task::builder("spins", Duration::ZERO).handler(async || {}).build().unwrap_err();
@@ -243,6 +266,14 @@ fn a_task_that_runs_everywhere_has_no_leader_election() {
     let error = builder().leader_election(LeaderElection::new()).build().unwrap_err();
     assert_eq!(error.field, "everywhere", "{error}");
     assert!(error.to_string().contains("a task runs in each replica or in one. Remove one of the two"), "{error}");
+}
+
+#[test]
+fn a_task_has_namespaces_but_no_selector_because_it_has_no_objects() {
+    let builder = || Task::builder("limited", MINUTE).namespaces(["shop"]).handler(async || {});
+    assert_eq!(builder().build().unwrap().namespaces(), ["shop"]);
+    assert_eq!(builder().labels("app=shop").build().unwrap_err().field, "retriever");
+    assert_eq!(builder().namespaces(["Nope"]).build().unwrap_err().field, "namespaces");
 }
 
 #[kooper::test(start_paused = true)]

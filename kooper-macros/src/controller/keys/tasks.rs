@@ -57,6 +57,16 @@ pub(crate) const TASK: Table<Args> = Table {
             ..Key::EQUALS
         },
         shared(
+            "namespace",
+            "all",
+            "The namespace in which the task works: its readers have the objects of this one only, and its permissions are granted there. `own` is that of the operator, as for controllers. `--namespace` on the command line overrides it.",
+        ),
+        shared(
+            "namespaces",
+            "all",
+            "The namespaces in which the task works. It runs once the caches of all of them are synced. `--namespace` on the command line overrides them.",
+        ),
+        shared(
             "reads",
             "all objects",
             "Selects the objects that each `Reader` of a kind reads, unless it names a `Subset`. Only these are fetched.",

@@ -287,7 +287,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         self
     }
 
-    /// The namespaces to watch. Default: all.
+    /// The namespaces to watch; those of a [`Task`](super::Task) are the ones that it reads. Default: all.
     pub fn namespaces<N: Into<String>>(mut self, namespaces: impl IntoIterator<Item = N>) -> Self
     where
         K: Namespaced,

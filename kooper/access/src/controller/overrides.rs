@@ -13,9 +13,10 @@ use super::builder::daemon;
 impl Controller {
     /// Watches these namespaces instead of the built-in ones; an empty list is
     /// for all. Returns `false`, and changes nothing, if the kind is
-    /// cluster-scoped or the controller has a custom retriever.
+    /// cluster-scoped or the controller has a custom retriever. The namespaces of a
+    /// [`Task`](super::Task) are those that it reads.
     pub fn set_namespaces(&mut self, namespaces: Vec<String>) -> bool {
-        let can = self.spec.kind.namespaced && !self.spec.own_retriever;
+        let can = self.is_task() || self.spec.kind.namespaced && !self.spec.own_retriever;
         if can {
             if let Some(daemon) = &mut self.daemon {
                 daemon.set_namespaces(namespaces.clone());

@@ -13,11 +13,11 @@ use std::time::Duration;
 use kooper_grammar::cron::Schedule;
 use kooper_runtime::backoff::fraction;
 use kooper_runtime::internal::error::{RetryHint, retry_hint};
+use kooper_runtime::internal::object::kind::InProcess;
 use kooper_runtime::retriever::fixed;
 use kooper_runtime::{Action, BoxError, HandlerError};
 use kube::Resource;
 use kube::api::ObjectMeta;
-use kube::core::ClusterResourceScope;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 use tower::{Service, ServiceExt};
@@ -64,6 +64,19 @@ impl Task {
     /// Runs never overlap: if one takes longer than the interval, missed runs are skipped. A run that fails
     /// is retried with back-off, initially after a second and at the latest after the interval. No state outlives
     /// the process. A handler that returns [`Action::requeue_after`] decides itself when it is called next.
+    ///
+    /// With [`namespaces`](Builder::namespaces) or [`own_namespace`](Builder::own_namespace), its readers have the objects of
+    /// these namespaces only, and its permissions are granted there. It runs once the caches of all of them are synced.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use kooper::controller::Task;
+    ///
+    /// let task = Task::builder("count", Duration::from_secs(600)).namespaces(["shop"]).handler(async || {}).build()?;
+    /// assert_eq!(task.namespaces(), ["shop"]);
+    /// # Ok::<_, kooper::ConfigError>(())
+    /// ```
     ///
     /// The settings of objects, such as `labels` and `resync`, do not apply to tasks. A limit of `retries` is an error.
     pub fn builder(name: impl Into<String>, every: Duration) -> Builder<Self> {
@@ -174,7 +187,7 @@ fn rest(every: Duration, took: Duration) -> Duration {
 
 impl Resource for Task {
     type DynamicType = ();
-    type Scope = ClusterResourceScope;
+    type Scope = InProcess;
 
     fn kind((): &()) -> Cow<'_, str> {
         "Task".into()

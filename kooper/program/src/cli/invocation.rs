@@ -122,4 +122,21 @@ mod tests {
         let elected: Vec<_> = controllers.iter().map(|one| (one.name(), one.has_leader_election())).collect();
         assert_eq!(elected, [("report", true), ("refresh", false)]);
     }
+
+    #[test]
+    fn tasks_work_in_the_namespaces_of_the_command_line() {
+        fn tasks(program: &mut Program) {
+            let task = |name: &str| Task::builder(name, Duration::from_secs(600)).handler(async || {});
+            program.add(task("all"));
+            program.add(task("own").own_namespace());
+            program.add(task("shop").namespaces(["shop"]));
+        }
+        let app = App::new("shop", "1.0.0").defined(tasks);
+        let settings = Settings { namespaces: vec!["a".to_owned(), "b".to_owned()], ..Settings::default() };
+        let mut controllers = Invocation { app: &app, settings }.controllers().expect("tasks");
+        for task in &mut controllers {
+            task.set_own_namespace("here");
+            assert_eq!(task.namespaces(), ["a", "b"], "{}", task.name());
+        }
+    }
 }

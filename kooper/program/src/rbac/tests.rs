@@ -1,3 +1,4 @@
+mod tasks;
 mod warnings;
 
 use std::sync::Arc;

@@ -308,7 +308,7 @@ impl Runner {
             self.pause(starting, "retriever", &error, &mut failures).await;
         }
         starting.over();
-        self.watching.synced(self.process.client.clone()).await;
+        self.watching.synced(&self.controller.config.namespaces, self.process.client.clone()).await;
     }
 
     /// Enqueues external keys, for as long as the controller runs.

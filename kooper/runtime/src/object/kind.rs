@@ -1,5 +1,7 @@
 //! Kinds of Kubernetes objects.
 
+use std::any::TypeId;
+
 use kooper_grammar::access::Rule;
 use kube::Resource;
 use kube::core::metadata::PartialObjectMeta;
@@ -30,7 +32,8 @@ pub trait Kind: Resource<DynamicType = (), Scope: 'static> + DeserializeOwned + 
 #[diagnostic::do_not_recommend]
 impl<K> Kind for K where K: Resource<DynamicType = (), Scope: 'static> + DeserializeOwned + Send + Sync + 'static {}
 
-/// A kind whose objects are in namespaces. It is implemented for every such type.
+/// A kind whose objects are in namespaces. It is implemented for every such type, and for the kind of tasks, which read the
+/// objects of namespaces.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is cluster-scoped: its objects have no namespace",
     label = "a cluster-scoped kind",
@@ -47,6 +50,14 @@ impl<K: Kind<Scope: InNamespaces>> Namespaced for K {}
 pub trait InNamespaces {}
 
 impl InNamespaces for NamespaceResourceScope {}
+
+/// The scope of a kind whose objects exist in the process only, and have no namespace. Its controller can be limited to
+/// namespaces all the same: to those whose objects it reads.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct InProcess;
+
+impl InNamespaces for InProcess {}
 
 /// Returns `true` if `K` is `PartialObjectMeta` of any kind, for which only metadata is fetched.
 #[must_use]
@@ -77,12 +88,13 @@ impl KindInfo {
     /// The kind of `K`.
     #[must_use]
     pub fn of<K: Kind>() -> Self {
+        let without_namespaces = [TypeId::of::<ClusterResourceScope>(), TypeId::of::<InProcess>()];
         Self {
             kind: K::kind(&()).into_owned(),
             group: K::group(&()).into_owned(),
             version: K::version(&()).into_owned(),
             plural: K::plural(&()).into_owned(),
-            namespaced: std::any::TypeId::of::<K::Scope>() != std::any::TypeId::of::<ClusterResourceScope>(),
+            namespaced: !without_namespaces.contains(&TypeId::of::<K::Scope>()),
         }
     }
 

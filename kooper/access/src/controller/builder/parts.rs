@@ -98,7 +98,8 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         if let Some((setting, mistake)) = plan.mistake() {
             return Err(config.error(setting, ConfigErrorKind::Malformed, mistake));
         }
-        if own_retriever && (!config.namespaces.is_empty() || config.selected()) {
+        let selects = config.selected() || !config.namespaces.is_empty() && !is_task::<K>();
+        if own_retriever && selects {
             let problem = "a custom retriever selects its objects itself: remove `namespaces`, `labels` and `fields`";
             return Err(config.error("retriever", ConfigErrorKind::Conflict, problem));
         }
@@ -294,9 +295,14 @@ fn check_fields<K: Kind>(config: &Config, crd: Option<MakeCrd>) -> Result<(), Co
     Ok(())
 }
 
+/// A task reads the objects of its namespaces, but is in none of them.
+fn is_task<K: Kind>() -> bool {
+    TypeId::of::<K>() == TypeId::of::<Task>()
+}
+
 /// Checks that a task has no limit of retries, after which it would never run again.
 fn check_retries<K: Kind>(config: &Config) -> Result<(), ConfigError> {
-    if config.retries.is_some() && TypeId::of::<K>() == TypeId::of::<Task>() {
+    if config.retries.is_some() && is_task::<K>() {
         let problem = "a task has no changes that would end the wait: remove `retries`";
         return Err(config.error("retries", ConfigErrorKind::Conflict, problem));
     }

@@ -96,8 +96,11 @@ const ROLES: &str = include_str!("roles.tpl");
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use k8s_openapi::api::core::v1::Pod;
-    use kooper_access::Controller;
+    use kooper_access::controller::Task;
+    use kooper_access::{Controller, Reader};
 
     use super::*;
     use crate::Program;
@@ -106,7 +109,9 @@ mod tests {
     #[test]
     fn a_controller_of_the_operators_namespace_has_a_role_in_that_of_the_release() {
         fn own(program: &mut Program) {
+            async fn count(_: Reader<Pod>) {}
             program.add(Controller::builder::<Pod>("one").own_namespace().handler(async || {}));
+            program.add(Task::builder("count", Duration::from_secs(600)).own_namespace().handler(count));
         }
         let app = App::new("shop", "1.0.0").defined(own);
         let text = named("shop", &Invocation { app: &app, settings: Settings::default() }).expect("a template");

@@ -271,12 +271,15 @@ impl Watching {
     }
 
     /// Waits until handlers may be called.
-    pub(super) async fn synced(&mut self, client: Option<Client>) {
+    pub(super) async fn synced(&mut self, namespaces: &[String], client: Option<Client>) {
         self.namespaces.wait_for_first().await;
-        let own: Vec<_> = self.primary.watched.iter().map(|watched| watched.status.clone()).collect();
+        // A task has no objects of its own in its namespaces.
+        let all = self.all();
+        let of = |namespace: &String| all.iter().find(|watched| watched.status.namespace() == Some(namespace));
+        let first: Vec<_> = namespaces.iter().filter_map(of).map(|watched| watched.status.clone()).collect();
         if let Some(client) = client {
             self.tasks.spawn(async move {
-                join_all(own.iter().map(|status| find_namespace(status, &client))).await;
+                join_all(first.iter().map(|status| find_namespace(status, &client))).await;
             });
         }
     }
