@@ -11,6 +11,7 @@ pub(crate) mod key;
 mod keys;
 pub(crate) mod mentioned;
 mod model;
+mod namespaces;
 mod objects;
 mod resource;
 pub(crate) mod setting;

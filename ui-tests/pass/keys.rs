@@ -20,7 +20,7 @@ macro_rules! accepted {
 
 accepted! {
     resource resync resync_off events_off workers retries retries_unlimited backoff retry_rate retry_rate_alone timeout timeout_off
-    namespace own_namespace namespace_named_own namespace_constant namespaces labels labels_by_sets fields metadata_only changed changed_any changed_fields debounced debounced_by_constants prioritized steered when_ready with_state retrieved constants constants_in_parentheses closures closures_in_lists
+    namespace own_namespace namespace_named_own namespace_constant namespaces namespaces_by_labels namespaces_by_a_constant labels labels_by_sets fields metadata_only changed changed_any changed_fields debounced debounced_by_constants prioritized steered when_ready with_state retrieved constants constants_in_parentheses closures closures_in_lists
     layered access access_of_nothing
 }
 
@@ -89,6 +89,12 @@ fn a_namespace_in_quotes_is_a_name() -> Result<()> {
 
 #[kooper::controller(resource = Pod, namespaces = ["shop", "bakery"], main = false)]
 async fn namespaces(_: Arc<Pod>) {}
+
+#[kooper::controller(resource = Pod, namespaces(labels = "team in (a, b), !legacy"), main = false)]
+async fn namespaces_by_labels(_: Arc<Pod>) {}
+
+#[kooper::controller(resource = Pod, namespaces(labels = WEB), main = false)]
+async fn namespaces_by_a_constant(_: Arc<Pod>) {}
 
 #[kooper::controller(resource = Pod, labels = "app=web,tier!=edge", main = false)]
 async fn labels(_: Arc<Pod>) {}

@@ -65,6 +65,11 @@ impl Args {
         entries.find(|entry| entry.key == Some(name)).and_then(|entry| entry.word.as_ref()).map(Ident::span)
     }
 
+    /// Returns `true` if a value has become a call of this method.
+    pub(crate) fn calls(&self, method: &str) -> bool {
+        self.settings.iter().any(|setting| setting.method == method)
+    }
+
     /// Returns `true` if the user tried to write a key, even under another name.
     pub(crate) fn tries(&self, name: &str) -> bool {
         self.entries.iter().any(|entry| entry.meant == Some(name))

@@ -95,8 +95,10 @@ fn check_retriever(args: &Args, errors: &mut Errors) {
 fn check_namespaces(args: &Args, errors: &mut Errors) {
     if let Some(key) = args.key("namespace").filter(|_| args.has("namespaces")) {
         // Only a name can be listed; the namespace of the operator is not known yet.
-        let text = if args.settings.iter().any(|setting| setting.method == "own_namespace") {
+        let text = if args.calls("own_namespace") {
             message!("`namespace = own` and `namespaces` exclude each other: remove one of the two")
+        } else if args.calls("namespace_labels") {
+            message!("`namespace` and `namespaces(labels = …)` exclude each other: remove one of the two")
         } else {
             message!("`namespace` and `namespaces` exclude each other: list all of them in `namespaces`")
         };
@@ -116,6 +118,9 @@ fn check_shards(args: &Args, errors: &mut Errors) {
             "`shards` and `leader_election` exclude each other: with shards every replica works. Remove one of the two"
         );
         errors.add(key, text);
+    }
+    if let Some(key) = args.key("shards").filter(|_| args.calls("namespace_labels")) {
+        errors.add(key, message!("`shards` and `namespaces(labels = …)` exclude each other: remove one of the two"));
     }
 }
 

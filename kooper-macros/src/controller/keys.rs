@@ -13,7 +13,7 @@ use crate::controller::key::{FLAG, Key, Mentions, PARENTHESES, Shape, Table};
 use crate::controller::objects::{self, Objects};
 use crate::controller::setting::{Setting, Stage, call, calls, keep};
 use crate::controller::value::{paths, strings, words};
-use crate::controller::{election, resource, shards, slots};
+use crate::controller::{election, namespaces, resource, shards, slots};
 use crate::support::spanned::Spanned;
 
 pub(crate) use tasks::TASK;
@@ -72,12 +72,16 @@ const KEYS: &[Key<Args>] = &[
     },
     Key {
         name: "namespaces",
-        form: "a list of names of namespaces",
+        shapes: &[Shape::Equals, Shape::Parentheses],
+        form: "a list of names of namespaces, or a selector in parentheses such as `(labels = \"team=a\")`",
         example: "namespaces = [\"shop\", \"bakery\"]",
         default: "all",
-        doc: "The namespaces to watch. `--namespace` on the command line overrides them.",
-        read: call!(namespaces, strings::labels),
-        ..Key::EQUALS
+        doc: "The namespaces to watch, or with `namespaces(labels = \"team=a\")` a selector for them: a namespace may begin and cease to match at any time. `--namespace` on the command line overrides them.",
+        mentions: Mentions::KINDS,
+        read: |args, value| {
+            args.settings.push(namespaces::read(value)?);
+            Ok(())
+        },
     },
     Key {
         name: "labels",

@@ -180,7 +180,7 @@ impl Controller {
         self.spec.config.leader.is_some()
     }
 
-    /// The namespaces that it watches; empty for all.
+    /// The namespaces that it watches; empty for all, and while their labels decide.
     #[must_use]
     pub fn namespaces(&self) -> &[String] {
         &self.spec.config.namespaces
@@ -211,7 +211,7 @@ impl Controller {
     #[doc(hidden)]
     pub fn kinds(&self) -> impl Iterator<Item = &KindInfo> {
         let own = (!self.spec.own_retriever).then_some(&self.spec.kind);
-        own.into_iter().chain(self.plan.caches().map(|request| &request.kind))
+        own.into_iter().chain(self.plan.caches().chain(&self.spec.namespaces).map(|request| &request.kind))
     }
 
     /// Returns `true` if the controller is not ready until the cluster serves this kind.
@@ -241,7 +241,7 @@ impl Controller {
     #[doc(hidden)]
     #[must_use]
     pub fn is_selected(&self) -> bool {
-        self.spec.config.selected()
+        self.spec.config.may_leave()
     }
 
     /// Returns `true` if the retriever is a custom one.
@@ -331,8 +331,9 @@ impl Controller {
     pub fn retire(&mut self, retirement: Retirement) {
         let config = &mut self.spec.config;
         config.retirement = Some(retirement);
-        (config.labels, config.fields) = (None, None);
+        (config.labels, config.fields, config.namespace_labels) = (None, None, None);
         config.changed = vec![Changed::Any];
+        self.spec.namespaces = None;
         self.installs_crd = false;
         self.daemon = None;
     }

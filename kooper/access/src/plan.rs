@@ -157,6 +157,11 @@ impl Plan {
         self.require_permission(Need { rule, names: Vec::new(), reach, because: because.into() });
     }
 
+    /// Requires nothing more for a setting that was removed.
+    pub(crate) fn forget(&mut self, because: &str) {
+        self.needs.retain(|need| need.because != because);
+    }
+
     /// Requires a permission.
     #[doc(hidden)]
     pub fn require_permission(&mut self, need: Need) {

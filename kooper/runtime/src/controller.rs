@@ -44,6 +44,8 @@ pub struct ControllerSpec {
     /// selector and a finalizer: the finalizer is removed from objects outside of the
     /// selector, too.
     pub unselected: Option<CacheRequest>,
+    /// The cache of the namespaces whose objects are handled, if a selector is set for them.
+    pub namespaces: Option<CacheRequest>,
     /// The caches that its functions read, and those of children and related objects.
     pub caches: Vec<CacheRequest>,
     /// The other kinds whose changes queue keys.

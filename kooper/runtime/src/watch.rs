@@ -3,6 +3,7 @@
 pub(crate) mod blocking;
 pub(crate) mod cache_id;
 pub(crate) mod informer;
+pub(crate) mod namespaces;
 pub mod retriever;
 pub(crate) mod selected;
 pub(crate) mod selection;

@@ -29,7 +29,7 @@ pub mod timeout {}
 /// `namespace = "shop"`: The namespace to watch. `own` is that of the operator: the namespace of its pod or, outside of a cluster, of the kubeconfig's context. `--namespace` on the command line overrides it.
 pub mod namespace {}
 
-/// `namespaces = ["shop", "bakery"]`: The namespaces to watch. `--namespace` on the command line overrides them.
+/// `namespaces = ["shop", "bakery"]`: The namespaces to watch, or with `namespaces(labels = "team=a")` a selector for them: a namespace may begin and cease to match at any time. `--namespace` on the command line overrides them.
 pub mod namespaces {}
 
 /// `labels = "app=web, tier in (front, edge)"`: Retrieve only objects that match this label selector. Its syntax is checked at compile time.

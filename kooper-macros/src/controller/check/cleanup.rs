@@ -77,7 +77,8 @@ fn check_others(args: &Args, errors: &mut Errors) {
             ),
         );
     }
-    if let Some(key) = args.key("on_leave").filter(|_| !args.tries("labels") && !args.tries("fields")) {
+    let has_selector = args.tries("labels") || args.tries("fields") || args.calls("namespace_labels");
+    if let Some(key) = args.key("on_leave").filter(|_| !has_selector) {
         errors.add(
             key,
             message!("`on_leave` has no effect without a selector: add `labels` or `fields`, or remove `on_leave`"),

@@ -38,6 +38,13 @@ pub(super) fn check(args: &Args, handler: &Handler, errors: &mut Errors) {
         );
         errors.add(key, text);
     }
+    if let Some(key) = args.key("namespaces").filter(|_| args.calls("namespace_labels")) {
+        let text = message!(
+            "a task has no objects that could leave with their namespace: write the names of namespaces, or read them with a \
+             `Reader<Namespace>`"
+        );
+        errors.add(key, text);
+    }
     for argument in &handler.arguments {
         let text = match last_word(argument).as_str() {
             "Arc" => message!("a task has no object: take a `Reader<T>` to read objects"),

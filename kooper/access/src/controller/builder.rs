@@ -4,6 +4,7 @@ mod by_reference;
 pub(crate) mod daemon;
 mod filter;
 mod map;
+pub(crate) mod namespaces;
 mod parts;
 mod queue;
 mod related;
@@ -24,7 +25,7 @@ use kooper_runtime::internal::controller::states::InitContext;
 use kooper_runtime::internal::watch::retriever::{ErasedRetriever, erase};
 use kooper_runtime::{
     Action, BoxError, Changed, ConfigError, ConfigErrorKind, ControllerContext, FailureEvents, Kind, MetricsCompat,
-    Namespaced, Retriever,
+    Retriever,
 };
 use kooper_sharding::Shards;
 use kube::Client;
@@ -45,9 +46,6 @@ pub use related::{MakeSource, Source};
 pub use reliable::CustomKind;
 pub(crate) use reliable::MakeCrd;
 pub use sample::Sample;
-
-/// The namespace of an operator that has no client, as that of Leases.
-const UNKNOWN_NAMESPACE: &str = "default";
 
 type MakeState<S> = Arc<dyn Fn(InitContext) -> BoxFuture<'static, Result<State<S>, BoxError>> + Send + Sync>;
 type MakeService<O, S> = Box<dyn Fn(State<S>, Arc<ControllerContext>) -> HandlerService<O> + Send + Sync>;
@@ -284,38 +282,6 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     /// Default: 5 minutes.
     pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
         self.common.config.timeout = timeout.into();
-        self
-    }
-
-    /// The namespaces to watch; those of a [`Task`](super::Task) are the ones that it reads. Default: all.
-    pub fn namespaces<N: Into<String>>(mut self, namespaces: impl IntoIterator<Item = N>) -> Self
-    where
-        K: Namespaced,
-    {
-        self.common.config.namespaces = namespaces.into_iter().map(Into::into).collect();
-        self.common.config.own_namespace = false;
-        self
-    }
-
-    /// Watches the namespace of the operator only: that of its pod, or, outside of a cluster, that of the
-    /// kubeconfig's context.
-    ///
-    /// ```
-    /// use k8s_openapi::api::core::v1::Pod;
-    /// use kooper::KindExt;
-    ///
-    /// let mut controller = Pod::controller("echo").own_namespace().handler(async || {}).build()?;
-    /// controller.set_own_namespace("shop");
-    /// assert_eq!(controller.namespaces(), ["shop"]);
-    /// # Ok::<_, kooper::ConfigError>(())
-    /// ```
-    pub fn own_namespace(mut self) -> Self
-    where
-        K: Namespaced,
-    {
-        // Until the namespace is known, it is not an empty list, which would be all namespaces.
-        self.common.config.namespaces = vec![UNKNOWN_NAMESPACE.to_owned()];
-        self.common.config.own_namespace = true;
         self
     }
 

@@ -9,6 +9,7 @@ use kooper_sharding::Shards;
 
 use super::Controller;
 use super::builder::daemon;
+use super::builder::namespaces::NAMESPACE_LABELS;
 
 impl Controller {
     /// Watches these namespaces instead of the built-in ones; an empty list is
@@ -23,6 +24,8 @@ impl Controller {
             }
             self.spec.config.namespaces = namespaces;
             self.spec.config.own_namespace = false;
+            (self.spec.config.namespace_labels, self.spec.namespaces) = (None, None);
+            self.plan.forget(NAMESPACE_LABELS);
         }
         can
     }

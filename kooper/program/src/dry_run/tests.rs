@@ -7,8 +7,10 @@ use kooper_apiserver::ApiServer;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Client, Error, ResourceExt};
 use serde_json::{from_value, json};
+use tokio_util::sync::CancellationToken;
 
 use super::*;
+use kooper_access::{Applier, KindExt, Operator};
 use kooper_runtime::internal::client::ClientStack;
 
 /// A server, and clients that write to it, and that make dry runs.
@@ -263,4 +265,34 @@ async fn two_runs_show_the_same_of_objects_that_get_a_uid() {
     let text = first.to_string();
     assert_eq!(text.matches("(uid of owner)").count(), 1, "{first:#}");
     assert!(text.contains("\"batch.kubernetes.io/controller-uid\":\"(uid of backup)\""), "{first:#}");
+}
+
+#[tokio::test]
+async fn a_pass_handles_the_objects_of_the_namespaces_that_match() {
+    async fn handler(_: Arc<ConfigMap>, applier: Applier<ConfigMap>) -> kooper_runtime::Result<()> {
+        let mut other = map("made", "red");
+        other.metadata.namespace = Some("theirs".to_owned());
+        applier.apply(&other).await?;
+        Ok(())
+    }
+    let stage = Stage::start().await;
+    for (name, team) in [("ours", "a"), ("theirs", "b")] {
+        let namespace = from_value(json!({"metadata": {"name": name, "labels": {"team": team}}}));
+        let namespaces = Api::<Namespace>::all(stage.real.clone());
+        namespaces.create(&PostParams::default(), &namespace.expect("a namespace")).await.expect("created");
+        let maps = Api::namespaced(stage.real.clone(), name);
+        maps.create(&PostParams::default(), &map("one", "red")).await.expect("created");
+    }
+    let controller = ConfigMap::controller("ours").labels("color=red").namespace_labels("team=a").handler(handler);
+    let pass = Arc::new(DryRunPass::new(stage.dry_run.clone(), None));
+    let operator = pass.attach(Operator::builder().client(stage.real.clone()));
+    let operator = operator.controller(controller.build().expect("a controller")).build().expect("an operator");
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(operator.run(stop.clone()));
+    pass.over().await;
+    let results = pass.results();
+    assert_eq!((results.handled, results.failed.len(), results.problems.len()), (1, 0, 0), "{results:?}");
+    assert_eq!(stage.differing(), ["made"]);
+    stop.cancel();
+    drop(running.await);
 }

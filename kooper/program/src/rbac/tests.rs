@@ -1,3 +1,4 @@
+mod namespaces;
 mod tasks;
 mod warnings;
 

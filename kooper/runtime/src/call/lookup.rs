@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Client;
 use kube::core::Request;
@@ -27,6 +28,8 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 pub(crate) struct Lookup {
     pub(crate) client: Client,
     pub(crate) kind: KindInfo,
+    /// The selector of its namespace.
+    pub(crate) namespace_labels: Option<String>,
     pub(crate) labels: Option<String>,
     pub(crate) fields: Option<String>,
     pub(crate) field_manager: String,
@@ -76,8 +79,19 @@ impl Lookup {
         }
     }
 
-    /// Asks the API server whether the object matches the controller's selector.
+    /// Asks the API server whether the object and its namespace match the controller's selectors.
     pub(crate) async fn selects(&self, key: &ObjectKey) -> Result<bool, LookupError> {
+        if let (Some(_), Some(namespace)) = (&self.namespace_labels, key.namespace()) {
+            let (kind, labels) = (KindInfo::of::<Namespace>(), self.namespace_labels.clone());
+            let namespaces = Self { kind, labels, fields: None, ..self.clone() };
+            if !namespaces.matches(&ObjectKey::cluster_scoped(namespace)).await? {
+                return Ok(false);
+            }
+        }
+        self.matches(key).await
+    }
+
+    async fn matches(&self, key: &ObjectKey) -> Result<bool, LookupError> {
         let named = format!("metadata.name={}", key.name());
         let fields = self.fields.iter().fold(named, |all, fields| format!("{all},{fields}"));
         let params =

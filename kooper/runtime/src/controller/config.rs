@@ -65,6 +65,8 @@ pub struct Config {
     pub namespaces: Vec<String>,
     /// `true` until `namespaces` is replaced by the namespace of the operator.
     pub own_namespace: bool,
+    /// The label selector of the namespaces that are watched.
+    pub namespace_labels: Option<String>,
     /// The label selector.
     pub labels: Option<String>,
     /// The field selector.
@@ -121,6 +123,7 @@ impl Config {
             timeout: Some(Duration::from_secs(300)),
             namespaces: Vec::new(),
             own_namespace: false,
+            namespace_labels: None,
             labels: None,
             fields: None,
             metadata_only: false,
@@ -193,6 +196,12 @@ impl Config {
     #[must_use]
     pub fn selected(&self) -> bool {
         self.labels.is_some() || self.fields.is_some()
+    }
+
+    /// Returns `true` if existing objects may leave the controller: a selector is set for them, or for their namespaces.
+    #[must_use]
+    pub fn may_leave(&self) -> bool {
+        self.selected() || self.namespace_labels.is_some()
     }
 
     /// The leases of the controller in an installation; `None` without leader
@@ -287,6 +296,13 @@ impl Config {
         }
         for namespace in &self.namespaces {
             name::label(namespace).map_err(self.malformed("namespaces"))?;
+        }
+        if let Some(labels) = &self.namespace_labels {
+            Selector::parse(labels).map_err(self.malformed("namespaces"))?;
+            if !self.namespaces.is_empty() {
+                let problem = "namespaces are selected by their labels or listed by their names: remove one of the two";
+                return Err(self.error("namespaces", ConfigErrorKind::Conflict, problem));
+            }
         }
         if let Some(labels) = &self.labels {
             Selector::parse(labels).map_err(self.malformed("labels"))?;

@@ -4,9 +4,10 @@ use std::any::TypeId;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
+use k8s_openapi::api::core::v1::Namespace;
 use kooper_grammar::access::Rule;
 use kooper_grammar::field_path;
-use kooper_grammar::selector::FieldSelector;
+use kooper_grammar::selector::{FieldSelector, Selector};
 use kooper_runtime::internal::call::handler::{DynHandler, Wants};
 use kooper_runtime::internal::controller::parts::{DynController, Handlers, Mapping, Priority, Relation};
 use kooper_runtime::internal::controller::states::InitContext;
@@ -23,6 +24,7 @@ use kube::core::metadata::PartialObjectMeta;
 use serde::de::DeserializeOwned;
 
 use super::daemon::{self, Daemon};
+use super::namespaces::NAMESPACE_LABELS;
 use super::{Builder, Common, MakeCrd, MakeRetriever, MakeService, MakeState, Wrap};
 use crate::calls::Additions;
 use crate::controller::{Controller, Task};
@@ -98,7 +100,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         if let Some((setting, mistake)) = plan.mistake() {
             return Err(config.error(setting, ConfigErrorKind::Malformed, mistake));
         }
-        let selects = config.selected() || !config.namespaces.is_empty() && !is_task::<K>();
+        let selects = config.may_leave() || !config.namespaces.is_empty() && !is_task::<K>();
         if own_retriever && selects {
             let problem = "a custom retriever selects its objects itself: remove `namespaces`, `labels` and `fields`";
             return Err(config.error("retriever", ConfigErrorKind::Conflict, problem));
@@ -121,8 +123,9 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         let spec = ControllerSpec {
             kind: KindInfo::of::<K>(),
             primary: primary::<K>(&config),
-            unselected: (config.finalizer.is_some() && config.selected())
+            unselected: (config.finalizer.is_some() && config.may_leave())
                 .then(CacheRequest::of::<PartialObjectMeta<K>>),
+            namespaces: namespaces(&config),
             config,
             own_retriever,
             caches: plan.caches().cloned().collect(),
@@ -163,6 +166,7 @@ fn controller_of<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send +
         kind: KindInfo::of::<K>(),
         primary: primary::<K>(&config),
         unselected: None,
+        namespaces: namespaces(&config),
         config,
         own_retriever: false,
         caches: plan.caches().cloned().collect(),
@@ -175,6 +179,13 @@ fn controller_of<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send +
     let (shards, crd, samples, daemon) = (None, None, Vec::new(), None);
     let (everywhere, installs_crd, has_init) = (false, false, false);
     Ok(Controller { spec, shards, everywhere, plan, crd, installs_crd, has_init, samples, additions, daemon })
+}
+
+/// The cache of the namespaces whose objects the controller handles, if a selector is set for them.
+fn namespaces(config: &Config) -> Option<CacheRequest> {
+    let labels = Selector::parse(config.namespace_labels.as_deref()?).ok()?;
+    let selected = Selected { labels, ..Selected::default() }.interned();
+    Some(CacheRequest::of::<PartialObjectMeta<Namespace>>().selecting(selected))
 }
 
 /// The cache of the controller's own objects.
@@ -246,9 +257,12 @@ fn plan_settings<K: Kind>(config: &Config, plan: &mut Plan, own_retriever: bool,
         let because = format!("resource = {}", kind.kind);
         plan.require_selected(&kind, Some(&selected), &["list", "watch"], &because);
     }
+    if let Some(namespaces) = namespaces(config) {
+        plan.require_selected(&namespaces.kind, namespaces.id.selected, &["list", "watch"], NAMESPACE_LABELS);
+    }
     if config.finalizer.is_some() {
         plan.require::<K>(None, &["get", "patch"], "cleanup");
-        if config.selected() {
+        if config.may_leave() {
             plan.request_cache(CacheRequest::of::<PartialObjectMeta<K>>(), "cleanup");
         }
     }
@@ -325,6 +339,10 @@ fn check_shards(shards: Option<&Shards>, config: &Config) -> Result<(), ConfigEr
     if config.leader.is_some() {
         let problem =
             "`shards` and `leader_election` exclude each other: with shards every replica works. Remove one of the two";
+        return Err(config.error("shards", ConfigErrorKind::Conflict, problem));
+    }
+    if config.namespace_labels.is_some() {
+        let problem = "shards and a selector for namespaces exclude each other: remove one of the two";
         return Err(config.error("shards", ConfigErrorKind::Conflict, problem));
     }
     shards.check().map_err(|problem| config.error("shards", ConfigErrorKind::OutOfRange, problem))

@@ -21,6 +21,7 @@ use crate::queue::reason::Reason;
 use crate::queue::{AddOptions, CacheRef, Lane, Revision, Urgency, WorkQueue};
 use crate::watch::cache_id::CacheId;
 use crate::watch::informer::{Seen, Sink};
+use crate::watch::namespaces::NamespaceSelection;
 use crate::watch::retriever::RetrieveError;
 use crate::watch::store::{Cache, Change};
 
@@ -136,6 +137,9 @@ pub(super) struct EventHandler {
     /// The removed objects for `deleted`; `None` if the controller has no such function.
     pub(super) tombstones: Option<Arc<Tombstones>>,
     pub(super) undecodable: Arc<Undecodable>,
+    /// Of a controller whose objects may leave with their namespace.
+    pub(super) namespaces: Option<Arc<NamespaceSelection>>,
+    pub(super) finalizers: Option<Finalizers>,
 }
 
 impl EventHandler {
@@ -243,11 +247,22 @@ impl Sink for EventHandler {
 
     fn left(&self, object: &Arc<Object>) {
         let key = object.key();
+        let namespaces = self.namespaces.as_ref();
+        if namespaces.is_some_and(|namespaces| namespaces.was_deleted(key.namespace())) {
+            // Its own deletion is not in the watch any more.
+            return self.changed(&Change::new(Some(object.clone()), None), Seen::Listed);
+        }
         if let Some(daemons) = &self.daemons {
             daemons.cancel(key);
         }
         while self.tombstones.as_ref().is_some_and(|tombstones| tombstones.take(key).is_some()) {}
         self.enqueuer.left(key);
+        let holds = || self.finalizers.as_ref().is_some_and(|finalizers| finalizers.are_on_object(object));
+        if let Some(namespace) = key.namespace().filter(|_| namespaces.is_some() && holds()) {
+            // It is cleaned up, or reported.
+            let reason = Reason::Related("Namespace".into(), ObjectKey::cluster_scoped(namespace));
+            self.enqueuer.wake(key, Lane::Background, reason, Urgency::Soon);
+        }
     }
 }
 

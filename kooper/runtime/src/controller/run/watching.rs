@@ -32,6 +32,7 @@ use crate::object::key::ObjectKey;
 use crate::queue::CacheRef;
 use crate::watch::cache_id::{CacheId, CacheRequest, Used};
 use crate::watch::informer::{Sink, WatchStatus, Watched};
+use crate::watch::namespaces::NamespaceSelection;
 use crate::watch::retriever::{ErasedRetriever, Scope, Snapshot};
 use crate::watch::store::{Cache, Store};
 
@@ -44,6 +45,8 @@ pub(super) struct Watching {
     /// The cache of all objects of the kind, see `Controller`.
     unselected: Option<CacheId>,
     others: HashMap<CacheId, Watches>,
+    /// The cache of the namespaces whose objects are handled, and their selection.
+    selected_namespaces: Option<(CacheId, Arc<NamespaceSelection>)>,
     namespaces: Arc<Namespaces>,
     /// The daemons that changes cancel.
     pub(super) daemons: Option<Arc<Daemons>>,
@@ -84,13 +87,18 @@ impl Watching {
     pub(super) fn new(controller: &ControllerSpec, process: &Process, partition: Option<&dyn Partition>) -> Self {
         let config = &controller.config;
         let scopes = if controller.own_retriever { vec![Scope::default()] } else { config.scopes() };
-        let primary = Watches::new(controller, process, partition, &controller.primary, scopes, true);
-        let others = controller.caches.iter().map(|request| {
+        let others = controller.caches.iter().chain(&controller.namespaces).map(|request| {
             let scopes = request.scopes(&config.namespaces, config.json_only);
-            (request.id, Watches::new(controller, process, partition, request, scopes, false))
+            (request.id, Watches::new(controller, process, partition, request, scopes, false, None))
         });
-        let unselected = controller.unselected.as_ref().filter(|_| config.selected()).map(|request| request.id);
         let others: HashMap<CacheId, Watches> = others.collect();
+        let selected_namespaces = controller.namespaces.as_ref().and_then(|request| {
+            let namespaces = others.get(&request.id)?.cache();
+            Some((request.id, Arc::new(NamespaceSelection::new(controller.name(), namespaces))))
+        });
+        let selection = selected_namespaces.as_ref().map(|(_, selection)| selection);
+        let primary = Watches::new(controller, process, partition, &controller.primary, scopes, true, selection);
+        let unselected = controller.unselected.as_ref().filter(|_| config.may_leave()).map(|request| request.id);
         let statuses = others.values().chain([&primary]).flat_map(|watches| {
             let is_fixed = watches.request.id.selected.is_some_and(|selected| !selected.namespaces.is_empty());
             let optional = watches.request.optional;
@@ -99,8 +107,8 @@ impl Watching {
         let namespaces = Arc::new(Namespaces::new(controller.name(), primary.scopes.len() > 1, statuses));
         process.health.add(namespaces.clone());
         let daemons = config.daemon.then(|| Arc::new(Daemons::new(config.backoff.max.min(STEADY))));
-        let watching =
-            Self { others, daemons, primary, unselected, namespaces, tasks: JoinSet::new(), feeds: Vec::new() };
+        let (tasks, feeds) = (JoinSet::new(), Vec::new());
+        let watching = Self { others, daemons, primary, unselected, selected_namespaces, namespaces, tasks, feeds };
         watching.measure(controller.name(), &*process.metrics);
         watching
     }
@@ -184,6 +192,8 @@ impl Watching {
             tombstones: controller.parts.has_deleted().then(|| tombstones.clone()),
             undecodable: undecodable.clone(),
             daemons: self.daemons.clone(),
+            namespaces: self.selected_namespaces.as_ref().map(|(_, selection)| selection.clone()),
+            finalizers: controller.config.finalizers().filter(|_| self.unselected.is_some()),
         });
         let once = process.pass.is_some();
         let mapped = controller.relations.iter().filter(|relation| matches!(relation.mapping, Mapping::Function(_)));
@@ -234,7 +244,16 @@ impl Watching {
         if let Some(pass) = &process.pass {
             self.opened(controller, &**pass);
         }
-        let opened = |retriever: Arc<dyn ErasedRetriever>| -> Arc<dyn ErasedRetriever> {
+        let namespaces = self.selected_namespaces.as_ref();
+        let namespaces = namespaces.and_then(|(id, selection)| Some((self.others.get(id)?, selection.clone())));
+        if let Some((watches, selection)) = &namespaces {
+            let sink: Arc<dyn Sink> = selection.clone();
+            for watched in &watches.watched {
+                // Not by a route: the first list of the controller's own objects follows.
+                watched.subscribe(&sink).await;
+            }
+        }
+        let opened = move |retriever: Arc<dyn ErasedRetriever>| -> Arc<dyn ErasedRetriever> {
             if once { Arc::new(Snapshot(retriever)) } else { retriever }
         };
         let of_server = custom.is_none().then_some(&self.primary);
@@ -247,7 +266,18 @@ impl Watching {
             for (watched, scope) in watches.watched.iter().zip(&watches.scopes) {
                 let (open, client) = (watches.request.open, client.clone());
                 let open = move |scope| open(client.clone(), scope);
-                process.watches.start(watched, None, || opened(watched.narrowed(scope, open)));
+                let (all, watched, scope) = (process.watches.clone(), watched.clone(), scope.clone());
+                let start = move || all.start(&watched, None, || opened(watched.narrowed(&scope, open)));
+                match namespaces.as_ref().filter(|_| std::ptr::eq(watches, &self.primary)) {
+                    Some((namespaces, _)) => {
+                        let listed: Vec<_> = namespaces.watched.iter().map(|one| one.status.clone()).collect();
+                        self.tasks.spawn(async move {
+                            join_all(listed.iter().map(|status| status.wait_tried())).await;
+                            start();
+                        });
+                    }
+                    None => start(),
+                }
             }
         }
         Ok(())
@@ -286,7 +316,7 @@ impl Watching {
 }
 
 impl Watches {
-    /// `own` is for the objects that the controller handles.
+    /// `own` is for the objects that the controller handles, and `namespaces` for those of some namespaces.
     fn new(
         controller: &ControllerSpec,
         process: &Process,
@@ -294,8 +324,10 @@ impl Watches {
         request: &CacheRequest,
         scopes: Vec<Scope>,
         own: bool,
+        namespaces: Option<&Arc<NamespaceSelection>>,
     ) -> Self {
-        let watched = scopes.iter().map(|scope| watched(controller, process, partition, request, scope, own)).collect();
+        let watched = |scope| watched(controller, process, partition, request, scope, own, namespaces);
+        let watched = scopes.iter().map(watched).collect();
         Self { request: request.clone(), scopes, watched }
     }
 
@@ -362,6 +394,7 @@ fn watched(
     request: &CacheRequest,
     scope: &Scope,
     is_primary: bool,
+    namespaces: Option<&Arc<NamespaceSelection>>,
 ) -> Arc<Watched> {
     let (name, resource) = (controller.name(), request.kind.resource());
     let own = controller.own_retriever && is_primary;
@@ -372,7 +405,8 @@ fn watched(
         Used::All => None,
         used => partition.children(&controller.kind, used == Used::AppliedChildren),
     });
-    let selected = scope.labels.is_some() || scope.fields.is_some();
+    let selection = selection.or_else(|| Some(namespaces?.clone()));
+    let selected = scope.labels.is_some() || scope.fields.is_some() || namespaces.is_some();
     let status =
         || WatchStatus::new(name, &resource, scope.namespace.as_deref(), selected, !own).of_name(scope.only_name());
     let (watches, kind) = (&process.watches, &request.kind);
@@ -390,7 +424,7 @@ fn watched(
         // Beside a watch of the same kind that has a selector, or a retriever of its own.
         let beside = !is_primary
             && request.kind.is_same(&controller.kind)
-            && (controller.own_retriever || controller.config.selected() || partition.is_some());
+            && (controller.own_retriever || controller.config.may_leave() || partition.is_some());
         let form = form(request, scope, beside);
         let watch = namespace.map_or_else(|| resource.clone(), |namespace| format!("{resource}/{namespace}")) + &form;
         let status = watched.status.clone();

@@ -169,6 +169,9 @@ impl Watched {
 impl Watched {
     /// Adds or replaces an object as if the watch had reported it.
     pub fn show(&self, object: Object) {
+        if self.selection.as_ref().is_some_and(|selection| !selection.selects(&object)) {
+            return;
+        }
         self.fan.changed(&self.store.put(object), Seen::Watched);
     }
 

@@ -161,6 +161,8 @@ fn an_object_begins_to_be_paused_once_and_a_new_one_of_its_name_again() {
         daemons: None,
         tombstones: None,
         undecodable: Arc::new(Undecodable::new("enqueuer".into())),
+        namespaces: None,
+        finalizers: None,
     };
     let paused = |uid: &'static str| {
         object(move |v| {

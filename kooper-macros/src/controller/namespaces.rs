@@ -1,0 +1,47 @@
+//! The value of `namespaces`: a list of names, or a selector in parentheses.
+
+use syn::{LitStr, parenthesized, token};
+
+use crate::controller::key::{Key, Mentions, Table};
+use crate::controller::setting::{Given, Setting, keep};
+use crate::controller::value::{Value, strings};
+use crate::support::errors::Errors;
+use crate::support::spanned::Spanned;
+
+/// The selector in the parentheses of `namespaces(…)`.
+#[derive(Default)]
+pub(crate) struct Namespaces {
+    labels: Option<Spanned<Given<LitStr>>>,
+}
+
+/// The table of the settings.
+const NAMESPACES: Table<Namespaces> = Table {
+    noun: "`namespaces` setting",
+    example: "labels = \"team=a\"",
+    keys: &[Key {
+        name: "labels",
+        form: "a label selector",
+        example: "labels = \"team=a\"",
+        default: "required",
+        doc: "The labels of the namespaces.",
+        mentions: Mentions::KINDS,
+        read: keep!(labels, strings::labels_or_constant),
+        ..Key::EQUALS
+    }],
+    others: &[("selector", "labels"), ("label_selector", "labels"), ("matching", "labels")],
+};
+
+/// The call of the builder for the value of `namespaces`.
+pub(crate) fn read(value: &Value<'_>) -> syn::Result<Setting> {
+    if !value.input.peek(token::Paren) {
+        return strings::labels(value).map(|names| Setting::new("namespaces", names));
+    }
+    let content;
+    let parentheses = parenthesized!(content in value.input);
+    let (mut namespaces, mut errors) = (Namespaces::default(), Errors::new());
+    NAMESPACES.read(&content, &mut namespaces, &mut errors, |_| None);
+    errors.check()?;
+    let labels = namespaces.labels.ok_or_else(|| value.wrong(parentheses.span.join()))?;
+    // The compiler names the key of a cluster-scoped kind.
+    Ok(Setting::new("namespace_labels", value.spanned(labels.value, labels.place)))
+}
