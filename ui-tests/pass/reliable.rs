@@ -159,8 +159,11 @@ async fn leader_election_with_timings(_: Arc<Mall>) {}
 #[kooper::controller(resource = Mall, shards = 32, main = false)]
 async fn shards(_: Arc<Mall>, _: Call) {}
 
-#[kooper::controller(resource = Pod, shards(count = 64, by = namespace, members = 16, namespace = "kube-system", lease_duration = "30s", renew_deadline = "20s", retry_period = "5s",), main = false)]
+#[kooper::controller(resource = Pod, shards(count = 64, by = namespace, members = 16, lease = "shops.pods", namespace = "kube-system", lease_duration = "30s", renew_deadline = "20s", retry_period = "5s",), main = false)]
 async fn shards_with_settings(_: Arc<Pod>) {}
+
+#[kooper::controller(resource = Pod, shards = 1, main = false)]
+async fn one_shard() {}
 
 #[kooper::controller(resource = [Mall, Pod], shards(count = 4, by = uid), main = false)]
 async fn shards_each<K: Kind>(_: Arc<K>) {}
@@ -196,6 +199,7 @@ fn each_is_defined() {
     assert_eq!(names::<leader_election_with_timings>(), ["leader-election-with-timings"]);
     assert_eq!(names::<shards>(), ["shards"]);
     assert_eq!(names::<shards_with_settings>(), ["shards-with-settings"]);
+    assert_eq!(names::<one_shard>(), ["one-shard"]);
     assert_eq!(names::<shards_each>(), ["shards-each-mall", "shards-each-pod"]);
     assert_eq!(names::<install_crd>(), ["install-crd"]);
     assert_eq!(names::<install_crd_each>(), ["install-crd-each-mall", "install-crd-each-stall"]);

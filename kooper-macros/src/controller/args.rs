@@ -39,7 +39,7 @@ pub(crate) struct Args {
     pub(crate) on_leave: Option<Spanned<()>>,
     pub(crate) previous_names: Vec<LitStr>,
     pub(crate) previous_finalizers: Option<Spanned<Vec<LitStr>>>,
-    /// The place of the Lease's name in `leader_election`.
+    /// The place of the Lease's name in `leader_election` or `shards`.
     pub(crate) lease: Option<Span>,
     /// The shards of objects follow from their namespaces.
     pub(crate) by_namespace: bool,

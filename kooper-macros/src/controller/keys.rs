@@ -297,7 +297,7 @@ const KEYS: &[Key<Args>] = &[
         mentions: Mentions::KINDS,
         read: |args, value| {
             let election = election::read(value)?;
-            args.lease = election.value.lease;
+            args.lease = election.value.lease.or(args.lease);
             args.settings.push(Setting::new("leader_election", election));
             Ok(())
         },
@@ -308,12 +308,13 @@ const KEYS: &[Key<Args>] = &[
         form: "a power of two, at most 256, or settings in parentheses such as `(count = 32, by = namespace)`",
         example: "shards = 32",
         default: "off",
-        doc: "Share the objects between the replicas: each handles those of its shards. Settings: `count`, `by = uid`, `members = 8`, `namespace`, `lease_duration = \"15s\"`, `renew_deadline = \"10s\"`, `retry_period = \"2s\"`.",
+        doc: "Share the objects between the replicas: each handles those of its shards. Settings: `count`, `by = uid`, `members = 8`, `lease`, `namespace`, `lease_duration = \"15s\"`, `renew_deadline = \"10s\"`, `retry_period = \"2s\"`.",
         mentions: Mentions::KINDS,
         read: |args, value| {
-            let (setting, by_namespace) = shards::read(value)?;
-            args.by_namespace = by_namespace;
-            args.settings.push(setting);
+            let shards = shards::read(value)?;
+            args.by_namespace = shards.by_namespace;
+            args.lease = shards.lease.or(args.lease);
+            args.settings.push(shards.setting);
             Ok(())
         },
     },

@@ -1,6 +1,6 @@
 //! The settings of shards, which have their own table of keys.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Span, TokenStream};
 use quote::quote;
 use syn::parse::ParseStream;
 use syn::{parenthesized, token};
@@ -23,7 +23,17 @@ pub(crate) struct Shards {
     settings: Vec<Setting>,
     count: Option<Spanned<Given<u32>>>,
     by_namespace: bool,
+    /// The place of the Lease's name.
+    lease: Option<Span>,
     timings: Timings,
+}
+
+/// The call of the builder for the value of `shards`, and what is compared with other keys.
+pub(crate) struct Read {
+    pub(crate) setting: Setting,
+    /// The shards of objects follow from their namespaces.
+    pub(crate) by_namespace: bool,
+    pub(crate) lease: Option<Span>,
 }
 
 /// The table of the settings.
@@ -37,6 +47,8 @@ pub(crate) const SHARDS: Table<Shards> = Table {
         ("replicas", "members"),
         ("key", "by"),
         ("field", "by"),
+        ("lease_name", "lease"),
+        ("name", "lease"),
         ("lease_namespace", "namespace"),
         ("duration", "lease_duration"),
         ("ttl", "lease_duration"),
@@ -50,7 +62,7 @@ const SETTINGS: &[Key<Shards>] = &[
         form: "a power of two, at most 256",
         example: "count = 32",
         default: "required",
-        doc: "The number of shards, best eight for each replica. It can be raised later.",
+        doc: "The number of shards, best eight for each replica. It can be raised later. With one shard, one replica works and the others stand by.",
         read: |shards, value| {
             shards.count = Some(count(value)?);
             Ok(())
@@ -81,6 +93,20 @@ const SETTINGS: &[Key<Shards>] = &[
                 return Err(value.wrong(members.place));
             }
             shards.settings.push(Setting::new("members", members));
+            Ok(())
+        },
+        ..Key::EQUALS
+    },
+    Key {
+        name: "lease",
+        form: "a name",
+        example: "lease = \"echo\"",
+        default: "`<program>-<name>`",
+        doc: "The name of the Lease with the map; those of the replicas are named after it. Not allowed for a list of kinds, as each has its own Leases.",
+        read: |shards, value| {
+            let lease = strings::subdomain(value)?;
+            shards.lease = Some(lease.value.span());
+            shards.settings.push(Setting::new("lease", lease));
             Ok(())
         },
         ..Key::EQUALS
@@ -152,13 +178,14 @@ impl Emit for Shards {
     }
 }
 
-/// The call of the builder for the value of `shards`, and whether objects are shared by namespace.
-pub(crate) fn read(value: &Value<'_>) -> syn::Result<(Setting, bool)> {
+/// Reads the value of `shards`.
+pub(crate) fn read(value: &Value<'_>) -> syn::Result<Read> {
     if !value.input.peek(token::Paren) {
         let count = count(value)?;
         let place = count.place;
         let shards = Shards { count: Some(count), ..Shards::default() };
-        return Ok((Setting::new("shards", value.spanned(shards, place)), false));
+        let setting = Setting::new("shards", value.spanned(shards, place));
+        return Ok(Read { setting, by_namespace: false, lease: None });
     }
     let content;
     let parentheses = parenthesized!(content in value.input);
@@ -173,9 +200,9 @@ pub(crate) fn read(value: &Value<'_>) -> syn::Result<(Setting, bool)> {
     if let Some((place, text)) = shards.timings.mistake() {
         value.note(place.unwrap_or_else(|| Place::from(span)), text);
     }
-    let by_namespace = shards.by_namespace;
+    let (by_namespace, lease) = (shards.by_namespace, shards.lease);
     let method = if by_namespace { "shards_by_namespace" } else { "shards" };
-    Ok((Setting::new(method, value.spanned(shards, span)), by_namespace))
+    Ok(Read { setting: Setting::new(method, value.spanned(shards, span)), by_namespace, lease })
 }
 
 #[cfg(test)]

@@ -151,6 +151,13 @@ impl Controller {
         self.shards.is_some()
     }
 
+    /// The settings of its shards.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn shards(&self) -> Option<&Shards> {
+        self.shards.as_ref()
+    }
+
     /// Returns `true` if it is a task that may run in each replica at the same time.
     #[must_use]
     pub fn runs_everywhere(&self) -> bool {
@@ -168,10 +175,12 @@ impl Controller {
     #[doc(hidden)]
     #[must_use]
     pub fn shard_leases(&self, installation: &Installation, namespace: &str) -> Option<ShardLeases<'_>> {
-        let shards = self.shards.as_ref()?;
-        let namespace = shards.lease_namespace().unwrap_or(namespace).to_owned();
-        let name = |suffix: &str| installation.name(&format!("{}-{}{suffix}", installation.program, self.name()));
-        Some(ShardLeases { shards, namespace, names: shards.leases(name), mark: self.field_manager(installation) })
+        let shards = self.shards()?;
+        let (lease, own_namespace) = shards.place();
+        let map = lease.map_or_else(|| format!("{}-{}", installation.program, self.name()), str::to_owned);
+        let names = shards.leases(&map).iter().map(|name| installation.name(name)).collect();
+        let namespace = own_namespace.unwrap_or(namespace).to_owned();
+        Some(ShardLeases { shards, namespace, names, mark: self.field_manager(installation) })
     }
 
     /// Returns `true` if the handlers run in one replica only.

@@ -31,6 +31,7 @@ pub struct Shards {
     count: u16,
     by: By,
     members: u8,
+    lease: Option<String>,
     namespace: Option<String>,
     lease_duration: Duration,
     renew_deadline: Duration,
@@ -38,12 +39,14 @@ pub struct Shards {
 }
 
 impl Shards {
-    /// This many shards: a power of two, at most 256, and best eight for each replica.
+    /// This many shards: a power of two, at most 256, and best eight for each replica. With one shard, one replica
+    /// works and the others stand by, as with leader election.
     pub fn new(count: u16) -> Self {
         Self {
             count,
             by: By::Uid,
             members: 8,
+            lease: None,
             namespace: None,
             lease_duration: timing::LEASE_DURATION,
             renew_deadline: timing::RENEW_DEADLINE,
@@ -62,6 +65,13 @@ impl Shards {
     /// more is ready, and waits until another one stops. Default: 8.
     pub fn members(mut self, members: u8) -> Self {
         self.members = members;
+        self
+    }
+
+    /// Sets the name of the Lease with the map; those of the replicas are named after it. The default is
+    /// `<program>-<controller>`. A controller that had a leader election with another Lease keeps that.
+    pub fn lease(mut self, name: impl Into<String>) -> Self {
+        self.lease = Some(name.into());
         self
     }
 
@@ -99,6 +109,11 @@ impl Shards {
         if self.members < 2 || self.members > MOST_MEMBERS {
             return Err(format!("`members` must be from 2 to {MOST_MEMBERS}"));
         }
+        match self.lease.as_deref() {
+            Some("") => return Err("`lease` is empty: write the name of the Lease, or leave it out".to_owned()),
+            Some(lease) => name::subdomain(lease).map_err(|error| format!("`lease`: {error}"))?,
+            None => {}
+        }
         match self.namespace.as_deref() {
             Some("") => return Err("`namespace` is empty: write the Leases' namespace, or leave it out".to_owned()),
             Some(namespace) => name::label(namespace).map_err(|error| format!("`namespace`: {error}"))?,
@@ -117,18 +132,18 @@ impl Shards {
         self.members
     }
 
-    /// The names of the Leases: that of the map, and one for each replica.
+    /// The names of the Leases, from that of the map: it, and one for each replica.
     #[doc(hidden)]
     #[must_use]
-    pub fn leases(&self, name: impl Fn(&str) -> String) -> Vec<String> {
-        std::iter::once(name("")).chain((0..self.members).map(|slot| name(&format!("--{slot}")))).collect()
+    pub fn leases(&self, map: &str) -> Vec<String> {
+        std::iter::once(map.to_owned()).chain((0..self.members).map(|slot| format!("{map}--{slot}"))).collect()
     }
 
-    /// The namespace of the Leases.
+    /// The name of the Lease with the map and the namespace of all Leases, as far as they are set.
     #[doc(hidden)]
     #[must_use]
-    pub fn lease_namespace(&self) -> Option<&str> {
-        self.namespace.as_deref()
+    pub fn place(&self) -> (Option<&str>, Option<&str>) {
+        (self.lease.as_deref(), self.namespace.as_deref())
     }
 
     /// The field that decides the shard.
@@ -151,3 +166,23 @@ impl Shards {
 }
 
 const _: () = assert!(BUCKETS == 256, "the documentation names the number");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_that_is_not_valid_is_named() {
+        for (shards, problem) in [
+            (Shards::new(48), "48 shards: a power of two"),
+            (Shards::new(32).members(1), "`members` must be"),
+            (Shards::new(32).lease(""), "`lease` is empty"),
+            (Shards::new(32).lease("The orders"), "`lease`: \"The orders\" is not"),
+            (Shards::new(32).namespace(""), "`namespace` is empty"),
+        ] {
+            let refused = shards.check().unwrap_err();
+            assert!(refused.starts_with(problem), "{refused}");
+        }
+        assert_eq!(Shards::new(1).lease("orders.shop").check(), Ok(()), "a power of two");
+    }
+}

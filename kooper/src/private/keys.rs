@@ -110,7 +110,7 @@ pub mod daemon {}
 /// `leader_election`: Run handlers in one replica only. Settings: `lease`, `namespace`, `lease_duration = "15s"`, `renew_deadline = "10s"`, `retry_period = "2s"`.
 pub mod leader_election {}
 
-/// `shards = 32`: Share the objects between the replicas: each handles those of its shards. Settings: `count`, `by = uid`, `members = 8`, `namespace`, `lease_duration = "15s"`, `renew_deadline = "10s"`, `retry_period = "2s"`.
+/// `shards = 32`: Share the objects between the replicas: each handles those of its shards. Settings: `count`, `by = uid`, `members = 8`, `lease`, `namespace`, `lease_duration = "15s"`, `renew_deadline = "10s"`, `retry_period = "2s"`.
 pub mod shards {}
 
 /// `install_crd`: Apply the kind's CRD at the start, and wait until it is established.

@@ -33,6 +33,27 @@ async fn one_replica_begins_at_once_also_after_another_one_has_stopped(cluster: 
 }
 
 #[kooper::test(start_paused = true)]
+async fn with_one_shard_one_replica_works_and_another_stands_by_until_it_stops(cluster: Cluster) -> Result<()> {
+    let notes = Notes::default();
+    let objects = create(&cluster, 8).await?;
+    let start = |who| noting_by(who, &notes, |builder| builder.shards(Shards::new(1))).build();
+    let first = cluster.run([start("a")?]).await?;
+    eventually("one replica handles all", || notes.since(0).len() == 8).await;
+    let second = cluster.run([start("b")?]).await?;
+    tokio::time::sleep(SETTLE).await;
+    let shared = spread(&touch(&cluster, &objects, "1", &notes).await?);
+    assert_eq!(shared.into_iter().collect::<Vec<_>>(), [("a", 8)]);
+    first.stop().await?;
+    eventually("the other replica handles all", || notes.calls().iter().filter(|call| call.who == "b").count() == 8)
+        .await;
+    let shared = spread(&touch(&cluster, &objects, "2", &notes).await?);
+    assert_eq!(shared.into_iter().collect::<Vec<_>>(), [("b", 8)]);
+    second.stop().await?;
+    notes.check();
+    Ok(())
+}
+
+#[kooper::test(start_paused = true)]
 async fn replicas_that_join_share_the_objects_and_those_that_stop_hand_them_over(cluster: Cluster) -> Result<()> {
     let notes = Notes::default();
     let objects = create(&cluster, 48).await?;

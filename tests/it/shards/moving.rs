@@ -49,6 +49,27 @@ impl Calls {
 }
 
 #[kooper::test(start_paused = true)]
+async fn a_controller_whose_lease_was_named_moves_to_shards_with_that_lease(cluster: Cluster) -> Result<()> {
+    let calls = Calls::default();
+    create(&cluster, 16).await?;
+    let elected = |builder: Builder<ConfigMap>| builder.leader_election(LeaderElection::new().lease("pantry"));
+    let shared = |builder: Builder<ConfigMap>| builder.shards(Shards::new(16).lease("pantry"));
+    let leader = cluster.run([calls.version("leader", elected)?]).await?;
+    eventually("the leader handles all", || calls.of("leader") == 16).await;
+    let first = cluster.run([calls.version("first", shared)?]).await?;
+    let second = cluster.run([calls.version("second", shared)?]).await?;
+    tokio::time::sleep(SETTLE).await;
+    assert_eq!((calls.of("first"), calls.of("second")), (0, 0), "the leader still leads");
+    leader.stop().await?;
+    eventually("two replicas share the objects", || calls.of("first") > 0 && calls.of("second") > 0).await;
+    let leases: Vec<Lease> = cluster.list().await?;
+    let names: Vec<_> = leases.iter().map(ResourceExt::name_any).collect();
+    assert!(names.iter().all(|name| name == "pantry" || name.starts_with("pantry--")), "{names:?}");
+    first.stop().await?;
+    second.stop().await
+}
+
+#[kooper::test(start_paused = true)]
 async fn a_controller_moves_from_leader_election_to_shards_and_back_with_no_two_versions_at_work(
     cluster: Cluster,
 ) -> Result<()> {

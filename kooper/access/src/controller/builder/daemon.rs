@@ -3,6 +3,7 @@
 use kooper_runtime::internal::controller::Config;
 use kooper_runtime::leader::LeaderElection;
 use kooper_runtime::{Changed, Kind};
+use kooper_sharding::Shards;
 use serde::de::DeserializeOwned;
 
 use super::{Builder, MakeService, service_of};
@@ -80,6 +81,14 @@ pub(crate) fn config(controller: &Config) -> Config {
 
 /// The leader election of a controller for its daemon, which has a separate Lease.
 pub(crate) fn election(controller: LeaderElection) -> LeaderElection {
+    match controller.place().0.map(name) {
+        Some(lease) => controller.lease(lease),
+        None => controller,
+    }
+}
+
+/// The shards of a controller for its daemon, which has a separate map.
+pub(super) fn shards(controller: Shards) -> Shards {
     match controller.place().0.map(name) {
         Some(lease) => controller.lease(lease),
         None => controller,

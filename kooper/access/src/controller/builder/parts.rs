@@ -112,7 +112,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         }
         let daemon = daemon.map(|(daemon, plan)| controller_of::<K, O, S>(daemon, &config, plan, (&state, &when)));
         let daemon = daemon.transpose()?.map(|mut daemon| {
-            daemon.shards.clone_from(&shards);
+            daemon.shards = shards.clone().map(daemon::shards);
             (daemon.crd, daemon.installs_crd) = (crd, installs_crd);
             Box::new(daemon)
         });
