@@ -20,8 +20,8 @@ use kooper_access::Controller;
 #[cfg(feature = "webhooks")]
 pub(crate) use choices::webhook_service;
 pub(crate) use choices::{
-    Choices, ManifestError, grace, host_network, installed_alerts, longest_name, resources, strategy, unelected,
-    usual_replicas, workload_name,
+    Choices, ManifestError, SURGE, grace, host_network, installed_alerts, longest_name, most_replicas, resources,
+    strategy, unelected, usual_replicas, workload_name,
 };
 pub(crate) use crd_roles::documents as crd_roles;
 pub(crate) use deployment::{Volumes, certificate_variables, setting_file};

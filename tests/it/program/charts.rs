@@ -3,6 +3,8 @@
 //! A test whose tool is not on the path is skipped with a message.
 //! `KOOPER_REQUIRE_TOOLS=helm,kubeconform,kube-score` names tools without which it fails.
 
+mod shards;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::fs;

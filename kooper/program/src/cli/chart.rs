@@ -6,14 +6,14 @@ mod values;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::ResourceExt;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::args::Settings;
 use super::invocation::Invocation;
 use super::print::place;
 use super::webhooks;
 use crate::manifests::template::{expression, inline, render};
-use crate::manifests::{self, Choices, INSTALLATION, Part, Ports, Volumes, WEBHOOKS, Workload};
+use crate::manifests::{self, Choices, INSTALLATION, Part, Ports, SURGE, Volumes, WEBHOOKS, Workload};
 use crate::rbac;
 use kooper_access::Controller;
 use kooper_runtime::BoxError;
@@ -31,7 +31,7 @@ pub(super) fn files(
     let plain = invocation.with(plain);
     let builtin = plain.controllers()?;
     let name = invocation.installation().program;
-    let unelected = manifests::unelected(&builtin);
+    let most_replicas = manifests::most_replicas(&builtin);
     let has_webhooks = webhooks::has_any(&plain)?;
     let workload = workload(&name, &builtin, has_webhooks);
     let mut files = vec![
@@ -44,7 +44,7 @@ pub(super) fn files(
             "values.schema.json",
             serde_json::to_string_pretty(&values::schema(!crds.is_empty(), &settings.own.flags))? + "\n",
         ),
-        ("templates/_settings.tpl", named(SETTINGS, &name, unelected, has_webhooks, settings)),
+        ("templates/_settings.tpl", named(&name, &unelected(&plain)?, most_replicas, has_webhooks, settings)),
         ("templates/_roles.tpl", roles::named(&name, &plain)?),
         ("templates/roles.yaml", roles::own(&name)),
         ("templates/program.yaml", documents(&name, &workload)?),
@@ -192,27 +192,52 @@ fn role(name: &str) -> String {
     inline(&format!("printf \"%s:%s\" .Release.Namespace ({})", include(name, "account")))
 }
 
-/// Fills the names into a file of named templates. `unelected` is what allows only one replica.
-fn named(text: &str, name: &str, unelected: Option<&Controller>, has_webhooks: bool, settings: &Settings) -> String {
-    let (work, remedy) = match unelected.filter(|one| one.is_task()) {
-        Some(task) => {
-            (format!("run the task `{}`", task.name()), "write `leader_election` or `everywhere` in its attribute, or ")
-        }
-        None => ("handle every object".to_owned(), ""),
-    };
+/// What each of several replicas would do, and what to write instead, by the choice of leader election. Where several
+/// replicas are allowed, there is none.
+fn unelected(plain: &Invocation<'_>) -> Result<Map<String, Value>, BoxError> {
+    let mut refused = Map::new();
+    for (election, flag) in roles::ELECTIONS {
+        let settings = Settings { leader_election: flag, ..plain.settings.clone() };
+        let controllers = plain.with(settings).controllers_quietly()?;
+        let Some(one) = manifests::unelected(&controllers) else { continue };
+        let work =
+            if one.is_task() { format!("run the task `{}`", one.name()) } else { "handle every object".to_owned() };
+        // What is in the attribute has no effect if leader election is off.
+        let can_write = one.is_task() && flag.is_none();
+        let remedy = if can_write { "write `leader_election` or `everywhere` in its attribute, or " } else { "" };
+        refused.insert(election.to_owned(), format!("{work}: {remedy}set `leaderElection: \"on\"`").into());
+    }
+    Ok(refused)
+}
+
+/// The named templates of the settings.
+fn named(
+    name: &str,
+    unelected: &Map<String, Value>,
+    most_replicas: Option<(u32, &Controller)>,
+    has_webhooks: bool,
+    settings: &Settings,
+) -> String {
+    let (most, limits) = most_replicas.map_or((0, ""), |(most, controller)| (most, controller.name()));
+    // As a string of a template.
+    let unelected = Value::from(json!(unelected).to_string()).to_string();
     let certificate = Volumes::new(Some(""), "", &[]);
     let files = Volumes::new(None, "", &[String::new()]);
     let (port, number) = WEBHOOKS;
     let (after, least) = manifests::grace(has_webhooks);
-    text.replace("PROGRAM", name)
+    SETTINGS
+        .replace("PROGRAM", name)
         .replace("INSTALLATION", INSTALLATION)
         .replace("ROLLING", &manifests::strategy(true, has_webhooks).to_string())
         .replace("RECREATE", &manifests::strategy(false, has_webhooks).to_string())
         .replace("REPLICAS_ELECTED", &manifests::usual_replicas(true).to_string())
         .replace("REPLICAS_ALONE", &manifests::usual_replicas(false).to_string())
-        .replace("ELECTED", if unelected.is_none() { "true" } else { "false" })
-        .replace("DO_ALL", &work)
-        .replace("REMEDY", remedy)
+        .replace("UNELECTED", &unelected)
+        .replace("HAS_SHARDS", if most_replicas.is_some() { "true" } else { "false" })
+        .replace("MOST_REPLICAS", &most.to_string())
+        .replace("MEMBERS", &(most + SURGE).to_string())
+        .replace("SURGE", &SURGE.to_string())
+        .replace("CONTROLLER", limits)
         .replace("HAS_WEBHOOKS", if has_webhooks { "true" } else { "false" })
         .replace("WEBHOOK_PORT", &number.to_string())
         .replace("OPEN_PORTS", &format!("(list \"probes\" \"{port}\")"))
@@ -235,17 +260,49 @@ const SETTINGS: &str = include_str!("chart/settings.tpl");
 mod tests {
     use std::time::Duration;
 
-    use super::*;
+    use k8s_openapi::api::core::v1::Pod;
     use kooper_access::controller::Task;
+    use kooper_runtime::leader::LeaderElection;
+    use kooper_sharding::Shards;
+
+    use super::*;
+    use crate::Program;
+    use crate::cli::app::App;
+
+    fn refused(define: fn(&mut Program)) -> Value {
+        let app = App::new("shop", "1.0.0").defined(define);
+        json!(unelected(&Invocation { app: &app, settings: Settings::default() }).expect("controllers"))
+    }
+
+    #[test]
+    fn shards_and_what_runs_everywhere_allow_several_replicas_also_without_leader_election() {
+        fn shared(program: &mut Program) {
+            program.add(Controller::builder::<Pod>("pods").shards(Shards::new(32)).handler(async || {}));
+            program.add(Task::builder("refresh", Duration::from_secs(600)).everywhere().handler(async || {}));
+        }
+        fn elected(program: &mut Program) {
+            shared(program);
+            program.add(Controller::builder::<Pod>("one").leader_election(LeaderElection::new()).handler(async || {}));
+        }
+        fn alone(program: &mut Program) {
+            shared(program);
+            program.add(Controller::builder::<Pod>("one").handler(async || {}));
+        }
+        let all = "handle every object: set `leaderElection: \"on\"`";
+        assert_eq!(refused(shared), json!({}));
+        assert_eq!(refused(elected), json!({"off": all}));
+        assert_eq!(refused(alone), json!({"": all, "off": all}));
+    }
 
     #[test]
     fn a_refusal_because_of_a_task_says_what_to_write() {
-        let task = Task::builder("sweep", Duration::from_secs(600)).handler(async || {}).build().expect("a task");
-        let text = |unelected| named(SETTINGS, "shop", unelected, true, &Settings::default());
-        let says = "run the task `sweep`: write `leader_election` or `everywhere` in its attribute, or set";
-        let refused = text(Some(&task));
-        assert!(refused.matches(says).count() == 2 && !refused.contains("handle every object"), "{refused}");
-        let refused = text(None);
-        assert!(refused.matches("handle every object: set").count() == 2 && !refused.contains("in its"), "{refused}");
+        fn task(program: &mut Program) {
+            program.add(Task::builder("sweep", Duration::from_secs(600)).handler(async || {}));
+        }
+        let expected = json!({
+            "": "run the task `sweep`: write `leader_election` or `everywhere` in its attribute, or set `leaderElection: \"on\"`",
+            "off": "run the task `sweep`: set `leaderElection: \"on\"`",
+        });
+        assert_eq!(refused(task), expected);
     }
 }

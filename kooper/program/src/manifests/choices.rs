@@ -20,6 +20,9 @@ const AFTER_WEBHOOKS: u64 = 20;
 /// The least number of seconds that a pod with webhooks gets to end.
 const LEAST_WITH_WEBHOOKS: u64 = 45;
 
+/// The replicas that a rolling update adds.
+pub(crate) const SURGE: u32 = 1;
+
 /// The longest name of a Service, and value of a label.
 const LONGEST_NAME: usize = 63;
 
@@ -77,7 +80,7 @@ pub(crate) enum ManifestError {
         "{replicas} replicas and those of a roll-out are more than the {members} that share the shards of the controller \
          `{controller}`: write `shards(count = …, members = {needed})`, or fewer replicas"
     )]
-    Members { replicas: u32, members: u8, needed: u32, controller: String },
+    Members { replicas: u32, members: u32, needed: u32, controller: String },
     #[error(
         "webhooks need several replicas, so that one always answers, but all of them would handle every object, as the \
          controller `{controller}` has neither leader election nor shards: add `--leader-election on`"
@@ -144,7 +147,7 @@ pub(crate) fn resources() -> Value {
 pub(crate) fn strategy(allows_replicas: bool, has_webhooks: bool) -> Value {
     if allows_replicas {
         let most = if has_webhooks { 0 } else { 1 };
-        json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": most, "maxSurge": 1}})
+        json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": most, "maxSurge": SURGE}})
     } else {
         json!({"type": "Recreate"})
     }
@@ -158,6 +161,13 @@ pub(crate) fn usual_replicas(allows_replicas: bool) -> u32 {
 /// The first controller or task that several replicas must not have.
 pub(crate) fn unelected(controllers: &[Controller]) -> Option<&Controller> {
     controllers.iter().find(|one| one.limits_replicas())
+}
+
+/// The most replicas that all own shards, also during a rolling update: the number, and the controller that limits it.
+/// Without shards there is no limit.
+pub(crate) fn most_replicas(controllers: &[Controller]) -> Option<(u32, &Controller)> {
+    let most = |one: &Controller| Some(u32::from(one.shards()?.most_members()) - SURGE);
+    controllers.iter().filter_map(|one| Some((most(one)?, one))).min_by_key(|(most, _)| *most)
 }
 
 impl ManifestError {
@@ -176,20 +186,12 @@ impl ManifestError {
         let name = unelected.name().to_owned();
         if unelected.is_task() { Self::TaskWebhooks { task: name } } else { Self::Webhooks { controller: name } }
     }
-}
 
-/// A roll-out adds a replica.
-fn check_members(controllers: &[Controller], place: &Place, replicas: u32) -> Result<(), ManifestError> {
-    let needed = replicas + 1;
-    for controller in controllers {
-        let Some(leases) = controller.shard_leases(&place.installation, &place.namespace) else { continue };
-        let members = leases.shards.most_members();
-        if needed > members.into() && replicas > 1 {
-            let controller = controller.name().to_owned();
-            return Err(ManifestError::Members { replicas, members, needed, controller });
-        }
+    /// So many replicas do not all own shards of this controller.
+    fn members(replicas: u32, most: u32, controller: &Controller) -> Self {
+        let (members, needed) = (most + SURGE, replicas.saturating_add(SURGE));
+        Self::Members { replicas, members, needed, controller: controller.name().to_owned() }
     }
-    Ok(())
 }
 
 /// A port that others in the cluster can reach, and a process that is not root can bind.
@@ -230,7 +232,9 @@ impl Choices {
         {
             return Err(ManifestError::replicas(replicas, controller));
         }
-        check_members(controllers, place, replicas)?;
+        if let Some((most, controller)) = most_replicas(controllers).filter(|(most, _)| replicas > *most) {
+            return Err(ManifestError::members(replicas, most, controller));
+        }
         match self.listen {
             None if self.service_monitor => {
                 return Err(ManifestError::NoMetrics { what: "ServiceMonitors", addition: "service-monitor" });

@@ -189,6 +189,46 @@ fn a_task_allows_several_replicas_with_leader_election_or_everywhere() {
     }
 }
 
+fn shared(name: &str, members: u8) -> Controller {
+    let shards = Shards::new(32).members(members);
+    Controller::builder::<Pod>(name).shards(shards).handler(async || {}).build().expect("a controller")
+}
+
+#[test]
+fn a_program_with_shards_has_several_replicas_a_budget_and_a_role_for_its_leases_alone() {
+    let place = Place { lease_namespace: "leases".into(), ..place(Some("blue")) };
+    let documents = documents(&[shared("pods", 3)], &[], &place, &choices()).expect("documents");
+    let of = |kind: &str| documents.iter().find(|document| document["kind"] == kind).expect(kind);
+    let spec = &of("Deployment")["spec"];
+    assert_eq!((&spec["replicas"], &spec["strategy"]["type"]), (&2.into(), &"RollingUpdate".into()));
+    assert_eq!(of("PodDisruptionBudget")["spec"]["selector"]["matchLabels"], spec["selector"]["matchLabels"]);
+    let role = documents.iter().find(|one| one["kind"] == "Role" && one["metadata"]["namespace"] == "leases");
+    let rules = json!([{
+        "apiGroups": ["coordination.k8s.io"], "resources": ["leases"],
+        "resourceNames": ["shop-pods--0.blue", "shop-pods--1.blue", "shop-pods--2.blue", "shop-pods.blue"],
+        "verbs": ["create", "get", "update", "watch"],
+    }]);
+    assert_eq!(role.expect("a role")["rules"], rules);
+}
+
+#[test]
+fn replicas_that_find_no_place_among_the_members_during_a_roll_out_are_an_error() {
+    let of = |controllers: &[Controller], replicas: Option<u32>| {
+        documents(controllers, &[], &place(None), &Choices { replicas, ..choices() })
+    };
+    let controllers = [shared("many", 8), shared("few", 4), shared("some", 5)];
+    assert!(of(&controllers, Some(3)).is_ok(), "with one more there are four");
+    let refused = of(&controllers, Some(4)).expect_err("with one more there are five").to_string();
+    let expected = "4 replicas and those of a roll-out are more than the 4 that share the shards of the controller `few`: write \
+                    `shards(count = …, members = 5)`, or fewer replicas";
+    assert_eq!(refused, expected);
+    assert!(of(&controllers, Some(u32::MAX)).is_err());
+    let two = [shared("two", 2)];
+    assert!(of(&two, Some(1)).is_ok());
+    let refused = of(&two, None).expect_err("two are usual").to_string();
+    assert!(refused.starts_with("2 replicas and those of a roll-out are more than the 2 that"), "{refused}");
+}
+
 #[test]
 fn without_a_listener_there_are_no_probes_and_no_service() {
     let off = Choices { listen: None, service_monitor: false, ..choices() };

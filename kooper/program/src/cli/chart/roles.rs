@@ -20,7 +20,7 @@ const INSTANCE: &str = "kooper-instance";
 const OWN: &str = "kooper-own-namespace";
 
 /// The choices of leader election: the value, and the flag.
-const ELECTIONS: [(&str, Option<bool>); 3] = [("", None), ("on", Some(true)), ("off", Some(false))];
+pub(super) const ELECTIONS: [(&str, Option<bool>); 3] = [("", None), ("on", Some(true)), ("off", Some(false))];
 
 /// The named templates with the rules, and with the roles of an account.
 pub(super) fn named(name: &str, plain: &Invocation<'_>) -> Result<String, BoxError> {

@@ -31,24 +31,27 @@ PROGRAM{{ with .Values.instance }}.{{ . }}{{ end }}
 {{- end -}}
 {{- end }}
 
-{{- /* `true` if all controllers have leader election or shards, and all tasks leader election or `everywhere`. */ -}}
-{{- define "PROGRAM.elected" -}}
-{{- $election := include "PROGRAM.setting" (list . "leaderElection") -}}
-{{- if or (eq $election "on") (and ELECTED (eq $election "")) }}true{{ end -}}
+{{- /* What each of several replicas would do, and what to write instead; empty if several replicas are allowed. */ -}}
+{{- define "PROGRAM.unelected" -}}
+{{- get (fromJson UNELECTED) (include "PROGRAM.setting" (list . "leaderElection")) -}}
 {{- end }}
 
 {{- define "PROGRAM.replicas" -}}
-{{- $elected := include "PROGRAM.elected" . -}}
-{{- if and HAS_WEBHOOKS (not $elected) -}}
-{{- fail "webhooks need several replicas, and all of them would DO_ALL: REMEDYset `leaderElection: \"on\"`" -}}
-{{- else if kindIs "invalid" .Values.replicas }}{{ if $elected }}REPLICAS_ELECTED{{ else }}REPLICAS_ALONE{{ end -}}
-{{- else if and (gt (int .Values.replicas) 1) (not $elected) -}}
-{{- fail "several replicas would all DO_ALL: REMEDYset `leaderElection: \"on\"`, or `replicas: 1`" -}}
-{{- else }}{{ int .Values.replicas }}{{ end -}}
+{{- $unelected := include "PROGRAM.unelected" . -}}
+{{- $replicas := ternary REPLICAS_ALONE REPLICAS_ELECTED (not (empty $unelected)) -}}
+{{- if not (kindIs "invalid" .Values.replicas) }}{{ $replicas = int .Values.replicas }}{{ end -}}
+{{- if and HAS_WEBHOOKS $unelected -}}
+{{- fail (printf "webhooks need several replicas, and all of them would %s" $unelected) -}}
+{{- else if and (gt $replicas 1) $unelected -}}
+{{- fail (printf "several replicas would all %s, or `replicas: 1`" $unelected) -}}
+{{- else if and HAS_SHARDS (gt $replicas MOST_REPLICAS) -}}
+{{- fail (printf "%d replicas and those of a roll-out are more than the MEMBERS that share the shards of the controller `CONTROLLER`: write `shards(count = …, members = %d)` in its attribute, or set fewer `replicas`" $replicas (add $replicas SURGE)) -}}
+{{- end -}}
+{{- $replicas -}}
 {{- end }}
 
 {{- define "PROGRAM.strategy" -}}
-{{- if include "PROGRAM.elected" . }}ROLLING{{ else }}RECREATE{{ end -}}
+{{- if include "PROGRAM.unelected" . }}RECREATE{{ else }}ROLLING{{ end -}}
 {{- end }}
 
 {{- /* The drain timeout in seconds, rounded up, and the time to end after it. */ -}}
