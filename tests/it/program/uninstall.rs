@@ -209,6 +209,32 @@ fn the_leases_are_deleted_unless_a_process_holds_them() {
 }
 
 #[test]
+fn the_leases_of_shards_are_deleted() {
+    let Some(cluster) = ControlPlane::shared() else { return };
+    let namespace = "uninstalled-shards";
+    cluster.must(&["create", "namespace", namespace]);
+    let kubeconfig = cluster.kubeconfig().to_str().unwrap();
+    let place = ["--kubeconfig", kubeconfig, "--namespace", namespace, "--lease-namespace", namespace];
+    let leases = || cluster.must(&["-n", namespace, "get", "leases", "--output=name"]);
+    let shared = env!("CARGO_BIN_EXE_shared");
+    let mut program = Process::start(shared, &[&["run", "--listen", "127.0.0.1:0"], &place[..]].concat(), &[]);
+    program.wait_for_metric("kooper_shards_owned{controller=\"shared\"}", |owned| owned == 32.0);
+    let used = leases();
+    assert!(used.lines().count() >= 2, "those of the map and of the replica: {used}");
+    program.signal("TERM");
+    assert_eq!(program.exit_code(), Some(0));
+    let mut command = Command::new(shared);
+    let output = command.arg("uninstall").args(place).args(["--install-namespace", namespace]).output().unwrap();
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{stdout}{stderr}");
+    for lease in used.lines() {
+        let name = lease.rsplit('/').next().unwrap();
+        assert!(stdout.contains(&format!("delete    Lease {namespace}/{name}\n")), "{stdout}");
+    }
+    assert_eq!(leases(), "");
+}
+
+#[test]
 fn an_interrupted_run_is_continued() {
     let Some(installed) = Installed::start() else { return };
     installed.0.apply([shop("tea", true)]);

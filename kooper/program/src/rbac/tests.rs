@@ -298,6 +298,22 @@ fn a_lease_with_a_name_and_a_namespace_of_its_own_keeps_them() {
     assert_eq!(lines[1..3], ["Role there", "  coordination.k8s.io/leases [mine] create get update watch"]);
 }
 
+#[test]
+fn the_leases_of_shards_are_named_after_that_of_the_map_in_each_instance() {
+    let of = |shards: Shards, place: &Place| {
+        let one = controller("a", &["x"]).shards(shards).build();
+        let lines = lines_at(&[one.expect("a controller")], place);
+        let leases = lines.windows(2).find(|pair| pair[1].contains("/leases")).expect("a rule").to_vec();
+        assert_eq!(lines.iter().filter(|line| line.contains("/leases")).count(), 1, "{lines:#?}");
+        leases
+    };
+    let shards = || Shards::new(16).members(2);
+    let rule = |names: &str| format!("  coordination.k8s.io/leases [{names}] create get update watch");
+    assert_eq!(of(shards(), &place()), ["Role leases".to_owned(), rule("shop-a shop-a--0 shop-a--1")]);
+    let named = shards().lease("mine").namespace("there");
+    assert_eq!(of(named, &blue()), ["Role there".to_owned(), rule("mine--0.blue mine--1.blue mine.blue")]);
+}
+
 /// One Secret, in a namespace of its own.
 struct Certificate;
 

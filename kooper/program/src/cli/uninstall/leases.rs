@@ -86,9 +86,45 @@ fn holder(lease: &Lease, now: Timestamp) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::coordination::v1::LeaseSpec;
+    use k8s_openapi::api::core::v1::Pod;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+    use kooper_runtime::internal::controller::installation::Installation;
+    use kooper_runtime::leader::LeaderElection;
+    use kooper_sharding::Shards;
 
     use super::*;
+
+    #[test]
+    fn the_leases_are_those_of_leaders_of_maps_and_of_members() {
+        let place = Place {
+            installation: Installation::new("shop", Some("blue".to_owned())),
+            namespace: "shops".to_owned(),
+            lease_namespace: "leases".to_owned(),
+            reviews_tokens: false,
+        };
+        let builder = |name: &str| Controller::builder::<Pod>(name).handler(async || {});
+        let controllers = [
+            builder("elected").leader_election(LeaderElection::new()).previous_names(["old"]),
+            builder("shared").shards(Shards::new(8).members(2)),
+            builder("named").shards(Shards::new(8).members(2).lease("mine").namespace("there")).daemon(async || {}),
+            builder("alone"),
+        ];
+        let controllers: Vec<_> = controllers.into_iter().flat_map(|one| one.build().unwrap().with_daemon()).collect();
+        let found: Vec<_> = of(&controllers, &place).iter().map(ToString::to_string).collect();
+        let expected = [
+            "leases/shop-elected.blue",
+            "leases/shop-shared--0.blue",
+            "leases/shop-shared--1.blue",
+            "leases/shop-shared.blue",
+            "there/mine--0.blue",
+            "there/mine--1.blue",
+            "there/mine-daemon--0.blue",
+            "there/mine-daemon--1.blue",
+            "there/mine-daemon.blue",
+            "there/mine.blue",
+        ];
+        assert_eq!(found, expected.map(|name| format!("Lease {name}")));
+    }
 
     #[test]
     fn a_lease_is_held_until_it_is_released_or_expires() {
