@@ -10,6 +10,7 @@ use kooper::prelude::*;
 use kooper::shards::Shards;
 use kooper::testing::Cluster;
 use kooper::{Controller, Shard};
+use kooper_runtime::internal::watch::retriever::fnv1a;
 use parking_lot::Mutex;
 use serde_json::json;
 
@@ -137,6 +138,26 @@ pub(super) async fn create(cluster: &Cluster, count: usize) -> Result<Vec<Config
         created.push(cluster.create(&named(cluster.namespace(), &format!("config-{number}"))).await?);
     }
     Ok(created)
+}
+
+/// Creates that many objects in each of 16 shards, which their random uids decide.
+pub(super) async fn create_in_each_shard(cluster: &Cluster, count: usize) -> Result<Vec<ConfigMap>> {
+    let mut shards: BTreeMap<u8, Vec<ConfigMap>> = (0..16).map(|shard| (shard, Vec::new())).collect();
+    for number in 0.. {
+        let object = cluster.create(&named(cluster.namespace(), &format!("config-{number}"))).await?;
+        let uid = object.uid().ok_or("an object has a uid")?;
+        // A shard is a run of the 256 buckets, and the first byte of the hash is the bucket.
+        let created = shards.entry(fnv1a(uid.as_bytes()).to_be_bytes()[0] / 16).or_default();
+        if created.len() == count {
+            cluster.delete(&object).await?;
+            continue;
+        }
+        created.push(object);
+        if shards.values().all(|created| created.len() == count) {
+            break;
+        }
+    }
+    Ok(shards.into_values().flatten().collect())
 }
 
 /// Changes all objects, and returns who handled each of them.
