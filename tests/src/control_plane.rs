@@ -46,7 +46,8 @@ impl ControlPlane {
     }
 
     /// Starts a fresh instance with options of the `start` script, such as
-    /// `--without-controller-manager` or `--without-streaming-lists`.
+    /// `--without-controller-manager` or `--without-streaming-lists`. Unless these name feature gates, its gates are
+    /// those of the variable `KOOPER_FEATURE_GATES`.
     ///
     /// # Panics
     ///
@@ -54,7 +55,8 @@ impl ControlPlane {
     pub fn start_with(options: &[&str]) -> Option<Self> {
         assets()?;
         let parent = process::id().to_string();
-        let printed = script("start", &[&["--parent", &parent], options].concat());
+        let gates = env::var("KOOPER_FEATURE_GATES").unwrap_or_default();
+        let printed = script("start", &[&["--parent", &parent, "--feature-gates", &gates], options].concat());
         let kubeconfig = PathBuf::from(printed.trim_end());
         let dir = kubeconfig.parent().expect("a kubeconfig is in a folder").to_owned();
         let limited_kubeconfig = dir.join("limited.kubeconfig");
@@ -90,6 +92,17 @@ impl ControlPlane {
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// Returns `true` if the API server was started with this feature gate.
+    ///
+    /// # Panics
+    ///
+    /// If the settings of the instance cannot be read.
+    #[must_use]
+    pub fn has_feature_gate(&self, gate: &str) -> bool {
+        let settings = fs::read_to_string(self.dir.join("settings")).expect("the settings can be read");
+        settings.lines().any(|line| line.starts_with("feature_gates=") && line.contains(&format!("{gate}=true")))
     }
 
     /// Runs kubectl as the user in `system:masters`.

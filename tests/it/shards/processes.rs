@@ -1,11 +1,13 @@
-//! Three processes that share the objects on the real API server: one is killed, one is paused, all are replaced.
+//! Three processes that share the objects on the real API server: one is killed, one is paused, one is cut off, all are
+//! replaced.
 #![cfg(target_os = "linux")]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use kooper_tests::control_plane::ControlPlane;
+use kooper_tests::faults::Proxy;
 use kooper_tests::process::Process;
 use kooper_tests::wait::{eventually, until};
 use serde_json::{Value, json};
@@ -32,13 +34,12 @@ impl Journal {
 
     /// The objects that were handled since this many lines, with the processes.
     fn since(&self, count: usize) -> BTreeMap<String, BTreeSet<String>> {
-        let mut handled = BTreeMap::<String, BTreeSet<String>>::new();
-        for line in self.lines().split_off(count) {
-            if let [who, "begins", uid, ..] = line.split(' ').collect::<Vec<_>>()[..] {
-                handled.entry(uid.to_owned()).or_default().insert(who.to_owned());
-            }
-        }
-        handled
+        handled(&self.lines()[count..], |_| true)
+    }
+
+    /// The objects that were handled with this value, with the processes.
+    fn with(&self, value: &str) -> BTreeMap<String, BTreeSet<String>> {
+        handled(&self.lines(), |of| of == value)
     }
 
     /// The objects that this process was the last one to handle.
@@ -50,16 +51,6 @@ impl Journal {
             }
         }
         last.into_iter().filter(|(_, who)| who == name).map(|(uid, _)| uid).collect()
-    }
-
-    /// Returns `true` if each object was handled with this value.
-    fn all_are_handled_with(&self, value: &str) -> bool {
-        let lines = self.lines();
-        let handled = lines.iter().filter_map(|line| match line.split(' ').collect::<Vec<_>>()[..] {
-            [_, "begins", uid, _, of, _] if of == value => Some(uid),
-            _ => None,
-        });
-        handled.collect::<BTreeSet<_>>().len() == OBJECTS
     }
 
     /// No object is in two hands: no call of it begins while another process works on it, terms never go back, and
@@ -94,6 +85,19 @@ impl Journal {
     }
 }
 
+/// The objects of the calls with such a value, with the processes that were called.
+fn handled(lines: &[String], is_right: impl Fn(&str) -> bool) -> BTreeMap<String, BTreeSet<String>> {
+    let mut handled = BTreeMap::<String, BTreeSet<String>>::new();
+    for line in lines {
+        if let [who, "begins", uid, _, value, _] = line.split(' ').collect::<Vec<_>>()[..]
+            && is_right(value)
+        {
+            handled.entry(uid.to_owned()).or_default().insert(who.to_owned());
+        }
+    }
+    handled
+}
+
 /// A process of the program.
 pub(super) struct Replica {
     name: &'static str,
@@ -102,8 +106,12 @@ pub(super) struct Replica {
 
 impl Replica {
     pub(super) fn start(name: &'static str, cluster: &ControlPlane, journal: &Journal) -> Self {
+        Self::start_at(name, cluster.kubeconfig(), journal)
+    }
+
+    fn start_at(name: &'static str, kubeconfig: &Path, journal: &Journal) -> Self {
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_shared"));
-        command.arg("--kubeconfig").arg(cluster.kubeconfig()).args(["--namespace", NAMESPACE]);
+        command.arg("--kubeconfig").arg(kubeconfig).args(["--namespace", NAMESPACE]);
         command.args(["--lease-namespace", NAMESPACE, "--listen", "127.0.0.1:0"]);
         command.env("SHARED_NAME", name).env("SHARED_LOG", &journal.0);
         Self { name, process: Process::run(&mut command) }
@@ -151,11 +159,11 @@ fn object(number: usize, value: &str) -> Value {
 /// Changes all objects, and waits until each is handled with the new value.
 pub(super) fn change_all(cluster: &ControlPlane, journal: &Journal, value: &str) {
     cluster.apply((0..OBJECTS).map(|number| object(number, value)));
-    eventually("each object is handled", || journal.all_are_handled_with(value));
+    eventually("each object is handled", || journal.with(value).len() == OBJECTS);
 }
 
 #[test]
-fn no_object_is_in_two_hands_and_each_is_handled_while_processes_are_killed_paused_and_replaced() {
+fn no_object_is_in_two_hands_and_each_is_handled_while_processes_are_killed_paused_cut_off_and_replaced() {
     let Some(cluster) = ControlPlane::shared() else { return };
     cluster.must(&["create", "namespace", NAMESPACE]);
     let journal = Journal(cluster.dir().join("shards-processes"));
@@ -164,10 +172,6 @@ fn no_object_is_in_two_hands_and_each_is_handled_while_processes_are_killed_paus
     wait_for_balance(&[&first, &second, &third]);
     change_all(cluster, &journal, "created");
     wait_for_parts(&[&first, &second, &third]);
-    // The API server has no shard selectors, which only lists of built-in kinds would say.
-    third
-        .process
-        .wait_for_metric(r#"kooper_shard_selector{controller="shared",state="ignored"}"#, |count| count == 1.0);
 
     let killed = Instant::now();
     third.process.signal("KILL");
@@ -183,8 +187,15 @@ fn no_object_is_in_two_hands_and_each_is_handled_while_processes_are_killed_paus
     });
     change_all(cluster, &journal, "after-the-crash");
 
-    let third = start("fourth");
+    let (server, proxy) = (cluster.address().to_string(), Proxy::start(cluster.address()));
+    let kubeconfig =
+        cluster.kubeconfig_with("shards-proxy", |text| text.replace(&server, &proxy.address().to_string()));
+    let third = Replica::start_at("fourth", &kubeconfig, &journal);
     wait_for_balance(&[&first, &second, &third]);
+    // By default, the API server has no shard selectors. The objects of a list show it, and the first lists had none.
+    let state = if cluster.has_feature_gate("ShardedListAndWatch") { "applied" } else { "ignored" };
+    let selector = format!(r#"kooper_shard_selector{{controller="shared",state="{state}"}}"#);
+    third.process.wait_for_metric(&selector, |count| count == 1.0);
     let (lines, paused) = (journal.lines().len(), Instant::now());
     second.process.signal("STOP");
     journal.note(second.name, "paused");
@@ -196,6 +207,19 @@ fn no_object_is_in_two_hands_and_each_is_handled_while_processes_are_killed_paus
     second.process.signal("CONT");
     wait_for_balance(&[&first, &second, &third]);
     change_all(cluster, &journal, "after-the-pause");
+
+    // It is cut off from the API server while it works.
+    cluster.apply((0..OBJECTS).map(|number| object(number, "before-the-cut")));
+    eventually("it works", || journal.with("before-the-cut").values().any(|by| by.contains(third.name)));
+    let cut = Instant::now();
+    proxy.shut();
+    wait_for_balance(&[&first, &second]);
+    println!("after a cut, all shards are owned again within {:.2?}", cut.elapsed());
+    let lines = journal.lines().len();
+    change_all(cluster, &journal, "during-the-cut");
+    assert!(journal.since(lines).values().all(|by| !by.contains(third.name)));
+    proxy.open();
+    wait_for_balance(&[&first, &second, &third]);
 
     // A roll-out: each new process is ready before an old one stops.
     let mut replicas = vec![first, second, third];
