@@ -300,7 +300,8 @@ mod tests {
             program.add(Task::builder("sweep", Duration::from_secs(600)).handler(async || {}));
         }
         let expected = json!({
-            "": "run the task `sweep`: write `leader_election` or `everywhere` in its attribute, or set `leaderElection: \"on\"`",
+            "": "run the task `sweep`: write `leader_election` or `everywhere` in its attribute, or set \
+                 `leaderElection: \"on\"`",
             "off": "run the task `sweep`: set `leaderElection: \"on\"`",
         });
         assert_eq!(refused(task), expected);

@@ -219,8 +219,8 @@ fn replicas_that_find_no_place_among_the_members_during_a_roll_out_are_an_error(
     let controllers = [shared("many", 8), shared("few", 4), shared("some", 5)];
     assert!(of(&controllers, Some(3)).is_ok(), "with one more there are four");
     let refused = of(&controllers, Some(4)).expect_err("with one more there are five").to_string();
-    let expected = "4 replicas and those of a roll-out are more than the 4 that share the shards of the controller `few`: write \
-                    `shards(count = …, members = 5)`, or fewer replicas";
+    let expected = "4 replicas and those of a roll-out are more than the 4 that share the shards of the controller `few`: \
+                    write `shards(count = …, members = 5)`, or fewer replicas";
     assert_eq!(refused, expected);
     assert!(of(&controllers, Some(u32::MAX)).is_err());
     let two = [shared("two", 2)];

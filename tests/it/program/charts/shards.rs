@@ -41,8 +41,8 @@ fn shards_allow_several_replicas_also_without_leader_election_as_in_manifests() 
 #[test]
 fn replicas_that_find_no_place_among_the_members_are_refused_as_by_manifests() {
     let Some(chart) = Chart::write(SHARED, "shards-members") else { return };
-    let refused = "6 replicas and those of a roll-out are more than the 6 that share the shards of the controller `shared`: \
-                   write `shards(count = …, members = 7)`";
+    let refused = "6 replicas and those of a roll-out are more than the 6 that share the shards of the controller \
+                   `shared`: write `shards(count = …, members = 7)`";
     for election in ["on", "off"] {
         let values = json!({"replicas": 6, "leaderElection": election});
         let (done, _, stderr) = chart.helm(&["template", "release", "CHART"], &values);
