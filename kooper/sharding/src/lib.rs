@@ -24,6 +24,9 @@
 //!    version of the new map, and so above those of earlier maps.
 //! 7. Field and number of shards are those of the map. It is split when all sessions were started
 //!    with a higher number; for another field, or fewer shards, all shards are released first.
+//! 8. The namespaces are those of the replica that wrote the map last. Replicas that watch others work on no shard, and
+//!    release their sessions when their calls have ended. They replace the map when no session with its namespaces is
+//!    left, and those of all owners have ended.
 //!
 //! One gap remains: if the map and a slot are both deleted by hand, a replica that starts within
 //! the next seconds assumes that there was none.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use kooper_base::leader::scope::WatchedNamespaces;
 use serde::{Deserialize, Serialize};
 
 use crate::hash::{By, Shard, ShardCount};
@@ -178,6 +179,8 @@ pub(crate) struct MapRecord {
     pub(crate) map: Arc<ShardMap>,
     /// The requests of a person for the plan.
     pub(crate) overrides: Arc<Overrides>,
+    /// The namespaces that the replica which wrote it watches, if they are known.
+    pub(crate) scope: Option<WatchedNamespaces>,
 }
 
 /// A map to write. What overrides it stays as it is stored.

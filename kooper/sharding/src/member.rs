@@ -22,6 +22,7 @@ use crate::session::{Announcement, Session};
 mod announced;
 mod map_view;
 mod proposal;
+mod scope;
 mod slots;
 mod steps;
 
@@ -87,7 +88,7 @@ struct Drain {
 enum Resize {
     /// Each shard becomes several.
     Split(ShardCount),
-    /// Objects change their shards: all shards are released first.
+    /// Objects change their shards, or the objects themselves are others: all shards are released first.
     Rebuild,
 }
 
@@ -95,7 +96,7 @@ enum Resize {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Standby {
     /// Another session is that of a replica which watches other namespaces: each would get shards with objects that it
-    /// does not see. Of two that have begun at the same time, both keep their slots.
+    /// does not see.
     Apart { holder: Arc<str>, scope: WatchedNamespaces },
     /// All slots are taken.
     Full,
@@ -229,7 +230,7 @@ impl Member {
 
     /// The session and the map by which this replica works now.
     fn working(&self, now: Moment) -> Option<(Session, &Arc<ShardMap>)> {
-        let own = self.session(now)?;
+        let own = self.session(now).filter(|_| !self.is_map_of_others())?;
         self.map.valid_until(self.options.terms.validity).filter(|until| now < *until)?;
         self.stored().filter(|announced| announced.map.as_deref() == self.map.uid().map(|uid| &**uid))?;
         // Whoever fills a later map reads the slots after this map was deleted, and sees the
@@ -334,7 +335,7 @@ impl Member {
         let own = self.own();
         let announced: BTreeMap<Session, Announcement> = self
             .slots
-            .live(now)
+            .live(&self.options.scope, now)
             .filter(|(session, _)| Some(session) != own.as_ref())
             .map(|(session, announced)| (session, announced.clone()))
             .collect();
@@ -343,7 +344,7 @@ impl Member {
             self.live.extend(self.session(now));
             self.live.sort();
         }
-        self.resize = self.needed_resize(&announced);
+        self.resize = self.needed_resize(&announced, now);
         let Some(map) = self.map.map().cloned() else {
             self.draining.clear();
             self.wanted.clear();
@@ -394,7 +395,7 @@ impl Member {
 
     /// The planned owner of each shard of a map.
     fn planned(&self, map: &ShardMap) -> Vec<Option<Session>> {
-        if self.resize == Some(Resize::Rebuild) {
+        if self.resize == Some(Resize::Rebuild) || self.is_map_of_others() {
             return vec![None; map.count().get().into()];
         }
         if self.mutant == Some(Mutant::PlanWithoutMap) {
@@ -406,9 +407,13 @@ impl Member {
     }
 
     /// The map has the field and the number of shards that it was created with, until all sessions
-    /// were started with others.
-    fn needed_resize(&self, announced: &BTreeMap<Session, Announcement>) -> Option<Resize> {
+    /// were started with others, and its namespaces until no session is left that watches them.
+    fn needed_resize(&self, announced: &BTreeMap<Session, Announcement>, now: Moment) -> Option<Resize> {
         let map = self.map.map()?;
+        if self.is_map_of_others() {
+            let takes_over = self.stage == Stage::Running && self.apart(true, now).is_none();
+            return takes_over.then_some(Resize::Rebuild);
+        }
         let wants = (self.options.by, self.options.count);
         let is_changed = wants != (map.by(), map.count());
         if !is_changed

@@ -46,6 +46,8 @@ pub(crate) enum Mutant {
     ReturnsEarly,
     /// The term stays when the owner changes.
     SameTerm,
+    /// A replica works by a map of replicas that watch other namespaces, and keeps its session.
+    NoYield,
     /// A session is recognised by its identity alone.
     IdentityAlone,
 }

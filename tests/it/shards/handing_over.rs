@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kooper::apiserver::faults::Verb;
 use kooper::controller::Builder;
 use kooper::prelude::*;
@@ -276,6 +277,55 @@ async fn a_replica_that_watches_other_namespaces_is_ready_and_waits(cluster: Clu
     tokio::time::sleep(SETTLE).await;
     assert!(maps().await?.contains("elsewhere"), "it works when the others have stopped");
     second.stop().await?;
+    notes.check();
+    Ok(())
+}
+
+#[kooper::test(start_paused = true)]
+async fn of_two_installations_that_start_at_the_same_moment_one_works_and_then_the_other(
+    cluster: Cluster,
+) -> Result<()> {
+    let notes = Notes::default();
+    let elsewhere: Namespace = serde_json::from_value(json!({"metadata": {"name": "elsewhere"}}))?;
+    cluster.create(&elsewhere).await?;
+    let namespaces = [cluster.namespace(), "elsewhere"];
+    // The role of the one that starts later would replace that of the other one.
+    let everything: ClusterRoleBinding = serde_json::from_value(json!({
+        "metadata": {"name": "both"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"kind": "ServiceAccount", "name": "test", "namespace": cluster.namespace()}],
+    }))?;
+    cluster.create(&everything).await?;
+    let mut objects = [Vec::new(), Vec::new()];
+    for (objects, namespace) in objects.iter_mut().zip(namespaces) {
+        for number in 0..12 {
+            objects.push(cluster.create(&named(namespace, &format!("config-{number}"))).await?);
+        }
+    }
+    // Each has read that there is no session before the other one has one.
+    cluster.faults().on(Verb::Get.of("leases")).delay_answer(Duration::from_millis(10));
+    let share = |who, namespace: &str| {
+        noting_by(who, &notes, |builder| builder.shards(Shards::new(4)).namespaces([namespace.to_owned()])).build()
+    };
+    let [first, second] = [share("a", namespaces[0])?, share("b", namespaces[1])?];
+    let (first, second) = tokio::try_join!(cluster.run([first]), cluster.run([second]))?;
+    tokio::time::sleep(SETTLE).await;
+    let begun = notes.count();
+    let all: Vec<ConfigMap> = objects.concat();
+    for object in &all {
+        cluster.patch(object, json!({"data": {"value": "1"}})).await?;
+    }
+    tokio::time::sleep(SETTLE).await;
+    let working: Vec<_> = spread(&notes.since(begun)).into_iter().collect();
+    let is_first = working == [("a", 12)];
+    assert!(is_first || working == [("b", 12)], "one works on all of its objects, and the other on none: {working:?}");
+
+    let (works, waits) = if is_first { (first, second) } else { (second, first) };
+    works.stop().await?;
+    tokio::time::sleep(SETTLE).await;
+    let (who, objects) = if is_first { ("b", &objects[1]) } else { ("a", &objects[0]) };
+    assert_eq!(spread(&touch(&cluster, objects, "2", &notes).await?), [(who, 12)].into());
+    waits.stop().await?;
     notes.check();
     Ok(())
 }

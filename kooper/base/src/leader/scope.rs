@@ -21,7 +21,8 @@ impl WatchedNamespaces {
     }
 
     /// Parses the form in a record.
-    pub(super) fn stated(text: &str) -> Self {
+    #[must_use]
+    pub fn stated(text: &str) -> Self {
         Self(text.into())
     }
 

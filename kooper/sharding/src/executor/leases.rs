@@ -6,6 +6,7 @@ use std::time::Duration;
 use kooper_base::clock::Clock;
 use kooper_base::leader::lease::{Lease, LeaseError};
 use kooper_base::leader::lease_state::{LeaseWrite, Record};
+use kooper_base::leader::scope::WatchedNamespaces;
 
 use crate::map::{MapRecord, MapWrite, ShardMap};
 use crate::overrides::Overrides;
@@ -159,18 +160,20 @@ impl MapLease {
         let map = map.map_err(|error| malformed(&self.name, &error))?;
         let uid = self.lease.uid().unwrap_or_default().into();
         let overrides = Arc::new(Overrides::parse(self.lease.annotation(OVERRIDES)));
-        Ok(MapRecord { uid, version: Arc::clone(&record.version), map: Arc::new(map), overrides })
+        let (version, scope) = (Arc::clone(&record.version), record.scope.clone());
+        Ok(MapRecord { uid, version, map: Arc::new(map), overrides, scope })
     }
 
     /// The map in an event of a watch.
     pub(super) fn event(object: &serde_json::Value, mark: &str) -> Option<MapRecord> {
-        use kooper_base::leader::lease::MARK;
+        use kooper_base::leader::lease::{MARK, SCOPE};
         let meta = &object["metadata"];
         meta["annotations"][MARK].as_str().filter(|found| *found == mark)?;
         let map = ShardMap::parse(meta["annotations"][MAP].as_str()?).ok()?;
         let (uid, version) = (meta["uid"].as_str()?.into(), meta["resourceVersion"].as_str()?.into());
         let overrides = Arc::new(Overrides::parse(meta["annotations"][OVERRIDES].as_str()));
-        Some(MapRecord { uid, version, map: Arc::new(map), overrides })
+        let scope = meta["annotations"][SCOPE].as_str().map(WatchedNamespaces::stated);
+        Some(MapRecord { uid, version, map: Arc::new(map), overrides, scope })
     }
 }
 

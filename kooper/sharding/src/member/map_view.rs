@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kooper_base::leader::scope::WatchedNamespaces;
+
 use super::Moment;
 use crate::hash::Shard;
 use crate::map::{MapRecord, MapWrite, ShardMap};
@@ -70,6 +72,11 @@ impl MapView {
     /// The requests of a person for the plan.
     pub(super) fn overrides(&self) -> Arc<Overrides> {
         self.known.as_ref().map(|known| Arc::clone(&known.overrides)).unwrap_or_default()
+    }
+
+    /// The namespaces of the replicas that share the shards.
+    pub(super) fn scope(&self) -> Option<&WatchedNamespaces> {
+        self.known.as_ref()?.scope.as_ref()
     }
 
     pub(super) fn version(&self) -> Option<&Arc<str>> {

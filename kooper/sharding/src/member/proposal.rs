@@ -21,6 +21,11 @@ impl Member {
             return creates.then(|| (MapWrite { base, map: Arc::new(map) }, Vec::new()));
         };
         let me = self.session(now)?;
+        let is_free = |shard: &Ownership| shard.owner.as_ref().is_none_or(|owner| self.slots.is_ended(owner, now));
+        let is_rebuilt = self.resize == Some(Resize::Rebuild) && known.iter().all(|(_, shard)| is_free(shard));
+        if self.is_map_of_others() && !is_rebuilt {
+            return None;
+        }
         if known.is_new() {
             self.guarded_until(now).filter(|guarded| now >= *guarded)?;
             // Versions of one cluster rise, and a term rises at most once with each: so the terms
@@ -35,8 +40,7 @@ impl Member {
             map.split(count);
             return Some((MapWrite { base, map: Arc::new(map) }, Vec::new()));
         }
-        let is_free = |shard: &Ownership| shard.owner.as_ref().is_none_or(|owner| self.slots.is_ended(owner, now));
-        if self.resize == Some(Resize::Rebuild) && known.iter().all(|(_, shard)| is_free(shard)) {
+        if is_rebuilt {
             let map = self.filled(known.highest_term());
             return Some((MapWrite { base, map: Arc::new(map) }, Vec::new()));
         }

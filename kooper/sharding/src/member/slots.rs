@@ -236,11 +236,16 @@ impl Slots {
             || (self.mutant == Some(Mutant::NoGuardOfSessions) && self.missing.contains_key(owner))
     }
 
-    /// The sessions that may own shards, with their announcements, in the order of their slots.
-    pub(super) fn live(&self, now: Moment) -> impl Iterator<Item = (Session, &Announcement)> {
-        self.unexpired(now).filter_map(|(session, record)| {
+    /// The sessions that may own shards with the objects of these namespaces, with their announcements, in the order of
+    /// their slots.
+    pub(super) fn live(
+        &self,
+        scope: &WatchedNamespaces,
+        now: Moment,
+    ) -> impl Iterator<Item = (Session, &Announcement)> {
+        self.unexpired(now).filter_map(move |(session, record)| {
             let announcement = record.announcement.as_ref().filter(|announcement| !announcement.leaving)?;
-            Some((session, announcement))
+            record.record.scope.as_ref().is_none_or(|other| other == scope).then_some((session, announcement))
         })
     }
 
@@ -252,11 +257,11 @@ impl Slots {
         })
     }
 
-    /// Another session, of a replica that watches other namespaces.
-    pub(super) fn apart(&self, own: Option<&Session>, scope: &WatchedNamespaces, now: Moment) -> Option<Standby> {
-        self.unexpired(now).filter(|(session, _)| Some(session) != own).find_map(|(session, record)| {
-            let other = record.record.scope.as_ref().filter(|other| *other != scope)?;
-            Some(Standby::Apart { holder: session.identity, scope: other.clone() })
+    /// A session of a replica that watches certain namespaces.
+    pub(super) fn apart(&self, is_apart: impl Fn(&WatchedNamespaces) -> bool, now: Moment) -> Option<Standby> {
+        self.unexpired(now).find_map(|(session, record)| {
+            let scope = record.record.scope.clone().filter(&is_apart)?;
+            Some(Standby::Apart { holder: session.identity, scope })
         })
     }
 
@@ -425,10 +430,9 @@ mod tests {
         held.record.scope = Some(other.clone());
         slots.observe(0, None, Moment::ZERO, Some(held.clone()), &map);
         let apart = Standby::Apart { holder: "other".into(), scope: other.clone() };
-        assert_eq!(slots.apart(None, &own, RETRY), Some(apart));
-        assert_eq!(slots.apart(None, &other, RETRY), None);
-        assert_eq!(slots.apart(held.session(0).as_ref(), &own, RETRY), None, "its own from before");
-        assert_eq!(slots.apart(None, &own, terms.lease * 2), None, "it has expired");
+        assert_eq!(slots.apart(|scope| *scope != own, RETRY), Some(apart));
+        assert_eq!(slots.apart(|scope| *scope != other, RETRY), None);
+        assert_eq!(slots.apart(|scope| *scope != own, terms.lease * 2), None, "it has expired");
         assert!(!slots.are_full(RETRY));
         slots.observe(1, None, RETRY, Some(held), &map);
         assert!(slots.are_full(RETRY) && !slots.are_full(terms.lease * 2));

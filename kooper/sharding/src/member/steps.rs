@@ -109,6 +109,7 @@ impl Member {
                 // The slot is left to expire, because calls may still run.
                 NextStep::Lost(_) if self.stage != Stage::Running => self.stage = Stage::Gone,
                 NextStep::Lost(_) => self.changed = true,
+                NextStep::Idle if self.standby.is_some() => self.seat = None,
                 NextStep::Idle if self.stage == Stage::Running => seat.claim.campaign(),
                 NextStep::Idle => self.stage = Stage::Gone,
             }
@@ -134,9 +135,16 @@ impl Member {
             self.standby = None;
             return;
         }
-        let own = self.own();
-        self.standby = self.slots.apart(own.as_ref(), &self.options.scope, now);
-        if own.is_some() {
+        let has_slot = self.own().is_some();
+        self.standby = self.apart(has_slot, now);
+        if has_slot {
+            // Calls may run that began by an earlier map: that one is announced until they have ended.
+            if let Some(seat) = self.seat.as_mut().filter(|seat| seat.claim.until().is_some())
+                && self.standby.is_some()
+                && !self.runs
+            {
+                seat.claim.step_down(now);
+            }
             return;
         }
         if self.standby.is_some() {

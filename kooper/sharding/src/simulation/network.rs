@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kooper_base::leader::lease_state::{LeaseWrite, Record};
+use kooper_base::leader::scope::WatchedNamespaces;
 
 use super::dice::Dice;
 use crate::hash::ShardCount;
@@ -54,25 +55,26 @@ impl SimServer {
         slot: u8,
         write: &LeaseWrite,
         announcement: Option<Announcement>,
+        scope: WatchedNamespaces,
     ) -> Option<SlotRecord> {
         let stored = self.slots[usize::from(slot)].as_ref().map(|stored| &stored.record.version);
         if stored != write.base.as_ref() {
             return None;
         }
         let record = Record::stored(write, &self.mark.clone(), self.next_version());
-        let stored = SlotRecord { record, announcement };
+        let stored = SlotRecord { record: Record { scope: Some(scope), ..record }, announcement };
         self.slots[usize::from(slot)] = Some(stored.clone());
         Some(stored)
     }
 
-    pub(super) fn put_map(&mut self, write: &MapWrite) -> Option<MapRecord> {
+    pub(super) fn put_map(&mut self, write: &MapWrite, scope: WatchedNamespaces) -> Option<MapRecord> {
         if self.map.as_ref().map(|map| &map.version) != write.base.as_ref() {
             return None;
         }
         let version = self.next_version();
         let uid = self.map.as_ref().map_or_else(|| Arc::clone(&version), |map| Arc::clone(&map.uid));
         let overrides = self.map.as_ref().map(|map| Arc::clone(&map.overrides)).unwrap_or_default();
-        let stored = MapRecord { uid, version, map: Arc::clone(&write.map), overrides };
+        let stored = MapRecord { uid, version, map: Arc::clone(&write.map), overrides, scope: Some(scope) };
         self.map = Some(stored.clone());
         Some(stored)
     }

@@ -65,6 +65,8 @@ pub(super) struct Call {
 
 pub(super) struct Process {
     pub(super) identity: Arc<str>,
+    /// The namespaces that it watches.
+    pub(super) scope: WatchedNamespaces,
     pub(super) member: Member,
     pub(super) clock: SimClock,
     pub(super) link: Link,
@@ -89,6 +91,7 @@ pub(super) struct Process {
 impl Process {
     pub(super) fn new(
         number: u64,
+        scope: WatchedNamespaces,
         configuration: &Configuration,
         truth: Duration,
         mutant: Option<Mutant>,
@@ -105,7 +108,7 @@ impl Process {
         let options = Options {
             identity: Arc::clone(&identity),
             mark: "sim/shards".into(),
-            scope: WatchedNamespaces::of(&[]),
+            scope: scope.clone(),
             slots: configuration.slots,
             count: configuration.count,
             by: configuration.by,
@@ -113,6 +116,7 @@ impl Process {
         };
         Self {
             identity,
+            scope,
             member: Member::mutated(options, clock.at(truth), mutant),
             clock,
             link: Link::default(),

@@ -5,6 +5,8 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kooper_base::leader::scope::WatchedNamespaces;
+
 use super::dice::Dice;
 use super::network::{Answer, Request, SimServer};
 use super::process::{Call, InFlight, Process};
@@ -71,16 +73,20 @@ impl World {
 
     /// Starts one more replica.
     pub(super) fn join(&mut self) {
-        let (who, process) = (self.processes.len(), self.process());
+        let who = self.processes.len();
+        let process = self.process(who);
         self.processes.push(process);
         let at = self.now + self.dice.within(self.configuration.terms.retry);
         self.at(at, SimEvent::Wake(who, 0));
         self.at(at, SimEvent::Begin(who));
     }
 
-    fn process(&mut self) -> Process {
+    fn process(&mut self, who: usize) -> Process {
         self.started += 1;
-        Process::new(self.started, &self.configuration, self.now, self.mutant, &mut self.dice)
+        let namespaces = ["a", "b"].map(str::to_owned);
+        let scope = if self.configuration.are_apart { &namespaces[who % 2..=who % 2] } else { &namespaces };
+        let scope = WatchedNamespaces::of(scope);
+        Process::new(self.started, scope, &self.configuration, self.now, self.mutant, &mut self.dice)
     }
 
     /// Lets a replica stop in order.
@@ -95,7 +101,7 @@ impl World {
     }
 
     pub(super) fn restart(&mut self, who: usize) {
-        let process = self.process();
+        let process = self.process(who);
         self.processes[who] = process;
         self.wake(who, self.now);
     }
@@ -301,6 +307,7 @@ impl World {
     }
 
     fn perform(&mut self, who: usize, request: Request) -> Answer {
+        let scope = self.processes[who].scope.clone();
         match request {
             Request::SessionRead(slot) => Answer::Slot(self.server.slots[usize::from(slot)].clone()),
             Request::SlotsRead(slots) => {
@@ -311,7 +318,7 @@ impl World {
             Request::MapRead => Answer::Map(self.server.map.clone()),
             Request::SessionWrite(slot, write, announced) => {
                 let before = self.server.slots[usize::from(slot)].clone();
-                match self.server.put_slot(slot, &write, announced) {
+                match self.server.put_slot(slot, &write, announced, scope) {
                     Some(stored) => self.slot_stored(who, slot, before.as_ref(), stored, false),
                     None => self.conflict(),
                 }
@@ -321,16 +328,16 @@ impl World {
                 if self.mutant == Some(Mutant::BlindEvictor) {
                     write.base = before.as_ref().map(|before| Arc::clone(&before.record.version));
                 }
-                match self.server.put_slot(slot, &write, None) {
+                match self.server.put_slot(slot, &write, None, scope) {
                     Some(stored) => self.slot_stored(who, slot, before.as_ref(), stored, true),
                     None => self.conflict(),
                 }
             }
-            Request::MapWrite(write) => self.put_map(write),
+            Request::MapWrite(write) => self.put_map(write, scope),
         }
     }
 
-    fn put_map(&mut self, mut write: MapWrite) -> Answer {
+    fn put_map(&mut self, mut write: MapWrite, scope: WatchedNamespaces) -> Answer {
         let before = self.server.map.clone();
         match self.mutant {
             Some(Mutant::BlindMapWrites) => write.base = before.as_ref().map(|before| Arc::clone(&before.version)),
@@ -343,7 +350,7 @@ impl World {
             }
             _ => {}
         }
-        let Some(stored) = self.server.put_map(&write) else { return self.conflict() };
+        let Some(stored) = self.server.put_map(&write, scope) else { return self.conflict() };
         self.created = if before.is_none() { self.now } else { self.created };
         self.check_map(before.as_ref().map(|before| &*before.map), &stored.map);
         self.tell_map(&stored);

@@ -26,12 +26,17 @@ impl World {
     /// owner, no shard is in two hands. After a map was deleted, and until the next one names
     /// owners, no two may work on the same shard by the maps that they know.
     pub(super) fn check_holds(&mut self, who: usize) {
-        let Some(map) = self.server.map.as_ref().map(|map| map.map.clone()).filter(|map| !map.is_new()) else {
+        let Some(stored) = self.server.map.clone().filter(|stored| !stored.map.is_new()) else {
             return self.check_alone(who);
         };
+        let map = &stored.map;
         let process = &self.processes[who];
         let by = process.member.map().map(|map| map.by());
         for (bucket, term) in self.held(who) {
+            if !self.shares(who) {
+                self.broken = Some(format!("{} works, and the map is that of {:?}", process.identity, stored.scope));
+                return;
+            }
             let stored = map.get(map.count().shard(bucket)).cloned().unwrap_or_default();
             let is_owner = stored.owner.as_ref().is_some_and(|owner| owner.identity == process.identity);
             if !is_owner || stored.term != term || by != Some(map.by()) {
@@ -42,6 +47,11 @@ impl World {
                 return;
             }
         }
+    }
+
+    /// Returns `true` if a process watches the namespaces of those that share the shards.
+    fn shares(&self, who: usize) -> bool {
+        self.server.map.as_ref().is_some_and(|map| map.scope.as_ref() == Some(&self.processes[who].scope))
     }
 
     fn check_alone(&mut self, who: usize) {
@@ -188,6 +198,11 @@ impl World {
         (0..self.processes.len()).map(|who| self.held(who).len()).collect()
     }
 
+    /// The processes of the installation that shares the shards.
+    pub(in crate::simulation) fn sharing(&self) -> Vec<usize> {
+        (0..self.processes.len()).filter(|who| self.processes[*who].is_alive && self.shares(*who)).collect()
+    }
+
     /// Returns `true` if every shard is in someone's hands.
     pub(in crate::simulation) fn is_owned(&self) -> bool {
         let Some(map) = &self.server.map else { return false };
@@ -195,7 +210,8 @@ impl World {
     }
 
     /// Returns `true` if no replica stops, those that run own what a person has moved to them, work on as
-    /// many of the other shards each, up to one, and the map is as they were started.
+    /// many of the other shards each, up to one, and the map is as they were started. Those that watch other namespaces
+    /// have no sessions.
     pub(in crate::simulation) fn is_settled(&self) -> bool {
         let Some(stored) = self.server.map.as_ref() else { return false };
         let (map, overrides) = (&stored.map, &stored.overrides);
@@ -208,7 +224,15 @@ impl World {
         let identity = |who: usize| &*self.processes[who].identity;
         let is_drained = |who: usize| overrides.drained.contains(identity(who));
         let running = (0..self.processes.len()).filter(|who| self.processes[*who].is_alive);
-        let (drained, mut open): (Vec<usize>, Vec<usize>) = running.partition(|who| is_drained(*who));
+        let (running, others): (Vec<usize>, Vec<usize>) = running.partition(|who| self.shares(*who));
+        let has_session = |who: &usize| {
+            let process = &self.processes[*who];
+            process.member.session(process.clock.at(self.now)).is_some()
+        };
+        if others.iter().any(has_session) {
+            return false;
+        }
+        let (drained, mut open): (Vec<usize>, Vec<usize>) = running.into_iter().partition(|who| is_drained(*who));
         if open.is_empty() {
             open = drained;
         }
