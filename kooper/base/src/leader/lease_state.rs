@@ -407,6 +407,10 @@ impl LeaseState {
     fn learn(&mut self, now: Moment, found: Option<Record>) {
         match found {
             Some(record) => {
+                // If the own record comes back from a backup, the candidate that has replaced it may still work.
+                if !self.owns(&record) {
+                    self.mine = None;
+                }
                 if !self.known.record().is_some_and(|known| known.is_same_term(&record)) {
                     self.changed = now;
                 }

@@ -112,6 +112,18 @@ async fn hold_can_be_cancelled_at_any_moment_without_losing_leadership() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_own_record_that_comes_back_from_a_backup_is_respected_like_that_of_another_candidate() {
+    let server = FakeServer::new();
+    let mut candidate = TestCandidate::leading(&server, "a").await;
+    let backup = server.get("shop-echo");
+    held_by(&server, "b", OURS);
+    assert_eq!(candidate.elector.hold().await, Lost::Taken("b".into()));
+    server.change("shop-echo", |lease| *lease = backup);
+    candidate.does_not_acquire(SECOND * 14).await;
+    timeout(SECOND * 3, candidate.elector.campaign()).await.expect("the term of b is over");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_deleted_lease_ends_leadership_and_is_created_again() {
     let server = FakeServer::new();
     let mut candidate = TestCandidate::leading(&server, "a").await;
