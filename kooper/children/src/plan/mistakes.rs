@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use super::SlotState;
-use crate::observed::Run;
+use crate::observed::{Child, Run};
 
 /// A mistake of the planner, or of its executor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,6 +14,11 @@ pub(super) enum Mistake {
     WaveSkipped,
     LabelLost,
     AdoptionForgotten,
+    AnnotationUnread,
+    ForeignTaken,
+    MarkUnread,
+    UnlabelledUnseen,
+    EditLeft,
 }
 
 thread_local! {
@@ -50,4 +55,20 @@ pub(super) fn loses_labels() -> bool {
 
 pub(super) fn forgets_adoption() -> bool {
     is_planted(Mistake::AdoptionForgotten)
+}
+
+pub(super) fn leaves_edits() -> bool {
+    is_planted(Mistake::EditLeft)
+}
+
+/// A child as it is observed, if it is.
+pub(super) fn observed(child: &Child) -> Option<Child> {
+    let seen = |is: bool, mistake: Mistake| is && !is_planted(mistake);
+    let is_unseen = child.label.is_none() && is_planted(Mistake::UnlabelledUnseen);
+    (!is_unseen).then(|| Child {
+        is_protected: seen(child.is_protected, Mistake::AnnotationUnread),
+        is_foreign: seen(child.is_foreign, Mistake::ForeignTaken),
+        is_apart: seen(child.is_apart, Mistake::MarkUnread),
+        ..child.clone()
+    })
 }

@@ -1,3 +1,4 @@
+mod histories;
 mod model;
 mod properties;
 mod rows;

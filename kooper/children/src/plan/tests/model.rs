@@ -7,7 +7,8 @@ use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
 use super::super::{Cause, Plan, Step, mistakes, plan, provided};
-use crate::graph::{Flags, Graph, Recreate, Returns, SlotSpec};
+use super::histories::{APART, EDITED, Edit, Happening, KEPT, name};
+use crate::graph::{Flags, Graph, Returns, SlotSpec};
 use crate::observed::{Child, ChildId, Observed, Owner, Run, SlotLabel, SlotProgress, Write};
 use crate::readiness::Readiness;
 
@@ -15,27 +16,6 @@ pub(super) type Checked = Result<(), TestCaseError>;
 
 /// The names of children.
 type Names = BTreeSet<Arc<str>>;
-
-/// Something that happens.
-#[derive(Debug, Clone)]
-pub(super) enum Happening {
-    /// The owner changes, and the function returns children of other names.
-    Wants(usize, u8),
-    Fails(usize, bool),
-    Waits(usize, bool),
-    /// The writes of a slot are refused, or no longer.
-    Refuses(usize, bool),
-    /// The children of a slot become ready, or are not ready any more.
-    Ready(usize, bool),
-    /// Another client deletes a child.
-    Deleted(usize),
-    /// Another client creates an object, and the owner changes and wants it.
-    Created(usize, u8),
-    /// What is being deleted goes.
-    Collected,
-    /// A pass, which ends with a crash after so many steps.
-    Pass(Option<u8>),
-}
 
 #[derive(Debug, Clone, Default)]
 struct Function {
@@ -52,6 +32,8 @@ struct Stored {
     is_adopted: bool,
     /// The children that its content refers to.
     refers: Names,
+    /// `true` if its labels do not name a slot of this program any more, because of an edit.
+    is_stray: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -63,65 +45,6 @@ pub(super) struct World {
     /// The objects of other clients, without an owner.
     free: BTreeSet<ChildId>,
     last: u32,
-}
-
-/// Graphs of up to six slots.
-pub(super) fn graphs() -> impl Strategy<Value = Graph> {
-    let slot = (any::<u8>(), any::<u8>(), 0..3u8, 0..9u8);
-    prop::collection::vec(slot, 1..6).prop_map(|slots| {
-        let specs = slots.into_iter().enumerate().map(|(index, (inputs, after, returns, flags))| {
-            let earlier = |bits: u8| (0..index).filter(|other| bits >> other & 1 == 1).map(name).collect();
-            let mut flags = match flags {
-                1 => Flags { once: true, ..Flags::default() },
-                2 => Flags { keep: true, ..Flags::default() },
-                3 => Flags { recreate: Some(Recreate::Foreground), ..Flags::default() },
-                4 => Flags { not_ready: true, ..Flags::default() },
-                5 | 6 => Flags { adopt: true, ..Flags::default() },
-                _ => Flags::default(),
-            };
-            let returns = match returns {
-                1 if !flags.once => Returns::Maybe,
-                2 => Returns::Many,
-                _ => Returns::One,
-            };
-            flags.prune = returns == Returns::Many && !flags.keep;
-            SlotSpec {
-                name: name(index),
-                resource: "configmaps".into(),
-                inputs: earlier(inputs),
-                after: earlier(after),
-                returns,
-                flags,
-                ..SlotSpec::default()
-            }
-        });
-        Graph::new(specs.collect()).unwrap()
-    })
-}
-
-pub(super) fn happenings() -> impl Strategy<Value = Vec<Happening>> {
-    let slot = 0..6usize;
-    let happening = prop_oneof![
-        3 => (slot.clone(), any::<u8>()).prop_map(|(slot, wants)| Happening::Wants(slot, wants)),
-        1 => (slot.clone(), any::<bool>()).prop_map(|(slot, fails)| Happening::Fails(slot, fails)),
-        1 => (slot.clone(), any::<bool>()).prop_map(|(slot, waits)| Happening::Waits(slot, waits)),
-        1 => (slot.clone(), any::<bool>()).prop_map(|(slot, refuses)| Happening::Refuses(slot, refuses)),
-        3 => (slot.clone(), any::<bool>()).prop_map(|(slot, ready)| Happening::Ready(slot, ready)),
-        1 => (0..20usize).prop_map(Happening::Deleted),
-        2 => (slot, 0..3u8).prop_map(|(slot, number)| Happening::Created(slot, number)),
-        2 => Just(Happening::Collected),
-        4 => Just(Happening::Pass(None)),
-        1 => (0..6u8).prop_map(|steps| Happening::Pass(Some(steps))),
-    ];
-    prop::collection::vec(happening, 0..40)
-}
-
-fn name(slot: usize) -> String {
-    format!("s{slot}")
-}
-
-fn id(name: String) -> ChildId {
-    ChildId { resource: "configmaps".into(), namespace: Some("default".into()), name: name.into() }
 }
 
 impl World {
@@ -153,9 +76,16 @@ impl World {
             }
             Happening::Created(slot, number) => {
                 self.functions[slot % count].wants = number;
-                let id = id(format!("{}-{number}", name(slot % count)));
+                let id = self.id(slot % count, number);
                 if !self.objects.contains_key(&id) {
                     self.free.insert(id);
+                }
+            }
+            Happening::Edited(index, edit) => {
+                self.last += 1;
+                if let Some((id, object)) = self.objects.iter_mut().nth(index) {
+                    object.child.version = self.last.to_string().into();
+                    object.edit(id, edit);
                 }
             }
             Happening::Collected => self.objects.retain(|_, object| !object.child.is_terminating),
@@ -167,13 +97,15 @@ impl World {
     fn become_ready(&mut self, slot: Option<usize>, is_ready: bool) {
         for (id, object) in &mut self.objects {
             let is_of = slot.is_none_or(|slot| id.name.starts_with(&format!("{}-", name(slot))));
-            if is_of && !object.child.is_terminating {
+            let readiness = match is_ready {
+                true => Readiness::Ready,
+                false => Readiness::Waiting("it starts".to_owned()),
+            };
+            let may_change = is_of && !object.child.is_terminating && !object.child.is_unreadable;
+            if may_change && object.child.readiness != readiness {
                 self.last += 1;
                 object.child.version = self.last.to_string().into();
-                object.child.readiness = match is_ready {
-                    true => Readiness::Ready,
-                    false => Readiness::Waiting("it starts".to_owned()),
-                };
+                object.child.readiness = readiness;
             }
         }
     }
@@ -184,38 +116,59 @@ impl World {
         for function in &mut self.functions {
             *function = Function { wants: function.wants, ..Function::default() };
         }
+        let recreates = |id: &&ChildId| self.is_wanted(id) && self.flags(self.slot_of(id)).recreate.is_some();
+        let unprotected: BTreeSet<_> = self.objects.keys().filter(recreates).cloned().collect();
+        for (id, object) in &mut self.objects {
+            object.child.is_unreadable = false;
+            object.child.is_protected &= !unprotected.contains(id);
+        }
         for _ in 0..40 {
+            let before = self.objects.clone();
             self.pass(&Owner::default(), None)?;
             self.become_ready(None, true);
             self.happens(&Happening::Collected)?;
+            if self.objects == before {
+                return Ok(());
+            }
         }
-        Ok(())
+        Err(TestCaseError::fail("it does not settle"))
     }
 
-    /// The objects with their labels and references. A child that was created once keeps those of its creation. An adopted
-    /// one stays, whether it is wanted or not.
+    /// The objects with their labels and references, without those that are kept although no slot wants them any more. A
+    /// child that was created once keeps the references of its creation.
     pub(super) fn state(&self) -> BTreeMap<Arc<str>, (Option<SlotLabel>, Names)> {
-        let is_of_slot = |(id, object): &(&ChildId, &Stored)| !self.stays(id, object);
-        let state = self.objects.iter().filter(is_of_slot).map(|(id, object)| {
+        let wanted = self.objects.iter().filter(|(id, object)| !self.outlives_its_slot(id, object));
+        let state = wanted.map(|(id, object)| {
             let refers = if self.flags(self.slot_of(id)).once { BTreeSet::new() } else { object.refers.clone() };
             (id.name.clone(), (object.child.label.clone(), refers))
         });
         state.collect()
     }
 
-    /// Deletes the owner, and lets passes follow each other until the plan is done. The first ones end with a crash, after
-    /// so many steps each.
-    pub(super) fn delete(&mut self, crashes: impl IntoIterator<Item = u8>) -> Checked {
-        let owner = Owner { is_terminating: true, is_ordered: true };
-        let mut crashes = crashes.into_iter();
+    /// Deletes the owner, and lets passes follow each other until the plan is done. The first ones end with the crashes of
+    /// the history, and its edits happen again after them. Without `is_ordered` the children outlive the owner.
+    pub(super) fn delete(&mut self, is_ordered: bool, history: &[Happening]) -> Checked {
+        let owner = Owner { is_terminating: true, is_ordered };
+        let mut crashes = history.iter().filter_map(|happening| match happening {
+            Happening::Pass(crash) => *crash,
+            _ => None,
+        });
+        let mut edits = history.iter().filter(|happening| matches!(happening, Happening::Edited(..)));
+        if !is_ordered {
+            self.happens(&Happening::Collected)?;
+        }
         for round in 0..120 {
             let crash = crashes.next();
             let end = self.pass(&owner, crash)?;
             if crash.is_none() && end.steps.is_empty() && end.blocking.is_empty() {
-                let is_left = |id: &&ChildId| !self.released.contains(*id);
-                prop_assert_eq!(self.objects.keys().filter(is_left).count(), 0, "left over: {:?}", self.objects);
+                let is_left = |(id, object): &(&ChildId, &Stored)| {
+                    !self.released.contains(*id) && !self.is_left_to_others(id, object)
+                };
+                prop_assert_eq!(self.objects.iter().filter(is_left).count(), 0, "left over: {:?}", self.objects);
                 return Ok(());
             }
+            prop_assert!(is_ordered || self.objects.values().all(|object| !object.child.is_terminating), "deleted");
+            edits.next().map_or(Ok(()), |edit| self.happens(edit))?;
             if round % 2 == 1 {
                 self.happens(&Happening::Collected)?;
             }
@@ -229,15 +182,16 @@ impl World {
             Observed { slots: vec![SlotProgress::default(); self.functions.len()], ..Observed::default() };
         let mut left = crash_after.map_or(usize::MAX, usize::from);
         for _ in 0..50 {
-            observed.children = self.objects.iter().map(|(id, object)| (id.clone(), object.child.clone())).collect();
-            observed.children.retain(|id, _| !self.released.contains(id));
+            let children = self.objects.iter().filter(|(id, _)| !self.released.contains(*id));
+            let observe = |(id, object): (&ChildId, &Stored)| Some((id.clone(), mistakes::observed(&object.child)?));
+            observed.children = children.filter_map(observe).collect();
             let next = plan(owner, &self.graph, &observed);
             for step in &next.steps {
                 if left == 0 {
                     return Ok(next);
                 }
                 left -= 1;
-                self.execute(step, &mut observed)?;
+                self.execute(owner, step, &mut observed)?;
             }
             if next.steps.is_empty() {
                 return Ok(next);
@@ -246,9 +200,15 @@ impl World {
         Err(TestCaseError::fail("the pass does not end"))
     }
 
-    fn execute(&mut self, step: &Step, observed: &mut Observed) -> Checked {
+    fn execute(&mut self, owner: &Owner, step: &Step, observed: &mut Observed) -> Checked {
         match step {
             Step::Call { slot } => {
+                for &input in &self.graph.nodes()[*slot].inputs {
+                    for id in provided(&self.graph, observed, input) {
+                        let decodes = self.objects.get(id).is_some_and(|object| !object.child.is_unreadable);
+                        prop_assert!(decodes, "s{} takes {}, which does not decode", slot, id);
+                    }
+                }
                 let function = &self.functions[*slot];
                 let progress = &mut observed.slots[*slot];
                 prop_assert_eq!(&progress.run, &Run::NotCalled, "it is called twice");
@@ -269,11 +229,14 @@ impl World {
             Step::Label { child, label, .. } => {
                 if let Some(object) = self.objects.get_mut(child) {
                     object.child.label = Some(label.clone());
+                    (object.child.is_foreign, object.is_stray) = (false, false);
                 }
             }
             Step::Delete { child, uid, version, cause } => self.remove(child, uid, version.as_deref(), *cause)?,
             Step::Release { child, .. } => {
-                prop_assert!(self.flags(self.slot_of(child)).keep);
+                let released = &self.objects[child].child;
+                prop_assert!(!released.is_foreign, "{} is of another controller", child);
+                prop_assert!(!owner.is_ordered || self.is_kept(child, released), "{} is not kept", child);
                 self.released.insert(child.clone());
             }
         }
@@ -300,20 +263,30 @@ impl World {
         self.last += 1;
         let version: Arc<str> = self.last.to_string().into();
         let label = (!mistakes::loses_labels()).then(|| label.clone());
-        let is_adopted = self.free.contains(child);
-        if is_adopted && !node.spec.flags.adopt {
+        let is_free = self.free.contains(child);
+        if is_free && !node.spec.flags.adopt {
             return Ok(Write::Refused("it belongs to no owner".to_owned()));
         }
+        let is_adopted = is_free || self.objects.get(child).is_some_and(|object| object.is_adopted);
+        let is_kept = *child.resource == *KEPT || is_adopted && !mistakes::forgets_adoption();
         match self.objects.get_mut(child) {
             Some(object) => {
                 prop_assert!(!object.child.is_terminating, "{} is applied while it is being deleted", child);
                 prop_assert!(!node.spec.flags.once, "{} is applied twice", child);
+                let is_left = mistakes::leaves_edits() && object.refers.contains(EDITED);
+                let refers = if is_left { object.refers.clone() } else { refers };
                 if node.spec.flags.recreate.is_some() && object.refers != refers {
                     return Ok(Write::Immutable("its content is immutable".to_owned()));
                 }
-                let is_kept = object.child.is_kept && !mistakes::forgets_adoption();
-                object.child = Child { label, version, is_kept, ..object.child.clone() };
-                object.refers = refers;
+                let child = Child { label, is_kept, is_foreign: false, ..object.child.clone() };
+                let mut applied = Stored { child, refers, is_stray: false, ..*object };
+                if std::mem::take(&mut applied.child.is_unreadable) {
+                    applied.child.readiness = Readiness::Waiting("it starts".to_owned());
+                }
+                if applied != *object {
+                    applied.child.version = version;
+                    *object = applied;
+                }
             }
             None => {
                 for &other in node.inputs.iter().chain(&node.after) {
@@ -328,43 +301,50 @@ impl World {
                     readiness,
                     is_terminating: false,
                     is_unreadable: false,
-                    is_kept: is_adopted && !mistakes::forgets_adoption(),
+                    is_kept,
                     is_protected: false,
-                    is_apart: false,
+                    is_apart: *child.resource == *APART,
                     is_foreign: false,
                 };
                 self.free.remove(child);
-                self.objects.insert(child.clone(), Stored { child: child_now, is_adopted, refers });
+                self.objects.insert(child.clone(), Stored { child: child_now, is_adopted, refers, is_stray: false });
             }
         }
         Ok(Write::Applied)
     }
 
     fn remove(&mut self, child: &ChildId, uid: &str, version: Option<&str>, cause: Cause) -> Checked {
-        let slot = self.slot_of(child);
+        let (slot, object) = (self.slot_of(child), &self.objects[child]);
         prop_assert!(!self.flags(slot).keep, "{} is kept", child);
+        prop_assert!(!object.child.is_protected, "{} has the annotation that keeps it", child);
+        // It would be applied, too, if no immutable field had to change.
+        let is_taken_over = matches!(cause, Cause::Recreate(_)) && self.is_wanted(child);
+        prop_assert!(is_taken_over || !object.child.is_foreign, "{} is of another controller", child);
         match cause {
             Cause::Prune => {
-                prop_assert!(!self.wanted(slot).contains(child), "{} is pruned, and is wanted", child);
-                let is_adopted = self.objects.get(child).is_some_and(|object| object.is_adopted);
-                prop_assert!(!is_adopted || self.flags(slot).prune, "{} is pruned, and was adopted", child);
+                prop_assert!(!self.is_wanted(child), "{} is pruned, and is wanted", child);
+                prop_assert!(!self.outlives_its_slot(child, object), "{} is pruned, and stays", child);
                 if !self.flags(slot).not_ready {
                     self.check_ready(slot, child)?;
                 }
                 let once = |id: &ChildId| self.flags(self.slot_of(id)).once;
                 let refers = |(id, object): &(&ChildId, &Stored)| {
-                    !once(id) && !self.stays(id, object) && object.refers.contains(&child.name)
+                    !once(id) && !self.outlives_its_slot(id, object) && object.refers.contains(&child.name)
                 };
                 prop_assert_eq!(self.objects.iter().find(refers), None::<(&ChildId, &Stored)>, "{} is in use", child);
             }
-            Cause::Recreate(_) => prop_assert!(self.flags(slot).recreate.is_some()),
+            Cause::Recreate(_) => {
+                prop_assert!(self.flags(slot).recreate.is_some());
+                prop_assert!(self.is_wanted(child) || !object.is_stray, "{} may be of no slot", child);
+            }
             Cause::Wave(depth) => {
-                prop_assert_eq!(depth, self.graph.nodes()[slot].depth());
-                let is_deeper = |id: &&ChildId| {
-                    let slot = self.slot_of(id);
-                    self.graph.nodes()[slot].depth() > depth && !self.flags(slot).keep
+                prop_assert_eq!(depth, self.wave(child, &object.child));
+                let is_deeper = |(id, object): &(&ChildId, &Stored)| {
+                    let stays = self.released.contains(*id) || self.is_kept(id, &object.child);
+                    !stays && !self.is_left_to_others(id, object) && self.wave(id, &object.child) > depth
                 };
-                prop_assert_eq!(self.objects.keys().find(is_deeper), None, "{} is deleted before it", child);
+                let deeper = self.objects.iter().find(is_deeper).map(|(id, _)| id);
+                prop_assert_eq!(deeper, None, "{} is deleted before it", child);
             }
         }
         let object = self.objects.get_mut(child).filter(|object| &*object.child.uid == uid);
@@ -389,10 +369,44 @@ impl World {
         Ok(())
     }
 
-    /// Returns whether an object is only there because it was adopted.
-    fn stays(&self, id: &ChildId, object: &Stored) -> bool {
-        let slot = self.slot_of(id);
-        object.is_adopted && !self.flags(slot).prune && !self.wanted(slot).contains(id)
+    fn is_wanted(&self, id: &ChildId) -> bool {
+        self.wanted(self.slot_of(id)).contains(id)
+    }
+
+    /// Returns whether a child stays although no slot wants it: it is kept, or none knows it.
+    fn outlives_its_slot(&self, id: &ChildId, object: &Stored) -> bool {
+        let flags = self.flags(self.slot_of(id));
+        let is_kept = object.child.is_protected || (*id.resource == *KEPT || object.is_adopted) && !flags.prune;
+        !self.is_wanted(id) && (is_kept || object.is_stray)
+    }
+
+    /// Returns whether a child outlives its owner, as its annotation or its slot says. Each slot of its kind may be the
+    /// one of a child whose labels name none.
+    fn is_kept(&self, id: &ChildId, child: &Child) -> bool {
+        let is_of = |spec: &SlotSpec| match self.known_slot(child) {
+            Some(slot) => spec.name == name(slot),
+            None => spec.resource == id.resource,
+        };
+        child.is_protected || self.graph.nodes().iter().any(|node| is_of(&node.spec) && node.spec.flags.keep)
+    }
+
+    /// Returns whether another controller, or Kubernetes, deletes a child once its owner is deleted.
+    fn is_left_to_others(&self, id: &ChildId, object: &Stored) -> bool {
+        let child = &object.child;
+        let is_unknown = object.is_stray && child.label.is_none() && !child.is_apart;
+        child.is_foreign || is_unknown && !self.is_kept(id, child)
+    }
+
+    /// The depth at which a child is deleted with its owner. Without labels, it is that of the deepest slot of its kind.
+    fn wave(&self, id: &ChildId, child: &Child) -> u32 {
+        let of_kind = self.graph.nodes().iter().filter(|node| node.spec.resource == id.resource);
+        let deepest = || of_kind.map(|node| node.depth()).max().unwrap_or_default();
+        child.label.as_ref().map_or_else(deepest, |label| label.depth)
+    }
+
+    /// The slot that the labels of a child name.
+    fn known_slot(&self, child: &Child) -> Option<usize> {
+        self.graph.find(&child.label.as_ref()?.slot)
     }
 
     fn flags(&self, slot: usize) -> Flags {
@@ -403,10 +417,17 @@ impl World {
         id.name[1..].split('-').next().unwrap().parse().unwrap()
     }
 
+    /// A child of a slot.
+    fn id(&self, slot: usize, number: u8) -> ChildId {
+        let spec = &self.graph.nodes()[slot].spec;
+        let namespace = (*spec.resource != *APART).then(|| "default".into());
+        ChildId { resource: spec.resource.clone(), namespace, name: format!("{}-{number}", spec.name).into() }
+    }
+
     /// What the function of a slot would return.
     fn wanted(&self, slot: usize) -> Vec<ChildId> {
         let (spec, wants) = (&self.graph.nodes()[slot].spec, self.functions[slot].wants);
-        let one = |number: u8| id(format!("{}-{number}", spec.name));
+        let one = |number: u8| self.id(slot, number);
         match spec.returns {
             // A crash leaves some of them out.
             Returns::Many if spec.flags.once || spec.flags.keep => vec![one(0), one(1)],
@@ -414,6 +435,34 @@ impl World {
             Returns::One => vec![one(wants % 3)],
             Returns::Maybe => (wants % 4 < 3).then(|| one(wants % 4)).into_iter().collect(),
             Returns::Many => (0..3).filter(|number| wants >> number & 1 == 1).map(one).collect(),
+        }
+    }
+}
+
+impl Stored {
+    fn edit(&mut self, id: &ChildId, edit: Edit) {
+        let child = &mut self.child;
+        match edit {
+            Edit::Protected(is_protected) => child.is_protected = is_protected,
+            Edit::Unlabelled => (child.label, child.is_foreign, self.is_stray) = (None, false, true),
+            Edit::Depth(depth) => {
+                if let Some(label) = &mut child.label {
+                    label.depth = depth;
+                }
+            }
+            Edit::Renamed(depth) => {
+                (child.label, self.is_stray) = (Some(SlotLabel { slot: "former".into(), depth }), true);
+                child.is_foreign = false;
+            }
+            Edit::Taken => (child.label, child.is_foreign, self.is_stray) = (None, true, true),
+            Edit::Unreadable(is_unreadable) => {
+                child.is_unreadable = is_unreadable;
+                if is_unreadable {
+                    child.readiness = Readiness::Waiting("it does not decode".to_owned());
+                }
+            }
+            Edit::Unadopted => (child.is_kept, self.is_adopted) = (*id.resource == *KEPT, false),
+            Edit::Content => self.refers = BTreeSet::from([EDITED.into()]),
         }
     }
 }

@@ -4,7 +4,8 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestError, TestRunner};
 
 use super::super::mistakes::{Mistake, plant};
-use super::model::{Checked, Happening, World, graphs, happenings};
+use super::histories::{Happening, graphs, happenings};
+use super::model::{Checked, World};
 use crate::graph::Graph;
 
 /// A million of them take some minutes.
@@ -14,7 +15,12 @@ fn histories() -> u32 {
 
 fn run(property: fn(&Graph, &[Happening]) -> Checked, mistake: Option<Mistake>) -> Result<(), String> {
     plant(mistake);
-    let mut runner = TestRunner::new(Config { cases: histories(), failure_persistence: None, ..Config::default() });
+    let mut config = Config { cases: histories(), failure_persistence: None, ..Config::default() };
+    // A planted mistake is searched for until it is found, and what it was found in need not be short.
+    if mistake.is_some() {
+        (config.cases, config.max_shrink_iters) = (config.cases * 20, 0);
+    }
+    let mut runner = TestRunner::new(config);
     let result = runner.run(&(graphs(), happenings()), |(graph, happenings)| property(&graph, &happenings));
     plant(None);
     result.map_err(|error| match error {
@@ -36,15 +42,12 @@ fn ends_like_a_fresh_start(graph: &Graph, happenings: &[Happening]) -> Checked {
 }
 
 /// An owner that is deleted at any moment leaves nothing but what is kept, and its children go from the deepest on,
-/// whenever the process ends.
+/// whenever the process ends and whatever other clients edit. If it is deleted without its children, none of them is.
 fn is_deleted_in_waves(graph: &Graph, happenings: &[Happening]) -> Checked {
     let mut world = World::new(graph);
     happenings.iter().try_for_each(|happening| world.happens(happening))?;
-    let crashes = happenings.iter().filter_map(|happening| match happening {
-        Happening::Pass(crash) => *crash,
-        _ => None,
-    });
-    world.delete(crashes)
+    world.clone().delete(false, happenings)?;
+    world.delete(true, happenings)
 }
 
 #[test]
@@ -67,9 +70,15 @@ fn each_planted_mistake_is_found() {
         (Mistake::PruneBeforeReady, ends_like_a_fresh_start, pruned),
         (Mistake::PruneAfterFailure, ends_like_a_fresh_start, pruned),
         (Mistake::WaveSkipped, is_deleted_in_waves, &["is deleted before it"]),
-        (Mistake::LabelLost, is_deleted_in_waves, &["left over"]),
+        (Mistake::LabelLost, is_deleted_in_waves, &["left over", "is deleted before it"]),
         (Mistake::LabelLost, ends_like_a_fresh_start, &[""]),
-        (Mistake::AdoptionForgotten, ends_like_a_fresh_start, &["was adopted"]),
+        (Mistake::AdoptionForgotten, ends_like_a_fresh_start, &["is pruned, and stays"]),
+        (Mistake::AnnotationUnread, ends_like_a_fresh_start, &["has the annotation that keeps it"]),
+        (Mistake::AnnotationUnread, is_deleted_in_waves, &["has the annotation that keeps it", "left over"]),
+        (Mistake::ForeignTaken, is_deleted_in_waves, &["is of another controller"]),
+        (Mistake::MarkUnread, is_deleted_in_waves, &["left over", "is deleted before it"]),
+        (Mistake::UnlabelledUnseen, ends_like_a_fresh_start, &["is applied twice", "being deleted", "left == right"]),
+        (Mistake::EditLeft, ends_like_a_fresh_start, &["left == right"]),
     ] {
         let found = run(property, Some(mistake)).expect_err(&format!("{mistake:?} is not found"));
         assert!(findings.iter().any(|finding| found.contains(finding)), "{mistake:?}: {found}");
