@@ -134,8 +134,8 @@ impl World {
         Err(TestCaseError::fail("it does not settle"))
     }
 
-    /// The objects with their labels and references, without those that are kept although no slot wants them any more. A
-    /// child that was created once keeps the references of its creation.
+    /// The objects with their labels and references, without those that are kept although no slot wants them any more.
+    /// A child that was created once keeps the references of its creation.
     pub(super) fn state(&self) -> BTreeMap<Arc<str>, (Option<SlotLabel>, Names)> {
         let wanted = self.objects.iter().filter(|(id, object)| !self.outlives_its_slot(id, object));
         let state = wanted.map(|(id, object)| {
@@ -145,8 +145,8 @@ impl World {
         state.collect()
     }
 
-    /// Deletes the owner, and lets passes follow each other until the plan is done. The first ones end with the crashes of
-    /// the history, and its edits happen again after them. Without `is_ordered` the children outlive the owner.
+    /// Deletes the owner, and lets passes follow each other until the plan is done. The first ones end with the crashes
+    /// of the history, and its edits happen again after them. Without `is_ordered` the children outlive the owner.
     pub(super) fn delete(&mut self, is_ordered: bool, history: &[Happening]) -> Checked {
         let owner = Owner { is_terminating: true, is_ordered };
         let mut crashes = history.iter().filter_map(|happening| match happening {
@@ -397,7 +397,8 @@ impl World {
         child.is_foreign || is_unknown && !self.is_kept(id, child)
     }
 
-    /// The depth at which a child is deleted with its owner. Without labels, it is that of the deepest slot of its kind.
+    /// The depth at which a child is deleted with its owner. Without labels, it is that of the deepest slot of its
+    /// kind.
     fn wave(&self, id: &ChildId, child: &Child) -> u32 {
         let of_kind = self.graph.nodes().iter().filter(|node| node.spec.resource == id.resource);
         let deepest = || of_kind.map(|node| node.depth()).max().unwrap_or_default();
