@@ -19,6 +19,7 @@ pub(super) enum Mistake {
     MarkUnread,
     UnlabelledUnseen,
     EditLeft,
+    AbsenceUnread,
 }
 
 thread_local! {
@@ -59,6 +60,10 @@ pub(super) fn forgets_adoption() -> bool {
 
 pub(super) fn leaves_edits() -> bool {
     is_planted(Mistake::EditLeft)
+}
+
+pub(super) fn overlooks_absence() -> bool {
+    is_planted(Mistake::AbsenceUnread)
 }
 
 /// A child as it is observed, if it is.

@@ -21,6 +21,8 @@ pub(super) enum Happening {
     Created(usize, u8),
     /// Another client edits a child.
     Edited(usize, Edit),
+    /// A kind is installed, or another client removes it with all of its objects.
+    Installed(&'static str, bool),
     /// What is being deleted goes.
     Collected,
     /// A pass, which ends with a crash after so many steps.
@@ -57,10 +59,13 @@ pub(super) const KEPT: &str = "persistentvolumeclaims";
 /// The kind whose children have no owner reference, because it is cluster-scoped.
 pub(super) const APART: &str = "clusterroles";
 
+fn kinds() -> impl Strategy<Value = &'static str> {
+    prop_oneof![4 => Just("configmaps"), 1 => Just(KEPT), 1 => Just(APART)]
+}
+
 /// Graphs of up to five slots.
 pub(super) fn graphs() -> impl Strategy<Value = Graph> {
-    let kind = prop_oneof![4 => Just("configmaps"), 1 => Just(KEPT), 1 => Just(APART)];
-    let slot = (any::<u8>(), any::<u8>(), 0..3u8, 0..9u8, kind);
+    let slot = (any::<u8>(), any::<u8>(), 0..3u8, 0..10u8, kinds());
     prop::collection::vec(slot, 1..6).prop_map(|slots| {
         let specs = slots.into_iter().enumerate().map(|(index, (inputs, after, returns, flags, kind))| {
             let earlier = |bits: u8| (0..index).filter(|other| bits >> other & 1 == 1).map(name).collect();
@@ -70,6 +75,7 @@ pub(super) fn graphs() -> impl Strategy<Value = Graph> {
                 3 => Flags { recreate: Some(Recreate::Foreground), ..Flags::default() },
                 4 => Flags { not_ready: true, ..Flags::default() },
                 5 | 6 => Flags { adopt: true, ..Flags::default() },
+                7 => Flags { optional: true, ..Flags::default() },
                 _ => Flags::default(),
             };
             let returns = match returns {
@@ -104,6 +110,7 @@ pub(super) fn happenings() -> impl Strategy<Value = Vec<Happening>> {
         1 => (0..20usize).prop_map(Happening::Deleted),
         2 => (slot, 0..3u8).prop_map(|(slot, number)| Happening::Created(slot, number)),
         3 => (0..10usize, edits()).prop_map(|(index, edit)| Happening::Edited(index, edit)),
+        1 => (kinds(), any::<bool>()).prop_map(|(kind, is_installed)| Happening::Installed(kind, is_installed)),
         2 => Just(Happening::Collected),
         4 => Just(Happening::Pass(None)),
         1 => (0..6u8).prop_map(|steps| Happening::Pass(Some(steps))),

@@ -44,6 +44,8 @@ pub(super) struct World {
     released: BTreeSet<ChildId>,
     /// The objects of other clients, without an owner.
     free: BTreeSet<ChildId>,
+    /// The kinds that are not installed.
+    absent: BTreeSet<&'static str>,
     last: u32,
 }
 
@@ -51,7 +53,7 @@ impl World {
     pub(super) fn new(graph: &Graph) -> Self {
         let functions = vec![Function::default(); graph.nodes().len()];
         let (objects, released, free) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
-        Self { graph: graph.clone(), functions, objects, released, free, last: 0 }
+        Self { graph: graph.clone(), functions, objects, released, free, absent: BTreeSet::new(), last: 0 }
     }
 
     /// A world where nothing has happened yet, with the same owner.
@@ -77,7 +79,7 @@ impl World {
             Happening::Created(slot, number) => {
                 self.functions[slot % count].wants = number;
                 let id = self.id(slot % count, number);
-                if !self.objects.contains_key(&id) {
+                if !self.objects.contains_key(&id) && !self.is_absent(slot % count) {
                     self.free.insert(id);
                 }
             }
@@ -87,6 +89,12 @@ impl World {
                     object.child.version = self.last.to_string().into();
                     object.edit(id, edit);
                 }
+            }
+            Happening::Installed(kind, true) => drop(self.absent.remove(kind)),
+            Happening::Installed(kind, false) => {
+                self.absent.insert(kind);
+                self.objects.retain(|id, _| *id.resource != *kind);
+                self.free.retain(|id| *id.resource != *kind);
             }
             Happening::Collected => self.objects.retain(|_, object| !object.child.is_terminating),
             Happening::Pass(steps) => return self.pass(&Owner::default(), steps).map(drop),
@@ -113,6 +121,7 @@ impl World {
     /// All trouble ends, and passes follow each other until nothing changes.
     pub(super) fn settle(&mut self) -> Checked {
         self.free.clear();
+        self.absent.clear();
         for function in &mut self.functions {
             *function = Function { wants: function.wants, ..Function::default() };
         }
@@ -178,8 +187,9 @@ impl World {
 
     /// Plans and executes until there are no steps, or until the crash.
     fn pass(&mut self, owner: &Owner, crash_after: Option<u8>) -> Result<Plan, TestCaseError> {
-        let mut observed =
-            Observed { slots: vec![SlotProgress::default(); self.functions.len()], ..Observed::default() };
+        let is_absent = |slot| self.is_absent(slot) && !mistakes::overlooks_absence();
+        let progress = |slot| SlotProgress { is_absent: is_absent(slot), ..SlotProgress::default() };
+        let mut observed = Observed { slots: (0..self.functions.len()).map(progress).collect(), ..Observed::default() };
         let mut left = crash_after.map_or(usize::MAX, usize::from);
         for _ in 0..50 {
             let children = self.objects.iter().filter(|(id, _)| !self.released.contains(*id));
@@ -203,6 +213,7 @@ impl World {
     fn execute(&mut self, owner: &Owner, step: &Step, observed: &mut Observed) -> Checked {
         match step {
             Step::Call { slot } => {
+                prop_assert!(!self.is_absent(*slot), "s{} is called, and its kind is not installed", slot);
                 for &input in &self.graph.nodes()[*slot].inputs {
                     for id in provided(&self.graph, observed, input) {
                         let decodes = self.objects.get(id).is_some_and(|object| !object.child.is_unreadable);
@@ -357,7 +368,12 @@ impl World {
 
     /// Checks that a slot says what it wants, and that this is ready.
     fn check_ready(&self, slot: usize, child: &ChildId) -> Checked {
-        let function = &self.functions[slot];
+        let (function, spec) = (&self.functions[slot], &self.graph.nodes()[slot].spec);
+        if self.is_absent(slot) {
+            let is_empty = spec.flags.optional && spec.returns != Returns::One;
+            prop_assert!(is_empty, "{} depends on s{}, whose kind is not installed", child, slot);
+            return Ok(());
+        }
         // The function of a child that exists is not called again.
         if !self.flags(slot).once {
             prop_assert!(!function.fails && !function.waits, "{} depends on s{}, which is held", child, slot);
@@ -367,6 +383,10 @@ impl World {
             prop_assert!(is_ready, "{} depends on {}, which is not ready", child, id);
         }
         Ok(())
+    }
+
+    fn is_absent(&self, slot: usize) -> bool {
+        self.absent.contains(&*self.graph.nodes()[slot].spec.resource)
     }
 
     fn is_wanted(&self, id: &ChildId) -> bool {

@@ -79,6 +79,7 @@ fn each_planted_mistake_is_found() {
         (Mistake::MarkUnread, is_deleted_in_waves, &["left over", "is deleted before it"]),
         (Mistake::UnlabelledUnseen, ends_like_a_fresh_start, &["is applied twice", "being deleted", "left == right"]),
         (Mistake::EditLeft, ends_like_a_fresh_start, &["left == right"]),
+        (Mistake::AbsenceUnread, ends_like_a_fresh_start, &["its kind is not installed"]),
     ] {
         let found = run(property, Some(mistake)).expect_err(&format!("{mistake:?} is not found"));
         assert!(findings.iter().any(|finding| found.contains(finding)), "{mistake:?}: {found}");
