@@ -68,7 +68,7 @@ mod cluster {
     mod daemons;
     mod exploration;
     mod garbage;
-    mod namespace_labels;
+    mod namespace_selector;
     mod own_namespace;
     mod prioritized;
     mod same_end;

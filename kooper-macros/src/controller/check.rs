@@ -97,7 +97,7 @@ fn check_namespaces(args: &Args, errors: &mut Errors) {
         // Only a name can be listed; the namespace of the operator is not known yet.
         let text = if args.calls("own_namespace") {
             message!("`namespace = own` and `namespaces` exclude each other: remove one of the two")
-        } else if args.calls("namespace_labels") {
+        } else if args.calls("namespace_selector") {
             message!("`namespace` and `namespaces(labels = …)` exclude each other: remove one of the two")
         } else {
             message!("`namespace` and `namespaces` exclude each other: list all of them in `namespaces`")
@@ -119,7 +119,7 @@ fn check_shards(args: &Args, errors: &mut Errors) {
         );
         errors.add(key, text);
     }
-    if let Some(key) = args.key("shards").filter(|_| args.calls("namespace_labels")) {
+    if let Some(key) = args.key("shards").filter(|_| args.calls("namespace_selector")) {
         errors.add(key, message!("`shards` and `namespaces(labels = …)` exclude each other: remove one of the two"));
     }
 }

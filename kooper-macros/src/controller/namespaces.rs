@@ -43,5 +43,5 @@ pub(crate) fn read(value: &Value<'_>) -> syn::Result<Setting> {
     errors.check()?;
     let labels = namespaces.labels.ok_or_else(|| value.wrong(parentheses.span.join()))?;
     // The compiler names the key of a cluster-scoped kind.
-    Ok(Setting::new("namespace_labels", value.spanned(labels.value, labels.place)))
+    Ok(Setting::new("namespace_selector", value.spanned(labels.value, labels.place)))
 }

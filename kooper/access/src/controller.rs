@@ -306,6 +306,13 @@ impl Controller {
         self.spec.config.labels.as_deref()
     }
 
+    /// Which namespaces it watches.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn namespace_selector(&self) -> Option<&str> {
+        self.spec.config.namespace_selector.as_deref()
+    }
+
     /// Its kind.
     #[doc(hidden)]
     #[must_use]
@@ -340,7 +347,7 @@ impl Controller {
     pub fn retire(&mut self, retirement: Retirement) {
         let config = &mut self.spec.config;
         config.retirement = Some(retirement);
-        (config.labels, config.fields, config.namespace_labels) = (None, None, None);
+        (config.labels, config.fields, config.namespace_selector) = (None, None, None);
         config.changed = vec![Changed::Any];
         self.spec.namespaces = None;
         self.installs_crd = false;

@@ -92,7 +92,7 @@ enum Resize {
     Rebuild,
 }
 
-/// The reason for which a replica takes no slot.
+/// The reason for which a replica takes no slot, or gives its slot up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Standby {
     /// Another session is that of a replica which watches other namespaces: each would get shards with objects that it

@@ -272,7 +272,7 @@ fn a_task_that_runs_everywhere_has_no_leader_election() {
 fn a_task_has_namespaces_but_no_selector_because_it_has_no_objects() {
     let builder = || Task::builder("limited", MINUTE).namespaces(["shop"]).handler(async || {});
     assert_eq!(builder().build().unwrap().namespaces(), ["shop"]);
-    assert_eq!(builder().labels("app=shop").build().unwrap_err().field, "retriever");
+    assert_eq!(builder().labels("app=shop").build().unwrap_err().field, "labels");
     assert_eq!(builder().namespaces(["Nope"]).build().unwrap_err().field, "namespaces");
 }
 

@@ -77,11 +77,16 @@ fn check_others(args: &Args, errors: &mut Errors) {
             ),
         );
     }
-    let has_selector = args.tries("labels") || args.tries("fields") || args.calls("namespace_labels");
+    // A value of `namespaces` that is refused may be a selector.
+    let has_namespaces = args.calls("namespace_selector") || args.tries("namespaces") && !args.calls("namespaces");
+    let has_selector = args.tries("labels") || args.tries("fields") || has_namespaces;
     if let Some(key) = args.key("on_leave").filter(|_| !has_selector) {
         errors.add(
             key,
-            message!("`on_leave` has no effect without a selector: add `labels` or `fields`, or remove `on_leave`"),
+            message!(
+                "`on_leave` has no effect without a selector: add `labels`, `fields` or `namespaces(labels = \"…\")`, or \
+                 remove `on_leave`"
+            ),
         );
     }
 }

@@ -38,7 +38,7 @@ pub(super) fn check(args: &Args, handler: &Handler, errors: &mut Errors) {
         );
         errors.add(key, text);
     }
-    if let Some(key) = args.key("namespaces").filter(|_| args.calls("namespace_labels")) {
+    if let Some(key) = args.key("namespaces").filter(|_| args.calls("namespace_selector")) {
         let text = message!(
             "a task has no objects that could leave with their namespace: write the names of namespaces, or read them with a \
              `Reader<Namespace>`"

@@ -9,7 +9,7 @@ use kooper_sharding::Shards;
 
 use super::Controller;
 use super::builder::daemon;
-use super::builder::namespaces::NAMESPACE_LABELS;
+use super::builder::namespaces::NAMESPACE_SELECTOR;
 
 impl Controller {
     /// Watches these namespaces instead of the built-in ones; an empty list is
@@ -24,8 +24,8 @@ impl Controller {
             }
             self.spec.config.namespaces = namespaces;
             self.spec.config.own_namespace = false;
-            (self.spec.config.namespace_labels, self.spec.namespaces) = (None, None);
-            self.plan.forget(NAMESPACE_LABELS);
+            (self.spec.config.namespace_selector, self.spec.namespaces) = (None, None);
+            self.plan.forget(NAMESPACE_SELECTOR);
         }
         can
     }

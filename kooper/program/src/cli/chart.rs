@@ -202,9 +202,12 @@ fn unelected(plain: &Invocation<'_>) -> Result<Map<String, Value>, BoxError> {
         let Some(one) = manifests::unelected(&controllers) else { continue };
         let work =
             if one.is_task() { format!("run the task `{}`", one.name()) } else { "handle every object".to_owned() };
-        // What is in the attribute has no effect if leader election is off.
-        let can_write = one.is_task() && flag.is_none();
-        let remedy = if can_write { "write `leader_election` or `everywhere` in its attribute, or " } else { "" };
+        let remedy = match flag {
+            _ if !one.is_task() => "",
+            None => "write `leader_election` or `everywhere` in its attribute, or ",
+            // The leader election of the attribute has no effect then.
+            Some(_) => "write `everywhere` in its attribute, or ",
+        };
         refused.insert(election.to_owned(), format!("{work}: {remedy}set `leaderElection: \"on\"`").into());
     }
     Ok(refused)
@@ -302,7 +305,7 @@ mod tests {
         let expected = json!({
             "": "run the task `sweep`: write `leader_election` or `everywhere` in its attribute, or set \
                  `leaderElection: \"on\"`",
-            "off": "run the task `sweep`: set `leaderElection: \"on\"`",
+            "off": "run the task `sweep`: write `everywhere` in its attribute, or set `leaderElection: \"on\"`",
         });
         assert_eq!(refused(task), expected);
     }

@@ -67,8 +67,8 @@ pub(crate) fn diff(invocation: &Invocation<'_>) -> Result<ExitCode, BoxError> {
     }
     for (controller, key) in &results.unseen {
         tracing::warn!(
-            "the controller `{controller}` does not handle {key}: its `labels`, `fields` or `when` do not select it, or it \
-             is paused"
+            "the controller `{controller}` does not handle {key}: its `labels`, `fields`, `namespaces` or `when` do not \
+             select it, or it is paused"
         );
     }
     for (controller, problem) in &results.problems {

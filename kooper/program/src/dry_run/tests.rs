@@ -283,7 +283,7 @@ async fn a_pass_handles_the_objects_of_the_namespaces_that_match() {
         let maps = Api::namespaced(stage.real.clone(), name);
         maps.create(&PostParams::default(), &map("one", "red")).await.expect("created");
     }
-    let controller = ConfigMap::controller("ours").labels("color=red").namespace_labels("team=a").handler(handler);
+    let controller = ConfigMap::controller("ours").labels("color=red").namespace_selector("team=a").handler(handler);
     let pass = Arc::new(DryRunPass::new(stage.dry_run.clone(), None));
     let operator = pass.attach(Operator::builder().client(stage.real.clone()));
     let operator = operator.controller(controller.build().expect("a controller")).build().expect("an operator");

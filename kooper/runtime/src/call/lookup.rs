@@ -29,7 +29,7 @@ pub(crate) struct Lookup {
     pub(crate) client: Client,
     pub(crate) kind: KindInfo,
     /// The selector of its namespace.
-    pub(crate) namespace_labels: Option<String>,
+    pub(crate) namespace_selector: Option<String>,
     pub(crate) labels: Option<String>,
     pub(crate) fields: Option<String>,
     pub(crate) field_manager: String,
@@ -81,12 +81,15 @@ impl Lookup {
 
     /// Asks the API server whether the object and its namespace match the controller's selectors.
     pub(crate) async fn selects(&self, key: &ObjectKey) -> Result<bool, LookupError> {
-        if let (Some(_), Some(namespace)) = (&self.namespace_labels, key.namespace()) {
-            let (kind, labels) = (KindInfo::of::<Namespace>(), self.namespace_labels.clone());
+        if let (Some(_), Some(namespace)) = (&self.namespace_selector, key.namespace()) {
+            let (kind, labels) = (KindInfo::of::<Namespace>(), self.namespace_selector.clone());
             let namespaces = Self { kind, labels, fields: None, ..self.clone() };
             if !namespaces.matches(&ObjectKey::cluster_scoped(namespace)).await? {
                 return Ok(false);
             }
+        }
+        if self.labels.is_none() && self.fields.is_none() {
+            return Ok(true);
         }
         self.matches(key).await
     }

@@ -66,7 +66,7 @@ pub struct Config {
     /// `true` until `namespaces` is replaced by the namespace of the operator.
     pub own_namespace: bool,
     /// The label selector of the namespaces that are watched.
-    pub namespace_labels: Option<String>,
+    pub namespace_selector: Option<String>,
     /// The label selector.
     pub labels: Option<String>,
     /// The field selector.
@@ -123,7 +123,7 @@ impl Config {
             timeout: Some(Duration::from_secs(300)),
             namespaces: Vec::new(),
             own_namespace: false,
-            namespace_labels: None,
+            namespace_selector: None,
             labels: None,
             fields: None,
             metadata_only: false,
@@ -201,7 +201,7 @@ impl Config {
     /// Returns `true` if existing objects may leave the controller: a selector is set for them, or for their namespaces.
     #[must_use]
     pub fn may_leave(&self) -> bool {
-        self.selected() || self.namespace_labels.is_some()
+        self.selected() || self.namespace_selector.is_some()
     }
 
     /// The leases of the controller in an installation; `None` without leader
@@ -297,7 +297,7 @@ impl Config {
         for namespace in &self.namespaces {
             name::label(namespace).map_err(self.malformed("namespaces"))?;
         }
-        if let Some(labels) = &self.namespace_labels {
+        if let Some(labels) = &self.namespace_selector {
             Selector::parse(labels).map_err(self.malformed("namespaces"))?;
             if !self.namespaces.is_empty() {
                 let problem = "namespaces are selected by their labels or listed by their names: remove one of the two";

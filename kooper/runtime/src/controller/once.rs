@@ -83,7 +83,7 @@ impl ControllerSpec {
         Some(Lookup {
             client: controller.client.clone().filter(|_| !self.own_retriever)?,
             kind: self.kind.clone(),
-            namespace_labels: self.config.namespace_labels.clone(),
+            namespace_selector: self.config.namespace_selector.clone(),
             labels: self.config.labels.clone(),
             fields: self.config.fields.clone(),
             field_manager: controller.field_manager(),

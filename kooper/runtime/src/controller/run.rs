@@ -403,7 +403,7 @@ impl Runner {
         let deletions = |function| Deletions {
             tombstones: tombstones.clone(),
             function,
-            lookup: lookup.filter(|_| config.selected()),
+            lookup: lookup.filter(|_| config.may_leave()),
         };
         Arc::new(Workers {
             controller: self.context.clone(),

@@ -31,7 +31,7 @@ struct State {
     joined: HashMap<String, u64>,
     /// How often a namespace left.
     left: u64,
-    /// When namespaces left because they were deleted.
+    /// When namespaces left that may have been deleted.
     deleted: HashMap<String, Instant>,
 }
 
@@ -40,8 +40,9 @@ impl NamespaceSelection {
         Self { controller: controller.to_owned(), namespaces, state: Mutex::default(), changes: watch::Sender::new(0) }
     }
 
-    /// Returns `true` if a namespace left because it was deleted, and not because of its labels. Then so were its objects.
-    pub(crate) fn was_deleted(&self, namespace: Option<&str>) -> bool {
+    /// Returns `true` if a namespace may have left because it was deleted, and not because of its labels. Then so may its
+    /// objects.
+    pub(crate) fn may_be_deleted(&self, namespace: Option<&str>) -> bool {
         namespace.is_some_and(|namespace| self.state.lock().deleted.contains_key(namespace))
     }
 }
@@ -64,7 +65,8 @@ impl Sink for NamespaceSelection {
             state.joined.remove(name);
             state.left += 1;
             state.deleted.retain(|_, at| at.elapsed() < DROPPED);
-            if change.last().is_some_and(|last| last.is_terminating()) {
+            // A list tells neither.
+            if seen == Seen::Listed || change.last().is_some_and(|last| last.is_terminating()) {
                 state.deleted.insert(name.to_owned(), Instant::now());
             }
         }
@@ -160,21 +162,23 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_namespace_was_deleted_if_it_was_terminating_until_another_one_has_its_name() {
+    async fn a_namespace_may_be_deleted_if_it_was_terminating_or_is_not_listed_until_another_one_has_its_name() {
         let (selection, store) = selection();
-        for name in ["a", "b"] {
+        for name in ["a", "b", "c"] {
             selection.changed(&store.put(namespace(name, false)), Seen::First);
         }
+        selection.changed(&store.remove(namespace("c", false)), Seen::Listed);
+        assert!(selection.may_be_deleted(Some("c")));
         selection.changed(&store.remove(namespace("a", true)), Seen::Watched);
         selection.changed(&store.remove(namespace("b", false)), Seen::Watched);
-        assert!(selection.was_deleted(Some("a")) && !selection.was_deleted(Some("b")));
+        assert!(selection.may_be_deleted(Some("a")) && !selection.may_be_deleted(Some("b")));
         selection.changed(&store.put(namespace("a", false)), Seen::Watched);
-        assert!(!selection.was_deleted(Some("a")));
+        assert!(!selection.may_be_deleted(Some("a")));
         selection.changed(&store.remove(namespace("a", true)), Seen::Watched);
 
         tokio::time::advance(DROPPED).await;
         selection.changed(&store.put(namespace("b", false)), Seen::Watched);
         selection.changed(&store.remove(namespace("b", false)), Seen::Watched);
-        assert!(!selection.was_deleted(Some("a")), "it is forgotten");
+        assert!(!selection.may_be_deleted(Some("a")), "it is forgotten");
     }
 }

@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use super::Builder;
 
 /// The setting that needs the labels of namespaces.
-pub(crate) const NAMESPACE_LABELS: &str = "namespaces(labels)";
+pub(crate) const NAMESPACE_SELECTOR: &str = "namespaces(labels)";
 
 /// The namespace of an operator that has no client, as that of Leases.
 const UNKNOWN_NAMESPACE: &str = "default";
@@ -56,15 +56,15 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     /// use k8s_openapi::api::core::v1::Pod;
     /// use kooper::KindExt;
     ///
-    /// let controller = Pod::controller("echo").namespace_labels("team=a").handler(async || {}).build()?;
+    /// let controller = Pod::controller("echo").namespace_selector("team=a").handler(async || {}).build()?;
     /// # let _ = controller;
     /// # Ok::<_, kooper::ConfigError>(())
     /// ```
-    pub fn namespace_labels(mut self, selector: impl Into<String>) -> Self
+    pub fn namespace_selector(mut self, selector: impl Into<String>) -> Self
     where
         K: Namespaced,
     {
-        self.common.config.namespace_labels = Some(selector.into());
+        self.common.config.namespace_selector = Some(selector.into());
         self
     }
 }

@@ -24,7 +24,7 @@ use kube::core::metadata::PartialObjectMeta;
 use serde::de::DeserializeOwned;
 
 use super::daemon::{self, Daemon};
-use super::namespaces::NAMESPACE_LABELS;
+use super::namespaces::NAMESPACE_SELECTOR;
 use super::{Builder, Common, MakeCrd, MakeRetriever, MakeService, MakeState, Wrap};
 use crate::calls::Additions;
 use crate::controller::{Controller, Task};
@@ -101,6 +101,12 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
             return Err(config.error(setting, ConfigErrorKind::Malformed, mistake));
         }
         let selects = config.may_leave() || !config.namespaces.is_empty() && !is_task::<K>();
+        if is_task::<K>() && config.may_leave() {
+            let problem = "a task has no objects to select: write the namespaces as strings, or select what it reads \
+                           with `reads`";
+            let setting = if config.selected() { "labels" } else { "namespaces" };
+            return Err(config.error(setting, ConfigErrorKind::Conflict, problem));
+        }
         if own_retriever && selects {
             let problem = "a custom retriever selects its objects itself: remove `namespaces`, `labels` and `fields`";
             return Err(config.error("retriever", ConfigErrorKind::Conflict, problem));
@@ -183,7 +189,7 @@ fn controller_of<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send +
 
 /// The cache of the namespaces whose objects the controller handles, if a selector is set for them.
 fn namespaces(config: &Config) -> Option<CacheRequest> {
-    let labels = Selector::parse(config.namespace_labels.as_deref()?).ok()?;
+    let labels = Selector::parse(config.namespace_selector.as_deref()?).ok()?;
     let selected = Selected { labels, ..Selected::default() }.interned();
     Some(CacheRequest::of::<PartialObjectMeta<Namespace>>().selecting(selected))
 }
@@ -258,7 +264,7 @@ fn plan_settings<K: Kind>(config: &Config, plan: &mut Plan, own_retriever: bool,
         plan.require_selected(&kind, Some(&selected), &["list", "watch"], &because);
     }
     if let Some(namespaces) = namespaces(config) {
-        plan.require_selected(&namespaces.kind, namespaces.id.selected, &["list", "watch"], NAMESPACE_LABELS);
+        plan.require_selected(&namespaces.kind, namespaces.id.selected, &["list", "watch"], NAMESPACE_SELECTOR);
     }
     if config.finalizer.is_some() {
         plan.require::<K>(None, &["get", "patch"], "cleanup");
@@ -266,7 +272,7 @@ fn plan_settings<K: Kind>(config: &Config, plan: &mut Plan, own_retriever: bool,
             plan.request_cache(CacheRequest::of::<PartialObjectMeta<K>>(), "cleanup");
         }
     }
-    if deleted && config.selected() {
+    if deleted && config.may_leave() {
         plan.require::<K>(None, &["get"], "deleted");
     }
     if installs_crd {
@@ -341,7 +347,7 @@ fn check_shards(shards: Option<&Shards>, config: &Config) -> Result<(), ConfigEr
             "`shards` and `leader_election` exclude each other: with shards every replica works. Remove one of the two";
         return Err(config.error("shards", ConfigErrorKind::Conflict, problem));
     }
-    if config.namespace_labels.is_some() {
+    if config.namespace_selector.is_some() {
         let problem = "shards and a selector for namespaces exclude each other: remove one of the two";
         return Err(config.error("shards", ConfigErrorKind::Conflict, problem));
     }

@@ -105,8 +105,8 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         self
     }
 
-    /// Cleans up objects that no longer match the selector, too. Otherwise they
-    /// keep their finalizer, and a Warning Event is recorded on them.
+    /// Cleans up objects that no longer match the selector, or whose namespaces do not, too. Otherwise they keep their
+    /// finalizer, and a Warning Event is recorded on them.
     pub fn cleanup_on_leave(mut self) -> Self {
         self.common.config.cleanup_on_leave = true;
         self

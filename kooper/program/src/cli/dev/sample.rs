@@ -15,6 +15,9 @@ use kooper_runtime::internal::object::kind::KindInfo;
 /// The name of generated objects.
 const NAME: &str = "hello";
 
+/// The namespace of those whose controllers name none.
+const NAMESPACE: &str = "default";
+
 /// A generated object of a kind, or why it cannot be generated.
 struct Sample<'a> {
     kind: &'a KindInfo,
@@ -43,6 +46,7 @@ pub(super) async fn apply_all(
     let written = written(controllers)?;
     let mut objects: Vec<_> = written.iter().map(Document::shown).collect();
     apply::apply(client, written).await?;
+    apply::apply(client, namespaces(controllers)).await?;
     for sample in samples(controllers) {
         match sample.apply(client).await {
             Ok(object) => objects.push(object),
@@ -50,6 +54,18 @@ pub(super) async fn apply_all(
         }
     }
     Ok(objects)
+}
+
+/// The namespace of the samples with the labels that controllers select.
+fn namespaces(controllers: &[Controller]) -> Vec<Document> {
+    let selectors = controllers.iter().filter_map(Controller::namespace_selector);
+    let namespace = |selector| Document {
+        object: json!({
+            "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": labels(selector)},
+        }),
+        source: None,
+    };
+    selectors.map(namespace).collect()
 }
 
 /// One object of each kind, for controllers without sample files.

@@ -3,7 +3,7 @@
 use super::*;
 
 fn labelled() -> Controller {
-    let builder = Controller::builder::<Pod>("echo").namespace_labels("team=a").handler(async || {});
+    let builder = Controller::builder::<Pod>("echo").namespace_selector("team=a").handler(async || {});
     builder.build().expect("a controller")
 }
 

@@ -139,7 +139,8 @@ pub(super) struct EventHandler {
     pub(super) undecodable: Arc<Undecodable>,
     /// Of a controller whose objects may leave with their namespace.
     pub(super) namespaces: Option<Arc<NamespaceSelection>>,
-    pub(super) finalizers: Option<Finalizers>,
+    /// The metadata of all objects, and the finalizers of those that it cleans up.
+    pub(super) unselected: Option<(Cache, Finalizers)>,
 }
 
 impl EventHandler {
@@ -172,14 +173,20 @@ impl EventHandler {
             is_paused(new) && !before.is_some_and(is_paused)
         })
     }
-}
 
-impl Sink for EventHandler {
-    fn changed(&self, change: &Change, seen: Seen) {
+    /// Returns `true` if an object has our finalizer by either of two caches, which may lag behind each other.
+    fn is_held(&self, object: &Object) -> bool {
+        self.unselected.as_ref().is_some_and(|(all, finalizers)| {
+            let is_marked = |object: &Object| finalizers.are_on_object(object);
+            is_marked(object) || all.get(object.key()).is_some_and(|object| is_marked(&object))
+        })
+    }
+
+    /// Queues the key of a changed object; `gone` is for one that was removed.
+    fn queue(&self, change: &Change, seen: Seen, gone: Gone) {
         let Some(key) = change.key() else { return };
-        let gap = if seen == Seen::Watched { Gone::Deleted } else { Gone::Unknown };
         let kept = match (&change.old, &change.new) {
-            (Some(old), None) => self.keep_removed(key, old, gap),
+            (Some(old), None) => self.keep_removed(key, old, gone),
             // Another object was created with its name meanwhile.
             (Some(old), Some(new)) if new.uid() != old.uid() => self.keep_removed(key, old, Gone::Unknown),
             _ => false,
@@ -244,21 +251,26 @@ impl Sink for EventHandler {
         let own = (key, change.new.as_deref().filter(|_| !kept));
         self.enqueuer.add(own, (lane, debounced), reason, CacheRef::Primary, (change, classified), urgency);
     }
+}
+
+impl Sink for EventHandler {
+    fn changed(&self, change: &Change, seen: Seen) {
+        self.queue(change, seen, if seen == Seen::Watched { Gone::Deleted } else { Gone::Unknown });
+    }
 
     fn left(&self, object: &Arc<Object>) {
         let key = object.key();
         let namespaces = self.namespaces.as_ref();
-        if namespaces.is_some_and(|namespaces| namespaces.was_deleted(key.namespace())) {
-            // Its own deletion is not in the watch any more.
-            return self.changed(&Change::new(Some(object.clone()), None), Seen::Listed);
+        if namespaces.is_some_and(|namespaces| namespaces.may_be_deleted(key.namespace())) {
+            // Its own deletion is not in the watch any more. Whether it exists is asked before `deleted` is called.
+            return self.queue(&Change::new(Some(object.clone()), None), Seen::Listed, Gone::Deleted);
         }
         if let Some(daemons) = &self.daemons {
             daemons.cancel(key);
         }
         while self.tombstones.as_ref().is_some_and(|tombstones| tombstones.take(key).is_some()) {}
         self.enqueuer.left(key);
-        let holds = || self.finalizers.as_ref().is_some_and(|finalizers| finalizers.are_on_object(object));
-        if let Some(namespace) = key.namespace().filter(|_| namespaces.is_some() && holds()) {
+        if let Some(namespace) = key.namespace().filter(|_| namespaces.is_some() && self.is_held(object)) {
             // It is cleaned up, or reported.
             let reason = Reason::Related("Namespace".into(), ObjectKey::cluster_scoped(namespace));
             self.enqueuer.wake(key, Lane::Background, reason, Urgency::Soon);

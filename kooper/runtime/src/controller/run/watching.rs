@@ -193,7 +193,7 @@ impl Watching {
             undecodable: undecodable.clone(),
             daemons: self.daemons.clone(),
             namespaces: self.selected_namespaces.as_ref().map(|(_, selection)| selection.clone()),
-            finalizers: controller.config.finalizers().filter(|_| self.unselected.is_some()),
+            unselected: self.unselected().zip(controller.config.finalizers()),
         });
         let once = process.pass.is_some();
         let mapped = controller.relations.iter().filter(|relation| matches!(relation.mapping, Mapping::Function(_)));
@@ -316,7 +316,7 @@ impl Watching {
 }
 
 impl Watches {
-    /// `own` is for the objects that the controller handles, and `namespaces` for those of some namespaces.
+    /// `own` is for the objects that the controller handles, and `selection` for those of some namespaces.
     fn new(
         controller: &ControllerSpec,
         process: &Process,
@@ -324,9 +324,9 @@ impl Watches {
         request: &CacheRequest,
         scopes: Vec<Scope>,
         own: bool,
-        namespaces: Option<&Arc<NamespaceSelection>>,
+        selection: Option<&Arc<NamespaceSelection>>,
     ) -> Self {
-        let watched = |scope| watched(controller, process, partition, request, scope, own, namespaces);
+        let watched = |scope| watched(controller, process, partition, request, scope, own, selection);
         let watched = scopes.iter().map(watched).collect();
         Self { request: request.clone(), scopes, watched }
     }

@@ -162,7 +162,7 @@ fn an_object_begins_to_be_paused_once_and_a_new_one_of_its_name_again() {
         tombstones: None,
         undecodable: Arc::new(Undecodable::new("enqueuer".into())),
         namespaces: None,
-        finalizers: None,
+        unselected: None,
     };
     let paused = |uid: &'static str| {
         object(move |v| {

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kooper::Controller;
+use kooper::apiserver::faults::WatchEvent;
 use kooper::controller::Builder;
 use kooper::prelude::*;
 use kooper::testing::Cluster;
@@ -37,7 +38,7 @@ async fn set_team(cluster: &Cluster, namespace: &Namespace, team: Option<&str>) 
 }
 
 fn ours() -> Builder<ConfigMap> {
-    ConfigMap::controller("ours").labels("noted=yes").namespace_labels("team=a").resync(None)
+    ConfigMap::controller("ours").labels("noted=yes").namespace_selector("team=a").resync(None)
 }
 
 /// Notes the keys of its calls, and the objects that a reader has.
@@ -151,9 +152,12 @@ async fn deleted_is_called_for_the_objects_of_a_namespace_that_is_deleted(cluste
     let log = Log::default();
     let running = cluster.run([noted(&log)?]).await?;
     eventually("it is handled", || log.count() == 1).await;
+    // The namespace is gone first, as far as the controller knows.
+    let late = cluster.faults().on_event(WatchEvent::Deleted.of("configmaps")).delay(HOUR);
     cluster.delete(&namespace).await?;
     cluster.wait_deleted(&namespace).await;
     eventually("it is deleted", || log.count() == 2).await;
+    drop(late);
     assert_eq!(log.lines()[1], "deleted one");
 
     // Another namespace has the name now, and does not match.
@@ -258,7 +262,9 @@ fn a_selector_for_namespaces_excludes_names_shards_and_tasks() {
     assert!(problem(ours().namespaces(["shop"])).contains("namespaces: namespaces are selected by their labels or"));
     assert!(problem(ours().own_namespace()).contains("namespaces: namespaces are selected by their labels or"));
     assert!(problem(ours().shards(kooper::shards::Shards::new(4))).contains("shards: shards and a selector for"));
-    assert!(problem(ours().namespace_labels("a in b")).contains("namespaces: the selector \"a in b\""));
-    let task = kooper::controller::Task::builder("task", HOUR).namespace_labels("team=a").handler(async || {}).build();
-    assert_eq!(task.unwrap_err().field, "retriever");
+    assert!(problem(ours().namespace_selector("a in b")).contains("namespaces: the selector \"a in b\""));
+    let task =
+        kooper::controller::Task::builder("task", HOUR).namespace_selector("team=a").handler(async || {}).build();
+    let problem = task.unwrap_err().to_string();
+    assert!(problem.contains("namespaces: a task has no objects to select: write the namespaces as"), "{problem}");
 }
