@@ -282,6 +282,10 @@ pub struct Deleting<P, S, L, H> {
     planned: PhantomData<fn() -> L>,
 }
 
+/// Kept for a controller, in its extensions: `true` if its cleanup deletes the children in waves.
+#[derive(Debug, Default)]
+pub struct DeletesInWaves(pub bool);
+
 /// The marker of handlers with declared children.
 #[derive(Debug)]
 pub struct WithChildren<A>(PhantomData<A>);
@@ -345,6 +349,11 @@ where
         plan.release_children();
         L::plan(plan);
         H::plan(plan);
+    }
+
+    fn extend(&self, additions: &mut Additions) {
+        additions.extensions.insert(DeletesInWaves(true));
+        self.cleanup.extend(additions);
     }
 
     fn handle(&self, context: Context<P, S>) -> BoxFuture<'static, Result<Action, BoxError>> {

@@ -11,11 +11,11 @@ use crate::observed::SlotLabel;
 /// The program that applies the child, with its instance.
 const PROGRAM: &str = "kooper.rs/program";
 /// Its controller.
-const CONTROLLER: &str = "kooper.rs/controller";
+pub const CONTROLLER: &str = "kooper.rs/controller";
 /// The slot.
 pub const SLOT: &str = "kooper.rs/slot";
 /// The depth of the slot.
-const DEPTH: &str = "kooper.rs/depth";
+pub const DEPTH: &str = "kooper.rs/depth";
 /// An annotation that keeps a child from being deleted.
 pub(crate) const KEEP: &str = "kooper.rs/keep";
 

@@ -24,11 +24,13 @@ mod typed;
 
 pub use children::{Children, OfCall};
 pub use daemon::NotingDaemon;
+#[doc(hidden)]
+pub use declared::DeletesInWaves;
 pub use declared::{Applying, Declaration, Declared, Deleting, IntoSlot, OfFunction, OfSlot, WithChildren, declare};
 pub use executor::wait;
 pub use function::External;
 #[doc(hidden)]
-pub use labels::SLOT;
+pub use labels::{CONTROLLER, DEPTH, SLOT};
 #[doc(hidden)]
 pub use memory::SlotMemory;
 pub use slot::{Deletes, Fits, FunctionId, Keeps, Optional, Slot, SlotExt, SlotInputs, Verbs};

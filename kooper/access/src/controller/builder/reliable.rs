@@ -100,6 +100,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     #[doc(alias = "finalizer")]
     pub fn cleanup<H: Handler<O, S, Args>, Args: 'static>(mut self, finalizer: impl Into<String>, cleanup: H) -> Self {
         H::plan(&mut self.common.plan);
+        cleanup.extend(&mut self.common.additions);
         self.common.config.finalizer = Some(finalizer.into());
         self.cleanup = Some(service_of(move |input| cleanup.handle(input)));
         self
