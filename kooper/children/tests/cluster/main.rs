@@ -3,6 +3,7 @@
 mod apart;
 mod conflicts;
 mod daemon;
+mod explored;
 mod external;
 mod flags;
 mod immutable;
@@ -21,7 +22,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kooper::apiserver::faults::Requests;
 use kooper::prelude::*;
-use kooper::testing::{Cluster, Exploration};
+use kooper::testing::Cluster;
 use kooper::{ConfigError, Controller};
 use kooper_children::{Children, Declared, PlanSlot, SlotExt, StatusFields, declare};
 use kube::{CustomResource, KubeSchema};
@@ -278,18 +279,4 @@ fn the_rules_follow_from_the_functions() -> Result<()> {
     let of = |verbs: &[&str]| verbs.iter().map(|verbs| format!("services: {verbs}")).collect();
     assert_eq!(rules("services"), of(&["create, patch", "delete", "list, watch"]));
     Ok(())
-}
-
-#[test]
-fn whatever_goes_wrong_the_children_are_what_they_should_be() {
-    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
-    let exploration = Exploration::of(|| Ok(vec![controller()?]))
-        .state(corner("a", true, &["1", "2"]))
-        .state(corner("b", false, &["2"]))
-        // It is made once, and keeps what it was made for.
-        .ignore("data.made-for")
-        .seed(1)
-        .limit(10);
-    let explored = exploration.run(runtime, async |_: Cluster| {}).unwrap_or_else(|finding| panic!("{finding}"));
-    println!("{explored}");
 }

@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde_json::Value;
 
+use super::children::slot;
 use super::difference::{Difference, Divergence};
 use super::end::{Drawn, End};
 use super::expected::{Expected, Partly};
@@ -24,6 +25,8 @@ pub(super) struct Common {
 struct Named {
     /// The number of objects, if it is the same in all histories.
     number: Option<usize>,
+    /// Their slot, if they are declared children.
+    slot: Option<String>,
     /// The expected objects in order. If their number varies, a single item for all of them.
     each: Vec<Expected>,
 }
@@ -61,6 +64,7 @@ impl Common {
             let all: Vec<&[Value]> =
                 named.iter().map(|objects| objects.get(&name).map_or(&[][..], Vec::as_slice)).collect();
             let number = agreed(all.iter().map(|objects| objects.len()));
+            let slot = all.iter().copied().flatten().find_map(slot).map(str::to_owned);
             let each = match number {
                 Some(number) => {
                     let nth = |at: usize| Expected::learn(&all.iter().map(|objects| &objects[at]).collect::<Vec<_>>());
@@ -68,20 +72,21 @@ impl Common {
                 }
                 None => vec![Expected::learn(&all.iter().copied().flatten().collect::<Vec<_>>())],
             };
-            (name, Named { number, each })
+            (name, Named { number, slot, each })
         });
         Self { objects: objects.collect(), drawn }
     }
 
     /// Where another end state differs, the most telling differences first: objects, then fields.
     pub(super) fn differences(&self, end: &End) -> Vec<Difference> {
-        let (mut found, unknown) = (Vec::new(), Named { number: Some(0), each: Vec::new() });
+        let (mut found, unknown) = (Vec::new(), Named { number: Some(0), slot: None, each: Vec::new() });
         let named = end.named(&self.drawn);
         let names: BTreeSet<_> = self.objects.keys().chain(named.keys()).collect();
         for name in names {
             let expected = self.objects.get(name).unwrap_or(&unknown);
             let actual = named.get(name).map_or(&[][..], Vec::as_slice);
-            let mut differs = |kind: Divergence| found.push(kind.of(name));
+            let slot = expected.slot.as_deref().or_else(|| actual.iter().find_map(slot));
+            let mut differs = |kind: Divergence| found.push(kind.of(name, slot));
             match expected.number {
                 Some(number) if number > actual.len() => differs(Divergence::Missing(number, actual.len())),
                 Some(number) if number < actual.len() => differs(Divergence::LeftOver(number, actual.len())),

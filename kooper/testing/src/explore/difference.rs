@@ -4,11 +4,15 @@ use std::fmt;
 
 use serde_json::Value;
 
+use super::children::with_slot;
+
 /// Where an object differs from that of the histories without faults.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Difference {
     /// Such as `Secret default/a`.
     pub(super) object: String,
+    /// Its slot, if it is a declared child.
+    pub(super) slot: Option<String>,
     pub(super) kind: Divergence,
 }
 
@@ -27,8 +31,8 @@ pub(super) enum Divergence {
 
 impl Divergence {
     /// The difference of an object.
-    pub(super) fn of(self, object: &str) -> Difference {
-        Difference { object: object.to_owned(), kind: self }
+    pub(super) fn of(self, object: &str, slot: Option<&str>) -> Difference {
+        Difference { object: object.to_owned(), slot: slot.map(str::to_owned), kind: self }
     }
 
     /// The field that differs, unless it is the number of objects.
@@ -65,16 +69,16 @@ pub(super) fn compare(path: String, expected: &Value, found: &Value, differs: &m
 /// As the end of a sentence.
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let object = &self.object;
+        let object = with_slot(format!("`{}`", self.object), self.slot.as_deref());
         match &self.kind {
-            Divergence::Missing(1, 0) => write!(f, "`{object}` is missing"),
-            Divergence::Missing(expected, found) => write!(f, "`{object}` exists {found} times instead of {expected}"),
-            Divergence::LeftOver(0, 1) => write!(f, "`{object}` is left over"),
-            Divergence::LeftOver(expected, found) => write!(f, "`{object}` exists {found} times instead of {expected}"),
+            Divergence::Missing(1, 0) => write!(f, "{object} is missing"),
+            Divergence::Missing(expected, found) => write!(f, "{object} exists {found} times instead of {expected}"),
+            Divergence::LeftOver(0, 1) => write!(f, "{object} is left over"),
+            Divergence::LeftOver(expected, found) => write!(f, "{object} exists {found} times instead of {expected}"),
             Divergence::Field { path, expected, found } => {
-                write!(f, "`{path}` of `{object}` is {} instead of {}", Shown(found), Shown(expected))
+                write!(f, "`{path}` of {object} is {} instead of {}", Shown(found), Shown(expected))
             }
-            Divergence::Partly { path, what } => write!(f, "`{path}` of `{object}` {what}"),
+            Divergence::Partly { path, what } => write!(f, "`{path}` of {object} {what}"),
         }
     }
 }

@@ -55,7 +55,7 @@ impl End {
     /// several where it was generated, or drawn by chance.
     pub(super) fn named(&self, drawn: &Drawn) -> BTreeMap<String, Vec<Value>> {
         let mut placeholders = Placeholders::of(&self.objects, self.span);
-        let names: Vec<_> = self.objects.iter().map(|object| name(object, &placeholders)).collect();
+        let names: Vec<_> = self.objects.iter().map(|object| name(object, |text| placeholders.text(text))).collect();
         let names = names.into_iter().zip(&self.objects).map(|(name, object)| {
             let Some(pool) = drawn.pool(&name) else { return name };
             // A short one may be a word.
@@ -109,9 +109,9 @@ pub(super) fn kind_of(name: &str) -> &str {
     name.split(' ').next().unwrap_or_default()
 }
 
-/// The name of an object, such as `Secret default/a`.
-fn name(object: &Value, placeholders: &Placeholders) -> String {
-    let text = |value: &Value| placeholders.text(value.as_str().unwrap_or_default());
+/// The name of an object, such as `Secret default/a`. `replace` replaces what differs between histories.
+pub(super) fn name(object: &Value, replace: impl Fn(&str) -> String) -> String {
+    let text = |value: &Value| replace(value.as_str().unwrap_or_default());
     let (kind, metadata) = (object["kind"].as_str().unwrap_or_default(), &object["metadata"]);
     match text(&metadata["namespace"]) {
         namespace if namespace.is_empty() => format!("{kind} {}", text(&metadata["name"])),
@@ -268,6 +268,30 @@ mod tests {
             }))
         );
         assert_eq!(content(object(), &["Shop".to_owned()]), None);
+    }
+
+    #[test]
+    fn a_difference_names_the_slot_of_a_declared_child() {
+        let child = |port: u64, labels: Value| {
+            let metadata = json!({"name": "web", "namespace": "default", "labels": labels});
+            vec![json!({"kind": "Service", "metadata": metadata, "spec": {"port": port}})]
+        };
+        let of_slot = || json!({"kooper.rs/slot": "front"});
+        assert_eq!(
+            shown(child(80, of_slot()), child(81, of_slot())),
+            ["`spec.port` of `Service default/web` (slot front) is `81` instead of `80`"]
+        );
+        assert_eq!(shown(child(80, of_slot()), vec![]), ["`Service default/web` (slot front) is missing"]);
+        assert_eq!(shown(vec![], child(80, of_slot())), ["`Service default/web` (slot front) is left over"]);
+        // One that has lost its label is the same object.
+        assert_eq!(
+            shown(child(80, of_slot()), child(80, json!({"app": "web"}))),
+            [
+                "`metadata.labels.app` of `Service default/web` (slot front) is `\"web\"` instead of absent",
+                "`metadata.labels.kooper.rs/slot` of `Service default/web` (slot front) is absent instead of \
+                 `\"front\"`"
+            ]
+        );
     }
 
     #[test]

@@ -238,7 +238,7 @@ mod tests {
     fn differences(learned: &[Value], found: &Value) -> Vec<String> {
         let mut all = Vec::new();
         let learned: Vec<_> = learned.iter().collect();
-        Expected::learn(&learned).compare("at".to_owned(), found, &mut |one| all.push(one.of("A b").to_string()));
+        Expected::learn(&learned).compare("at".to_owned(), found, &mut |one| all.push(one.of("A b", None).to_string()));
         all
     }
 

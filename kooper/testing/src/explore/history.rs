@@ -1,6 +1,6 @@
 //! One run of a scenario, with something that goes wrong, on a cluster of its own.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher as _, RandomState};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -13,6 +13,7 @@ use kooper_apiserver::faults::{Faults, Requests, Verb, WatchEvents};
 use serde::Deserialize;
 use tokio::time::sleep;
 
+use super::children::orphan;
 use super::desired::Desired;
 use super::end::{End, content};
 use super::outcome::Outcome;
@@ -46,9 +47,6 @@ const QUIET_CALLS: usize = 50;
 /// The time between two of them.
 const QUIET: Duration = Duration::from_secs(10);
 
-/// Maximum number of requests that are shown with a problem.
-const SHOWN: usize = 30;
-
 /// The scenario of the test, which every history runs.
 pub(super) type Scenario<'a> = &'a dyn Fn(Cluster) -> LocalBoxFuture<'a, Result<(), String>>;
 
@@ -60,6 +58,8 @@ pub(super) struct Setting<'a> {
     pub(super) desired: &'a [Desired],
     /// Paths and kinds that the test ignores.
     pub(super) ignored: &'a [String],
+    /// The controllers whose children are deleted in waves.
+    pub(super) ordered: BTreeSet<String>,
 }
 
 impl Setting<'_> {
@@ -73,7 +73,7 @@ impl Setting<'_> {
             Trial::Undisturbed => drop(faults.on_event(WatchEvents::all().by(CONTROLLERS)).delay(Duration::ZERO)),
             _ => {}
         }
-        let tape = Arc::new(Tape::new(trial, self.ignored));
+        let tape = Arc::new(Tape::new(trial, self.ignored, &self.ordered));
         let started = cluster.version();
         let history = History { setting: self, trial, cluster, faults, tape, started };
         let mut outcome = Outcome::default();
@@ -86,8 +86,9 @@ impl Setting<'_> {
             _ => true,
         };
         outcome.injected = history.faults.injected();
-        let requests = history.cluster.requests();
-        outcome.requests = requests.iter().rev().take(SHOWN).rev().map(ToString::to_string).collect();
+        if outcome.requests.is_empty() {
+            outcome.requests = history.tape.requests(&history.cluster);
+        }
         Ok(outcome)
     }
 }
@@ -135,6 +136,13 @@ impl History<'_, '_> {
         outcome.events = events(&self.faults).split_off(before);
         outcome.calls = calls.saturating_sub(calm);
         let objects = self.cluster.objects();
+        if let Some((problem, requests)) = self.tape.out_of_order(&objects) {
+            outcome.requests = requests;
+            return Err(problem);
+        }
+        if let Some(child) = orphan(&objects, self.setting.ignored) {
+            return Err(Problem::Orphan(child));
+        }
         outcome.end = End::of(&objects, self.started);
         outcome.written = self.tape.written();
         outcome.unrest = self.quiet(&process, outcome).await.err();

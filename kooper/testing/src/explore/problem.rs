@@ -20,6 +20,10 @@ pub(super) enum Problem {
     Fails { why: Option<String>, call: usize },
     /// The end state is another one.
     Differs(Difference),
+    /// A declared child exists without its owner.
+    Orphan(String),
+    /// A declared child is deleted while one of an earlier wave exists.
+    OutOfOrder { what: String, before: String },
     /// Nothing of an object is compared, as these fields differ from run to run.
     Unseen { object: String, fields: Vec<String> },
     /// Objects were created or deleted more or less often.
@@ -36,8 +40,10 @@ pub enum Oracle {
     Scenario,
     /// The objects at the end are those of a history without faults.
     EndState,
-    /// No object is left over.
+    /// No object is left over, and no declared child outlives its owner.
     Orphans,
+    /// With `deletion = ordered`, no declared child is deleted before those of earlier waves are gone.
+    DeletionOrder,
     /// As many objects are created and deleted as without faults.
     Counts,
     /// The end state is reached in at most ten calls more than without faults.
@@ -53,7 +59,8 @@ impl Problem {
         match self {
             Self::Failed(_) | Self::Ended(_) => Oracle::Scenario,
             Self::Restless(_) | Self::Writes { .. } | Self::Fails { .. } => Oracle::Rest,
-            Self::Differs(Difference { kind: Divergence::LeftOver(..), .. }) => Oracle::Orphans,
+            Self::Differs(Difference { kind: Divergence::LeftOver(..), .. }) | Self::Orphan(_) => Oracle::Orphans,
+            Self::OutOfOrder { .. } => Oracle::DeletionOrder,
             Self::Differs(_) => Oracle::EndState,
             Self::Unseen { .. } => Oracle::Comparison,
             Self::Counts { .. } => Oracle::Counts,
@@ -77,6 +84,10 @@ impl fmt::Display for Problem {
                 write!(f, "call {call} after the desired state was reached fails{why}")
             }
             Self::Differs(difference) => difference.fmt(f),
+            Self::Orphan(child) => write!(f, "{child} is left over: its owner no longer exists"),
+            Self::OutOfOrder { what, before } => {
+                write!(f, "`{what}` is sent while {before} of an earlier wave still exists")
+            }
             Self::Unseen { object, fields } => {
                 let fields = fields.join(", ");
                 write!(

@@ -1,19 +1,22 @@
 //! The writes of controllers, as their client sends them, and what goes wrong with them.
 
 use parking_lot::{Mutex, MutexGuard};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::{Method, Request, Response};
 use http_body_util::BodyExt;
 use kooper_apiserver::StoredObject;
+use kooper_apiserver::faults::Answered;
 use kube::client::Body;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tower::{Layer, ServiceExt};
 
+use super::children::{self, Deeper, slot, with_slot};
 use super::end::content;
+use super::problem::Problem;
 use super::trial::{Mishap, Trial};
 use crate::cluster::{KILLED, is_noise, mortal};
 use crate::{Cluster, Sent};
@@ -26,12 +29,17 @@ const MOST: usize = 5000;
 /// Maximum number of calls in one step of a history.
 const MOST_CALLS: u64 = 50_000;
 
+/// Maximum number of requests that are shown with a problem.
+const SHOWN: usize = 30;
+
 /// The writes and calls of all processes of one history.
 pub(super) struct Tape {
     /// The trial of the history, which defines the faults to inject.
     planned: Trial,
     /// Paths and kinds that the test ignores.
     ignored: Vec<String>,
+    /// The controllers whose children are deleted in waves.
+    ordered: BTreeSet<String>,
     calls: AtomicU64,
     failures: AtomicU64,
     panics: AtomicU64,
@@ -43,6 +51,9 @@ struct State {
     written: Vec<Written>,
     /// Number of writes by address, such as `apply secrets default/a`, failed ones included.
     counts: HashMap<String, u64>,
+    /// The slots of declared children, by resource and key.
+    slots: HashMap<String, String>,
+    early: Vec<Early>,
     met: bool,
     /// The calls before the last thing that went wrong.
     calm: u64,
@@ -50,10 +61,18 @@ struct State {
     before: (usize, u64),
 }
 
+/// A deletion of a declared child while those of an earlier wave existed.
+struct Early {
+    what: String,
+    deeper: Vec<Deeper>,
+    /// The last requests.
+    requests: Vec<String>,
+}
+
 /// A write, and what the server answered, whether or not the answer arrived.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Written {
-    /// Such as `apply secrets default/a`.
+    /// Such as `apply secrets default/a`, or `apply secrets default/a (slot password)`.
     pub(super) what: String,
     /// Which one of these it is, from 1.
     pub(super) nth: u64,
@@ -97,11 +116,13 @@ impl Written {
 
 impl Tape {
     /// A tape with something that goes wrong.
-    pub(super) fn new(trial: &Trial, ignored: &[String]) -> Self {
+    pub(super) fn new(trial: &Trial, ignored: &[String], ordered: &BTreeSet<String>) -> Self {
         let number = AtomicU64::default;
         Self {
             planned: trial.clone(),
             ignored: ignored.to_vec(),
+            // With a stale cache, a child may not be known yet when its owner is deleted.
+            ordered: if trial.has_stale_caches() { BTreeSet::new() } else { ordered.clone() },
             calls: number(),
             failures: number(),
             panics: number(),
@@ -179,9 +200,45 @@ impl Tape {
         self.lock().met
     }
 
+    /// The last requests to the server, with the slots of declared children.
+    pub(super) fn requests(&self, cluster: &Cluster) -> Vec<String> {
+        let (requests, state) = (cluster.requests(), self.lock());
+        let shown = |request: &Answered| {
+            let resource = request.resource().split('/').next().unwrap_or_default();
+            match state.slots.get(&format!("{resource} {}", request.object())) {
+                Some(slot) => request.to_string().replacen(" by ", &format!(" (slot {slot}) by "), 1),
+                None => request.to_string(),
+            }
+        };
+        requests[requests.len().saturating_sub(SHOWN)..].iter().map(shown).collect()
+    }
+
+    /// Returns the problem with the order in which children were deleted, if any, with the requests that led to it.
+    pub(super) fn out_of_order(&self, objects: &[StoredObject]) -> Option<(Problem, Vec<String>)> {
+        self.lock().early.iter().find_map(|early| {
+            // One that still exists was kept.
+            let is_gone = |deeper: &&Deeper| objects.iter().all(|object| object.uid() != deeper.uid);
+            let before = early.deeper.iter().find(is_gone)?.shown.clone();
+            Some((Problem::OutOfOrder { what: early.what.clone(), before }, early.requests.clone()))
+        })
+    }
+
+    /// Notes a deletion of a child that comes before its turn.
+    fn check_order(&self, index: usize, sent: &Sent, cluster: &Cluster) {
+        let deeper = children::deeper(sent, cluster, &self.ordered);
+        if deeper.is_empty() {
+            return;
+        }
+        let mut requests = self.requests(cluster);
+        let mut state = self.lock();
+        let what = state.written.get(index).map(|written| written.what.clone()).unwrap_or_default();
+        requests.push(what.clone());
+        state.early.push(Early { what, deeper, requests });
+    }
+
     /// Counts a write that is about to be sent.
     fn begin(&self, sent: &Sent, cluster: &Cluster) -> (usize, Option<Mishap>) {
-        let (what, kind) = address(sent, cluster);
+        let Address { what, kind, slot } = Address::of(sent, cluster);
         let mut state = self.lock();
         let count = state.counts.entry(what.clone()).or_default();
         *count += 1;
@@ -195,11 +252,15 @@ impl Tape {
             (state.met, state.calm) = (true, self.calls());
         }
         let group = if sent.group.is_empty() { String::new() } else { format!(".{}", sent.group) };
+        let resource = format!("{}{group}", sent.resource);
+        if let Some(slot) = slot {
+            state.slots.insert(format!("{resource} {}", sent.key), slot);
+        }
         state.written.push(Written {
             what,
             nth,
             verb: sent.verb,
-            resource: format!("{}{group}", sent.resource),
+            resource,
             of_subresource: sent.subresource.is_some(),
             kind,
             ..Written::default()
@@ -233,21 +294,35 @@ impl Tape {
     }
 }
 
-/// Returns the address by which a write is counted, such as `apply secrets default/a`, and the kind
-/// of its object if the object exists. Generated names differ between histories, so they are
-/// replaced by their prefix.
-fn address(sent: &Sent, cluster: &Cluster) -> (String, Option<String>) {
-    let key = sent.key.to_string();
-    let object = cluster.object(&sent.group, &sent.resource, &key);
-    let object = object.as_ref().map(StoredObject::json).unwrap_or_default();
-    let prefix = object["metadata"]["generateName"].as_str().filter(|prefix| sent.key.name().starts_with(prefix));
-    let what = match prefix {
-        Some(prefix) => {
-            Sent { key: ObjectKey::new(sent.key.namespace(), &format!("{prefix}…")), ..sent.clone() }.to_string()
+/// What a write is counted by.
+struct Address {
+    /// Such as `apply secrets default/a`, with the slot of a declared child. Generated names differ between histories,
+    /// so they are replaced by their prefix.
+    what: String,
+    /// The kind of the object, if it exists.
+    kind: Option<String>,
+    slot: Option<String>,
+}
+
+impl Address {
+    fn of(sent: &Sent, cluster: &Cluster) -> Self {
+        let key = sent.key.to_string();
+        let object = cluster.object(&sent.group, &sent.resource, &key);
+        let object = object.as_ref().map(StoredObject::json).unwrap_or_default();
+        let prefix = object["metadata"]["generateName"].as_str().filter(|prefix| sent.key.name().starts_with(prefix));
+        let what = match prefix {
+            Some(prefix) => {
+                Sent { key: ObjectKey::new(sent.key.namespace(), &format!("{prefix}…")), ..sent.clone() }.to_string()
+            }
+            None => sent.to_string(),
+        };
+        let slot = slot(&sent.body).or_else(|| slot(&object));
+        Self {
+            what: with_slot(what, slot),
+            kind: object["kind"].as_str().map(str::to_owned),
+            slot: slot.map(str::to_owned),
         }
-        None => sent.to_string(),
-    };
-    (what, object["kind"].as_str().map(str::to_owned))
+    }
 }
 
 /// Returns whether the object has owners and none of them exists.
@@ -307,6 +382,7 @@ async fn write(
     if mishap == Some(Mishap::Rejected) {
         return rejected();
     }
+    tape.check_order(index, sent, &cluster);
     // In a separate task, so that the write is completed and recorded even if the process is killed
     // before it has the response.
     let served = tokio::spawn(async move {
