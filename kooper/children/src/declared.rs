@@ -366,7 +366,7 @@ where
             }
             if let Some(child) = pass.blocking.first() {
                 executor.report_deletion(&context, child).await?;
-                return Ok(Action::requeue_after(WAVE_AGAIN));
+                return Ok(Action::requeue_after(pass.again.unwrap_or(WAVE_AGAIN)));
             }
             cleanup.handle(context).await
         })

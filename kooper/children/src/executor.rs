@@ -65,6 +65,18 @@ fn is_invalid(error: &(dyn StdError + 'static)) -> bool {
     status.is_some_and(|status| status.code == 422) && matches!(cause, Some(Cause::Immutable(_) | Cause::Other))
 }
 
+/// Returns whether it is certain that the write of a child was not done.
+fn is_refused(error: &(dyn StdError + 'static)) -> bool {
+    match error.downcast_ref() {
+        Some(AccessError::Rejected(rejection)) => rejection.status.code < 500 && rejection.status.code != 409,
+        Some(error) => matches!(
+            error,
+            AccessError::NotOurs { .. } | AccessError::OwnerTerminating(_) | AccessError::DeletedAgain(_)
+        ),
+        None => false,
+    }
+}
+
 /// The slots of a controller.
 pub(crate) struct Executor<P, S> {
     pub(crate) graph: Graph,
@@ -170,6 +182,9 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
 
     async fn pass(&self, context: &Context<P, S>, owner: &Owner) -> Result<Pass<P>, BoxError> {
         let mut progress = self.observe(context)?;
+        if owner.is_terminating {
+            self.find_unseen(context, &mut progress).await?;
+        }
         loop {
             let next = plan(owner, &self.graph, &progress.observed);
             if next.steps.is_empty() {
@@ -178,6 +193,11 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
             let results = join_all(next.steps.iter().map(|step| self.execute(context, &progress, step))).await;
             results.into_iter().for_each(|done| self.note(context, &mut progress, done));
         }
+    }
+
+    /// The names of the slots, as labels have them.
+    fn names(&self) -> Vec<Arc<str>> {
+        self.graph.nodes().iter().map(|node| node.label.slot.clone()).collect()
     }
 
     fn is_ordered(&self) -> bool {
@@ -191,7 +211,7 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         let is_deleted = owner(context).meta().deletion_timestamp.is_some();
         let known = if is_deleted { Arc::default() } else { memory.children(key) };
         let mut existing = Vec::new();
-        let names: Vec<_> = self.graph.nodes().iter().map(|node| node.label.slot.clone()).collect();
+        let names = self.names();
         let is_ordered = self.is_ordered();
         // Slots of one kind have the same cache.
         let mut read = BTreeSet::new();
@@ -225,6 +245,7 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
             observed.children.insert(id.clone(), child);
             objects.insert(id, object);
         }
+        memory.unseen.forget(key, |id| observed.children.contains_key(id));
         Ok(Progress { observed, objects, wanted: BTreeMap::new(), error: None, pause: None, has_deleted: false })
     }
 
@@ -236,10 +257,18 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
                 let result = match progress.wanted.get(child).cloned().ok_or_else(missing) {
                     Ok(object) => {
                         let observed = progress.observed.children.get(child).map(|child| &*child.version);
-                        let slot_of = &self.slots[*slot];
+                        let (slot_of, memory) = (&self.slots[*slot], transitions::memory(context));
+                        let is_first = observed.is_none() && memory.unseen.expect(context.key(), child);
                         match slot_of.apply(context, object.clone(), label, self.is_ordered(), observed).await {
                             Err(error) if observed.is_some() => Err(self.probe(context, *slot, object, error).await),
-                            result => result.map_err(Refusal::Other),
+                            Err(error) => {
+                                // An earlier write may have been done.
+                                if is_first && is_refused(&*error) {
+                                    memory.unseen.forget(context.key(), |id| id == child);
+                                }
+                                Err(Refusal::Other(error))
+                            }
+                            Ok(found) => Ok(found),
                         }
                     }
                     Err(error) => Err(Refusal::Other(error)),

@@ -24,10 +24,12 @@ use crate::plan::SlotState;
 
 mod external;
 mod slot;
+mod unseen;
 
 use external::{ExternalId, Externals};
 use slot::{ByAddress, Slot};
 pub(crate) use slot::{Inputs, Loop, Verdict};
+use unseen::Unseen;
 
 /// The slots of each owner of a controller, an extension of its context.
 #[derive(Debug, Default)]
@@ -35,6 +37,8 @@ pub struct SlotMemory {
     memory: Mutex<Memory>,
     /// Apart, as the watches read it.
     externals: Mutex<Externals>,
+    /// Apart, as they are needed when the slots of an owner are forgotten: while it is being deleted, and in another term.
+    pub(crate) unseen: Unseen,
     /// Set when its gauges are registered.
     pub(crate) gauges: OnceLock<()>,
 }
@@ -217,6 +221,7 @@ impl SlotMemory {
 impl CallObserver for SlotMemory {
     fn gone(&self, owner: &ObjectKey, _: Duration) {
         self.leave(owner);
+        self.unseen.forget(owner, |_| true);
     }
 
     fn ignored(&self, owner: &ObjectKey) {

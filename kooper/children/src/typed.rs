@@ -1,10 +1,11 @@
 //! The children of a slot by their type, behind a trait without it.
 
+mod live;
+
 use std::any::TypeId;
 use std::collections::BTreeSet;
 use std::marker::PhantomData;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -17,11 +18,10 @@ use kooper_runtime::internal::object::kind::KindInfo;
 use kooper_runtime::internal::watch::store::Cache;
 use kooper_runtime::object::Object;
 use kooper_runtime::{BoxError, Kind};
-use kube::api::{DeleteParams, ListParams, ObjectList, Preconditions, PropagationPolicy};
+use kube::api::{DeleteParams, Preconditions, PropagationPolicy};
 use kube::core::metadata::PartialObjectMeta;
 use kube::{Resource, ResourceExt};
 use serde_json::{Value, json};
-use tokio::time::timeout;
 
 use crate::function::{AnyObject, CallFn, ChildFn, ChildKind, Form, Made};
 use crate::graph::{Recreate, SlotSpec};
@@ -31,8 +31,7 @@ use crate::observed::{Child, ChildId, SlotLabel};
 use crate::plan::Cause;
 use crate::readiness::Readiness;
 use crate::record::{
-    ChildObject, Found, controls, decode, found, id_of, is_apart, is_foreign, judge, key_of, label_of, marks, owner,
-    recorded,
+    ChildObject, Found, controls, decode, found, id_of, is_apart, judge, key_of, label_of, marks, owner, recorded,
 };
 use crate::slot::{FunctionId, Slot, Verbs};
 
@@ -63,6 +62,15 @@ pub(crate) trait DynSlot<P, S>: Send + Sync {
 
     /// Asks the API server for a child of this controller that has no owner reference. `has_some` if there was one.
     fn marked<'a>(&'a self, context: &'a Context<P, S>, has_some: bool) -> Request<'a, Option<ChildId>>;
+
+    /// Asks the API server for the children of the owner, of this slot's kind and in these namespaces. `slots` are the
+    /// names of all slots.
+    fn live<'a>(
+        &'a self,
+        context: &'a Context<P, S>,
+        slots: &'a [Arc<str>],
+        places: &'a BTreeSet<Option<&'a str>>,
+    ) -> Request<'a, Vec<Found>>;
 
     /// Returns `true` if the function takes more than its owner and children.
     fn reads_more(&self) -> bool;
@@ -124,9 +132,6 @@ pub(crate) trait DynSlot<P, S>: Send + Sync {
 
 /// The metadata of a child: a request for it works whether the rest decodes or not.
 type MetadataOf<P, F, M> = PartialObjectMeta<<<F as ChildFn<P, M>>::Form as Form>::Kind>;
-
-/// The timeout of a list.
-const LIST: Duration = Duration::from_secs(60);
 
 pub(crate) type Request<'a, T> = BoxFuture<'a, Result<T, BoxError>>;
 
@@ -230,29 +235,16 @@ where
     }
 
     fn marked<'a>(&'a self, context: &'a Context<P, S>, has_some: bool) -> Request<'a, Option<ChildId>> {
-        async move {
-            // A child in another namespace is rare, and seen before, unless this process has just taken over.
-            if !has_some && (self.kind.namespaced || !KindInfo::of::<P>().namespaced) {
-                return Ok(None);
-            }
-            let (owner, client) = (owner(context), context.controller().client());
-            let of_owner = ListParams::default().labels(&format!("{OWNER}={}", owner.uid().unwrap_or_default()));
-            let places = self.caches(context).flat_map(Cache::namespaces);
-            let places: BTreeSet<_> = places.map(|namespace| namespace.map(str::to_owned)).collect();
-            for place in places {
-                let path = <F::Form as Form>::Kind::url_path(&(), place.as_deref());
-                let request = kube::core::Request::new(path).list_metadata(&of_owner)?;
-                let found = timeout(LIST, client.request::<ObjectList<MetadataOf<P, F, M>>>(request)).await;
-                let found = found.map_err(|_| format!("the API server did not list {} in time", self.resource))??;
-                let is_own =
-                    |child: &&MetadataOf<P, F, M>| !controls(&*owner, *child) && !is_foreign(context, *child, &[]);
-                if let Some(child) = found.items.iter().find(is_own) {
-                    return Ok(Some(id_of(&*owner, child, &self.kind, self.resource.clone())));
-                }
-            }
-            Ok(None)
-        }
-        .boxed()
+        self.find_marked(context, has_some).boxed()
+    }
+
+    fn live<'a>(
+        &'a self,
+        context: &'a Context<P, S>,
+        slots: &'a [Arc<str>],
+        places: &'a BTreeSet<Option<&'a str>>,
+    ) -> Request<'a, Vec<Found>> {
+        self.list_children(context, slots, places).boxed()
     }
 
     fn reads_more(&self) -> bool {

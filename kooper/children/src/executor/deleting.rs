@@ -8,7 +8,8 @@ use kooper_access::internal::has_marked;
 use kooper_runtime::{BoxError, HandlerError, Kind};
 use kube::ResourceExt;
 
-use super::transitions::is_orphaning;
+use super::progress::Progress;
+use super::transitions::{is_orphaning, memory};
 use super::{Executor, Pass};
 use crate::observed::{ChildId, Owner};
 use crate::record::{call, owner};
@@ -39,6 +40,35 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
             self.check_marked(context).await?;
         }
         Ok(pass)
+    }
+
+    /// Adds the children that this process has written and no cache has shown: the watch is late, or the response was
+    /// lost. Without them their wave would count as gone. A watch that works has shown all of them before this call, so
+    /// that nothing is asked.
+    pub(super) async fn find_unseen(&self, context: &Context<P, S>, progress: &mut Progress) -> Result<(), BoxError> {
+        let memory = memory(context);
+        let unseen = memory.unseen.of(context.key());
+        // In a dry run the caches have all writes.
+        if unseen.is_empty() || call(context).is_dry_run() {
+            return Ok(());
+        }
+        let (names, mut asked) = (self.names(), BTreeSet::new());
+        for slot in &self.slots {
+            let of_kind = unseen.iter().filter(|child| *child.resource == *slot.resource());
+            let places: BTreeSet<_> = of_kind.map(|child| child.namespace.as_deref()).collect();
+            if places.is_empty() || slot.is_absent(context) || !asked.insert(slot.resource()) {
+                continue;
+            }
+            for found in slot.live(context, &names, &places).await? {
+                if !progress.observed.children.contains_key(&found.0) {
+                    progress.found(found);
+                    // No event shows its end.
+                    progress.pause = Some(UNSEEN_AGAIN);
+                }
+            }
+        }
+        memory.unseen.forget(context.key(), |child| !progress.observed.children.contains_key(child));
+        Ok(())
     }
 
     /// Waits for the events of children that Kubernetes does not delete with their owner: the write of one may be so

@@ -69,7 +69,7 @@ async fn children_elsewhere_are_watched_pruned_and_deleted_in_waves(cluster: Clu
 
 /// The watch is so late that the own write is no longer awaited.
 #[kooper::test(start_paused = true)]
-async fn a_child_whose_event_is_late_does_not_outlive_its_owner(cluster: Cluster) -> Result<()> {
+async fn a_child_of_another_replica_whose_event_is_late_does_not_outlive_its_owner(cluster: Cluster) -> Result<()> {
     let cluster = cluster.with_timeout(Duration::from_secs(3600));
     namespace(&cluster).await?;
     let running = cluster.run([ordered()?]).await?;
@@ -77,14 +77,19 @@ async fn a_child_whose_event_is_late_does_not_outlive_its_owner(cluster: Cluster
     let frozen = cluster.faults().freeze(Verb::Watch.of("clusterroles"));
     let shop = cluster.create(&corner("a", false, &[])).await?;
     cluster.wait("corner-a", |_: &ClusterRole| true).await;
+    let labels = json!({"kooper.rs/owner": shop.uid()});
+    let other: ClusterRole = from_value(json!({"metadata": {"name": "corner-b", "labels": labels}}))?;
+    cluster.create(&other).await?;
     tokio::time::sleep(Duration::from_secs(10)).await;
     cluster.delete(&shop).await?;
     tokio::time::sleep(Duration::from_secs(20)).await;
     let shop: Shop = cluster.get("corner").await?.ok_or("its finalizer was removed")?;
-    assert!(cluster.get::<ClusterRole>("corner-a").await?.is_some());
+    assert!(cluster.get::<ClusterRole>("corner-b").await?.is_some());
     drop(frozen);
     cluster.wait_deleted(&shop).await;
-    assert!(cluster.get::<ClusterRole>("corner-a").await?.is_none());
+    for name in ["corner-a", "corner-b"] {
+        assert!(cluster.get::<ClusterRole>(name).await?.is_none());
+    }
     running.stop().await
 }
 

@@ -24,7 +24,7 @@ fn ledger(shop: &Shop) -> Result<ConfigMap> {
 }
 
 /// Three waves, with a child that Kubernetes does not delete with its owner, and one that is kept.
-fn waves() -> Result<Controller, ConfigError> {
+pub(super) fn waves() -> Result<Controller, ConfigError> {
     let children = declare().child(config).child(role.with((config,)));
     let children = children.child(front.slot().after(role)).child(ledger.slot().keep().after(role)).build();
     controller_of(&children.expect("the slots are right"))

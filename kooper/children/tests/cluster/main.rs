@@ -10,6 +10,7 @@ mod immutable;
 mod optional;
 mod paused;
 mod status;
+mod unseen;
 mod upgrade;
 
 use std::collections::BTreeSet;
