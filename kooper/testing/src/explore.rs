@@ -97,9 +97,8 @@ const SHOWN: usize = 20;
 /// After each history the objects must be those of a history without faults, as
 /// many must have been created and deleted, the end state must have been reached
 /// in at most ten more calls for each object after a crash, an error or a storm,
-/// and then 50 more calls must change nothing. Unless a cache was stale, declared children must
-/// have been deleted in the order of their waves, and none without an owner reference may outlive
-/// its owner. What the server assigns, uids, times,
+/// and then 50 more calls must change nothing. Declared children must have been deleted in the
+/// order of their waves, and none without an owner reference may outlive its owner. What the server assigns, uids, times,
 /// addresses and generated names are not compared, also where they are a part of a
 /// text. Of what already differs without faults only what these histories have in
 /// common is compared, such as the number of lines; [`Explored::partly_compared`]

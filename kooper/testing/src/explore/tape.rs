@@ -121,8 +121,7 @@ impl Tape {
         Self {
             planned: trial.clone(),
             ignored: ignored.to_vec(),
-            // With a stale cache, a child may not be known yet when its owner is deleted.
-            ordered: if trial.has_stale_caches() { BTreeSet::new() } else { ordered.clone() },
+            ordered: ordered.clone(),
             calls: number(),
             failures: number(),
             panics: number(),

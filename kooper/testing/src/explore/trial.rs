@@ -26,13 +26,6 @@ pub(super) enum Trial {
     Sequence(Sequence),
 }
 
-impl Trial {
-    /// Returns whether caches may lack objects that were created some time ago.
-    pub(super) fn has_stale_caches(&self) -> bool {
-        matches!(self, Self::Event { .. } | Self::Storm { .. })
-    }
-}
-
 /// A fault that affects a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
