@@ -15,12 +15,13 @@ use kooper_runtime::internal::object::kind::KindInfo;
 use kooper_runtime::{Action, BoxError, Kind};
 
 use crate::executor::Executor;
-use crate::function::{CallFn, Form};
-use crate::graph::{Graph, GraphError};
+use crate::function::{CallFn, ChildKind, Form};
+use crate::graph::{Graph, GraphError, PreviousKind};
+use crate::kind::{DynKind, TypedKind};
 use crate::memory::SlotMemory;
 use crate::slot::{Deletes, FunctionId, Slot, SlotExt, SlotInputs, Verbs};
 use crate::status::{self, OwnerStatus, Report, Reports, StatusFields};
-use crate::typed::{DynSlot, PlanSlot, Planned, Typed};
+use crate::typed::{DynSlot, PlanSlot, Planned, PreviousChildren, Typed};
 
 /// The deletion of a child calls for the owner earlier.
 const WAVE_AGAIN: Duration = Duration::from_secs(60);
@@ -67,13 +68,14 @@ const WAVE_AGAIN: Duration = Duration::from_secs(60);
 /// # Ok::<_, kooper::BoxError>(())
 /// ```
 pub fn declare<P: Kind, S>() -> Declaration<P, S, ()> {
-    Declaration { slots: Vec::new(), report: None, mistake: None, planned: PhantomData }
+    Declaration { slots: Vec::new(), previous: Vec::new(), report: None, mistake: None, planned: PhantomData }
 }
 
 /// Slots that are being declared. `L` is the list of their types.
 #[must_use = "slots do nothing until they are built"]
 pub struct Declaration<P, S, L> {
     slots: Vec<Box<dyn DynSlot<P, S>>>,
+    previous: Vec<(PreviousKind, Box<dyn DynKind<P, S>>)>,
     report: Option<Report<P, S>>,
     mistake: Option<GraphError>,
     planned: PhantomData<fn() -> L>,
@@ -210,9 +212,38 @@ impl<P: Kind, S, L> Declaration<P, S, L> {
         self.planned()
     }
 
+    /// Also prunes the children of slots that were removed from the program, if they are of this kind: once all slots
+    /// are applied and ready, and children on which others depended after these. A child is known by its labels, so a
+    /// function that was only renamed keeps its own. Children that are kept by default, adopted ones, and those of a
+    /// slot with `keep` are kept with an Event. The kind needs the permissions to list, watch and delete it, with an
+    /// ordered deletion also to patch.
+    ///
+    /// A version of the program that still has the slot creates them again: add a kind when no such version is left to
+    /// run, or use leader election or shards, so that one replica at a time acts for an owner.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+    /// use kooper::prelude::*;
+    /// use kooper_children::declare;
+    ///
+    /// let children = declare::<ConfigMap, ()>().previous_children::<Secret>().build()?;
+    /// let controller = ConfigMap::controller("shops").handler(children.handler(async || {})).build()?;
+    /// assert_eq!(children.graph().to_text(), "previous children: Secret\n");
+    /// # let _ = controller;
+    /// # Ok::<_, kooper::BoxError>(())
+    /// ```
+    pub fn previous_children<T: ChildKind>(mut self) -> Declaration<P, S, (PreviousChildren<T>, L)>
+    where
+        S: Send + Sync + 'static,
+    {
+        let kind = TypedKind::<T>::new();
+        self.previous.push((kind.previous(), Box::new(kind)));
+        self.planned()
+    }
+
     fn planned<L2>(self) -> Declaration<P, S, L2> {
-        let Self { slots, report, mistake, planned: _ } = self;
-        Declaration { slots, report, mistake, planned: PhantomData }
+        let Self { slots, previous, report, mistake, planned: _ } = self;
+        Declaration { slots, previous, report, mistake, planned: PhantomData }
     }
 
     /// Checks the slots.
@@ -230,12 +261,20 @@ impl<P: Kind, S, L> Declaration<P, S, L> {
             }
         }
         let name = |id: &FunctionId| known.iter().find(|known| known.is(id.id)).unwrap_or(id).name.clone();
-        let graph = Graph::new(self.slots.iter().map(|slot| slot.spec(&name)).collect())?;
+        let (previous, previous_kinds): (Vec<_>, Vec<_>) = self.previous.into_iter().unzip();
+        let graph = Graph::new(self.slots.iter().map(|slot| slot.spec(&name)).collect())?.with_previous(previous);
         if let Some(mistake) = self.mistake {
             return Err(mistake);
         }
         let (is_ordered, has_daemon) = (AtomicBool::new(false), AtomicBool::new(false));
-        let executor = Executor { graph, slots: self.slots, report: self.report, is_ordered, has_daemon };
+        let mut kinds: Vec<Box<dyn DynKind<P, S>>> = Vec::new();
+        // Slots of one kind have the same cache.
+        for kind in self.slots.iter().filter_map(|slot| slot.kind()).chain(previous_kinds) {
+            if kinds.iter().all(|known| known.resource() != kind.resource()) {
+                kinds.push(kind);
+            }
+        }
+        let executor = Executor { graph, slots: self.slots, kinds, report: self.report, is_ordered, has_daemon };
         Ok(Declared { executor: Arc::new(executor), planned: PhantomData })
     }
 }
@@ -348,6 +387,7 @@ where
     fn plan(plan: &mut Plan) {
         plan.release_children();
         L::plan(plan);
+        L::plan_deletion(plan);
         H::plan(plan);
     }
 
@@ -381,6 +421,11 @@ impl<P, S, C: PlanSlot<P, S>, L: PlanSlot<P, S>> PlanSlot<P, S> for (C, L) {
     fn plan(plan: &mut Plan) {
         L::plan(plan);
         C::plan(plan);
+    }
+
+    fn plan_deletion(plan: &mut Plan) {
+        L::plan_deletion(plan);
+        C::plan_deletion(plan);
     }
 }
 

@@ -22,13 +22,14 @@ use kube::ResourceExt;
 use crate::children::{Children, Current, SlotChildren};
 use crate::function::AnyObject;
 use crate::graph::Graph;
+use crate::kind::{DynKind, delete_params};
 use crate::labels::DAEMON_FAILED;
 use crate::memory::address;
 use crate::observed::{ChildId, Observed, Owner, Run, SlotLabel, SlotProgress, Write};
 use crate::plan::{Plan, SlotState, Step, plan, provided};
 use crate::record::{ChildObject, Found, call, owner};
 use crate::status::{HANDLER_FAILED, Report, has_failed, summarized};
-use crate::typed::{Called, DynSlot, delete_params};
+use crate::typed::{Called, DynSlot};
 
 use progress::Progress;
 
@@ -81,6 +82,8 @@ fn is_refused(error: &(dyn StdError + 'static)) -> bool {
 pub(crate) struct Executor<P, S> {
     pub(crate) graph: Graph,
     pub(crate) slots: Vec<Box<dyn DynSlot<P, S>>>,
+    /// The kinds of all children, also of those that are only pruned.
+    pub(crate) kinds: Vec<Box<dyn DynKind<P, S>>>,
     /// Writes the status of the owner.
     pub(crate) report: Option<Report<P, S>>,
     /// Set with `deletion = ordered`, which also deletes children that Kubernetes does not delete with their owner.
@@ -188,6 +191,7 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         loop {
             let next = plan(owner, &self.graph, &progress.observed);
             if next.steps.is_empty() {
+                self.remember(context, owner, &next);
                 return Ok(self.end(context, next, progress));
             }
             let results = join_all(next.steps.iter().map(|step| self.execute(context, &progress, step))).await;
@@ -213,17 +217,12 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         let mut existing = Vec::new();
         let names = self.names();
         let is_ordered = self.is_ordered();
-        // Slots of one kind have the same cache.
-        let mut read = BTreeSet::new();
-        for ((slot, node), progress) in self.slots.iter().zip(self.graph.nodes()).zip(&mut observed.slots) {
+        for (slot, progress) in self.slots.iter().zip(&mut observed.slots) {
             progress.is_absent = slot.is_absent(context);
-            // Without its kind, no child exists any more.
-            if progress.is_absent {
-                continue;
-            }
-            if !node.spec.flags.external && read.insert(slot.resource()) {
-                existing.extend(slot.existing(context, &names, is_ordered, &known)?);
-            }
+        }
+        // Without its kind, no child exists any more.
+        for kind in self.kinds.iter().filter(|kind| !kind.is_absent(context)) {
+            existing.extend(kind.existing(context, &names, is_ordered, &known)?);
         }
         let is_known =
             |(.., object): &Found| object.cached().is_some_and(|object| known.get(address(object)).is_some());
@@ -236,7 +235,6 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         }
         let mut objects = BTreeMap::new();
         for (id, mut child, object) in existing {
-            // The kind was read by the first slot that has it.
             let slot = child.label.as_ref().and_then(|label| self.graph.find(&label.slot));
             if let Some(slot) = slot.filter(|_| !child.is_terminating) {
                 let own = self.slots[slot].judge(&object);
@@ -284,15 +282,15 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
             }
             Step::Delete { child, uid, version, cause } => {
                 let params = delete_params(uid, version.as_deref(), *cause);
-                let result = match self.slot_of(child) {
-                    Some(slot) => slot.delete(context, child, params).await,
+                let result = match self.kind_of(child) {
+                    Some(kind) => kind.delete(context, child, params).await,
                     None => Err(missing()),
                 };
                 Done::Deleted(child.clone(), result)
             }
             Step::Release { child, .. } => {
-                let result = match (self.slot_of(child), progress.objects.get(child)) {
-                    (Some(slot), Some(object)) => slot.release(context, object).await,
+                let result = match (self.kind_of(child), progress.objects.get(child)) {
+                    (Some(kind), Some(object)) => kind.release(context, object).await,
                     _ => Err(missing()),
                 };
                 Done::Released(child.clone(), result)
@@ -327,9 +325,8 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         }
     }
 
-    /// A slot of the child's kind.
-    fn slot_of(&self, child: &ChildId) -> Option<&dyn DynSlot<P, S>> {
-        self.slots.iter().find(|slot| slot.resource() == &*child.resource).map(|slot| &**slot)
+    fn kind_of(&self, child: &ChildId) -> Option<&dyn DynKind<P, S>> {
+        self.kinds.iter().find(|kind| kind.resource() == &*child.resource).map(|kind| &**kind)
     }
 
     fn note(&self, context: &Context<P, S>, progress: &mut Progress, done: Done) {
@@ -447,7 +444,6 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
     }
 
     fn end(&self, context: &Context<P, S>, plan: Plan, progress: Progress) -> Pass<P> {
-        self.remember(context, &plan);
         let Plan { slots: states, blocking, .. } = plan;
         let state = |slot: usize| states.get(slot).cloned().unwrap_or(SlotState::Pending);
         let nodes = self.graph.nodes();

@@ -82,10 +82,21 @@ pub struct Node {
     pub(crate) label: SlotLabel,
 }
 
+/// A kind whose children may be of a slot that was removed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PreviousKind {
+    /// The kind, for diagrams.
+    pub kind: String,
+    /// The resource, as in [`ChildId`](crate::observed::ChildId).
+    pub resource: Arc<str>,
+}
+
 /// The slots of a controller. Dependencies exist, and there is no circle of them.
 #[derive(Debug, Clone, Default)]
 pub struct Graph {
     nodes: Vec<Node>,
+    /// The kinds of which children of unknown slots are pruned.
+    previous: Vec<PreviousKind>,
     /// The indexes of the slots; each comes after those that it depends on.
     order: Vec<usize>,
 }
@@ -201,12 +212,23 @@ impl Graph {
         }
         let nodes = slots.into_iter().zip(edges);
         let nodes = nodes.map(|(spec, (inputs, after))| {
-            let label = SlotLabel { slot: spec.name.as_str().into(), depth: 0 };
+            let label = SlotLabel { slot: spec.name.as_str().into(), depth: 0, keep: spec.flags.keep };
             Node { spec, inputs, after, dependents: Vec::new(), label }
         });
-        let mut graph = Self { nodes: nodes.collect(), order: Vec::new() };
+        let mut graph = Self { nodes: nodes.collect(), previous: Vec::new(), order: Vec::new() };
         graph.sort()?;
         Ok(graph)
+    }
+
+    /// Sets the kinds of which children are pruned if their labels name no slot.
+    #[must_use]
+    pub fn with_previous(mut self, kinds: Vec<PreviousKind>) -> Self {
+        for kind in kinds {
+            if !self.prunes(&kind.resource) {
+                self.previous.push(kind);
+            }
+        }
+        self
     }
 
     fn sort(&mut self) -> Result<(), GraphError> {
@@ -254,6 +276,17 @@ impl Graph {
     #[must_use]
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
+    }
+
+    /// The kinds of which children are pruned if their labels name no slot.
+    #[must_use]
+    pub fn previous(&self) -> &[PreviousKind] {
+        &self.previous
+    }
+
+    /// Returns whether children of this resource are pruned if their labels name no slot.
+    pub(crate) fn prunes(&self, resource: &str) -> bool {
+        self.previous.iter().any(|kind| *kind.resource == *resource)
     }
 
     /// The indexes of the slots; each comes after those that it depends on.

@@ -16,6 +16,8 @@ pub const CONTROLLER: &str = "kooper.rs/controller";
 pub const SLOT: &str = "kooper.rs/slot";
 /// The depth of the slot.
 pub const DEPTH: &str = "kooper.rs/depth";
+/// Children of a slot with the flag `keep`, which is needed when the program no longer has the slot.
+const KEPT: &str = "kooper.rs/kept";
 /// An annotation that keeps a child from being deleted.
 pub(crate) const KEEP: &str = "kooper.rs/keep";
 
@@ -37,15 +39,16 @@ impl Marks {
         Self { program: value(program), controller: value(controller), bucket: bucket_of_owner(uid) }
     }
 
-    /// The labels of a child.
-    pub(crate) fn labels(&self, label: &SlotLabel) -> [(String, String); 5] {
+    /// The labels of a child; `None` for one that it must not have.
+    pub(crate) fn labels(&self, label: &SlotLabel) -> [(String, Option<String>); 6] {
         let Self { program, controller, bucket } = self;
         let values = [
-            (PROGRAM, program.clone()),
-            (CONTROLLER, controller.clone()),
-            (SLOT, value(&label.slot)),
-            (DEPTH, label.depth.to_string()),
-            (BUCKET, bucket.clone()),
+            (PROGRAM, Some(program.clone())),
+            (CONTROLLER, Some(controller.clone())),
+            (SLOT, Some(value(&label.slot))),
+            (DEPTH, Some(label.depth.to_string())),
+            (KEPT, label.keep.then(|| "true".to_owned())),
+            (BUCKET, Some(bucket.clone())),
         ];
         values.map(|(key, value)| (key.to_owned(), value))
     }
@@ -66,7 +69,7 @@ impl Marks {
         // The name of a known slot may be too long for a label.
         let known = slots.iter().find(|name| ***name == **slot || value(name) == **slot);
         let name = known.map_or_else(|| slot.as_str().into(), Arc::clone);
-        Some(SlotLabel { slot: name, depth: get(DEPTH)?.parse().ok()? })
+        Some(SlotLabel { slot: name, depth: get(DEPTH)?.parse().ok()?, keep: get(KEPT).is_some() })
     }
 }
 
@@ -101,12 +104,16 @@ mod tests {
         Marks::new(program, controller, "2c6f0c1e-7d4a-4f8c-9d5c-0a3f9a0f6c11")
     }
 
+    fn set(label: &SlotLabel) -> BTreeMap<String, String> {
+        marks("mall", "shops").labels(label).into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
+    }
+
     #[test]
     fn the_slot_of_a_child_is_read_from_its_labels() {
         let long = "s".repeat(100);
-        for slot in ["web", "_web", &long] {
-            let label = SlotLabel { slot: slot.into(), depth: 2 };
-            let set: BTreeMap<_, _> = marks("mall", "shops").labels(&label).into();
+        for (slot, keep) in [("web", false), ("_web", true), (&long, false)] {
+            let label = SlotLabel { slot: slot.into(), depth: 2, keep };
+            let set = set(&label);
             assert!(set.values().all(|value| value.len() <= LONGEST && value.as_bytes()[0].is_ascii_alphanumeric()));
             let read = |program, controller| marks(program, controller).read(Some(&set), &[slot.into()]);
             assert_eq!(read("mall", "shops"), Some(label));
@@ -117,8 +124,8 @@ mod tests {
 
     #[test]
     fn a_slot_that_the_program_no_longer_has_keeps_its_name() {
-        let label = SlotLabel { slot: "former".into(), depth: 0 };
-        let set: BTreeMap<_, _> = marks("mall", "shops").labels(&label).into();
+        let label = SlotLabel { slot: "former".into(), depth: 0, keep: true };
+        let set = set(&label);
         assert_eq!(marks("mall", "shops").read(Some(&set), &["web".into()]), Some(label));
     }
 

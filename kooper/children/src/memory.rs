@@ -48,6 +48,8 @@ struct Memory {
     owners: HashMap<ObjectKey, Vec<Slot>>,
     /// The children of each owner as they were last read.
     children: HashMap<ObjectKey, KnownChildren>,
+    /// The obsolete children that are kept. Most owners have none.
+    kept: HashMap<ObjectKey, BTreeSet<ChildId>>,
     /// The number of owners by slot and state.
     counts: HashMap<(usize, &'static str), usize>,
     /// The owners of which was said that they are not deleted in order.
@@ -168,17 +170,13 @@ impl SlotMemory {
     }
 
     /// Notes the obsolete children that are kept, each with its slot. Returns those that are new.
-    pub(crate) fn kept(&self, owner: &ObjectKey, kept: &[(usize, ChildId)]) -> Vec<(usize, ChildId)> {
-        let mut memory = self.memory.lock();
-        let mut new = Vec::new();
-        for (slot, known) in memory.owners.get_mut(owner).into_iter().flatten().enumerate() {
-            let now: BTreeSet<_> = kept.iter().filter(|(of, _)| *of == slot).map(|(_, child)| child.clone()).collect();
-            if !now.is_empty() || known.trouble.is_some() {
-                let before = std::mem::replace(&mut known.trouble().kept, now.clone());
-                new.extend(now.difference(&before).map(|child| (slot, child.clone())));
-            }
-        }
-        new
+    pub(crate) fn kept<'a>(&self, owner: &ObjectKey, kept: &'a [(Arc<str>, ChildId)]) -> Vec<&'a (Arc<str>, ChildId)> {
+        let known = &mut self.memory.lock().kept;
+        let before = match kept {
+            [] => known.remove(owner),
+            kept => known.insert(owner.clone(), kept.iter().map(|(_, child)| child.clone()).collect()),
+        };
+        kept.iter().filter(|(_, child)| before.as_ref().is_none_or(|before| !before.contains(child))).collect()
     }
 
     /// The number of owners whose slot has this state.
@@ -206,6 +204,7 @@ impl SlotMemory {
         self.externals.lock().forget(owner);
         let mut memory = self.memory.lock();
         memory.children.remove(owner);
+        memory.kept.remove(owner);
         let slots = memory.owners.remove(owner).unwrap_or_default();
         slots.iter().enumerate().for_each(|(slot, of)| uncount(&mut memory.counts, slot, of.state.as_ref()));
     }
@@ -343,12 +342,11 @@ mod tests {
 
     #[test]
     fn a_child_is_new_among_the_kept_ones_once() {
-        let (memory, kept) = (SlotMemory::default(), [(0, child())]);
-        memory.states(&owner(), &[SlotState::Ready]);
-        assert_eq!(memory.kept(&owner(), &kept), kept);
-        assert_eq!(memory.kept(&owner(), &kept), []);
-        assert_eq!(memory.kept(&owner(), &[]), []);
-        assert_eq!(memory.kept(&owner(), &kept), kept);
+        let (memory, kept) = (SlotMemory::default(), [(Arc::from("config"), child())]);
+        let new = |kept: &[(Arc<str>, ChildId)]| memory.kept(&owner(), kept).len();
+        assert_eq!([new(&kept), new(&kept), new(&[]), new(&kept)], [1, 0, 0, 1]);
+        memory.gone(&owner(), Duration::ZERO);
+        assert_eq!(new(&kept), 1, "it is another object of this name");
     }
 
     #[test]

@@ -17,13 +17,15 @@ pub struct ChildId {
     pub name: Arc<str>,
 }
 
-/// The slot that a child was applied for, as its labels say.
+/// The slot that a child was applied for, as its labels say. They outlive the slot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlotLabel {
     /// The name of the slot.
     pub slot: Arc<str>,
     /// The slot's depth, by which children are deleted in waves.
     pub depth: u32,
+    /// `true` if the slot keeps its children.
+    pub keep: bool,
 }
 
 /// A child that exists: an object whose controlling owner is the owner of the pass.

@@ -133,9 +133,9 @@ pub struct Plan {
     pub slots: Vec<SlotState>,
     /// The children that block the deletion of the owner: those of the current wave.
     pub blocking: Vec<ChildId>,
-    /// The children that no slot wants any more, each with its slot, and that are kept: they were adopted, their kind is
-    /// kept by default, or an annotation keeps them.
-    pub kept: Vec<(usize, ChildId)>,
+    /// The children that no slot wants any more, each with the name of its slot, and that are kept: they were adopted,
+    /// their kind is kept by default, or an annotation keeps them.
+    pub kept: Vec<(Arc<str>, ChildId)>,
 }
 
 /// Plans the next steps.
@@ -149,6 +149,7 @@ pub fn plan(owner: &Owner, graph: &Graph, observed: &Observed) -> Plan {
         planner.states[slot] = planner.judge(slot);
     }
     planner.prune();
+    planner.prune_previous();
     planner.fail_undeleted();
     let kept = planner.kept();
     Plan { steps: planner.steps, slots: planner.states, blocking: Vec::new(), kept }

@@ -135,8 +135,8 @@ impl<P, F: 'static, V: Verbs> Slot<P, F, V> {
         self
     }
 
-    /// Never prunes the children, and releases them when the owner is deleted. It requires
-    /// [`Declared::deletion`](crate::Declared::deletion).
+    /// Never prunes the children, and releases them when the owner is deleted. They have the label `kooper.rs/kept`. It
+    /// requires [`Declared::deletion`](crate::Declared::deletion).
     pub fn keep(self) -> Slot<P, F, V::Kept> {
         self.needing(|flags| Flags { keep: true, ..flags })
     }

@@ -1,38 +1,30 @@
 //! The children of a slot by their type, behind a trait without it.
 
-mod live;
-
 use std::any::TypeId;
-use std::collections::BTreeSet;
 use std::marker::PhantomData;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
-use kooper_access::capability::{PatchBody, by};
+use kooper_access::capability::PatchBody;
 use kooper_access::extract::{Argument, Context};
-use kooper_access::internal::{Manner, OWNER, note_marked};
+use kooper_access::internal::Manner;
 use kooper_access::plan::Plan;
 use kooper_access::{Deleter, OwnedApplier, Patcher, Reader};
 use kooper_runtime::internal::object::kind::KindInfo;
-use kooper_runtime::internal::watch::store::Cache;
-use kooper_runtime::object::Object;
 use kooper_runtime::{BoxError, Kind};
-use kube::api::{DeleteParams, Preconditions, PropagationPolicy};
+
 use kube::core::metadata::PartialObjectMeta;
 use kube::{Resource, ResourceExt};
 use serde_json::{Value, json};
 
 use crate::function::{AnyObject, CallFn, ChildFn, ChildKind, Form, Made};
-use crate::graph::{Recreate, SlotSpec};
+use crate::graph::SlotSpec;
+use crate::kind::{DynKind, Request, TypedKind, is_absent};
 use crate::labels;
-use crate::memory::{Digest, KnownChildren, SlotMemory, address};
-use crate::observed::{Child, ChildId, SlotLabel};
-use crate::plan::Cause;
+use crate::memory::{Digest, SlotMemory};
+use crate::observed::{ChildId, SlotLabel};
 use crate::readiness::Readiness;
-use crate::record::{
-    ChildObject, Found, controls, decode, found, id_of, is_apart, judge, key_of, label_of, marks, owner, recorded,
-};
+use crate::record::{ChildObject, Found, found, id_of, is_apart, judge, key_of, label_of, marks, owner};
 use crate::slot::{FunctionId, Slot, Verbs};
 
 /// What the function of a slot has returned.
@@ -49,28 +41,13 @@ pub(crate) trait DynSlot<P, S>: Send + Sync {
     /// Returns `true` if it depends on the slot of this function.
     fn takes(&self, function: &FunctionId) -> bool;
 
-    /// The resource of its children, such as `deployments.apps`.
-    fn resource(&self) -> &str;
-
     fn spec(&self, names: &dyn Fn(&FunctionId) -> String) -> SlotSpec;
 
     /// Returns `true` while the cluster does not serve the kind of its children.
     fn is_absent(&self, context: &Context<P, S>) -> bool;
 
-    /// The place where children of the slot may exist that the caches do not have yet.
-    fn unlisted(&self, context: &Context<P, S>) -> Option<String>;
-
-    /// Asks the API server for a child of this controller that has no owner reference. `has_some` if there was one.
-    fn marked<'a>(&'a self, context: &'a Context<P, S>, has_some: bool) -> Request<'a, Option<ChildId>>;
-
-    /// Asks the API server for the children of the owner, of this slot's kind and in these namespaces. `slots` are the
-    /// names of all slots.
-    fn live<'a>(
-        &'a self,
-        context: &'a Context<P, S>,
-        slots: &'a [Arc<str>],
-        places: &'a BTreeSet<Option<&'a str>>,
-    ) -> Request<'a, Vec<Found>>;
+    /// The kind of its children; `None` if they are never written.
+    fn kind(&self) -> Option<Box<dyn DynKind<P, S>>>;
 
     /// Returns `true` if the function takes more than its owner and children.
     fn reads_more(&self) -> bool;
@@ -90,16 +67,6 @@ pub(crate) trait DynSlot<P, S>: Send + Sync {
 
     /// The judgement of the slot's own function on a child, if it has one.
     fn judge(&self, child: &ChildObject) -> Result<Option<Readiness>, BoxError>;
-
-    /// The children of the owner, of this slot's kind. `slots` are the names of all slots. Without `deletion = ordered`
-    /// all of them have owner references. Those that are `known` are not decoded.
-    fn existing(
-        &self,
-        context: &Context<P, S>,
-        slots: &[Arc<str>],
-        is_ordered: bool,
-        known: &KnownChildren,
-    ) -> Result<Vec<Found>, BoxError>;
 
     /// Calls the function of the slot, which has this index.
     fn call(&self, context: &Context<P, S>, slot: usize, inputs: &[Vec<AnyObject>]) -> Result<Called, BoxError>;
@@ -124,29 +91,10 @@ pub(crate) trait DynSlot<P, S>: Send + Sync {
         child: &ChildObject,
         label: &SlotLabel,
     ) -> Request<'a, (Option<SlotLabel>, Arc<str>)>;
-
-    fn delete<'a>(&'a self, context: &'a Context<P, S>, child: &ChildId, params: DeleteParams) -> Request<'a, ()>;
-
-    fn release<'a>(&'a self, context: &'a Context<P, S>, child: &ChildObject) -> Request<'a, ()>;
 }
 
 /// The metadata of a child: a request for it works whether the rest decodes or not.
 type MetadataOf<P, F, M> = PartialObjectMeta<<<F as ChildFn<P, M>>::Form as Form>::Kind>;
-
-pub(crate) type Request<'a, T> = BoxFuture<'a, Result<T, BoxError>>;
-
-/// The parameters for the deletion of a child.
-pub(crate) fn delete_params(uid: &str, version: Option<&str>, cause: Cause) -> DeleteParams {
-    let policy = match cause {
-        Cause::Recreate(Recreate::Orphan) => PropagationPolicy::Orphan,
-        // So that it is gone after its dependents: pods of a Deployment still use what the next wave deletes, or the volume of
-        // the one that is created instead.
-        Cause::Wave(_) | Cause::Recreate(Recreate::Foreground) => PropagationPolicy::Foreground,
-        Cause::Prune => PropagationPolicy::Background,
-    };
-    let preconditions = Preconditions { uid: Some(uid.to_owned()), resource_version: version.map(str::to_owned) };
-    DeleteParams { propagation_policy: Some(policy), preconditions: Some(preconditions), ..DeleteParams::default() }
-}
 
 /// A slot with the type of its function.
 pub(crate) struct Typed<P, F, V, M> {
@@ -160,6 +108,12 @@ pub(crate) struct Typed<P, F, V, M> {
 pub trait PlanSlot<P, S> {
     #[doc(hidden)]
     fn plan(plan: &mut Plan);
+
+    /// Adds what `deletion = ordered` also needs.
+    #[doc(hidden)]
+    fn plan_deletion(plan: &mut Plan) {
+        let _ = plan;
+    }
 }
 
 /// A slot by its types alone.
@@ -184,6 +138,26 @@ impl<P: Kind, S, F: CallFn<P, S, M>, V: Verbs, M> PlanSlot<P, S> for Planned<F, 
             }
         };
         if V::OPTIONAL { plan.optionally(needs) } else { needs(plan) }
+    }
+}
+
+/// A kind of previous children by its type alone.
+#[derive(Debug)]
+pub struct PreviousChildren<T>(PhantomData<fn() -> T>);
+
+impl<P: Kind, S, T: ChildKind> PlanSlot<P, S> for PreviousChildren<T> {
+    fn plan(plan: &mut Plan) {
+        // A cluster without the kind has none of them.
+        plan.optionally(|plan| {
+            plan.reading_children(reads::<P, S, T>);
+            plan.watch_previous_children::<T>();
+            <Deleter<T> as Argument<P, S, (T, ())>>::plan(plan);
+        });
+    }
+
+    /// A child that is kept is released.
+    fn plan_deletion(plan: &mut Plan) {
+        <Patcher<T> as Argument<P, S, (T, ())>>::plan(plan);
     }
 }
 
@@ -218,33 +192,16 @@ where
         self.slot.inputs.iter().chain(&self.slot.after).any(|other| other.is(function.id))
     }
 
-    fn resource(&self) -> &str {
-        &self.resource
-    }
-
     fn spec(&self, names: &dyn Fn(&FunctionId) -> String) -> SlotSpec {
         self.slot.spec(&names)
     }
 
     fn is_absent(&self, context: &Context<P, S>) -> bool {
-        context.controller().caches.of_kind(&self.kind).any(|(_, cache)| cache.is_unserved())
+        is_absent(context, &self.kind)
     }
 
-    fn unlisted(&self, context: &Context<P, S>) -> Option<String> {
-        self.caches(context).find_map(Cache::unlisted)
-    }
-
-    fn marked<'a>(&'a self, context: &'a Context<P, S>, has_some: bool) -> Request<'a, Option<ChildId>> {
-        self.find_marked(context, has_some).boxed()
-    }
-
-    fn live<'a>(
-        &'a self,
-        context: &'a Context<P, S>,
-        slots: &'a [Arc<str>],
-        places: &'a BTreeSet<Option<&'a str>>,
-    ) -> Request<'a, Vec<Found>> {
-        self.list_children(context, slots, places).boxed()
+    fn kind(&self) -> Option<Box<dyn DynKind<P, S>>> {
+        (!F::EXTERNAL).then(|| Box::new(TypedKind::<<F::Form as Form>::Kind>::new()) as _)
     }
 
     fn reads_more(&self) -> bool {
@@ -275,56 +232,6 @@ where
     fn judge(&self, child: &ChildObject) -> Result<Option<Readiness>, BoxError> {
         let Some(judge) = &self.slot.ready else { return Ok(None) };
         Ok((judge.0)(&*child.get()?))
-    }
-
-    fn existing(
-        &self,
-        context: &Context<P, S>,
-        slots: &[Arc<str>],
-        is_ordered: bool,
-        known: &KnownChildren,
-    ) -> Result<Vec<Found>, BoxError> {
-        let owner = owner(context);
-        let reader = <Reader<<F::Form as Form>::Kind> as Argument<P, S, (_, ())>>::extract(context);
-        let read = |object: Arc<Object>, is_marked: bool| -> Result<Option<Found>, BoxError> {
-            let decode = decode::<<F::Form as Form>::Kind>;
-            let (namespace, name) = (object.key().namespace().map(Into::into), object.key().name().into());
-            let id = ChildId { resource: self.resource.clone(), namespace, name };
-            if let Some((_, child)) = known.get(address(&object)) {
-                return Ok(Some((id, child.clone(), ChildObject::Cached { object, decoded: OnceLock::new(), decode })));
-            }
-            let child = match object.decode::<<F::Form as Form>::Kind>() {
-                Ok(child) => child,
-                // Only its own slot waits, and a deletion needs its metadata alone.
-                Err(error) => {
-                    let child: PartialObjectMeta<<F::Form as Form>::Kind> = object.decode()?;
-                    if !controls(&*owner, &child) && !is_marked {
-                        return Ok(None);
-                    }
-                    let record = Child {
-                        is_unreadable: true,
-                        ..recorded(context, &child, slots, Readiness::Waiting(format!("it does not decode: {error}")))
-                    };
-                    return Ok(Some((id, record, ChildObject::Cached { object, decoded: OnceLock::new(), decode })));
-                }
-            };
-            if !controls(&*owner, &child) && !is_marked {
-                return Ok(None);
-            }
-            let (id, child, decoded) = found(context, Arc::new(child), slots)?;
-            Ok(Some((id, child, ChildObject::Cached { object, decoded: decoded.get()?.into(), decode })))
-        };
-        let mut children = Vec::new();
-        for child in reader.undecoded(by::owner(&*owner)) {
-            children.extend(read(child?, false)?);
-        }
-        if let Some(uid) = owner.uid().filter(|_| is_ordered) {
-            for child in reader.undecoded(by::marked(&uid)) {
-                children.extend(read(child?, true)?);
-                note_marked(context.extensions(), &uid, context.key());
-            }
-        }
-        Ok(children)
     }
 
     fn call(&self, context: &Context<P, S>, slot: usize, inputs: &[Vec<AnyObject>]) -> Result<Called, BoxError> {
@@ -369,7 +276,8 @@ where
         async move {
             let owner = owner(context);
             let mut child: <F::Form as Form>::Kind = Arc::unwrap_or_clone(typed(child)?);
-            child.labels_mut().extend(marks(context).labels(&label));
+            let labels = marks(context).labels(&label).into_iter();
+            child.labels_mut().extend(labels.filter_map(|(key, value)| Some((key, value?))));
             let applier = <OwnedApplier<<F::Form as Form>::Kind> as Argument<P, S, (_, ())>>::extract(context);
             // Without it the error of `apply_owned` says why the child cannot be owned.
             let is_marked = is_ordered && is_apart(&*owner, &child);
@@ -411,35 +319,6 @@ where
         }
         .boxed()
     }
-
-    fn delete<'a>(&'a self, context: &'a Context<P, S>, child: &ChildId, params: DeleteParams) -> Request<'a, ()> {
-        let key = key_of(child);
-        async move {
-            let deleter = <Deleter<<F::Form as Form>::Kind> as Argument<P, S, (_, ())>>::extract(context);
-            match deleter.delete_with(&key, params).await {
-                // It has changed: its event begins another pass.
-                Err(error) if error.is_conflict() => Ok(()),
-                result => Ok(result?),
-            }
-        }
-        .boxed()
-    }
-
-    fn release<'a>(&'a self, context: &'a Context<P, S>, child: &ChildObject) -> Request<'a, ()> {
-        let child = child.metadata::<<F::Form as Form>::Kind>();
-        async move {
-            let child = child?;
-            let uid = owner(context).uid();
-            let others: Vec<_> = child.owner_references().iter().filter(|one| Some(&one.uid) != uid.as_ref()).collect();
-            let labels = json!({(OWNER): null});
-            let metadata =
-                json!({"ownerReferences": others, "labels": labels, "resourceVersion": child.resource_version()});
-            let patcher = <Patcher<MetadataOf<P, F, M>> as Argument<P, S, (_, ())>>::extract(context);
-            patcher.patch_object(&child, PatchBody::merge(json!({"metadata": metadata}))).await?;
-            Ok(())
-        }
-        .boxed()
-    }
 }
 
 impl<P, F: ChildFn<P, M>, V, M> Typed<P, F, V, M> {
@@ -455,12 +334,6 @@ impl<P, F: ChildFn<P, M>, V, M> Typed<P, F, V, M> {
             child["metadata"][field].take();
         }
         child
-    }
-
-    /// The caches of whole objects of the slot's kind.
-    fn caches<'a, S>(&'a self, context: &'a Context<P, S>) -> impl Iterator<Item = &'a Cache> {
-        let caches = context.controller().caches.of_kind(&self.kind);
-        caches.filter(|(id, _)| id.selected.is_none() && !id.metadata_only).map(|(_, cache)| cache)
     }
 }
 

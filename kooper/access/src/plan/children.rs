@@ -65,6 +65,17 @@ impl Plan {
         self.children.releases = true;
     }
 
+    /// Watches the children of a kind that earlier versions of the program have applied, and that this one deletes or
+    /// keeps, which an Event reports.
+    #[doc(hidden)]
+    pub fn watch_previous_children<K: Kind>(&mut self) {
+        let because = format!("previous_children = [{}]", K::kind(&()));
+        let request = CacheRequest::of::<K>().optional(self.optional).using(Used::AppliedChildren);
+        self.require_watch(&request, &because);
+        self.own(request);
+        self.record_events("previous_children");
+    }
+
     /// Watches the children that handlers apply.
     pub(super) fn settle_children(&mut self) {
         if let Some(slot) = self.children.kept.take().filter(|_| !self.children.releases) {

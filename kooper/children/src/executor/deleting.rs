@@ -28,9 +28,8 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         // First: the next pass knows it by this one alone.
         let is_ordered = !is_orphaning(context);
         // Children in a namespace that is not listed would be taken for gone.
-        let own = self.slots.iter().zip(self.graph.nodes()).filter(|(_, node)| !node.spec.flags.external);
-        if let Some((slot, place)) = own.map(|(slot, _)| slot).find_map(|slot| Some((slot, slot.unlisted(context)?))) {
-            let kind = slot.resource();
+        if let Some((kind, place)) = self.kinds.iter().find_map(|kind| Some((kind, kind.unlisted(context)?))) {
+            let kind = kind.resource();
             let waits =
                 format!("waits for the list of {kind} in {place}: children may be there; `/readyz?verbose` says why");
             return Err(HandlerError::retry_after(UNLISTED_AGAIN, waits).into());
@@ -52,14 +51,11 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         if unseen.is_empty() || call(context).is_dry_run() {
             return Ok(());
         }
-        let (names, mut asked) = (self.names(), BTreeSet::new());
-        for slot in &self.slots {
-            let of_kind = unseen.iter().filter(|child| *child.resource == *slot.resource());
+        let names = self.names();
+        for kind in self.kinds.iter().filter(|kind| !kind.is_absent(context)) {
+            let of_kind = unseen.iter().filter(|child| *child.resource == *kind.resource());
             let places: BTreeSet<_> = of_kind.map(|child| child.namespace.as_deref()).collect();
-            if places.is_empty() || slot.is_absent(context) || !asked.insert(slot.resource()) {
-                continue;
-            }
-            for found in slot.live(context, &names, &places).await? {
+            for found in kind.live(context, &names, &places).await? {
                 if !progress.observed.children.contains_key(&found.0) {
                     progress.found(found);
                     // No event shows its end.
@@ -79,13 +75,8 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
             return Ok(());
         }
         let has_some = has_marked(context.extensions(), &owner(context).uid().unwrap_or_default());
-        let mut asked = BTreeSet::new();
-        for (slot, node) in self.slots.iter().zip(self.graph.nodes()) {
-            if !node.spec.flags.external
-                && !slot.is_absent(context)
-                && asked.insert(slot.resource())
-                && let Some(child) = slot.marked(context, has_some).await?
-            {
+        for kind in self.kinds.iter().filter(|kind| !kind.is_absent(context)) {
+            if let Some(child) = kind.marked(context, has_some).await? {
                 let waits = format!("waits for the event of {child}");
                 return Err(HandlerError::retry_after(UNSEEN_AGAIN, waits).into());
             }

@@ -16,7 +16,7 @@ use super::Executor;
 use super::progress::Progress;
 use crate::function::AnyObject;
 use crate::memory::{Digest, Inputs, Loop, SlotMemory, Verdict};
-use crate::observed::ChildId;
+use crate::observed::{ChildId, Owner};
 use crate::plan::{Plan, SlotState, provided};
 use crate::record::{ChildObject, Found, owner};
 use crate::typed::Called;
@@ -143,11 +143,10 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
     }
 
     /// Notes the states of the slots, and tells what has changed.
-    pub(super) fn remember(&self, context: &Context<P, S>, plan: &Plan) {
+    pub(super) fn remember(&self, context: &Context<P, S>, owner: &Owner, plan: &Plan) {
         let (memory, key) = (memory(context), context.key());
         memory.gauges.get_or_init(|| self.register(context, &memory));
-        if plan.slots.is_empty() {
-            // The owner is being deleted.
+        if owner.is_terminating {
             return memory.forget(key);
         }
         let name = |slot: usize| &*self.graph.nodes()[slot].spec.name;
@@ -161,11 +160,15 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
             }
         }
         for (slot, id) in memory.kept(key, &plan.kept) {
-            let slot = name(slot);
-            let text = format!(
-                "{slot}: {id} is no longer returned by its function, and is kept: write `prune` to delete such children, \
-                 and remove the annotation `kooper.rs/keep` if there is one"
-            );
+            let text = match self.graph.find(slot) {
+                Some(_) => format!(
+                    "{slot}: {id} is no longer returned by its function, and is kept: write `prune` to delete such children, \
+                     and remove the annotation `kooper.rs/keep` if there is one"
+                ),
+                None => format!(
+                    "{slot}: the slot was removed from the program, and {id} is kept: delete it if it is not needed"
+                ),
+            };
             self.event(context, false, "Kept", text);
         }
     }

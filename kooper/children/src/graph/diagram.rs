@@ -5,7 +5,8 @@ use std::fmt::Write;
 use super::{Graph, Node};
 
 impl Graph {
-    /// The slots as lines of text, each with its kind, what it waits for and its flags.
+    /// The slots as lines of text, each with its kind, what it waits for and its flags. The last line has the kinds of
+    /// previous children, if there are some.
     ///
     /// ```
     /// use kooper_children::graph::{Graph, SlotSpec};
@@ -31,7 +32,15 @@ impl Graph {
             text.push_str(line.trim_end());
             text.push('\n');
         }
+        if !self.previous.is_empty() {
+            let _ = writeln!(text, "previous children: {}", self.previous_kinds());
+        }
         text
+    }
+
+    fn previous_kinds(&self) -> String {
+        let kinds: Vec<_> = self.previous.iter().map(|kind| kind.kind.as_str()).collect();
+        kinds.join(", ")
     }
 
     fn row(&self, node: &Node) -> [String; 3] {
@@ -67,6 +76,9 @@ impl Graph {
             for (other, arrow) in inputs.chain(node.after.iter().map(|other| (other, "-.->"))) {
                 let _ = writeln!(text, "  s{other} {arrow} s{slot}");
             }
+        }
+        if !self.previous.is_empty() {
+            let _ = writeln!(text, "  previous[\"<i>previous children</i><br/>{}\"]", self.previous_kinds());
         }
         text
     }

@@ -1,6 +1,6 @@
 //! The memory of a slot of one owner, and the changes of its children that are a loop.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::mem::replace;
 use std::sync::Weak;
 use std::time::Duration;
@@ -83,8 +83,6 @@ pub(super) struct Slot {
 
 #[derive(Debug, Default)]
 pub(super) struct Trouble {
-    /// The obsolete children that are kept.
-    pub(super) kept: BTreeSet<ChildId>,
     /// When the function returned other children than before.
     changes: Vec<Instant>,
     /// `true` if something else than the known inputs may explain these changes.

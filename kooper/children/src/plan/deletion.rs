@@ -14,7 +14,10 @@ pub(super) fn plan(owner: &Owner, graph: &Graph, observed: &Observed) -> Plan {
         let is_kept = match child.label.as_ref().and_then(|label| graph.find(&label.slot)) {
             Some(slot) => graph.nodes()[slot].spec.flags.keep,
             // The slot may have had another name, and have kept it. So may one whose label was lost.
-            None => of_kind(graph, &id.resource).any(|node| node.spec.flags.keep),
+            None => {
+                child.label.as_ref().is_some_and(|label| label.keep)
+                    || of_kind(graph, &id.resource).any(|node| node.spec.flags.keep)
+            }
         };
         let depth = match &child.label {
             Some(label) => label.depth,

@@ -20,6 +20,7 @@ pub(super) enum Mistake {
     UnlabelledUnseen,
     EditLeft,
     AbsenceUnread,
+    PruneBeforeComplete,
 }
 
 thread_local! {
@@ -44,6 +45,11 @@ pub(super) fn may_prune(state: &SlotState, run: &Run) -> Option<bool> {
         _ => false,
     };
     is_decided.then_some(true)
+}
+
+/// Children of unknown slots are pruned whatever the known slots say.
+pub(super) fn prunes_early() -> bool {
+    is_planted(Mistake::PruneBeforeComplete)
 }
 
 pub(super) fn skips_waves() -> bool {

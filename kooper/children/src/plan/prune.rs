@@ -1,9 +1,12 @@
 //! Pruning: the deletion of children that no slot wants any more.
 //!
-//! A slot that is held or has failed says nothing about its children, so that none of them is pruned.
+//! A slot that is held or has failed says nothing about its children, so that none of them is pruned. Nor is a child of
+//! a slot that is not known, in any such pass: it may be the child of a renamed function, which gives it a new label.
+
+use std::sync::Arc;
 
 use super::{Cause, Planner, SlotState};
-use crate::observed::{Child, ChildId, Run};
+use crate::observed::{Child, ChildId, Run, SlotLabel};
 
 impl<'a> Planner<'a> {
     pub(super) fn prune(&mut self) {
@@ -17,6 +20,40 @@ impl<'a> Planner<'a> {
         }
     }
 
+    /// Deletes the children of slots that were removed, of those kinds for which this is wanted: the deepest first,
+    /// because they may use the others. Which slots used them is not known, so they are deleted after all other
+    /// children.
+    pub(super) fn prune_previous(&mut self) {
+        if !self.may_prune_previous() {
+            return;
+        }
+        let obsolete: Vec<_> = self.previous().filter(|(_, child, label)| !is_kept(child, label)).collect();
+        let deepest = obsolete.iter().map(|(.., label)| label.depth).max();
+        let turn = obsolete.into_iter().filter(|(.., label)| Some(label.depth) == deepest);
+        let steps: Vec<_> = turn.filter_map(|(id, child, _)| self.delete(id, child, Cause::Prune)).collect();
+        self.steps.extend(steps);
+    }
+
+    /// The children of slots that were removed, of those kinds for which this is wanted, also while they are being
+    /// deleted.
+    fn previous(&self) -> impl Iterator<Item = (&'a ChildId, &'a Child, &'a SlotLabel)> {
+        self.observed.children.iter().filter_map(|(id, child)| {
+            let label = child.label.as_ref().filter(|label| self.graph.find(&label.slot).is_none())?;
+            // A policy may change the label of a child that a slot wants.
+            (self.graph.prunes(&id.resource) && !self.is_wanted(id)).then_some((id, child, label))
+        })
+    }
+
+    /// Returns whether all slots have said what they want, that is ready, and nothing else is obsolete.
+    fn may_prune_previous(&self) -> bool {
+        #[cfg(test)]
+        if super::mistakes::prunes_early() {
+            return true;
+        }
+        let is_over = |slot: usize| self.is_done(slot) && self.obsolete(slot).next().is_none();
+        !self.graph.previous().is_empty() && self.graph.order().iter().all(|slot| is_over(*slot))
+    }
+
     /// The children of a slot that no slot wants any more, also while they are being deleted. A child that another slot
     /// wants gets the label of that one when it is applied.
     pub(super) fn obsolete(&self, slot: usize) -> impl Iterator<Item = (&'a ChildId, &'a Child)> {
@@ -25,14 +62,19 @@ impl<'a> Planner<'a> {
     }
 
     /// The children that would be pruned if they were not kept by default.
-    pub(super) fn kept(&self) -> Vec<(usize, ChildId)> {
+    pub(super) fn kept(&self) -> Vec<(Arc<str>, ChildId)> {
         let mut kept = Vec::new();
         for &slot in self.graph.order() {
             let flags = self.node(slot).spec.flags;
             let mut children = self.labelled(slot).filter(|(_, child)| !flags.keep && flags.keeps(child)).peekable();
             if children.peek().is_some() && self.may_prune(slot) {
-                kept.extend(children.filter(|(id, _)| !self.is_wanted(id)).map(|(id, _)| (slot, id.clone())));
+                let name = &self.node(slot).label.slot;
+                kept.extend(children.filter(|(id, _)| !self.is_wanted(id)).map(|(id, _)| (name.clone(), id.clone())));
             }
+        }
+        if self.may_prune_previous() {
+            let previous = self.previous().filter(|(_, child, label)| is_kept(child, label));
+            kept.extend(previous.map(|(id, _, label)| (label.slot.clone(), id.clone())));
         }
         kept
     }
@@ -59,4 +101,10 @@ impl<'a> Planner<'a> {
             SlotState::Pending | SlotState::Held(_) | SlotState::Failed(_) | SlotState::Stalled(_) => false,
         }
     }
+}
+
+/// Returns whether a child of a slot that was removed stays. Of the flags of the slot, its labels have `keep` alone:
+/// what was adopted stays although the slot may have had `prune`.
+fn is_kept(child: &Child, label: &SlotLabel) -> bool {
+    child.is_protected || child.is_kept || label.keep
 }

@@ -1,4 +1,6 @@
 mod histories;
 mod model;
+mod previous;
 mod properties;
 mod rows;
+mod scene;

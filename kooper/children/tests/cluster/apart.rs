@@ -67,6 +67,30 @@ async fn children_elsewhere_are_watched_pruned_and_deleted_in_waves(cluster: Clu
     running.stop().await
 }
 
+#[kooper::test]
+async fn children_elsewhere_are_pruned_in_their_order_if_their_slots_were_removed(cluster: Cluster) -> Result<()> {
+    let configs = namespace(&cluster).await?;
+    let running = cluster.run([ordered()?]).await?;
+    let shop = cluster.create(&corner("a", false, &[])).await?;
+    let shop = cluster.wait(&shop, is_ready).await;
+    running.stop().await?;
+    let config = configs.get("corner").await?;
+    cluster.patch(&config, json!({"metadata": {"finalizers": ["example.com/slow"]}})).await?;
+
+    let children =
+        declare().previous_children::<ConfigMap>().previous_children::<ClusterRole>().status(fields).build()?;
+    let running = cluster.run([controller_of(&children)?]).await?;
+    while configs.get("corner").await?.metadata.deletion_timestamp.is_none() {
+        tokio::task::yield_now().await;
+    }
+    assert!(cluster.get::<ClusterRole>("corner-a").await?.is_some(), "the other one still refers to it");
+    cluster.patch(&config, json!({"metadata": {"finalizers": null}})).await?;
+    let role: ClusterRole = from_value(json!({"metadata": {"name": "corner-a"}}))?;
+    cluster.wait_deleted(&role).await;
+    assert!(cluster.get::<Shop>(&shop).await?.is_some());
+    running.stop().await
+}
+
 /// The watch is so late that the own write is no longer awaited.
 #[kooper::test(start_paused = true)]
 async fn a_child_of_another_replica_whose_event_is_late_does_not_outlive_its_owner(cluster: Cluster) -> Result<()> {

@@ -9,6 +9,7 @@ mod flags;
 mod immutable;
 mod optional;
 mod paused;
+mod previous;
 mod status;
 mod unseen;
 mod upgrade;

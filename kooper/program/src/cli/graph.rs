@@ -21,7 +21,9 @@ pub(crate) fn graph(invocation: &Invocation<'_>) -> Result<ExitCode, BoxError> {
 fn written(controller: &Controller, format: GraphFormat) -> String {
     let (name, graph) = (controller.name(), controller.extensions().get::<Graph>());
     match format {
-        GraphFormat::Text if graph.nodes().is_empty() => format!("{name}: no declared children\n"),
+        GraphFormat::Text if graph.nodes().is_empty() && graph.previous().is_empty() => {
+            format!("{name}: no declared children\n")
+        }
         GraphFormat::Text => {
             let slots = graph.to_text();
             let indented: String = slots.lines().map(|line| format!("  {line}\n")).collect();
@@ -57,6 +59,13 @@ mod tests {
         let diagram = written(&controller, GraphFormat::Mermaid);
         assert!(diagram.starts_with("---\ntitle: shops\n---\nflowchart TD\n"), "{diagram}");
         assert!(diagram.contains("  s1 --> s0\n"), "{diagram}");
+    }
+
+    #[test]
+    fn kinds_of_previous_children_are_printed_also_if_there_is_no_slot() {
+        let children = declare::<ConfigMap, ()>().previous_children::<Secret>().build().expect("valid");
+        let controller = ConfigMap::controller("shops").handler(children.handler(async || {})).build().expect("valid");
+        assert_eq!(written(&controller, GraphFormat::Text), "shops: ConfigMap\n  previous children: Secret\n");
     }
 
     #[test]

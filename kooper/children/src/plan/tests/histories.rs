@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use crate::graph::{Flags, Graph, Recreate, Returns, SlotSpec};
+use crate::graph::{Flags, Graph, PreviousKind, Recreate, Returns, SlotSpec};
 
 /// Something that happens.
 #[derive(Debug, Clone)]
@@ -38,7 +38,7 @@ pub(super) enum Edit {
     Unlabelled,
     /// The labels are those of another version of the program, where the slot had another depth.
     Depth(u32),
-    /// The same, where the slot also had another name.
+    /// The same, where the slot also had another name, or which had a slot that was removed.
     Renamed(u32),
     /// The labels become those of another controller.
     Taken,
@@ -63,10 +63,10 @@ fn kinds() -> impl Strategy<Value = &'static str> {
     prop_oneof![4 => Just("configmaps"), 1 => Just(KEPT), 1 => Just(APART)]
 }
 
-/// Graphs of up to five slots.
+/// Graphs of up to five slots. With some of them, children of removed slots are pruned.
 pub(super) fn graphs() -> impl Strategy<Value = Graph> {
     let slot = (any::<u8>(), any::<u8>(), 0..3u8, 0..10u8, kinds());
-    prop::collection::vec(slot, 1..6).prop_map(|slots| {
+    (prop::collection::vec(slot, 1..6), any::<bool>()).prop_map(|(slots, prunes)| {
         let specs = slots.into_iter().enumerate().map(|(index, (inputs, after, returns, flags, kind))| {
             let earlier = |bits: u8| (0..index).filter(|other| bits >> other & 1 == 1).map(name).collect();
             let mut flags = match flags {
@@ -95,7 +95,9 @@ pub(super) fn graphs() -> impl Strategy<Value = Graph> {
                 ..SlotSpec::default()
             }
         });
-        Graph::new(specs.collect()).unwrap()
+        let previous = |kind: &str| PreviousKind { kind: kind.to_owned(), resource: kind.into() };
+        let previous = ["configmaps", KEPT, APART].into_iter().filter(|_| prunes).map(previous);
+        Graph::new(specs.collect()).unwrap().with_previous(previous.collect())
     })
 }
 

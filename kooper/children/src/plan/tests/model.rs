@@ -335,12 +335,17 @@ impl World {
             Cause::Prune => {
                 prop_assert!(!self.is_wanted(child), "{} is pruned, and is wanted", child);
                 prop_assert!(!self.outlives_its_slot(child, object), "{} is pruned, and stays", child);
-                if !self.flags(slot).not_ready {
-                    self.check_ready(slot, child)?;
+                let is_unknown = self.is_unknown(object);
+                // It may be of any slot, and each may use it.
+                for slot in (0..self.functions.len()).filter(|other| is_unknown || *other == slot) {
+                    if !self.flags(slot).not_ready {
+                        self.check_ready(slot, child)?;
+                    }
                 }
                 let once = |id: &ChildId| self.flags(self.slot_of(id)).once;
                 let refers = |(id, object): &(&ChildId, &Stored)| {
-                    !once(id) && !self.outlives_its_slot(id, object) && object.refers.contains(&child.name)
+                    let counts = !once(id) && !self.outlives_its_slot(id, object);
+                    counts && (is_unknown || !self.is_unknown(object)) && object.refers.contains(&child.name)
                 };
                 prop_assert_eq!(self.objects.iter().find(refers), None::<(&ChildId, &Stored)>, "{} is in use", child);
             }
@@ -395,9 +400,16 @@ impl World {
 
     /// Returns whether a child stays although no slot wants it: it is kept, or none knows it.
     fn outlives_its_slot(&self, id: &ChildId, object: &Stored) -> bool {
-        let flags = self.flags(self.slot_of(id));
-        let is_kept = object.child.is_protected || (*id.resource == *KEPT || object.is_adopted) && !flags.prune;
-        !self.is_wanted(id) && (is_kept || object.is_stray)
+        let is_unknown = self.is_unknown(object);
+        let prunes = self.flags(self.slot_of(id)).prune && !is_unknown;
+        let is_kept = object.child.is_protected || (*id.resource == *KEPT || object.is_adopted) && !prunes;
+        let is_left = object.is_stray && !(is_unknown && self.graph.prunes(&id.resource));
+        !self.is_wanted(id) && (is_kept || is_left || is_unknown && says_keep(&object.child))
+    }
+
+    /// Returns whether the labels of an object name a slot, and the program has none of this name.
+    fn is_unknown(&self, object: &Stored) -> bool {
+        object.child.label.is_some() && self.known_slot(&object.child).is_none()
     }
 
     /// Returns whether a child outlives its owner, as its annotation or its slot says. Each slot of its kind may be the
@@ -407,7 +419,9 @@ impl World {
             Some(slot) => spec.name == name(slot),
             None => spec.resource == id.resource,
         };
-        child.is_protected || self.graph.nodes().iter().any(|node| is_of(&node.spec) && node.spec.flags.keep)
+        let is_released = self.known_slot(child).is_none() && says_keep(child);
+        let of_slots = || self.graph.nodes().iter().any(|node| is_of(&node.spec) && node.spec.flags.keep);
+        child.is_protected || is_released || of_slots()
     }
 
     /// Returns whether another controller, or Kubernetes, deletes a child once its owner is deleted.
@@ -460,6 +474,11 @@ impl World {
     }
 }
 
+/// Returns whether the slot of a child keeps its children, by its labels.
+fn says_keep(child: &Child) -> bool {
+    child.label.as_ref().is_some_and(|label| label.keep)
+}
+
 impl Stored {
     fn edit(&mut self, id: &ChildId, edit: Edit) {
         let child = &mut self.child;
@@ -472,7 +491,8 @@ impl Stored {
                 }
             }
             Edit::Renamed(depth) => {
-                (child.label, self.is_stray) = (Some(SlotLabel { slot: "former".into(), depth }), true);
+                let keep = says_keep(child);
+                (child.label, self.is_stray) = (Some(SlotLabel { slot: "former".into(), depth, keep }), true);
                 child.is_foreign = false;
             }
             Edit::Taken => (child.label, child.is_foreign, self.is_stray) = (None, true, true),

@@ -69,6 +69,7 @@ fn each_planted_mistake_is_found() {
         (Mistake::HeldTakenForAbsent, ends_like_a_fresh_start as Property, pruned),
         (Mistake::PruneBeforeReady, ends_like_a_fresh_start, pruned),
         (Mistake::PruneAfterFailure, ends_like_a_fresh_start, pruned),
+        (Mistake::PruneBeforeComplete, ends_like_a_fresh_start, pruned),
         (Mistake::WaveSkipped, is_deleted_in_waves, &["is deleted before it"]),
         (Mistake::LabelLost, is_deleted_in_waves, &["left over", "is deleted before it"]),
         (Mistake::LabelLost, ends_like_a_fresh_start, &[""]),

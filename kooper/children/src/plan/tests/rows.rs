@@ -1,22 +1,10 @@
 //! The rows of the table of events, and the flags.
 
-use super::super::{Cause, Plan, SlotState, Step, plan, provided};
-use crate::graph::{Flags, Graph, Recreate, Returns, SlotSpec};
-use crate::observed::{Child, ChildId, Observed, Owner, Run, SlotLabel, SlotProgress, Write};
+use super::super::{SlotState, provided};
+use super::scene::{Scene, applied, chain, id, label, slot, waiting};
+use crate::graph::{Flags, Recreate, Returns, SlotSpec};
+use crate::observed::{Owner, Run, SlotLabel, Write};
 use crate::readiness::Readiness;
-
-fn slot(name: &str, inputs: &[&str], flags: Flags) -> SlotSpec {
-    let inputs = inputs.iter().map(|&name| name.to_owned()).collect();
-    SlotSpec { name: name.to_owned(), kind: "ConfigMap".to_owned(), inputs, flags, ..SlotSpec::default() }
-}
-
-fn id(name: &str) -> ChildId {
-    ChildId { resource: "configmaps".into(), namespace: None, name: name.into() }
-}
-
-fn label(slot: &str, depth: u32) -> SlotLabel {
-    SlotLabel { slot: slot.into(), depth }
-}
 
 #[test]
 fn a_child_without_labels_is_kept_or_deleted_if_kubernetes_would_do_otherwise() {
@@ -47,7 +35,7 @@ fn a_child_whose_annotation_keeps_it_is_never_deleted() {
     let obsolete = |flags| Scene::new(vec![slot("config", &[], flags)]).child("c", "config", 0).returned(0, &[]);
     assert_eq!(obsolete(prune).steps(), ["prune c at 7"]);
     assert_eq!(kept(obsolete(prune)).steps(), Vec::<String>::new());
-    assert_eq!(kept(obsolete(prune)).plan().kept, [(0, id("c"))]);
+    assert_eq!(kept(obsolete(prune)).plan().kept, [("config".into(), id("c"))]);
     let recreate = Flags { recreate: Some(Recreate::Foreground), ..Flags::default() };
     let immutable = [("c", Write::Immutable("it is immutable".to_owned()))];
     let changed = kept(chain(recreate).child("c", "config", 0)).returned(0, &immutable);
@@ -67,95 +55,6 @@ fn a_child_that_is_being_deleted_is_given_to_others_only_if_there_is_no_other() 
     let one = going(scene(), "old");
     assert_eq!(given(&one), [id("new")]);
     assert_eq!(given(&going(one, "new")), [id("new"), id("old")], "such as to a cleanup");
-}
-
-fn waiting() -> Readiness {
-    Readiness::Waiting("it starts".to_owned())
-}
-
-/// A state that is put together step by step.
-struct Scene {
-    graph: Graph,
-    owner: Owner,
-    observed: Observed,
-}
-
-impl Scene {
-    fn new(slots: Vec<SlotSpec>) -> Self {
-        let observed = Observed { slots: vec![SlotProgress::default(); slots.len()], ..Observed::default() };
-        Self { graph: Graph::new(slots).unwrap(), owner: Owner::default(), observed }
-    }
-
-    /// A ready child of a slot.
-    fn child(mut self, name: &str, slot: &str, depth: u32) -> Self {
-        let child = Child {
-            uid: format!("uid of {name}").into(),
-            version: "7".into(),
-            label: Some(label(slot, depth)),
-            readiness: Readiness::Ready,
-            is_terminating: false,
-            is_unreadable: false,
-            is_kept: false,
-            is_protected: false,
-            is_apart: false,
-            is_foreign: false,
-        };
-        self.observed.children.insert(id(name), child);
-        self
-    }
-
-    fn change(mut self, name: &str, change: impl FnOnce(&mut Child)) -> Self {
-        change(self.observed.children.get_mut(&id(name)).unwrap());
-        self
-    }
-
-    /// The function of a slot has returned these children.
-    fn returned(mut self, slot: usize, desired: &[(&str, Write)]) -> Self {
-        let desired = desired.iter().map(|(name, write)| (id(name), write.clone())).collect();
-        self.observed.slots[slot] = SlotProgress { run: Run::Returned, desired, ..SlotProgress::default() };
-        self
-    }
-
-    fn run(mut self, slot: usize, run: Run) -> Self {
-        self.observed.slots[slot].run = run;
-        self
-    }
-
-    fn plan(&self) -> Plan {
-        plan(&self.owner, &self.graph, &self.observed)
-    }
-
-    fn steps(&self) -> Vec<String> {
-        self.plan().steps.iter().map(shown).collect()
-    }
-}
-
-fn shown(step: &Step) -> String {
-    match step {
-        Step::Call { slot } => format!("call {slot}"),
-        Step::Apply { child, label, .. } => format!("apply {} as {} {}", child.name, label.slot, label.depth),
-        Step::Label { child, label, .. } => format!("label {} as {}", child.name, label.slot),
-        Step::Delete { child, version, cause, .. } => {
-            format!("{} {} at {}", named(*cause), child.name, version.as_deref().unwrap_or("any version"))
-        }
-        Step::Release { child, .. } => format!("release {}", child.name),
-    }
-}
-
-fn named(cause: Cause) -> String {
-    match cause {
-        Cause::Prune => "prune".to_owned(),
-        Cause::Recreate(_) => "recreate".to_owned(),
-        Cause::Wave(depth) => format!("wave {depth}:"),
-    }
-}
-
-fn chain(flags: Flags) -> Scene {
-    Scene::new(vec![slot("config", &[], flags), slot("web", &["config"], Flags::default())])
-}
-
-fn applied() -> Write {
-    Write::Applied
 }
 
 #[test]

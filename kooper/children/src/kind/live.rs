@@ -1,4 +1,4 @@
-//! The children of a slot as the API server has them.
+//! The children of a kind as the API server has them.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
@@ -10,12 +10,13 @@ use kooper_runtime::internal::object::kind::KindInfo;
 use kooper_runtime::internal::watch::store::Cache;
 use kooper_runtime::object::Object;
 use kooper_runtime::{BoxError, Kind};
+use kube::ResourceExt;
 use kube::api::{ListParams, ObjectList};
-use kube::{Resource, ResourceExt};
+use kube::core::metadata::PartialObjectMeta;
 use tokio::time::timeout;
 
-use super::{MetadataOf, Typed};
-use crate::function::{ChildFn, Form};
+use super::TypedKind;
+use crate::function::ChildKind;
 use crate::observed::ChildId;
 use crate::readiness::Readiness;
 use crate::record::{ChildObject, Found, controls, decode, id_of, is_foreign, owner, recorded};
@@ -23,9 +24,9 @@ use crate::record::{ChildObject, Found, controls, decode, id_of, is_foreign, own
 /// The timeout of a list.
 const LIST: Duration = Duration::from_secs(60);
 
-impl<P: Kind, F: ChildFn<P, M>, V, M> Typed<P, F, V, M> {
-    /// Lists the children of the owner in these namespaces. All children of a slot have the bucket of their owner.
-    pub(super) async fn list_children<S>(
+impl<T: ChildKind> TypedKind<T> {
+    /// Lists the children of the owner in these namespaces. All of them have its bucket.
+    pub(super) async fn list_children<P: Kind, S>(
         &self,
         context: &Context<P, S>,
         slots: &[Arc<str>],
@@ -39,7 +40,7 @@ impl<P: Kind, F: ChildFn<P, M>, V, M> Typed<P, F, V, M> {
                 if controls(&*owner, &child) || child.labels().get(OWNER) == Some(&uid) {
                     let record = recorded(context, &child, slots, Readiness::Waiting("it is not in the cache".into()));
                     let object = Arc::new(Object::parse(&serde_json::to_vec(&child)?)?);
-                    let decode = decode::<<F::Form as Form>::Kind>;
+                    let decode = decode::<T>;
                     let object = ChildObject::Cached { object, decoded: OnceLock::new(), decode };
                     children.push((id_of(&*owner, &child, &self.kind, self.resource.clone()), record, object));
                 }
@@ -49,7 +50,7 @@ impl<P: Kind, F: ChildFn<P, M>, V, M> Typed<P, F, V, M> {
     }
 
     /// Finds a child of the owner that has no owner reference.
-    pub(super) async fn find_marked<S>(
+    pub(super) async fn find_marked<P: Kind, S>(
         &self,
         context: &Context<P, S>,
         has_some: bool,
@@ -64,7 +65,8 @@ impl<P: Kind, F: ChildFn<P, M>, V, M> Typed<P, F, V, M> {
         let places: BTreeSet<_> = places.map(|namespace| namespace.map(str::to_owned)).collect();
         for place in places {
             let found = self.list(context, &of_owner, place.as_deref()).await?;
-            let is_own = |child: &&MetadataOf<P, F, M>| !controls(&*owner, *child) && !is_foreign(context, *child, &[]);
+            let is_own =
+                |child: &&PartialObjectMeta<T>| !controls(&*owner, *child) && !is_foreign(context, *child, &[]);
             if let Some(child) = found.iter().find(is_own) {
                 return Ok(Some(id_of(&*owner, child, &self.kind, self.resource.clone())));
             }
@@ -72,17 +74,17 @@ impl<P: Kind, F: ChildFn<P, M>, V, M> Typed<P, F, V, M> {
         Ok(None)
     }
 
-    /// Lists the metadata of the objects of the slot's kind with a label.
-    async fn list<S>(
+    /// Lists the metadata of the objects with a label.
+    async fn list<P: Kind, S>(
         &self,
         context: &Context<P, S>,
         label: &str,
         place: Option<&str>,
-    ) -> Result<Vec<MetadataOf<P, F, M>>, BoxError> {
-        let path = <F::Form as Form>::Kind::url_path(&(), place);
+    ) -> Result<Vec<PartialObjectMeta<T>>, BoxError> {
+        let path = T::url_path(&(), place);
         let request = kube::core::Request::new(path).list_metadata(&ListParams::default().labels(label))?;
         let client = context.controller().client();
-        let found = timeout(LIST, client.request::<ObjectList<MetadataOf<P, F, M>>>(request)).await;
+        let found = timeout(LIST, client.request::<ObjectList<PartialObjectMeta<T>>>(request)).await;
         let found = found.map_err(|_| format!("the API server did not list {} in time", self.resource))??;
         Ok(found.items)
     }

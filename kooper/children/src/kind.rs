@@ -1,0 +1,217 @@
+//! The children of one kind by their type, behind a trait without it. Their slots may have been removed.
+
+mod live;
+
+use std::collections::BTreeSet;
+use std::marker::PhantomData;
+use std::sync::{Arc, OnceLock};
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use kooper_access::capability::{PatchBody, by};
+use kooper_access::extract::{Argument, Context};
+use kooper_access::internal::{OWNER, note_marked};
+use kooper_access::{Deleter, Patcher, Reader};
+use kooper_runtime::internal::object::kind::KindInfo;
+use kooper_runtime::internal::watch::store::Cache;
+use kooper_runtime::object::Object;
+use kooper_runtime::{BoxError, Kind};
+use kube::ResourceExt;
+use kube::api::{DeleteParams, Preconditions, PropagationPolicy};
+use kube::core::metadata::PartialObjectMeta;
+use serde_json::json;
+
+use crate::function::ChildKind;
+use crate::graph::{PreviousKind, Recreate};
+use crate::memory::{KnownChildren, address};
+use crate::observed::{Child, ChildId};
+use crate::plan::Cause;
+use crate::readiness::Readiness;
+use crate::record::{ChildObject, Found, controls, decode, found, key_of, owner, recorded};
+
+pub(crate) type Request<'a, T> = BoxFuture<'a, Result<T, BoxError>>;
+
+/// The children of one kind.
+pub(crate) trait DynKind<P, S>: Send + Sync {
+    /// The resource, such as `deployments.apps`.
+    fn resource(&self) -> &str;
+
+    /// Returns `true` while the cluster does not serve the kind.
+    fn is_absent(&self, context: &Context<P, S>) -> bool;
+
+    /// The place where children may exist that the caches do not have yet.
+    fn unlisted(&self, context: &Context<P, S>) -> Option<String>;
+
+    /// Asks the API server for a child of this controller that has no owner reference. `has_some` if there was one.
+    fn marked<'a>(&'a self, context: &'a Context<P, S>, has_some: bool) -> Request<'a, Option<ChildId>>;
+
+    /// Asks the API server for the children of the owner in these namespaces. `slots` are the names of all slots.
+    fn live<'a>(
+        &'a self,
+        context: &'a Context<P, S>,
+        slots: &'a [Arc<str>],
+        places: &'a BTreeSet<Option<&'a str>>,
+    ) -> Request<'a, Vec<Found>>;
+
+    /// The children of the owner. `slots` are the names of all slots. Without `deletion = ordered` all of them have
+    /// owner references. Those that are `known` are not decoded.
+    fn existing(
+        &self,
+        context: &Context<P, S>,
+        slots: &[Arc<str>],
+        is_ordered: bool,
+        known: &KnownChildren,
+    ) -> Result<Vec<Found>, BoxError>;
+
+    fn delete<'a>(&'a self, context: &'a Context<P, S>, child: &ChildId, params: DeleteParams) -> Request<'a, ()>;
+
+    fn release<'a>(&'a self, context: &'a Context<P, S>, child: &ChildObject) -> Request<'a, ()>;
+}
+
+/// A kind of children with its type.
+pub(crate) struct TypedKind<T> {
+    kind: KindInfo,
+    resource: Arc<str>,
+    children: PhantomData<fn() -> T>,
+}
+
+impl<T: ChildKind> TypedKind<T> {
+    pub(crate) fn new() -> Self {
+        let kind = KindInfo::of::<T>();
+        Self { resource: kind.resource().into(), kind, children: PhantomData }
+    }
+
+    pub(crate) fn previous(&self) -> PreviousKind {
+        PreviousKind { kind: self.kind.kind.clone(), resource: self.resource.clone() }
+    }
+
+    /// The caches of whole objects.
+    fn caches<'a, P, S>(&'a self, context: &'a Context<P, S>) -> impl Iterator<Item = &'a Cache> {
+        let caches = context.controller().caches.of_kind(&self.kind);
+        caches.filter(|(id, _)| id.selected.is_none() && !id.metadata_only).map(|(_, cache)| cache)
+    }
+}
+
+/// Returns `true` while the cluster does not serve a kind.
+pub(crate) fn is_absent<P, S>(context: &Context<P, S>, kind: &KindInfo) -> bool {
+    context.controller().caches.of_kind(kind).any(|(_, cache)| cache.is_unserved())
+}
+
+/// The parameters for the deletion of a child.
+pub(crate) fn delete_params(uid: &str, version: Option<&str>, cause: Cause) -> DeleteParams {
+    let policy = match cause {
+        Cause::Recreate(Recreate::Orphan) => PropagationPolicy::Orphan,
+        // So that it is gone after its dependents: pods of a Deployment still use what the next wave deletes, or the
+        // volume of the one that is created instead.
+        Cause::Wave(_) | Cause::Recreate(Recreate::Foreground) => PropagationPolicy::Foreground,
+        Cause::Prune => PropagationPolicy::Background,
+    };
+    let preconditions = Preconditions { uid: Some(uid.to_owned()), resource_version: version.map(str::to_owned) };
+    DeleteParams { propagation_policy: Some(policy), preconditions: Some(preconditions), ..DeleteParams::default() }
+}
+
+impl<P: Kind, S: Send + Sync + 'static, T: ChildKind> DynKind<P, S> for TypedKind<T> {
+    fn resource(&self) -> &str {
+        &self.resource
+    }
+
+    fn is_absent(&self, context: &Context<P, S>) -> bool {
+        is_absent(context, &self.kind)
+    }
+
+    fn unlisted(&self, context: &Context<P, S>) -> Option<String> {
+        self.caches(context).find_map(Cache::unlisted)
+    }
+
+    fn marked<'a>(&'a self, context: &'a Context<P, S>, has_some: bool) -> Request<'a, Option<ChildId>> {
+        self.find_marked(context, has_some).boxed()
+    }
+
+    fn live<'a>(
+        &'a self,
+        context: &'a Context<P, S>,
+        slots: &'a [Arc<str>],
+        places: &'a BTreeSet<Option<&'a str>>,
+    ) -> Request<'a, Vec<Found>> {
+        self.list_children(context, slots, places).boxed()
+    }
+
+    fn existing(
+        &self,
+        context: &Context<P, S>,
+        slots: &[Arc<str>],
+        is_ordered: bool,
+        known: &KnownChildren,
+    ) -> Result<Vec<Found>, BoxError> {
+        let owner = owner(context);
+        let reader = <Reader<T> as Argument<P, S, (_, ())>>::extract(context);
+        let read = |object: Arc<Object>, is_marked: bool| -> Result<Option<Found>, BoxError> {
+            let decode = decode::<T>;
+            let (namespace, name) = (object.key().namespace().map(Into::into), object.key().name().into());
+            let id = ChildId { resource: self.resource.clone(), namespace, name };
+            if let Some((_, child)) = known.get(address(&object)) {
+                return Ok(Some((id, child.clone(), ChildObject::Cached { object, decoded: OnceLock::new(), decode })));
+            }
+            let child = match object.decode::<T>() {
+                Ok(child) => child,
+                // Only its own slot waits, and a deletion needs its metadata alone.
+                Err(error) => {
+                    let child: PartialObjectMeta<T> = object.decode()?;
+                    if !controls(&*owner, &child) && !is_marked {
+                        return Ok(None);
+                    }
+                    let record = Child {
+                        is_unreadable: true,
+                        ..recorded(context, &child, slots, Readiness::Waiting(format!("it does not decode: {error}")))
+                    };
+                    return Ok(Some((id, record, ChildObject::Cached { object, decoded: OnceLock::new(), decode })));
+                }
+            };
+            if !controls(&*owner, &child) && !is_marked {
+                return Ok(None);
+            }
+            let (id, child, decoded) = found(context, Arc::new(child), slots)?;
+            Ok(Some((id, child, ChildObject::Cached { object, decoded: decoded.get()?.into(), decode })))
+        };
+        let mut children = Vec::new();
+        for child in reader.undecoded(by::owner(&*owner)) {
+            children.extend(read(child?, false)?);
+        }
+        if let Some(uid) = owner.uid().filter(|_| is_ordered) {
+            for child in reader.undecoded(by::marked(&uid)) {
+                children.extend(read(child?, true)?);
+                note_marked(context.extensions(), &uid, context.key());
+            }
+        }
+        Ok(children)
+    }
+
+    fn delete<'a>(&'a self, context: &'a Context<P, S>, child: &ChildId, params: DeleteParams) -> Request<'a, ()> {
+        let key = key_of(child);
+        async move {
+            let deleter = <Deleter<T> as Argument<P, S, (_, ())>>::extract(context);
+            match deleter.delete_with(&key, params).await {
+                // It has changed: its event begins another pass.
+                Err(error) if error.is_conflict() => Ok(()),
+                result => Ok(result?),
+            }
+        }
+        .boxed()
+    }
+
+    fn release<'a>(&'a self, context: &'a Context<P, S>, child: &ChildObject) -> Request<'a, ()> {
+        let child = child.metadata::<T>();
+        async move {
+            let child = child?;
+            let uid = owner(context).uid();
+            let others: Vec<_> = child.owner_references().iter().filter(|one| Some(&one.uid) != uid.as_ref()).collect();
+            let labels = json!({(OWNER): null});
+            let metadata =
+                json!({"ownerReferences": others, "labels": labels, "resourceVersion": child.resource_version()});
+            let patcher = <Patcher<PartialObjectMeta<T>> as Argument<P, S, (_, ())>>::extract(context);
+            patcher.patch_object(&child, PatchBody::merge(json!({"metadata": metadata}))).await?;
+            Ok(())
+        }
+        .boxed()
+    }
+}

@@ -1,0 +1,118 @@
+//! Children of slots that were removed from the program.
+
+use std::sync::Arc;
+
+use super::scene::{Scene, applied, chain, id, slot, waiting};
+use crate::graph::{Flags, PreviousKind};
+use crate::observed::{Child, Owner, Run, Write};
+
+/// Lists a kind as a previous one.
+fn listing(scene: Scene, resource: &str) -> Scene {
+    let kind = PreviousKind { kind: "ConfigMap".to_owned(), resource: resource.into() };
+    Scene { graph: scene.graph.with_previous(vec![kind]), ..scene }
+}
+
+/// Two slots with their children, and the children of two that were removed.
+fn left(flags: Flags) -> Scene {
+    let scene = chain(flags).child("c", "config", 0).child("w", "web", 1);
+    let scene = scene.child("dns", "dns", 2).child("front", "front", 3).child("other", "other", 3);
+    listing(scene.returned(0, &[("c", applied())]).returned(1, &[("w", applied())]), "configmaps")
+}
+
+fn going(child: &mut Child) {
+    child.is_terminating = true;
+}
+
+fn keep(child: &mut Child) {
+    child.label.iter_mut().for_each(|label| label.keep = true);
+}
+
+#[test]
+fn they_are_pruned_from_the_deepest_on_if_their_kind_is_listed() {
+    let scene = left(Flags::default());
+    assert_eq!(scene.steps(), ["prune front at 7", "prune other at 7"]);
+    let mut scene = scene.change("front", going).change("other", going);
+    assert!(scene.steps().is_empty(), "they may still use the other one");
+    scene.observed.children.retain(|id, _| !["front", "other"].contains(&&*id.name));
+    assert_eq!(scene.steps(), ["prune dns at 7"]);
+    let unlisted = listing(chain(Flags::default()).child("front", "front", 3), "secrets");
+    let unlisted = unlisted.returned(0, &[]).returned(1, &[]);
+    assert!(unlisted.steps().is_empty());
+}
+
+#[test]
+fn they_are_pruned_also_if_no_slot_is_left() {
+    let scene = Scene::new(Vec::new()).child("front", "front", 3).child("dns", "dns", 2);
+    assert!(scene.steps().is_empty());
+    assert_eq!(listing(scene, "configmaps").steps(), ["prune front at 7"]);
+}
+
+#[test]
+fn they_stay_until_all_slots_are_applied_and_ready_and_nothing_else_is_pruned() {
+    let changed = |change: fn(Scene) -> Scene| {
+        let steps = change(left(Flags::default())).steps();
+        steps.into_iter().filter(|step| step.starts_with("prune")).collect::<Vec<_>>()
+    };
+    let none: [&str; 0] = [];
+    assert_eq!(changed(|scene| scene.run(1, Run::NotCalled)), none);
+    assert_eq!(changed(|scene| scene.run(1, Run::Failed("no".to_owned()))), none);
+    assert_eq!(changed(|scene| scene.run(1, Run::Waits("no".to_owned()))), none);
+    assert_eq!(changed(|scene| scene.returned(1, &[("w", Write::Pending)])), none);
+    assert_eq!(changed(|scene| scene.returned(1, &[("w", Write::Refused("quota".to_owned()))])), none);
+    assert_eq!(changed(|scene| scene.returned(1, &[("w", Write::Immutable("no".to_owned()))])), none);
+    assert_eq!(changed(|scene| scene.change("w", |child| child.readiness = waiting())), none);
+    assert_eq!(changed(|scene| scene.child("old", "web", 1)), ["prune old at 7"]);
+    assert_eq!(changed(|scene| scene.child("old", "web", 1).change("old", going)), none);
+    let not_ready = Flags { not_ready: true, ..Flags::default() };
+    let mut scene = Scene::new(vec![slot("config", &[], not_ready)]).child("c", "config", 0).child("dns", "dns", 2);
+    scene = scene.change("c", |child| child.readiness = waiting()).returned(0, &[("c", applied())]);
+    assert_eq!(listing(scene, "configmaps").steps(), ["prune dns at 7"], "this slot does not count");
+}
+
+#[test]
+fn a_child_that_a_renamed_function_returns_gets_its_label_and_stays() {
+    let renamed = |write: Write| {
+        let scene = chain(Flags::default()).child("c", "former", 0).child("w", "web", 1);
+        listing(scene.returned(0, &[("c", write)]).returned(1, &[("w", applied())]), "configmaps").steps()
+    };
+    assert_eq!(renamed(Write::Pending), ["apply c as config 0"]);
+    assert!(renamed(applied()).is_empty(), "a policy has changed the label");
+}
+
+#[test]
+fn what_is_kept_and_the_children_of_others_stay() {
+    let changed = |change: fn(&mut Child)| {
+        let scene = left(Flags::default()).change("front", change).change("other", change);
+        assert_eq!(scene.steps(), ["prune dns at 7"], "nothing waits for what stays");
+        scene.plan().kept
+    };
+    let kept = ["front", "other"].map(|name| (Arc::from(name), id(name)));
+    assert_eq!(changed(|child| child.is_protected = true), kept);
+    assert_eq!(changed(|child| child.is_kept = true), kept);
+    assert_eq!(changed(keep), kept);
+    let foreign = |child: &mut Child| (child.label, child.is_foreign) = (None, true);
+    assert_eq!(changed(foreign), []);
+    assert_eq!(changed(|child| child.label = None), [], "the handler has applied it");
+}
+
+#[test]
+fn nothing_is_told_of_what_is_kept_while_a_slot_is_held() {
+    let held = left(Flags::default()).change("front", |child| child.is_kept = true);
+    assert_eq!(held.run(1, Run::Waits("no".to_owned())).plan().kept, []);
+}
+
+#[test]
+fn a_deletion_that_is_refused_is_sent_once_in_a_pass() {
+    let mut scene = left(Flags::default());
+    scene.observed.refused.insert(id("front"), "forbidden".to_owned());
+    assert_eq!(scene.steps(), ["prune other at 7"]);
+}
+
+#[test]
+fn they_are_part_of_the_waves_and_released_if_their_slot_has_kept_them() {
+    let mut scene = left(Flags::default());
+    scene.owner = Owner { is_terminating: true, is_ordered: true };
+    assert_eq!(scene.steps(), ["wave 3: front at any version", "wave 3: other at any version"]);
+    let adopted = scene.change("other", |child| child.is_kept = true);
+    assert_eq!(adopted.change("front", keep).steps(), ["release front", "wave 3: other at any version"]);
+}
