@@ -1,7 +1,8 @@
 //! Declared children.
 
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
+use k8s_openapi::api::batch::v1 as batch;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Secret, Service};
 use kooper::External;
 use kooper::prelude::*;
 
@@ -29,6 +30,12 @@ async fn without_cleanup() {}
 async fn with_cleanup() -> Result<Action> {
     Ok(Action::done())
 }
+
+#[kooper::controller(resource = Pod, children = [config], previous_children = [Service, batch::Job], status = none, main = false)]
+async fn with_previous_children() {}
+
+#[kooper::controller(resource = Pod, children = [], previous_children = [Service, Namespace], deletion = ordered, finalizer = "a.b/c", status = none, main = false)]
+async fn without_slots(_: Children<Pod>) {}
 
 async fn connect() -> Result<String> {
     Ok(String::new())
@@ -74,4 +81,6 @@ fn each_is_defined() {
     assert_eq!(names::<each_flag>(), ["each-flag"]);
     assert_eq!(names::<without_cleanup>(), ["without-cleanup"]);
     assert_eq!(names::<with_cleanup>(), ["with-cleanup"]);
+    assert_eq!(names::<with_previous_children>(), ["with-previous-children"]);
+    assert_eq!(names::<without_slots>(), ["without-slots"]);
 }

@@ -73,7 +73,7 @@ refused! { vec format assert env module_path option_env concat stringify }
     namespaces = ["a", "b"], changed = [any], init = connect, timeout = off, rbac("pods: get"), main = false,
     owns = [::k8s_openapi::api::core::v1::Service], watches = [::k8s_openapi::api::core::v1::Secret => users_of],
     reads = [(::k8s_openapi::api::core::v1::Node, labels = "a=b")], sources = [nothing], cleanup = end, finalizer = "example.com/end", previous_names = ["old"], previous_finalizers = ["example.com/old"], previous_program = "older", deleted = end,
-    children = [settings, password(settings, once, after = settings)], deletion = ordered, status = none,
+    children = [settings, password(settings, once, after = settings)], previous_children = [::k8s_openapi::api::core::v1::ServiceAccount], deletion = ordered, status = none,
     leader_election(lease = "program", lease_duration = "30s", renew_deadline = "20s", retry_period = "2s"),
 )]
 async fn program(

@@ -39,6 +39,8 @@ pub(crate) struct Args {
     pub(crate) on_leave: Option<Spanned<()>>,
     pub(crate) previous_names: Vec<LitStr>,
     pub(crate) previous_finalizers: Option<Spanned<Vec<LitStr>>>,
+    /// Kinds of children whose slots were removed.
+    pub(crate) previous_children: Option<Spanned<Vec<Type>>>,
     /// The place of the Lease's name in `leader_election` or `shards`.
     pub(crate) lease: Option<Span>,
     /// The shards of objects follow from their namespaces.

@@ -45,6 +45,7 @@ pub(crate) fn model<'a>(role: Role, args: &'a Args, handler: &'a Handler, errors
         namespaced: args.has("namespace") || args.has("namespaces") || args.by_namespace,
         installs_crd: args.has("install_crd"),
         children: args.children.as_ref(),
+        previous_children: args.previous_children.as_ref().map(|kinds| &kinds.value[..]).unwrap_or_default(),
         reports: args.no_status.is_none(),
         cleanup,
         own: args.own.as_ref().map(|own| &own.value),
@@ -173,8 +174,21 @@ fn check_children(args: &Args, handler: &Handler, errors: &mut Errors) {
         if let Some(status) = args.key("status").filter(|_| !args.tries("children")) {
             errors.add(status, message!("`status` has no effect without `children`: remove it"));
         }
+        if let Some(previous) = args.key("previous_children").filter(|_| !args.tries("children")) {
+            let text = message!(
+                "`previous_children` has no effect without `children`: add `children = [path]`, or `children = []` if no slot is left"
+            );
+            errors.add(previous, text);
+        }
         return;
     };
+    if let Some(list) = args.children.as_ref().filter(|list| list.value.is_empty() && !args.tries("previous_children"))
+    {
+        let text = message!(
+            "`children` lists no function: add one, or write `previous_children = [Ingress]` with the kinds of the removed slots"
+        );
+        errors.add(list.place, text);
+    }
     let slots = args.children.iter().flat_map(|children| &children.value);
     for keep in slots.filter_map(|slot| slot.flag("keep")).filter(|_| !args.tries("deletion")) {
         let text = message!(

@@ -277,6 +277,16 @@ const KEYS: &[Key<Args>] = &[
         ..Key::EQUALS
     },
     Key {
+        name: "previous_children",
+        form: "a list of kinds",
+        example: "previous_children = [Ingress]",
+        default: "children of a removed slot are deleted with their owner",
+        doc: "Kinds of children whose slot was removed from `children`. Such children are pruned once all slots are applied and ready. Requires `children`, which can then be an empty list.",
+        mentions: Mentions::KINDS,
+        read: keep!(previous_children, paths::kinds),
+        ..Key::EQUALS
+    },
+    Key {
         name: "deleted",
         form: "the path of an async function",
         example: "deleted = forget",

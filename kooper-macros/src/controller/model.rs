@@ -23,6 +23,8 @@ pub(crate) struct Model<'a> {
     /// `true` if it installs CRDs, which requires a kind with a CRD.
     pub(crate) installs_crd: bool,
     pub(crate) children: Option<&'a Spanned<Vec<Slot>>>,
+    /// Kinds of children whose slots were removed.
+    pub(crate) previous_children: &'a [Type],
     /// `true` if the conditions of the children are written into the status.
     pub(crate) reports: bool,
     pub(crate) cleanup: Option<Cleanup<'a>>,

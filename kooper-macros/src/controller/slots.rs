@@ -78,7 +78,7 @@ const KEYS: &[Key<Slot>] = &[
         form: "no value",
         example: "keep",
         default: "off",
-        doc: "Children are never pruned. With `deletion = ordered`, they are also kept when the owner is deleted.",
+        doc: "Children are never pruned, and have the label `kooper.rs/kept`. With `deletion = ordered`, they are also kept when the owner is deleted.",
         read: call!(keep, words::flag),
         ..Key::EQUALS
     },
@@ -156,8 +156,12 @@ const KEYS: &[Key<Slot>] = &[
     },
 ];
 
-/// The slots of a controller. Mistakes within a slot are noted, so that the slots are still compared with each other.
+/// The slots of a controller. Mistakes within a slot are noted, so that the slots are still compared with each other. The list
+/// may be empty if there are previous children.
 pub(crate) fn read(value: &Value<'_>) -> syn::Result<Spanned<Vec<Slot>>> {
+    if let Some(brackets) = value.empty_list()? {
+        return Ok(value.spanned(Vec::new(), brackets));
+    }
     let slots = value.list_in(value.input, |input| Slot::parse(value, input))?;
     check::slots(value, &slots.value);
     Ok(slots)

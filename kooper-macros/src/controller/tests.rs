@@ -66,7 +66,8 @@ fn with_children() -> Case {
             config, password(once), v1::web(config, password, keep, not_ready), front(after = web, recreate(orphan)),
             dns(web, after = [front, config]), tls(external),
         ],
-        deletion = ordered, cleanup = tear_down, finalizer = "shop.example.com/shop", daemon = watch, main = false,
+        deletion = ordered, cleanup = tear_down, finalizer = "shop.example.com/shop", daemon = watch,
+        previous_children = [Ingress, v1::Service], main = false,
     };
     let item = quote! {
         async fn shops(children: Children<Shop>) -> Result<()> { Ok(()) }
@@ -157,6 +158,21 @@ fn children_that_are_deleted_in_order_need_no_cleanup() {
         tokens.contains(r#"(__builder , & __children , "a.b/c" , :: kooper :: __private :: v1 :: no_cleanup)"#),
         "{tokens}"
     );
+}
+
+#[test]
+fn all_slots_may_be_previous_ones() {
+    let attribute = quote!(resource = Shop, children = [], previous_children = [Ingress], status = none, main = false);
+    let item = quote!(
+        async fn shops() {}
+    );
+    let tokens = expand(attribute, &item).to_string();
+    assert!(
+        tokens
+            .contains("owned_previous_children (__children , :: kooper :: __private :: v1 :: kind :: < Ingress > ())"),
+        "{tokens}"
+    );
+    assert!(!tokens.contains("compile_error"), "{tokens}");
 }
 
 #[test]

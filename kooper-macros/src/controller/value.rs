@@ -9,7 +9,7 @@ pub(crate) mod words;
 use std::cell::RefCell;
 use std::fmt::Display;
 
-use proc_macro2::{Ident, Span};
+use proc_macro2::{Delimiter, Group, Ident, Span};
 use quote::ToTokens;
 use syn::parse::{Parse, ParseStream};
 use syn::{LitStr, bracketed, parenthesized, token};
@@ -113,6 +113,17 @@ impl<'a> Value<'a> {
     /// `[a, b]`
     fn list<T>(&self, element: impl Fn(ParseStream<'_>) -> syn::Result<T>) -> syn::Result<Spanned<Vec<T>>> {
         self.list_in(self.input, element)
+    }
+
+    /// The brackets of `[]`.
+    pub(crate) fn empty_list(&self) -> syn::Result<Option<Span>> {
+        match self.input.fork().parse::<Group>() {
+            Ok(list) if list.delimiter() == Delimiter::Bracket && list.stream().is_empty() => {
+                let list: Group = self.input.parse()?;
+                Ok(Some(list.span()))
+            }
+            _ => Ok(None),
+        }
     }
 
     /// `[a, b]`, with at least one element.

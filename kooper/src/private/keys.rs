@@ -101,6 +101,9 @@ pub mod previous_finalizers {}
 /// `previous_program = "old-shop"`: The program's name before its binary was renamed. Fields that it applied are taken over, and a Lease that it holds is respected.
 pub mod previous_program {}
 
+/// `previous_children = [Ingress]`: Kinds of children whose slot was removed from `children`. Such children are pruned once all slots are applied and ready. Requires `children`, which can then be an empty list.
+pub mod previous_children {}
+
 /// `deleted = forget`: Called once for each deleted object, if this process observes the deletion; errors are not retried. Arguments are those of a handler, and `Gone`.
 pub mod deleted {}
 

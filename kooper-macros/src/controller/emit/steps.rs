@@ -88,13 +88,28 @@ impl<'a> Steps<'a> {
             }
         });
         let slot_statements: TokenStream = slot_statements.collect();
+        let previous = self.previous_children();
         let status = self.model.reports.then(|| self.status(place));
         quote_spanned! {place=>
             let #children = #here::children(&#builder);
             #slot_statements
+            #previous
             #status
             let (#builder, #children) = #here::declared(#builder, #children);
         }
+    }
+
+    /// The kinds of previous children, each with the place of its type.
+    fn previous_children(&self) -> TokenStream {
+        let name = if self.is_ordered() { "previous_children" } else { "owned_previous_children" };
+        let statements = self.model.previous_children.iter().map(|kind| {
+            let place = self.calls.at(Place::of(kind).start);
+            let (children, here) = (self.calls.local("__children", place), self.model.runtime.at(place));
+            let (callee, end) = (Ident::new(name, place), self.calls.at(Place::of(kind).end));
+            let arguments = parentheses(quote_spanned!(place=> #children, #here::kind::<#kind>()), end);
+            quote_spanned!(place=> let #children = #here::#callee #arguments;)
+        });
+        statements.collect()
     }
 
     /// The fields of the status that summarize the children.

@@ -65,6 +65,8 @@ pub(crate) const OTHERS: &[(&str, &str)] = &[
     ("former_names", "previous_names"),
     ("former_finalizers", "previous_finalizers"),
     ("former_program", "previous_program"),
+    ("former_children", "previous_children"),
+    ("removed_children", "previous_children"),
     ("aliases", "previous_names"),
     ("renamed", "previous_names"),
     ("sharding", "shards"),

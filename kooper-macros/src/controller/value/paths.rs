@@ -60,6 +60,11 @@ pub(crate) fn ty(value: &Value<'_>) -> syn::Result<Spanned<Type>> {
     Ok(value.spanned(ty, place))
 }
 
+/// Types of kinds, each once.
+pub(crate) fn kinds(value: &Value<'_>) -> syn::Result<Spanned<Vec<Type>>> {
+    value.set(|input| next_kind(value, input))
+}
+
 /// The path of a function.
 pub(crate) fn next_path(value: &Value<'_>, input: ParseStream<'_>) -> syn::Result<Path> {
     let path: Path = value.next_in(input)?;
