@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kooper::kube::api::{Api, DeleteParams, Patch, PatchParams, PropagationPolicy};
 use kooper::prelude::*;
 use kooper::testing::Cluster;
-use kube::{CustomResource, KubeSchema};
+use kube::{CustomResource, CustomResourceExt as _, KubeSchema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, from_value, json};
 
@@ -44,6 +44,19 @@ async fn stalls() {}
     deletion = ordered, finalizer = "children.example.com/permits", backoff = ("5ms", "50ms"), main = false,
 )]
 async fn permits() {}
+
+#[kooper::controller(
+    resource = Stall, name = "booths", children = [sign(keep), notes(adopt), web(sign), front(after = web)],
+    deletion = ordered, finalizer = "children.example.com/booth", backoff = ("5ms", "50ms"), main = false,
+)]
+async fn booths() {}
+
+/// The same controller in a later version of the program.
+#[kooper::controller(
+    resource = Stall, name = "booths", children = [back], previous_children = [ConfigMap, Deployment, Service],
+    deletion = ordered, finalizer = "children.example.com/booth", backoff = ("5ms", "50ms"), main = false,
+)]
+async fn later_booths() {}
 
 /// A cluster-scoped child.
 fn permit(stall: &Stall) -> Result<ClusterRole> {
@@ -326,4 +339,39 @@ async fn a_child_that_two_owners_name_belongs_to_the_first_until_that_one_is_gon
         [second.uid().unwrap()]
     );
     Ok(())
+}
+
+#[kooper::test]
+async fn children_of_slots_that_were_removed_are_pruned_unless_they_were_adopted_or_kept(
+    cluster: Cluster,
+) -> Result<()> {
+    let cluster = patient(cluster);
+    cluster.install_crd(&Stall::crd()).await?;
+    let stall = stall("corner", false);
+    let notes = cluster.create(&notes(&stall)?).await?;
+    let running = cluster.run([booths::controller()?]).await?;
+    let stall = cluster.create(&stall).await?;
+    cluster.wait(&stall, is_ready).await;
+    let sign = get::<ConfigMap>(&cluster, "corner-sign").await?;
+    let (web, front) =
+        (get::<Deployment>(&cluster, "corner-web").await?, get::<Service>(&cluster, "corner-front").await?);
+    running.stop().await?;
+
+    let running = cluster.run([later_booths::controller()?]).await?;
+    cluster.wait_deleted(&front).await;
+    cluster.wait_deleted(&web).await;
+    assert!(event(&cluster, "Kept").await?.starts_with("Normal"));
+    // After a reconciliation in which nothing else is left to prune.
+    cluster.patch(&stall, json!({"spec": {"sign": "another"}})).await?;
+    cluster.wait(&stall, is_ready).await;
+    for child in [&sign, &notes] {
+        let now = get::<ConfigMap>(&cluster, &child.name_any()).await?;
+        assert_eq!((now.uid(), now.metadata.deletion_timestamp), (child.uid(), None));
+    }
+
+    cluster.delete(&stall).await?;
+    cluster.wait_deleted(&stall).await;
+    assert!(get::<ConfigMap>(&cluster, "corner-sign").await?.owner_references().is_empty(), "it is kept");
+    assert!(cluster.get::<ConfigMap>("corner-notes").await?.is_none(), "what was adopted is deleted with its owner");
+    running.stop().await
 }
