@@ -2,6 +2,8 @@
 //! tokio's clock where a test has paused it, so that a test has one clock.
 
 use std::sync::Arc;
+#[cfg(target_os = "linux")]
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
@@ -24,7 +26,7 @@ pub trait Clock: Send + Sync + 'static {
 #[must_use]
 pub fn system() -> Arc<dyn Clock> {
     #[cfg(target_os = "linux")]
-    return Arc::new(BootTime);
+    return Arc::new(BootTime::default());
     #[cfg(not(target_os = "linux"))]
     return Arc::new(TokioTime(Instant::now()));
 }
@@ -65,7 +67,12 @@ fn offset() -> (Duration, Duration) {
 }
 
 #[cfg(target_os = "linux")]
-struct BootTime;
+#[derive(Default)]
+struct BootTime {
+    /// The last time in nanoseconds: while tokio's clock is paused, the sum of several clocks goes back by what passes
+    /// between them.
+    last: AtomicU64,
+}
 
 #[cfg(target_os = "linux")]
 impl Clock for BootTime {
@@ -74,7 +81,8 @@ impl Clock for BootTime {
         let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
         let time = Duration::from_secs(seconds) + Duration::from_nanos(u64::try_from(time.tv_nsec).unwrap_or_default());
         let (ahead, behind) = offset();
-        (time + ahead).saturating_sub(behind)
+        let now = u64::try_from((time + ahead).saturating_sub(behind).as_nanos()).unwrap_or(u64::MAX);
+        Duration::from_nanos(now.max(self.last.fetch_max(now, Ordering::Relaxed)))
     }
 }
 
@@ -119,15 +127,24 @@ mod tests {
         assert!(passed.abs_diff(DAY) < Duration::from_secs(1), "{passed:?}");
     }
 
-    #[tokio::test]
-    async fn a_clock_that_is_not_paused_is_the_machines_and_never_goes_back() {
-        let (clock, now) = (system(), wall());
-        assert!(now.duration_since(Timestamp::now()).unsigned_abs() < Duration::from_secs(1));
+    fn check_order(clock: &dyn Clock) {
         let mut last = clock.now();
         for _ in 0..100_000 {
             let next = clock.now();
             assert!(next >= last, "{next:?} after {last:?}");
             last = next;
         }
+    }
+
+    #[tokio::test]
+    async fn a_clock_that_is_not_paused_is_the_machines_and_never_goes_back() {
+        let (clock, now) = (system(), wall());
+        assert!(now.duration_since(Timestamp::now()).unsigned_abs() < Duration::from_secs(1));
+        check_order(&*clock);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_paused_clock_never_goes_back() {
+        check_order(&*system());
     }
 }
