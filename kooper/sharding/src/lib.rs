@@ -16,7 +16,9 @@
 //!    same write names the successor, which has announced that its stores hold the shard.
 //! 4. A release that was sent may be committed until the map has moved past its base. Until then
 //!    the replica does not work on the shard, and sends the release again.
-//! 5. Older versions of the map are ignored.
+//! 5. Older versions of the map and of slots are ignored. If a read that was sent after the newer version had been
+//!    received finds one, the API server was restored from a backup: the replica begins again, without a session, and
+//!    for a lease it works on no shard and writes no map.
 //! 6. If a slot was deleted, its session may still work: others wait for a lease before they end it.
 //!    A map that was deleted is created again without owners, because a creation replaces no
 //!    version and so may be stored at any later time. The first owners are written when the

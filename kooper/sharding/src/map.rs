@@ -93,10 +93,15 @@ impl ShardMap {
 
     /// Gives a shard to another owner, in a new term. Does nothing if it has that owner.
     pub(crate) fn assign(&mut self, shard: Shard, owner: Option<Session>) {
+        self.assign_after(shard, owner, 0);
+    }
+
+    /// The same, in a term that is also higher than `term`.
+    pub(crate) fn assign_after(&mut self, shard: Shard, owner: Option<Session>, term: u64) {
         if let Some(ownership) = self.shards.get_mut(shard.index())
             && ownership.owner != owner
         {
-            *ownership = Ownership { owner, term: ownership.term + 1 };
+            *ownership = Ownership { owner, term: ownership.term.max(term) + 1 };
         }
     }
 

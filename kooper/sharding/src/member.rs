@@ -22,12 +22,14 @@ use crate::session::{Announcement, Session};
 mod announced;
 mod map_view;
 mod proposal;
-mod scope;
+mod restore;
 mod slots;
+mod standby;
 mod steps;
 
 use map_view::MapView;
 use slots::Slots;
+pub(crate) use standby::Standby;
 pub(crate) use steps::{MapAnswer, MapStep, SessionAnswer, SessionStep, SlotsStep};
 
 /// A moment of the local clock: the time since its start.
@@ -92,16 +94,6 @@ enum Resize {
     Rebuild,
 }
 
-/// The reason for which a replica takes no slot, or gives its slot up.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Standby {
-    /// Another session is that of a replica which watches other namespaces: each would get shards with objects that it
-    /// does not see.
-    Apart { holder: Arc<str>, scope: WatchedNamespaces },
-    /// All slots are taken.
-    Full,
-}
-
 /// One replica.
 #[derive(Debug)]
 pub(crate) struct Member {
@@ -131,6 +123,12 @@ pub(crate) struct Member {
     announced: Option<(Session, Arc<str>, Moment)>,
     /// A call runs, also one whose term has ended.
     runs: bool,
+    /// After the API server was restored from a backup, this replica does not work before this.
+    guarded: Moment,
+    /// The highest term before that. Terms that follow are higher.
+    last_term: u64,
+    /// The last time of the wall clock, or later: no two sessions of this replica are acquired at the same time.
+    wall: i64,
     /// When the session was last written. What is due soon is read at the same time: a process that wakes up once for
     /// all of it needs less time than one that wakes up for each.
     written: Option<Moment>,
@@ -168,6 +166,9 @@ impl Member {
             awaiting: None,
             announced: None,
             runs: false,
+            guarded: now,
+            last_term: 0,
+            wall: 0,
             written: None,
             changed: true,
             look_again: now,
@@ -230,7 +231,7 @@ impl Member {
 
     /// The session and the map by which this replica works now.
     fn working(&self, now: Moment) -> Option<(Session, &Arc<ShardMap>)> {
-        let own = self.session(now).filter(|_| !self.is_map_of_others())?;
+        let own = self.session(now).filter(|_| now >= self.guarded && !self.is_map_of_others())?;
         self.map.valid_until(self.options.terms.validity).filter(|until| now < *until)?;
         self.stored().filter(|announced| announced.map.as_deref() == self.map.uid().map(|uid| &**uid))?;
         // Whoever fills a later map reads the slots after this map was deleted, and sees the
@@ -272,11 +273,6 @@ impl Member {
         let shards = self.map.map().into_iter().flat_map(|map| map.iter());
         let unowned = shards.filter(move |(_, shard)| shard.owner.as_ref().is_none_or(|owner| !held.contains(owner)));
         unowned.map(|(shard, _)| shard)
-    }
-
-    /// The reason for which this replica takes no slot.
-    pub(crate) fn standby(&self) -> Option<&Standby> {
-        self.standby.as_ref()
     }
 
     /// The map, if it is known.

@@ -48,6 +48,8 @@ pub(crate) enum Mutant {
     SameTerm,
     /// A replica works by a map of replicas that watch other namespaces, and keeps its session.
     NoYield,
+    /// After a restore from a backup, replicas work by it at once.
+    NoGuardOfRestore,
     /// A session is recognised by its identity alone.
     IdentityAlone,
 }

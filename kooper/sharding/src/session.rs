@@ -91,11 +91,10 @@ impl SlotRecord {
     }
 }
 
-/// Returns `true` if a resource version is older than another one, or equal. Versions that are
-/// not numbers are never older.
-pub(crate) fn is_old(version: &str, known: &str) -> bool {
+/// Returns `true` if a resource version is older than another one. Versions that are not numbers are never older.
+pub(crate) fn is_older(version: &str, known: &str) -> bool {
     let number = |version: &str| version.parse::<u64>().ok();
-    version == known || number(version).zip(number(known)).is_some_and(|(version, known)| version < known)
+    number(version).zip(number(known)).is_some_and(|(version, known)| version < known)
 }
 
 #[cfg(test)]
@@ -114,7 +113,7 @@ mod tests {
 
     #[test]
     fn an_older_version_is_recognised() {
-        assert!(is_old("9", "10") && is_old("10", "10"));
-        assert!(!is_old("11", "10") && !is_old("a", "10") && !is_old("9", "b"));
+        assert!(is_older("9", "10") && !is_older("10", "10"));
+        assert!(!is_older("11", "10") && !is_older("a", "10") && !is_older("9", "b"));
     }
 }

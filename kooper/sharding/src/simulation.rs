@@ -5,14 +5,14 @@
 //! and responses, errors, watches that drop and delay events, a map or slots that are deleted.
 //! Meanwhile a person moves shards and drains replicas. Afterwards one replica joins or stops, or all are started again
 //! with another number of shards or another field. In some scenarios, two installations that watch different namespaces
-//! start at the same time, and one of them works; afterwards it stops, and the other one works. `KOOPER_SEED=n` runs the
-//! scenario of that seed only, `KOOPER_SEEDS=n` so many.
+//! start at the same time, and one of them works; afterwards it stops, and the other one works. In others, the server
+//! is restored from a backup. `KOOPER_SEED=n` runs the scenario of that seed only, `KOOPER_SEEDS=n` so many.
 
 use std::time::Duration;
 
 use kooper_base::leader::lease_state::Terms;
 
-use crate::hash::{By, ShardCount};
+use crate::hash::{By, ShardCount, fraction};
 use crate::mutant::Mutant;
 
 mod dice;
@@ -68,6 +68,11 @@ fn run_scenario(seed: u64, mutant: Option<Mutant>) -> Result<Summary, String> {
     let last = faults.iter().map(|(at, fault)| *at + fault.lasts).max().unwrap_or_default();
     let kind = dice.below(3);
     let mut world = World::new(configuration, replicas, faults, mutant, dice);
+    let is_restored = matches!(seed % 16, 7 | 11 | 13);
+    if is_restored {
+        world.run_to(last.mul_f64(fraction(seed)))?;
+        world.back_up();
+    }
     world.run_to(last)?;
     let bound = last + world.bound();
     world.run_until(bound, "a shard has no owner", World::is_owned)?;
@@ -75,6 +80,9 @@ fn run_scenario(seed: u64, mutant: Option<Mutant>) -> Result<Summary, String> {
     world.run_until(bound + lease * 6, "the shards are not balanced", World::is_settled)?;
     if configuration.are_apart {
         return take_over(&mut world, kind).map(|()| world.summary);
+    }
+    if is_restored {
+        return restore(&mut world).map(|()| world.summary);
     }
     if kind < 2 {
         world.undo();
@@ -121,6 +129,20 @@ fn take_over(world: &mut World, kind: usize) -> Result<(), String> {
     let lease = world.configuration.terms.lease;
     world.run_until(world.now + world.bound() + lease, "the other installation does not work", World::is_owned)?;
     world.run_until(world.now + lease * 6, "the shards of the other installation are not balanced", World::is_settled)
+}
+
+/// The server is restored from a backup while all replicas know the same.
+fn restore(world: &mut World) -> Result<(), String> {
+    let lease = world.configuration.terms.lease;
+    world.run_to(world.now + lease)?;
+    if !world.restore() {
+        return Ok(());
+    }
+    // The faults have ended.
+    world.run_to(world.now + lease * 3 / 2)?;
+    let bound = world.now + world.bound() + lease;
+    world.run_until(bound, "a shard has no owner after the restore", World::is_owned)?;
+    world.run_until(bound + lease * 6, "the shards are not balanced after the restore", World::is_settled)
 }
 
 /// All replicas are started again, one after another, with another field or number of shards.
@@ -308,5 +330,6 @@ detects! {
     a_session_that_follows_its_own_while_calls_run_is_detected: ReturnsEarly from 1072,
     a_term_that_does_not_rise_is_detected: SameTerm from 0,
     two_installations_that_work_by_one_map_are_detected: NoYield from 12,
+    replicas_that_work_by_a_backup_at_once_are_detected: NoGuardOfRestore from 1741,
     a_session_without_its_time_is_detected: IdentityAlone from 68,
 }

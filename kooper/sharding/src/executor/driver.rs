@@ -343,7 +343,7 @@ impl Driver {
     fn publish(&mut self, member: &Member, terms: &mut Terms, now: Duration) {
         let shared = Arc::clone(&self.shared);
         shared.leadership.set(member.works_until(now));
-        self.status.stand_by(member.standby());
+        self.status.stand_by(member.standby(now).as_ref());
         shared.select(member);
         self.observe(member, now);
         let count = member.map().map_or(0, |map| map.count().get());

@@ -18,7 +18,7 @@ pub(super) struct Status {
     /// A transient failure is reported if it lasts this long.
     patience: Duration,
     failures: Mutex<BTreeMap<&'static str, Failing>>,
-    /// The reason for which this replica takes no slot.
+    /// The reason for which this replica takes no slot, or does not work.
     standby: Mutex<Option<String>>,
     scope: WatchedNamespaces,
 }
@@ -36,13 +36,18 @@ impl Status {
         Self { controller, patience, failures: Mutex::default(), standby: Mutex::default(), scope }
     }
 
-    /// Records the reason for which this replica takes no slot. The same one is logged once.
+    /// Records the reason for which this replica takes no slot, or does not work. The same one is logged once.
     pub(super) fn stand_by(&self, standby: Option<&Standby>) {
         let mut known = self.standby.lock();
         if standby.is_none() && known.is_none() {
             return;
         }
         let why = standby.map(|standby| match standby {
+            Standby::Restored => {
+                "the Leases of the shards went back to older versions, as after a restore from a backup: it works again \
+                 after a `lease_duration`"
+                    .to_owned()
+            }
             Standby::Full => "stands by: as many replicas as `members` work; raise it, or run fewer of them".to_owned(),
             Standby::Apart { holder, scope } => format!(
                 "{holder} shares the shards and watches {scope}, not {}: to run both installations, name each with \

@@ -11,7 +11,7 @@ use crate::hash::Shard;
 use crate::map::{MapRecord, MapWrite, ShardMap};
 use crate::mutant::Mutant;
 use crate::overrides::Overrides;
-use crate::session::{Session, is_old};
+use crate::session::{Session, is_older};
 
 /// A shard that was given away by a write whose result is unknown. The write may be committed
 /// as long as its base is the stored version.
@@ -151,11 +151,20 @@ impl MapView {
         !self.given.is_empty()
     }
 
+    fn is_older(&self, found: &MapRecord) -> bool {
+        self.version().is_some_and(|known| is_older(&found.version, known))
+    }
+
+    /// Returns `true` if a read that was sent after the known version had been received has found an older one. No read
+    /// does, unless the API server was restored from a backup.
+    pub(super) fn has_gone_back(&self, sent: Moment, found: &MapRecord) -> bool {
+        self.learned < sent && self.is_older(found)
+    }
+
     /// Learns a version of the map. Older ones are ignored. Returns `true` if it was new.
     pub(super) fn learn(&mut self, now: Moment, found: MapRecord) -> bool {
-        let older = self.version().is_some_and(|known| is_old(&found.version, known));
         let same = self.version() == Some(&found.version);
-        if same || (older && self.mutant != Some(Mutant::StaleWatch)) {
+        if same || (self.is_older(&found) && self.mutant != Some(Mutant::StaleWatch)) {
             return false;
         }
         let mut named = BTreeMap::new();
@@ -183,7 +192,9 @@ impl MapView {
         self.must_read = false;
         match found {
             Some(found) => {
-                self.confirmed = Some(self.valid_from(sent, now));
+                if !self.is_older(&found) {
+                    self.confirmed = Some(self.valid_from(sent, now));
+                }
                 self.learn(now, found)
             }
             // The map was created after the read.

@@ -12,6 +12,9 @@ impl Member {
     /// The write that brings the map nearer to the plan, and the shards that it gives away; `None`
     /// if there is nothing to do. Without a session a replica only creates a map without owners.
     pub(super) fn proposal(&self, now: Moment) -> Option<(MapWrite, Vec<Shard>)> {
+        if now < self.guarded {
+            return None;
+        }
         let base = self.map.version().cloned();
         let Some(known) = self.map.map() else {
             // It names no owner, because it can be stored much later, when there was another map
@@ -71,7 +74,7 @@ impl Member {
         }
         let mut map = ShardMap::clone(known);
         for (shard, owner) in changes {
-            map.assign(shard, owner);
+            map.assign_after(shard, owner, self.last_term);
         }
         Some((MapWrite { base, map: Arc::new(map) }, given))
     }
@@ -93,7 +96,7 @@ impl Member {
 
     /// A map with the field and number of shards of this replica.
     fn filled(&self, term: u64) -> ShardMap {
-        let mut map = ShardMap::new(self.options.by, self.options.count, term);
+        let mut map = ShardMap::new(self.options.by, self.options.count, term.max(self.last_term));
         let targets = crate::plan::plan(&map, &self.map.overrides(), &self.live);
         for (shard, target) in map.count().shards().zip(targets) {
             map.assign(shard, target.and_then(|target| self.live.get(target).cloned()));

@@ -11,7 +11,7 @@ use super::map_view::MapView;
 use super::{Moment, Standby};
 use crate::hash::fraction;
 use crate::mutant::Mutant;
-use crate::session::{Announcement, Session, SlotRecord, is_old};
+use crate::session::{Announcement, Session, SlotRecord, is_older};
 
 /// So many of the free slots are acquired next: they are watched, or read as often as those in use.
 const SPARE: usize = 3;
@@ -34,6 +34,13 @@ struct Slot {
     read_at: Option<Moment>,
     /// The time for which its session lasts without a renewal: the own one, or a longer one that its last record stated.
     lease: Duration,
+}
+
+impl Slot {
+    /// Returns `true` if what is known is newer than a record.
+    fn is_newer(&self, found: &SlotRecord) -> bool {
+        self.record.as_ref().is_some_and(|known| is_older(&found.record.version, &known.record.version))
+    }
 }
 
 /// The reason for which slots are read.
@@ -79,6 +86,13 @@ impl Slots {
         self.slots.get(usize::from(slot))?.record.as_ref()
     }
 
+    /// Returns `true` if a read that was sent after the known record of a slot had been received has found an older
+    /// one. No read does, unless the API server was restored from a backup.
+    pub(super) fn has_gone_back(&self, slot: u8, sent: Moment, found: &SlotRecord) -> bool {
+        let known = self.slots.get(usize::from(slot));
+        known.is_some_and(|known| known.found < sent && known.is_newer(found))
+    }
+
     fn indexed(&self) -> impl Iterator<Item = (u8, &Slot)> {
         (0..).zip(&self.slots)
     }
@@ -94,11 +108,7 @@ impl Slots {
         map: &MapView,
     ) -> bool {
         let Some(known) = self.slots.get_mut(usize::from(slot)) else { return false };
-        let version = |record: &SlotRecord| Arc::clone(&record.record.version);
-        if let (Some(before), Some(found)) = (&known.record, &found)
-            && is_old(&found.record.version, &version(before))
-            && found.record.version != version(before)
-        {
+        if found.as_ref().is_some_and(|found| known.is_newer(found)) {
             return false;
         }
         // Nor is a read that was sent before the slot was found, and did not find it: such as that of the own slot, while

@@ -83,6 +83,7 @@ impl Member {
                 return SessionStep::Gone;
             }
             self.choose_slot(now);
+            self.wall = wall.max(self.wall + 1);
             let has_news = self.has_news(now);
             let (soon, has_lost) = (now + self.options.terms.retry / 4, self.own().is_none());
             let Some(seat) = &mut self.seat else {
@@ -97,7 +98,7 @@ impl Member {
             if has_news {
                 seat.claim.renew_after(self.options.terms.retry / ANNOUNCEMENTS);
             }
-            match seat.claim.next(now, wall) {
+            match seat.claim.next(now, self.wall) {
                 NextStep::Read => return SessionStep::Read(seat.slot),
                 NextStep::Write(write) => {
                     let slot = seat.slot;
@@ -172,6 +173,11 @@ impl Member {
         now: Duration,
         found: Result<Option<SlotRecord>, ()>,
     ) {
+        if let Ok(Some(found)) = &found
+            && self.slots.has_gone_back(slot, sent, found)
+        {
+            return self.begin_again(now);
+        }
         let Some(seat) = self.seat.as_mut().filter(|seat| seat.slot == slot) else { return };
         match found {
             Ok(found) => {
@@ -279,6 +285,9 @@ impl Member {
             Ok(found) => {
                 self.slots.not_before = now + self.read_interval(now);
                 for (slot, found) in found {
+                    if found.as_ref().is_some_and(|found| self.slots.has_gone_back(slot, sent, found)) {
+                        return self.begin_again(now);
+                    }
                     self.slots.read(slot, sent, now);
                     self.changed |= self.slots.observe(slot, Some(sent), now, found, &self.map);
                 }
@@ -328,9 +337,8 @@ impl Member {
             self.map.sent(&write, given);
             return MapStep::Write(write);
         }
-        let guarded = self.guarded_until(now).filter(|guarded| *guarded > now);
-        let next = self.map.read_next.min(self.look_again);
-        MapStep::Wait(guarded.map_or(next, |guarded| guarded.min(next)))
+        let guards = self.guarded_until(now).into_iter().chain([self.guarded]).filter(|guarded| *guarded > now);
+        MapStep::Wait(guards.chain([self.map.read_next, self.look_again]).min().unwrap_or(now))
     }
 
     /// Handles the result of a read of the map that was sent at `sent`; the error is that it
@@ -341,6 +349,9 @@ impl Member {
             self.map.not_before = now + pause;
             return;
         };
+        if found.as_ref().is_some_and(|found| self.map.has_gone_back(sent, found)) {
+            return self.begin_again(now);
+        }
         let news = self.map.handle_read(sent, now, found);
         self.changed |= news;
         // Its first announcement may have been stored after the read was sent.

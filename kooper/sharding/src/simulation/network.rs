@@ -33,6 +33,7 @@ pub(super) enum Answer {
 }
 
 /// A server with one map and some slots, and compare-and-swap.
+#[derive(Clone)]
 pub(super) struct SimServer {
     pub(super) map: Option<MapRecord>,
     pub(super) slots: Vec<Option<SlotRecord>>,
@@ -45,8 +46,15 @@ impl SimServer {
         Self { map: None, slots: vec![None; slots.into()], mark: "sim/shards".into(), version: 0 }
     }
 
+    /// Everything goes back to a backup. Versions rise from there, or from the last one. None of them is one of those
+    /// before: a cluster has too many for that to matter.
+    pub(super) fn restore(&mut self, backup: Self, rises: bool) {
+        let last = if rises { self.version } else { backup.version };
+        *self = Self { version: last + 1, ..backup };
+    }
+
     fn next_version(&mut self) -> Arc<str> {
-        self.version += 1;
+        self.version += 2;
         self.version.to_string().into()
     }
 
@@ -90,12 +98,12 @@ impl SimServer {
     }
 
     pub(super) fn delete_map(&mut self) {
-        self.version += 1;
+        self.version += 2;
         self.map = None;
     }
 
     pub(super) fn delete_slot(&mut self, slot: usize) {
-        self.version += 1;
+        self.version += 2;
         self.slots[slot] = None;
     }
 }

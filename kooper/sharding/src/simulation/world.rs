@@ -36,6 +36,9 @@ pub(super) struct World {
     terms: Vec<u64>,
     /// When the stored map was created.
     created: Duration,
+    /// A backup of the server, if it had a map, and when the server was restored from it.
+    backup: Option<SimServer>,
+    restored: Option<Duration>,
 }
 
 impl World {
@@ -60,6 +63,8 @@ impl World {
             started: 0,
             terms: vec![0; 256],
             created: Duration::ZERO,
+            backup: None,
+            restored: None,
             faults,
         };
         for _ in 0..replicas {

@@ -23,10 +23,13 @@ impl World {
     }
 
     /// Checks that a process works on nothing but what the stored map says. As a map names one
-    /// owner, no shard is in two hands. After a map was deleted, and until the next one names
+    /// owner, no shard is in two hands. After a map was deleted or restored from a backup, and until the next one names
     /// owners, no two may work on the same shard by the maps that they know.
     pub(super) fn check_holds(&mut self, who: usize) {
-        let Some(stored) = self.server.map.clone().filter(|stored| !stored.map.is_new()) else {
+        // After a restore, a replica works by the map before until its token ends, unless it has noticed.
+        let until = self.restored.map(|at| at + self.configuration.terms.lease.mul_f64(1.25));
+        let is_restored = until.is_some_and(|until| self.now < until);
+        let Some(stored) = self.server.map.clone().filter(|stored| !stored.map.is_new() && !is_restored) else {
             return self.check_alone(who);
         };
         let map = &stored.map;

@@ -1,5 +1,7 @@
 //! What goes wrong, and what a person does meanwhile.
 
+use std::cmp::Reverse;
+
 use super::World;
 use crate::hash::ShardCount;
 use crate::mutant::Mutant;
@@ -58,6 +60,38 @@ impl World {
             }
             DisruptionKind::Undo => self.undo(),
         }
+    }
+
+    /// A backup of the server is made, if it has a map.
+    pub(in crate::simulation) fn back_up(&mut self) {
+        self.backup = Some(&self.server).filter(|server| server.map.is_some()).cloned();
+    }
+
+    /// The server is restored from the backup, and its connections end. Returns `false` if there is none. Some replicas
+    /// do not notice it at once.
+    pub(in crate::simulation) fn restore(&mut self) -> bool {
+        let Some(backup) = self.backup.take() else { return false };
+        self.server.restore(backup, self.dice.chance(0.5));
+        self.restored = Some(self.now);
+        self.heap.retain(|Reverse(next)| {
+            use SimEvent::{Answer, Arrive, SeesMap, SeesSlot};
+            !matches!(next.event, Arrive(..) | Answer(.., Some(_)) | SeesMap(..) | SeesSlot(..))
+        });
+        let kinds = [
+            DisruptionKind::Partition,
+            DisruptionKind::Pause,
+            DisruptionKind::SlowAnswers,
+            DisruptionKind::LostAnswers,
+            DisruptionKind::BadWatch,
+        ];
+        for who in 0..self.processes.len() {
+            if self.dice.chance(0.5) {
+                let lasts = self.dice.within(self.configuration.terms.lease * 3 / 2);
+                let kind = kinds[self.dice.below(kinds.len())];
+                self.fault(Disruption { who, kind, lasts });
+            }
+        }
+        true
     }
 
     /// A person undoes all moves and drains.

@@ -1,9 +1,31 @@
-//! The namespaces of the replicas that share the shards, and of those that stand by.
+//! The reasons for which a replica stands by, such as the namespaces of those that share the shards.
 
-use super::{Member, Moment, Standby};
+use std::sync::Arc;
+use std::time::Duration;
+
+use kooper_base::leader::scope::WatchedNamespaces;
+
+use super::{Member, Moment};
 use crate::mutant::Mutant;
 
+/// The reason for which a replica takes no slot, gives its slot up, or does not work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Standby {
+    /// Another session is that of a replica which watches other namespaces: each would get shards with objects that it
+    /// does not see.
+    Apart { holder: Arc<str>, scope: WatchedNamespaces },
+    /// All slots are taken.
+    Full,
+    /// The API server was restored from a backup: others may work by what it had stored before.
+    Restored,
+}
+
 impl Member {
+    /// The reason for which this replica takes no slot, or does not work.
+    pub(crate) fn standby(&self, now: Duration) -> Option<Standby> {
+        self.standby.clone().or_else(|| (now < self.guarded).then_some(Standby::Restored))
+    }
+
     /// Returns `true` if the map is that of replicas which watch other namespaces. Only its last write decides this, so
     /// all replicas that know it agree.
     pub(super) fn is_map_of_others(&self) -> bool {

@@ -1,0 +1,29 @@
+//! What follows from a restore of the API server from a backup.
+
+use kooper_runtime::internal::watch::retriever::fnv1a;
+
+use super::map_view::MapView;
+use super::slots::Slots;
+use super::{Member, Moment, Options, Stage};
+use crate::mutant::Mutant;
+
+impl Member {
+    /// Begins again, because the Leases went back to older versions: nothing that this replica knows holds any more.
+    /// Replicas that have not noticed work until their tokens end, so for a lease this one works on no shard, and
+    /// writes no map. Nor does it keep its session, which the map may name as the owner of other shards than before.
+    pub(super) fn begin_again(&mut self, now: Moment) {
+        let guard = self.slots.longest_lease();
+        self.guarded = if self.mutant == Some(Mutant::NoGuardOfRestore) { now } else { now + guard };
+        self.last_term = self.last_term.max(self.map.map().map_or(0, |map| map.highest_term()));
+        let Options { slots, terms, identity, .. } = &self.options;
+        self.slots = Slots::new(*slots, *terms, fnv1a(identity.as_bytes()), now, self.mutant);
+        self.map = MapView::new(now, self.mutant);
+        self.seat = None;
+        self.announced = None;
+        if self.stage != Stage::Running {
+            // The slot is left to expire, because calls may still run.
+            self.stage = Stage::Gone;
+        }
+        self.changed = true;
+    }
+}
