@@ -76,7 +76,7 @@ const KEYS: &[Key<Args>] = &[
         form: "a list of names of namespaces, or a selector in parentheses such as `(labels = \"team=a\")`",
         example: "namespaces = [\"shop\", \"bakery\"]",
         default: "all",
-        doc: "The namespaces to watch, or with `namespaces(labels = \"team=a\")` a selector for them: a namespace may begin and cease to match at any time. `--namespace` on the command line overrides them.",
+        doc: "The namespaces to watch, or with `namespaces(labels = \"team=a\")` a selector for them. `--namespace` on the command line overrides them.",
         mentions: Mentions::KINDS,
         read: |args, value| {
             args.settings.push(namespaces::read(value)?);
@@ -230,7 +230,7 @@ const KEYS: &[Key<Args>] = &[
         form: "`cleanup`",
         example: "on_leave = cleanup",
         default: "such an object keeps its finalizer",
-        doc: "Also clean up an object that no longer matches `labels` or `fields`.",
+        doc: "Also clean up an object that no longer matches `labels` or `fields`, or whose namespace no longer matches.",
         read: keep!(on_leave, words::only_cleanup),
         ..Key::EQUALS
     },

@@ -16,7 +16,7 @@ use crate::fixture::{Log, eventually};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-fn named(namespace: &str, labels: serde_json::Value) -> Result<Namespace> {
+fn named(namespace: &str, labels: &serde_json::Value) -> Result<Namespace> {
     Ok(serde_json::from_value(json!({"metadata": {"name": namespace, "labels": labels}}))?)
 }
 
@@ -28,7 +28,7 @@ fn config(namespace: &str) -> Result<ConfigMap> {
 /// A namespace with an object, of the team or of none.
 async fn create(cluster: &Cluster, namespace: &str, is_ours: bool) -> Result<(Namespace, ConfigMap)> {
     let labels = if is_ours { json!({"team": "a"}) } else { json!({}) };
-    let created = cluster.create(&named(namespace, labels)?).await?;
+    let created = cluster.create(&named(namespace, &labels)?).await?;
     Ok((created, cluster.create(&config(namespace)?).await?))
 }
 

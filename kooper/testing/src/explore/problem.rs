@@ -19,7 +19,7 @@ pub(super) enum Problem {
     /// faults it does not.
     Fails { why: Option<String>, call: usize },
     /// The end state is another one.
-    Differs(Difference),
+    Differs(Box<Difference>),
     /// A declared child exists without its owner.
     Orphan(String),
     /// A declared child is deleted while one of an earlier wave exists.
@@ -59,7 +59,8 @@ impl Problem {
         match self {
             Self::Failed(_) | Self::Ended(_) => Oracle::Scenario,
             Self::Restless(_) | Self::Writes { .. } | Self::Fails { .. } => Oracle::Rest,
-            Self::Differs(Difference { kind: Divergence::LeftOver(..), .. }) | Self::Orphan(_) => Oracle::Orphans,
+            Self::Orphan(_) => Oracle::Orphans,
+            Self::Differs(difference) if matches!(difference.kind, Divergence::LeftOver(..)) => Oracle::Orphans,
             Self::OutOfOrder { .. } => Oracle::DeletionOrder,
             Self::Differs(_) => Oracle::EndState,
             Self::Unseen { .. } => Oracle::Comparison,

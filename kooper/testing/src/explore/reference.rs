@@ -61,7 +61,7 @@ impl Reference {
         // Of names that are drawn by chance, a count of what was created is more telling than one of what is left.
         let is_number = |difference: &&Difference| difference.kind.path().is_none() && self.common.is_drawn(difference);
         if let Some(difference) = differences.iter().find(|difference| !is_number(difference)) {
-            return Some(Problem::Differs(difference.clone()));
+            return Some(Problem::Differs(Box::new(difference.clone())));
         }
         let other = match trial {
             // Another sequence of states is reached by other writes.
@@ -74,7 +74,7 @@ impl Reference {
                 self.miscounted(outcome).or_else(|| self.late(outcome))
             }
         };
-        let number = || differences.into_iter().next().map(Problem::Differs);
+        let number = || differences.into_iter().next().map(|difference| Problem::Differs(Box::new(difference)));
         let fails = || {
             let call = outcome.failing.filter(|_| self.outcome().failing.is_none())?;
             Some(Problem::Fails { why: None, call })

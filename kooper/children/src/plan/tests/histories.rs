@@ -92,7 +92,6 @@ pub(super) fn graphs() -> impl Strategy<Value = Graph> {
                 after: earlier(after),
                 returns,
                 flags,
-                ..SlotSpec::default()
             }
         });
         let previous = |kind: &str| PreviousKind { kind: kind.to_owned(), resource: kind.into() };

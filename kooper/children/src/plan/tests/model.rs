@@ -8,7 +8,7 @@ use proptest::test_runner::TestCaseError;
 
 use super::super::{Cause, Plan, Step, mistakes, plan, provided};
 use super::histories::{APART, EDITED, Edit, Happening, KEPT, name};
-use crate::graph::{Flags, Graph, Returns, SlotSpec};
+use crate::graph::{Flags, Graph, Node, Returns, SlotSpec};
 use crate::observed::{Child, ChildId, Observed, Owner, Run, SlotLabel, SlotProgress, Write};
 use crate::readiness::Readiness;
 
@@ -435,7 +435,7 @@ impl World {
     /// kind.
     fn wave(&self, id: &ChildId, child: &Child) -> u32 {
         let of_kind = self.graph.nodes().iter().filter(|node| node.spec.resource == id.resource);
-        let deepest = || of_kind.map(|node| node.depth()).max().unwrap_or_default();
+        let deepest = || of_kind.map(Node::depth).max().unwrap_or_default();
         child.label.as_ref().map_or_else(deepest, |label| label.depth)
     }
 
