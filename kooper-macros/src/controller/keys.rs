@@ -280,7 +280,7 @@ const KEYS: &[Key<Args>] = &[
         name: "previous_children",
         form: "a list of kinds",
         example: "previous_children = [Ingress]",
-        default: "children of a removed slot are deleted with their owner",
+        default: "children of removed slots stay until their owner is deleted",
         doc: "Kinds of children whose slot was removed from `children`. Such children are pruned once all slots are applied and ready. Requires `children`, which can then be an empty list.",
         mentions: Mentions::KINDS,
         read: keep!(previous_children, paths::kinds),

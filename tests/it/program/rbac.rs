@@ -57,7 +57,7 @@ fn permissions(namespace: &'static str) -> Subject<'static> {
             "narrow: done",
             "services: cleaned up",
             "templates: done",
-            "the object no longer matches the selector and keeps the finalizer",
+            "the object or its namespace no longer matches the selector, and the object keeps the finalizer",
             "accounts: Deleted",
             "priorities: done",
             "claims: done",

@@ -240,12 +240,10 @@ impl Unselected {
     /// called for it.
     pub(crate) fn report(&self, object: &Object) {
         let (controller, own) = (&self.finalizing.controller, &self.finalizing.finalizers.own);
-        let left =
-            if self.finalizing.lookup.namespace_selector.is_some() { "object, or its namespace," } else { "object" };
         tracing::warn!(
             controller = %controller.controller, key = %object.key(),
-            "the {left} no longer matches the selector and keeps the finalizer {own}: it is not cleaned up until it \
-             matches again or is deleted. To clean up such objects at once, set `on_leave = cleanup`"
+            "the object or its namespace no longer matches the selector, and the object keeps the finalizer {own}: it is not cleaned \
+             up until it matches again or is deleted. To clean up such objects at once, set `on_leave = cleanup`"
         );
         controller.report(Note {
             regarding: controller.reference(object),
@@ -254,7 +252,8 @@ impl Unselected {
             reason: "LeftSelector".to_owned(),
             action: "Skip".to_owned(),
             message: format!(
-                "The {left} no longer matches the selector of the controller {}. It keeps the finalizer {own} and is not handled.",
+                "The object or its namespace no longer matches the selector of the controller {}. The object keeps the \
+                 finalizer {own} and is not handled.",
                 controller.controller
             ),
         });
