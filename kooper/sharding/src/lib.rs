@@ -16,14 +16,14 @@
 //!    same write names the successor, which has announced that its stores hold the shard.
 //! 4. A release that was sent may be committed until the map has moved past its base. Until then
 //!    the replica does not work on the shard, and sends the release again.
-//! 5. Older versions of the map and of slots are ignored. If a read that was sent after the newer version had been
-//!    received finds one, the API server was restored from a backup: the replica begins again, without a session, and
-//!    for a lease it works on no shard and writes no map.
+//! 5. Older versions of the map and of slots are ignored. If two reads in a row that were sent after the newer version
+//!    had been received find one, etcd was restored from a backup: the replica begins again, and for a lease it has no
+//!    session, works on no shard and writes no map.
 //! 6. If a slot was deleted, its session may still work: others wait for a lease before they end it.
 //!    A map that was deleted is created again without owners, because a creation replaces no
 //!    version and so may be stored at any later time. The first owners are written when the
 //!    sessions, read after the creation, name no other map, or after a lease. Terms begin above the
-//!    version of the new map, and so above those of earlier maps.
+//!    version of the new map, and so, unless etcd was restored, above those of earlier maps.
 //! 7. Field and number of shards are those of the map. It is split when all sessions were started
 //!    with a higher number; for another field, or fewer shards, all shards are released first.
 //! 8. The namespaces are those of the replica that wrote the map last. Replicas that watch others work on no shard, and

@@ -29,7 +29,7 @@ pub mod timeout {}
 /// `namespace = "shop"`: The namespace to watch. `own` is that of the operator: the namespace of its pod or, outside of a cluster, of the kubeconfig's context. `--namespace` on the command line overrides it.
 pub mod namespace {}
 
-/// `namespaces = ["shop", "bakery"]`: The namespaces to watch, or with `namespaces(labels = "team=a")` a selector for them: a namespace may begin and cease to match at any time. `--namespace` on the command line overrides them.
+/// `namespaces = ["shop", "bakery"]`: The namespaces to watch, or with `namespaces(labels = "team=a")` a selector for them. `--namespace` on the command line overrides them.
 pub mod namespaces {}
 
 /// `labels = "app=web, tier in (front, edge)"`: Retrieve only objects that match this label selector. Its syntax is checked at compile time.
@@ -86,7 +86,7 @@ pub mod cleanup {}
 /// `finalizer = "shop.example.com/cleanup"`: The finalizer that keeps an object until `cleanup` and the ordered deletion of its children are done. It is written out, so renaming the function leaves no object stuck.
 pub mod finalizer {}
 
-/// `on_leave = cleanup`: Also clean up an object that no longer matches `labels` or `fields`.
+/// `on_leave = cleanup`: Also clean up an object that no longer matches `labels` or `fields`, or whose namespace no longer matches.
 pub mod on_leave {}
 
 /// `while_deleting`: Also call the handler for an object that is being deleted: one with a deletion timestamp, which a finalizer or a grace period keeps for a while.

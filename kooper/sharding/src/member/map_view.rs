@@ -28,6 +28,8 @@ pub(super) struct MapView {
     known: Option<MapRecord>,
     /// When the known map was learned.
     learned: Moment,
+    /// The last read has found an older one.
+    was_older: bool,
     /// There is no map, as far as it is known.
     is_absent: bool,
     /// The uid of the last known map, and since when it is known.
@@ -52,6 +54,7 @@ impl MapView {
         Self {
             known: None,
             learned: now,
+            was_older: false,
             is_absent: false,
             seen: None,
             named: BTreeMap::new(),
@@ -155,10 +158,11 @@ impl MapView {
         self.version().is_some_and(|known| is_older(&found.version, known))
     }
 
-    /// Returns `true` if a read that was sent after the known version had been received has found an older one. No read
-    /// does, unless the API server was restored from a backup.
-    pub(super) fn has_gone_back(&self, sent: Moment, found: &MapRecord) -> bool {
-        self.learned < sent && self.is_older(found)
+    /// Returns `true` if two reads in a row that were sent after the known version had been received have found an older
+    /// one. No two do, unless etcd was restored from a backup; one may come from a cache.
+    pub(super) fn has_gone_back(&mut self, sent: Moment, found: &MapRecord) -> bool {
+        let is_older = self.learned < sent && self.is_older(found);
+        std::mem::replace(&mut self.was_older, is_older) && is_older
     }
 
     /// Learns a version of the map. Older ones are ignored. Returns `true` if it was new.

@@ -10,10 +10,13 @@ use crate::mutant::Mutant;
 impl Member {
     /// Begins again, because the Leases went back to older versions: nothing that this replica knows holds any more.
     /// Replicas that have not noticed work until their tokens end, so for a lease this one works on no shard, and
-    /// writes no map. Nor does it keep its session, which the map may name as the owner of other shards than before.
+    /// writes no map. Nor has it a session: the map may name the own one as the owner of other shards than before, and others
+    /// would hand shards to a new one.
     pub(super) fn begin_again(&mut self, now: Moment) {
         let guard = self.slots.longest_lease();
-        self.guarded = if self.mutant == Some(Mutant::NoGuardOfRestore) { now } else { now + guard };
+        if self.mutant != Some(Mutant::NoGuardOfRestore) {
+            self.guarded = self.guarded.max(now + guard);
+        }
         self.last_term = self.last_term.max(self.map.map().map_or(0, |map| map.highest_term()));
         let Options { slots, terms, identity, .. } = &self.options;
         self.slots = Slots::new(*slots, *terms, fnv1a(identity.as_bytes()), now, self.mutant);

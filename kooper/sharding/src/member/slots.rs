@@ -34,6 +34,8 @@ struct Slot {
     read_at: Option<Moment>,
     /// The time for which its session lasts without a renewal: the own one, or a longer one that its last record stated.
     lease: Duration,
+    /// The last read has found an older record.
+    was_older: bool,
 }
 
 impl Slot {
@@ -75,8 +77,9 @@ pub(super) struct Slots {
 
 impl Slots {
     pub(super) fn new(count: u8, terms: Terms, random: u64, now: Moment, mutant: Option<Mutant>) -> Self {
-        let slots =
-            vec![Slot { record: None, found: now, changed: now, read_at: None, lease: terms.lease }; count.into()];
+        let lease = terms.lease;
+        let slot = Slot { record: None, found: now, changed: now, read_at: None, lease, was_older: false };
+        let slots = vec![slot; count.into()];
         let (ended, missing) = (BTreeSet::new(), BTreeMap::new());
         let watched = BTreeSet::new();
         Self { terms, slots, watched, not_before: now, pause: now, ended, missing, random, mutant }
@@ -86,11 +89,12 @@ impl Slots {
         self.slots.get(usize::from(slot))?.record.as_ref()
     }
 
-    /// Returns `true` if a read that was sent after the known record of a slot had been received has found an older
-    /// one. No read does, unless the API server was restored from a backup.
-    pub(super) fn has_gone_back(&self, slot: u8, sent: Moment, found: &SlotRecord) -> bool {
-        let known = self.slots.get(usize::from(slot));
-        known.is_some_and(|known| known.found < sent && known.is_newer(found))
+    /// Returns `true` if two reads in a row of a slot have found an older record, as those of the map.
+    pub(super) fn has_gone_back(&mut self, slot: u8, sent: Moment, found: &SlotRecord) -> bool {
+        self.slots.get_mut(usize::from(slot)).is_some_and(|known| {
+            let is_older = known.found < sent && known.is_newer(found);
+            std::mem::replace(&mut known.was_older, is_older) && is_older
+        })
     }
 
     fn indexed(&self) -> impl Iterator<Item = (u8, &Slot)> {

@@ -23,7 +23,7 @@ pub(crate) enum Standby {
 impl Member {
     /// The reason for which this replica takes no slot, or does not work.
     pub(crate) fn standby(&self, now: Duration) -> Option<Standby> {
-        self.standby.clone().or_else(|| (now < self.guarded).then_some(Standby::Restored))
+        if now < self.guarded { Some(Standby::Restored) } else { self.standby.clone() }
     }
 
     /// Returns `true` if the map is that of replicas which watch other namespaces. Only its last write decides this, so

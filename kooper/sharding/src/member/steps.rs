@@ -132,7 +132,8 @@ impl Member {
     /// before: a slot that was deleted may be that of an owner. The first announcement names the
     /// map, so that nothing delays the work.
     fn choose_slot(&mut self, now: Moment) {
-        if self.stage != Stage::Running || self.map.map().is_none() || self.slots.all_read_at().is_none() {
+        let knows_all = self.map.map().is_some() && self.slots.all_read_at().is_some();
+        if self.stage != Stage::Running || now < self.guarded || !knows_all {
             self.standby = None;
             return;
         }
