@@ -125,8 +125,6 @@ pub(crate) struct Member {
     runs: bool,
     /// After the API server was restored from a backup, this replica does not work before this.
     guarded: Moment,
-    /// The highest term before that. Terms that follow are higher.
-    last_term: u64,
     /// The last time of the wall clock, or later: no two sessions of this replica are acquired at the same time.
     wall: i64,
     /// When the session was last written. What is due soon is read at the same time: a process that wakes up once for
@@ -167,7 +165,6 @@ impl Member {
             announced: None,
             runs: false,
             guarded: now,
-            last_term: 0,
             wall: 0,
             written: None,
             changed: true,

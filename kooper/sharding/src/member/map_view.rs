@@ -30,6 +30,8 @@ pub(super) struct MapView {
     learned: Moment,
     /// The last read has found an older one.
     was_older: bool,
+    /// The highest term in all maps that were known.
+    highest_term: u64,
     /// There is no map, as far as it is known.
     is_absent: bool,
     /// The uid of the last known map, and since when it is known.
@@ -55,6 +57,7 @@ impl MapView {
             known: None,
             learned: now,
             was_older: false,
+            highest_term: 0,
             is_absent: false,
             seen: None,
             named: BTreeMap::new(),
@@ -66,6 +69,11 @@ impl MapView {
             read_next: now,
             mutant,
         }
+    }
+
+    /// A view that knows nothing but the terms of an earlier one.
+    pub(super) fn after(earlier: &Self, now: Moment) -> Self {
+        Self { highest_term: earlier.highest_term, ..Self::new(now, earlier.mutant) }
     }
 
     pub(super) fn map(&self) -> Option<&Arc<ShardMap>> {
@@ -154,6 +162,12 @@ impl MapView {
         !self.given.is_empty()
     }
 
+    /// The highest term in all maps that were known. In one that comes back from a backup, those of some shards are lower
+    /// than before, and may still be so after the next writes.
+    pub(super) fn highest_term(&self) -> u64 {
+        self.highest_term
+    }
+
     fn is_older(&self, found: &MapRecord) -> bool {
         self.version().is_some_and(|known| is_older(&found.version, known))
     }
@@ -185,6 +199,7 @@ impl MapView {
         if self.seen() != Some(&found.uid) {
             self.seen = Some((Arc::clone(&found.uid), now));
         }
+        self.highest_term = self.highest_term.max(found.map.highest_term());
         self.known = Some(found);
         self.learned = now;
         self.is_absent = false;

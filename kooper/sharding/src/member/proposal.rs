@@ -74,7 +74,7 @@ impl Member {
         }
         let mut map = ShardMap::clone(known);
         for (shard, owner) in changes {
-            map.assign_after(shard, owner, self.last_term);
+            map.assign_after(shard, owner, self.map.highest_term());
         }
         Some((MapWrite { base, map: Arc::new(map) }, given))
     }
@@ -96,7 +96,7 @@ impl Member {
 
     /// A map with the field and number of shards of this replica.
     fn filled(&self, term: u64) -> ShardMap {
-        let mut map = ShardMap::new(self.options.by, self.options.count, term.max(self.last_term));
+        let mut map = ShardMap::new(self.options.by, self.options.count, term.max(self.map.highest_term()));
         let targets = crate::plan::plan(&map, &self.map.overrides(), &self.live);
         for (shard, target) in map.count().shards().zip(targets) {
             map.assign(shard, target.and_then(|target| self.live.get(target).cloned()));

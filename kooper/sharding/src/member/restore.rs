@@ -17,10 +17,9 @@ impl Member {
         if self.mutant != Some(Mutant::NoGuardOfRestore) {
             self.guarded = self.guarded.max(now + guard);
         }
-        self.last_term = self.last_term.max(self.map.map().map_or(0, |map| map.highest_term()));
         let Options { slots, terms, identity, .. } = &self.options;
         self.slots = Slots::new(*slots, *terms, fnv1a(identity.as_bytes()), now, self.mutant);
-        self.map = MapView::new(now, self.mutant);
+        self.map = MapView::after(&self.map, now);
         self.seat = None;
         self.announced = None;
         if self.stage != Stage::Running {
