@@ -235,8 +235,7 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         }
         let mut objects = BTreeMap::new();
         for (id, mut child, object) in existing {
-            let slot = child.label.as_ref().and_then(|label| self.graph.find(&label.slot));
-            if let Some(slot) = slot.filter(|_| !child.is_terminating) {
+            if let Some(slot) = self.graph.slot_of(&id, &child).filter(|_| !child.is_terminating) {
                 let own = self.slots[slot].judge(&object);
                 child.readiness = own.ok().flatten().unwrap_or(child.readiness);
             }

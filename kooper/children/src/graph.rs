@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::observed::{Child, SlotLabel};
+use crate::observed::{Child, ChildId, SlotLabel};
 
 /// The number of children that a slot's function returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -220,7 +220,7 @@ impl Graph {
         Ok(graph)
     }
 
-    /// Sets the kinds of which children are pruned if their labels name no slot.
+    /// Sets the kinds of which children are pruned if their labels name no slot of their kind.
     #[must_use]
     pub fn with_previous(mut self, kinds: Vec<PreviousKind>) -> Self {
         for kind in kinds {
@@ -278,7 +278,7 @@ impl Graph {
         &self.nodes
     }
 
-    /// The kinds of which children are pruned if their labels name no slot.
+    /// The kinds of which children are pruned if their labels name no slot of their kind.
     #[must_use]
     pub fn previous(&self) -> &[PreviousKind] {
         &self.previous
@@ -294,9 +294,15 @@ impl Graph {
         &self.order
     }
 
-    /// The index of the slot of this name.
-    pub(crate) fn find(&self, name: &str) -> Option<usize> {
-        self.nodes.iter().position(|node| node.spec.name == name)
+    /// The index of the slot of this name, if its children are of this resource. A slot that had another kind before was
+    /// removed, and one of the same name was added.
+    pub(crate) fn find(&self, resource: &str, name: &str) -> Option<usize> {
+        self.nodes.iter().position(|node| node.spec.name == name && *node.spec.resource == *resource)
+    }
+
+    /// The index of the slot that a child was applied for.
+    pub(crate) fn slot_of(&self, id: &ChildId, child: &Child) -> Option<usize> {
+        self.find(&id.resource, &child.label.as_ref()?.slot)
     }
 }
 

@@ -163,9 +163,7 @@ pub fn provided<'a>(graph: &Graph, observed: &'a Observed, slot: usize) -> Vec<&
     if progress.run == Run::Returned {
         return progress.desired.iter().map(|(id, _)| id).collect();
     }
-    let name = &graph.nodes()[slot].spec.name;
-    let has_label = |child: &Child| child.label.as_ref().is_some_and(|label| &*label.slot == name);
-    let labelled = || observed.children.iter().filter(|(_, child)| has_label(child));
+    let labelled = || observed.children.iter().filter(|(id, child)| graph.slot_of(id, child) == Some(slot));
     let stays = |(_, child): &(&ChildId, &Child)| !child.is_terminating;
     let is_any = labelled().any(|child| stays(&child));
     labelled().filter(|child| !is_any || stays(child)).map(|(id, _)| id).collect()
@@ -184,8 +182,7 @@ struct Planner<'a> {
 
 impl<'a> Planner<'a> {
     fn new(graph: &'a Graph, observed: &'a Observed) -> Self {
-        let slot_of = |child: &Child| child.label.as_ref().and_then(|label| graph.find(&label.slot));
-        let labelled = observed.children.iter().filter_map(|(id, child)| Some((slot_of(child)?, id, child)));
+        let labelled = observed.children.iter().filter_map(|(id, child)| Some((graph.slot_of(id, child)?, id, child)));
         let mut labelled: Vec<_> = labelled.collect();
         labelled.sort_by_key(|(slot, ..)| *slot);
         let returned = observed.slots.iter().flat_map(|slot| &slot.desired).map(|(id, _)| id);
@@ -283,7 +280,7 @@ impl<'a> Planner<'a> {
         let blocked = held.clone();
         for (id, write) in &progress.desired {
             let existing = self.observed.children.get(id);
-            let undecided = existing.and_then(|child| self.undecided(slot, child));
+            let undecided = existing.and_then(|child| self.undecided(slot, id, child));
             match (write, existing) {
                 (Write::Applied, _) => {}
                 (Write::Refused(why), _) => {
@@ -358,8 +355,8 @@ impl<'a> Planner<'a> {
 
     /// The other slot whose label a child has, if it is not known whether that one still wants it. A dependent says so only
     /// afterwards, and keeps the slot from pruning until then.
-    fn undecided(&self, slot: usize, child: &Child) -> Option<&'a str> {
-        let other = self.graph.find(&child.label.as_ref()?.slot).filter(|other| *other != slot)?;
+    fn undecided(&self, slot: usize, id: &ChildId, child: &Child) -> Option<&'a str> {
+        let other = self.graph.slot_of(id, child).filter(|other| *other != slot)?;
         let is_undecided = self.progress(other).run != Run::Returned && !self.node(slot).dependents.contains(&other);
         is_undecided.then(|| self.name(other))
     }

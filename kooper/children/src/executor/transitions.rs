@@ -160,7 +160,7 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
             }
         }
         for (slot, id) in memory.kept(key, &plan.kept) {
-            let text = match self.graph.find(slot) {
+            let text = match self.graph.find(&id.resource, slot) {
                 Some(_) => format!(
                     "{slot}: {id} is no longer returned by its function, and is kept: write `prune` to delete such children, \
                      and remove the annotation `kooper.rs/keep` if there is one"

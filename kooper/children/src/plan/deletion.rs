@@ -11,9 +11,9 @@ pub(super) fn plan(owner: &Owner, graph: &Graph, observed: &Observed) -> Plan {
     let mut plan = Plan { steps: Vec::new(), slots: Vec::new(), blocking: Vec::new(), kept: Vec::new() };
     let mut waves = Vec::new();
     for (id, child) in observed.children.iter().filter(|(_, child)| !child.is_foreign) {
-        let is_kept = match child.label.as_ref().and_then(|label| graph.find(&label.slot)) {
+        let is_kept = match graph.slot_of(id, child) {
             Some(slot) => graph.nodes()[slot].spec.flags.keep,
-            // The slot may have had another name, and have kept it. So may one whose label was lost.
+            // The slot may have had another name or kind, and have kept it. So may one whose label was lost.
             None => {
                 child.label.as_ref().is_some_and(|label| label.keep)
                     || of_kind(graph, &id.resource).any(|node| node.spec.flags.keep)

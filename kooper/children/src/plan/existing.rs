@@ -7,11 +7,10 @@ impl<'a> Planner<'a> {
     /// Returns whether the slot may have children: those of its kind that no slot knows may be its own, with the label of its
     /// previous name or from before there were labels.
     pub(super) fn may_exist(&self, slot: usize) -> bool {
-        let is_unknown =
-            |child: &Child| child.label.as_ref().is_none_or(|label| self.graph.find(&label.slot).is_none());
         let resource = &self.node(slot).spec.resource;
-        self.labelled(slot).next().is_some()
-            || self.observed.children.iter().any(|(id, child)| id.resource == *resource && is_unknown(child))
+        let is_unknown = |(id, child): (&ChildId, &Child)| self.graph.slot_of(id, child).is_none();
+        let mut of_kind = self.observed.children.iter().filter(|(id, _)| id.resource == *resource);
+        self.labelled(slot).next().is_some() || of_kind.any(is_unknown)
     }
 
     /// Restores the labels of children that were created once.

@@ -38,7 +38,7 @@ impl<'a> Planner<'a> {
     /// deleted.
     fn previous(&self) -> impl Iterator<Item = (&'a ChildId, &'a Child, &'a SlotLabel)> {
         self.observed.children.iter().filter_map(|(id, child)| {
-            let label = child.label.as_ref().filter(|label| self.graph.find(&label.slot).is_none())?;
+            let label = child.label.as_ref().filter(|_| self.graph.slot_of(id, child).is_none())?;
             // A policy may change the label of a child that a slot wants.
             (self.graph.prunes(&id.resource) && !self.is_wanted(id)).then_some((id, child, label))
         })

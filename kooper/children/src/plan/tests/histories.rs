@@ -40,6 +40,8 @@ pub(super) enum Edit {
     Depth(u32),
     /// The same, where the slot also had another name, or which had a slot that was removed.
     Renamed(u32),
+    /// The labels are those of another version of the program, where a slot had this kind.
+    OfOtherKind(usize),
     /// The labels become those of another controller.
     Taken,
     /// The child no longer decodes, or decodes again.
@@ -125,6 +127,7 @@ fn edits() -> impl Strategy<Value = Edit> {
         2 => Just(Edit::Unlabelled),
         1 => (0..4u32).prop_map(Edit::Depth),
         1 => (0..4u32).prop_map(Edit::Renamed),
+        1 => (0..6usize).prop_map(Edit::OfOtherKind),
         1 => Just(Edit::Taken),
         2 => any::<bool>().prop_map(Edit::Unreadable),
         1 => Just(Edit::Unadopted),

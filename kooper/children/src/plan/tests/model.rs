@@ -87,7 +87,7 @@ impl World {
                 self.last += 1;
                 if let Some((id, object)) = self.objects.iter_mut().nth(index) {
                     object.child.version = self.last.to_string().into();
-                    object.edit(id, edit);
+                    object.edit(&self.graph, id, edit);
                 }
             }
             Happening::Installed(kind, true) => drop(self.absent.remove(kind)),
@@ -335,7 +335,7 @@ impl World {
             Cause::Prune => {
                 prop_assert!(!self.is_wanted(child), "{} is pruned, and is wanted", child);
                 prop_assert!(!self.outlives_its_slot(child, object), "{} is pruned, and stays", child);
-                let is_unknown = self.is_unknown(object);
+                let is_unknown = self.is_unknown(child, object);
                 // It may be of any slot, and each may use it.
                 for slot in (0..self.functions.len()).filter(|other| is_unknown || *other == slot) {
                     if !self.flags(slot).not_ready {
@@ -345,7 +345,7 @@ impl World {
                 let once = |id: &ChildId| self.flags(self.slot_of(id)).once;
                 let refers = |(id, object): &(&ChildId, &Stored)| {
                     let counts = !once(id) && !self.outlives_its_slot(id, object);
-                    counts && (is_unknown || !self.is_unknown(object)) && object.refers.contains(&child.name)
+                    counts && (is_unknown || !self.is_unknown(id, object)) && object.refers.contains(&child.name)
                 };
                 prop_assert_eq!(self.objects.iter().find(refers), None::<(&ChildId, &Stored)>, "{} is in use", child);
             }
@@ -400,26 +400,27 @@ impl World {
 
     /// Returns whether a child stays although no slot wants it: it is kept, or none knows it.
     fn outlives_its_slot(&self, id: &ChildId, object: &Stored) -> bool {
-        let is_unknown = self.is_unknown(object);
+        let is_unknown = self.is_unknown(id, object);
         let prunes = self.flags(self.slot_of(id)).prune && !is_unknown;
         let is_kept = object.child.is_protected || (*id.resource == *KEPT || object.is_adopted) && !prunes;
         let is_left = object.is_stray && !(is_unknown && self.graph.prunes(&id.resource));
         !self.is_wanted(id) && (is_kept || is_left || is_unknown && says_keep(&object.child))
     }
 
-    /// Returns whether the labels of an object name a slot, and the program has none of this name.
-    fn is_unknown(&self, object: &Stored) -> bool {
-        object.child.label.is_some() && self.known_slot(&object.child).is_none()
+    /// Returns whether the labels of an object name a slot, and the program has none of this name and its kind.
+    fn is_unknown(&self, id: &ChildId, object: &Stored) -> bool {
+        object.child.label.is_some() && self.graph.slot_of(id, &object.child).is_none()
     }
 
     /// Returns whether a child outlives its owner, as its annotation or its slot says. Each slot of its kind may be the
     /// one of a child whose labels name none.
     fn is_kept(&self, id: &ChildId, child: &Child) -> bool {
-        let is_of = |spec: &SlotSpec| match self.known_slot(child) {
+        let slot = self.graph.slot_of(id, child);
+        let is_of = |spec: &SlotSpec| match slot {
             Some(slot) => spec.name == name(slot),
             None => spec.resource == id.resource,
         };
-        let is_released = self.known_slot(child).is_none() && says_keep(child);
+        let is_released = slot.is_none() && says_keep(child);
         let of_slots = || self.graph.nodes().iter().any(|node| is_of(&node.spec) && node.spec.flags.keep);
         child.is_protected || is_released || of_slots()
     }
@@ -437,11 +438,6 @@ impl World {
         let of_kind = self.graph.nodes().iter().filter(|node| node.spec.resource == id.resource);
         let deepest = || of_kind.map(Node::depth).max().unwrap_or_default();
         child.label.as_ref().map_or_else(deepest, |label| label.depth)
-    }
-
-    /// The slot that the labels of a child name.
-    fn known_slot(&self, child: &Child) -> Option<usize> {
-        self.graph.find(&child.label.as_ref()?.slot)
     }
 
     fn flags(&self, slot: usize) -> Flags {
@@ -480,7 +476,7 @@ fn says_keep(child: &Child) -> bool {
 }
 
 impl Stored {
-    fn edit(&mut self, id: &ChildId, edit: Edit) {
+    fn edit(&mut self, graph: &Graph, id: &ChildId, edit: Edit) {
         let child = &mut self.child;
         match edit {
             Edit::Protected(is_protected) => child.is_protected = is_protected,
@@ -494,6 +490,13 @@ impl Stored {
                 let keep = says_keep(child);
                 (child.label, self.is_stray) = (Some(SlotLabel { slot: "former".into(), depth, keep }), true);
                 child.is_foreign = false;
+            }
+            Edit::OfOtherKind(slot) => {
+                let node = &graph.nodes()[slot % graph.nodes().len()];
+                if node.spec.resource != id.resource {
+                    let label = SlotLabel { keep: says_keep(child), ..node.label.clone() };
+                    (child.label, child.is_foreign, self.is_stray) = (Some(label), false, true);
+                }
             }
             Edit::Taken => (child.label, child.is_foreign, self.is_stray) = (None, true, true),
             Edit::Unreadable(is_unreadable) => {

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use super::super::provided;
 use super::scene::{Scene, applied, chain, id, slot, waiting};
-use crate::graph::{Flags, PreviousKind};
-use crate::observed::{Child, Owner, Run, Write};
+use crate::graph::{Flags, PreviousKind, SlotSpec};
+use crate::observed::{Child, ChildId, Owner, Run, Write};
 
 /// Lists a kind as a previous one.
 fn listing(scene: Scene, resource: &str) -> Scene {
@@ -96,7 +97,7 @@ fn what_is_kept_and_the_children_of_others_stay() {
 }
 
 #[test]
-fn nothing_is_told_of_what_is_kept_while_a_slot_is_held() {
+fn no_event_is_recorded_of_what_is_kept_while_a_slot_is_held() {
     let held = left(Flags::default()).change("front", |child| child.is_kept = true);
     assert_eq!(held.run(1, Run::Waits("no".to_owned())).plan().kept, []);
 }
@@ -115,4 +116,33 @@ fn they_are_part_of_the_waves_and_released_if_their_slot_has_kept_them() {
     assert_eq!(scene.steps(), ["wave 3: front at any version", "wave 3: other at any version"]);
     let adopted = scene.change("other", |child| child.is_kept = true);
     assert_eq!(adopted.change("front", keep).steps(), ["release front", "wave 3: other at any version"]);
+}
+
+/// A slot whose children were ConfigMaps in another version of the program, and are Secrets now, with the old child.
+fn of_another_kind() -> Scene {
+    let once = Flags { once: true, ..Flags::default() };
+    let password = SlotSpec { resource: "secrets".into(), ..slot("password", &[], once) };
+    Scene::new(vec![password, slot("web", &["password"], Flags::default())]).child("old", "password", 0)
+}
+
+#[test]
+fn the_child_of_a_slot_that_had_another_kind_is_not_one_of_the_slot() {
+    let scene = of_another_kind();
+    assert_eq!(scene.steps(), ["call 0"]);
+    assert!(provided(&scene.graph, &scene.observed, 0).is_empty());
+    let mut scene = scene.returned(1, &[]);
+    let (old, secret) = (id("old"), ChildId { resource: "secrets".into(), ..id("new") });
+    scene.observed.children.insert(secret.clone(), scene.observed.children[&old].clone());
+    assert_eq!(provided(&scene.graph, &scene.observed, 0), [&secret]);
+    assert!(scene.steps().is_empty(), "its kind is not listed");
+    assert_eq!(listing(scene, "configmaps").steps(), ["prune old at 7"]);
+}
+
+#[test]
+fn the_child_of_a_slot_that_had_another_kind_is_released_if_the_slot_has_kept_it() {
+    let mut scene = of_another_kind();
+    scene.graph = Scene::new(vec![scene.graph.nodes()[0].spec.clone()]).graph;
+    scene.owner = Owner { is_terminating: true, is_ordered: true };
+    assert_eq!(scene.steps(), ["wave 0: old at any version"]);
+    assert_eq!(scene.change("old", keep).steps(), ["release old"]);
 }

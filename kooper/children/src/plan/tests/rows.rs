@@ -238,7 +238,7 @@ fn an_owner_that_is_deleted_loses_its_children_in_waves_without_a_call() {
         Scene { owner, ..scene }
     };
     let keep = Flags { keep: true, ..Flags::default() };
-    let all = || chain(keep).child("c", "config", 0).child("w", "web", 1).child("x", "former", 5);
+    let all = || chain(keep).child("c", "config", 0).child("w", "web", 1).child("x", "web", 5);
     let scene = going(all());
     assert_eq!(scene.steps(), ["release c", "wave 5: x at any version"]);
     assert_eq!(scene.plan().blocking, [id("x")]);

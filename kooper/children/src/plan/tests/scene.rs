@@ -92,7 +92,8 @@ pub(super) fn applied() -> Write {
 
 pub(super) fn slot(name: &str, inputs: &[&str], flags: Flags) -> SlotSpec {
     let inputs = inputs.iter().map(|&name| name.to_owned()).collect();
-    SlotSpec { name: name.to_owned(), kind: "ConfigMap".to_owned(), inputs, flags, ..SlotSpec::default() }
+    let (name, kind, resource) = (name.to_owned(), "ConfigMap".to_owned(), "configmaps".into());
+    SlotSpec { name, kind, resource, inputs, flags, ..SlotSpec::default() }
 }
 
 pub(super) fn id(name: &str) -> ChildId {
