@@ -10,6 +10,7 @@ use kooper_access::extract::{Argument, Context};
 use kooper_runtime::{Call, Result};
 
 use crate::function::{ChildFn, Form};
+use crate::observed::ChildId;
 use crate::plan::SlotState;
 use crate::record::ChildObject;
 use crate::typed::typed;
@@ -19,7 +20,11 @@ use crate::typed::typed;
 pub(crate) struct Current {
     pub(crate) slots: Arc<Vec<SlotChildren>>,
     pub(crate) daemon: Option<String>,
+    pub(crate) undeleted: Undeleted,
 }
+
+/// A child of a removed slot that still exists, and why its deletion was refused.
+pub(crate) type Undeleted = Option<(ChildId, Option<String>)>;
 
 /// The children of one slot.
 pub(crate) struct SlotChildren {
@@ -37,12 +42,13 @@ pub struct Children<P> {
     pub(crate) slots: Arc<Vec<SlotChildren>>,
     /// The reason for which the daemon of the object has failed.
     pub(crate) daemon: Option<String>,
+    pub(crate) undeleted: Undeleted,
     owner: PhantomData<fn(P)>,
 }
 
 impl<P> Children<P> {
-    pub(crate) fn new(slots: Vec<SlotChildren>, daemon: Option<String>) -> Self {
-        Self { slots: Arc::new(slots), daemon, owner: PhantomData }
+    pub(crate) fn new(slots: Vec<SlotChildren>, daemon: Option<String>, undeleted: Undeleted) -> Self {
+        Self { slots: Arc::new(slots), daemon, undeleted, owner: PhantomData }
     }
 
     /// Returns the children of a slot, as they are after this pass: `Option<Arc<T>>`, or `Vec<Arc<T>>` for a function
@@ -72,7 +78,8 @@ impl<P> Children<P> {
 
     /// Sets the condition `Ready`, and `Reconciling` or `Stalled` if they hold. Use it in controllers with
     /// `status = none`; for all others, Kooper sets the conditions. `Ready` is `False` while a slot is held, has failed
-    /// or is not ready, even if its previous children are healthy. Without children the owner is ready.
+    /// or is not ready, even if its previous children are healthy, and while a child of a removed slot is not gone that
+    /// has to be pruned. Without children the owner is ready.
     pub fn report(&self, conditions: &mut Conditions) {
         let slots = || self.slots.iter().filter(|slot| slot.counts);
         let find = |is: fn(&SlotState) -> bool| slots().find(|slot| is(&slot.state));
@@ -82,12 +89,16 @@ impl<P> Children<P> {
             conditions.stalled("ChildFailed", slot.explain());
         } else if let Some(slot) = find(|state| matches!(state, SlotState::Failed(_))) {
             conditions.not_ready("SlotFailed", slot.explain());
+        } else if let Some((child, Some(why))) = &self.undeleted {
+            conditions.not_ready("SlotFailed", format!("{child} of a removed slot is not deleted: {why}"));
         } else if let Some(why) = &self.daemon {
             conditions.not_ready("DaemonFailed", format!("the daemon has failed: {why}"));
         } else if let Some(slot) = find(|state| matches!(state, SlotState::NotReady(_) | SlotState::Pending)) {
             conditions.reconciling("ChildNotReady", slot.explain());
         } else if let Some(slot) = find(|state| matches!(state, SlotState::Held(_))) {
             conditions.reconciling("SlotHeld", slot.explain());
+        } else if let Some((child, None)) = &self.undeleted {
+            conditions.reconciling("Pruning", format!("waits until {child} of a removed slot is gone"));
         } else {
             conditions.ready("AsDeclared", "all children are ready");
         }
@@ -128,7 +139,8 @@ pub enum OfCall {}
 
 impl<P> Clone for Children<P> {
     fn clone(&self) -> Self {
-        Self { slots: self.slots.clone(), daemon: self.daemon.clone(), owner: PhantomData }
+        let (slots, daemon, undeleted) = (self.slots.clone(), self.daemon.clone(), self.undeleted.clone());
+        Self { slots, daemon, undeleted, owner: PhantomData }
     }
 }
 
@@ -143,6 +155,7 @@ impl<P: Any + Send + Sync, S> Argument<P, S, OfCall> for Children<P> {
     fn extract(context: &Context<P, S>) -> Self {
         let call = <Call as Argument<P, S, ()>>::extract(context);
         let current = call.extensions.get::<Current>();
-        Self { slots: current.slots.clone(), daemon: current.daemon.clone(), owner: PhantomData }
+        let (slots, daemon, undeleted) = (current.slots.clone(), current.daemon.clone(), current.undeleted.clone());
+        Self { slots, daemon, undeleted, owner: PhantomData }
     }
 }

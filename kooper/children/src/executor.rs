@@ -133,7 +133,8 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
     /// Gives the children to the arguments of the call, and puts their summary into the statuses that it applies.
     pub(crate) fn begin(&self, context: &Context<P, S>, pass: &Pass<P>) {
         let extensions = call(context).extensions;
-        extensions.insert(Current { slots: pass.children.slots.clone(), daemon: pass.children.daemon.clone() });
+        let Children { slots, daemon, undeleted, .. } = pass.children.clone();
+        extensions.insert(Current { slots, daemon, undeleted });
         if self.report.is_some() {
             let (owner, children) = (owner(context), pass.children.clone());
             let uid = owner.uid().unwrap_or_default();
@@ -443,7 +444,7 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
     }
 
     fn end(&self, context: &Context<P, S>, plan: Plan, progress: Progress) -> Pass<P> {
-        let Plan { slots: states, blocking, .. } = plan;
+        let Plan { slots: states, blocking, undeleted, .. } = plan;
         let state = |slot: usize| states.get(slot).cloned().unwrap_or(SlotState::Pending);
         let nodes = self.graph.nodes();
         let children = self.slots.iter().enumerate().map(|(index, slot)| {
@@ -467,6 +468,6 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
             RetryHint::Never if has_deleted => HandlerError::retry_after(AFTER_DELETION, error).into(),
             _ => error,
         });
-        Pass { children: Children::new(children, daemon), error, again: progress.pause, blocking }
+        Pass { children: Children::new(children, daemon, undeleted), error, again: progress.pause, blocking }
     }
 }

@@ -136,6 +136,9 @@ pub struct Plan {
     /// The children that no slot wants any more, each with the name of its slot, and that are kept: they were adopted,
     /// their kind is kept by default, or an annotation keeps them.
     pub kept: Vec<(Arc<str>, ChildId)>,
+    /// A child of a removed slot that still exists although it should be deleted, and why its deletion was refused. Those
+    /// that it may use stay.
+    pub undeleted: Option<(ChildId, Option<String>)>,
 }
 
 /// Plans the next steps.
@@ -152,7 +155,8 @@ pub fn plan(owner: &Owner, graph: &Graph, observed: &Observed) -> Plan {
     planner.prune_previous();
     planner.fail_undeleted();
     let kept = planner.kept();
-    Plan { steps: planner.steps, slots: planner.states, blocking: Vec::new(), kept }
+    let undeleted = planner.undeleted();
+    Plan { steps: planner.steps, slots: planner.states, blocking: Vec::new(), kept, undeleted }
 }
 
 /// The children that a slot gives to those that take it: what its function has returned in this pass, or else those

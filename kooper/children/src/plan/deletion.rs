@@ -8,7 +8,8 @@ use crate::graph::{Graph, Node};
 use crate::observed::{Child, ChildId, Observed, Owner};
 
 pub(super) fn plan(owner: &Owner, graph: &Graph, observed: &Observed) -> Plan {
-    let mut plan = Plan { steps: Vec::new(), slots: Vec::new(), blocking: Vec::new(), kept: Vec::new() };
+    let (steps, blocking, kept) = (Vec::new(), Vec::new(), Vec::new());
+    let mut plan = Plan { steps, slots: Vec::new(), blocking, kept, undeleted: None };
     let mut waves = Vec::new();
     for (id, child) in observed.children.iter().filter(|(_, child)| !child.is_foreign) {
         let is_kept = match graph.slot_of(id, child) {

@@ -24,14 +24,30 @@ impl<'a> Planner<'a> {
     /// because they may use the others. Which slots used them is not known, so they are deleted after all other
     /// children.
     pub(super) fn prune_previous(&mut self) {
+        let turn = self.turn().into_iter();
+        let steps: Vec<_> = turn.filter_map(|(id, child)| self.delete(id, child, Cause::Prune)).collect();
+        self.steps.extend(steps);
+    }
+
+    /// A child whose turn it is, and that does not go: first one whose deletion was refused.
+    pub(super) fn undeleted(&self) -> Option<(ChildId, Option<String>)> {
+        let turn = self.turn();
+        let refused = turn.iter().find_map(|(id, _)| Some((*id, self.observed.refused.get(*id)?.clone())));
+        match refused {
+            Some((id, why)) => Some((id.clone(), Some(why))),
+            None => turn.into_iter().find(|(_, child)| child.is_terminating).map(|(id, _)| (id.clone(), None)),
+        }
+    }
+
+    /// The children of slots that were removed whose turn it is.
+    fn turn(&self) -> Vec<(&'a ChildId, &'a Child)> {
         if !self.may_prune_previous() {
-            return;
+            return Vec::new();
         }
         let obsolete: Vec<_> = self.previous().filter(|(_, child, label)| !is_kept(child, label)).collect();
         let deepest = obsolete.iter().map(|(.., label)| label.depth).max();
         let turn = obsolete.into_iter().filter(|(.., label)| Some(label.depth) == deepest);
-        let steps: Vec<_> = turn.filter_map(|(id, child, _)| self.delete(id, child, Cause::Prune)).collect();
-        self.steps.extend(steps);
+        turn.map(|(id, child, _)| (id, child)).collect()
     }
 
     /// The children of slots that were removed, of those kinds for which this is wanted, also while they are being
@@ -44,7 +60,7 @@ impl<'a> Planner<'a> {
         })
     }
 
-    /// Returns whether all slots have said what they want, that is ready, and nothing else is obsolete.
+    /// Returns whether all slots are applied and ready, and no other child remains to be pruned.
     fn may_prune_previous(&self) -> bool {
         #[cfg(test)]
         if super::mistakes::prunes_early() {

@@ -1,7 +1,11 @@
 //! Children of slots that were removed from the program.
 
+use std::time::Duration;
+
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Secret, Service};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kooper::apiserver::faults::Verb;
 use kooper::prelude::*;
 use kooper::testing::Cluster;
 use kooper::{ConfigError, Controller};
@@ -10,7 +14,9 @@ use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 use serde_json::{from_value, json};
 
-use super::{Shop, config, controller, controller_of, corner, fields, front, is_ready, password, shelves, writes};
+use super::{
+    Shop, config, controller, controller_of, corner, fields, front, is_ready, password, ready, shelves, writes,
+};
 
 /// A version of the program with one of its slots.
 fn without_web() -> Result<Controller, ConfigError> {
@@ -88,6 +94,32 @@ async fn nothing_is_pruned_while_a_slot_fails(cluster: Cluster) -> Result<()> {
     cluster.patch(&shop, json!({"spec": {"broken": false}})).await?;
     cluster.settle().await;
     assert_eq!(deleted(&cluster), ["services", "deployments.apps"]);
+    running.stop().await
+}
+
+#[kooper::test(start_paused = true)]
+async fn the_status_names_a_child_of_a_removed_slot_that_is_not_deleted(cluster: Cluster) -> Result<()> {
+    let cluster = cluster.with_timeout(Duration::from_secs(3600));
+    let shop = left(&cluster).await?;
+    let service: Service = cluster.get("corner-front").await?.ok_or("there is no Service")?;
+    cluster.patch(&service, json!({"metadata": {"finalizers": ["example.com/other"]}})).await?;
+    let refused = cluster.faults().on(Verb::Delete.of("services")).reply(403);
+    let running = cluster.run([without_web()?]).await?;
+    let says = |reason: &'static str| {
+        move |shop: &Shop| {
+            let is_named = |ready: &&Condition| ready.reason == reason && ready.message.contains("corner-front");
+            ready(shop).filter(is_named).is_some_and(|ready| ready.status == "False")
+        }
+    };
+    cluster.wait(&shop, says("SlotFailed")).await;
+    refused.lift();
+    cluster.wait(&shop, says("Pruning")).await;
+    cluster.settle().await;
+    assert!(exists::<Deployment>(&cluster, "corner").await?, "the Service still exists");
+    cluster.patch(&service, json!({"metadata": {"finalizers": null}})).await?;
+    cluster.wait(&shop, is_ready).await;
+    cluster.settle().await;
+    assert!(!exists::<Deployment>(&cluster, "corner").await?);
     running.stop().await
 }
 

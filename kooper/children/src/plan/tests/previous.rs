@@ -110,6 +110,20 @@ fn a_deletion_that_is_refused_is_sent_once_in_a_pass() {
 }
 
 #[test]
+fn the_first_child_that_is_refused_or_does_not_end_is_named() {
+    let scene = left(Flags::default());
+    assert_eq!(scene.plan().undeleted, None, "it is about to be deleted");
+    let mut scene = scene.change("front", going).change("other", going);
+    assert_eq!(scene.plan().undeleted, Some((id("front"), None)));
+    scene.observed.refused.insert(id("other"), "forbidden".to_owned());
+    assert_eq!(scene.plan().undeleted, Some((id("other"), Some("forbidden".to_owned()))));
+    let scene = scene.change("front", keep).change("other", keep);
+    assert_eq!(scene.plan().undeleted, None, "they stay");
+    let held = left(Flags::default()).change("front", going).run(1, Run::Waits("no".to_owned()));
+    assert_eq!(held.plan().undeleted, None, "its turn has not come");
+}
+
+#[test]
 fn they_are_part_of_the_waves_and_released_if_their_slot_has_kept_them() {
     let mut scene = left(Flags::default());
     scene.owner = Owner { is_terminating: true, is_ordered: true };
