@@ -192,7 +192,7 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         loop {
             let next = plan(owner, &self.graph, &progress.observed);
             if next.steps.is_empty() {
-                self.remember(context, owner, &next);
+                self.remember(context, owner, &next, &progress);
                 return Ok(self.end(context, next, progress));
             }
             let results = join_all(next.steps.iter().map(|step| self.execute(context, &progress, step))).await;

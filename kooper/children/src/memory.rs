@@ -169,14 +169,22 @@ impl SlotMemory {
         changed
     }
 
-    /// Notes the obsolete children that are kept, each with its slot. Returns those that are new.
-    pub(crate) fn kept<'a>(&self, owner: &ObjectKey, kept: &'a [(Arc<str>, ChildId)]) -> Vec<&'a (Arc<str>, ChildId)> {
-        let known = &mut self.memory.lock().kept;
-        let before = match kept {
-            [] => known.remove(owner),
-            kept => known.insert(owner.clone(), kept.iter().map(|(_, child)| child.clone()).collect()),
-        };
-        kept.iter().filter(|(_, child)| before.as_ref().is_none_or(|before| !before.contains(child))).collect()
+    /// Notes the obsolete children that are kept, each with its slot. Returns those that are new. While a slot is not
+    /// ready, none is known to be obsolete, so that one stays known for as long as it exists and no slot wants it again.
+    pub(crate) fn kept<'a>(
+        &self,
+        owner: &ObjectKey,
+        kept: &'a [(Arc<str>, ChildId)],
+        is_unwanted: impl Fn(&ChildId) -> bool,
+    ) -> Vec<&'a (Arc<str>, ChildId)> {
+        let all = &mut self.memory.lock().kept;
+        let mut known = all.remove(owner).unwrap_or_default();
+        known.retain(is_unwanted);
+        let new: Vec<_> = kept.iter().filter(|(_, child)| known.insert(child.clone())).collect();
+        if !known.is_empty() {
+            all.insert(owner.clone(), known);
+        }
+        new
     }
 
     /// The number of owners whose slot has this state.
@@ -343,10 +351,12 @@ mod tests {
     #[test]
     fn a_child_is_new_among_the_kept_ones_once() {
         let (memory, kept) = (SlotMemory::default(), [(Arc::from("config"), child())]);
-        let new = |kept: &[(Arc<str>, ChildId)]| memory.kept(&owner(), kept).len();
-        assert_eq!([new(&kept), new(&kept), new(&[]), new(&kept)], [1, 0, 0, 1]);
+        let new = |kept: &[(Arc<str>, ChildId)], is_unwanted| memory.kept(&owner(), kept, |_| is_unwanted).len();
+        assert_eq!([new(&kept, true), new(&kept, true)], [1, 0]);
+        assert_eq!([new(&[], true), new(&kept, true)], [0, 0], "a slot was not ready meanwhile");
+        assert_eq!([new(&[], false), new(&kept, true)], [0, 1], "it was gone, or wanted again");
         memory.gone(&owner(), Duration::ZERO);
-        assert_eq!(new(&kept), 1, "it is another object of this name");
+        assert_eq!(new(&kept, true), 1, "it is another object of this name");
     }
 
     #[test]

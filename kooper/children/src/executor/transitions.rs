@@ -143,7 +143,7 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
     }
 
     /// Notes the states of the slots, and tells what has changed.
-    pub(super) fn remember(&self, context: &Context<P, S>, owner: &Owner, plan: &Plan) {
+    pub(super) fn remember(&self, context: &Context<P, S>, owner: &Owner, plan: &Plan, progress: &Progress) {
         let (memory, key) = (memory(context), context.key());
         memory.gauges.get_or_init(|| self.register(context, &memory));
         if owner.is_terminating {
@@ -159,7 +159,9 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
                 None => tracing::debug!(slot = name(slot), state = state.name(), "the slot has another state"),
             }
         }
-        for (slot, id) in memory.kept(key, &plan.kept) {
+        let is_unwanted =
+            |id: &ChildId| progress.observed.children.contains_key(id) && !progress.wanted.contains_key(id);
+        for (slot, id) in memory.kept(key, &plan.kept, is_unwanted) {
             let text = match self.graph.find(&id.resource, slot) {
                 Some(_) => format!(
                     "{slot}: {id} is no longer returned by its function, and is kept: write `prune` to delete such children, \
