@@ -243,7 +243,10 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
             observed.children.insert(id.clone(), child);
             objects.insert(id, object);
         }
-        memory.unseen.forget(key, |id| observed.children.contains_key(id));
+        if is_ordered {
+            memory.unseen.begin_term(|other| other == key || context.controller().own.get(other).is_some());
+            memory.unseen.forget(key, |id| observed.children.contains_key(id));
+        }
         Ok(Progress { observed, objects, wanted: BTreeMap::new(), error: None, pause: None, has_deleted: false })
     }
 
@@ -256,7 +259,9 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
                     Ok(object) => {
                         let observed = progress.observed.children.get(child).map(|child| &*child.version);
                         let (slot_of, memory) = (&self.slots[*slot], transitions::memory(context));
-                        let is_first = observed.is_none() && memory.unseen.expect(context.key(), child);
+                        // Only an ordered deletion reads it.
+                        let is_first =
+                            self.is_ordered() && observed.is_none() && memory.unseen.expect(context.key(), child);
                         match slot_of.apply(context, object.clone(), label, self.is_ordered(), observed).await {
                             Err(error) if observed.is_some() => Err(self.probe(context, *slot, object, error).await),
                             Err(error) => {

@@ -238,6 +238,7 @@ impl CallObserver for SlotMemory {
     fn term_ended(&self) {
         *self.memory.lock() = Memory::default();
         *self.externals.lock() = Externals::default();
+        self.unseen.term_ended();
     }
 }
 
@@ -357,6 +358,19 @@ mod tests {
         assert_eq!([new(&[], false), new(&kept, true)], [0, 1], "it was gone, or wanted again");
         memory.gone(&owner(), Duration::ZERO);
         assert_eq!(new(&kept, true), 1, "it is another object of this name");
+    }
+
+    #[test]
+    fn unseen_children_are_known_in_the_next_term_if_their_owner_still_exists() {
+        let (memory, [a, b]) = (SlotMemory::default(), ["a", "b"].map(ObjectKey::cluster_scoped));
+        assert_eq!([&a, &b].map(|owner| memory.unseen.expect(owner, &child())), [true, true]);
+        let unseen = || [&a, &b].map(|owner| memory.unseen.of(owner).len());
+        memory.unseen.begin_term(|_| false);
+        assert_eq!(unseen(), [1, 1], "the term has not ended");
+        memory.term_ended();
+        assert_eq!(unseen(), [1, 1]);
+        memory.unseen.begin_term(|owner| *owner == a);
+        assert_eq!(unseen(), [1, 0]);
     }
 
     #[test]
