@@ -1,10 +1,9 @@
 //! The children of one kind by their type, behind a trait without it. Their slots may have been removed.
 
-mod live;
-
 use std::collections::BTreeSet;
 use std::marker::PhantomData;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -17,9 +16,10 @@ use kooper_runtime::internal::watch::store::Cache;
 use kooper_runtime::object::Object;
 use kooper_runtime::{BoxError, Kind};
 use kube::ResourceExt;
-use kube::api::{DeleteParams, Preconditions, PropagationPolicy};
+use kube::api::{DeleteParams, ListParams, ObjectList, Preconditions, PropagationPolicy};
 use kube::core::metadata::PartialObjectMeta;
 use serde_json::json;
+use tokio::time::timeout;
 
 use crate::function::ChildKind;
 use crate::graph::{PreviousKind, Recreate};
@@ -27,7 +27,10 @@ use crate::memory::{KnownChildren, address};
 use crate::observed::{Child, ChildId};
 use crate::plan::Cause;
 use crate::readiness::Readiness;
-use crate::record::{ChildObject, Found, controls, decode, found, key_of, owner, recorded};
+use crate::record::{ChildObject, Found, controls, decode, found, id_of, is_foreign, key_of, owner, recorded};
+
+/// The timeout of a list.
+const LIST: Duration = Duration::from_secs(60);
 
 pub(crate) type Request<'a, T> = BoxFuture<'a, Result<T, BoxError>>;
 
@@ -43,14 +46,14 @@ pub(crate) trait DynKind<P, S>: Send + Sync {
     fn unlisted(&self, context: &Context<P, S>) -> Option<String>;
 
     /// Asks the API server for a child of this controller that has no owner reference. `has_some` if there was one.
-    fn marked<'a>(&'a self, context: &'a Context<P, S>, has_some: bool) -> Request<'a, Option<ChildId>>;
+    fn find_marked<'a>(&'a self, context: &'a Context<P, S>, has_some: bool) -> Request<'a, Option<ChildId>>;
 
-    /// Asks the API server for the children of the owner in these namespaces. `slots` are the names of all slots.
-    fn live<'a>(
+    /// Asks the API server for those of these children that exist. `slots` are the names of all slots.
+    fn list_children<'a>(
         &'a self,
         context: &'a Context<P, S>,
         slots: &'a [Arc<str>],
-        places: &'a BTreeSet<Option<&'a str>>,
+        children: &'a [&'a ChildId],
     ) -> Request<'a, Vec<Found>>;
 
     /// The children of the owner. `slots` are the names of all slots. Without `deletion = ordered` all of them have
@@ -83,6 +86,23 @@ impl<T: ChildKind> TypedKind<T> {
 
     pub(crate) fn previous(&self) -> PreviousKind {
         PreviousKind { kind: self.kind.kind.clone(), resource: self.resource.clone() }
+    }
+
+    /// Lists the metadata of objects. There are none of a kind that is not installed.
+    async fn list<P, S>(
+        &self,
+        context: &Context<P, S>,
+        params: &ListParams,
+        place: Option<&str>,
+    ) -> Result<Vec<PartialObjectMeta<T>>, BoxError> {
+        let request = kube::core::Request::new(T::url_path(&(), place)).list_metadata(params)?;
+        let client = context.controller().client();
+        match timeout(LIST, client.request::<ObjectList<PartialObjectMeta<T>>>(request)).await {
+            Ok(Ok(found)) => Ok(found.items),
+            Ok(Err(kube::Error::Api(status))) if status.code == 404 => Ok(Vec::new()),
+            Ok(Err(error)) => Err(error.into()),
+            Err(_) => Err(format!("the API server did not list {} in time", self.resource).into()),
+        }
     }
 
     /// The caches of whole objects.
@@ -123,17 +143,55 @@ impl<P: Kind, S: Send + Sync + 'static, T: ChildKind> DynKind<P, S> for TypedKin
         self.caches(context).find_map(Cache::unlisted)
     }
 
-    fn marked<'a>(&'a self, context: &'a Context<P, S>, has_some: bool) -> Request<'a, Option<ChildId>> {
-        self.find_marked(context, has_some).boxed()
+    fn find_marked<'a>(&'a self, context: &'a Context<P, S>, has_some: bool) -> Request<'a, Option<ChildId>> {
+        async move {
+            // A child in another namespace is rare, and seen before, unless this process has just taken over.
+            if !has_some && (self.kind.namespaced || !KindInfo::of::<P>().namespaced) {
+                return Ok(None);
+            }
+            let owner = owner(context);
+            let of_owner = ListParams::default().labels(&format!("{OWNER}={}", owner.uid().unwrap_or_default()));
+            let places = self.caches(context).flat_map(Cache::namespaces);
+            let places: BTreeSet<_> = places.map(|namespace| namespace.map(str::to_owned)).collect();
+            for place in places {
+                let found = self.list(context, &of_owner, place.as_deref()).await?;
+                let is_own =
+                    |child: &&PartialObjectMeta<T>| !controls(&*owner, *child) && !is_foreign(context, *child, &[]);
+                if let Some(child) = found.iter().find(is_own) {
+                    return Ok(Some(id_of(&*owner, child, &self.kind, self.resource.clone())));
+                }
+            }
+            Ok(None)
+        }
+        .boxed()
     }
 
-    fn live<'a>(
+    fn list_children<'a>(
         &'a self,
         context: &'a Context<P, S>,
         slots: &'a [Arc<str>],
-        places: &'a BTreeSet<Option<&'a str>>,
+        children: &'a [&'a ChildId],
     ) -> Request<'a, Vec<Found>> {
-        self.list_children(context, slots, places).boxed()
+        async move {
+            let (owner, mut existing) = (owner(context), Vec::new());
+            let uid = owner.uid().unwrap_or_default();
+            for id in children {
+                // Not by a label, which a policy may remove.
+                let named = ListParams::default().fields(&format!("metadata.name={}", id.name));
+                for child in self.list(context, &named, id.namespace.as_deref()).await? {
+                    if controls(&*owner, &child) || child.labels().get(OWNER) == Some(&uid) {
+                        let waits = Readiness::Waiting("it is not in the cache".into());
+                        let record = recorded(context, &child, slots, waits);
+                        let object = Arc::new(Object::parse(&serde_json::to_vec(&child)?)?);
+                        let decode = decode::<T>;
+                        let object = ChildObject::Cached { object, decoded: OnceLock::new(), decode };
+                        existing.push(((*id).clone(), record, object));
+                    }
+                }
+            }
+            Ok(existing)
+        }
+        .boxed()
     }
 
     fn existing(

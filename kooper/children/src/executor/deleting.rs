@@ -1,6 +1,5 @@
 //! The deletion of an owner, and the questions before its finalizer is removed.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use kooper_access::extract::Context;
@@ -53,12 +52,11 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         }
         let names = self.names();
         for kind in self.kinds.iter().filter(|kind| !kind.is_absent(context)) {
-            let of_kind = unseen.iter().filter(|child| *child.resource == *kind.resource());
-            let places: BTreeSet<_> = of_kind.map(|child| child.namespace.as_deref()).collect();
-            for found in kind.live(context, &names, &places).await? {
+            let of_kind: Vec<_> = unseen.iter().filter(|child| *child.resource == *kind.resource()).collect();
+            for found in kind.list_children(context, &names, &of_kind).await? {
                 if !progress.observed.children.contains_key(&found.0) {
                     progress.found(found);
-                    // No event shows its end.
+                    // The watch is late, so its deletion may cause no call.
                     progress.pause = Some(UNSEEN_AGAIN);
                 }
             }
@@ -76,7 +74,7 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         }
         let has_some = has_marked(context.extensions(), &owner(context).uid().unwrap_or_default());
         for kind in self.kinds.iter().filter(|kind| !kind.is_absent(context)) {
-            if let Some(child) = kind.marked(context, has_some).await? {
+            if let Some(child) = kind.find_marked(context, has_some).await? {
                 let waits = format!("waits for the event of {child}");
                 return Err(HandlerError::retry_after(UNSEEN_AGAIN, waits).into());
             }

@@ -1,12 +1,14 @@
 //! Deletions while the caches lack children that exist.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Service};
-use kooper::apiserver::faults::{Frozen, Verb};
+use kooper::apiserver::faults::{Fault, Frozen, Verb};
 use kooper::prelude::*;
 use kooper::testing::Cluster;
 use kooper_children::{SlotExt, declare};
+use serde_json::json;
 
 use super::explored::waves;
 use super::{Shop, config, controller_of, corner, front, writes};
@@ -23,18 +25,40 @@ async fn opened(cluster: &Cluster, unseen: &str) -> Result<(Shop, Frozen)> {
     Ok((shop, frozen))
 }
 
+/// Counts the lists of these resources from now on.
+fn counted<const N: usize>(cluster: &Cluster, resources: [&str; N]) -> [Fault; N] {
+    resources.map(|resource| cluster.faults().on(Verb::List.of(resource)).delay(Duration::ZERO))
+}
+
 #[kooper::test(start_paused = true)]
 async fn a_child_that_no_cache_has_is_deleted_in_its_wave(cluster: Cluster) -> Result<()> {
     let cluster = cluster.with_timeout(Duration::from_secs(3600));
     let running = cluster.run([waves()?]).await?;
     let (shop, _frozen) = opened(&cluster, "services").await?;
+    let [services, configs] = counted(&cluster, ["services", "configmaps"]);
     cluster.delete(&shop).await?;
     cluster.wait_deleted(&shop).await;
+    // Before the end, each kind is listed once because of the ClusterRole.
+    assert!(services.times() > configs.times(), "{} {}", services.times(), configs.times());
     let resources = ["services", "clusterroles.rbac.authorization.k8s.io", "configmaps"];
     let writes = writes(&cluster, &resources);
     let mut deleted: Vec<_> = writes.iter().filter_map(|write| write.strip_prefix("delete ")).collect();
     deleted.dedup();
     assert_eq!(deleted, resources);
+    running.stop().await
+}
+
+#[kooper::test(start_paused = true)]
+async fn a_child_whose_labels_a_policy_has_removed_and_that_no_cache_has_outlives_its_owner_if_it_is_kept(
+    cluster: Cluster,
+) -> Result<()> {
+    let cluster = cluster.with_timeout(Duration::from_secs(3600));
+    let running = cluster.run([waves()?]).await?;
+    let (shop, frozen) = opened(&cluster, "configmaps").await?;
+    let ledger: ConfigMap = cluster.get("corner-ledger").await?.ok_or("there is no ConfigMap")?;
+    let labels: BTreeMap<_, Option<&str>> = ledger.labels().keys().map(|label| (label, None)).collect();
+    cluster.patch(&ledger, json!({"metadata": {"labels": labels}})).await?;
+    closes_and_keeps_the_ledger(&cluster, &shop, frozen).await?;
     running.stop().await
 }
 
@@ -75,10 +99,7 @@ async fn a_deletion_asks_nothing_if_the_caches_have_all_children(cluster: Cluste
     let running = cluster.run([controller_of(&children)?]).await?;
     let shop = cluster.create(&corner("a", true, &[])).await?;
     cluster.settle().await;
-    let lists = ["services", "configmaps"].map(|kind| {
-        let lists = cluster.faults().on(Verb::List.of(kind));
-        lists.delay(Duration::ZERO)
-    });
+    let lists = counted(&cluster, ["services", "configmaps"]);
     cluster.delete(&shop).await?;
     cluster.wait_deleted(&shop).await;
     assert_eq!(lists.map(|lists| lists.times()), [0, 0]);
