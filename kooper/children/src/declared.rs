@@ -216,7 +216,8 @@ impl<P: Kind, S, L> Declaration<P, S, L> {
     /// are applied and ready, and children on which others depended after these. A child is known by its labels, so a
     /// function that was only renamed keeps its own. Children that are kept by default, adopted ones, and those of a
     /// slot with `keep` are kept with an Event. The kind needs the permissions to list, watch and delete it, with an
-    /// ordered deletion also to patch.
+    /// ordered deletion also to patch. A cluster-scoped kind needs an [ordered deletion](Declared::deletion) if the owner
+    /// is in a namespace.
     ///
     /// A version of the program that still has the slot creates them again: add a kind when no such version is left to
     /// run, or use leader election or shards, so that one replica at a time acts for an owner.

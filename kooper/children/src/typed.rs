@@ -150,7 +150,7 @@ impl<P: Kind, S, T: ChildKind> PlanSlot<P, S> for PreviousChildren<T> {
         // A cluster without the kind has none of them.
         plan.optionally(|plan| {
             plan.reading_children(reads::<P, S, T>);
-            plan.watch_previous_children::<T>();
+            plan.watch_previous_children::<P, T>();
             <Deleter<T> as Argument<P, S, (T, ())>>::plan(plan);
         });
     }

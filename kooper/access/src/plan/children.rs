@@ -2,6 +2,7 @@
 
 use kooper_runtime::Kind;
 use kooper_runtime::internal::controller::parts::MakeIndex;
+use kooper_runtime::internal::object::kind::KindInfo;
 use kooper_runtime::internal::watch::cache_id::{CacheRequest, Used};
 
 use super::Plan;
@@ -18,6 +19,8 @@ pub(super) struct ChildrenPlan {
     applied: Vec<(CacheRequest, String)>,
     /// The first slot whose children outlive their owner.
     kept: Option<String>,
+    /// The first kind of previous children that Kubernetes does not delete with their owner.
+    apart: Option<String>,
     /// `true` if these are released from their owner.
     releases: bool,
 }
@@ -68,7 +71,10 @@ impl Plan {
     /// Watches the children of a kind that earlier versions of the program have applied, and that this one deletes or
     /// keeps, which an Event reports.
     #[doc(hidden)]
-    pub fn watch_previous_children<K: Kind>(&mut self) {
+    pub fn watch_previous_children<P: Kind, K: Kind>(&mut self) {
+        if KindInfo::of::<P>().namespaced && !KindInfo::of::<K>().namespaced {
+            self.children.apart.get_or_insert_with(|| K::kind(&()).into_owned());
+        }
         let because = format!("previous_children = [{}]", K::kind(&()));
         let request = CacheRequest::of::<K>().optional(self.optional).using(Used::AppliedChildren);
         self.require_watch(&request, &because);
@@ -82,6 +88,13 @@ impl Plan {
             let problem = format!(
                 "Kubernetes deletes a child with its owner: to `keep` the children of the slot `{slot}`, write \
                  `.cleanup(finalizer, children.deletion(cleanup))`, so that they are released first"
+            );
+            self.note_mistake("cleanup", &problem);
+        }
+        if let Some(kind) = self.children.apart.take().filter(|_| !self.children.releases) {
+            let problem = format!(
+                "a {kind} is cluster-scoped, and its owner is in a namespace: to prune previous children of this kind, \
+                 write `.cleanup(finalizer, children.deletion(cleanup))`, because only an ordered deletion knows them"
             );
             self.note_mistake("cleanup", &problem);
         }

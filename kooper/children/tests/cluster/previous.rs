@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Secret, Service};
+use k8s_openapi::api::rbac::v1::ClusterRole;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kooper::apiserver::faults::Verb;
 use kooper::prelude::*;
 use kooper::testing::Cluster;
-use kooper::{ConfigError, Controller};
+use kooper::{ConfigError, ConfigErrorKind, Controller};
 use kooper_children::{SlotExt, declare};
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
@@ -249,6 +250,18 @@ async fn a_previous_kind_need_not_be_installed(cluster: Cluster) -> Result<()> {
     cluster.delete(&shop).await?;
     cluster.wait_deleted(&shop).await;
     running.stop().await
+}
+
+#[test]
+fn a_previous_kind_without_owner_references_needs_an_ordered_deletion() -> Result<()> {
+    let children = declare::<Shop, ()>().previous_children::<Service>().previous_children::<ClusterRole>().build()?;
+    let begin = || Shop::controller("shops").handler(children.handler(async || {}));
+    let error = begin().build().err().ok_or("it is built")?;
+    assert_eq!((error.field, error.kind), ("cleanup", ConfigErrorKind::Malformed));
+    let parts = ["a ClusterRole is cluster-scoped", "`.cleanup(finalizer, children.deletion(cleanup))`"];
+    assert!(parts.iter().all(|part| error.problem.contains(part)), "{error}");
+    begin().cleanup("example.com/shop", children.deletion(async || {})).build()?;
+    Ok(())
 }
 
 #[test]
