@@ -65,10 +65,11 @@ fn kinds() -> impl Strategy<Value = &'static str> {
     prop_oneof![4 => Just("configmaps"), 1 => Just(KEPT), 1 => Just(APART)]
 }
 
-/// Graphs of up to five slots. With some of them, children of removed slots are pruned.
+/// Graphs of up to five slots. Children of removed slots are pruned if they are of some of the kinds, or of all or none.
 pub(super) fn graphs() -> impl Strategy<Value = Graph> {
     let slot = (any::<u8>(), any::<u8>(), 0..3u8, 0..10u8, kinds());
-    (prop::collection::vec(slot, 1..6), any::<bool>()).prop_map(|(slots, prunes)| {
+    let previous = prop::sample::subsequence(vec!["configmaps", KEPT, APART], 0..=3);
+    (prop::collection::vec(slot, 1..6), previous).prop_map(|(slots, previous)| {
         let specs = slots.into_iter().enumerate().map(|(index, (inputs, after, returns, flags, kind))| {
             let earlier = |bits: u8| (0..index).filter(|other| bits >> other & 1 == 1).map(name).collect();
             let mut flags = match flags {
@@ -96,8 +97,7 @@ pub(super) fn graphs() -> impl Strategy<Value = Graph> {
                 flags,
             }
         });
-        let previous = |kind: &str| PreviousKind { kind: kind.to_owned(), resource: kind.into() };
-        let previous = ["configmaps", KEPT, APART].into_iter().filter(|_| prunes).map(previous);
+        let previous = previous.into_iter().map(|kind| PreviousKind { kind: kind.to_owned(), resource: kind.into() });
         Graph::new(specs.collect()).unwrap().with_previous(previous.collect())
     })
 }
