@@ -3,7 +3,11 @@
 //! their external slots stand for, so that a change of one calls its owners.
 //!
 //! It also remembers which owners are deleted without their children, and what it has read of children and applied to
-//! them, so that it is not done again while they stay as they are. It decides nothing else: a restart forgets it.
+//! them, so that it is not done again while they stay as they are. A restart forgets all of this, and at worst it is done
+//! or said again.
+//!
+//! The children that no cache has yet decide whether a wave of a deletion is over. A restart may forget them, because the
+//! new process lists all children before its first call.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hasher};

@@ -12,7 +12,6 @@ use kooper_access::plan::Plan;
 use kooper_access::{Deleter, OwnedApplier, Patcher, Reader};
 use kooper_runtime::internal::object::kind::KindInfo;
 use kooper_runtime::{BoxError, Kind};
-
 use kube::core::metadata::PartialObjectMeta;
 use kube::{Resource, ResourceExt};
 use serde_json::{Value, json};
