@@ -17,9 +17,9 @@ pub const SLOT: &str = "kooper.rs/slot";
 /// The depth of the slot.
 pub const DEPTH: &str = "kooper.rs/depth";
 /// Children of a slot with the flag `keep`, which is needed when the program no longer has the slot.
-const KEPT: &str = "kooper.rs/kept";
+pub const KEPT: &str = "kooper.rs/kept";
 /// An annotation that keeps a child from being deleted.
-pub(crate) const KEEP: &str = "kooper.rs/keep";
+pub const KEEP: &str = "kooper.rs/keep";
 
 /// An annotation of an owner, with the reason for which its daemon has failed.
 pub(crate) const DAEMON_FAILED: &str = "kooper.rs/daemon-failed";

@@ -31,7 +31,7 @@ pub use declared::{Applying, Declaration, Declared, Deleting, IntoSlot, OfFuncti
 pub use executor::wait;
 pub use function::External;
 #[doc(hidden)]
-pub use labels::{CONTROLLER, DEPTH, SLOT};
+pub use labels::{CONTROLLER, DEPTH, KEEP, KEPT, SLOT};
 #[doc(hidden)]
 pub use memory::SlotMemory;
 pub use slot::{Deletes, Fits, FunctionId, Keeps, Optional, Slot, SlotExt, SlotInputs, Verbs};

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use kooper_access::Controller;
 use kooper_apiserver::StoredObject;
-use kooper_children::{CONTROLLER, DEPTH, DeletesInWaves, SLOT};
+use kooper_children::{CONTROLLER, DEPTH, DeletesInWaves, KEEP, KEPT, SLOT};
 use kooper_runtime::internal::object::OWNER;
 use serde_json::Value;
 
@@ -20,8 +20,13 @@ struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
+    /// The place of a child that is deleted in a wave: not of one that is kept.
     fn of(object: &'a Value) -> Option<Self> {
         let (metadata, labels) = (&object["metadata"], &object["metadata"]["labels"]);
+        let is_protected = metadata["annotations"][KEEP].as_str().is_some_and(|value| value != "false");
+        if is_protected || !labels[KEPT].is_null() {
+            return None;
+        }
         let mut owners = metadata["ownerReferences"].as_array().into_iter().flatten();
         let owner = owners.find(|owner| owner["controller"] == true).map_or(&labels[OWNER], |owner| &owner["uid"]);
         Some(Self {
@@ -103,4 +108,23 @@ pub(super) fn orphan(objects: &[StoredObject], ignored: &[String]) -> Option<Str
 
 fn shown(object: &Value) -> String {
     with_slot(format!("`{}`", name(object, str::to_owned)), slot(object))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_child_that_is_kept_is_of_no_wave() {
+        let child = |annotations: Value, kept: Option<&str>| {
+            let labels = json!({OWNER: "uid", CONTROLLER: "shops", SLOT: "web", DEPTH: "1", KEPT: kept});
+            Place::of(&json!({"metadata": {"labels": labels, "annotations": annotations}})).map(|place| place.depth)
+        };
+        assert_eq!(child(json!({}), None), Some(1));
+        assert_eq!(child(json!({KEEP: "false"}), None), Some(1));
+        assert_eq!(child(json!({KEEP: "yes"}), None), None);
+        assert_eq!(child(json!({}), Some("true")), None);
+    }
 }
