@@ -97,7 +97,8 @@ pub(crate) struct Pass<P> {
     pub(crate) children: Children<P>,
     /// The first error.
     pub(crate) error: Option<BoxError>,
-    /// When the owner is called again: a slot waits for the end of a pause, or a deletion for children that no cache has.
+    /// When the owner is called again: a slot waits for the end of a pause, or a deletion for children that no cache
+    /// has.
     pub(crate) again: Option<Duration>,
     /// The children that block the deletion of the owner.
     pub(crate) blocking: Vec<ChildId>,

@@ -294,8 +294,8 @@ impl Graph {
         &self.order
     }
 
-    /// The index of the slot of this name, if its children are of this resource. A slot that had another kind before was
-    /// removed, and one of the same name was added.
+    /// The index of the slot of this name, if its children are of this resource. A slot that had another kind before
+    /// was removed, and one of the same name was added.
     pub(crate) fn find(&self, resource: &str, name: &str) -> Option<usize> {
         self.nodes.iter().position(|node| node.spec.name == name && *node.spec.resource == *resource)
     }

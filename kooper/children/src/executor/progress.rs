@@ -18,7 +18,8 @@ pub(super) struct Progress {
     /// The children that the functions have returned.
     pub(super) wanted: BTreeMap<ChildId, AnyObject>,
     pub(super) error: Option<BoxError>,
-    /// The time until a slot that was unstable is applied again, or until children that no cache has are looked up again.
+    /// The time until a slot that was unstable is applied again, or until children that no cache has are looked up
+    /// again.
     pub(super) pause: Option<Duration>,
     /// A child was deleted, after which the next pass goes on.
     pub(super) has_deleted: bool,
