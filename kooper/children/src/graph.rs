@@ -57,7 +57,7 @@ pub struct SlotSpec {
     pub name: String,
     /// The kind of its children, for messages and diagrams.
     pub kind: String,
-    /// Their resource, as in [`ChildId`](crate::observed::ChildId).
+    /// Their resource, as in [`ChildId`].
     pub resource: Arc<str>,
     /// The slots whose children the function takes.
     pub inputs: Vec<String>,
@@ -87,7 +87,7 @@ pub struct Node {
 pub struct PreviousKind {
     /// The kind, for diagrams.
     pub kind: String,
-    /// The resource, as in [`ChildId`](crate::observed::ChildId).
+    /// The resource, as in [`ChildId`].
     pub resource: Arc<str>,
 }
 

@@ -349,7 +349,7 @@ impl<'a> Planner<'a> {
             (None, None, Some(why)) => SlotState::Held(why),
             (None, None, None) => {
                 let is_none = progress.desired.is_empty() && self.labelled(slot).next().is_none();
-                match self.may_create(slot).err().filter(|_| is_none) {
+                match is_none.then(|| self.may_create(slot).err()).flatten() {
                     Some(why) => SlotState::Held(why),
                     None => self.condition(progress.desired.iter().map(|(id, _)| id)),
                 }
