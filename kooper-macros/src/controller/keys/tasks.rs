@@ -61,11 +61,14 @@ pub(crate) const TASK: Table<Args> = Table {
             "all",
             "The namespace in which the task works: its readers have the objects of this one only, and its permissions are granted there. `own` is that of the operator, as for controllers. `--namespace` on the command line overrides it.",
         ),
-        shared(
-            "namespaces",
-            "all",
-            "The namespaces in which the task works. It runs once the caches of all of them are synced. `--namespace` on the command line overrides them.",
-        ),
+        Key {
+            form: "a list of names of namespaces",
+            ..shared(
+                "namespaces",
+                "all",
+                "The namespaces in which the task works. It runs once the caches of all of them are synced. `--namespace` on the command line overrides them.",
+            )
+        },
         shared(
             "reads",
             "all objects",
