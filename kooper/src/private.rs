@@ -78,6 +78,9 @@ mod crd;
 #[path = "private/keys.rs"]
 pub mod keys;
 
+#[path = "private/previous.rs"]
+mod previous;
+
 /// The names for webhooks.
 #[cfg(feature = "webhooks")]
 #[path = "private/webhooks.rs"]
@@ -107,6 +110,7 @@ pub mod v1 {
     use kube::core::{ClusterResourceScope, NamespaceResourceScope};
     use serde::de::DeserializeOwned;
 
+    pub use super::previous::{owned_previous_children, previous_children};
     pub use crate::__complete as complete;
     #[cfg(not(feature = "apiserver"))]
     pub use crate::__no_sample as include_str;
@@ -121,8 +125,8 @@ pub mod v1 {
     pub use crate::{Changed, ConfigError};
     pub use crate::{Kind, Namespaced};
     use kooper_access::extract::{Argument, DaemonArguments};
-    use kooper_children::function::{ChildFn, ChildKind, Form};
-    use kooper_children::{Declaration, PlanSlot, PreviousChildren, Slot, SlotExt, SlotInputs};
+    use kooper_children::function::{ChildFn, Form};
+    use kooper_children::{Declaration, PlanSlot, Slot, SlotExt, SlotInputs};
     pub use kooper_program::{Declared, Definition, Program, ProgramSettings};
     use kooper_runtime::internal::call::action::Outcome;
     pub use kooper_runtime::internal::object::sections::{KindOf, OtherKind, may_have_field};
@@ -284,75 +288,6 @@ pub mod v1 {
         F::Scope: OwnedBy<P::Scope>,
     {
         function.begin(inputs)
-    }
-
-    /// Adds a kind of previous children.
-    pub fn previous_children<P: Kind, S, L, T, M>(
-        declaration: Declaration<P, S, L>,
-        _: PhantomData<T>,
-    ) -> Declaration<P, S, (T::Planned, L)>
-    where
-        S: Send + Sync + 'static,
-        T: PreviousKind<M>,
-    {
-        T::add(declaration)
-    }
-
-    /// As [`previous_children`], for children that Kubernetes deletes with their owner.
-    pub fn owned_previous_children<P: Kind, S, L, T, M>(
-        declaration: Declaration<P, S, L>,
-        _: PhantomData<T>,
-    ) -> Declaration<P, S, (T::Planned, L)>
-    where
-        S: Send + Sync + 'static,
-        T: PreviousKind<M>,
-        T::Scope: OwnedBy<P::Scope>,
-    {
-        T::add(declaration)
-    }
-
-    /// A kind that previous children can have: every [`ChildKind`]. There are two impls, as of [`Begin`].
-    #[diagnostic::on_unimplemented(
-        message = "`{Self}` cannot be the kind of a child",
-        label = "not a kind of child",
-        note = "name a type of `k8s_openapi`, or one that derives `kube::CustomResource`"
-    )]
-    pub trait PreviousKind<M> {
-        /// The scope of the children.
-        type Scope;
-        /// The kind in the list of the slots' types.
-        type Planned;
-
-        /// Adds the kind.
-        fn add<P: Kind, S, L>(declaration: Declaration<P, S, L>) -> Declaration<P, S, (Self::Planned, L)>
-        where
-            S: Send + Sync + 'static;
-    }
-
-    #[diagnostic::do_not_recommend]
-    impl<T: ChildKind> PreviousKind<Kinds> for T {
-        type Scope = <T as Resource>::Scope;
-        type Planned = PreviousChildren<T>;
-
-        fn add<P: Kind, S, L>(declaration: Declaration<P, S, L>) -> Declaration<P, S, (PreviousChildren<T>, L)>
-        where
-            S: Send + Sync + 'static,
-        {
-            declaration.previous_children()
-        }
-    }
-
-    #[diagnostic::do_not_recommend]
-    impl<T: Never> PreviousKind<Nothing> for T {
-        type Scope = ();
-        type Planned = ();
-
-        fn add<P: Kind, S, L>(_: Declaration<P, S, L>) -> Declaration<P, S, ((), L)>
-        where
-            S: Send + Sync + 'static,
-        {
-            unreachable!("no type implements `Never`")
-        }
     }
 
     /// The scope of children that an owner can have without `deletion = ordered`.

@@ -277,7 +277,7 @@ impl Exploration {
             scenario: &scenario,
             desired: &self.desired,
             ignored: &self.ignored,
-            // What is wrong with the controllers is found when they are run.
+            // Mistakes in the controllers are found when they are run.
             ordered: (self.make)().map_or_else(|_| BTreeSet::new(), |all| children::ordered(&all)),
         };
         runtime().block_on(assert_paused());

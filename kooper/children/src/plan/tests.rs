@@ -4,3 +4,4 @@ mod previous;
 mod properties;
 mod rows;
 mod scene;
+mod stored;

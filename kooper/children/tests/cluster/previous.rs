@@ -162,9 +162,9 @@ async fn what_a_removed_slot_has_adopted_or_kept_is_kept_with_an_event(cluster: 
     cluster.patch(&shop, json!({"metadata": {"annotations": {"example.com/note": "a call"}}})).await?;
     cluster.settle().await;
     assert_eq!(deleted(&cluster), ["services"], "the slot has created it");
-    let mut told = kept(&cluster).await?;
-    told.sort();
-    let names = told.iter().map(|text| text.split_once(": ").map_or("", |(slot, _)| slot));
+    let mut events = kept(&cluster).await?;
+    events.sort();
+    let names = events.iter().map(|text| text.split_once(": ").map_or("", |(slot, _)| slot));
     assert_eq!(names.collect::<Vec<_>>(), ["config", "password", "shelves"], "once for each child");
 
     cluster.delete(&shop).await?;

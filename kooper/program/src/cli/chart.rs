@@ -192,8 +192,8 @@ fn role(name: &str) -> String {
     inline(&format!("printf \"%s:%s\" .Release.Namespace ({})", include(name, "account")))
 }
 
-/// What each of several replicas would do, and what to write instead, by the choice of leader election. Where several
-/// replicas are allowed, there is none.
+/// The work that each of several replicas would do, and the settings to write instead, by the choice of leader election.
+/// Where several replicas are allowed, there is none.
 fn unelected(plain: &Invocation<'_>) -> Result<Map<String, Value>, BoxError> {
     let mut refused = Map::new();
     for (election, flag) in roles::ELECTIONS {

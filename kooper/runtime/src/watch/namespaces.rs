@@ -29,7 +29,7 @@ pub(crate) struct NamespaceSelection {
 struct State {
     /// The namespaces, each with the number of the change with which it joined.
     joined: HashMap<String, u64>,
-    /// How often a namespace left.
+    /// The number of times that a namespace left.
     left: u64,
     /// When namespaces left that may have been deleted.
     deleted: HashMap<String, Instant>,
@@ -65,7 +65,7 @@ impl Sink for NamespaceSelection {
             state.joined.remove(name);
             state.left += 1;
             state.deleted.retain(|_, at| at.elapsed() < DROPPED);
-            // A list tells neither.
+            // A list does not show why a namespace is missing.
             if seen == Seen::Listed || change.last().is_some_and(|last| last.is_terminating()) {
                 state.deleted.insert(name.to_owned(), Instant::now());
             }

@@ -1,4 +1,4 @@
-//! What follows from a restore of the API server from a backup.
+//! A new beginning after a restore of etcd from a backup.
 
 use kooper_runtime::internal::watch::retriever::fnv1a;
 

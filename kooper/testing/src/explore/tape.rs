@@ -293,7 +293,7 @@ impl Tape {
     }
 }
 
-/// What a write is counted by.
+/// The writes with the same address are counted together.
 struct Address {
     /// Such as `apply secrets default/a`, with the slot of a declared child. Generated names differ between histories,
     /// so they are replaced by their prefix.

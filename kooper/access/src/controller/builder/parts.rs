@@ -100,14 +100,13 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         if let Some((setting, mistake)) = plan.mistake() {
             return Err(config.error(setting, ConfigErrorKind::Malformed, mistake));
         }
-        let selects = config.may_leave() || !config.namespaces.is_empty() && !is_task::<K>();
         if is_task::<K>() && config.may_leave() {
             let problem = "a task has no objects to select: write the namespaces as strings, or select what it reads \
                            with `reads`";
             let setting = if config.selected() { "labels" } else { "namespaces" };
             return Err(config.error(setting, ConfigErrorKind::Conflict, problem));
         }
-        if own_retriever && selects {
+        if own_retriever && !is_task::<K>() && (config.may_leave() || !config.namespaces.is_empty()) {
             let problem = "a custom retriever selects its objects itself: remove `namespaces`, `labels` and `fields`";
             return Err(config.error("retriever", ConfigErrorKind::Conflict, problem));
         }

@@ -23,7 +23,7 @@ pub(super) enum Happening {
     Edited(usize, Edit),
     /// A kind is installed, or another client removes it with all of its objects.
     Installed(&'static str, bool),
-    /// What is being deleted goes.
+    /// The objects that are being deleted are removed.
     Collected,
     /// A pass, which ends with a crash after so many steps.
     Pass(Option<u8>),

@@ -7,15 +7,13 @@ use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
 use super::super::{Cause, Plan, Step, mistakes, plan, provided};
-use super::histories::{APART, EDITED, Edit, Happening, KEPT, name};
+use super::histories::{APART, EDITED, Happening, KEPT, name};
+use super::stored::{Names, Stored, says_keep};
 use crate::graph::{Flags, Graph, Node, Returns, SlotSpec};
 use crate::observed::{Child, ChildId, Observed, Owner, Run, SlotLabel, SlotProgress, Write};
 use crate::readiness::Readiness;
 
 pub(super) type Checked = Result<(), TestCaseError>;
-
-/// The names of children.
-type Names = BTreeSet<Arc<str>>;
 
 #[derive(Debug, Clone, Default)]
 struct Function {
@@ -23,17 +21,6 @@ struct Function {
     fails: bool,
     waits: bool,
     refuses: bool,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-struct Stored {
-    child: Child,
-    /// Another client has created it.
-    is_adopted: bool,
-    /// The children that its content refers to.
-    refers: Names,
-    /// `true` if its labels do not name a slot of this program any more, because of an edit.
-    is_stray: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -466,47 +453,6 @@ impl World {
             Returns::One => vec![one(wants % 3)],
             Returns::Maybe => (wants % 4 < 3).then(|| one(wants % 4)).into_iter().collect(),
             Returns::Many => (0..3).filter(|number| wants >> number & 1 == 1).map(one).collect(),
-        }
-    }
-}
-
-/// Returns whether the slot of a child keeps its children, by its labels.
-fn says_keep(child: &Child) -> bool {
-    child.label.as_ref().is_some_and(|label| label.keep)
-}
-
-impl Stored {
-    fn edit(&mut self, graph: &Graph, id: &ChildId, edit: Edit) {
-        let child = &mut self.child;
-        match edit {
-            Edit::Protected(is_protected) => child.is_protected = is_protected,
-            Edit::Unlabelled => (child.label, child.is_foreign, self.is_stray) = (None, false, true),
-            Edit::Depth(depth) => {
-                if let Some(label) = &mut child.label {
-                    label.depth = depth;
-                }
-            }
-            Edit::Renamed(depth) => {
-                let keep = says_keep(child);
-                (child.label, self.is_stray) = (Some(SlotLabel { slot: "former".into(), depth, keep }), true);
-                child.is_foreign = false;
-            }
-            Edit::OfOtherKind(slot) => {
-                let node = &graph.nodes()[slot % graph.nodes().len()];
-                if node.spec.resource != id.resource {
-                    let label = SlotLabel { keep: says_keep(child), ..node.label.clone() };
-                    (child.label, child.is_foreign, self.is_stray) = (Some(label), false, true);
-                }
-            }
-            Edit::Taken => (child.label, child.is_foreign, self.is_stray) = (None, true, true),
-            Edit::Unreadable(is_unreadable) => {
-                child.is_unreadable = is_unreadable;
-                if is_unreadable {
-                    child.readiness = Readiness::Waiting("it does not decode".to_owned());
-                }
-            }
-            Edit::Unadopted => (child.is_kept, self.is_adopted) = (*id.resource == *KEPT, false),
-            Edit::Content => self.refers = BTreeSet::from([EDITED.into()]),
         }
     }
 }
