@@ -5,5 +5,6 @@ mod instances;
 mod mistakes;
 mod pages;
 mod replica;
+mod selected_namespaces;
 mod terms;
 mod trouble;
