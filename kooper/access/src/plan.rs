@@ -160,6 +160,7 @@ impl Plan {
     /// Requires nothing more for a setting that was removed.
     pub(crate) fn forget(&mut self, because: &str) {
         self.needs.retain(|need| need.because != because);
+        self.caches.retain(|(_, why)| why != because);
     }
 
     /// Requires a permission.

@@ -243,16 +243,20 @@ async fn a_daemon_runs_while_the_namespace_of_its_object_matches(cluster: Cluste
 }
 
 #[test]
-fn the_command_line_replaces_the_selector() -> Result<()> {
-    let mut controller = noted(&Log::default())?;
-    let needs = |controller: &Controller| {
-        let mut needs: Vec<_> = controller.plan().needs().iter().map(|need| need.rule.to_string()).collect();
-        needs.retain(|rule| rule.starts_with("namespaces"));
-        needs
-    };
-    assert_eq!(needs(&controller), ["namespaces: list, watch"]);
+fn the_command_line_replaces_the_selector_and_nothing_else_is_watched_then() -> Result<()> {
+    let watched = |controller: &Controller| controller.plan().caches().count();
+    let cleaning =
+        |builder: Builder<ConfigMap>| builder.cleanup("example.com/ours", async || {}).handler(async || {}).build();
+    let selected = || ConfigMap::controller("ours").namespace_selector("team=a");
+    let mut controller = cleaning(selected())?;
+    assert_eq!(watched(&controller), 1, "the metadata of those that may have left");
     assert!(controller.set_namespaces(vec!["mall".to_owned()]));
-    assert_eq!((controller.namespaces(), needs(&controller).len()), (&["mall".to_owned()][..], 0));
+    assert_eq!((controller.namespaces(), watched(&controller)), (&["mall".to_owned()][..], 0));
+
+    // A selector of labels still lets objects leave.
+    let mut labelled = cleaning(selected().labels("noted=yes"))?;
+    assert!(labelled.set_namespaces(vec!["mall".to_owned()]));
+    assert_eq!(watched(&labelled), 1);
     Ok(())
 }
 

@@ -4,6 +4,7 @@ mod contested;
 mod creations;
 mod kept;
 mod marked;
+mod unconfirmed;
 
 use std::collections::BTreeSet;
 
@@ -20,6 +21,7 @@ use contested::Contested;
 use creations::Creations;
 use kept::KeptEntries;
 use marked::Marked;
+use unconfirmed::Unconfirmed;
 
 /// The children of a controller's objects, an extension of its context.
 #[derive(Debug, Default)]
@@ -36,6 +38,8 @@ pub(crate) struct Children {
     pub(super) kept: KeptEntries,
     /// The owners of children without owner references.
     pub(super) marked: Marked,
+    /// The versions that no cache has yet.
+    pub(super) unconfirmed: Unconfirmed,
 }
 
 impl Children {
@@ -50,6 +54,7 @@ impl ChildObserver for Children {
         self.contested.forget(key);
         self.creations.forget(key);
         self.marked.forget(key);
+        self.unconfirmed.forget(key);
     }
 
     fn child_changed(&self, kind: &KindInfo, change: &Change) -> BTreeSet<ObjectKey> {

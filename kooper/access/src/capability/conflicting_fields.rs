@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::error::AccessError;
 use super::foreign::{Comparison, Fault, Foreign, disown, removal};
-use super::owned::Parent;
+use super::owner::Parent;
 use super::patch::PatchBody;
 use super::request::{ApiResponse, Operation, ResourceClient};
 

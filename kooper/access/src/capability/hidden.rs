@@ -7,7 +7,7 @@ use kooper_runtime::object::Object;
 use serde_json::{Value, json};
 
 use super::error::AccessError;
-use super::owned::Parent;
+use super::owner::Parent;
 use super::patch::PatchBody;
 use super::request::{Operation, ResourceClient};
 

@@ -4,16 +4,14 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::num::NonZero;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::ObjectReference;
 use kooper_runtime::error::StaleCache;
 use kooper_runtime::internal::call::extensions::Extensions;
 use kooper_runtime::internal::object::as_object::AsObject;
 use kooper_runtime::internal::watch::cache_id::CacheId;
 use kooper_runtime::internal::watch::store::Cache;
-use kooper_runtime::object::{Metadata, Object};
+use kooper_runtime::object::Object;
 use kooper_runtime::{Kind, Note, ObjectKey};
 use kooper_sharding::{BUCKET, bucket_of_owner};
-use kube::Resource;
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -21,7 +19,7 @@ use tokio::time::Instant;
 use super::children::Children;
 use super::error::AccessError;
 use super::grant::MayApplyOwned;
-use super::owner::{ADOPTED, OWNER, OwnerError, describe, mark, own};
+use super::owner::{ADOPTED, OwnerError, Parent, Relation, mark, own};
 use super::patch::PatchBody;
 use super::request::{ApiResponse, Operation, ResourceClient, body};
 use super::write::answered;
@@ -218,17 +216,6 @@ pub fn has_marked(extensions: &Extensions, uid: &str) -> bool {
     extensions.get::<Children>().marked.knows(uid)
 }
 
-/// The owner of a child.
-pub(super) struct Parent {
-    name: String,
-    uid: String,
-    /// `true` if the owner was being deleted when the caller read it.
-    terminating: bool,
-    pub(super) reference: ObjectReference,
-    /// `true` if the child has a label in place of an owner reference.
-    is_marked: bool,
-}
-
 /// The treatment of an object that exists.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy, Default)]
@@ -245,49 +232,6 @@ enum Applied {
     Settled(Arc<Object>, Value),
     /// The object in the response.
     Sent(Option<Arc<Object>>),
-}
-
-/// The relation of an object to an owner that wants it as a child.
-enum Relation {
-    Child,
-    /// It belongs to no owner.
-    Free,
-    /// It belongs to this one.
-    Other(String),
-}
-
-impl Parent {
-    fn of<O: Resource<DynamicType = ()>>(owner: &O) -> Self {
-        Self {
-            name: describe(owner),
-            uid: owner.meta().uid.clone().unwrap_or_default(),
-            terminating: owner.meta().deletion_timestamp.is_some(),
-            reference: owner.object_ref(&()),
-            is_marked: false,
-        }
-    }
-
-    fn relation(&self, child: &Metadata) -> Relation {
-        let mark = child.labels.get(OWNER).filter(|_| self.is_marked);
-        match (child.controller(), mark) {
-            (Some(controller), None) if controller.uid == self.uid => Relation::Child,
-            (Some(one), _) => Relation::Other(format!("{} `{}` ({})", one.kind, one.name, one.uid)),
-            (None, Some(uid)) if *uid == self.uid => Relation::Child,
-            (None, Some(uid)) => Relation::Other(format!("the owner with the uid {uid}")),
-            (None, None) => Relation::Free,
-        }
-    }
-
-    fn key(&self) -> ObjectKey {
-        let ObjectReference { namespace, name, .. } = &self.reference;
-        ObjectKey::new(namespace.as_deref(), name.as_deref().unwrap_or_default())
-    }
-
-    /// Returns whether the live object has another controlling owner.
-    pub(super) fn has_lost(&self, live: &Value) -> bool {
-        let owners = live["metadata"]["ownerReferences"].as_array();
-        owners.into_iter().flatten().any(|owner| owner["controller"] == true && owner["uid"] != *self.uid)
-    }
 }
 
 impl ResourceClient<'_> {
@@ -324,13 +268,22 @@ impl ResourceClient<'_> {
                         let applied = applied?;
                         self.children.creations.note(&parent.key(), &self.kind, key, Instant::now());
                         let applied = self.restore_selected_labels(parent, key, &body, applied.0).await?;
+                        if let (Some(applied), Some(metadata)) = (&applied, body["metadata"].as_object_mut()) {
+                            metadata.remove("resourceVersion");
+                            metadata.insert("uid".to_owned(), applied.uid().into());
+                            self.note_applied(parent, applied, self.digest(&body));
+                        }
                         return Ok(Applied::Sent(applied.map(Arc::new)));
                     }
                 }
             }
         };
         body["metadata"]["uid"] = known.uid().into();
-        let digest = digest(&self.controller.field_manager(), self.exclusive, &body);
+        let digest = self.digest(&body);
+        let applied = (known.version(), digest);
+        if self.children.unconfirmed.confirm(&parent.key(), (&self.kind, key), applied) {
+            known.settle(digest);
+        }
         // This version was a child of this owner when it was settled.
         if known.is_settled(digest) {
             return Ok(Applied::Settled(known, body));
@@ -402,8 +355,7 @@ impl ResourceClient<'_> {
         }
     }
 
-    /// Applies to a cached child. After a change the new version is not settled, so the next call sends a request
-    /// once more.
+    /// Applies to a cached child.
     async fn apply_to(
         &self,
         parent: &Parent,
@@ -413,10 +365,25 @@ impl ResourceClient<'_> {
     ) -> Result<Applied, AccessError> {
         let applied = self.remove_conflicting_fields(parent, known.key(), known.uid(), body.clone()).await?;
         let applied = self.restore_selected_labels(parent, known.key(), &body, applied).await?;
-        if applied.as_ref().is_some_and(|applied| applied.version() == known.version()) {
-            known.settle(digest);
+        match &applied {
+            Some(applied) if applied.version() == known.version() => known.settle(digest),
+            Some(applied) => self.note_applied(parent, applied, digest),
+            None => {}
         }
         Ok(Applied::Sent(applied.map(Arc::new)))
+    }
+
+    /// Notes a version that the cache may not have yet.
+    fn note_applied(&self, parent: &Parent, applied: &Object, digest: u64) {
+        let version = (applied.version(), digest);
+        self.children.unconfirmed.note(parent.key(), (&self.kind, applied.key()), version);
+    }
+
+    /// A digest of the applied body and field manager; never 0, which means none.
+    fn digest(&self, body: &Value) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (self.controller.field_manager(), self.exclusive, body.to_string()).hash(&mut hasher);
+        NonZero::new(hasher.finish()).map_or(1, NonZero::get)
     }
 
     fn object_of(&self, applied: Applied) -> Result<Option<Arc<Object>>, AccessError> {
@@ -486,11 +453,4 @@ impl ResourceClient<'_> {
         self.controller.events.publish(note);
         error
     }
-}
-
-/// A digest of the applied body and field manager; never 0, which means none.
-fn digest(manager: &str, exclusive: bool, body: &Value) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    (manager, exclusive, body.to_string()).hash(&mut hasher);
-    NonZero::new(hasher.finish()).map_or(1, NonZero::get)
 }

@@ -1,13 +1,16 @@
-//! Owner references.
+//! Owners of children, and their references.
 
 use std::any::TypeId;
 
+use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kooper_runtime::ObjectKey;
 pub use kooper_runtime::internal::object::OWNER;
 use kooper_runtime::internal::object::as_object::AsObject;
+use kooper_runtime::object::Metadata;
 use kube::Resource;
 use kube::core::ClusterResourceScope;
+use serde_json::Value;
 
 /// A label of objects that were adopted: they may hold the data of another client.
 #[doc(hidden)]
@@ -144,6 +147,60 @@ pub(super) fn describe<O: Resource<DynamicType = ()>>(object: &O) -> String {
 
 fn is_cluster<T: Resource<Scope: 'static>>() -> bool {
     TypeId::of::<T::Scope>() == TypeId::of::<ClusterResourceScope>()
+}
+
+/// The owner of a child.
+pub(super) struct Parent {
+    pub(super) name: String,
+    pub(super) uid: String,
+    /// `true` if the owner was being deleted when the caller read it.
+    pub(super) terminating: bool,
+    pub(super) reference: ObjectReference,
+    /// `true` if the child has a label in place of an owner reference.
+    pub(super) is_marked: bool,
+}
+
+/// The relation of an object to an owner that wants it as a child.
+pub(super) enum Relation {
+    Child,
+    /// It belongs to no owner.
+    Free,
+    /// It belongs to this one.
+    Other(String),
+}
+
+impl Parent {
+    pub(super) fn of<O: Resource<DynamicType = ()>>(owner: &O) -> Self {
+        Self {
+            name: describe(owner),
+            uid: owner.meta().uid.clone().unwrap_or_default(),
+            terminating: owner.meta().deletion_timestamp.is_some(),
+            reference: owner.object_ref(&()),
+            is_marked: false,
+        }
+    }
+
+    pub(super) fn relation(&self, child: &Metadata) -> Relation {
+        let mark = child.labels.get(OWNER).filter(|_| self.is_marked);
+        match (child.controller(), mark) {
+            (Some(controller), None) if controller.uid == self.uid => Relation::Child,
+            (Some(one), _) => Relation::Other(format!("{} `{}` ({})", one.kind, one.name, one.uid)),
+            (None, Some(uid)) if *uid == self.uid => Relation::Child,
+            (None, Some(uid)) => Relation::Other(format!("the owner with the uid {uid}")),
+            (None, None) => Relation::Free,
+        }
+    }
+
+    pub(super) fn key(&self) -> ObjectKey {
+        let ObjectReference { namespace, name, .. } = &self.reference;
+        ObjectKey::new(namespace.as_deref(), name.as_deref().unwrap_or_default())
+    }
+
+    /// Returns whether the live object has another controlling owner.
+    pub(super) fn has_lost(&self, live: &Value) -> bool {
+        let owners = live["metadata"]["ownerReferences"].as_array();
+        owners.into_iter().flatten().any(|owner| owner["controller"] == true && owner["uid"] != *self.uid)
+    }
 }
 
 #[cfg(test)]

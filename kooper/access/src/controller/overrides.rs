@@ -9,7 +9,7 @@ use kooper_sharding::Shards;
 
 use super::Controller;
 use super::builder::daemon;
-use super::builder::namespaces::NAMESPACE_SELECTOR;
+use super::builder::namespaces::{NAMESPACE_SELECTOR, UNSELECTED};
 
 impl Controller {
     /// Watches these namespaces instead of the built-in ones; an empty list is
@@ -26,6 +26,11 @@ impl Controller {
             self.spec.config.own_namespace = false;
             (self.spec.config.namespace_selector, self.spec.namespaces) = (None, None);
             self.plan.forget(NAMESPACE_SELECTOR);
+            if !self.spec.config.may_leave() {
+                self.spec.unselected = None;
+                self.plan.forget(UNSELECTED);
+            }
+            self.spec.caches = self.plan.caches().cloned().collect();
         }
         can
     }

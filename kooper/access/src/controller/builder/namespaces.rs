@@ -8,6 +8,9 @@ use super::Builder;
 /// The setting that needs the labels of namespaces.
 pub(crate) const NAMESPACE_SELECTOR: &str = "namespaces(labels)";
 
+/// The setting that needs the metadata of objects that are not selected.
+pub(crate) const UNSELECTED: &str = "cleanup of objects that are not selected";
+
 /// The namespace of an operator that has no client, as that of Leases.
 const UNKNOWN_NAMESPACE: &str = "default";
 

@@ -24,7 +24,7 @@ use kube::core::metadata::PartialObjectMeta;
 use serde::de::DeserializeOwned;
 
 use super::daemon::{self, Daemon};
-use super::namespaces::NAMESPACE_SELECTOR;
+use super::namespaces::{NAMESPACE_SELECTOR, UNSELECTED};
 use super::{Builder, Common, MakeCrd, MakeRetriever, MakeService, MakeState, Wrap};
 use crate::calls::Additions;
 use crate::controller::{Controller, Task};
@@ -268,7 +268,7 @@ fn plan_settings<K: Kind>(config: &Config, plan: &mut Plan, own_retriever: bool,
     if config.finalizer.is_some() {
         plan.require::<K>(None, &["get", "patch"], "cleanup");
         if config.may_leave() {
-            plan.request_cache(CacheRequest::of::<PartialObjectMeta<K>>(), "cleanup");
+            plan.request_cache(CacheRequest::of::<PartialObjectMeta<K>>(), UNSELECTED);
         }
     }
     if deleted && config.may_leave() {

@@ -63,8 +63,8 @@ impl Informer {
     pub(super) async fn list_joined(&mut self) -> Result<bool, RetrieveError> {
         // Before the selection is read, so that none that joins later counts as listed.
         let joined = self.reselected.as_mut().map_or(0, |changes| *changes.borrow_and_update());
-        // Only a whole list shows if undecided objects were deleted, and it is streamed into an empty store.
-        if !self.undecided.is_empty() || self.store.size().0 == 0 {
+        // Only a whole list shows if undecided objects were deleted. The first one is streamed.
+        if !self.undecided.is_empty() || self.joined == 0 && self.store.size().0 == 0 {
             return Ok(false);
         }
         let Some(retriever) = self.retriever.joined(self.joined, &self.version) else { return Ok(false) };

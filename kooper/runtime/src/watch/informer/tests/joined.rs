@@ -67,6 +67,18 @@ async fn only_what_has_joined_is_listed_as_it_was_at_the_version_from_which_the_
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_joins_others_that_have_no_objects_is_listed_by_itself_too() {
+    let whole = Script::default().list(page("3", &[("b", "2")])).open_watch(vec![]).open_watch(vec![]);
+    let selection = Uids::of(&["none"]);
+    let (run, retriever) = joining(whole, Script::default().list(page("3", &[("b", "2")])), selection.clone());
+    run.status.wait_synced().await;
+    selection.select(&["none", "b"]);
+    run.until_seen(&[("b", "2")]).await;
+    assert_eq!(retriever.requested.lock().len(), 1);
+    assert_eq!(*run.script.listed.lock(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_objects_of_the_store_are_asked_for_only_when_some_have_left() {
     let whole = Script::default()
         .list(page("3", &[("a", "1"), ("b", "2")]))
