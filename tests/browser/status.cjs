@@ -98,6 +98,30 @@ async function main() {
   await page.getByText("Keys that contain the search").waitFor();
   await row("default/mint").getByText("it waits for a change").waitFor();
   assert.strictEqual(await row("default/lemon").count(), 0);
+
+  // Its slots are a graph that can be read in both colour schemes.
+  const graph = page.locator("svg.slots");
+  await graph.locator(".slot.good", { hasText: "ready" }).first().waitFor();
+  for (const colorScheme of ["light", "dark"]) {
+    await page.emulateMedia({ colorScheme });
+    const faint = await graph.evaluate((svg) => {
+      const channels = (colour) => colour.match(/[\d.]+/g).map(Number);
+      const brightness = (colour) => {
+        const [red, green, blue] = channels(colour).map((channel) => (channel / 255) ** 2.2);
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue + 0.05;
+      };
+      const behind = (element) => {
+        const colour = getComputedStyle(element).backgroundColor;
+        return channels(colour)[3] === 0 ? behind(element.parentElement) : colour;
+      };
+      const back = brightness(behind(svg));
+      const contrast = (text) => brightness(getComputedStyle(text).fill) / back;
+      const texts = [...svg.querySelectorAll("text")];
+      return texts.filter((text) => Math.max(contrast(text), 1 / contrast(text)) < 4.5).map((text) => text.textContent);
+    });
+    assert.deepStrictEqual(faint, [], `${colorScheme}: too little contrast`);
+  }
+  await page.emulateMedia({ colorScheme: "light" });
   await search.fill("default/absent");
   await search.press("Enter");
   await page.getByText("default/absent is not in the cache").waitFor();

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, join_all, ready};
 use kooper_access::AccessError;
 use kooper_access::extract::Context;
 use kooper_access::internal::ReservedStatus;
@@ -251,42 +252,33 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         Ok(Progress { observed, objects, wanted: BTreeMap::new(), error: None, pause: None, has_deleted: false })
     }
 
-    async fn execute(&self, context: &Context<P, S>, progress: &Progress, step: &Step) -> Done {
+    fn execute<'a>(
+        &'a self,
+        context: &'a Context<P, S>,
+        progress: &'a Progress,
+        step: &'a Step,
+    ) -> BoxFuture<'a, Done> {
         let missing = || BoxError::from("the object of a step is not known");
         match step {
-            Step::Call { slot } => Done::Called(*slot, self.call(context, progress, *slot)),
-            Step::Apply { slot, child, label } => {
+            // Most passes have no other steps. The future of a write is large.
+            Step::Call { slot } => ready(Done::Called(*slot, self.call(context, progress, *slot))).boxed(),
+            Step::Apply { slot, child, label } => async move {
                 let result = match progress.wanted.get(child).cloned().ok_or_else(missing) {
-                    Ok(object) => {
-                        let observed = progress.observed.children.get(child).map(|child| &*child.version);
-                        let (slot_of, memory) = (&self.slots[*slot], transitions::memory(context));
-                        // Only an ordered deletion reads it.
-                        let is_first =
-                            self.is_ordered() && observed.is_none() && memory.unseen.expect(context.key(), child);
-                        match slot_of.apply(context, object.clone(), label, self.is_ordered(), observed).await {
-                            Err(error) if observed.is_some() => Err(self.probe(context, *slot, object, error).await),
-                            Err(error) => {
-                                // An earlier write may have been done.
-                                if is_first && is_refused(&*error) {
-                                    memory.unseen.forget(context.key(), |id| id == child);
-                                }
-                                Err(Refusal::Other(error))
-                            }
-                            Ok(found) => Ok(found),
-                        }
-                    }
+                    Ok(object) => self.write(context, progress, (*slot, child, object), label).await,
                     Err(error) => Err(Refusal::Other(error)),
                 };
                 Done::Written(*slot, child.clone(), result)
             }
-            Step::Label { slot, child, label } => {
+            .boxed(),
+            Step::Label { slot, child, label } => async move {
                 let result = match progress.objects.get(child) {
                     Some(object) => self.slots[*slot].label(context, object, label).await,
                     None => Err(missing()),
                 };
                 Done::Labelled(child.clone(), label.clone(), result)
             }
-            Step::Delete { child, uid, version, cause } => {
+            .boxed(),
+            Step::Delete { child, uid, version, cause } => async move {
                 let params = delete_params(uid, version.as_deref(), *cause);
                 let result = match self.kind_of(child) {
                     Some(kind) => kind.delete(context, child, params).await,
@@ -294,13 +286,40 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
                 };
                 Done::Deleted(child.clone(), result)
             }
-            Step::Release { child, .. } => {
+            .boxed(),
+            Step::Release { child, .. } => async move {
                 let result = match (self.kind_of(child), progress.objects.get(child)) {
                     (Some(kind), Some(object)) => kind.release(context, object).await,
                     _ => Err(missing()),
                 };
                 Done::Released(child.clone(), result)
             }
+            .boxed(),
+        }
+    }
+
+    /// Applies a child of a slot.
+    async fn write(
+        &self,
+        context: &Context<P, S>,
+        progress: &Progress,
+        (slot, child, object): (usize, &ChildId, AnyObject),
+        label: &SlotLabel,
+    ) -> Result<Option<Found>, Refusal> {
+        let observed = progress.observed.children.get(child).map(|child| &*child.version);
+        let memory = transitions::memory(context);
+        // Only an ordered deletion reads it.
+        let is_first = self.is_ordered() && observed.is_none() && memory.unseen.expect(context.key(), child);
+        match self.slots[slot].apply(context, object.clone(), label, self.is_ordered(), observed).await {
+            Err(error) if observed.is_some() => Err(self.probe(context, slot, object, error).await),
+            Err(error) => {
+                // An earlier write may have been done.
+                if is_first && is_refused(&*error) {
+                    memory.unseen.forget(context.key(), |id| id == child);
+                }
+                Err(Refusal::Other(error))
+            }
+            Ok(found) => Ok(found),
         }
     }
 

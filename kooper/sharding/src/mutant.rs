@@ -50,6 +50,8 @@ pub(crate) enum Mutant {
     NoYield,
     /// After a restore from a backup, replicas work by it at once.
     NoGuardOfRestore,
+    /// A map with another field is written while shards have owners.
+    RebuiltWithoutRelease,
     /// A session is recognised by its identity alone.
     IdentityAlone,
 }

@@ -4,9 +4,11 @@
 //! with compare-and-swap, and partitions, pauses, crashes, stops, outages, slow and lost requests
 //! and responses, errors, watches that drop and delay events, a map or slots that are deleted.
 //! Meanwhile a person moves shards and drains replicas. Afterwards one replica joins or stops, or all are started again
-//! with another number of shards or another field. In some scenarios, two installations that watch different namespaces
-//! start at the same time, and one of them works; afterwards it stops, and the other one works. In others, the server
-//! is restored from a backup. `KOOPER_SEED=n` runs the scenario of that seed only, `KOOPER_SEEDS=n` so many.
+//! with another number of shards or another field, in half of these scenarios with further faults, and with the new ones
+//! before the old ones. In some scenarios, two installations that watch different namespaces start at the same time, and
+//! one of them works; afterwards it stops, and the other one works. In others, the server is restored from a backup:
+//! while nothing happens, twice, while a replica stops or when one has joined. `KOOPER_SEED=n` runs the scenario of that
+//! seed only, `KOOPER_SEEDS=n` so many.
 
 use std::time::Duration;
 
@@ -82,7 +84,7 @@ fn run_scenario(seed: u64, mutant: Option<Mutant>) -> Result<Summary, String> {
         return take_over(&mut world, kind).map(|()| world.summary);
     }
     if is_restored {
-        return restore(&mut world).map(|()| world.summary);
+        return restore(&mut world, seed).map(|()| world.summary);
     }
     if kind < 2 {
         world.undo();
@@ -93,7 +95,9 @@ fn run_scenario(seed: u64, mutant: Option<Mutant>) -> Result<Summary, String> {
         1 => change(&mut world, |world| world.stop(0))?,
         _ => {
             let (by, bits) = [(By::Uid, 5), (By::Uid, 1), (By::Namespace, 3)][seed as usize % 3];
-            roll_out(&mut world, by, count(bits))?;
+            // These have more slots than replicas.
+            let deleted = (!seed.is_multiple_of(2)).then_some(deleted);
+            roll_out(&mut world, by, count(bits), deleted, seed % 4 == 1)?;
         }
     }
     Ok(world.summary)
@@ -131,12 +135,26 @@ fn take_over(world: &mut World, kind: usize) -> Result<(), String> {
     world.run_until(world.now + lease * 6, "the shards of the other installation are not balanced", World::is_settled)
 }
 
-/// The server is restored from a backup while all replicas know the same.
-fn restore(world: &mut World) -> Result<(), String> {
-    let lease = world.configuration.terms.lease;
+/// The server is restored from a backup.
+fn restore(world: &mut World, seed: u64) -> Result<(), String> {
+    let Terms { lease, retry, .. } = world.configuration.terms;
+    let some_time = lease.mul_f64(fraction(seed));
     world.run_to(world.now + lease)?;
+    match seed / 16 % 4 {
+        0 => world.stop(0),
+        // Once it has read something, it notices that this has gone back.
+        1 => world.join(),
+        _ => {}
+    }
+    if seed / 16 % 4 < 2 {
+        world.run_to(world.now + retry * 2 + some_time)?;
+    }
     if !world.restore() {
         return Ok(());
+    }
+    if seed / 16 % 4 == 2 {
+        world.run_to(world.now + some_time)?;
+        world.restore();
     }
     // The faults have ended.
     world.run_to(world.now + lease * 3 / 2)?;
@@ -145,17 +163,38 @@ fn restore(world: &mut World) -> Result<(), String> {
     world.run_until(bound + lease * 6, "the shards are not balanced after the restore", World::is_settled)
 }
 
-/// All replicas are started again, one after another, with another field or number of shards.
-fn roll_out(world: &mut World, by: By, count: ShardCount) -> Result<(), String> {
+/// All replicas are started again, one after another, with another field or number of shards; with the deleted kind of
+/// a fault, while further faults happen. Those that are new start before the others stop, or afterwards.
+fn roll_out(
+    world: &mut World,
+    by: By,
+    count: ShardCount,
+    deleted: Option<DisruptionKind>,
+    surges: bool,
+) -> Result<(), String> {
     (world.configuration.by, world.configuration.count) = (by, count);
     let lease = world.configuration.terms.lease;
-    for who in 0..world.processes.len() {
+    let replicas = world.processes.len();
+    let last = deleted.map_or(Duration::ZERO, |deleted| world.disturb(lease * 2, deleted));
+    for who in 0..replicas {
+        if surges {
+            world.join();
+            world.run_to(world.now + lease / 4)?;
+        }
         world.stop(who);
-        world.run_until(world.now + lease * 2, "a replica does not stop", |world| !world.processes[who].is_alive)?;
-        world.restart(who);
+        // One that is paused stops afterwards.
+        let by = world.now.max(last) + lease * 2;
+        world.run_until(by, "a replica does not stop", |world| {
+            !world.processes[who].is_alive || !world.processes[who].is_stopping
+        })?;
+        if !surges {
+            world.restart(who);
+        }
         world.run_to(world.now + lease / 4)?;
     }
-    world.run_until(world.now + lease * 6, "the shards are not split or changed", World::is_settled)
+    world.run_to(world.now.max(last))?;
+    let bound = if deleted.is_some() { world.bound() } else { Duration::ZERO };
+    world.run_until(world.now + bound + lease * 6, "the shards are not split or changed", World::is_settled)
 }
 
 fn seeds() -> Vec<u64> {

@@ -258,13 +258,16 @@ fn the_same_holds_on_the_real_server() {
         "trouble::an_object_that_exists_is_adopted_if_the_slot_says_so_and_otherwise_left_alone",
         "trouble::a_child_that_two_owners_name_belongs_to_the_first_until_that_one_is_gone",
         "trouble::children_of_slots_that_were_removed_are_pruned_unless_they_were_adopted_or_kept",
+        "losses::an_object_that_is_adopted_once_gets_an_owner_and_keeps_what_it_holds",
+        "losses::two_children_of_one_name_fail_their_slot",
+        "losses::a_child_that_does_not_decode_holds_up_its_own_slot_and_no_deletion",
     ];
     let program = std::env::current_exe().expect("a test knows its program");
     let mut command = Command::new(program);
     // They wait more than they compute.
-    command.args(["--exact", "--test-threads=13"]).args(tests.map(|name| format!("cluster::children::{name}")));
+    command.args(["--exact", "--test-threads=16"]).args(tests.map(|name| format!("cluster::children::{name}")));
     let output = command.env("KOOPER_TEST_SERVER", "real").env("KUBEBUILDER_ASSETS", assets).output();
     let output = output.expect("it can be run");
     let printed = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
-    assert!(output.status.success() && printed.contains("13 passed"), "{printed}");
+    assert!(output.status.success() && printed.contains("16 passed"), "{printed}");
 }

@@ -42,7 +42,10 @@ pub(crate) fn cluster() -> Option<ControlPlane> {
     cluster.must(&["create", "namespace", "trade"]);
     let mut old = shop("old", "bye", false);
     old["metadata"]["finalizers"] = json!(["rehearsed.example.com/shop"]);
-    cluster.apply([shop("tea", "hello", false), shop("broken", "", true), old, config("stale"), config("old-config")]);
+    let metadata = json!({"namespace": "trade", "name": "keeper", "labels": {"locked": "yes"}});
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata});
+    let shops = [shop("tea", "hello", false), shop("broken", "", true), old];
+    cluster.apply(shops.into_iter().chain([config("stale"), config("old-config"), account]));
     cluster.must(&["-n", "trade", "delete", "shop", "old", "--wait=false"]);
     Some(cluster)
 }
@@ -65,13 +68,15 @@ fn nothing_is_written_and_every_write_is_shown() {
         "create    configmaps trade/tea-config-copy\n",
         "create    secrets trade/tea-secret\n",
         "create    secrets trade/init\n",
+        "create    secrets trade/keeper-key (slot key)\n",
+        "create    secrets trade/keeper-lock (slot lock)\n",
         "change    shops.rehearsed.example.com trade/tea: metadata.finalizers, status\n",
         "change    shops.rehearsed.example.com trade/broken: metadata.finalizers\n",
         "delete    configmaps trade/stale\n",
         "delete    configmaps trade/old-config\n",
         "delete    shops.rehearsed.example.com trade/old\n",
         "failed    shops: trade/broken: the handler failed: the door is stuck\n",
-        "3 objects handled, 1 failed; 4 would be created, 2 changed, 3 deleted, and 2 Events recorded\n",
+        "4 objects handled, 1 failed; 6 would be created, 2 changed, 3 deleted, and 2 Events recorded\n",
     ] {
         assert!(stdout.contains(line), "{line}: {stdout}{stderr}");
     }

@@ -48,6 +48,15 @@ fn permissions(namespace: &'static str) -> Subject<'static> {
                 json!({"spec": {"type": "ExternalName", "externalName": "example.com"}}),
             ),
             labelled(object("v1/ServiceAccount", "number-NUMBER", json!({})), "departs", "yes"),
+            labelled(
+                object(
+                    "discovery.k8s.io/v1/EndpointSlice",
+                    "number-NUMBER",
+                    json!({"addressType": "IPv4", "endpoints": []}),
+                ),
+                "slots",
+                "yes",
+            ),
             labelled(template("left-NUMBER"), "leaves", "yes"),
             labelled(template("alone-NUMBER"), "leaves", "alone"),
         ],
@@ -62,6 +71,7 @@ fn permissions(namespace: &'static str) -> Subject<'static> {
             "priorities: done",
             "claims: done",
             "quotas: done",
+            "slices: done",
         ],
         lease: "permissions-claims",
         unseen: &["controllerrevisions", "nodes"],

@@ -7,6 +7,7 @@ mod ends;
 mod gadgets;
 mod narrow;
 mod others;
+mod slots;
 
 use kooper::__private::v1::{Definition, Program};
 
@@ -18,6 +19,7 @@ impl Definition for Everything {
         narrow::define(program);
         ends::define(program);
         others::define(program);
+        slots::define(program);
     }
 }
 

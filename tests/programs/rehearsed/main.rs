@@ -1,12 +1,13 @@
 //! A program that writes in every way, for the tests of `run --dry-run` and `diff`.
 //!
 //! A `Shop` has a ConfigMap and a Secret of its own, a status and a finalizer. A second controller handles the
-//! ConfigMaps, those of the dry run included.
+//! ConfigMaps, those of the dry run included. A third one declares children of ServiceAccounts.
 
-use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, ServiceAccount};
 use kooper::__private::v1::{Definition, Program};
 use kooper::Controller;
 use kooper::capability::PatchBody;
+use kooper::children::declare;
 use kooper::leader::LeaderElection;
 use kooper::prelude::*;
 use kube::CustomResource;
@@ -128,12 +129,30 @@ fn http(path: &str) -> http::Request<Vec<u8>> {
     http::Request::post(path).body(Vec::new()).expect("a request")
 }
 
+/// The child of a ServiceAccount.
+fn key(account: &ServiceAccount) -> Secret {
+    let mut secret = Secret::default();
+    secret.metadata.name = Some(format!("{}-key", account.name_any()));
+    secret
+}
+
+/// Waits for the child.
+fn lock(account: &ServiceAccount, key: &Secret) -> Secret {
+    let mut secret = key.clone();
+    secret.metadata =
+        kube::api::ObjectMeta { name: Some(format!("{}-lock", account.name_any())), ..Default::default() };
+    secret
+}
+
 impl Definition for Rehearsed {
     fn define(program: &mut Program) {
         let shops = Controller::builder::<Shop>("shops").crd().install_crd().leader_election(LeaderElection::default());
         program.add(shops.init(init).handler(open).cleanup("rehearsed.example.com/shop", close));
         let configs = Controller::builder::<ConfigMap>("configs").labels("shop=yes");
         program.add(configs.rbac(["configmaps: create, list", "pods: list", "pods/exec: create"]).handler(label));
+        let children = declare().child(key).child(lock).build().expect("the slots are right");
+        let accounts = Controller::builder::<ServiceAccount>("accounts").labels("locked=yes");
+        program.add(accounts.handler(children.handler(async || {})));
     }
 }
 

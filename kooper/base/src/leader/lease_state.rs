@@ -42,6 +42,9 @@ pub struct LeaseState {
     known: KnownLease,
     /// When a change of the record was last observed.
     changed: Moment,
+    /// The record has had fewer holders than the one before: etcd was restored from a backup, and the holder from before may
+    /// still work.
+    went_back: bool,
     /// When the last successful read was sent.
     read_at: Moment,
     must_read: bool,
@@ -68,6 +71,7 @@ impl LeaseState {
             stage: Stage::Idle,
             known: KnownLease::Nothing,
             changed: now,
+            went_back: false,
             read_at: now,
             must_read: true,
             watching: false,
@@ -219,7 +223,7 @@ impl LeaseState {
             KnownLease::Absent { guarded } => Some(*guarded),
             KnownLease::Held(record) if self.owns(record) => Some(Duration::ZERO),
             KnownLease::Held(_) if self.foreign().is_some() => None,
-            KnownLease::Held(record) if record.is_released() => Some(Duration::ZERO),
+            KnownLease::Held(record) if record.is_released() && !self.went_back => Some(Duration::ZERO),
             KnownLease::Held(record) => Some(self.expires(record)),
         }
     }
@@ -411,8 +415,9 @@ impl LeaseState {
                 if !self.owns(&record) {
                     self.mine = None;
                 }
+                let went_back = self.known.record().is_some_and(|known| record.transitions < known.transitions);
                 if !self.known.record().is_some_and(|known| known.is_same_term(&record)) {
-                    self.changed = now;
+                    (self.changed, self.went_back) = (now, went_back);
                 }
                 self.known = KnownLease::Held(record);
             }

@@ -101,7 +101,8 @@ impl KindInfo {
     /// Returns `true` if both have the same objects, possibly in different API versions.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
-        (&self.group, &self.plural) == (&other.group, &other.plural)
+        // Many kinds have the same group.
+        self.plural == other.plural && self.group == other.group
     }
 
     /// Returns `true` if the kind is `Secret`.

@@ -25,7 +25,9 @@ impl Member {
         };
         let me = self.session(now)?;
         let is_free = |shard: &Ownership| shard.owner.as_ref().is_none_or(|owner| self.slots.is_ended(owner, now));
-        let is_rebuilt = self.resize == Some(Resize::Rebuild) && known.iter().all(|(_, shard)| is_free(shard));
+        let are_released = || known.iter().all(|(_, shard)| is_free(shard));
+        let is_rebuilt = self.resize == Some(Resize::Rebuild)
+            && (self.mutant == Some(Mutant::RebuiltWithoutRelease) || are_released());
         if self.is_map_of_others() && !is_rebuilt {
             return None;
         }

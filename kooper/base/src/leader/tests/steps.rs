@@ -124,6 +124,20 @@ async fn the_own_record_that_comes_back_from_a_backup_is_respected_like_that_of_
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_standby_respects_the_leader_from_before_a_restore_of_a_lease_that_was_released() {
+    let server = FakeServer::new();
+    TestCandidate::leading(&server, "a").await;
+    server.change("shop-echo", |lease| lease["spec"]["holderIdentity"] = "".into());
+    let backup = server.get("shop-echo");
+    let _leader = TestCandidate::leading(&server, "b").await;
+    let mut standby = TestCandidate::new(&server, "c");
+    standby.does_not_acquire(SECOND * 5).await;
+    server.change("shop-echo", |lease| *lease = backup);
+    standby.does_not_acquire(SECOND * 14).await;
+    timeout(SECOND * 4, standby.elector.campaign()).await.expect("the term of b is over");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_deleted_lease_ends_leadership_and_is_created_again() {
     let server = FakeServer::new();
     let mut candidate = TestCandidate::leading(&server, "a").await;

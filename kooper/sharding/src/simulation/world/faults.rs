@@ -1,6 +1,7 @@
 //! What goes wrong, and what a person does meanwhile.
 
 use std::cmp::Reverse;
+use std::time::Duration;
 
 use super::World;
 use crate::hash::ShardCount;
@@ -62,6 +63,20 @@ impl World {
         }
     }
 
+    /// Schedules a few more faults within this time. Returns the end of the last one.
+    pub(in crate::simulation) fn disturb(&mut self, span: Duration, deleted: DisruptionKind) -> Duration {
+        let (replicas, lease) = (self.processes.len(), self.configuration.terms.lease);
+        let mut last = self.now;
+        for _ in 0..2 + self.dice.below(4) {
+            let at = self.now + self.dice.within(span);
+            let fault = Disruption::any(&mut self.dice, replicas, lease, deleted);
+            last = last.max(at + fault.lasts);
+            self.at(at, SimEvent::Fault(self.faults.len()));
+            self.faults.push((at, fault));
+        }
+        last
+    }
+
     /// A backup of the server is made, if it has a map.
     pub(in crate::simulation) fn back_up(&mut self) {
         self.backup = Some(&self.server).filter(|server| server.map.is_some()).cloned();
@@ -70,7 +85,7 @@ impl World {
     /// The server is restored from the backup, and its connections end. Returns `false` if there is none. Some replicas
     /// do not notice it at once.
     pub(in crate::simulation) fn restore(&mut self) -> bool {
-        let Some(backup) = self.backup.take() else { return false };
+        let Some(backup) = self.backup.clone() else { return false };
         self.server.restore(backup, self.dice.chance(0.5));
         self.restored = Some(self.now);
         self.heap.retain(|Reverse(next)| {
