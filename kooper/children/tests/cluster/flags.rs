@@ -9,6 +9,7 @@ use kooper::prelude::*;
 use kooper::testing::Cluster;
 use kooper_children::readiness::Readiness;
 use kooper_children::{Children, SlotExt, declare, wait};
+use parking_lot::Mutex;
 use serde_json::json;
 
 use super::{Shop, corner, fields, ready, writes};
@@ -352,4 +353,34 @@ async fn an_adopted_child_is_pruned_if_the_slot_says_so(cluster: Cluster) -> Res
     cluster.settle().await;
     assert!(config(&cluster, "corner-a").await?.is_none());
     running.stop().await
+}
+
+/// Both kinds of deletion: before, and after the children.
+#[kooper::test(start_paused = true)]
+async fn a_cleanup_gets_the_children_that_exist(cluster: Cluster) -> Result<()> {
+    for is_ordered in [false, true] {
+        let found = Arc::new(Mutex::new(None));
+        let noted = found.clone();
+        let cleanup = move |children: Children<Shop>| {
+            let child = children.get(current);
+            let name = child.map(|child| child.map(|child| child.name_any()));
+            *noted.lock() = name.as_ref().ok().cloned();
+            async move { name.map(drop) }
+        };
+        let children = declare().child(current).build()?;
+        let builder = Shop::controller("shops").install_crd().handler(children.handler(async || {}));
+        let builder = match is_ordered {
+            false => builder.cleanup("example.com/shop", cleanup),
+            true => builder.cleanup("example.com/shop", children.deletion(cleanup)),
+        };
+        let running = cluster.run([builder.build()?]).await?;
+        let shop = cluster.create(&corner("a", false, &[])).await?;
+        cluster.wait("corner-a", |_: &ConfigMap| true).await;
+        cluster.settle().await;
+        cluster.delete(&shop).await?;
+        cluster.wait_deleted(&shop).await;
+        assert_eq!(*found.lock(), Some((!is_ordered).then(|| "corner-a".to_owned())));
+        running.stop().await?;
+    }
+    Ok(())
 }
