@@ -16,11 +16,23 @@ use crate::record::ChildObject;
 use crate::typed::typed;
 
 /// The children of a call's object, an extension of the call.
-#[derive(Default)]
-pub(crate) struct Current {
-    pub(crate) slots: Arc<Vec<SlotChildren>>,
-    pub(crate) daemon: Option<String>,
-    pub(crate) undeleted: Undeleted,
+pub(crate) struct Current<P>(pub(crate) Option<Children<P>>);
+
+impl<P> Default for Current<P> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+/// Reads the children of an owner whose cleanup is called without an ordered deletion, an extension of the controller.
+pub(crate) struct Existing<P, S>(pub(crate) Option<Read<P, S>>);
+
+type Read<P, S> = Arc<dyn Fn(&Context<P, S>) -> Children<P> + Send + Sync>;
+
+impl<P, S> Default for Existing<P, S> {
+    fn default() -> Self {
+        Self(None)
+    }
 }
 
 /// A child of a removed slot that still exists, and why its deletion was refused.
@@ -37,7 +49,7 @@ pub(crate) struct SlotChildren {
 }
 
 /// The declared children of the object that a handler is called for: an argument of handlers that are made by
-/// [`Declared::handler`](crate::Declared::handler).
+/// [`Declared::handler`](crate::Declared::handler), and of the cleanup beside them.
 pub struct Children<P> {
     pub(crate) slots: Arc<Vec<SlotChildren>>,
     /// The reason for which the daemon of the object has failed.
@@ -52,7 +64,8 @@ impl<P> Children<P> {
     }
 
     /// Returns the children of a slot, as they are after this pass: `Option<Arc<T>>`, or `Vec<Arc<T>>` for a function
-    /// that returns a list. A slot that is held or has failed still has its previous children.
+    /// that returns a list. A slot that is held or has failed still has its previous children. A cleanup gets those that
+    /// exist: after an [ordered deletion](crate::Declared::deletion) there are none left.
     ///
     /// # Errors
     /// If the function is not declared as a child of this controller, or a child does not decode.
@@ -151,11 +164,11 @@ impl<P> fmt::Debug for Children<P> {
 }
 
 #[diagnostic::do_not_recommend]
-impl<P: Any + Send + Sync, S> Argument<P, S, OfCall> for Children<P> {
+impl<P: Any + Send + Sync, S: 'static> Argument<P, S, OfCall> for Children<P> {
     fn extract(context: &Context<P, S>) -> Self {
         let call = <Call as Argument<P, S, ()>>::extract(context);
-        let current = call.extensions.get::<Current>();
-        let (slots, daemon, undeleted) = (current.slots.clone(), current.daemon.clone(), current.undeleted.clone());
-        Self { slots, daemon, undeleted, owner: PhantomData }
+        let existing = || Some(context.extensions().get::<Existing<P, S>>().0.as_ref()?(context));
+        let current = call.extensions.get::<Current<P>>().0.clone().or_else(existing);
+        current.unwrap_or_else(|| Self::new(Vec::new(), None, None))
     }
 }

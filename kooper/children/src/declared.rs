@@ -14,6 +14,7 @@ use kooper_access::plan::Plan;
 use kooper_runtime::internal::object::kind::KindInfo;
 use kooper_runtime::{Action, BoxError, Kind};
 
+use crate::children::Existing;
 use crate::executor::Executor;
 use crate::function::{CallFn, ChildKind, Form};
 use crate::graph::{Graph, GraphError, PreviousKind};
@@ -344,6 +345,9 @@ where
     }
 
     fn extend(&self, additions: &mut Additions) {
+        let executor = self.executor.clone();
+        let existing = Existing(Some(Arc::new(move |context: &Context<P, S>| executor.existing(context))));
+        additions.extensions.insert(existing);
         additions.extensions.insert(self.executor.graph.clone());
         additions.observers.push(additions.extensions.get::<SlotMemory>());
         self.handler.extend(additions);

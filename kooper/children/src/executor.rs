@@ -135,8 +135,7 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
     /// Gives the children to the arguments of the call, and puts their summary into the statuses that it applies.
     pub(crate) fn begin(&self, context: &Context<P, S>, pass: &Pass<P>) {
         let extensions = call(context).extensions;
-        let Children { slots, daemon, undeleted, .. } = pass.children.clone();
-        extensions.insert(Current { slots, daemon, undeleted });
+        extensions.insert(Current(Some(pass.children.clone())));
         if self.report.is_some() {
             let (owner, children) = (owner(context), pass.children.clone());
             let uid = owner.uid().unwrap_or_default();

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Secret, Service};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kooper::External;
 use kooper::children::plan::SlotState;
@@ -20,6 +20,8 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{from_value, json};
+
+use crate::fixture::{eventually, run_with};
 
 #[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[kube(group = "children.example.com", version = "v1", kind = "Shop", namespaced, status = "ShopStatus")]
@@ -239,6 +241,45 @@ async fn an_external_object_is_awaited_and_passed_on(cluster: Cluster) -> Result
     let copy = cluster.wait("one-copy", |_: &ConfigMap| true).await;
     assert_eq!(copy.data, gate.data);
     running.stop().await
+}
+
+#[kooper::test(start_paused = true)]
+async fn the_owners_are_counted_by_slot_and_state(cluster: Cluster) -> Result<()> {
+    let running = run_with(Some(cluster.client()), [copies::controller()?]);
+    let mut other = Namespace::default();
+    other.metadata.name = Some("other".to_owned());
+    cluster.create(&other).await?;
+    let created = async |namespace: &str, name: &str, is_gate: bool| {
+        let metadata = json!({"name": name, "namespace": namespace, "labels": {"copied": "yes"}});
+        if is_gate {
+            cluster.create(&from_value::<ConfigMap>(json!({"metadata": metadata}))?).await?;
+        } else {
+            cluster.create(&from_value::<Secret>(json!({"metadata": metadata}))?).await?;
+        }
+        Result::<()>::Ok(())
+    };
+    let counts = || {
+        let count = |state: &str| {
+            running.metric(&format!("kooper_child_state{{controller=\"copies\",slot=\"copy\",state=\"{state}\"}}"))
+        };
+        ["held", "ready"].map(|state| count(state).unwrap_or_default())
+    };
+    let are = async |expected: [f64; 2]| {
+        let wait = eventually("the counts", || counts() == expected);
+        let waited = tokio::time::timeout(Duration::from_secs(60), wait).await;
+        waited.unwrap_or_else(|_| panic!("{:?} instead of {expected:?}", counts()));
+    };
+    created(cluster.namespace(), "one", false).await?;
+    created("other", "two", false).await?;
+    created("other", "gate", true).await?;
+    are([1.0, 1.0]).await;
+    created(cluster.namespace(), "gate", true).await?;
+    are([0.0, 2.0]).await;
+    let one: Secret = cluster.get("one").await?.ok_or("there is no Secret")?;
+    cluster.delete(&one).await?;
+    are([0.0, 1.0]).await;
+    running.stop().await?;
+    Ok(())
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Secret};
 use kooper::Controller;
+use kooper::controller::Builder;
 use kooper::leader::LeaderElection;
 use kooper::prelude::*;
 use kooper::testing::Cluster;
@@ -56,6 +57,15 @@ impl Daemons {
         election: bool,
         run: impl Fn(String) -> F + Clone + Send + Sync + 'static,
     ) -> Result<Controller> {
+        let builder = Controller::builder::<ConfigMap>("configs").labels("run=yes");
+        self.build(if election { builder.leader_election(LeaderElection::new()) } else { builder }, run)
+    }
+
+    fn build<F: Future<Output = Result<()>> + Send>(
+        &self,
+        builder: Builder<ConfigMap>,
+        run: impl Fn(String) -> F + Clone + Send + Sync + 'static,
+    ) -> Result<Controller> {
         let daemons = self.clone();
         let daemon = move |config: Arc<ConfigMap>| {
             let (running, run) = (daemons.begin(&config), run.clone());
@@ -65,8 +75,6 @@ impl Daemons {
                 result
             }
         };
-        let builder = Controller::builder::<ConfigMap>("configs").labels("run=yes");
-        let builder = if election { builder.leader_election(LeaderElection::new()) } else { builder };
         Ok(builder.handler(async || {}).daemon(daemon).build()?)
     }
 
@@ -276,6 +284,52 @@ async fn a_daemon_runs_while_its_filter_selects_the_object_whatever_has_changed(
     running.stop().await?;
     assert_eq!(daemons.lines(), ["begin a", "end", "begin a", "end"]);
     Ok(())
+}
+
+#[kooper::test(start_paused = true)]
+async fn a_daemon_runs_unless_its_object_is_paused_or_not_selected_and_is_restarted_on_request(
+    cluster: Cluster,
+) -> Result<()> {
+    let daemons = Daemons::default();
+    let builder = Controller::builder::<ConfigMap>("configs").labels("run=yes");
+    let builder = builder.pause("example.com/pause").reconcile_now("example.com/now");
+    let running = cluster.run([daemons.build(builder, forever)?]).await?;
+    let config = cluster.create(&config("a")?).await?;
+    eventually("it runs", || daemons.count() == 1).await;
+    let state = || (daemons.count(), daemons.lines().iter().filter(|line| *line == "begin a").count());
+    for (what, metadata, expected) in [
+        ("a pause ends it", json!({"annotations": {"example.com/pause": "true"}}), (0, 1)),
+        ("a request does not begin it", json!({"annotations": {"example.com/now": "1"}}), (0, 1)),
+        ("it is resumed", json!({"annotations": {"example.com/pause": null}}), (1, 2)),
+        ("a request restarts it", json!({"annotations": {"example.com/now": "2"}}), (1, 3)),
+        ("another request restarts it", json!({"annotations": {"example.com/now": "3"}}), (1, 4)),
+        ("a lost label ends it", json!({"labels": {"run": "no"}}), (0, 4)),
+        ("it is selected again", json!({"labels": {"run": "yes"}}), (1, 5)),
+    ] {
+        cluster.patch(&config, json!({"metadata": metadata})).await?;
+        eventually(what, || state() == expected).await;
+        sleep(600 * SECOND).await;
+        assert_eq!(state(), expected, "{what}");
+    }
+    assert_eq!(daemons.most.load(Ordering::SeqCst), 1);
+    running.stop().await
+}
+
+#[kooper::test(start_paused = true)]
+async fn a_daemon_that_requests_a_requeue_begins_again_after_the_delay(cluster: Cluster) -> Result<()> {
+    let begun = Arc::new(Mutex::new(Vec::new()));
+    let noted = begun.clone();
+    let daemon = move |_: Arc<ConfigMap>| {
+        noted.lock().push(Instant::now());
+        async { Action::requeue_after(600 * SECOND) }
+    };
+    let builder = Controller::builder::<ConfigMap>("configs").labels("run=yes").handler(async || {});
+    let running = cluster.run([builder.daemon(daemon).build()?]).await?;
+    cluster.create(&config("a")?).await?;
+    eventually("it begins a third time", || begun.lock().len() == 3).await;
+    let delays: Vec<_> = begun.lock().windows(2).map(|two| (two[1] - two[0]).as_secs()).collect();
+    assert!(delays.iter().all(|delay| (600..=601).contains(delay)), "{delays:?}");
+    running.stop().await
 }
 
 /// Only one of the daemons that lack a permission tries whether it was granted.

@@ -7,11 +7,13 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::stream;
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kooper::Changed;
 use kooper::Controller;
+use kooper::children::{declare, wait};
 use kooper::prelude::*;
 use kooper::retriever::{Page, RetrieveError, channel, fixed, from_fns};
+use kooper::testing::Cluster;
 use tracing_subscriber::fmt::format::FmtSpan;
 
 use crate::fixture::{Log, config, eventually, run};
@@ -304,4 +306,21 @@ async fn failed_and_empty_lists_are_logged_with_their_watch() {
     assert!(running.metric(refusals) >= Some(1.0));
     assert_eq!(running.metric("kooper_watch_errors_total{controller=\"log-empty\",reason=\"forbidden\"}"), Some(0.0));
     running.stop().await.unwrap();
+}
+
+fn held(_: &ConfigMap) -> Result<Secret> {
+    Err(wait("there is no key yet"))
+}
+
+#[kooper::test(start_paused = true)]
+async fn a_slot_that_waits_is_logged_with_its_name_and_the_reason(cluster: Cluster) -> Result<()> {
+    let lines = LogLines::listen();
+    let children = declare().child(held).build()?;
+    let running = cluster.run([builder("log-slots").handler(children.handler(async || {})).build()?]).await?;
+    let mut config = config("a", "1");
+    config.metadata.namespace = None;
+    cluster.create(&config).await?;
+    let parts = ["INFO", "log-slots", "there is no key yet", "slot=\"held\"", "state=\"held\""];
+    lines.wait_for(&parts).await;
+    running.stop().await
 }

@@ -4,13 +4,16 @@ use std::time::Duration;
 
 use kooper_access::extract::Context;
 use kooper_access::internal::has_marked;
+use kooper_runtime::internal::error::chain;
 use kooper_runtime::{BoxError, HandlerError, Kind};
 use kube::ResourceExt;
 
 use super::progress::Progress;
 use super::transitions::{is_orphaning, memory};
 use super::{Executor, Pass};
+use crate::children::Children;
 use crate::observed::{ChildId, Owner};
+use crate::plan::plan;
 use crate::record::{call, owner};
 use crate::status::summarized;
 
@@ -38,6 +41,20 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
             self.check_marked(context).await?;
         }
         Ok(pass)
+    }
+
+    /// The children of an owner that are deleted after it. If they cannot be read, none of the slots is known.
+    pub(crate) fn existing(&self, context: &Context<P, S>) -> Children<P> {
+        match self.observe(context) {
+            Ok(progress) => {
+                let owner = Owner { is_terminating: true, is_ordered: false };
+                self.end(context, plan(&owner, &self.graph, &progress.observed), progress).children
+            }
+            Err(error) => {
+                tracing::debug!("the children are not read: {}", chain(&*error));
+                Children::new(Vec::new(), None, None)
+            }
+        }
     }
 
     /// Adds the children that this process has written and no cache has shown: the watch is late, or the response was

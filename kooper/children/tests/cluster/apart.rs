@@ -160,14 +160,33 @@ async fn a_child_elsewhere_of_another_owner_is_left_alone(cluster: Cluster) -> R
     running.stop().await
 }
 
+/// A child in another namespace, without inputs.
+fn outpost(shop: &Shop) -> Result<ConfigMap> {
+    elsewhere(shop, &role(shop)?)
+}
+
 #[kooper::test]
 async fn without_an_ordered_deletion_they_are_refused(cluster: Cluster) -> Result<()> {
-    let children = declare().child(role).status(fields).build()?;
-    let controller = Shop::controller("shops").install_crd().handler(children.handler(async || {})).build()?;
-    let running = cluster.run([controller]).await?;
-    let shop = cluster.create(&corner("a", false, &[])).await?;
-    let says = |shop: &Shop| ready(shop).is_some_and(|ready| ready.message.contains("is cluster-scoped"));
-    cluster.wait(&shop, says).await;
-    assert_eq!(writes(&cluster, &["clusterroles.rbac.authorization.k8s.io"]), Vec::<String>::new());
-    running.stop().await
+    namespace(&cluster).await?;
+    let shop = corner("a", false, &[]);
+    let of_cluster = declare().child(role).status(fields).build()?;
+    let of_namespace = declare().child(outpost).status(fields).build()?;
+    let builder = || Shop::controller("shops").install_crd();
+    for (controller, why) in [
+        (builder().handler(of_cluster.handler(async || {})), "ClusterRole `corner-a` is cluster-scoped"),
+        (builder().handler(of_namespace.handler(async || {})), "ConfigMap `corner` in namespace `elsewhere`"),
+    ] {
+        let running = cluster.run([controller.build()?]).await?;
+        let shop = cluster.create(&shop).await?;
+        let says = |shop: &Shop| {
+            let failed = ready(shop).filter(|ready| ready.reason == "SlotFailed");
+            failed.is_some_and(|ready| ready.message.contains(why) && ready.message.contains("`deletion = ordered`"))
+        };
+        cluster.wait(&shop, says).await;
+        cluster.delete(&shop).await?;
+        running.stop().await?;
+    }
+    let written = writes(&cluster, &["clusterroles.rbac.authorization.k8s.io", "configmaps"]);
+    assert_eq!(written, Vec::<String>::new());
+    Ok(())
 }

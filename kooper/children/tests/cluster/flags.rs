@@ -3,15 +3,16 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{ConfigMap, Event, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Event, PersistentVolumeClaim, Secret};
 use kooper::ConfigErrorKind;
 use kooper::prelude::*;
 use kooper::testing::Cluster;
 use kooper_children::readiness::Readiness;
 use kooper_children::{Children, SlotExt, declare, wait};
+use parking_lot::Mutex;
 use serde_json::json;
 
-use super::{Shop, corner, fields, ready, writes};
+use super::{Shop, corner, fields, is_ready, ready, writes};
 
 fn named(shop: &Shop, suffix: &str) -> ConfigMap {
     let mut config = ConfigMap::default();
@@ -352,4 +353,109 @@ async fn an_adopted_child_is_pruned_if_the_slot_says_so(cluster: Cluster) -> Res
     cluster.settle().await;
     assert!(config(&cluster, "corner-a").await?.is_none());
     running.stop().await
+}
+
+fn claim(shop: &Shop) -> Result<PersistentVolumeClaim> {
+    let name = format!("{}-{}", shop.name_any(), shop.spec.config);
+    let spec = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
+    Ok(serde_json::from_value(json!({"metadata": {"name": name}, "spec": spec}))?)
+}
+
+#[kooper::test(start_paused = true)]
+async fn a_volume_claim_that_is_not_wanted_any_more_is_kept_with_an_event_unless_the_slot_prunes(
+    cluster: Cluster,
+) -> Result<()> {
+    let running = cluster.run([declared!(claim)?]).await?;
+    let shop = cluster.create(&corner("a", false, &[])).await?;
+    cluster.settle().await;
+    cluster.patch(&shop, json!({"spec": {"config": "b"}})).await?;
+    cluster.settle().await;
+    let before: PersistentVolumeClaim = cluster.get("corner-a").await?.ok_or("it is gone")?;
+    assert_eq!(before.metadata.deletion_timestamp, None);
+    let kept = events(&cluster, "Kept").await?;
+    let [event] = &*kept else { panic!("{kept:?}") };
+    assert!(event.message.as_deref().is_some_and(|text| text.contains("corner-a")), "{event:?}");
+    running.stop().await?;
+
+    let running = cluster.run([declared!(claim.slot().prune())?]).await?;
+    cluster.wait_deleted(&before).await;
+    assert!(cluster.get::<PersistentVolumeClaim>("corner-b").await?.is_some());
+    running.stop().await
+}
+
+#[kooper::test(start_paused = true)]
+async fn a_slot_that_does_not_count_leaves_the_owner_ready_whatever_its_state(cluster: Cluster) -> Result<()> {
+    let children = declare()
+        .child(steady)
+        .child(patient.slot().not_ready())
+        .child(super::config.slot().not_ready())
+        .child(after_current.slot().ready(is_filled).not_ready())
+        .status(fields)
+        .build()?;
+    let states = Arc::new(Mutex::new(Vec::new()));
+    let noted = states.clone();
+    let handler = children.handler(move |children: Children<Shop>| {
+        *noted.lock() = children.states().map(|(_, state)| state.name()).collect();
+        async {}
+    });
+    let running = cluster.run([Shop::controller("shops").install_crd().handler(handler).build()?]).await?;
+    let mut shop = corner("a", false, &[]);
+    shop.spec.broken = true;
+    let shop = cluster.create(&shop).await?;
+    cluster.wait(&shop, is_ready).await;
+    assert_eq!(*states.lock(), ["ready", "held", "failed", "not_ready"]);
+    running.stop().await
+}
+
+struct Language {
+    code: &'static str,
+}
+
+/// A ConfigMap with a word of the state in the language of the settings.
+fn translated(shop: &Shop, word: &State<String>, language: &Settings<Language>) -> ConfigMap {
+    let mut config = named(shop, "translated");
+    config.data = Some([(language.code.to_owned(), word.to_string())].into());
+    config
+}
+
+#[kooper::test(start_paused = true)]
+async fn a_child_function_takes_the_state_and_the_settings(cluster: Cluster) -> Result<()> {
+    let cluster = cluster.with_settings(Language { code: "en" });
+    let children = declare().child(translated).build()?;
+    let builder = Shop::controller("shops").install_crd().state("open".to_owned());
+    let running = cluster.run([builder.handler(children.handler(async || {})).build()?]).await?;
+    cluster.create(&corner("a", false, &[])).await?;
+    let config: ConfigMap = cluster.wait("corner-translated", |_| true).await;
+    assert_eq!(config.data, Some([("en".to_owned(), "open".to_owned())].into()));
+    running.stop().await
+}
+
+/// Both kinds of deletion: before, and after the children.
+#[kooper::test(start_paused = true)]
+async fn a_cleanup_gets_the_children_that_exist(cluster: Cluster) -> Result<()> {
+    for is_ordered in [false, true] {
+        let found = Arc::new(Mutex::new(None));
+        let noted = found.clone();
+        let cleanup = move |children: Children<Shop>| {
+            let child = children.get(current);
+            let name = child.map(|child| child.map(|child| child.name_any()));
+            *noted.lock() = name.as_ref().ok().cloned();
+            async move { name.map(drop) }
+        };
+        let children = declare().child(current).build()?;
+        let builder = Shop::controller("shops").install_crd().handler(children.handler(async || {}));
+        let builder = match is_ordered {
+            false => builder.cleanup("example.com/shop", cleanup),
+            true => builder.cleanup("example.com/shop", children.deletion(cleanup)),
+        };
+        let running = cluster.run([builder.build()?]).await?;
+        let shop = cluster.create(&corner("a", false, &[])).await?;
+        cluster.wait("corner-a", |_: &ConfigMap| true).await;
+        cluster.settle().await;
+        cluster.delete(&shop).await?;
+        cluster.wait_deleted(&shop).await;
+        assert_eq!(*found.lock(), Some((!is_ordered).then(|| "corner-a".to_owned())));
+        running.stop().await?;
+    }
+    Ok(())
 }

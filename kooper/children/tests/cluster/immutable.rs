@@ -1,12 +1,15 @@
 //! Children whose update is refused.
 
-use k8s_openapi::api::apps::v1::Deployment;
-use kooper::apiserver::faults::Verb;
+use std::time::Duration;
+
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use kooper::apiserver::faults::{Reply, Verb};
 use kooper::prelude::*;
 use kooper::testing::Cluster;
 use kooper::{ConfigError, Controller};
 use kooper_children::{SlotExt, declare};
 use serde_json::{from_value, json};
+use tokio::time::timeout;
 
 use super::{Shop, corner, fields, is_ready, ready};
 
@@ -94,18 +97,51 @@ async fn a_child_that_would_be_invalid_anyway_is_not_deleted(cluster: Cluster) -
 }
 
 #[kooper::test(start_paused = true)]
-async fn a_child_whose_probe_has_no_answer_is_not_deleted_yet(cluster: Cluster) -> Result<()> {
+async fn a_child_whose_probe_fails_for_a_reason_that_may_pass_is_not_deleted_yet(cluster: Cluster) -> Result<()> {
+    let quota = "deployments.apps \"web\" is forbidden: exceeded quota: few, requested: count/deployments.apps=1, \
+                 used: count/deployments.apps=1, limited: count/deployments.apps=1";
+    let webhook = "admission webhook \"shops.example.com\" denied the request: the shops are shut";
     let running = cluster.run([controller!(web.slot().recreate())()?]).await?;
     let shop = cluster.create(&corner("a", false, &["1"])).await?;
     cluster.wait(&shop, is_ready).await;
-    let before = deployment(&cluster).await?;
-    let fault = cluster.faults().on(Verb::Create.of("deployments.apps")).reply(500);
-    cluster.patch(&shop, json!({"spec": {"config": "b"}})).await?;
-    let refused = cluster.wait(&shop, |shop: &Shop| message(shop).contains("immutable")).await;
-    assert!(!is_stalled(&refused));
-    assert_eq!(deployment(&cluster).await?.uid(), before.uid());
-    fault.lift();
-    cluster.wait(&shop, |shop: &Shop| is_ready(shop)).await;
-    assert_ne!(deployment(&cluster).await?.uid(), before.uid());
+    let replies = [Reply::new(500), Reply::new(403).message(quota), Reply::new(422).message(webhook)];
+    for (number, reply) in replies.into_iter().enumerate() {
+        let before = deployment(&cluster).await?;
+        let fault = cluster.faults().on(Verb::Create.of("deployments.apps")).reply(reply);
+        cluster.patch(&shop, json!({"spec": {"config": number.to_string()}})).await?;
+        // After the first call, which has written the status, it is tried again.
+        timeout(Duration::from_secs(60), fault.injected(2)).await?;
+        let refused: Shop = cluster.get("corner").await?.ok_or("there is no Shop")?;
+        assert!(message(&refused).contains("immutable") && !is_stalled(&refused), "{refused:?}");
+        assert_eq!(deployment(&cluster).await?.uid(), before.uid());
+        fault.lift();
+        cluster.wait(&shop, is_ready).await;
+        assert_ne!(deployment(&cluster).await?.uid(), before.uid());
+    }
     running.stop().await
+}
+
+#[kooper::test(start_paused = true)]
+async fn the_dependents_of_a_child_that_is_recreated_are_deleted_unless_the_slot_orphans_them(
+    cluster: Cluster,
+) -> Result<()> {
+    let foreground = controller!(web.slot().recreate())()?;
+    let orphan = controller!(web.slot().recreate_orphan())()?;
+    for (controller, is_orphan) in [(foreground, false), (orphan, true)] {
+        let running = cluster.run([controller]).await?;
+        let shop = cluster.create(&corner("a", false, &["1"])).await?;
+        cluster.wait(&shop, is_ready).await;
+        let (web, sets) = (deployment(&cluster).await?, cluster.list::<ReplicaSet>().await?);
+        let [before] = &*sets else { panic!("{sets:?}") };
+        cluster.patch(&shop, json!({"spec": {"config": "b"}})).await?;
+        cluster.wait(&shop, is_ready).await;
+        assert_ne!(deployment(&cluster).await?.uid(), web.uid());
+        let sets = cluster.list::<ReplicaSet>().await?;
+        let after = sets.iter().find(|set| set.uid() == before.uid());
+        assert_eq!(after.map(|set| set.owner_references().len()), is_orphan.then_some(0));
+        cluster.delete(&shop).await?;
+        cluster.settle().await;
+        running.stop().await?;
+    }
+    Ok(())
 }

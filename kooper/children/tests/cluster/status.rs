@@ -1,16 +1,18 @@
 //! The status of the owner.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Service};
+use kooper::apiserver::faults::Verb;
 use kooper::prelude::*;
 use kooper::testing::Cluster;
 use kooper::{ConfigError, Controller};
 use kooper_children::declare;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::{Shop, ShopStatus, config, controller, corner, fields, is_ready, ready, writes};
+use super::{Shop, ShopStatus, children, config, controller, corner, fields, is_ready, ready, writes};
 
 const STATUS: &str = "shops.example.com/status";
 
@@ -53,6 +55,54 @@ async fn the_status_names_the_slot_that_is_waited_for_and_the_cause(cluster: Clu
     cluster.patch_status(&web, available).await?;
     let shop = cluster.wait(&shop, is_ready).await;
     assert_eq!(holding(&shop), ["Ready"]);
+    running.stop().await
+}
+
+/// The status of a Deployment whose pods all run.
+fn available(web: &Deployment) -> Value {
+    json!({"status": {
+        "observedGeneration": web.metadata.generation,
+        "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1, "availableReplicas": 1,
+        "conditions": [{"type": "Available", "status": "True"}],
+    }})
+}
+
+/// The watch is so late that the own write is no longer awaited.
+#[kooper::test(start_paused = true)]
+async fn a_child_is_judged_by_the_response_to_its_apply_while_the_cache_is_older(cluster: Cluster) -> Result<()> {
+    cluster.stop_workloads().await;
+    let (children, calls) = (children(), Arc::new(AtomicU32::new(0)));
+    let counted = calls.clone();
+    let handler = children.handler(move || {
+        counted.fetch_add(1, Ordering::SeqCst);
+        async {}
+    });
+    let running = cluster.run([Shop::controller("shops").install_crd().handler(handler).build()?]).await?;
+    let shop = cluster.create(&corner("a", false, &[])).await?;
+    let web: Deployment = cluster.wait("corner", |_: &Deployment| true).await;
+    cluster.patch_status(&web, available(&web)).await?;
+    cluster.wait(&shop, is_ready).await;
+    let frozen = cluster.faults().freeze(Verb::Watch.of("deployments.apps"));
+
+    let shop = cluster.patch(&shop, json!({"spec": {"shelves": ["1"]}})).await?;
+    let is_reported =
+        |shop: &Shop| ready(shop).is_some_and(|ready| ready.observed_generation == shop.metadata.generation);
+    let waits = |shop: &Shop| ready(shop).is_some_and(|ready| ready.message.starts_with("waits for web: "));
+    let reported = cluster.wait(&shop, is_reported).await;
+    assert!(waits(&reported), "{reported:?}");
+    let before = calls.load(Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    cluster.patch(&shop, json!({"metadata": {"annotations": {"example.com/note": "a call"}}})).await?;
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    assert!(calls.load(Ordering::SeqCst) > before, "it is called");
+    let again = now(&cluster).await?;
+    assert!(waits(&again), "{again:?}");
+
+    drop(frozen);
+    let web: Deployment = cluster.get("corner").await?.ok_or("there is no Deployment")?;
+    assert_eq!(web.metadata.generation, Some(2));
+    cluster.patch_status(&web, available(&web)).await?;
+    cluster.wait(&shop, is_ready).await;
     running.stop().await
 }
 
