@@ -11,3 +11,4 @@ mod replicas;
 mod rules;
 mod selector;
 mod trouble;
+mod work;

@@ -209,24 +209,37 @@ fn the_leases_are_deleted_unless_a_process_holds_them() {
 }
 
 #[test]
-fn the_leases_of_shards_are_deleted() {
+fn the_leases_of_shards_are_deleted_unless_a_member_works() {
     let Some(cluster) = ControlPlane::shared() else { return };
     let namespace = "uninstalled-shards";
     cluster.must(&["create", "namespace", namespace]);
     let kubeconfig = cluster.kubeconfig().to_str().unwrap();
     let place = ["--kubeconfig", kubeconfig, "--namespace", namespace, "--lease-namespace", namespace];
     let leases = || cluster.must(&["-n", namespace, "get", "leases", "--output=name"]);
+    let map = || cluster.must(&["-n", namespace, "get", "lease", "shared-shared", "--output=jsonpath={.metadata.uid}"]);
+    let uninstall = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_shared"));
+        let output = command.arg("uninstall").args(place).args(["--install-namespace", namespace]).output().unwrap();
+        let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{stdout}{stderr}");
+        stdout.into_owned()
+    };
     let shared = env!("CARGO_BIN_EXE_shared");
     let mut program = Process::start(shared, &[&["run", "--listen", "127.0.0.1:0"], &place[..]].concat(), &[]);
     program.wait_for_metric("kooper_shards_owned{controller=\"shared\"}", |owned| owned == 32.0);
+    let uid = map();
+    let kept = uninstall();
+    let kept: Vec<&str> = kept.lines().filter(|line| line.starts_with("keep ")).collect();
+    let is_held = |line: &&str| line.starts_with("keep      Lease ") && line.ends_with("` holds it");
+    assert!(kept.len() == 2 && kept.iter().all(is_held), "the map and the Lease of the member: {kept:?}");
+    assert!(kept[0].starts_with(&format!("keep      Lease {namespace}/shared-shared: `")), "{kept:?}");
+    assert_eq!(map(), uid);
+
     let used = leases();
-    assert!(used.lines().count() >= 2, "those of the map and of the replica: {used}");
+    assert_eq!(used.lines().count(), 2, "{used}");
     program.signal("TERM");
     assert_eq!(program.exit_code(), Some(0));
-    let mut command = Command::new(shared);
-    let output = command.arg("uninstall").args(place).args(["--install-namespace", namespace]).output().unwrap();
-    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{stdout}{stderr}");
+    let stdout = uninstall();
     for lease in used.lines() {
         let name = lease.rsplit('/').next().unwrap();
         assert!(stdout.contains(&format!("delete    Lease {namespace}/{name}\n")), "{stdout}");

@@ -107,8 +107,12 @@ fn replicas_of_dev_share_shards_that_a_person_moves_and_are_stopped_and_started(
     dev.wait_for(&[(32, "works")]);
     dev.process.write("2");
     dev.wait_for(&[(16, "works"), (16, "works")]);
+    let takes_over = ["[2] ", "works on 32 of 32 shards"];
+    let before = dev.process.count(&takes_over);
     dev.process.write("kill 1");
     dev.process.wait_for_line(&["[1] has stopped (signal: 9"]);
+    dev.process.wait_for_lines(before + 1, &takes_over);
+    dev.wait_for(&[(32, "works")]);
     dev.process.write("three");
     dev.process.wait_for_line(&["write a number from 1 to 2"]);
     dev.process.signal("INT");

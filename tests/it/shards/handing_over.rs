@@ -1,18 +1,24 @@
 //! Replicas that join and stop share the objects anew.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
-use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kooper::apiserver::faults::Verb;
 use kooper::controller::Builder;
 use kooper::prelude::*;
 use kooper::shards::Shards;
 use kooper::testing::Cluster;
+use kooper::{CancellationToken, Controller};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
-use super::replicas::{Notes, SETTLE, create, named, noting, noting_by, spread, touch};
+use super::replicas::{
+    Notes, SETTLE, create, create_in_each_shard, named, noting, noting_by, permit_everything, spread, touch,
+};
 use crate::fixture::eventually;
 
 #[kooper::test(start_paused = true)]
@@ -23,7 +29,7 @@ async fn one_replica_begins_at_once_also_after_another_one_has_stopped(cluster: 
     cluster.faults().on(Verb::Get.of("leases")).delay_answer(Duration::from_millis(10));
     // The lease of one that has not stopped lasts for 15 s, and sessions are read every 2 s.
     for who in ["a", "b", "c"] {
-        let (begun, before) = (tokio::time::Instant::now(), notes.count());
+        let (begun, before) = (Instant::now(), notes.count());
         let running = cluster.run([noting(who, &notes).build()?]).await?;
         eventually("each object is handled", || notes.since(before).len() == 8).await;
         assert!(begun.elapsed() < Duration::from_secs(1), "{who}: {:?}", begun.elapsed());
@@ -81,6 +87,76 @@ async fn replicas_that_join_share_the_objects_and_those_that_stop_hand_them_over
     let shared = spread(&touch(&cluster, &objects, "3", &notes).await?);
     assert_eq!(shared.into_iter().collect::<Vec<_>>(), [("c", 48)]);
     third.stop().await?;
+    notes.check();
+    Ok(())
+}
+
+/// The longest pauses of objects that are called again and again.
+#[derive(Clone, Default)]
+struct Pauses(Arc<Mutex<BTreeMap<String, (Instant, Duration)>>>);
+
+impl Pauses {
+    fn begin(&self, object: String) {
+        let now = Instant::now();
+        let mut pauses = self.0.lock();
+        let (last, longest) = pauses.entry(object).or_insert((now, Duration::ZERO));
+        (*last, *longest) = (now, now.duration_since(*last).max(*longest));
+    }
+
+    fn longest(&self) -> Duration {
+        self.0.lock().values().map(|(_, longest)| *longest).max().unwrap_or_default()
+    }
+}
+
+#[kooper::test(start_paused = true)]
+async fn a_call_that_does_not_end_keeps_its_shard_and_pauses_the_other_objects_for_two_seconds_at_most(
+    cluster: Cluster,
+) -> Result<()> {
+    const LEASE: Duration = Duration::from_secs(15);
+    const ATTEMPT: Duration = Duration::from_secs(2);
+    let (notes, pauses, end) = (Notes::default(), Pauses::default(), CancellationToken::new());
+    let objects = create_in_each_shard(&cluster, 2).await?;
+    // Of the two objects of each shard, one hangs.
+    let hangs: BTreeSet<String> = objects.iter().step_by(2).map(ResourceExt::name_any).collect();
+    let start = |who| {
+        let (notes, pauses, end, hangs) = (notes.clone(), pauses.clone(), end.clone(), hangs.clone());
+        let controller = Controller::builder::<ConfigMap>("hangs").labels("app=shop").resync(None).timeout(None);
+        let controller = controller.workers(64).shards(Shards::new(16)).handler(move |call: Call| {
+            let (running, end) = (notes.begin(who, &call), end.clone());
+            let hangs = hangs.contains(call.key().name());
+            if !hangs {
+                pauses.begin(call.key().to_string());
+            }
+            async move {
+                let _running = running;
+                if hangs {
+                    end.cancelled().await;
+                    return Action::done();
+                }
+                Action::requeue_after(Duration::from_millis(100))
+            }
+        });
+        controller.build()
+    };
+    let of = |who| -> BTreeSet<String> {
+        notes.calls().into_iter().filter(|call| call.who == who).map(|call| call.object).collect()
+    };
+    let first = cluster.run([start("a")?]).await?;
+    eventually("one replica has begun all", || of("a").len() == 32).await;
+    let second = cluster.run([start("b")?]).await?;
+    tokio::time::sleep(LEASE * 4).await;
+    assert_eq!(of("b"), BTreeSet::new(), "the shards stay where they are");
+    let attempt = ATTEMPT..ATTEMPT + Duration::from_millis(250);
+    assert!(attempt.contains(&pauses.longest()), "{:?}", pauses.longest());
+
+    end.cancel();
+    let ended = Instant::now();
+    eventually("half of the objects have another owner", || of("b").len() == 16).await;
+    println!("handed over after {:?}; the longest pause was {:?}", ended.elapsed(), pauses.longest());
+    assert!(ended.elapsed() <= LEASE + Duration::from_millis(250), "at the next attempt: {:?}", ended.elapsed());
+    assert!(attempt.contains(&pauses.longest()), "{:?}", pauses.longest());
+    first.stop().await?;
+    second.stop().await?;
     notes.check();
     Ok(())
 }
@@ -269,7 +345,7 @@ async fn a_replica_that_watches_other_namespaces_is_ready_and_waits(cluster: Clu
     let maps = || async {
         let leases: Vec<Lease> = cluster.list().await?;
         let scopes = leases.iter().filter_map(|lease| lease.annotations().get("kooper.rs/namespaces").cloned());
-        Ok::<_, kooper::BoxError>(scopes.collect::<std::collections::BTreeSet<_>>())
+        Ok::<_, kooper::BoxError>(scopes.collect::<BTreeSet<_>>())
     };
     assert_eq!(maps().await?, [own.clone()].into());
     first.stop().await?;
@@ -289,13 +365,7 @@ async fn of_two_installations_that_start_at_the_same_moment_one_works_and_then_t
     let elsewhere: Namespace = serde_json::from_value(json!({"metadata": {"name": "elsewhere"}}))?;
     cluster.create(&elsewhere).await?;
     let namespaces = [cluster.namespace(), "elsewhere"];
-    // The role of the one that starts later would replace that of the other one.
-    let everything: ClusterRoleBinding = serde_json::from_value(json!({
-        "metadata": {"name": "both"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
-        "subjects": [{"kind": "ServiceAccount", "name": "test", "namespace": cluster.namespace()}],
-    }))?;
-    cluster.create(&everything).await?;
+    permit_everything(&cluster).await?;
     let mut objects = [Vec::new(), Vec::new()];
     for (objects, namespace) in objects.iter_mut().zip(namespaces) {
         for number in 0..12 {

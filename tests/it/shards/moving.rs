@@ -1,7 +1,8 @@
-//! A controller that moves from leader election to shards, and back.
+//! A controller that moves from leader election to shards, and back, while its calls take a second.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -13,16 +14,36 @@ use kooper::shards::Shards;
 use kooper::testing::Cluster;
 use parking_lot::Mutex;
 
-use super::replicas::{SETTLE, create};
+use super::replicas::{Notes, SETTLE, create, permit_everything};
 use crate::fixture::eventually;
 
-/// The number of calls of each version.
-#[derive(Clone, Default)]
-struct Calls(Arc<Mutex<BTreeMap<&'static str, usize>>>);
+const OBJECTS: usize = 16;
 
-impl Calls {
+/// The objects that each version works on, again and again. At almost any time each of them is in a call.
+#[derive(Clone, Default)]
+struct Work {
+    notes: Notes,
+    begun: Arc<Mutex<BTreeMap<&'static str, BTreeSet<String>>>>,
+}
+
+impl Work {
+    /// How many objects this version has worked on since the last call of [`forget`](Self::forget).
     fn of(&self, version: &str) -> usize {
-        self.0.lock().get(version).copied().unwrap_or_default()
+        self.begun.lock().get(version).map_or(0, BTreeSet::len)
+    }
+
+    fn forget(&self) {
+        self.begun.lock().clear();
+    }
+
+    /// Waits until these versions have worked on all objects, and checks that no other one has, from now on.
+    async fn is_done_by(&self, versions: &[&'static str]) {
+        tokio::time::sleep(SETTLE).await;
+        self.forget();
+        tokio::time::sleep(SETTLE).await;
+        let begun = self.begun.lock().clone();
+        assert_eq!(begun.keys().copied().collect::<Vec<_>>(), versions, "{begun:?}");
+        assert_eq!(begun.values().map(BTreeSet::len).sum::<usize>(), OBJECTS, "{begun:?}");
     }
 
     fn version(
@@ -30,13 +51,19 @@ impl Calls {
         version: &'static str,
         share: impl FnOnce(Builder<ConfigMap>) -> Builder<ConfigMap>,
     ) -> Result<Controller> {
-        let calls = self.clone();
+        let work = self.clone();
         let builder = share(Controller::builder::<ConfigMap>("moves").labels("app=shop").resync(None));
-        let handler = move || {
-            *calls.0.lock().entry(version).or_default() += 1;
-            async {}
+        let handler = move |call: Call| {
+            let object = call.key().to_string();
+            work.begun.lock().entry(version).or_default().insert(object.clone());
+            let running = work.notes.hold(version, object);
+            async move {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                drop(running);
+                Action::requeue_after(Duration::from_millis(20))
+            }
         };
-        Ok(builder.handler(handler).build()?)
+        Ok(builder.workers(OBJECTS).handler(handler).build()?)
     }
 
     fn elected(&self, version: &'static str) -> Result<Controller> {
@@ -50,48 +77,60 @@ impl Calls {
 
 #[kooper::test(start_paused = true)]
 async fn a_controller_whose_lease_was_named_moves_to_shards_with_that_lease(cluster: Cluster) -> Result<()> {
-    let calls = Calls::default();
-    create(&cluster, 16).await?;
+    let work = Work::default();
+    create(&cluster, OBJECTS).await?;
     let elected = |builder: Builder<ConfigMap>| builder.leader_election(LeaderElection::new().lease("pantry"));
     let shared = |builder: Builder<ConfigMap>| builder.shards(Shards::new(16).lease("pantry"));
-    let leader = cluster.run([calls.version("leader", elected)?]).await?;
-    eventually("the leader handles all", || calls.of("leader") == 16).await;
-    let first = cluster.run([calls.version("first", shared)?]).await?;
-    let second = cluster.run([calls.version("second", shared)?]).await?;
-    tokio::time::sleep(SETTLE).await;
-    assert_eq!((calls.of("first"), calls.of("second")), (0, 0), "the leader still leads");
+    let leader = cluster.run([work.version("leader", elected)?]).await?;
+    eventually("the leader handles all", || work.of("leader") == OBJECTS).await;
+    let first = cluster.run([work.version("first", shared)?]).await?;
+    let second = cluster.run([work.version("second", shared)?]).await?;
+    work.is_done_by(&["leader"]).await;
     leader.stop().await?;
-    eventually("two replicas share the objects", || calls.of("first") > 0 && calls.of("second") > 0).await;
+    work.is_done_by(&["first", "second"]).await;
     let leases: Vec<Lease> = cluster.list().await?;
     let names: Vec<_> = leases.iter().map(ResourceExt::name_any).collect();
     assert!(names.iter().all(|name| name == "pantry" || name.starts_with("pantry--")), "{names:?}");
     first.stop().await?;
-    second.stop().await
+    second.stop().await?;
+    work.notes.check();
+    Ok(())
 }
 
 #[kooper::test(start_paused = true)]
 async fn a_controller_moves_from_leader_election_to_shards_and_back_with_no_two_versions_at_work(
     cluster: Cluster,
 ) -> Result<()> {
-    let calls = Calls::default();
-    create(&cluster, 16).await?;
-    let leader = cluster.run([calls.elected("leader")?]).await?;
-    eventually("the leader handles all", || calls.of("leader") == 16).await;
+    let work = Work::default();
+    create(&cluster, OBJECTS).await?;
+    permit_everything(&cluster).await?;
+    let leader = cluster.run([work.elected("leader")?]).await?;
+    let standby = cluster.run([work.elected("standby")?]).await?;
+    eventually("the leader handles all", || work.of("leader") == OBJECTS).await;
 
-    let [first, second] = [cluster.run([calls.shared("first")?]).await?, cluster.run([calls.shared("second")?]).await?];
-    tokio::time::sleep(SETTLE).await;
-    assert_eq!((calls.of("first"), calls.of("second")), (0, 0), "the leader still leads");
+    // A roll-out: the new replicas are ready while the old ones run, and both wait for the leader.
+    let [first, second] = [cluster.run([work.shared("first")?]).await?, cluster.run([work.shared("second")?]).await?];
+    work.is_done_by(&["leader"]).await;
+    // It stops in order, and the standby and the new replicas want its Lease at the same time.
     leader.stop().await?;
-    eventually("two replicas share the objects", || calls.of("first") > 0 && calls.of("second") > 0).await;
-    tokio::time::sleep(SETTLE).await;
+    work.is_done_by(&["standby"]).await;
+    standby.kill().await;
+    work.is_done_by(&["first", "second"]).await;
 
-    // As the guide says it, also after a crash.
-    first.stop().await?;
+    // An old replica that starts meanwhile waits.
+    let refused = cluster.run([work.elected("early")?]).await.err().ok_or("it is ready")?;
+    assert!(refused.to_string().contains("which never acquires it"), "{refused}");
+    work.is_done_by(&["first", "second"]).await;
+
+    // As the guide says it, also after a crash of all of them.
+    first.kill().await;
     second.kill().await;
     let leases: Vec<Lease> = cluster.list().await?;
     let map = leases.iter().find(|lease| lease.name_any().ends_with("-moves")).ok_or("there is a map")?;
     cluster.delete(map).await?;
-    let back = cluster.run([calls.elected("back")?]).await?;
-    eventually("the new leader handles all", || calls.of("back") == 16).await;
-    back.stop().await
+    let back = cluster.run([work.elected("back")?]).await?;
+    work.is_done_by(&["back"]).await;
+    back.stop().await?;
+    work.notes.check();
+    Ok(())
 }

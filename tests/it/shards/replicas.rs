@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kooper::controller::Builder;
 use kooper::prelude::*;
 use kooper::shards::Shards;
@@ -52,10 +53,16 @@ impl Drop for Running {
 impl Notes {
     pub(super) fn begin(&self, who: &'static str, call: &Call) -> Running {
         let (object, shard) = (call.key().to_string(), call.shard().expect("the controller has shards"));
+        let running = self.hold(who, object.clone());
+        self.calls.lock().push(Noted { who, object, shard, reasons: call.reasons().to_string() });
+        running
+    }
+
+    /// Notes that a replica works on an object, also without shards.
+    pub(super) fn hold(&self, who: &'static str, object: String) -> Running {
         if let Some(other) = self.running.lock().insert(object.clone(), who) {
             self.overlaps.lock().push(format!("{object}: {who} begins while {other} works"));
         }
-        self.calls.lock().push(Noted { who, object: object.clone(), shard, reasons: call.reasons().to_string() });
         Running { notes: self.clone(), object }
     }
 
@@ -129,6 +136,17 @@ pub(super) fn named(namespace: &str, name: &str) -> ConfigMap {
     config.metadata.namespace = Some(namespace.to_owned());
     config.metadata.labels = Some([("app".to_owned(), "shop".to_owned())].into());
     config
+}
+
+/// Permits everything: otherwise the role of controllers that start would replace that of those that run.
+pub(super) async fn permit_everything(cluster: &Cluster) -> Result<()> {
+    let everything: ClusterRoleBinding = serde_json::from_value(json!({
+        "metadata": {"name": "everything"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"kind": "ServiceAccount", "name": "test", "namespace": cluster.namespace()}],
+    }))?;
+    cluster.create(&everything).await?;
+    Ok(())
 }
 
 /// Creates that many objects.

@@ -338,11 +338,11 @@ impl World {
                     None => self.conflict(),
                 }
             }
-            Request::MapWrite(write) => self.put_map(write, scope),
+            Request::MapWrite(write) => self.put_map(who, write, scope),
         }
     }
 
-    fn put_map(&mut self, mut write: MapWrite, scope: WatchedNamespaces) -> Answer {
+    fn put_map(&mut self, by: usize, mut write: MapWrite, scope: WatchedNamespaces) -> Answer {
         let before = self.server.map.clone();
         match self.mutant {
             Some(Mutant::BlindMapWrites) => write.base = before.as_ref().map(|before| Arc::clone(&before.version)),
@@ -357,7 +357,7 @@ impl World {
         }
         let Some(stored) = self.server.put_map(&write, scope) else { return self.conflict() };
         self.created = if before.is_none() { self.now } else { self.created };
-        self.check_map(before.as_ref().map(|before| &*before.map), &stored.map);
+        self.check_map(by, before.as_ref().map(|before| &*before.map), &stored.map);
         self.tell_map(&stored);
         Answer::MapStored(stored)
     }

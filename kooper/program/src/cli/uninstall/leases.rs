@@ -1,7 +1,7 @@
 //! The Leases of an installation.
 
 use std::collections::BTreeSet;
-use std::fmt;
+use std::{fmt, mem};
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
@@ -16,6 +16,8 @@ use kooper_access::Controller;
 pub(super) struct LeaseName {
     namespace: String,
     name: String,
+    /// The names of the Leases of its members, if it is the map of shards.
+    members: Vec<String>,
 }
 
 /// The result of looking up a Lease.
@@ -38,19 +40,37 @@ impl fmt::Display for LeaseName {
 /// The Leases of the controllers, without those of previous names.
 pub(super) fn of(controllers: &[Controller], place: &Place) -> BTreeSet<LeaseName> {
     let leases = controllers.iter().filter_map(|one| one.leases(&place.installation, &place.lease_namespace));
-    let leases = leases.map(|leases| LeaseName { namespace: leases.namespace, name: leases.name });
+    let leases = leases.map(|leases| LeaseName { namespace: leases.namespace, name: leases.name, members: Vec::new() });
     let shards = controllers.iter().filter_map(|one| one.shard_leases(&place.installation, &place.lease_namespace));
     let shards = shards.flat_map(|leases| {
-        let namespace = leases.namespace;
-        leases.names.into_iter().map(move |name| LeaseName { namespace: namespace.clone(), name })
+        let (namespace, names) = (leases.namespace, leases.names);
+        let mut members = names.get(1..).unwrap_or_default().to_vec();
+        // The first one is the map.
+        names.into_iter().map(move |name| LeaseName {
+            namespace: namespace.clone(),
+            name,
+            members: mem::take(&mut members),
+        })
     });
     leases.chain(shards).collect()
 }
 
-/// Finds a Lease. One that is held belongs to a process that was not stopped.
+/// Finds a Lease. One that is held belongs to a process that was not stopped. The map of shards names no holder: members
+/// work by it while they hold their own Leases.
 pub(super) async fn find(client: &Client, name: &LeaseName) -> kube::Result<Found> {
     let api: Api<Lease> = Api::namespaced(client.clone(), &name.namespace);
-    Ok(match api.get_opt(&name.name).await {
+    let found = find_one(&api, &name.name).await?;
+    // A member that joins after this changes the map, which is then not deleted.
+    for member in name.members.iter().filter(|_| matches!(found, Found::Free(_))) {
+        if let kept @ (Found::Held(_) | Found::Kept(_)) = find_one(&api, member).await? {
+            return Ok(kept);
+        }
+    }
+    Ok(found)
+}
+
+async fn find_one(api: &Api<Lease>, name: &str) -> kube::Result<Found> {
+    Ok(match api.get_opt(name).await {
         Ok(None) => Found::None,
         Ok(Some(lease)) => match holder(&lease, Timestamp::now()) {
             Some(holder) => Found::Held(holder.to_owned()),

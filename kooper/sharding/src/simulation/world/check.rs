@@ -76,7 +76,7 @@ impl World {
     }
 
     /// Checks a new version of the map.
-    pub(super) fn check_map(&mut self, before: Option<&ShardMap>, after: &ShardMap) {
+    pub(super) fn check_map(&mut self, by: usize, before: Option<&ShardMap>, after: &ShardMap) {
         for who in 0..self.processes.len() {
             if self.broken.is_none() {
                 self.check_holds(who);
@@ -104,7 +104,7 @@ impl World {
             let new = after.get(shard).unwrap_or(&none);
             if old.owner != new.owner && !before.is_new() {
                 self.summary.moves += 1;
-                self.check_hand_over(shard, before.count(), old, new);
+                self.check_hand_over(by, shard, before.count(), old, new);
             }
         }
     }
@@ -130,13 +130,18 @@ impl World {
     }
 
     /// Checks that a shard whose owner has not ended is given away by it in order.
-    fn check_hand_over(&mut self, shard: Shard, count: ShardCount, old: &Ownership, new: &Ownership) {
+    fn check_hand_over(&mut self, by: usize, shard: Shard, count: ShardCount, old: &Ownership, new: &Ownership) {
         let Some(owner) = &old.owner else { return };
         let slot = self.server.slots[usize::from(owner.slot)].as_ref();
-        let Some(giver) = self.running(&owner.identity) else { return };
         if slot.and_then(|slot| slot.session(owner.slot)).as_ref() != Some(owner) {
             return;
         }
+        let writer = &self.processes[by].identity;
+        if *writer != owner.identity {
+            self.broken = Some(format!("shard {shard} of {owner}, which has not ended, is given away by {writer}"));
+            return;
+        }
+        let Some(giver) = self.running(&owner.identity) else { return };
         let is_running = giver.calls.iter().any(|call| count.shard(call.bucket) == shard && call.term == old.term);
         let successor = new.owner.as_ref().and_then(|owner| self.running(&owner.identity));
         let is_cold = !giver.is_stopping && successor.is_some_and(|process| !process.warmed.contains(&shard));
