@@ -407,7 +407,7 @@ detects! {
     a_session_that_follows_its_own_while_calls_run_is_detected: ReturnsEarly by " while calls are running", from 66;
     a_term_that_does_not_rise_is_detected: SameTerm by " has a new owner in the old term ", from 0;
     two_installations_that_work_by_one_map_are_detected: NoYield by " works, and the map is that of ", from 102;
-    replicas_that_work_by_a_backup_at_once_are_detected: NoGuardOfRestore by WORKS_WITHOUT_MAP, from 1741;
+    replicas_that_work_by_a_backup_at_once_are_detected: NoGuardOfRestore by WORKS_WITHOUT_MAP, from 3245;
     a_map_with_another_field_over_one_with_owners_is_detected: RebuiltWithoutRelease by WORKS, from 0;
     a_session_without_its_time_is_detected: IdentityAlone by WORKS, from 0;
 }

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, ServiceAccount};
 use kooper::__private::v1::{Definition, Program};
 use kooper::Controller;
 use kooper::capability::PatchBody;
-use kooper::children::declare;
+use kooper::children::{SlotExt, declare};
 use kooper::leader::LeaderElection;
 use kooper::prelude::*;
 use kube::CustomResource;
@@ -150,7 +150,7 @@ impl Definition for Rehearsed {
         program.add(shops.init(init).handler(open).cleanup("rehearsed.example.com/shop", close));
         let configs = Controller::builder::<ConfigMap>("configs").labels("shop=yes");
         program.add(configs.rbac(["configmaps: create, list", "pods: list", "pods/exec: create"]).handler(label));
-        let children = declare().child(key).child(lock).build().expect("the slots are right");
+        let children = declare().child(key).child(lock.with((key,))).build().expect("the slots are right");
         let accounts = Controller::builder::<ServiceAccount>("accounts").labels("locked=yes");
         program.add(accounts.handler(children.handler(async || {})));
     }

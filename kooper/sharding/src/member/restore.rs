@@ -28,4 +28,10 @@ impl Member {
         }
         self.changed = true;
     }
+
+    /// The highest term that it has seen.
+    #[cfg(test)]
+    pub(crate) fn highest_term(&self) -> u64 {
+        self.map.highest_term()
+    }
 }

@@ -87,6 +87,10 @@ impl World {
     pub(in crate::simulation) fn restore(&mut self) -> bool {
         let Some(backup) = self.backup.clone() else { return false };
         self.server.restore(backup, self.dice.chance(0.5));
+        // New terms are higher than those that their writer has seen: a map between two restores can have been seen by some.
+        let alive = self.processes.iter().filter(|process| process.is_alive);
+        let seen = alive.map(|process| process.member.highest_term()).min().unwrap_or_default();
+        self.terms.iter_mut().for_each(|term| *term = seen.min(*term));
         self.restored = Some(self.now);
         self.heap.retain(|Reverse(next)| {
             use SimEvent::{Answer, Arrive, SeesMap, SeesSlot};
