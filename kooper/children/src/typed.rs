@@ -138,6 +138,17 @@ impl<P: Kind, S, F: CallFn<P, S, M>, V: Verbs, M> PlanSlot<P, S> for Planned<F, 
         };
         if V::OPTIONAL { plan.optionally(needs) } else { needs(plan) }
     }
+
+    /// A child that is kept is released: the admission plugin `OwnerReferencesPermissionEnforcement` allows a change of owner
+    /// references only to those who may delete the object.
+    fn plan_deletion(plan: &mut Plan) {
+        let needs = <Deleter<<F::Form as Form>::Kind> as Argument<P, S, (<F::Form as Form>::Kind, ())>>::plan;
+        match (V::DELETES || F::EXTERNAL, V::OPTIONAL) {
+            (true, _) => {}
+            (false, true) => plan.optionally(needs),
+            (false, false) => needs(plan),
+        }
+    }
 }
 
 /// A kind of previous children by its type alone.

@@ -101,6 +101,9 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
     /// An object that is taken over gets the label `kooper.rs/adopted`, which later applies keep: a version of the
     /// program that declares it in `children` does not prune it by default.
     ///
+    /// With the admission plugin `OwnerReferencesPermissionEnforcement`, the API server lets only those set an owner who
+    /// may delete the object: a handler that adopts also takes a [`Deleter`](super::Deleter).
+    ///
     /// # Errors
     /// Like [`apply_owned`](Self::apply_owned).
     pub fn adopt<'a, O, M>(&'a self, owner: &O, child: &T) -> Request<'a, T>

@@ -125,7 +125,7 @@ async fn an_object_that_is_adopted_once_gets_an_owner_and_keeps_what_it_holds(cl
 async fn two_children_of_one_name_fail_their_slot(cluster: Cluster) -> Result<()> {
     let (cluster, running) = run(cluster).await?;
     let vault = cluster.create(&vault(&["a", "b", "a"])).await?;
-    cluster.wait(&vault, is("False", "`default/a` is also a child of another slot, or returned twice")).await;
+    cluster.wait(&vault, is("False", "/a` is also a child of another slot, or returned twice")).await;
     assert!(cluster.get::<ConfigMap>("b").await?.is_none(), "none of them is applied");
     assert!(cluster.get::<Lock>("bank").await?.is_some(), "the other slots go on");
     running.stop().await
@@ -143,7 +143,7 @@ async fn a_child_that_does_not_decode_holds_up_its_own_slot_and_no_deletion(clus
     }
     let vault = cluster.wait(&vault, is("False", "lock: it does not decode: ")).await;
     cluster.patch(&vault, json!({"spec": {"keys": ["a", "b"]}})).await?;
-    let key = from_value::<ConfigMap>(json!({"metadata": {"name": "b", "namespace": "default"}}))?;
+    let key = from_value::<ConfigMap>(json!({"metadata": {"name": "b", "namespace": vault.namespace()}}))?;
     cluster.wait(&key, |key: &ConfigMap| key.data.is_some()).await;
     cluster.delete(&vault).await?;
     cluster.wait_deleted(&vault).await;
