@@ -30,7 +30,7 @@ fn no_object_is_in_two_hands_and_each_is_handled_while_processes_are_killed_paus
     let fleet = Fleet::new(cluster, name, &[(name.to_owned(), OBJECTS)]);
     let [first, second, third] = ["first", "second", "third"].map(|name| fleet.start(name));
     wait_for_balance(&[&first, &second, &third]);
-    fleet.change_all("created");
+    fleet.apply("created");
     fleet.wait_for_parts(&[&first, &second, &third]);
     let proxy = Proxy::start(cluster.address());
     let [server, proxied] = [cluster.address(), proxy.address()].map(|address| address.to_string());
@@ -58,7 +58,6 @@ fn killed(fleet: &Fleet<'_>, lost: Replica, others: &[&Replica]) {
         assert!(!fleet.journal.running(lost.name).is_empty(), "its calls ran");
         fleet.journal.stopped(lost.name);
     });
-    fleet.change_all("after-the-crash");
 }
 
 /// Returns the process that was paused, or one that replaces it.
@@ -83,7 +82,6 @@ fn paused(fleet: &Fleet<'_>, lost: Replica, others: &[&Replica; 2]) -> Replica {
         lost
     };
     wait_for_balance(&[others[0], others[1], &again]);
-    fleet.change_all("after-the-pause");
     again
 }
 
@@ -166,6 +164,7 @@ fn by_namespace_no_namespace_is_in_two_hands_when_a_process_is_killed_however_un
         assert!((64..96).contains(&works(replicas[largest].name)), "the large namespace, and not all others");
         let lost = replicas.remove(largest);
         killed(&fleet, lost, &replicas.iter().collect::<Vec<_>>());
+        fleet.change_all("after-the-crash");
     });
     replicas.into_iter().for_each(Replica::stop);
     fleet.journal.check(Unit::Namespace);

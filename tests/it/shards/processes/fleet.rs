@@ -22,7 +22,7 @@ const MILLIS: &str = "400";
 const AGAIN: usize = 4;
 
 /// Between two changes of all objects by the test.
-const PACE: Duration = Duration::from_millis(500);
+const PACE: Duration = Duration::from_secs(2);
 
 /// Processes that share the objects of some namespaces.
 pub(crate) struct Fleet<'a> {
@@ -111,12 +111,16 @@ impl<'a> Fleet<'a> {
     pub(crate) fn apply(&self, value: &str) {
         let numbers =
             self.namespaces.iter().flat_map(|(namespace, objects)| (0..*objects).map(move |n| (namespace, n)));
-        self.cluster.apply(numbers.map(|(namespace, number)| -> Value {
+        let items = numbers.map(|(namespace, number)| -> Value {
             let name = format!("config-{number}");
             let metadata = json!({"namespace": namespace, "name": name, "labels": {"shared": self.name}});
             let data = json!({"value": value, "again": if number % AGAIN == 0 { "yes" } else { "no" }});
             json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
-        }));
+        });
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": items.collect::<Vec<_>>()}).to_string();
+        // One request for each object, instead of two.
+        let applied = self.cluster.kubectl_with(&["apply", "--server-side", "--filename=-"], &list);
+        assert!(applied.success, "{}", applied.stderr);
     }
 
     /// Sets the value of all objects, and waits until each is handled with it.
