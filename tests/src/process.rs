@@ -132,6 +132,15 @@ impl Process {
         assert!(sent.is_ok_and(|status| status.success()), "SIG{name} could not be sent");
     }
 
+    /// Returns whether a signal has paused all of its threads, on Linux.
+    #[must_use]
+    pub fn is_paused(&self) -> bool {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).into_iter().flatten();
+        let stat = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+        // The state follows the name of the thread, which is in parentheses.
+        tasks.flatten().map(stat).all(|stat| stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('T')))
+    }
+
     /// Returns whether the program has closed stdout and stderr, which it does when it ends.
     #[must_use]
     pub fn has_ended(&self) -> bool {

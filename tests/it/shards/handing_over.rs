@@ -12,12 +12,15 @@ use kooper::prelude::*;
 use kooper::shards::Shards;
 use kooper::testing::Cluster;
 use kooper::{CancellationToken, Controller};
+use kooper_runtime::internal::client::from_fn;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::Instant;
+use tower::ServiceExt;
 
 use super::replicas::{
-    Notes, SETTLE, create, create_in_each_shard, named, noting, noting_by, permit_everything, spread, touch,
+    Notes, SETTLE, create, create_in_each_shard, metric, named, noting, noting_by, permit_everything, replica, spread,
+    touch,
 };
 use crate::fixture::eventually;
 
@@ -157,6 +160,33 @@ async fn a_call_that_does_not_end_keeps_its_shard_and_pauses_the_other_objects_f
     assert!(attempt.contains(&pauses.longest()), "{:?}", pauses.longest());
     first.stop().await?;
     second.stop().await?;
+    notes.check();
+    Ok(())
+}
+
+#[kooper::test(start_paused = true)]
+async fn the_time_for_which_a_hand_over_pauses_a_shard_is_measured(cluster: Cluster) -> Result<()> {
+    let notes = Notes::default();
+    create(&cluster, 16).await?;
+    let start = |who| -> Result<_> {
+        Ok(replica(&cluster, noting(who, &notes).build()?, from_fn(|request, next| next.oneshot(request))))
+    };
+    let first = start("a")?;
+    eventually("one replica handles all", || notes.since(0).len() == 16).await;
+    cluster.faults().on(Verb::Update.of("leases").named("shop-notes")).delay(Duration::from_millis(500));
+    let second = start("b")?;
+    tokio::time::sleep(SETTLE).await;
+    let hand_overs = |running| {
+        let series = "kooper_shard_handover_duration_seconds";
+        (metric(running, &format!("{series}_count")), metric(running, &format!("{series}_sum")))
+    };
+    // Half of the 16 shards. Each pauses until the write that gives it away is stored.
+    let (count, seconds) = hand_overs(&first);
+    assert_eq!((count, metric(&first, "kooper_shards_owned")), (8.0, 8.0));
+    assert!((3.99..16.0).contains(&seconds), "{seconds}");
+    assert_eq!((hand_overs(&second), metric(&second, "kooper_shards_gained_total")), ((0.0, 0.0), 8.0));
+    second.stop().await.map_err(|error| error.to_string())?;
+    first.stop().await.map_err(|error| error.to_string())?;
     notes.check();
     Ok(())
 }

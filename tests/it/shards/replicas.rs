@@ -11,11 +11,13 @@ use kooper::prelude::*;
 use kooper::shards::Shards;
 use kooper::testing::Cluster;
 use kooper::{Controller, Shard};
+use kooper_runtime::internal::client::RequestLayer;
+use kooper_runtime::internal::leader::new_identity;
 use kooper_runtime::internal::watch::retriever::fnv1a;
 use parking_lot::Mutex;
 use serde_json::json;
 
-use crate::fixture::eventually;
+use crate::fixture::{self, eventually, run_edited};
 
 /// The most time for replicas to agree, and for calls after that.
 pub(super) const SETTLE: Duration = Duration::from_secs(120);
@@ -128,6 +130,18 @@ pub(super) fn noting_by(
             drop(running);
         }
     })
+}
+
+/// A replica whose requests pass this layer.
+pub(super) fn replica(cluster: &Cluster, controller: Controller, layer: RequestLayer) -> fixture::Running {
+    run_edited(Some(cluster.client()), [controller], |builder| {
+        builder.program("shop").lease_namespace(cluster.namespace()).identity(new_identity()).client_layer(layer)
+    })
+}
+
+/// A metric of its controller; 0 before the first value.
+pub(super) fn metric(replica: &fixture::Running, name: &str) -> f64 {
+    replica.metric(&format!(r#"{name}{{controller="notes"}}"#)).unwrap_or_default()
 }
 
 pub(super) fn named(namespace: &str, name: &str) -> ConfigMap {

@@ -4,7 +4,8 @@
 use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::wait::eventually;
 
-use super::processes::{Journal, NAMESPACE, Replica, change_all, wait_for_balance, wait_for_parts};
+use super::processes::fleet::{Fleet, Replica, wait_for_balance};
+use super::processes::journal::Unit;
 
 /// Kubernetes 1.36 has them as an alpha feature.
 const OPTIONS: [&str; 3] = ["--without-controller-manager", "--feature-gates", "ShardedListAndWatch=true"];
@@ -23,17 +24,16 @@ fn dropped(replica: &Replica) -> f64 {
 #[test]
 fn with_shard_selectors_a_process_receives_only_the_objects_of_its_shards_and_handles_each_of_them() {
     let Some(cluster) = ControlPlane::start_with(&OPTIONS) else { return };
-    cluster.must(&["create", "namespace", NAMESPACE]);
-    let journal = Journal(cluster.dir().join("shards-processes"));
-    let first = Replica::start("first", &cluster, &journal);
+    let fleet = Fleet::new(&cluster, "shards-selector", &[("shards-selector".to_owned(), 96)]);
+    let first = fleet.start("first");
     wait_for_balance(&[&first]);
-    change_all(&cluster, &journal, "created");
+    fleet.change_all("created");
 
-    let second = Replica::start("second", &cluster, &journal);
+    let second = fleet.start("second");
     wait_for_balance(&[&first, &second]);
-    wait_for_parts(&[&first, &second]);
+    fleet.wait_for_parts(&[&first, &second]);
     let before = dropped(&first);
-    change_all(&cluster, &journal, "shared");
+    fleet.change_all("shared");
     eventually("the selector is applied", || selectors(&second, "applied") == 1.0);
     assert_eq!((dropped(&second), selectors(&second, "ignored")), (0.0, 0.0));
     // The watch of the first process was one of all objects.
@@ -42,9 +42,9 @@ fn with_shard_selectors_a_process_receives_only_the_objects_of_its_shards_and_ha
     // It gains the shards of a process that stops, and requests their objects, too.
     first.stop();
     wait_for_balance(&[&second]);
-    change_all(&cluster, &journal, "alone");
+    fleet.change_all("alone");
     assert_eq!(selectors(&second, "applied"), 0.0, "no selector is sent for all objects");
     assert_eq!(dropped(&second), 0.0);
     second.stop();
-    journal.check();
+    fleet.journal.check(Unit::Object);
 }

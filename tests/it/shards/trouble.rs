@@ -7,19 +7,19 @@ use std::time::Duration;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kooper::Controller;
+use kooper::apiserver::faults::Verb;
 use kooper::capability::PatchBody;
 use kooper::controller::Builder;
 use kooper::prelude::*;
 use kooper::shards::Shards;
 use kooper::testing::Cluster;
 use kooper_runtime::internal::client::{RequestLayer, from_fn};
-use kooper_runtime::internal::leader::new_identity;
 use serde_json::json;
 use tokio::time::Instant;
 use tower::ServiceExt;
 
-use super::replicas::{Notes, SETTLE, create, noting, noting_by, spread, touch};
-use crate::fixture::{Running, eventually, run_edited};
+use super::replicas::{Notes, SETTLE, create, metric, noting, noting_by, replica, spread, touch};
+use crate::fixture::{Running, eventually};
 
 #[kooper::test(start_paused = true)]
 async fn the_shards_of_a_replica_that_dies_are_taken_over(cluster: Cluster) -> Result<()> {
@@ -50,21 +50,20 @@ async fn the_shards_of_a_replica_that_dies_are_taken_over(cluster: Cluster) -> R
 
 /// Loses all requests while it is cut.
 fn cut(is_cut: &Arc<AtomicBool>) -> RequestLayer {
+    cut_from("/", is_cut)
+}
+
+/// Loses the requests with this in their path while it is cut.
+fn cut_from(part: &'static str, is_cut: &Arc<AtomicBool>) -> RequestLayer {
     let is_cut = is_cut.clone();
     from_fn(move |request, next| {
         let is_cut = is_cut.clone();
         async move {
-            if is_cut.load(Ordering::SeqCst) {
+            if is_cut.load(Ordering::SeqCst) && request.uri().path().contains(part) {
                 std::future::pending::<()>().await;
             }
             next.oneshot(request).await
         }
-    })
-}
-
-fn replica(cluster: &Cluster, controller: Controller, layer: RequestLayer) -> Running {
-    run_edited(Some(cluster.client()), [controller], |builder| {
-        builder.program("shop").lease_namespace(cluster.namespace()).identity(new_identity()).client_layer(layer)
     })
 }
 
@@ -103,6 +102,49 @@ async fn a_replica_that_is_cut_off_stops_working_before_others_take_its_objects(
     is_cut.store(false, Ordering::SeqCst);
     second.stop().await.map_err(|error| error.to_string())?;
     first.stop().await.map_err(|error| error.to_string())?;
+    notes.check();
+    Ok(())
+}
+
+/// The number of shards without an owner, and the seconds since the first of them has none.
+fn unowned(running: &Running) -> (f64, f64) {
+    (metric(running, "kooper_shards_unowned"), metric(running, "kooper_shards_unowned_seconds"))
+}
+
+#[kooper::test(start_paused = true)]
+async fn the_time_for_which_shards_have_no_owner_is_measured(cluster: Cluster) -> Result<()> {
+    let notes = Notes::default();
+    create(&cluster, 16).await?;
+    let is_cut = Arc::new(AtomicBool::new(false));
+    let first = replica(&cluster, noting("a", &notes).build()?, cut(&is_cut));
+    let second = replica(&cluster, noting("b", &notes).build()?, cut(&Arc::default()));
+    tokio::time::sleep(SETTLE).await;
+    assert_eq!([unowned(&first), unowned(&second)], [(0.0, 0.0); 2]);
+
+    // The first replica is cut off, and the second one cannot write that it takes over its shards.
+    let refused = cluster.faults().on(Verb::Update.of("leases").named("shop-notes")).reply(503);
+    is_cut.store(true, Ordering::SeqCst);
+    let since = Instant::now();
+    eventually("its shards have no owner", || unowned(&second).0 == 8.0).await;
+    // A lease of 15 s after the last renewal, of which there is one in 2 s.
+    assert!((13..=16).contains(&since.elapsed().as_secs()), "{:?}", since.elapsed());
+    // One that starts now does not know the map.
+    let third = replica(&cluster, noting("c", &notes).build()?, cut_from("/leases", &is_cut));
+    tokio::time::sleep(Duration::from_secs(100)).await;
+    for (replica, expected) in [(&second, 8.0), (&third, 0.0)] {
+        let (count, seconds) = unowned(replica);
+        assert_eq!(count, expected);
+        assert!((99.0..102.0).contains(&seconds), "{seconds}");
+    }
+
+    refused.lift();
+    eventually("its shards have an owner", || unowned(&second) == (0.0, 0.0)).await;
+    is_cut.store(false, Ordering::SeqCst);
+    tokio::time::sleep(SETTLE).await;
+    for running in [first, second, third] {
+        assert_eq!(unowned(&running), (0.0, 0.0));
+        running.stop().await.map_err(|error| error.to_string())?;
+    }
     notes.check();
     Ok(())
 }
