@@ -19,7 +19,8 @@ pub(super) enum Request {
     SlotsRead(Vec<u8>),
     Tombstone(u8, LeaseWrite),
     MapRead,
-    MapWrite(MapWrite),
+    /// With the process that has sent it: it may be stored when that one has been replaced.
+    MapWrite(MapWrite, Arc<str>),
 }
 
 #[derive(Debug, Clone)]

@@ -256,7 +256,9 @@ impl World {
             if process.lanes[2].is_none() {
                 match process.member.next_map(now) {
                     MapStep::Read => requests.push((2, Request::MapRead)),
-                    MapStep::Write(write) => requests.push((2, Request::MapWrite(write))),
+                    MapStep::Write(write) => {
+                        requests.push((2, Request::MapWrite(write, Arc::clone(&process.identity))))
+                    }
                     MapStep::Wait(at) => until = until.min(at),
                 }
             }
@@ -338,11 +340,11 @@ impl World {
                     None => self.conflict(),
                 }
             }
-            Request::MapWrite(write) => self.put_map(who, write, scope),
+            Request::MapWrite(write, by) => self.put_map(&by, write, scope),
         }
     }
 
-    fn put_map(&mut self, by: usize, mut write: MapWrite, scope: WatchedNamespaces) -> Answer {
+    fn put_map(&mut self, by: &str, mut write: MapWrite, scope: WatchedNamespaces) -> Answer {
         let before = self.server.map.clone();
         match self.mutant {
             Some(Mutant::BlindMapWrites) => write.base = before.as_ref().map(|before| Arc::clone(&before.version)),
@@ -431,7 +433,7 @@ impl World {
             (Request::Tombstone(..), answer) => member.handle_tombstone(now, answer.is_none()),
             (Request::MapRead, Some(Answer::Map(found))) => member.handle_map_read(sent, now, Ok(found)),
             (Request::MapRead, _) => member.handle_map_read(sent, now, Err(())),
-            (Request::MapWrite(_), answer) => {
+            (Request::MapWrite(..), answer) => {
                 let answer = match answer {
                     Some(Answer::MapStored(stored)) => MapAnswer::Committed(stored),
                     Some(Answer::Conflict) => MapAnswer::Conflict,

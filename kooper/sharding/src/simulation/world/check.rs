@@ -76,7 +76,7 @@ impl World {
     }
 
     /// Checks a new version of the map.
-    pub(super) fn check_map(&mut self, by: usize, before: Option<&ShardMap>, after: &ShardMap) {
+    pub(super) fn check_map(&mut self, by: &str, before: Option<&ShardMap>, after: &ShardMap) {
         for who in 0..self.processes.len() {
             if self.broken.is_none() {
                 self.check_holds(who);
@@ -130,15 +130,14 @@ impl World {
     }
 
     /// Checks that a shard whose owner has not ended is given away by it in order.
-    fn check_hand_over(&mut self, by: usize, shard: Shard, count: ShardCount, old: &Ownership, new: &Ownership) {
+    fn check_hand_over(&mut self, by: &str, shard: Shard, count: ShardCount, old: &Ownership, new: &Ownership) {
         let Some(owner) = &old.owner else { return };
         let slot = self.server.slots[usize::from(owner.slot)].as_ref();
         if slot.and_then(|slot| slot.session(owner.slot)).as_ref() != Some(owner) {
             return;
         }
-        let writer = &self.processes[by].identity;
-        if *writer != owner.identity {
-            self.broken = Some(format!("shard {shard} of {owner}, which has not ended, is given away by {writer}"));
+        if by != &*owner.identity {
+            self.broken = Some(format!("shard {shard} of {owner}, which has not ended, is given away by {by}"));
             return;
         }
         let Some(giver) = self.running(&owner.identity) else { return };
