@@ -36,7 +36,7 @@ fn no_object_is_in_two_hands_and_each_is_handled_while_processes_are_killed_paus
     let [server, proxied] = [cluster.address(), proxy.address()].map(|address| address.to_string());
     let behind_proxy = cluster.kubeconfig_with("shards-proxy", |text| text.replace(&server, &proxied));
     let replicas = fleet.touched(|| {
-        killed(&fleet, third, &[&first, &second]);
+        killed(&fleet, &third, &[&first, &second]);
         let third = fleet.start_at("fourth", &behind_proxy);
         wait_for_balance(&[&first, &second, &third]);
         // By default, the API server has no shard selectors. The objects of a list show it, and the first lists had none.
@@ -51,8 +51,8 @@ fn no_object_is_in_two_hands_and_each_is_handled_while_processes_are_killed_paus
     fleet.journal.check(Unit::Object);
 }
 
-fn killed(fleet: &Fleet<'_>, lost: Replica, others: &[&Replica]) {
-    fleet.take_away(&lost, others, || {
+fn killed(fleet: &Fleet<'_>, lost: &Replica, others: &[&Replica]) {
+    fleet.take_away(lost, others, || {
         lost.process.signal("KILL");
         eventually("it has ended", || lost.process.has_ended());
         assert!(!fleet.journal.running(lost.name).is_empty(), "its calls ran");
@@ -163,7 +163,7 @@ fn by_namespace_no_namespace_is_in_two_hands_when_a_process_is_killed_however_un
         let largest = (0..3).max_by_key(|index| works(replicas[*index].name)).unwrap();
         assert!((64..96).contains(&works(replicas[largest].name)), "the large namespace, and not all others");
         let lost = replicas.remove(largest);
-        killed(&fleet, lost, &replicas.iter().collect::<Vec<_>>());
+        killed(&fleet, &lost, &replicas.iter().collect::<Vec<_>>());
         fleet.change_all("after-the-crash");
     });
     replicas.into_iter().for_each(Replica::stop);

@@ -7,6 +7,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::CSIStorageCapacity;
 use k8s_openapi::serde::de::DeserializeOwned;
 use kooper::__private::v1::Program;
+use kooper::capability::PatchBody;
 use kooper::children::{External, SlotExt, declare};
 use kooper::prelude::*;
 use serde_json::{Value, json};
@@ -16,7 +17,7 @@ use crate::fresh;
 pub(super) fn define(program: &mut Program) {
     let children = declare().child(policy).child(budget.slot().keep()).child(capacity.slot().once());
     let children = children.child(replicas).build().expect("the slots are right");
-    let (handler, deletion) = (children.handler(delete), children.deletion(async || tracing::info!("slices: done")));
+    let (handler, deletion) = (children.handler(delete), children.deletion(clean));
     let controller = EndpointSlice::controller("slices").labels("slots=yes").handler(handler);
     program.add(controller.cleanup("permissions.example.com/slots", deletion));
 }
@@ -44,6 +45,13 @@ fn capacity(slice: &EndpointSlice) -> Result<CSIStorageCapacity> {
 
 fn replicas(slice: &EndpointSlice) -> External<ReplicaSet> {
     External::new(ObjectKey::of(slice))
+}
+
+/// Writes the object, so that the finalizer must be removed from a newer version.
+async fn clean(slice: Arc<EndpointSlice>, slices: Patcher<EndpointSlice>) -> Result {
+    slices.patch_object(&slice, PatchBody::merge(json!({"metadata": {"annotations": {"process": fresh()}}}))).await?;
+    tracing::info!("slices: done");
+    Ok(())
 }
 
 /// Deletes the object, and so its children.

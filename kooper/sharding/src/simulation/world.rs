@@ -257,7 +257,7 @@ impl World {
                 match process.member.next_map(now) {
                     MapStep::Read => requests.push((2, Request::MapRead)),
                     MapStep::Write(write) => {
-                        requests.push((2, Request::MapWrite(write, Arc::clone(&process.identity))))
+                        requests.push((2, Request::MapWrite(write, Arc::clone(&process.identity))));
                     }
                     MapStep::Wait(at) => until = until.min(at),
                 }
