@@ -110,11 +110,11 @@ async function main() {
         const [red, green, blue] = channels(colour).map((channel) => (channel / 255) ** 2.2);
         return 0.2126 * red + 0.7152 * green + 0.0722 * blue + 0.05;
       };
-      const behind = (element) => {
-        const colour = getComputedStyle(element).backgroundColor;
-        return channels(colour)[3] === 0 ? behind(element.parentElement) : colour;
-      };
-      const back = brightness(behind(svg));
+      // The page has no background of its own, but that of the colour scheme.
+      const canvas = document.body.appendChild(document.createElement("p"));
+      canvas.style.backgroundColor = "Canvas";
+      const back = brightness(getComputedStyle(canvas).backgroundColor);
+      canvas.remove();
       const contrast = (text) => brightness(getComputedStyle(text).fill) / back;
       const texts = [...svg.querySelectorAll("text")];
       return texts.filter((text) => Math.max(contrast(text), 1 / contrast(text)) < 4.5).map((text) => text.textContent);
