@@ -27,7 +27,7 @@ struct Work {
 }
 
 impl Work {
-    /// How many objects this version has worked on since the last call of [`forget`](Self::forget).
+    /// The number of objects that this version has worked on since the last call of [`forget`](Self::forget).
     fn of(&self, version: &str) -> usize {
         self.begun.lock().get(version).map_or(0, BTreeSet::len)
     }

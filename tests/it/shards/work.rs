@@ -1,4 +1,4 @@
-//! What else makes a replica call its handlers, and what these read: related objects, readers, timers and tasks.
+//! Related objects, readers, timers and tasks of replicas that share the objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

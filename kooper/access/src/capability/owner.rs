@@ -156,7 +156,7 @@ pub(super) struct Parent {
     /// `true` if the owner was being deleted when the caller read it.
     pub(super) terminating: bool,
     pub(super) reference: ObjectReference,
-    /// `true` if the child has a label in place of an owner reference.
+    /// `true` if the child has a label instead of an owner reference.
     pub(super) is_marked: bool,
 }
 

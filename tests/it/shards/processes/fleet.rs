@@ -15,13 +15,13 @@ use serde_json::{Value, json};
 
 use super::journal::{Journal, Note};
 
-/// How long a call takes.
+/// The duration of a call, in milliseconds.
 const MILLIS: &str = "400";
 
-/// Every so many objects, one is handled all the time.
+/// One of this many objects is handled all the time.
 const AGAIN: usize = 4;
 
-/// Between two changes of all objects by the test.
+/// The time between two changes of all objects by the test.
 const PACE: Duration = Duration::from_secs(2);
 
 /// Processes that share the objects of some namespaces.

@@ -1,4 +1,4 @@
-//! What processes and the test have done, by the file to which all of them add lines.
+//! The notes of processes and of the test, in a file to which all of them add lines.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -58,7 +58,7 @@ impl Note {
     }
 }
 
-/// What may be in one process at a time.
+/// The unit that may be in one process at a time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Unit {
     Object,
@@ -149,7 +149,7 @@ impl Journal {
     }
 }
 
-/// How much was done, or what is wrong.
+/// The amount of work, or an error.
 fn replay(notes: Vec<Note>, unit: Unit) -> Result<String, String> {
     let (mut running, mut stopped) = (BTreeMap::<String, BTreeSet<Call>>::new(), BTreeSet::new());
     // The processes that were stopped, and their calls that were admitted before and begin after a pause.
