@@ -110,7 +110,8 @@ fn no_difference_exits_with_0_and_an_error_with_2() {
     for (text, message) in [
         (
             pod,
-            "no controller of this program handles Pod of v1: they handle ConfigMap of v1, Shop of rehearsed.example.com/v1",
+            "no controller of this program handles Pod of v1: they handle ConfigMap of v1, ServiceAccount of v1, Shop of \
+             rehearsed.example.com/v1",
         ),
         (
             cluster_scoped.to_string(),
