@@ -153,16 +153,21 @@ pub(crate) fn configmap(namespace: &str, name: &str, value: &str) -> Value {
 
 /// Lets the user `limited` list and watch a resource in a namespace.
 pub(crate) fn grant(namespace: &str, group: &str, resource: &str) -> [Value; 2] {
-    let metadata = json!({"namespace": namespace, "name": resource});
     let rules = json!([{"apiGroups": [group], "resources": [resource], "verbs": ["list", "watch"]}]);
-    let authorization = "rbac.authorization.k8s.io";
-    let version = format!("{authorization}/v1");
+    role("limited", Some(namespace), resource, &rules)
+}
+
+/// A role of a user, in a namespace or in the cluster.
+pub(crate) fn role(user: &str, namespace: Option<&str>, name: &str, rules: &Value) -> [Value; 2] {
+    let kind = if namespace.is_some() { "Role" } else { "ClusterRole" };
+    let (authorization, version) = ("rbac.authorization.k8s.io", "rbac.authorization.k8s.io/v1");
+    let metadata = json!({"namespace": namespace, "name": name});
     [
-        json!({"apiVersion": version, "kind": "Role", "metadata": metadata, "rules": rules}),
+        json!({"apiVersion": version, "kind": kind, "metadata": metadata, "rules": rules}),
         json!({
-            "apiVersion": version, "kind": "RoleBinding", "metadata": metadata,
-            "roleRef": {"apiGroup": authorization, "kind": "Role", "name": resource},
-            "subjects": [{"apiGroup": authorization, "kind": "User", "name": "limited"}]
+            "apiVersion": version, "kind": format!("{kind}Binding"), "metadata": metadata,
+            "roleRef": {"apiGroup": authorization, "kind": kind, "name": name},
+            "subjects": [{"apiGroup": authorization, "kind": "User", "name": user}]
         }),
     ]
 }

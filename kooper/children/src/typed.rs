@@ -133,20 +133,20 @@ impl<P: Kind, S, F: CallFn<P, S, M>, V: Verbs, M> PlanSlot<P, S> for Planned<F, 
                     plan.keep_children(&FunctionId::of::<F>().name);
                 }
                 plan.reading_children(reads::<P, S, <F::Form as Form>::Kind>);
-                applies::<P, S, <F::Form as Form>::Kind>(plan, V::DELETES);
+                <OwnedApplier<<F::Form as Form>::Kind> as Argument<P, S, (<F::Form as Form>::Kind, ())>>::plan(plan);
+                if V::DELETES {
+                    deletes::<P, S, <F::Form as Form>::Kind>(plan);
+                }
             }
         };
-        if V::OPTIONAL { plan.optionally(needs) } else { needs(plan) }
+        planned::<V>(plan, needs);
     }
 
     /// A child that is kept is released: the admission plugin `OwnerReferencesPermissionEnforcement` allows a change of owner
     /// references only to those who may delete the object.
     fn plan_deletion(plan: &mut Plan) {
-        let needs = <Deleter<<F::Form as Form>::Kind> as Argument<P, S, (<F::Form as Form>::Kind, ())>>::plan;
-        match (V::DELETES || F::EXTERNAL, V::OPTIONAL) {
-            (true, _) => {}
-            (false, true) => plan.optionally(needs),
-            (false, false) => needs(plan),
+        if !V::DELETES && !F::EXTERNAL {
+            planned::<V>(plan, deletes::<P, S, <F::Form as Form>::Kind>);
         }
     }
 }
@@ -161,7 +161,7 @@ impl<P: Kind, S, T: ChildKind> PlanSlot<P, S> for PreviousChildren<T> {
         plan.optionally(|plan| {
             plan.reading_children(reads::<P, S, T>);
             plan.watch_previous_children::<P, T>();
-            <Deleter<T> as Argument<P, S, (T, ())>>::plan(plan);
+            deletes::<P, S, T>(plan);
         });
     }
 
@@ -175,11 +175,13 @@ fn reads<P: Kind, S, T: ChildKind>(plan: &mut Plan) {
     <Reader<T> as Argument<P, S, (T, ())>>::plan(plan);
 }
 
-fn applies<P: Kind, S, T: ChildKind>(plan: &mut Plan, deletes: bool) {
-    <OwnedApplier<T> as Argument<P, S, (T, ())>>::plan(plan);
-    if deletes {
-        <Deleter<T> as Argument<P, S, (T, ())>>::plan(plan);
-    }
+fn deletes<P: Kind, S, T: ChildKind>(plan: &mut Plan) {
+    <Deleter<T> as Argument<P, S, (T, ())>>::plan(plan);
+}
+
+/// Adds what a slot needs, which an optional one needs only where its kind is installed.
+fn planned<V: Verbs>(plan: &mut Plan, needs: impl FnOnce(&mut Plan)) {
+    if V::OPTIONAL { plan.optionally(needs) } else { needs(plan) }
 }
 
 pub(crate) fn typed<T: ChildKind>(object: AnyObject) -> Result<Arc<T>, BoxError> {

@@ -4,8 +4,8 @@
 //! with compare-and-swap, and partitions, pauses, crashes, stops, outages, slow and lost requests
 //! and responses, errors, watches that drop and delay events, a map or slots that are deleted.
 //! Meanwhile a person moves shards and drains replicas. Afterwards one replica joins or stops, or all are started again
-//! with another number of shards or another field, in half of these scenarios with further faults, and with the new ones
-//! before the old ones. In some scenarios, two installations that watch different namespaces start at the same time, and
+//! with another number of shards or another field: in half of these scenarios while further faults happen, and in half of
+//! those the new ones start before the old ones stop. In some scenarios, two installations that watch different namespaces start at the same time, and
 //! one of them works; afterwards it stops, and the other one works. In others, the server is restored from a backup:
 //! while nothing happens, twice, while a replica stops or when one has joined. `KOOPER_SEED=n` runs the scenario of that
 //! seed only, `KOOPER_SEEDS=n` so many.
@@ -43,6 +43,14 @@ pub(crate) struct Configuration {
     watches_slots: bool,
     /// The replicas belong to two installations alternately, which watch different namespaces.
     are_apart: bool,
+}
+
+impl Configuration {
+    fn of_32_shards(slots: u8, watches_slots: bool) -> Self {
+        let [lease, deadline, retry] = TIMINGS[0].map(Duration::from_millis);
+        let terms = Terms::new(lease, deadline, retry);
+        Self { slots, count: count(5), by: By::Uid, terms, watches_slots, are_apart: false }
+    }
 }
 
 fn count(bits: usize) -> ShardCount {
@@ -144,19 +152,20 @@ fn restore(world: &mut World, seed: u64) -> Result<(), String> {
     let Terms { lease, retry, .. } = world.configuration.terms;
     let some_time = lease.mul_f64(fraction(seed));
     world.run_to(world.now + lease)?;
-    match seed / 16 % 4 {
+    let moment = seed / 16 % 4;
+    match moment {
         0 => world.stop(0),
         // Once it has read something, it notices that this has gone back.
         1 => world.join(),
         _ => {}
     }
-    if seed / 16 % 4 < 2 {
+    if moment < 2 {
         world.run_to(world.now + retry * 2 + some_time)?;
     }
     if !world.restore() {
         return Ok(());
     }
-    if seed / 16 % 4 == 2 {
+    if moment == 2 {
         world.run_to(world.now + some_time)?;
         world.restore();
     }
@@ -167,8 +176,9 @@ fn restore(world: &mut World, seed: u64) -> Result<(), String> {
     world.run_until(bound + lease * 6, "the shards are not balanced after the restore", World::is_settled)
 }
 
-/// All replicas are started again, one after another, with another field or number of shards; with the deleted kind of
-/// a fault, while further faults happen. Those that are new start before the others stop, or afterwards.
+/// All replicas are started again, one after another, with another field or number of shards. With `deleted`, further
+/// faults happen meanwhile, and this is the one that deletes something. With `surges`, a new replica starts before each
+/// one that stops, and otherwise afterwards.
 fn roll_out(
     world: &mut World,
     by: By,
@@ -245,10 +255,8 @@ fn no_shard_is_in_two_hands_and_each_is_soon_in_one_whatever_fails() {
 #[test]
 fn eight_replicas_that_join_and_stop_one_after_another_move_as_few_shards_as_possible() {
     for seed in 0..20 {
-        let [lease, deadline, retry] = TIMINGS[0].map(Duration::from_millis);
-        let terms = Terms::new(lease, deadline, retry);
-        let configuration =
-            Configuration { slots: 10, count: count(5), by: By::Uid, terms, watches_slots: false, are_apart: false };
+        let configuration = Configuration::of_32_shards(10, false);
+        let lease = configuration.terms.lease;
         let mut world = World::new(configuration, 1, Vec::new(), None, Dice::new(seed));
         world.run_until(lease * 3, "the first replica does not own all", World::is_settled).unwrap();
         let mut moves = |stops| {
@@ -265,10 +273,8 @@ fn eight_replicas_that_join_and_stop_one_after_another_move_as_few_shards_as_pos
 #[test]
 fn of_seven_replicas_that_join_or_stop_at_once_few_shards_move_twice() {
     for seed in 0..5 {
-        let [lease, deadline, retry] = TIMINGS[0].map(Duration::from_millis);
-        let terms = Terms::new(lease, deadline, retry);
-        let configuration =
-            Configuration { slots: 10, count: count(5), by: By::Uid, terms, watches_slots: false, are_apart: false };
+        let configuration = Configuration::of_32_shards(10, false);
+        let lease = configuration.terms.lease;
         let mut world = World::new(configuration, 1, Vec::new(), None, Dice::new(seed));
         let settle = |world: &mut World| {
             let before = world.summary.moves;
@@ -292,10 +298,8 @@ fn of_seven_replicas_that_join_or_stop_at_once_few_shards_move_twice() {
 
 #[test]
 fn sessions_are_written_once_in_a_retry_period_and_a_few_more_times_when_shards_move() {
-    let [lease, deadline, retry] = TIMINGS[0].map(Duration::from_millis);
-    let terms = Terms::new(lease, deadline, retry);
-    let configuration =
-        Configuration { slots: 6, count: count(5), by: By::Uid, terms, watches_slots: false, are_apart: false };
+    let configuration = Configuration::of_32_shards(6, false);
+    let Terms { lease, retry, .. } = configuration.terms;
     for seed in 0..20 {
         let mut world = World::new(configuration, 4, Vec::new(), None, Dice::new(seed));
         let settle = |world: &mut World| {
@@ -324,10 +328,8 @@ fn sessions_are_written_once_in_a_retry_period_and_a_few_more_times_when_shards_
 
 #[test]
 fn of_many_free_slots_only_a_few_are_read_each_time() {
-    let [lease, deadline, retry] = TIMINGS[0].map(Duration::from_millis);
-    let terms = Terms::new(lease, deadline, retry);
-    let configuration =
-        Configuration { slots: 16, count: count(5), by: By::Uid, terms, watches_slots: false, are_apart: false };
+    let configuration = Configuration::of_32_shards(16, false);
+    let Terms { lease, retry, .. } = configuration.terms;
     let mut world = World::new(configuration, 4, Vec::new(), None, Dice::new(1));
     world.run_until(lease * 3, "the shards are not balanced", World::is_settled).unwrap();
     world.run_to(world.now + lease).unwrap();
@@ -340,10 +342,8 @@ fn of_many_free_slots_only_a_few_are_read_each_time() {
 
 #[test]
 fn shards_of_a_killed_replica_have_an_owner_within_a_second_after_its_lease() {
-    let [lease, deadline, retry] = TIMINGS[0].map(Duration::from_millis);
-    let terms = Terms::new(lease, deadline, retry);
-    let configuration =
-        Configuration { slots: 16, count: count(5), by: By::Uid, terms, watches_slots: true, are_apart: false };
+    let configuration = Configuration::of_32_shards(16, true);
+    let Terms { lease, retry, .. } = configuration.terms;
     for (seed, replicas) in (0..20).zip([2, 3, 4, 8].into_iter().cycle()) {
         let mut world = World::new(configuration, replicas, Vec::new(), None, Dice::new(seed));
         world.run_until(lease * 3, "the shards are not balanced", World::is_settled).unwrap();

@@ -6,26 +6,15 @@ use serde_json::{Value, json};
 
 use super::replica::{Replica, cluster, quick, wait_for, writer};
 use crate::fixture::Log;
-use crate::live::{connection, grant};
+use crate::live::{connection, grant, role};
 
 /// Grants the user `limited` these verbs on the Lease `shop-writer`, and `patch` on ConfigMaps.
 fn leases(namespace: &str, verbs: &[&str]) -> [Value; 2] {
-    let metadata = json!({"namespace": namespace, "name": "election"});
-    let version = "rbac.authorization.k8s.io/v1";
-    [
-        json!({
-            "apiVersion": version, "kind": "Role", "metadata": metadata,
-            "rules": [
-                {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "resourceNames": ["shop-writer"], "verbs": verbs},
-                {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["patch"]}
-            ]
-        }),
-        json!({
-            "apiVersion": version, "kind": "RoleBinding", "metadata": metadata,
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "election"},
-            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "limited"}]
-        }),
-    ]
+    let rules = json!([
+        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "resourceNames": ["shop-writer"], "verbs": verbs},
+        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["patch"]}
+    ]);
+    role("limited", Some(namespace), "election", &rules)
 }
 
 fn limited(cluster: &ControlPlane, controller: kooper::controller::Builder<ConfigMap>) -> Replica {

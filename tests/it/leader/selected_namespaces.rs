@@ -7,29 +7,14 @@ use kooper::kube::ResourceExt;
 use kooper::{Call, Controller};
 use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::wait::until;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::replica::{Replica, cluster, quick, wait_for};
 use crate::fixture::Log;
-use crate::live::{configmap, connection};
+use crate::live::{configmap, connection, role};
 
 const LEASES: &str = "selected-leases";
 const USER: &str = "selected-namespaces";
-
-/// A role of the user: for all namespaces, or for that of the Leases.
-fn role(kind: &str, name: &str, rules: &Value) -> [Value; 2] {
-    let (group, version) = ("rbac.authorization.k8s.io", "rbac.authorization.k8s.io/v1");
-    let namespace = (kind == "Role").then_some(LEASES);
-    let metadata = json!({"name": name, "namespace": namespace});
-    [
-        json!({"apiVersion": version, "kind": kind, "metadata": metadata, "rules": rules}),
-        json!({
-            "apiVersion": version, "kind": format!("{kind}Binding"), "metadata": metadata,
-            "roleRef": {"apiGroup": group, "kind": kind, "name": name},
-            "subjects": [{"apiGroup": group, "kind": "User", "name": USER}]
-        }),
-    ]
-}
 
 /// Notes the namespace and the value of each object.
 fn replica(cluster: &ControlPlane, who: &'static str, log: &Log) -> Replica {
@@ -65,19 +50,19 @@ fn namespaces_join_and_leave_under_the_least_role_and_a_standby_takes_over_those
         ]);
     }
     let list = |resource: &str| json!([{"apiGroups": [""], "resources": [resource], "verbs": ["list", "watch"]}]);
-    cluster.apply(role("ClusterRole", "selected-configmaps", &list("configmaps")));
+    cluster.apply(role(USER, None, "selected-configmaps", &list("configmaps")));
     let leases = json!([
         {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create", "get", "list", "watch", "update"]},
         {"apiGroups": ["events.k8s.io", ""], "resources": ["events"], "verbs": ["create", "patch"]},
     ]);
-    cluster.apply(role("Role", "selected-leases", &leases));
+    cluster.apply(role(USER, Some(LEASES), "selected-leases", &leases));
 
     // The watch of the namespaces is forbidden.
     let log = Log::default();
     let first = replica(cluster, "first", &log);
     first.wait_for_ready(false, &["teams: namespaces", "not allowed"]);
 
-    cluster.apply(role("ClusterRole", "selected-namespaces", &list("namespaces")));
+    cluster.apply(role(USER, None, "selected-namespaces", &list("namespaces")));
     wait_for(&log, "first: selected-one 1");
     let second = replica(cluster, "second", &log);
     second.wait_for_ready(true, &[]);

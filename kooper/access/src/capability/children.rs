@@ -7,6 +7,7 @@ mod marked;
 mod unconfirmed;
 
 use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash, Hasher as _};
 
 use kooper_runtime::ObjectKey;
 use kooper_runtime::internal::call::children::ChildObserver;
@@ -73,6 +74,13 @@ impl ChildObserver for Children {
         }
         owners
     }
+}
+
+/// Stands for a name where there may be as many names as children.
+fn hash(value: impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// The uid of the controlling owner, or of the one that has marked the object.

@@ -283,12 +283,11 @@ impl ResourceClient<'_> {
         };
         body["metadata"]["uid"] = known.uid().into();
         let digest = self.digest(&body);
-        let applied = (known.version(), digest);
-        if self.children.unconfirmed.confirm(&parent.key(), (&self.kind, key), applied) {
-            known.settle(digest);
-        }
+        let is_response =
+            || self.children.unconfirmed.confirm(&parent.key(), (&self.kind, key), (known.version(), digest));
         // This version was a child of this owner when it was settled.
-        if known.is_settled(digest) {
+        if known.is_settled(digest) || is_response() {
+            known.settle(digest);
             return Ok(Applied::Settled(known, body));
         }
         let metadata = known.metadata()?;

@@ -231,15 +231,21 @@ async fn a_child_that_was_deleted_or_edited_is_corrected(cluster: Cluster) -> Re
     running.stop().await
 }
 
-#[kooper::test(start_paused = true)]
-async fn a_pass_without_changes_over_six_children_sends_nothing(cluster: Cluster) -> Result<()> {
+/// A controller, and the number of its calls.
+fn counting() -> Result<(Controller, Arc<AtomicU32>), ConfigError> {
     let (children, calls) = (children(), Arc::new(AtomicU32::new(0)));
     let counted = calls.clone();
     let handler = children.handler(move || {
         counted.fetch_add(1, Ordering::SeqCst);
         async {}
     });
-    let running = cluster.run([Shop::controller("shops").install_crd().handler(handler).build()?]).await?;
+    Ok((Shop::controller("shops").install_crd().handler(handler).build()?, calls))
+}
+
+#[kooper::test(start_paused = true)]
+async fn a_pass_without_changes_over_six_children_sends_nothing(cluster: Cluster) -> Result<()> {
+    let (controller, calls) = counting()?;
+    let running = cluster.run([controller]).await?;
     let shop = cluster.create(&corner("a", true, &["1", "2"])).await?;
     cluster.settle().await;
     assert!(is_ready(&cluster.get("corner").await?.ok_or("there is no Shop")?));

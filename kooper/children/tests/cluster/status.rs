@@ -1,6 +1,6 @@
 //! The status of the owner.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
@@ -12,7 +12,7 @@ use kooper::{ConfigError, Controller};
 use kooper_children::declare;
 use serde_json::{Value, json};
 
-use super::{Shop, ShopStatus, children, config, controller, corner, fields, is_ready, ready, writes};
+use super::{Shop, ShopStatus, config, controller, corner, counting, fields, is_ready, ready, writes};
 
 const STATUS: &str = "shops.example.com/status";
 
@@ -49,10 +49,7 @@ async fn the_status_names_the_slot_that_is_waited_for_and_the_cause(cluster: Clu
     assert_eq!(holding(&shop), ["Reconciling"]);
     assert_eq!(shop.status.as_ref().and_then(|status| status.observed_generation), shop.metadata.generation);
     assert!(cluster.get::<Service>("corner-front").await?.is_none());
-    let available = json!({"status": {
-        "readyReplicas": 1, "availableReplicas": 1, "conditions": [{"type": "Available", "status": "True"}],
-    }});
-    cluster.patch_status(&web, available).await?;
+    cluster.patch_status(&web, available(&web)).await?;
     let shop = cluster.wait(&shop, is_ready).await;
     assert_eq!(holding(&shop), ["Ready"]);
     running.stop().await
@@ -71,13 +68,8 @@ fn available(web: &Deployment) -> Value {
 #[kooper::test(start_paused = true)]
 async fn a_child_is_judged_by_the_response_to_its_apply_while_the_cache_is_older(cluster: Cluster) -> Result<()> {
     cluster.stop_workloads().await;
-    let (children, calls) = (children(), Arc::new(AtomicU32::new(0)));
-    let counted = calls.clone();
-    let handler = children.handler(move || {
-        counted.fetch_add(1, Ordering::SeqCst);
-        async {}
-    });
-    let running = cluster.run([Shop::controller("shops").install_crd().handler(handler).build()?]).await?;
+    let (controller, calls) = counting()?;
+    let running = cluster.run([controller]).await?;
     let shop = cluster.create(&corner("a", false, &[])).await?;
     let web: Deployment = cluster.wait("corner", |_: &Deployment| true).await;
     cluster.patch_status(&web, available(&web)).await?;

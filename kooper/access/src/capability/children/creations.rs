@@ -2,7 +2,6 @@
 //! again is not recreated without a pause.
 
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::Duration;
 
 use kooper_runtime::ObjectKey;
@@ -10,6 +9,8 @@ use kooper_runtime::internal::backoff::TokenBucket;
 use kooper_runtime::internal::object::kind::KindInfo;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
+
+use super::hash;
 
 /// Number of times that a child is created without a pause.
 const BURST: u32 = 5;
@@ -40,7 +41,7 @@ impl Creations {
         now: Instant,
     ) -> Option<Duration> {
         let state = self.lock();
-        let next = state.owners.get(owner)?.get(&hash(kind, child))?.next(now);
+        let next = state.owners.get(owner)?.get(&hash((kind, child)))?.next(now);
         (next > now).then(|| next - now)
     }
 
@@ -57,7 +58,7 @@ impl Creations {
             state.sweep_at = Some(now + PAUSE * BURST);
         }
         let new = || TokenBucket::every(PAUSE, BURST, now);
-        let bucket = state.owners.entry(owner.clone()).or_default().entry(hash(kind, child)).or_insert_with(new);
+        let bucket = state.owners.entry(owner.clone()).or_default().entry(hash((kind, child))).or_insert_with(new);
         // Two calls may create it at the same time; both are counted.
         let _ = bucket.take(now);
     }
@@ -70,12 +71,6 @@ impl Creations {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock()
     }
-}
-
-fn hash(kind: &KindInfo, child: &ObjectKey) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    (kind, child).hash(&mut hasher);
-    hasher.finish()
 }
 
 #[cfg(test)]

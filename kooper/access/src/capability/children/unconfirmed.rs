@@ -1,11 +1,12 @@
 //! The versions of children that the controller has written, until a cache has them.
 
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher as _};
 
 use kooper_runtime::ObjectKey;
 use kooper_runtime::internal::object::kind::KindInfo;
 use parking_lot::Mutex;
+
+use super::hash;
 
 /// Applying the same body again to such a version changes nothing, so it is not sent.
 ///
@@ -43,12 +44,6 @@ impl Unconfirmed {
     pub(in crate::capability) fn forget(&self, owner: &ObjectKey) {
         self.0.lock().remove(owner);
     }
-}
-
-fn hash(value: impl Hash) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    value.hash(&mut hasher);
-    hasher.finish()
 }
 
 #[cfg(test)]

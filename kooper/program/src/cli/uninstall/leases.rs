@@ -1,7 +1,7 @@
 //! The Leases of an installation.
 
 use std::collections::BTreeSet;
-use std::{fmt, mem};
+use std::fmt;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
@@ -43,14 +43,13 @@ pub(super) fn of(controllers: &[Controller], place: &Place) -> BTreeSet<LeaseNam
     let leases = leases.map(|leases| LeaseName { namespace: leases.namespace, name: leases.name, members: Vec::new() });
     let shards = controllers.iter().filter_map(|one| one.shard_leases(&place.installation, &place.lease_namespace));
     let shards = shards.flat_map(|leases| {
-        let (namespace, names) = (leases.namespace, leases.names);
-        let mut members = names.get(1..).unwrap_or_default().to_vec();
         // The first one is the map.
-        names.into_iter().map(move |name| LeaseName {
-            namespace: namespace.clone(),
-            name,
-            members: mem::take(&mut members),
-        })
+        let of_members = leases.names.get(1..).unwrap_or_default().to_vec();
+        let named = move |(at, name)| {
+            let members = if at == 0 { of_members.clone() } else { Vec::new() };
+            LeaseName { namespace: leases.namespace.clone(), name, members }
+        };
+        leases.names.into_iter().enumerate().map(named)
     });
     leases.chain(shards).collect()
 }
