@@ -334,7 +334,7 @@ async fn a_person_drains_a_replica_and_moves_shards(cluster: Cluster) -> Result<
 #[kooper::test(start_paused = true)]
 async fn more_replicas_than_members_are_ready_and_wait(cluster: Cluster) -> Result<()> {
     let notes = Notes::default();
-    let objects = create(&cluster, 12).await?;
+    let objects = create_in_each_shard(&cluster, 1).await?;
     let share = |who| noting_by(who, &notes, |builder| builder.shards(Shards::new(4).members(2))).build();
     let first = cluster.run([share("a")?]).await?;
     let second = cluster.run([share("b")?]).await?;
