@@ -74,7 +74,7 @@ fn permissions(namespace: &'static str) -> Subject<'static> {
             "slices: done",
         ],
         lease: "permissions-claims",
-        unseen: &["controllerrevisions", "nodes", "poddisruptionbudgets"],
+        unseen: &["controllerrevisions", "nodes"],
     }
 }
 

@@ -215,9 +215,13 @@ impl AccessError {
         match error {
             kube::Error::Api(status) => {
                 let refusal = ApiStatus::of(&status);
-                let rule = if refusal.cause == Cause::MissingOwnerRule { &owner } else { &rule };
+                let rule = match refusal.cause {
+                    Cause::MissingOwnerRule => owner,
+                    Cause::MissingDeleteRule => Rule { verbs: vec!["delete".to_owned()], ..rule },
+                    _ => rule,
+                };
                 let only = named.then(|| object.name());
-                let refusal = refusal.with_advice(&Needs { rule, only, namespace: object.namespace() });
+                let refusal = refusal.with_advice(&Needs { rule: &rule, only, namespace: object.namespace() });
                 Self::Rejected(Box::new(Rejection { verb, kind, object, status, refusal }))
             }
             other => Self::Unanswered { verb, kind, object, source: other.into() },

@@ -45,6 +45,15 @@ fn a_missing_rule_is_named() {
     assert!(error.is_missing_rule() && is_missing_rule(&error));
     let error = refused(403, "deployments.apps \"web\" is forbidden: cannot set blockOwnerDeletion if …", details());
     assert!(chain(&error).contains("grant the rule \"example.com/shops/finalizers: update\""), "{error:?}");
+    let message =
+        "deployments.apps \"web\" is forbidden: cannot set an ownerRef on a resource you can't delete: , <nil>";
+    let error = refused(403, message, details());
+    assert!(
+        chain(&error).ends_with(
+            "; grant the rule \"apps/deployments: delete\" in namespace `shop`: a change of owner references needs it"
+        ),
+        "{error:?}"
+    );
 }
 
 #[test]

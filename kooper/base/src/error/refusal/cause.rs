@@ -18,6 +18,8 @@ pub enum Cause {
     MissingRule,
     /// An owner reference that blocks the owner's deletion needs a separate rule.
     MissingOwnerRule,
+    /// A change of an object's owner references needs the rule to delete it.
+    MissingDeleteRule,
     /// An admission plugin has not discovered a new kind yet.
     UndiscoveredKind,
     /// A role would grant permissions that the caller does not have.
@@ -104,6 +106,7 @@ impl Cause {
             Self::Credentials => "renew the token or client certificate of this program".to_owned(),
             Self::MissingRule => needs.to_string(),
             Self::MissingOwnerRule => format!("{needs}: owner references need it"),
+            Self::MissingDeleteRule => format!("{needs}: a change of owner references needs it"),
             Self::UndiscoveredKind => {
                 "the API server discovers a new kind within half a minute: no rule is missing".to_owned()
             }
@@ -156,6 +159,8 @@ fn forbidden(message: &str) -> Cause {
     } else if begins(&["cannot set blockOwnerDeletion"]) {
         // The plugin looks up kinds in a list that is renewed now and then.
         if words.contains("RESTMapping") { Cause::UndiscoveredKind } else { Cause::MissingOwnerRule }
+    } else if begins(&["cannot set an ownerRef on a resource you can't delete"]) {
+        Cause::MissingDeleteRule
     } else if words.contains(" is attempting to grant RBAC permissions not currently held") {
         Cause::Escalation
     } else if begins(&["exceeded quota: ", "failed quota: ", "insufficient quota ", "status unknown for quota: "]) {
