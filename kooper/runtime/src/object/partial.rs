@@ -76,7 +76,7 @@ impl Visitor<'_> for FieldName {
 
 /// The letters of a name, without those that differ between languages.
 fn letters(name: &str) -> impl Iterator<Item = u8> {
-    name.bytes().filter(|byte| *byte != b'_').map(|byte| byte.to_ascii_lowercase())
+    name.bytes().filter(|byte| !matches!(byte, b'_' | b'-' | b'$')).map(|byte| byte.to_ascii_lowercase())
 }
 
 #[cfg(test)]
@@ -89,13 +89,21 @@ mod tests {
 
     #[test]
     fn a_field_is_found_by_its_name_in_json() {
-        let fields = FieldName(&["node_name", "pod_ips", "type_", "external_ips", "caBundle"]);
+        let fields = FieldName(&[
+            "node_name",
+            "pod_ips",
+            "type_",
+            "external_ips",
+            "caBundle",
+            "x_kubernetes_map_type",
+            "schema",
+        ]);
         let find = |name: &'static str| {
             let name: StrDeserializer<'_, Found> = name.into_deserializer();
             fields.deserialize(name).unwrap()
         };
-        let names = ["nodeName", "podIPs", "type", "externalIPs", "caBundle"];
-        assert_eq!(names.map(find), [0, 1, 2, 3, 4].map(Some));
+        let names = ["nodeName", "podIPs", "type", "externalIPs", "caBundle", "x-kubernetes-map-type", "$schema"];
+        assert_eq!(names.map(find), [0, 1, 2, 3, 4, 5, 6].map(Some));
         assert_eq!(["node_name", "nodename"].map(find), [Some(0); 2]);
         assert_eq!(["podIP", "nodeNames", "", "_"].map(find), [None; 4]);
     }

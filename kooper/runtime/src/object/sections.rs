@@ -141,6 +141,7 @@ impl<'a> Sections<'a> {
     fn of_protobuf(kind: Kind, raw: &'a [u8]) -> Self {
         let mut sections = Self::default();
         let [mut labels, mut annotations, mut finalizers] = [0..0, 0..0, 0..0];
+        let mut others = BTreeMap::new();
         let value = |range: Range<usize>| raw.get(range).unwrap_or_default();
         for field in kind.fields(raw) {
             match field.name() {
@@ -158,12 +159,13 @@ impl<'a> Sections<'a> {
                     }
                 }
                 "status" => sections.status = value(field.range()),
-                // The number of the field is in its bytes.
-                _ => drop(sections.others.insert(value(field.range()), &[])),
+                // The entries of a list follow each other.
+                name => extend(others.entry(name.as_bytes()).or_insert(0..0), &field),
             }
         }
         (sections.labels, sections.annotations, sections.finalizers) =
             (value(labels), value(annotations), value(finalizers));
+        sections.others = others.into_iter().map(|(name, range)| (name, value(range))).collect();
         sections
     }
 

@@ -76,6 +76,27 @@ fn without_generations_changes_outside_metadata_and_status_count() {
     assert!(!differs(|v| v["metadata"]["labels"] = json!({})));
 }
 
+#[test]
+fn the_order_and_the_repetition_of_the_entries_of_a_list_count() {
+    let role = |verbs: &[&str]| {
+        let rules: Vec<Value> = verbs.iter().map(|verb| json!({"resources": ["pods"], "verbs": [verb]})).collect();
+        let kind = Kind::of("rbac.authorization.k8s.io/v1", "Role").unwrap();
+        let bytes = kind.encode(&json!({"metadata": {"name": "a", "uid": "1"}, "rules": rules})).unwrap();
+        let raw = kooper_protobuf::Envelope::open(&bytes).unwrap().raw().to_vec();
+        let json = Object::parse(&kind.decode_json(&raw).unwrap()).unwrap();
+        [json, Object::from_protobuf(kind, &raw, &mut Vec::new()).unwrap()]
+    };
+    let before = role(&["get", "list"]);
+    for (verbs, is_change) in
+        [(&["get", "list"][..], false), (&["list", "get"], true), (&["get", "list", "list"], true)]
+    {
+        let after = role(verbs);
+        for (before, after) in pairs(&before, &after) {
+            assert_eq!(differs(before, after, &[Changed::Generation]), is_change, "{verbs:?}");
+        }
+    }
+}
+
 /// Returns whether the field at a path counts as changed, for each pair of encodings.
 fn changed(path: &'static str, before: impl Fn(&mut Value), after: impl Fn(&mut Value)) -> bool {
     let (before, after) = (objects(before), objects(after));

@@ -9,6 +9,7 @@ use kooper_protobuf::{DecodeError, Envelope, ListReader};
 use serde_json::Value;
 
 use super::{INITIAL_EVENTS_END, KEPT, LONGEST_LINE};
+use crate::object::MalformedObject;
 use crate::watch::retriever::status::status_error;
 use crate::watch::retriever::{Event, Page, RetrieveError};
 use objects::Objects;
@@ -101,7 +102,14 @@ impl Frames {
 
 fn event(frame: &[u8], objects: &mut Objects) -> Result<Event, RetrieveError> {
     let event = WatchEvent::read(frame).map_err(|error| invalid(&error))?;
-    let envelope = Envelope::open(event.object).map_err(|error| invalid(&error))?;
+    let envelope = match Envelope::open(event.object) {
+        Ok(envelope) => envelope,
+        // The frame has its length, so the events after it can be read.
+        Err(error) if matches!(&*event.kind, "ADDED" | "MODIFIED" | "DELETED") => {
+            return Ok(Event::Malformed(MalformedObject::undecodable(&error, event.object)));
+        }
+        Err(error) => return Err(invalid(&error)),
+    };
     let kind = objects.kind(&envelope).ok_or_else(|| {
         let (kind, version) = (envelope.kind(), envelope.api_version());
         RetrieveError::InvalidResponse(format!("it has an object of the unknown kind `{kind}` of `{version}`"))

@@ -135,6 +135,18 @@ fn an_object_that_does_not_decode_does_not_affect_its_neighbors() {
 }
 
 #[test]
+fn an_event_whose_object_has_no_envelope_does_not_end_its_watch() {
+    let good = kind("ConfigMap").encode(&config("c")).unwrap();
+    let body = [framed("MODIFIED", &good[..6]), framed("DELETED", b"no envelope"), framed("ADDED", &good)].concat();
+    match &watched(&body, 11)[..] {
+        [Ok(Event::Malformed(_)), Ok(Event::Malformed(_)), Ok(Event::Added(object))] => {
+            assert_eq!(object.key().as_str(), "shop/c");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
 fn bookmarks_and_errors_are_read() {
     let end = json!({"metadata": {"resourceVersion": "12", "annotations": {INITIAL_EVENTS_END: "true"}}});
     let gone = json!({"status": "Failure", "message": "too old", "reason": "Expired", "code": 410});
