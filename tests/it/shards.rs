@@ -4,6 +4,7 @@ mod blocked;
 mod children;
 mod commands;
 mod functions;
+mod gained;
 mod handing_over;
 mod moving;
 mod processes;

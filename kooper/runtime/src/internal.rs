@@ -109,7 +109,7 @@ pub mod object {
     }
 }
 pub mod queue {
-    pub use crate::queue::admission::{Admission, Grant};
+    pub use crate::queue::admission::{Admission, AwaitedDeletion, Grant};
     pub use crate::queue::{ForbiddenKey, KeyView, QueueCounts, Returned, Run, Timer, Waiting, WriteOrigin};
 }
 pub mod watch {

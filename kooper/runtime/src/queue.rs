@@ -35,7 +35,7 @@ use crate::queue::reason::{Reason, Reasons};
 use state::QueueState;
 
 pub(crate) use add::AddOptions;
-pub(crate) use admission::{Admission, AdmitAll, Grant};
+pub(crate) use admission::{Admission, AdmitAll, AwaitedDeletion, Grant};
 pub(crate) use completion::Completion;
 #[doc(hidden)]
 pub use completion::Returned;

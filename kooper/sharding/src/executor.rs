@@ -14,7 +14,7 @@ use kooper_base::leader::scope::WatchedNamespaces;
 use kooper_base::metrics::MetricsRecorder;
 use kooper_runtime::internal::controller::partition::Partition;
 use kooper_runtime::internal::object::kind::KindInfo;
-use kooper_runtime::internal::queue::{Admission, Grant};
+use kooper_runtime::internal::queue::{Admission, AwaitedDeletion, Grant};
 use kooper_runtime::internal::watch::selection::{CacheSelection, SelectorState};
 use kooper_runtime::object::Object;
 use kooper_runtime::{Health, Shard as OwnedShard};
@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 mod driver;
 pub(crate) mod leases;
+mod requests;
 mod selection;
 mod status;
 mod term;
@@ -34,7 +35,7 @@ use driver::Driver;
 use selection::{Part, ShardSelection, bucket};
 use term::{Terms, Work};
 
-use crate::hash::{By, Shard, ShardCount, ShardCountError};
+use crate::hash::{BUCKETS, By, Shard, ShardCount, ShardCountError};
 use crate::map::ShardMap;
 use crate::member::{Member, Options};
 use crate::settings::Shards;
@@ -84,6 +85,8 @@ struct Shared {
     terms: Mutex<Terms>,
     /// The calls and tasks that run, by bucket.
     running: Vec<AtomicUsize>,
+    /// The removed objects for which `deleted` was not called yet, by bucket.
+    deleted: Vec<AtomicUsize>,
     /// The driver waits for the end of calls, such as of a shard that is handed over. It is set before the driver looks at
     /// those that run, and read after one has ended, so that the last one wakes the driver.
     drains: AtomicBool,
@@ -93,11 +96,20 @@ struct Shared {
     /// The shards that this replica works on. A value is sent whenever grants may have changed.
     held: watch::Sender<BTreeSet<OwnedShard>>,
     /// What each cache of the controller has listed.
-    caches: Mutex<Vec<Arc<AtomicU64>>>,
+    caches: Mutex<Vec<Arc<ListedCache>>>,
     /// The effect of the shard selector in each cache of the controller's own objects.
     selectors: Arc<Mutex<Vec<LastState>>>,
     /// Something happened that the driver should look at.
     changed: Notify,
+}
+
+/// What one cache has listed: what [`joined`](Shared::joined) was when it selected these objects.
+#[derive(Default)]
+struct ListedCache {
+    /// It has all of them.
+    all: AtomicU64,
+    /// It has them, or its first list is not waited for any more.
+    tried: AtomicU64,
 }
 
 /// The objects that caches keep.
@@ -190,6 +202,18 @@ impl Admission for ShardAdmission {
         }
     }
 
+    fn grants_deleted(&self, object: &Object) -> Grant {
+        match self.grants(object) {
+            Grant::Later => self.grants_while_draining(object),
+            grant => grant,
+        }
+    }
+
+    fn await_deleted(&self, object: &Object) -> Option<AwaitedDeletion> {
+        let by = self.0.selected.lock().by;
+        Some(Box::new(Work::awaited(&self.0, bucket(by, object))))
+    }
+
     fn shards(&self) -> Option<watch::Receiver<BTreeSet<OwnedShard>>> {
         Some(self.0.held.subscribe())
     }
@@ -197,6 +221,26 @@ impl Admission for ShardAdmission {
     fn index(&self, object: &Object, count: u16) -> Option<u16> {
         let by = self.0.selected.lock().by;
         ShardCount::try_from(count).ok().map(|count| count.shard(bucket(by, object)).0.into())
+    }
+}
+
+impl ShardAdmission {
+    /// Grants a call in a shard that is going to be given away, until the member learns that nothing runs in it.
+    fn grants_while_draining(&self, object: &Object) -> Grant {
+        let shared = &self.0;
+        let member = shared.member.lock();
+        let Some(map) = member.map() else { return Grant::Later };
+        let bucket = bucket(map.by(), object);
+        let shard = map.count().shard(bucket);
+        let mut terms = shared.terms.lock();
+        let held = member.holds(shard, shared.clock.now()).filter(|_| terms.by == map.by());
+        match held.filter(|_| member.draining().any(|draining| draining == shard)) {
+            Some(term) => {
+                let shard = OwnedShard::new(shard.0.into(), map.count().get(), term);
+                Grant::Shard(terms.leaving(shared, bucket, shard) as _, Arc::new(Work::begin(shared, bucket)))
+            }
+            None => Grant::Later,
+        }
     }
 }
 
@@ -209,7 +253,8 @@ impl Shared {
             clock,
             leadership,
             terms: Mutex::new(Terms::new(by)),
-            running: (0..256).map(|_| AtomicUsize::new(0)).collect(),
+            running: (0..BUCKETS).map(|_| AtomicUsize::new(0)).collect(),
+            deleted: (0..BUCKETS).map(|_| AtomicUsize::new(0)).collect(),
             drains: AtomicBool::new(false),
             selected: Mutex::new(Selected { by, shards: (count, Vec::new()), buckets: BTreeMap::new(), left: 0 }),
             joined: watch::Sender::new(0),
@@ -220,9 +265,9 @@ impl Shared {
         }
     }
 
-    /// The number up to which every cache has listed what joined.
-    fn listed(&self) -> u64 {
-        self.caches.lock().iter().map(|listed| listed.load(Ordering::Acquire)).min().unwrap_or(u64::MAX)
+    /// The number up to which every cache has what joined.
+    fn listed(&self, of: impl Fn(&ListedCache) -> &AtomicU64) -> u64 {
+        self.caches.lock().iter().map(|cache| of(cache).load(Ordering::Acquire)).min().unwrap_or(u64::MAX)
     }
 
     /// Returns `true` if any call or task runs.
@@ -233,6 +278,11 @@ impl Shared {
     /// Returns `true` if a call or task of a shard runs.
     fn runs(&self, map: &ShardMap, shard: Shard) -> bool {
         map.count().buckets(shard).any(|bucket| self.running[usize::from(bucket)].load(Ordering::SeqCst) > 0)
+    }
+
+    /// Returns `true` if `deleted` is to be called for an object of a shard.
+    fn awaits_deleted(&self, map: &ShardMap, shard: Shard) -> bool {
+        map.count().buckets(shard).any(|bucket| self.deleted[usize::from(bucket)].load(Ordering::SeqCst) > 0)
     }
 }
 

@@ -74,6 +74,8 @@ enum Stage {
 struct Seat {
     slot: u8,
     claim: LeaseState,
+    /// When the last read of the slot was sent, if the slot did not exist.
+    absent: Option<Moment>,
     /// Only a mutant extends the token.
     bonus: Duration,
 }
@@ -440,7 +442,7 @@ impl Member {
     }
 
     /// Returns `true` if this replica stops and nobody can be waited for.
-    fn is_late(&self, now: Moment) -> bool {
+    pub(crate) fn is_late(&self, now: Moment) -> bool {
         matches!(self.stage, Stage::Leaving { until } if now >= until || self.live.is_empty())
     }
 
@@ -486,6 +488,6 @@ impl Member {
         let me = Candidate { identity: Arc::clone(identity), program: Arc::clone(mark), previous: Vec::new() };
         let mut claim = LeaseState::new(me, *terms, now);
         claim.campaign();
-        self.seat = Some(Seat { slot, claim, bonus: Duration::ZERO });
+        self.seat = Some(Seat { slot, claim, absent: None, bonus: Duration::ZERO });
     }
 }

@@ -385,7 +385,7 @@ macro_rules! detects {
 detects! {
     a_token_as_long_as_the_lease_is_detected: NoMargin by ENDS_A_VALID_SESSION, from 0;
     a_token_that_is_slightly_too_long_is_detected: ThinMargin by ENDS_A_VALID_SESSION, from 0;
-    a_token_that_is_valid_from_the_answer_is_detected: FromTheAnswer by ENDS_A_VALID_SESSION, from 2057;
+    a_token_that_is_valid_from_the_answer_is_detected: FromTheAnswer by ENDS_A_VALID_SESSION, from 10643;
     a_clock_that_sleeps_is_detected: SleepingClock by ENDS_A_VALID_SESSION, from 0;
     half_of_the_wait_is_detected: HalfTheWait by ENDS_A_VALID_SESSION, from 0;
     an_expired_session_without_a_tombstone_is_detected: NoTombstone by TAKES, from 0;

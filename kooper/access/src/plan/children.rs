@@ -119,14 +119,17 @@ impl Plan {
         }
     }
 
-    /// Settles which objects of each cache are used: all, if anything uses all.
+    /// Settles which objects of each cache are used: all, if anything uses all, or others than the rest does.
     pub(super) fn settle_used(&mut self) {
         let settled: Vec<_> = self.caches.iter().map(|(request, _)| (request.id, request.used)).collect();
         for (request, _) in &mut self.caches {
             let of_cache = || settled.iter().filter(|(id, _)| *id == request.id).map(|(_, used)| *used);
-            let by_weight = [Used::All, Used::AppliedChildren];
-            let used = by_weight.into_iter().find(|used| of_cache().any(|one| one == *used));
-            request.used = used.unwrap_or(Used::Children);
+            let are = |one: Used| of_cache().all(|used| used == one);
+            request.used = match request.used {
+                used if are(used) => used,
+                _ if of_cache().any(|used| matches!(used, Used::All | Used::Own)) => Used::All,
+                _ => Used::AppliedChildren,
+            };
         }
     }
 

@@ -1,6 +1,8 @@
 //! The command `shards`: which replica owns which shard, and changes that a person requests.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
+use std::slice;
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
@@ -66,7 +68,7 @@ pub(crate) fn shards(invocation: &Invocation<'_>) -> Result<ExitCode, BoxError> 
             .filter_map(|controller| Some((controller.name(), controller.shard_leases(&installation, &namespace)?)));
         let chosen: Vec<_> = with_leases.collect();
         let client = &connection.client;
-        for (name, leases) in concerned(client, &chosen, &changes).await? {
+        for (name, leases, changes) in concerned(client, &chosen, &changes).await? {
             change(client, name, leases, &changes).await?;
         }
         let mut tables = Vec::new();
@@ -98,25 +100,35 @@ fn chosen<'a>(
     }
 }
 
-/// The controllers to change. All of them are checked before one is changed. A replica that one controller has not
-/// drained, such as after a change of another one alone, is no error.
+/// The controllers to change, each with its changes. All of them are checked before one is changed. That one controller has
+/// not drained a replica, such as after a change of another one alone, is no error: it gets the other changes.
 async fn concerned<'a, 'b>(
     client: &Client,
     chosen: &'a [(&'b str, ShardLeases<'b>)],
     changes: &[Change],
-) -> Result<Vec<(&'b str, &'a ShardLeases<'b>)>, ShardsError> {
-    let (mut concerned, mut refused) = (Vec::new(), None);
+) -> Result<Vec<(&'b str, &'a ShardLeases<'b>, Vec<Change>)>, ShardsError> {
+    let (mut concerned, mut undone) = (Vec::new(), BTreeMap::new());
     for (name, leases) in chosen.iter().filter(|_| !changes.is_empty()) {
-        match overview(client, name, leases).await?.patch(changes) {
-            Ok(_) => concerned.push((*name, leases)),
-            Err(error @ ChangeError::NotDrained(_)) => refused = Some(ShardsError::Change((*name).to_owned(), error)),
-            Err(error) => return Err(ShardsError::Change((*name).to_owned(), error)),
+        let overview = overview(client, name, leases).await?;
+        let refused = |error| ShardsError::Change((*name).to_owned(), error);
+        let mut own = Vec::new();
+        for (at, change) in changes.iter().enumerate() {
+            match overview.patch(slice::from_ref(change)) {
+                Err(error @ ChangeError::NotDrained(_)) => {
+                    undone.entry(at).or_insert(Some(refused(error)));
+                }
+                _ => {
+                    undone.insert(at, None);
+                    own.push(change.clone());
+                }
+            }
+        }
+        overview.patch(&own).map_err(refused)?;
+        if !own.is_empty() {
+            concerned.push((*name, leases, own));
         }
     }
-    match refused {
-        Some(error) if concerned.is_empty() => Err(error),
-        _ => Ok(concerned),
-    }
+    undone.into_values().flatten().next().map_or(Ok(concerned), Err)
 }
 
 /// Reads the Leases of a controller.

@@ -135,7 +135,7 @@ impl Finalizing {
             }
             // An object that neither the handler nor `cleanup` can decode gets no finalizer.
             self.handler.fits(&object).map_err(CallError::Decode)?;
-            match self.set(&object, &wanted).await? {
+            match self.set(&object, &wanted, &call).await? {
                 // Another object has the name by now. Its own watch event queues it.
                 Some(now) if now.uid() != object.uid() => return Ok(Action::done()),
                 Some(now) => object = now,
@@ -147,7 +147,7 @@ impl Finalizing {
 
     /// Calls `cleanup`, and removes the finalizer if it is done.
     async fn clean_up(&self, mut object: Arc<Object>, call: Call) -> Result<Action, CallError> {
-        let action = self.cleanup.call(object.clone(), call).await?;
+        let action = self.cleanup.call(object.clone(), call.clone()).await?;
         if action.delay().is_some() {
             return Ok(action);
         }
@@ -158,7 +158,7 @@ impl Finalizing {
             if wanted == metadata.finalizers || object.uid() != uid {
                 return Ok(Action::done());
             }
-            match self.set(&object, &wanted).await? {
+            match self.set(&object, &wanted, &call).await? {
                 Some(now) => object = now,
                 None => return Ok(Action::done()),
             }
@@ -173,9 +173,9 @@ impl Finalizing {
 
     /// Sets the finalizers. Returns the object as it is then, also after a
     /// conflict.
-    async fn set(&self, object: &Object, finalizers: &[String]) -> Result<Option<Arc<Object>>, CallError> {
+    async fn set(&self, object: &Object, finalizers: &[String], call: &Call) -> Result<Option<Arc<Object>>, CallError> {
         let key = object.key();
-        match self.lookup.set_finalizers(object, finalizers).await.map_err(boxed)? {
+        match self.lookup.set_finalizers(object, finalizers, call).await.map_err(boxed)? {
             UpdateResult::Done(now) => {
                 // After the last one the response is the object as it was before its removal.
                 let removed = finalizers.is_empty() && now.metadata().is_ok_and(|metadata| metadata.is_deleted());
@@ -268,10 +268,13 @@ impl Unselected {
         self.finalizing.finalizers.are_on_object(object)
     }
 
-    /// Looks up a key that the controller's own cache does not have.
-    pub(crate) async fn find(&self, key: &ObjectKey) -> Result<Left, BoxError> {
-        // The caches may lag behind each other, so the object is read from the API server.
-        let Some(object) = self.finalizing.lookup.get(key).await?.filter(|object| self.is_marked(object)) else {
+    /// Looks up an object that the controller's own cache does not have.
+    pub(crate) async fn find(&self, marked: &Object) -> Result<Left, BoxError> {
+        let key = marked.key();
+        // The caches may lag behind each other, so the object is read from the API server. Another one that has the name now
+        // may be in the shard of another replica; its own event queues it.
+        let is_it = |object: &Arc<Object>| object.uid() == marked.uid() && self.is_marked(object);
+        let Some(object) = self.finalizing.lookup.get(key).await?.filter(is_it) else {
             return Ok(Left::Nothing);
         };
         if object.metadata()?.is_deleted() {

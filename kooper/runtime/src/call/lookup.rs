@@ -12,7 +12,7 @@ use kube::core::params::{ListParams, Patch, PatchParams};
 use serde::de::IgnoredAny;
 use serde_json::json;
 
-use crate::call::Gone;
+use crate::call::{Call, Gone};
 use crate::error::refusal::{ApiStatus, Needs};
 use crate::error::{BoxError, chain};
 use crate::object::Object;
@@ -116,18 +116,23 @@ impl Lookup {
     }
 
     /// Sets the finalizers of an object, if its version has not changed since
-    /// they were read.
+    /// they were read, and if this replica still works on its shard.
     pub(crate) async fn set_finalizers(
         &self,
         object: &Object,
         finalizers: &[String],
+        call: &Call,
     ) -> Result<UpdateResult, LookupError> {
         let key = object.key();
         let patch = json!({"metadata": {
             "uid": object.uid(), "resourceVersion": object.version(), "finalizers": finalizers,
         }});
         let params = PatchParams { field_manager: Some(self.field_manager.clone()), ..PatchParams::default() };
-        match self.send("patch", key, self.path(key).patch(&escape(key.name()), &params, &Patch::Merge(patch))).await {
+        let mut request = self.path(key).patch(&escape(key.name()), &params, &Patch::Merge(patch));
+        if let Ok(request) = &mut request {
+            call.fence(request.extensions_mut());
+        }
+        match self.send("patch", key, request).await {
             Ok(text) => self.parse("patch", key, &text).map(UpdateResult::Done),
             Err(SendError::Code(404)) => Ok(UpdateResult::Gone),
             Err(SendError::Code(409)) => Ok(UpdateResult::Conflict),

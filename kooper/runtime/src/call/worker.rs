@@ -33,6 +33,7 @@ use crate::error::panicking::caught;
 use crate::executor::{Executor, Task};
 use crate::leader::Leadership;
 use crate::leader::shard::ShardTerm;
+use crate::object::Object;
 use crate::object::key::ObjectKey;
 use crate::queue::{Completion, Item, Returned, Ticket};
 
@@ -41,7 +42,7 @@ pub use busy::Running;
 pub(crate) use daemons::Daemons;
 pub(crate) use functions::{Cleanup, Deletions, Functions};
 pub(crate) use grants::{Grants, ShardSet};
-pub(crate) use tombstones::Tombstones;
+pub(crate) use tombstones::{Tombstone, Tombstones};
 pub(crate) use undecodable::Undecodable;
 
 use finish::{Ended, TaskResult, ended_as};
@@ -169,8 +170,8 @@ impl Workers {
             }
             None => {
                 let Some((unselected, object)) = marked else { return self.gone(&item.key, item.ticket, started) };
-                let finding = find(unselected.clone(), call);
-                (functions.part_of_unselected(&object), object.uid().into(), Box::pin(finding))
+                let (part, uid) = (functions.part_of_unselected(&object), object.uid().into());
+                (part, uid, Box::pin(find(unselected.clone(), object, call)))
             }
         };
         let attempt = self.attempt(&item, part, uid, work);
@@ -214,16 +215,19 @@ impl Workers {
                 self.give_back(&item.key, item.ticket, Completion::Skipped);
                 return false;
             }
-            let Some((object, gone)) = deleted.tombstones.take(&item.key) else { return true };
-            let (shard, work) = match self.grants.granted(&item.key, &object) {
+            let Some(tombstone) = deleted.tombstones.take(&item.key) else { return true };
+            let (shard, work) = match self.grants.granted_deleted(&item.key, &tombstone.object) {
                 Ok(granted) => granted,
                 Err(Refused::Later) => {
-                    deleted.tombstones.add(&item.key, &object, gone);
+                    deleted.tombstones.add(&item.key, tombstone);
                     self.give_back(&item.key, item.ticket, Completion::Skipped);
                     return false;
                 }
                 Err(Refused::Never) => continue,
             };
+            let Tombstone { object, gone, awaited } = tombstone;
+            // From now on the call counts.
+            drop(awaited);
             let attempt = self.attempt(item, Part::Deleted, object.uid().into(), work);
             let (call, token) = self.call(item, shard.clone());
             let (lookup, function) = (deleted.lookup.clone(), deleted.function.clone());
@@ -369,9 +373,9 @@ async fn shard_ended(shard: Option<Arc<dyn ShardTerm>>) {
     }
 }
 
-/// Handles a key whose object is not selected.
-async fn find(unselected: Arc<Unselected>, call: Call) -> CallResult {
-    match unselected.find(call.key()).await.map_err(CallError::Handler)? {
+/// Handles an object that is not selected.
+async fn find(unselected: Arc<Unselected>, marked: Arc<Object>, call: Call) -> CallResult {
+    match unselected.find(&marked).await.map_err(CallError::Handler)? {
         Left::Nothing => Ok(Called::Gone),
         Left::CleanUp(object, handler) => handler.call(object, call).await.map(Called::Done),
         Left::Abandoned(object) => {

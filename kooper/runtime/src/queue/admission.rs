@@ -43,6 +43,18 @@ pub trait Admission: Send + Sync {
         Grant::Free
     }
 
+    /// Decides whether `deleted` is called for an object now: also while its shard is about to be given away.
+    fn grants_deleted(&self, object: &Object) -> Grant {
+        self.grants(object)
+    }
+
+    /// `deleted` will be called for an object. Before the returned value is dropped, its shard is not given away: the next owner
+    /// may not have known the object.
+    fn await_deleted(&self, object: &Object) -> Option<AwaitedDeletion> {
+        let _ = object;
+        None
+    }
+
     /// Receives the shards that this replica works on, whenever objects that were refused may be
     /// granted. `None` if none ever is refused.
     fn shards(&self) -> Option<watch::Receiver<BTreeSet<Shard>>> {
@@ -61,6 +73,9 @@ pub trait Admission: Send + Sync {
         false
     }
 }
+
+/// Keeps the shard of an object until `deleted` was called for it.
+pub type AwaitedDeletion = Box<dyn Any + Send + Sync>;
 
 /// Decides whether a function is called for an object.
 #[expect(missing_debug_implementations, reason = "it is not kept")]

@@ -29,6 +29,8 @@ pub enum Used {
     /// All.
     #[default]
     All,
+    /// Its own, whether selected or not: their keys are queued.
+    Own,
     /// The children of its objects.
     Children,
     /// The same, and it applies them itself, with the labels that all of its children have.

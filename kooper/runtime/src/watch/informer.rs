@@ -470,10 +470,11 @@ impl Informer {
         if matches!(error, RetrieveError::NotFound(_)) {
             self.store.note_served(false);
         }
-        if self.status.record_failure(error, wait, self.failures)
-            && let Some(selection) = &self.selection
-        {
-            selection.listed(self.joined);
+        let has_failed = self.status.record_failure(error, wait, self.failures);
+        match &self.selection {
+            Some(selection) if error.is_refused() => selection.listed(self.joined),
+            Some(selection) if has_failed && !self.status.is_synced() => selection.tried(self.joined),
+            _ => {}
         }
         if !self.status.is_absent() {
             self.sink.failed(error);

@@ -282,6 +282,11 @@ impl RetrieveError {
         }
     }
 
+    /// Returns `true` if the server does not serve the objects, or not to this user: no retry helps soon.
+    pub(crate) fn is_refused(&self) -> bool {
+        matches!(self, Self::Forbidden(_) | Self::NotFound(_))
+    }
+
     /// Returns `true` if the server returned the error in a `Status`.
     pub(crate) fn is_from_server(&self) -> bool {
         match self {

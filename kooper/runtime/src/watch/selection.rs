@@ -41,8 +41,13 @@ pub trait CacheSelection: Send + Sync {
         None
     }
 
-    /// The cache has all objects that had joined when the number had this value, or cannot list them.
+    /// The cache has all objects that had joined when the number had this value, or may not list them.
     fn listed(&self, joined: u64) {
+        let _ = joined;
+    }
+
+    /// The first list has failed several times, and is not waited for any more.
+    fn tried(&self, joined: u64) {
         let _ = joined;
     }
 

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use futures_util::future::{BoxFuture, ready};
-use futures_util::stream::{self, FuturesUnordered};
-use futures_util::{FutureExt, StreamExt, TryStreamExt};
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
 use kooper_base::clock::wall;
 use kooper_base::leader::lease::Lease;
 use kooper_base::metrics::{Counter, Gauge, MetricsRecorder, ReadGauge};
@@ -19,21 +18,18 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::leases::{MapLease, Slot, StoreError, mark};
+use super::requests::{Answer, Lane, Requests, read_slots};
 use super::status::Status;
 use super::term::Terms;
 use super::watches::{Seen, Watches};
 use super::{ShardingOptions, Shared};
 use crate::hash::{Shard, ShardCount};
-use crate::map::{MapRecord, ShardMap};
+use crate::map::ShardMap;
 use crate::member::{MapAnswer, MapStep, Member, SessionAnswer, SessionStep, SlotsStep};
-use crate::session::SlotRecord;
 
 /// Timers use a clock that stops while the machine is suspended. The right clock is read at least
 /// this often.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-
-/// The most reads of slots at a time: each has a connection of its own.
-const READS: usize = 4;
 
 /// After this time a replica that stops no longer waits for others to hold its shards.
 const LEAVE: Duration = Duration::from_secs(5);
@@ -41,26 +37,6 @@ const LEAVE: Duration = Duration::from_secs(5);
 /// The values of the label `state` in metrics.
 const SELECTOR_STATES: [(SelectorState, &str); 3] =
     [(SelectorState::Applied, "applied"), (SelectorState::Ignored, "ignored"), (SelectorState::Rejected, "rejected")];
-
-/// The kinds of requests, of which one each is sent at a time.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Lane {
-    Session,
-    Slots,
-    Map,
-}
-
-/// The result of a request.
-enum Answer {
-    SessionRead(u8, Result<Option<SlotRecord>, StoreError>),
-    SessionWrite(u8, Result<SlotRecord, StoreError>),
-    Slots(Result<Vec<(u8, Option<SlotRecord>)>, StoreError>),
-    Tombstone(Result<SlotRecord, StoreError>),
-    MapRead(Result<Option<MapRecord>, StoreError>),
-    MapWrite(Result<MapRecord, StoreError>),
-}
-
-type Requests = FuturesUnordered<BoxFuture<'static, (Lane, Duration, Answer)>>;
 
 pub(super) struct Driver {
     shared: Arc<Shared>,
@@ -296,7 +272,9 @@ impl Driver {
             if !self.is_closed(map.count(), *shard) {
                 terms.leave(map.count().buckets(*shard));
             }
-            if !self.shared.runs(&map, *shard) {
+            // After the time that a stop may take, what was deleted is lost, as without shards.
+            let awaits = || !member.is_late(now) && self.shared.awaits_deleted(&map, *shard);
+            if !self.shared.runs(&map, *shard) && !awaits() {
                 member.drained(*shard);
             }
         }
@@ -325,16 +303,16 @@ impl Driver {
         }
     }
 
-    /// Tells the member which shards of others the caches hold.
+    /// Tells the member which shards of others the caches hold. While one cannot be listed, their owner works on them.
     fn warm(&mut self, member: &mut Member) {
         let Some(map) = member.map().cloned() else { return };
         let wanted: Vec<Shard> = member.to_warm().collect();
-        wanted.into_iter().filter(|shard| self.is_listed(&map, *shard)).for_each(|shard| member.warmed(shard));
+        let listed = self.shared.listed(|cache| &cache.all);
+        wanted.into_iter().filter(|shard| self.is_listed(listed, &map, *shard)).for_each(|shard| member.warmed(shard));
     }
 
-    /// Returns `true` if the caches have the objects of a shard.
-    fn is_listed(&self, map: &ShardMap, shard: Shard) -> bool {
-        let listed = self.shared.listed();
+    /// Returns `true` if the objects of a shard had joined when the caches listed what they have.
+    fn is_listed(&self, listed: u64, map: &ShardMap, shard: Shard) -> bool {
         let selected = self.shared.selected.lock();
         map.count().buckets(shard).all(|bucket| selected.buckets.get(&bucket).is_some_and(|joined| *joined <= listed))
     }
@@ -342,13 +320,15 @@ impl Driver {
     /// Tells calls and caches what this replica owns.
     fn publish(&mut self, member: &Member, terms: &mut Terms, now: Duration) {
         let shared = Arc::clone(&self.shared);
+        let has_lapsed = !shared.leadership.is_held();
         shared.leadership.set(member.works_until(now));
         self.status.stand_by(member.standby(now).as_ref());
         shared.select(member);
         self.observe(member, now);
         let count = member.map().map_or(0, |map| map.count().get());
         let before = shared.held.borrow();
-        let is_listed = |shard| member.map().is_some_and(|map| self.is_listed(map, shard));
+        let listed = shared.listed(|cache| &cache.tried);
+        let is_listed = |shard| member.map().is_some_and(|map| self.is_listed(listed, map, shard));
         let shards = member.owned(now).map(|(shard, term)| (shard, OwnedShard::new(shard.0.into(), count, term)));
         // A shard that is taken over from a replica that died is listed first: so each of its objects
         // is queued once, because of the shard. One that was held before, in the same term, was listed.
@@ -360,7 +340,9 @@ impl Driver {
         let worked_on = self.worked_on.iter().map(|(shard, _)| *shard);
         let admitted: Vec<Shard> = worked_on.filter(|shard| !member.is_draining(*shard)).collect();
         let is_same = before.iter().eq(&held);
-        if is_same && admitted == self.admitted {
+        // A key that was refused for the moment until a late renewal waits for a value.
+        let is_back = has_lapsed && shared.leadership.is_held();
+        if is_same && admitted == self.admitted && !is_back {
             return;
         }
         self.admitted = admitted;
@@ -411,25 +393,9 @@ impl Driver {
         });
     }
 
-    /// Reads slots, a few at a time. What was read until the timeout is the result: others are read first the next time.
     fn read_slots(&mut self, slots: &[u8], now: Duration) {
-        let patience = self.patience;
         let slots: Vec<_> = slots.iter().filter_map(|slot| Some((*slot, at(&self.others, *slot)?))).collect();
-        self.request(Lane::Slots, now, async move {
-            let reads =
-                slots.into_iter().map(|(index, slot)| async move { Ok((index, slot.lock().await.read().await?)) });
-            let mut found = Vec::new();
-            let all = stream::iter(reads).buffer_unordered(READS).try_for_each(|slot| {
-                found.push(slot);
-                ready(Ok(()))
-            });
-            let ended = timeout(patience, all).await;
-            Answer::Slots(match ended {
-                Ok(Err(error)) => Err(error),
-                Err(_) if found.is_empty() => Err(StoreError::Silent),
-                _ => Ok(found),
-            })
-        });
+        self.request(Lane::Slots, now, read_slots(slots, self.patience));
     }
 
     fn answered(&mut self, lane: Lane, sent: Duration, answer: Answer) {
@@ -443,7 +409,7 @@ impl Driver {
         let error = match &answer {
             Answer::SessionRead(_, answer) => answer.as_ref().err(),
             Answer::SessionWrite(_, answer) | Answer::Tombstone(answer) => answer.as_ref().err(),
-            Answer::Slots(answer) => answer.as_ref().err(),
+            Answer::Slots(_, error) => error.as_ref(),
             Answer::MapRead(answer) => answer.as_ref().err(),
             Answer::MapWrite(answer) => answer.as_ref().err(),
         };
@@ -459,7 +425,14 @@ impl Driver {
                 };
                 member.handle_session_write(slot, sent, now, answer);
             }
-            Answer::Slots(found) => member.handle_slots_read(sent, now, found.map_err(drop)),
+            Answer::Slots(found, error) => {
+                if !found.is_empty() {
+                    member.handle_slots_read(sent, now, Ok(found));
+                }
+                if error.is_some() {
+                    member.handle_slots_read(sent, now, Err(()));
+                }
+            }
             Answer::Tombstone(written) => {
                 member.handle_tombstone(now, written.is_err_and(|error| !error.is_conflict()));
             }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use kooper_base::metrics::Counter;
 use kooper_runtime::internal::object::kind::KindInfo;
@@ -13,7 +13,7 @@ use kooper_runtime::object::Object;
 use kooper_runtime::retriever::Scope;
 use tokio::sync::watch;
 
-use super::{LastState, Selected, Sharding, ShardingOptions, Shared};
+use super::{LastState, ListedCache, Selected, Sharding, ShardingOptions, Shared};
 use crate::hash::{BUCKET, BUCKETS, By, Shard, label};
 use crate::member::Member;
 
@@ -30,14 +30,13 @@ pub(super) struct ShardSelection {
     shared: Arc<Shared>,
     options: Arc<ShardingOptions>,
     part: Part,
-    /// The number of the selection by which the cache was listed last.
-    listed: Arc<AtomicU64>,
+    listed: Arc<ListedCache>,
     selector: LastState,
 }
 
 impl ShardSelection {
     pub(super) fn new(sharding: &Sharding, part: Part) -> Self {
-        let listed = Arc::new(AtomicU64::new(0));
+        let listed = Arc::<ListedCache>::default();
         sharding.shared.caches.lock().push(Arc::clone(&listed));
         let selector = LastState::default();
         if matches!(part, Part::Own) {
@@ -89,7 +88,12 @@ impl CacheSelection for ShardSelection {
     }
 
     fn listed(&self, joined: u64) {
-        self.listed.store(joined, Ordering::Release);
+        self.listed.all.store(joined, Ordering::Release);
+        self.tried(joined);
+    }
+
+    fn tried(&self, joined: u64) {
+        self.listed.tried.store(joined, Ordering::Release);
         self.shared.changed.notify_one();
     }
 

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kooper_base::leader::shard::ShardTerm;
 use kooper_runtime::Shard as OwnedShard;
@@ -46,6 +46,14 @@ impl Terms {
             None => Default::default(),
         };
         Arc::clone(term.insert(Arc::new(Term { shared: Arc::clone(shared), bucket, shard, leaving, ended })))
+    }
+
+    /// The term in which the last calls of a bucket begin, because it is going to be given away.
+    pub(super) fn leaving(&mut self, shared: &Arc<Shared>, bucket: u8, shard: OwnedShard) -> Arc<Term> {
+        let known = self.of[usize::from(bucket)].as_ref().filter(|known| known.shard == shard);
+        let term = known.cloned().unwrap_or_else(|| self.open(shared, bucket, shard));
+        term.leaving.cancel();
+        term
     }
 
     /// Asks the tasks of some buckets to end. No call begins in these terms any more.
@@ -107,22 +115,32 @@ impl ShardTerm for Term {
     }
 }
 
-/// A call or task that runs. Its shard is not given away before it ends.
+/// A call or task that runs, or a call of `deleted` that is awaited. Its shard is not given away before it ends.
 pub(super) struct Work {
     shared: Arc<Shared>,
     bucket: u8,
+    counters: fn(&Shared) -> &[AtomicUsize],
 }
 
 impl Work {
     pub(super) fn begin(shared: &Arc<Shared>, bucket: u8) -> Self {
-        shared.running[usize::from(bucket)].fetch_add(1, Ordering::AcqRel);
-        Self { shared: Arc::clone(shared), bucket }
+        Self::counted(shared, bucket, |shared| &shared.running)
+    }
+
+    /// A call of `deleted` that has not begun.
+    pub(super) fn awaited(shared: &Arc<Shared>, bucket: u8) -> Self {
+        Self::counted(shared, bucket, |shared| &shared.deleted)
+    }
+
+    fn counted(shared: &Arc<Shared>, bucket: u8, counters: fn(&Shared) -> &[AtomicUsize]) -> Self {
+        counters(shared)[usize::from(bucket)].fetch_add(1, Ordering::AcqRel);
+        Self { shared: Arc::clone(shared), bucket, counters }
     }
 }
 
 impl Drop for Work {
     fn drop(&mut self) {
-        let running = self.shared.running[usize::from(self.bucket)].fetch_sub(1, Ordering::SeqCst);
+        let running = (self.counters)(&self.shared)[usize::from(self.bucket)].fetch_sub(1, Ordering::SeqCst);
         // Otherwise each call would wake the driver, which would cost more than a short call.
         if running == 1 && self.shared.drains.load(Ordering::SeqCst) {
             self.shared.changed.notify_one();

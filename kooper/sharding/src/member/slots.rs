@@ -312,13 +312,14 @@ impl Slots {
     fn is_free(&self, slot: u8, map: &MapView) -> bool {
         match self.get(slot) {
             Some(record) => record.record.is_released(),
-            None => !map.owners().any(|owner| owner.slot == slot && !self.ended.contains(owner)),
+            None => !self.is_deleted(slot, map, |_| true),
         }
     }
 
-    /// Returns `true` if a slot does not exist, and may be that of an owner which is still working.
-    pub(super) fn is_deleted(&self, slot: u8, map: &MapView) -> bool {
-        self.get(slot).is_none() && !self.is_free(slot, map)
+    /// Returns `true` if a slot does not exist, and may be that of an owner with such an identity which is still working.
+    pub(super) fn is_deleted(&self, slot: u8, map: &MapView, is_one: impl Fn(&str) -> bool) -> bool {
+        let works = |owner: &Session| owner.slot == slot && !self.ended.contains(owner) && is_one(&owner.identity);
+        self.get(slot).is_none() && map.owners().any(works)
     }
 
     /// When the session in a slot expires, with some jitter so that replicas do not write at the

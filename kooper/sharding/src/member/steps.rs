@@ -90,8 +90,16 @@ impl Member {
                 return SessionStep::Wait(self.slots.not_before.max(soon));
             };
             // Others take the shards of a session at once when another one follows it. While its slot does not exist they
-            // wait for a lease.
-            let would_replace = has_lost && self.runs && self.slots.is_deleted(seat.slot, &self.map);
+            // wait for a lease. An owner in it may be newer than the map that is known, as after a pause.
+            if has_lost && seat.absent.is_some_and(|sent| self.map.confirmed().is_none_or(|seen| seen < sent)) {
+                self.map.must_read = true;
+                return SessionStep::Wait(soon);
+            }
+            if has_lost && self.slots.is_deleted(seat.slot, &self.map, |owner| owner != &*self.options.identity) {
+                self.seat = None;
+                return SessionStep::Wait(soon);
+            }
+            let would_replace = has_lost && self.runs && self.slots.is_deleted(seat.slot, &self.map, |_| true);
             if would_replace && self.mutant != Some(Mutant::ReturnsEarly) {
                 return SessionStep::Wait(soon);
             }
@@ -183,6 +191,7 @@ impl Member {
         match found {
             Ok(found) => {
                 seat.claim.handle_read(sent, now, found.as_ref().map(|found| found.record.clone()));
+                seat.absent = found.is_none().then_some(sent);
                 self.slots.observe(slot, Some(sent), now, found, &self.map);
                 self.changed = true;
                 self.note_announced(now);
@@ -234,7 +243,8 @@ impl Member {
             return SlotsStep::Wait(self.slots.pause);
         }
         let mut next = self.next_slots_read(now);
-        if is_urgent || self.is_due(next, now) {
+        // Those that are read often while something is awaited have times of their own.
+        if is_urgent || now >= next || self.is_due(self.slots.not_before, now) {
             let need = match is_urgent {
                 true => Need::All,
                 false if self.awaiting.is_some() => Need::News,

@@ -14,7 +14,7 @@ use kooper_runtime::internal::controller::states::InitContext;
 use kooper_runtime::internal::controller::{Config, ControllerSpec};
 use kooper_runtime::internal::object::kind::{KindInfo, is_metadata};
 use kooper_runtime::internal::object::sections::may_have_field;
-use kooper_runtime::internal::watch::cache_id::CacheRequest;
+use kooper_runtime::internal::watch::cache_id::{CacheRequest, Used};
 use kooper_runtime::internal::watch::retriever::ErasedRetriever;
 use kooper_runtime::internal::watch::selected::Selected;
 use kooper_runtime::{BoxError, ConfigError, ConfigErrorKind, FailureEvents, Kind};
@@ -268,7 +268,7 @@ fn plan_settings<K: Kind>(config: &Config, plan: &mut Plan, own_retriever: bool,
     if config.finalizer.is_some() {
         plan.require::<K>(None, &["get", "patch"], "cleanup");
         if config.may_leave() {
-            plan.request_cache(CacheRequest::of::<PartialObjectMeta<K>>(), UNSELECTED);
+            plan.request_cache(CacheRequest::of::<PartialObjectMeta<K>>().using(Used::Own), UNSELECTED);
         }
     }
     if deleted && config.may_leave() {

@@ -80,6 +80,15 @@ impl Grants {
     /// The shard in whose term a function may be called for an object. A key that is refused for now
     /// is queued again when that changes.
     pub(crate) fn granted(&self, key: &ObjectKey, object: &Object) -> Result<Granted, Refused> {
+        self.decide(key, || self.admission.grants(object))
+    }
+
+    /// The same, for a call of `deleted`.
+    pub(crate) fn granted_deleted(&self, key: &ObjectKey, object: &Object) -> Result<Granted, Refused> {
+        self.decide(key, || self.admission.grants_deleted(object))
+    }
+
+    fn decide(&self, key: &ObjectKey, grant: impl Fn() -> Grant) -> Result<Granted, Refused> {
         let Some(shards) = &self.shards else { return Ok((None, None)) };
         let mut state = shards.lock();
         // As during the first lists, or without a session: the next one may have the shard of the object.
@@ -91,7 +100,7 @@ impl Grants {
         let mut refused = Refused::Later;
         // Again after the key was noted: it may have been granted before.
         for _ in 0..2 {
-            refused = match self.admission.grants(object) {
+            refused = match grant() {
                 Grant::Free => return Ok((None, None)),
                 Grant::Shard(term, work) => {
                     let mut shards = shards.lock();

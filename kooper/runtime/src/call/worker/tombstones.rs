@@ -7,6 +7,16 @@ use std::sync::Arc;
 use crate::call::Gone;
 use crate::object::Object;
 use crate::object::key::ObjectKey;
+use crate::queue::AwaitedDeletion;
+
+/// A removed object for which `deleted` is to be called.
+#[derive(Debug)]
+pub(crate) struct Tombstone {
+    pub(crate) object: Arc<Object>,
+    pub(crate) gone: Gone,
+    /// Dropped when the call runs.
+    pub(crate) awaited: Option<AwaitedDeletion>,
+}
 
 /// The removed objects of each key, in order, each once.
 #[derive(Debug, Default)]
@@ -16,7 +26,7 @@ pub(crate) struct Tombstones {
 
 #[derive(Debug, Default)]
 struct Waiting {
-    keys: HashMap<ObjectKey, VecDeque<(Arc<Object>, Gone)>>,
+    keys: HashMap<ObjectKey, VecDeque<Tombstone>>,
     /// Of all keys together.
     objects: usize,
 }
@@ -27,10 +37,11 @@ const LIMIT: usize = 10_000;
 impl Tombstones {
     /// Keeps a last known state. `false` if it is known already, or if there are
     /// too many, so that they do not exhaust the memory.
-    pub(crate) fn add(&self, key: &ObjectKey, last: &Arc<Object>, gone: Gone) -> bool {
+    pub(crate) fn add(&self, key: &ObjectKey, last: Tombstone) -> bool {
+        let uid = last.object.uid();
         let mut waiting = self.lock();
         let mut of_key = waiting.keys.get(key).into_iter().flatten();
-        if of_key.any(|(known, _)| known.uid() == last.uid() && !last.uid().is_empty()) {
+        if of_key.any(|known| known.object.uid() == uid && !uid.is_empty()) {
             return false;
         }
         if waiting.objects >= LIMIT {
@@ -39,7 +50,7 @@ impl Tombstones {
             return false;
         }
         waiting.objects += 1;
-        waiting.keys.entry(key.clone()).or_default().push_back((last.clone(), gone));
+        waiting.keys.entry(key.clone()).or_default().push_back(last);
         true
     }
 
@@ -49,7 +60,7 @@ impl Tombstones {
     }
 
     /// Takes the first removed object of a key.
-    pub(crate) fn take(&self, key: &ObjectKey) -> Option<(Arc<Object>, Gone)> {
+    pub(crate) fn take(&self, key: &ObjectKey) -> Option<Tombstone> {
         let mut waiting = self.lock();
         let of_key = waiting.keys.get_mut(key)?;
         let first = of_key.pop_front();
@@ -74,8 +85,9 @@ impl Tombstones {
 mod tests {
     use super::*;
 
-    fn object(uid: usize) -> Arc<Object> {
-        Arc::new(Object::parse(format!(r#"{{"metadata":{{"name":"a","uid":"{uid}"}}}}"#).as_bytes()).unwrap())
+    fn object(uid: usize) -> Tombstone {
+        let object = Object::parse(format!(r#"{{"metadata":{{"name":"a","uid":"{uid}"}}}}"#).as_bytes()).unwrap();
+        Tombstone { object: Arc::new(object), gone: Gone::Deleted, awaited: None }
     }
 
     #[test]
@@ -84,13 +96,13 @@ mod tests {
         let other = ObjectKey::cluster_scoped("b");
         for uid in 0..LIMIT {
             let name = ObjectKey::cluster_scoped(&(uid % 100).to_string());
-            assert!(tombstones.add(&name, &object(uid), Gone::Deleted));
+            assert!(tombstones.add(&name, object(uid)));
         }
-        assert!(!tombstones.add(&ObjectKey::cluster_scoped("7"), &object(LIMIT), Gone::Deleted), "the name is known");
-        assert!(!tombstones.add(&other, &object(0), Gone::Deleted), "the name is new");
+        assert!(!tombstones.add(&ObjectKey::cluster_scoped("7"), object(LIMIT)), "the name is known");
+        assert!(!tombstones.add(&other, object(0)), "the name is new");
         assert!(tombstones.take(&ObjectKey::cluster_scoped("7")).is_some());
-        assert!(tombstones.add(&other, &object(0), Gone::Deleted), "there is room again");
+        assert!(tombstones.add(&other, object(0)), "there is room again");
         tombstones.clear();
-        assert!(tombstones.take(&other).is_none() && tombstones.add(&key, &object(1), Gone::Deleted));
+        assert!(tombstones.take(&other).is_none() && tombstones.add(&key, object(1)));
     }
 }

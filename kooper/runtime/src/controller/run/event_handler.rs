@@ -9,7 +9,7 @@ use crate::call::events::Note;
 use crate::call::finalizer::Finalizers;
 use crate::call::handler::Wants;
 use crate::call::observer::CallObserver;
-use crate::call::worker::{Daemons, Grants, Tombstones, Undecodable};
+use crate::call::worker::{Daemons, Grants, Tombstone, Tombstones, Undecodable};
 use crate::controller::namespaces::Namespaces;
 use crate::controller::parts::MapKeys;
 use crate::metrics::{Counter, MetricsRecorder};
@@ -146,9 +146,9 @@ pub(super) struct EventHandler {
 impl EventHandler {
     /// Keeps the last state of a removed object if `deleted` is set.
     fn keep_removed(&self, key: &ObjectKey, last: &Arc<Object>, gone: Gone) -> bool {
-        self.tombstones
-            .as_ref()
-            .is_some_and(|tombstones| self.enqueuer.is_open_to(key) && tombstones.add(key, last, gone))
+        let Some(tombstones) = self.tombstones.as_ref().filter(|_| self.enqueuer.is_open_to(key)) else { return false };
+        let awaited = self.enqueuer.grants.admission.await_deleted(last);
+        tombstones.add(key, Tombstone { object: last.clone(), gone, awaited })
     }
 
     /// Tells users that an object is paused, or no longer.

@@ -398,10 +398,9 @@ fn watched(
 ) -> Arc<Watched> {
     let (name, resource) = (controller.name(), request.kind.resource());
     let own = controller.own_retriever && is_primary;
-    // Both caches of the objects whose keys are queued.
-    let queued = is_primary || controller.unselected.as_ref().is_some_and(|all| all.id == request.id);
     let selection = partition.and_then(|partition| match request.used {
-        _ if queued => Some(partition.selection()),
+        _ if is_primary => Some(partition.selection()),
+        Used::Own => Some(partition.selection()),
         Used::All => None,
         used => partition.children(&controller.kind, used == Used::AppliedChildren),
     });

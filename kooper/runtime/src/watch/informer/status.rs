@@ -182,7 +182,7 @@ impl WatchStatus {
     /// A connection that breaks once is not logged as a warning. Returns `true` if the
     /// list is not waited for.
     pub(super) fn record_failure(&self, error: &RetrieveError, retry_in: Duration, failures: u32) -> bool {
-        let refused = matches!(error, RetrieveError::Forbidden(_) | RetrieveError::NotFound(_));
+        let refused = error.is_refused();
         let missing = matches!(error, RetrieveError::NotFound(_));
         let has_failed = refused || failures >= TRIES;
         self.first.send_if_modified(|first| {
