@@ -103,7 +103,7 @@ struct Shared {
     changed: Notify,
 }
 
-/// What one cache has listed: what [`joined`](Shared::joined) was when it selected these objects.
+/// The progress of one cache: the values of [`joined`](Shared::joined) when it selected objects that it has now.
 #[derive(Default)]
 struct ListedCache {
     /// It has all of them.
@@ -277,13 +277,17 @@ impl Shared {
 
     /// Returns `true` if a call or task of a shard runs.
     fn runs(&self, map: &ShardMap, shard: Shard) -> bool {
-        map.count().buckets(shard).any(|bucket| self.running[usize::from(bucket)].load(Ordering::SeqCst) > 0)
+        is_counted(&self.running, map, shard)
     }
 
     /// Returns `true` if `deleted` is to be called for an object of a shard.
     fn awaits_deleted(&self, map: &ShardMap, shard: Shard) -> bool {
-        map.count().buckets(shard).any(|bucket| self.deleted[usize::from(bucket)].load(Ordering::SeqCst) > 0)
+        is_counted(&self.deleted, map, shard)
     }
+}
+
+fn is_counted(by_bucket: &[AtomicUsize], map: &ShardMap, shard: Shard) -> bool {
+    map.count().buckets(shard).any(|bucket| by_bucket[usize::from(bucket)].load(Ordering::SeqCst) > 0)
 }
 
 #[cfg(test)]

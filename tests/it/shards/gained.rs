@@ -1,11 +1,10 @@
-//! What a replica must have, or have done, before shards move.
+//! The conditions for shards to move: complete caches of the next owner, and no deletion that waits in the last one.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kooper::Controller;
 use kooper::prelude::*;
@@ -17,7 +16,10 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
-use super::replicas::{Notes, SETTLE, create, create_in_each_shard, noting, permit_everything, replica, spread, touch};
+use super::replicas::{
+    Notes, SETTLE, create, create_in_each_shard, map_and_identities, noting, override_plan, permit_everything, replica,
+    spread, touch,
+};
 use crate::fixture::{Log, eventually};
 
 /// Each request with this in its path fails, while it does.
@@ -95,20 +97,15 @@ async fn the_owner_keeps_its_shards_while_another_replica_cannot_list_their_obje
     let (first, second) = (start("a", &fails[0])?, start("b", &fails[1])?);
     tokio::time::sleep(SETTLE).await;
     assert_eq!(spread(&touch(&cluster, &objects, "1", &notes).await?).len(), 2, "both work");
-    let leases = cluster.list::<Lease>().await?;
-    let map = leases.iter().find(|lease| lease.annotations().contains_key("kooper.rs/shards")).expect("a map");
-    let holder =
-        |lease: &Lease| lease.spec.as_ref()?.holder_identity.clone().filter(|_| lease.name_any() != map.name_any());
-    let overrides = |value: Value| json!({"metadata": {"annotations": {"kooper.rs/shards-overrides": value}}});
-    let drained = json!({"drained": [leases.iter().find_map(holder)]});
-    cluster.patch(map, overrides(drained.to_string().into())).await?;
+    let (map, identities) = map_and_identities(&cluster).await?;
+    override_plan(&cluster, &map, json!({"drained": [identities.first()]}).to_string().into()).await?;
     tokio::time::sleep(SETTLE).await;
     let owned = spread(&touch(&cluster, &objects, "2", &notes).await?);
     assert_eq!(owned.len(), 1, "one is drained");
     let drained = usize::from(owned.contains_key("a"));
 
     fails[drained].store(true, Ordering::SeqCst);
-    cluster.patch(map, overrides(Value::Null)).await?;
+    override_plan(&cluster, &map, Value::Null).await?;
     tokio::time::sleep(SETTLE).await;
     assert_eq!(spread(&touch(&cluster, &objects, "3", &notes).await?), owned);
     fails[drained].store(false, Ordering::SeqCst);

@@ -19,8 +19,8 @@ use tokio::time::Instant;
 use tower::ServiceExt;
 
 use super::replicas::{
-    Notes, SETTLE, create, create_in_each_shard, metric, named, noting, noting_by, permit_everything, replica, spread,
-    touch,
+    Notes, SETTLE, create, create_in_each_shard, map_and_identities, metric, named, noting, noting_by, override_plan,
+    permit_everything, replica, spread, touch,
 };
 use crate::fixture::eventually;
 
@@ -302,19 +302,15 @@ async fn a_person_drains_a_replica_and_moves_shards(cluster: Cluster) -> Result<
     let second = cluster.run([noting("b", &notes).build()?]).await?;
     tokio::time::sleep(SETTLE).await;
     assert_eq!(spread(&touch(&cluster, &objects, "1", &notes).await?).len(), 2);
-    let leases = cluster.list::<Lease>().await?;
-    let holder = |lease: &Lease| lease.spec.as_ref()?.holder_identity.clone().filter(|holder| !holder.is_empty());
-    let (map, identities): (Vec<&Lease>, Vec<&Lease>) =
-        leases.iter().partition(|lease| lease.annotations().contains_key("kooper.rs/shards"));
-    let one = identities.into_iter().find_map(holder).expect("a replica has a session");
+    let (map, identities) = map_and_identities(&cluster).await?;
+    let one = identities.first().expect("a replica has a session");
 
     // As the command `shards` writes it.
     let drained = json!({"drained": [one]});
     let moved = json!({"of": 16, "moved": (0..16).map(|shard| (shard.to_string(), json!(one))).collect::<Value>()});
     let mut owners = Vec::new();
     for overrides in [&drained, &moved] {
-        let annotation = json!({"metadata": {"annotations": {"kooper.rs/shards-overrides": overrides.to_string()}}});
-        cluster.patch(map[0], annotation).await?;
+        override_plan(&cluster, &map, overrides.to_string().into()).await?;
         tokio::time::sleep(SETTLE).await;
         let handled = spread(&touch(&cluster, &objects, &overrides.to_string(), &notes).await?);
         assert_eq!(handled.values().copied().collect::<Vec<_>>(), [32], "one replica owns all shards");
@@ -322,7 +318,7 @@ async fn a_person_drains_a_replica_and_moves_shards(cluster: Cluster) -> Result<
     }
     assert_ne!(owners[0], owners[1]);
 
-    cluster.patch(map[0], json!({"metadata": {"annotations": {"kooper.rs/shards-overrides": null}}})).await?;
+    override_plan(&cluster, &map, Value::Null).await?;
     tokio::time::sleep(SETTLE).await;
     assert_eq!(spread(&touch(&cluster, &objects, "2", &notes).await?).len(), 2, "the plan alone decides again");
     first.stop().await?;

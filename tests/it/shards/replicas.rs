@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kooper::controller::Builder;
@@ -15,7 +16,7 @@ use kooper_runtime::internal::client::RequestLayer;
 use kooper_runtime::internal::leader::new_identity;
 use kooper_runtime::internal::watch::retriever::fnv1a;
 use parking_lot::Mutex;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::fixture::{self, eventually, run_edited};
 
@@ -160,6 +161,21 @@ pub(super) async fn permit_everything(cluster: &Cluster) -> Result<()> {
         "subjects": [{"kind": "ServiceAccount", "name": "test", "namespace": cluster.namespace()}],
     }))?;
     cluster.create(&everything).await?;
+    Ok(())
+}
+
+/// The Lease with the map, and the identities of the replicas that have a session.
+pub(super) async fn map_and_identities(cluster: &Cluster) -> Result<(Lease, Vec<String>)> {
+    let is_map = |lease: &Lease| lease.annotations().contains_key("kooper.rs/shards");
+    let (maps, sessions): (Vec<_>, Vec<_>) = cluster.list::<Lease>().await?.into_iter().partition(is_map);
+    let holder = |lease: Lease| lease.spec?.holder_identity.filter(|holder| !holder.is_empty());
+    let map = maps.into_iter().next().ok_or("there is no map")?;
+    Ok((map, sessions.into_iter().filter_map(holder).collect()))
+}
+
+/// Writes requests of a person as the command `shards` does; null removes them.
+pub(super) async fn override_plan(cluster: &Cluster, map: &Lease, overrides: Value) -> Result<()> {
+    cluster.patch(map, json!({"metadata": {"annotations": {"kooper.rs/shards-overrides": overrides}}})).await?;
     Ok(())
 }
 

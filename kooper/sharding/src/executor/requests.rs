@@ -28,7 +28,7 @@ pub(super) enum Lane {
 pub(super) enum Answer {
     SessionRead(u8, Result<Option<SlotRecord>, StoreError>),
     SessionWrite(u8, Result<SlotRecord, StoreError>),
-    /// What was read, and why something was not.
+    /// The slots that were read, and the error of one that was not.
     Slots(Vec<(u8, Option<SlotRecord>)>, Option<StoreError>),
     Tombstone(Result<SlotRecord, StoreError>),
     MapRead(Result<Option<MapRecord>, StoreError>),
