@@ -51,8 +51,8 @@ impl Partition for Part {
         Arc::new(Part(self.0.clone()))
     }
 
-    fn selection(&self) -> Arc<dyn CacheSelection> {
-        Arc::new(Part(self.0.clone()))
+    fn selection(&self) -> Option<Arc<dyn CacheSelection>> {
+        Some(Arc::new(Part(self.0.clone())))
     }
 }
 

@@ -11,5 +11,6 @@ mod processes;
 mod replicas;
 mod rules;
 mod selector;
+mod tasks;
 mod trouble;
 mod work;

@@ -53,8 +53,13 @@ const WEEKLY: &str = "@weekly";
 #[kooper::task(cron = WEEKLY, everywhere, main = false)]
 async fn weekly() {}
 
+#[kooper::task(every = "10m", shard_of = "shops", main = false)]
+async fn shared() {}
+
 #[test]
 fn tasks_are_built() {
+    let shared = shared::task().expect("a task");
+    assert!(shared.shard_of() == Some("shops") && !shared.has_leader_election() && !shared.runs_everywhere());
     assert_eq!(super::names::<nightly>(), ["nightly"]);
     assert_eq!(super::names::<weekly>(), ["weekly"]);
     assert_eq!(super::names::<sweep>(), ["sweep-pods"]);

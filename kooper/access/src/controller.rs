@@ -74,6 +74,8 @@ pub struct Controller {
     shards: Option<Shards>,
     /// The task may run in each replica at the same time.
     everywhere: bool,
+    /// The controller in one of whose shards the task runs.
+    shard_of: Option<String>,
     plan: Plan,
     crd: Option<MakeCrd>,
     installs_crd: bool,
@@ -164,11 +166,17 @@ impl Controller {
         self.everywhere
     }
 
+    /// The controller in one of whose shards it runs, if it is a task with [`shard_of`](Builder::shard_of).
+    #[must_use]
+    pub fn shard_of(&self) -> Option<&str> {
+        self.shard_of.as_deref()
+    }
+
     /// Returns `true` if only one replica should run it, because each of several would do all of its work.
     #[doc(hidden)]
     #[must_use]
     pub fn limits_replicas(&self) -> bool {
-        !self.has_leader_election() && !self.has_shards() && !self.runs_everywhere()
+        !self.has_leader_election() && !self.has_shards() && !self.runs_everywhere() && self.shard_of.is_none()
     }
 
     /// The settings of its shards, and the names and the namespace of their Leases in an installation.

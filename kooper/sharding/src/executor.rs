@@ -142,15 +142,22 @@ impl Sharding {
         let shared = Shared::new(member);
         Ok(Self { shared: Arc::new(shared), options: Arc::new(options) })
     }
+
+    /// One of these shards for a task. Whatever field decides those of objects, the hash of its name is that of a namespace:
+    /// both are alike up to their last characters.
+    #[must_use]
+    pub fn shard_of_task(&self, name: &str) -> Arc<dyn Partition> {
+        Arc::new(TaskShard { sharding: self.clone(), bucket: By::Namespace.bucket(name) })
+    }
 }
 
 impl Partition for Sharding {
     fn admission(&self) -> Arc<dyn Admission> {
-        Arc::new(ShardAdmission(Arc::clone(&self.shared)))
+        Arc::new(ShardAdmission { shared: Arc::clone(&self.shared), task: None })
     }
 
-    fn selection(&self) -> Arc<dyn CacheSelection> {
-        Arc::new(ShardSelection::new(self, Part::Own))
+    fn selection(&self) -> Option<Arc<dyn CacheSelection>> {
+        Some(Arc::new(ShardSelection::new(self, Part::Own)))
     }
 
     fn children(&self, owner: &KindInfo, applied: bool) -> Option<Arc<dyn CacheSelection>> {
@@ -167,16 +174,40 @@ impl Partition for Sharding {
     }
 }
 
-struct ShardAdmission(Arc<Shared>);
+/// The shard in which a task runs. The controller of the shards keeps the session and the map.
+struct TaskShard {
+    sharding: Sharding,
+    bucket: u8,
+}
+
+impl Partition for TaskShard {
+    fn admission(&self) -> Arc<dyn Admission> {
+        Arc::new(ShardAdmission { shared: Arc::clone(&self.sharding.shared), task: Some(self.bucket) })
+    }
+
+    fn selection(&self) -> Option<Arc<dyn CacheSelection>> {
+        None
+    }
+
+    fn leadership(&self) -> (Leadership, Duration) {
+        self.sharding.leadership()
+    }
+}
+
+struct ShardAdmission {
+    shared: Arc<Shared>,
+    /// The bucket of a task, which has no objects.
+    task: Option<u8>,
+}
 
 impl Admission for ShardAdmission {
     fn grants(&self, object: &Object) -> Grant {
-        let shared = &self.0;
+        let shared = &self.shared;
         // The terms are locked until the call counts as running, so that its shard is not given away before.
         let grant = |bucket, term| Grant::Shard(term, Arc::new(Work::begin(shared, bucket)));
         {
             let terms = shared.terms.lock();
-            let bucket = bucket(terms.by, object);
+            let bucket = self.bucket(terms.by, object);
             if let Some(term) = terms.get(bucket).filter(|_| shared.leadership.is_held()) {
                 return grant(bucket, Arc::clone(term) as _);
             }
@@ -184,7 +215,7 @@ impl Admission for ShardAdmission {
         let member = shared.member.lock();
         let now = shared.clock.now();
         let Some(map) = member.map() else { return Grant::Later };
-        let bucket = bucket(map.by(), object);
+        let bucket = self.bucket(map.by(), object);
         let shard = map.count().shard(bucket);
         match member.holds(shard, now) {
             Some(term) if !member.is_draining(shard) => {
@@ -210,27 +241,31 @@ impl Admission for ShardAdmission {
     }
 
     fn await_deleted(&self, object: &Object) -> Option<AwaitedDeletion> {
-        let by = self.0.selected.lock().by;
-        Some(Box::new(Work::awaited(&self.0, bucket(by, object))))
+        let by = self.shared.selected.lock().by;
+        Some(Box::new(Work::awaited(&self.shared, self.bucket(by, object))))
     }
 
     fn shards(&self) -> Option<watch::Receiver<BTreeSet<OwnedShard>>> {
-        Some(self.0.held.subscribe())
+        Some(self.shared.held.subscribe())
     }
 
     fn index(&self, object: &Object, count: u16) -> Option<u16> {
-        let by = self.0.selected.lock().by;
-        ShardCount::try_from(count).ok().map(|count| count.shard(bucket(by, object)).0.into())
+        let by = self.shared.selected.lock().by;
+        ShardCount::try_from(count).ok().map(|count| count.shard(self.bucket(by, object)).0.into())
     }
 }
 
 impl ShardAdmission {
+    fn bucket(&self, by: By, object: &Object) -> u8 {
+        self.task.unwrap_or_else(|| bucket(by, object))
+    }
+
     /// Grants a call in a shard that is going to be given away, until the member learns that nothing runs in it.
     fn grants_while_draining(&self, object: &Object) -> Grant {
-        let shared = &self.0;
+        let shared = &self.shared;
         let member = shared.member.lock();
         let Some(map) = member.map() else { return Grant::Later };
-        let bucket = bucket(map.by(), object);
+        let bucket = self.bucket(map.by(), object);
         let shard = map.count().shard(bucket);
         let mut terms = shared.terms.lock();
         let held = member.holds(shard, shared.clock.now()).filter(|_| terms.by == map.by());

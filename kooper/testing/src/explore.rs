@@ -326,7 +326,7 @@ impl Exploration {
     fn trials(&self, outcome: &Outcome) -> Vec<Trial> {
         // Without shards, both of two processes would handle every object. Some tasks may run in both.
         let has_shards = (self.make)().is_ok_and(|controllers| {
-            let may_overlap = |one: &Controller| one.has_shards() || one.runs_everywhere();
+            let may_overlap = |one: &Controller| !one.limits_replicas() && !one.has_leader_election();
             controllers.iter().any(Controller::has_shards) && controllers.iter().all(may_overlap)
         });
         let writes = outcome.written.iter().flat_map(|written| {

@@ -29,7 +29,7 @@ pub(super) fn times<'a>(args: &'a Args, handler: &Handler, errors: &mut Errors) 
     Some(Kinds::Task { times: times?, name })
 }
 
-/// Checks that the task runs either in each replica or in one, and that no argument needs an object.
+/// Checks that one key decides which replicas run the task, and that no argument needs an object.
 pub(super) fn check(args: &Args, handler: &Handler, errors: &mut Errors) {
     if let Some(key) = args.key("everywhere").filter(|_| args.has("leader_election")) {
         let text = message!(
@@ -37,6 +37,24 @@ pub(super) fn check(args: &Args, handler: &Handler, errors: &mut Errors) {
              `leader_election` to run it in one"
         );
         errors.add(key, text);
+    }
+    if let Some(key) = args.key("shard_of") {
+        for other in ["everywhere", "leader_election"].into_iter().filter(|other| args.has(other)) {
+            let text = message!(
+                "`shard_of` and `{other}` exclude each other: write `shard_of` to run the task in the replica that owns its \
+                 shard, or `{other}` to run it in {}",
+                if other == "everywhere" { "each replica" } else { "the leader" },
+            );
+            errors.add(key, text);
+        }
+        if !args.has("main") {
+            let text = message!(
+                "`shard_of` names a controller, which must be in the same program: write `main = false` here and on the \
+                 controller, and `kooper::main!(controller, {})`",
+                handler.ident
+            );
+            errors.add(key, text);
+        }
     }
     if let Some(key) = args.key("namespaces").filter(|_| args.calls("namespace_selector")) {
         let text = message!(

@@ -51,9 +51,18 @@ pub(crate) const TASK: Table<Args> = Table {
             shapes: FLAG,
             form: "no value",
             example: "everywhere",
-            default: "off: without `leader_election`, the program gets one replica only",
-            doc: "The task may run in each replica at the same time, so it does not limit the number of replicas. Not together with `leader_election`.",
+            default: "off: without `leader_election` or `shard_of`, the program gets one replica only",
+            doc: "The task may run in each replica at the same time, so it does not limit the number of replicas. Not together with `leader_election` or `shard_of`.",
             read: call!(everywhere, words::flag),
+            ..Key::EQUALS
+        },
+        Key {
+            name: "shard_of",
+            form: "the name of a controller",
+            example: "shard_of = \"shops\"",
+            default: "none",
+            doc: "Run the task in the replica that owns one of the shards of this controller, which is in the same program and has `shards`. The hash of the task's name decides which shard. Needs `main = false`.",
+            read: call!(shard_of, strings::label),
             ..Key::EQUALS
         },
         shared(
@@ -101,8 +110,9 @@ pub(crate) const TASK: Table<Args> = Table {
         ("schedule", "cron"),
         ("at", "cron"),
         ("leader", "leader_election"),
-        // A task has no objects to share: it runs in one replica, or in each.
-        ("shards", "leader_election"),
+        // A task has no objects to share: it runs in a shard of a controller.
+        ("shards", "shard_of"),
+        ("shard", "shard_of"),
         ("state", "init"),
         ("access", "rbac"),
     ],

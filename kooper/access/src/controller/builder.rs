@@ -110,6 +110,8 @@ struct Common {
     shards: Option<Shards>,
     /// The task may run in each replica at the same time.
     everywhere: bool,
+    /// The controller in one of whose shards the task runs.
+    shard_of: Option<String>,
     plan: Plan,
     /// The first error of a setter that parses its argument.
     mistake: Option<ConfigError>,
@@ -129,6 +131,7 @@ impl<K: Kind> Builder<K> {
             config: Config::new(name),
             shards: None,
             everywhere: false,
+            shard_of: None,
             plan: Plan::default(),
             mistake: None,
             retriever: None,

@@ -28,7 +28,7 @@ use crate::controller::Controller;
 use crate::crd::{Advice, Installer};
 use crate::events::EventSink;
 use crate::settings::GivenSettings;
-use sharding::sharding;
+use sharding::{Shardings, check_tasks};
 use supervised::supervised;
 
 /// The default time that running handler calls get on shutdown.
@@ -376,6 +376,7 @@ impl Builder {
             controller.check_settings(&self.settings)?;
         }
         check_claims(&self.controllers)?;
+        check_tasks(&self.controllers)?;
         let installation = Installation::new(&self.program, self.instance);
         check_names(&self.controllers, &installation)?;
         let namespace = self.lease_namespace.unwrap_or(namespace);
@@ -408,9 +409,10 @@ impl Builder {
             rejoins_election: self.rejoins_election,
             pass: self.pass,
         };
-        let (settings, partition) = (self.settings, self.partition);
+        let (settings, partition, shardings) =
+            (self.settings, self.partition, Shardings::new(&self.controllers, &process)?);
         let runners = self.controllers.into_iter().map(|controller| {
-            let partition = partition.clone().or(sharding(&controller, &process)?);
+            let partition = partition.clone().or_else(|| shardings.part(&controller));
             let (spec, hooks) = controller.into_run(&crds, settings.clone(), partition, process.metrics.clone());
             Ok(Runner::new(spec, hooks, &process)?)
         });

@@ -84,10 +84,10 @@ impl Controller {
         self.daemon.as_mut().map_or(Ok(()), |daemon| daemon.set_leader_election(of_daemon))
     }
 
-    /// Handles all objects in every replica, instead of those of its shards.
+    /// Handles all objects in every replica, instead of those of its shards. A task runs in every replica.
     #[doc(hidden)]
     pub fn remove_shards(&mut self) {
-        self.shards = None;
+        (self.shards, self.shard_of) = (None, None);
         if let Some(daemon) = &mut self.daemon {
             daemon.remove_shards();
         }

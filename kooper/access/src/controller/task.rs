@@ -151,6 +151,7 @@ fn at_times(
         async move {
             // A retry is not at a time of the schedule, and a dry run does not wait for one. The repetition
             // after a conflict is a first attempt, too, and is due at once.
+            ticks.begin(call.shard().map(|shard| shard.term));
             if call.attempt() == 1
                 && !call.is_dry_run()
                 && let Some(wait) = ticks.wait(call.now())

@@ -17,9 +17,9 @@ pub trait Partition: Send + Sync {
     /// Decides which keys are handled.
     fn admission(&self) -> Arc<dyn Admission>;
 
-    /// Decides which of the controller's own objects are kept in one of its caches. A
+    /// Decides which of the controller's own objects are kept in one of its caches; `None` for all. A
     /// `Reader` of the kind still has all of them.
-    fn selection(&self) -> Arc<dyn CacheSelection>;
+    fn selection(&self) -> Option<Arc<dyn CacheSelection>>;
 
     /// Decides which children of these objects, of the kind `owner`, are kept in one of its caches;
     /// `None` for all. Those that the controller has `applied` have its labels.

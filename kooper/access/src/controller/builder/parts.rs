@@ -57,6 +57,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
             mut config,
             shards,
             everywhere,
+            shard_of,
             mut plan,
             mistake,
             retriever,
@@ -71,7 +72,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         config.metadata_only |= is_metadata::<K>();
         config.check()?;
         check_shards(shards.as_ref(), &config)?;
-        check_everywhere(everywhere, &config)?;
+        check_replicas(everywhere, shard_of.is_some(), &config)?;
         check_fields::<K>(&config, crd)?;
         check_retries::<K>(&config)?;
         let handler = handler.ok_or_else(|| {
@@ -139,7 +140,19 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
             reports_failures: plan.reports_failures(),
             parts: Arc::new(TypedParts { state, handler, paused, cleanup, deleted, retriever, layers, when, priority }),
         };
-        Ok(Controller { spec, shards, everywhere, plan, crd, installs_crd, has_init, samples, additions, daemon })
+        Ok(Controller {
+            spec,
+            shards,
+            everywhere,
+            shard_of,
+            plan,
+            crd,
+            installs_crd,
+            has_init,
+            samples,
+            additions,
+            daemon,
+        })
     }
 }
 
@@ -181,9 +194,9 @@ fn controller_of<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send +
         parts: Arc::new(parts),
     };
     let additions = Additions::default();
-    let (shards, crd, samples, daemon) = (None, None, Vec::new(), None);
+    let (shards, shard_of, crd, samples, daemon) = (None, None, None, Vec::new(), None);
     let (everywhere, installs_crd, has_init) = (false, false, false);
-    Ok(Controller { spec, shards, everywhere, plan, crd, installs_crd, has_init, samples, additions, daemon })
+    Ok(Controller { spec, shards, everywhere, shard_of, plan, crd, installs_crd, has_init, samples, additions, daemon })
 }
 
 /// The cache of the namespaces whose objects the controller handles, if a selector is set for them.
@@ -328,12 +341,19 @@ fn check_retries<K: Kind>(config: &Config) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// Checks that a task is not declared both for each replica and for one.
-fn check_everywhere(everywhere: bool, config: &Config) -> Result<(), ConfigError> {
-    if everywhere && config.leader.is_some() {
-        let problem = "`everywhere` and `leader_election` exclude each other: a task runs in each replica or in one. \
-                       Remove one of the two";
+/// Checks that a task is not declared both for each replica and for one, or in two ways for one.
+fn check_replicas(everywhere: bool, in_shard: bool, config: &Config) -> Result<(), ConfigError> {
+    if everywhere && (config.leader.is_some() || in_shard) {
+        let other = if in_shard { "shard_of" } else { "leader_election" };
+        let problem = format!(
+            "`everywhere` and `{other}` exclude each other: a task runs in each replica or in one. Remove one of the two"
+        );
         return Err(config.error("everywhere", ConfigErrorKind::Conflict, problem));
+    }
+    if in_shard && config.leader.is_some() {
+        let problem = "`shard_of` and `leader_election` exclude each other: a task runs in the replica that owns its \
+                       shard, or in the leader. Remove one of the two";
+        return Err(config.error("shard_of", ConfigErrorKind::Conflict, problem));
     }
     Ok(())
 }

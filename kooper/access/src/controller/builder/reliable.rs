@@ -226,4 +226,22 @@ impl<O, S> Builder<Task, O, S> {
         self.common.everywhere = true;
         self
     }
+
+    /// Runs the task in the replica that owns one of the shards of this controller, which must be in the same program and
+    /// have [`shards`](Self::shards). The hash of the task's name decides which shard, so several tasks are spread over
+    /// the replicas. It excludes [`leader_election`](Self::leader_election) and [`everywhere`](Self::everywhere).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use kooper::controller::Task;
+    ///
+    /// let task = Task::builder("sweep", Duration::from_secs(60)).shard_of("shops").handler(async || {}).build()?;
+    /// assert_eq!(task.shard_of(), Some("shops"));
+    /// # Ok::<_, kooper::ConfigError>(())
+    /// ```
+    pub fn shard_of(mut self, controller: impl Into<String>) -> Self {
+        self.common.shard_of = Some(controller.into());
+        self
+    }
 }

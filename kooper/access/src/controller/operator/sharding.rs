@@ -1,5 +1,6 @@
-//! The shards of a controller in this process.
+//! The shards of controllers in this process, and those of their tasks.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use kooper_runtime::internal::controller::Process;
@@ -9,8 +10,40 @@ use kooper_sharding::{Sharding, ShardingOptions};
 
 use crate::controller::Controller;
 
-/// The part of the objects that a controller with shards handles in this process.
-pub(super) fn sharding(controller: &Controller, process: &Process) -> Result<Option<Arc<dyn Partition>>, ConfigError> {
+/// The shards of the controllers that have some, by the names of the controllers.
+pub(super) struct Shardings(HashMap<String, Sharding>);
+
+impl Shardings {
+    pub(super) fn new(controllers: &[Controller], process: &Process) -> Result<Self, ConfigError> {
+        let named = |one: &Controller| Some((one.name().to_owned(), sharding(one, process).transpose()?));
+        controllers.iter().filter_map(named).map(|(name, one)| Ok((name, one?))).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// The part of its objects that a controller handles in this process; `None` for all.
+    pub(super) fn part(&self, controller: &Controller) -> Option<Arc<dyn Partition>> {
+        match controller.shard_of() {
+            Some(of) => Some(self.0.get(of)?.shard_of_task(controller.name())),
+            None => Some(Arc::new(self.0.get(controller.name())?.clone())),
+        }
+    }
+}
+
+/// Checks that the controllers exist in whose shards tasks run.
+pub(super) fn check_tasks(controllers: &[Controller]) -> Result<(), ConfigError> {
+    for task in controllers {
+        let Some(of) = task.shard_of() else { continue };
+        if !controllers.iter().any(|one| one.name() == of && one.has_shards()) {
+            let problem = format!(
+                "the program has no controller `{of}` with shards: write the name of one that has the key `shards`, and run \
+                 it in the same program"
+            );
+            return Err(task.error("shard_of", ConfigErrorKind::Missing, problem));
+        }
+    }
+    Ok(())
+}
+
+fn sharding(controller: &Controller, process: &Process) -> Result<Option<Sharding>, ConfigError> {
     let client = process.lease_client.clone().or_else(|| process.client.clone());
     let leases = controller.shard_leases(&process.installation, &process.lease_namespace);
     let Some((leases, client)) = leases.zip(client).filter(|_| process.pass.is_none()) else { return Ok(None) };
@@ -26,8 +59,5 @@ pub(super) fn sharding(controller: &Controller, process: &Process) -> Result<Opt
         metrics: process.metrics.clone(),
         health: process.health.clone(),
     });
-    match sharding {
-        Ok(sharding) => Ok(Some(Arc::new(sharding))),
-        Err(error) => Err(controller.error("shards", ConfigErrorKind::OutOfRange, error)),
-    }
+    sharding.map(Some).map_err(|error| controller.error("shards", ConfigErrorKind::OutOfRange, error))
 }

@@ -17,11 +17,20 @@ pub(super) struct Ticks {
     /// The time of the next run, once it is known. The flag is true if the run is owed however late it is,
     /// because the last run has requested it or has failed.
     due: Mutex<Option<(Timestamp, bool)>>,
+    /// The term of the shard in which it was decided.
+    term: Mutex<Option<u64>>,
 }
 
 impl Ticks {
     pub(super) fn new(schedule: Schedule) -> Self {
-        Self { schedule, due: Mutex::default() }
+        Self { schedule, due: Mutex::default(), term: Mutex::default() }
+    }
+
+    /// Begins anew in another term: the time of an earlier one may have been that of another replica's run.
+    pub(super) fn begin(&self, term: Option<u64>) {
+        if std::mem::replace(&mut *self.term.lock(), term) != term {
+            *self.due.lock() = None;
+        }
     }
 
     /// The time until the next run; `None` if it is due. One that was missed is skipped.
@@ -95,6 +104,18 @@ mod tests {
         assert_eq!(ticks.wait(at("13:10:00")), Some(50 * MINUTE), "while another replica was the leader");
         assert_eq!(ticks.wait(at("14:00:00")), None);
         assert_eq!(ticks.ended(at("16:40:00"), None), 20 * MINUTE, "during a long run");
+    }
+
+    #[test]
+    fn the_times_of_another_term_are_those_of_another_replica() {
+        let ticks = hourly();
+        ticks.begin(Some(1));
+        assert_eq!(ticks.wait(at("10:20:00")), Some(40 * MINUTE));
+        ticks.begin(Some(1));
+        assert_eq!(ticks.wait(at("10:59:00")), Some(MINUTE));
+        ticks.failed(at("11:00:10"));
+        ticks.begin(Some(3));
+        assert_eq!(ticks.wait(at("11:00:20")), Some(60 * MINUTE - Duration::from_secs(20)));
     }
 
     #[test]

@@ -399,8 +399,8 @@ fn watched(
     let (name, resource) = (controller.name(), request.kind.resource());
     let own = controller.own_retriever && is_primary;
     let selection = partition.and_then(|partition| match request.used {
-        _ if is_primary => Some(partition.selection()),
-        Used::Own => Some(partition.selection()),
+        _ if is_primary => partition.selection(),
+        Used::Own => partition.selection(),
         Used::All => None,
         used => partition.children(&controller.kind, used == Used::AppliedChildren),
     });
