@@ -209,6 +209,7 @@ impl Informer {
                         ));
                     }
                     Event::Malformed(malformed) => {
+                        listed.lacks_some = true;
                         self.sink.malformed();
                         self.status.record_unreadable(&malformed);
                     }
@@ -245,6 +246,7 @@ impl Informer {
                     Ok(object) if self.accepts(&object) => listed.add(object, &self.store),
                     Ok(_) => {}
                     Err(malformed) => {
+                        listed.lacks_some = true;
                         self.sink.malformed();
                         self.status.record_unreadable(&malformed);
                     }
@@ -278,7 +280,10 @@ impl Informer {
 
     /// Puts a list into the store and informs the sink of the changes. It yields
     /// regularly, so that other tasks of the thread can run.
-    async fn commit(&mut self, listed: ListSnapshot, version: String) {
+    async fn commit(&mut self, mut listed: ListSnapshot, version: String) {
+        if listed.lacks_some {
+            self.keep_missing(&mut listed).await;
+        }
         let objects = listed.len();
         let first = !self.status.is_synced();
         let seen = if first { Seen::First } else { Seen::Listed };
@@ -321,6 +326,25 @@ impl Informer {
         }
         if let Some(selection) = &self.selection {
             selection.listed(self.joined);
+        }
+    }
+
+    /// Adds the known objects that a list with unreadable objects lacks: each may be one of these. `deleted` is not called
+    /// for an object that may exist.
+    async fn keep_missing(&self, listed: &mut ListSnapshot) {
+        let store = self.store.clone();
+        let mut kept = 0;
+        for part in store.parts() {
+            for known in part {
+                if self.keeps(&known) && !listed.contains(known.key()) {
+                    listed.keep(known);
+                    kept += 1;
+                }
+                consume_budget().await;
+            }
+        }
+        if kept > 0 {
+            tracing::warn!(watch = %self.status, kept, "the list has objects that cannot be read: the known objects that it lacks are kept until a list without such objects");
         }
     }
 

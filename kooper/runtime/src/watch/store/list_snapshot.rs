@@ -13,11 +13,13 @@ use crate::object::key::ObjectKey;
 #[derive(Debug)]
 pub(crate) struct ListSnapshot {
     pub(super) shards: Vec<HashSet<ByKey>>,
+    /// `true` if the list has objects that cannot be read.
+    pub(crate) lacks_some: bool,
 }
 
 impl Default for ListSnapshot {
     fn default() -> Self {
-        Self { shards: (0..SHARDS).map(|_| HashSet::new()).collect() }
+        Self { shards: (0..SHARDS).map(|_| HashSet::new()).collect(), lacks_some: false }
     }
 }
 
@@ -29,6 +31,11 @@ impl ListSnapshot {
             Some(old) if old.same_version(&object) => old,
             old => Arc::new(object.packed(known.dictionaries.as_ref(), old.is_some())),
         };
+        self.keep(object);
+    }
+
+    /// Adds an object of the store as it is.
+    pub(crate) fn keep(&mut self, object: Arc<Object>) {
         if let Some(shard) = self.shards.get_mut(shard_of(object.key())) {
             shard.replace(ByKey(object));
         }

@@ -98,6 +98,24 @@ async fn a_malformed_object_does_not_affect_the_others() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_object_that_a_list_with_a_malformed_one_lacks_is_not_deleted() {
+    let bad =
+        Page { objects: vec![Ok(object("a", "1")), Err(malformed())], version: "7".to_owned(), continue_token: None };
+    let run = run(
+        Script::default()
+            .list(page("5", &[("a", "1"), ("b", "2")]))
+            .watch(vec![Err(expired())])
+            .list(Ok(bad))
+            .watch(vec![added("c", "8"), Err(expired())])
+            .list(page("9", &[("a", "1"), ("c", "8")]))
+            .open_watch(vec![]),
+        false,
+    );
+    run.until_seen(&[("a", "1"), ("c", "8")]).await;
+    assert_eq!(run.seen.log.lock()[2..], ["added c", "deleted b"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_silent_watch_is_reconnected_and_then_listed_again() {
     let run = run(
         Script::default()
