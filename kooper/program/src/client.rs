@@ -1,20 +1,23 @@
 //! A Kubernetes client for operators: kube's layers over a connector that detects a
 //! connection whose peer is gone, with a connection of its own for each watch.
 
+mod buffered;
 mod watches;
 
 use std::time::Duration;
 
+use http::Uri;
 use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy::Client as HttpClient;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use kube::client::{Body, ClientBuilder, ConfigExt};
 use kube::{Client, Config};
-use tower::ServiceBuilder;
+use tower::{ServiceBuilder, ServiceExt};
 use tracing::Instrument;
 
 use crate::metrics::ClientLayer;
+use buffered::Buffered;
 use kooper_runtime::BoxError;
 
 /// A silent connection is probed after this time, and again after each interval.
@@ -49,7 +52,7 @@ pub fn connect(config: Config, layer: &ClientLayer) -> kube::Result<Client> {
     if config.proxy_url.is_some() || config.auth_info.exec.is_some() || undecided {
         return Ok(ClientBuilder::try_from(config)?.with_layer(layer).build());
     }
-    let connector = tcp();
+    let connector = ServiceExt::<Uri>::map_response(tcp(), Buffered::new);
     #[cfg(feature = "rustls-tls")]
     let connector = config.rustls_https_connector_with_connector(connector)?;
     #[cfg(all(not(feature = "rustls-tls"), feature = "openssl-tls"))]

@@ -220,7 +220,7 @@ impl<K: Resource<DynamicType = ()> + 'static> Retriever<K> for ApiRetriever<K> {
 /// For how long objects of a streaming list are collected once all that arrived were
 /// read. The server sends each by itself: if each were awaited, it would wake the
 /// reader as often, for which a server on the same machine takes longer.
-const COLLECTING: Duration = Duration::from_millis(1);
+const COLLECTING: Duration = Duration::from_millis(2);
 
 /// The events in a body, one chunk at a time.
 fn events(
