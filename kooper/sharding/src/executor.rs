@@ -168,6 +168,10 @@ impl Partition for Sharding {
         (self.shared.leadership.clone(), self.options.shards.margin())
     }
 
+    fn is_in_use(&self) -> bool {
+        self.shared.runs_any()
+    }
+
     fn hold(&self, leave: CancellationToken) -> BoxFuture<'static, ()> {
         let driver = Driver::new(Arc::clone(&self.shared), &self.options);
         driver.run(leave).boxed()
@@ -247,6 +251,15 @@ impl Admission for ShardAdmission {
 
     fn shards(&self) -> Option<watch::Receiver<BTreeSet<OwnedShard>>> {
         Some(self.shared.held.subscribe())
+    }
+
+    fn owned(&self) -> Option<BTreeSet<OwnedShard>> {
+        let is_own = |shard: &OwnedShard, bucket| {
+            ShardCount::try_from(shard.count).is_ok_and(|count| u16::from(count.shard(bucket).0) == shard.index)
+        };
+        let mut held = self.shared.held.borrow().clone();
+        held.retain(|shard| self.task.is_none_or(|bucket| is_own(shard, bucket)));
+        Some(held)
     }
 
     fn index(&self, object: &Object, count: u16) -> Option<u16> {

@@ -16,6 +16,9 @@ use kooper_tests::wait::until;
 use serde_json::{Value, json};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_installed");
+
+/// It needs no CRD, so it is always ready.
+const ECHO: &str = env!("CARGO_BIN_EXE_echo");
 const NAMESPACE: &str = "secured";
 const LOOPBACK: [&str; 4] = ["--listen", "127.0.0.1:0", "--listen-probes", "127.0.0.1:0"];
 
@@ -172,18 +175,18 @@ fn what_is_open_to_other_machines_is_warned_of_and_never_has_a_status_page() {
     let Some(cluster) = ControlPlane::shared() else { return };
     let common = ["--kubeconfig", cluster.kubeconfig().to_str().unwrap(), "--namespace", "default"];
     let open = "can read /metrics: start with `--metrics-auth token`, or with `--listen 127.0.0.1:";
-    let program = Process::start(PROGRAM, &[&common[..], &["--listen", "[::]:0"]].concat(), &[]);
+    let program = Process::start(ECHO, &[&common[..], &["--listen", "[::]:0"]].concat(), &[]);
     program.wait_for_line(&["anyone who can reach [::]:", open]);
     let address = SocketAddr::from(([127, 0, 0, 1], program.address().port()));
     until("it is ready", || (probe(address, "/readyz").0 == 200).then_some(()), || program.lines().join("\n"));
     assert_eq!(probe(address, "/readyz?verbose"), (200, "ok\n".to_owned()));
     for chosen in [&["--listen", "127.0.0.1:0"][..], &["--listen", "[::]:0", "--metrics-auth", "none"]] {
-        let program = Process::start(PROGRAM, &[&common[..], chosen].concat(), &[]);
+        let program = Process::start(ECHO, &[&common[..], chosen].concat(), &[]);
         program.wait_for_line(&[" starting "]);
         assert_eq!(program.count(&[open]), 0, "{chosen:?}");
     }
     let shown = ["--listen", "[::]:0", "--status-page", "on"];
-    let mut program = Process::start(PROGRAM, &[&common[..], &shown].concat(), &[]);
+    let mut program = Process::start(ECHO, &[&common[..], &shown].concat(), &[]);
     assert_eq!(program.exit_code(), Some(1));
     program.wait_for_line(&["could read the status page: write `--metrics-auth token`, or `--listen 127.0.0.1:8080`"]);
 }

@@ -10,31 +10,15 @@ use kooper::Controller;
 use kooper::prelude::*;
 use kooper::shards::Shards;
 use kooper::testing::Cluster;
-use kooper_runtime::internal::client::{RequestLayer, from_fn};
 use kube::core::PartialObjectMeta;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tower::ServiceExt;
 
 use super::replicas::{
-    Notes, SETTLE, create, create_in_each_shard, map_and_identities, noting, override_plan, permit_everything, replica,
-    spread, touch,
+    Notes, SETTLE, create, create_in_each_shard, failing, map_and_identities, noting, override_plan, permit_everything,
+    replica, spread, touch,
 };
 use crate::fixture::{Log, eventually};
-
-/// Each request with this in its path fails, while it does.
-fn failing(part: &'static str, fails: &Arc<AtomicBool>) -> RequestLayer {
-    let fails = fails.clone();
-    from_fn(move |request, next| {
-        let fails = fails.clone();
-        async move {
-            if fails.load(Ordering::SeqCst) && request.uri().path().contains(part) {
-                return Err("no connection".into());
-            }
-            next.oneshot(request).await
-        }
-    })
-}
 
 #[kooper::test(start_paused = true)]
 async fn deleted_is_called_for_each_object_although_its_shard_is_wanted_by_a_replica_that_never_knew_it(

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
@@ -12,11 +13,12 @@ use kooper::prelude::*;
 use kooper::shards::Shards;
 use kooper::testing::Cluster;
 use kooper::{Controller, Shard};
-use kooper_runtime::internal::client::RequestLayer;
+use kooper_runtime::internal::client::{RequestLayer, from_fn};
 use kooper_runtime::internal::leader::new_identity;
 use kooper_runtime::internal::watch::retriever::fnv1a;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use tower::ServiceExt;
 
 use crate::fixture::{self, eventually, run_edited};
 
@@ -133,9 +135,31 @@ pub(super) fn noting_by(
     })
 }
 
+/// Each request with this in its path fails, while it does.
+pub(super) fn failing(part: &'static str, fails: &Arc<AtomicBool>) -> RequestLayer {
+    let fails = fails.clone();
+    from_fn(move |request, next| {
+        let fails = fails.clone();
+        async move {
+            if fails.load(Ordering::SeqCst) && request.uri().path().contains(part) {
+                return Err("no connection".into());
+            }
+            next.oneshot(request).await
+        }
+    })
+}
+
 /// A replica whose requests pass this layer.
 pub(super) fn replica(cluster: &Cluster, controller: Controller, layer: RequestLayer) -> fixture::Running {
-    run_edited(Some(cluster.client()), [controller], |builder| {
+    replica_of(cluster, [controller], layer)
+}
+
+pub(super) fn replica_of(
+    cluster: &Cluster,
+    controllers: impl IntoIterator<Item = Controller>,
+    layer: RequestLayer,
+) -> fixture::Running {
+    run_edited(Some(cluster.client()), controllers, |builder| {
         builder.program("shop").lease_namespace(cluster.namespace()).identity(new_identity()).client_layer(layer)
     })
 }

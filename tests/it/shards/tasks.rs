@@ -1,8 +1,11 @@
 //! Tasks that run in a shard of a controller.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Secret;
 use kooper::controller::{Builder, Task};
 use kooper::kube::{Client, Config};
 use kooper::leader::LeaderElection;
@@ -11,7 +14,8 @@ use kooper::shards::Shards;
 use kooper::testing::Cluster;
 use kooper::{Controller, Operator};
 
-use super::replicas::{Notes, create, noting_by, spread, touch};
+use super::replicas::{Notes, create, failing, noting_by, permit_everything, replica_of, spread, touch};
+use crate::fixture::{Log, eventually};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -31,7 +35,7 @@ fn task(who: &'static str, name: &str, notes: &Notes) -> Builder<Task> {
 }
 
 /// A controller with shards and twelve tasks. Their notes are apart.
-fn replica(who: &'static str, by_namespace: bool, (objects, tasks): &(Notes, Notes)) -> Result<Vec<Controller>> {
+fn controllers(who: &'static str, by_namespace: bool, (objects, tasks): &(Notes, Notes)) -> Result<Vec<Controller>> {
     let shards = if by_namespace { Shards::new(16).by_namespace() } else { Shards::new(16) };
     let mut controllers = vec![noting_by(who, objects, |builder| builder.shards(shards)).build()?];
     for number in 0..12 {
@@ -43,7 +47,7 @@ fn replica(who: &'static str, by_namespace: bool, (objects, tasks): &(Notes, Not
 /// Runs replicas that own the same numbers of shards, until only the second one is left.
 async fn check_that_tasks_follow_their_shards(cluster: &Cluster, by_namespace: bool) -> Result<()> {
     let notes = (Notes::default(), Notes::default());
-    let start = |who| replica(who, by_namespace, &notes);
+    let start = |who| controllers(who, by_namespace, &notes);
     let first = cluster.run(start("a")?).await?;
     tokio::time::sleep(SETTLE).await;
     let alone = notes.1.since(0);
@@ -84,7 +88,7 @@ async fn a_task_that_fails_in_its_shard_holds_up_no_hand_over(cluster: Cluster) 
     let objects = create(&cluster, 24).await?;
     let start = |who| -> Result<Vec<Controller>> {
         let fail = async || -> Result<()> { Err("nothing helps".into()) };
-        let mut controllers = replica(who, false, &notes)?;
+        let mut controllers = controllers(who, false, &notes)?;
         controllers.push(Task::builder("failing", MINUTE).shard_of("notes").handler(fail).build()?);
         Ok(controllers)
     };
@@ -101,31 +105,73 @@ async fn a_task_that_fails_in_its_shard_holds_up_no_hand_over(cluster: Cluster) 
 
 #[kooper::test(start_paused = true)]
 async fn a_task_at_times_runs_once_at_each_of_them_wherever_its_shard_is(cluster: Cluster) -> Result<()> {
-    let notes = (Notes::default(), Notes::default());
+    let (notes, times) = ((Notes::default(), Notes::default()), Log::default());
     let start = |who: &'static str| -> Result<Vec<Controller>> {
-        let (mut controllers, notes) = (replica(who, false, &notes)?, notes.1.clone());
-        let hourly = Task::cron("hourly", "0 * * * *").shard_of("notes");
+        let (mut controllers, notes, times) = (controllers(who, false, &notes)?, notes.1.clone(), times.clone());
         let handler = move |call: Call| {
             drop(notes.begin(who, &call));
+            times.note(call.now().strftime("%d %H:%M").to_string());
             async {}
         };
-        controllers.push(hourly.handler(handler).build()?);
+        controllers.push(Task::cron("hourly", "0 * * * *").shard_of("notes").handler(handler).build()?);
         Ok(controllers)
     };
     let mut last = cluster.run(start("a")?).await?;
-    let runs = || notes.1.calls().into_iter().filter(|call| call.object == "hourly").count();
-    for (hours, who) in (1..).zip(["b", "c"]) {
+    for who in ["b", "c"] {
         tokio::time::sleep(60 * MINUTE).await;
-        assert!((hours - 1..=hours).contains(&runs()), "{} runs in {hours} hours", runs());
         let next = cluster.run(start(who)?).await?;
         tokio::time::sleep(5 * MINUTE).await;
         std::mem::replace(&mut last, next).stop().await?;
     }
     tokio::time::sleep(120 * MINUTE).await;
-    // Four hours and ten minutes: none is missed, and none takes place twice.
-    assert!((4..=5).contains(&runs()), "{}", runs());
+    // Four hours and ten minutes.
+    let (runs, distinct) = (times.lines(), times.lines().into_iter().collect::<BTreeSet<_>>());
+    assert!((4..=5).contains(&runs.len()) && runs.len() == distinct.len(), "{runs:?}");
+    assert!(runs.iter().all(|time| time.ends_with(":00")), "{runs:?}");
     last.stop().await?;
     notes.1.check();
+    Ok(())
+}
+
+#[kooper::test(start_paused = true)]
+async fn a_task_runs_although_its_objects_are_listed_long_after_its_shard_was_gained(cluster: Cluster) -> Result<()> {
+    permit_everything(&cluster).await?;
+    let (notes, log, fails) = (Notes::default(), Log::default(), Arc::new(AtomicBool::new(true)));
+    let objects = create(&cluster, 3).await?;
+    let noted = log.clone();
+    let task = Task::builder("late", MINUTE).shard_of("notes").handler(move |_: Reader<Secret>| {
+        noted.note("run");
+        async {}
+    });
+    let controllers = [noting_by("a", &notes, |builder| builder.shards(Shards::new(16))).build()?, task.build()?];
+    let replica = replica_of(&cluster, controllers, failing("/secrets", &fails));
+    tokio::time::sleep(SETTLE).await;
+    assert_eq!(spread(&touch(&cluster, &objects, "1", &notes).await?), [("a", 3)].into(), "the shards are owned");
+    assert_eq!(log.count(), 0);
+    fails.store(false, Ordering::SeqCst);
+    eventually("the task runs", || log.count() > 0).await;
+    replica.stop().await?;
+    Ok(())
+}
+
+#[kooper::test(start_paused = true)]
+async fn a_run_of_a_task_has_the_drain_time_after_a_stop(cluster: Cluster) -> Result<()> {
+    permit_everything(&cluster).await?;
+    let (notes, log) = (Notes::default(), Log::default());
+    let noted = log.clone();
+    let task = Task::builder("long", 10 * MINUTE).shard_of("notes").handler(move || {
+        let noted = noted.clone();
+        async move {
+            noted.note("begins");
+            tokio::time::sleep(Duration::from_secs(15)).await;
+            noted.note("ends");
+        }
+    });
+    let controllers = [noting_by("a", &notes, |builder| builder.shards(Shards::new(16))).build()?, task.build()?];
+    let replica = replica_of(&cluster, controllers, failing("/none", &Arc::default()));
+    eventually("the run has begun", || log.count() == 1).await;
+    replica.stop().await?;
+    assert_eq!(log.lines(), ["begins", "ends"]);
     Ok(())
 }
 

@@ -136,12 +136,12 @@ impl Workers {
         });
         let marked = marked.flatten();
         let object = own.as_ref().or(marked.as_ref().map(|(_, object)| object));
-        let (shard, work) = match object.map_or(Ok((None, None)), |object| self.grants.granted(&item.key, object)) {
-            Ok(granted) => granted,
-            Err(_) => {
-                self.give_back(&item.key, item.ticket, Completion::Skipped);
-                return;
-            }
+        // `deleted` may wait for the shard of another object of the name.
+        let waits = functions.deleted.as_ref().is_some_and(|deleted| deleted.tombstones.contains(&item.key));
+        let granted = object.map_or(Ok((None, None)), |object| self.grants.granted(&item.key, object, waits));
+        let Ok((shard, work)) = granted else {
+            self.give_back(&item.key, item.ticket, Completion::Refused);
+            return;
         };
         let (call, token) = self.call(&item, shard.clone());
         let (part, uid, future): (_, _, BoxFuture<'static, CallResult>) = match own {
@@ -206,10 +206,19 @@ impl Workers {
         returned
     }
 
-    /// Calls `deleted` for each removed object of the key, once each. `false`
+    /// Calls `deleted` for each removed object of the key that may be handled now, once each. `false`
     /// if that must stop: the key is given back now, or when a stuck call ends.
     async fn call_deleted(self: &Arc<Self>, item: &Item) -> bool {
         let Some(deleted) = &self.functions.deleted else { return true };
+        let mut later = Vec::new();
+        let ended = self.call_each_deleted(item, deleted, &mut later).await;
+        for tombstone in later {
+            deleted.tombstones.add(&item.key, tombstone);
+        }
+        ended
+    }
+
+    async fn call_each_deleted(self: &Arc<Self>, item: &Item, deleted: &Deletions, later: &mut Vec<Tombstone>) -> bool {
         loop {
             if !self.may_run().await {
                 self.give_back(&item.key, item.ticket, Completion::Skipped);
@@ -219,9 +228,8 @@ impl Workers {
             let (shard, work) = match self.grants.granted_deleted(&item.key, &tombstone.object) {
                 Ok(granted) => granted,
                 Err(Refused::Later) => {
-                    deleted.tombstones.add(&item.key, tombstone);
-                    self.give_back(&item.key, item.ticket, Completion::Skipped);
-                    return false;
+                    later.push(tombstone);
+                    continue;
                 }
                 Err(Refused::Never) => continue,
             };

@@ -34,6 +34,11 @@ pub trait Partition: Send + Sync {
         (Leadership::always(), Duration::ZERO)
     }
 
+    /// Returns `true` if calls run in the part, which may be those of another controller.
+    fn is_in_use(&self) -> bool {
+        false
+    }
+
     /// Holds the part, from when the caches are complete. After `leave` is cancelled, it is given to
     /// other replicas, as far as no call runs in it, and this ends. Nothing is given away after this
     /// was dropped.

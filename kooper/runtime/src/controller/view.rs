@@ -113,7 +113,7 @@ impl ControllerView {
     /// The shards that this replica works on; `None` if the controller has none.
     #[must_use]
     pub fn shards(&self) -> Option<BTreeSet<Shard>> {
-        Some(self.admission.shards()?.borrow().clone())
+        self.admission.owned()
     }
 
     /// The probe of leader election, once that has begun.

@@ -61,6 +61,11 @@ pub trait Admission: Send + Sync {
         None
     }
 
+    /// Those of the shards in which the controller works, for the status page.
+    fn owned(&self) -> Option<BTreeSet<Shard>> {
+        Some(self.shards()?.borrow().clone())
+    }
+
     /// The index of the shard of an object among so many, whether a function is called for it or not. It must be implemented
     /// if [`shards`](Self::shards) is.
     fn index(&self, object: &Object, count: u16) -> Option<u16> {

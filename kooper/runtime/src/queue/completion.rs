@@ -10,6 +10,9 @@ pub(crate) enum Completion {
     /// The handler was not called, because the object is filtered out or
     /// leadership was lost. The failures of the key are cleared.
     Skipped,
+    /// The handler was not called, because the shard of the object may not be worked on for now. The failures of the key
+    /// are kept.
+    Refused,
     /// It failed and is retried with back-off, up to the limit of retries.
     Failure,
     /// It failed because an object had changed meanwhile. It is repeated soon, without
@@ -34,13 +37,13 @@ impl Completion {
     pub(crate) fn once(self) -> Self {
         match self {
             Self::Success(_) => Self::Success(None),
-            Self::Skipped | Self::Gone => self,
+            Self::Skipped | Self::Refused | Self::Gone => self,
             _ => Self::FailureForGood,
         }
     }
 
     pub(super) fn is_failure(self) -> bool {
-        !matches!(self, Self::Success(_) | Self::Skipped | Self::Gone)
+        !matches!(self, Self::Success(_) | Self::Skipped | Self::Refused | Self::Gone)
     }
 }
 

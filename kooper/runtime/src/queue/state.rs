@@ -243,6 +243,7 @@ impl QueueState {
                 released = self.clear_failures(id, now);
             }
             Completion::Skipped => self.drop_failures(id, now),
+            Completion::Refused => self.leave_line(id, now),
             Completion::Gone => {
                 self.set_pending(id, None);
                 self.forget_object(id, now);

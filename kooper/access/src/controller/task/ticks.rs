@@ -36,7 +36,9 @@ impl Ticks {
     /// The time until the next run; `None` if it is due. One that was missed is skipped.
     pub(super) fn wait(&self, now: Timestamp) -> Option<Duration> {
         let mut due = self.due.lock();
-        let known = due.filter(|(due, owed)| *owed || now.duration_since(*due) <= LATE);
+        // A later time than the next but one is that of a clock that was set back since.
+        let next_but_one = self.after(self.after(now));
+        let known = due.filter(|(due, owed)| *owed || now.duration_since(*due) <= LATE && *due <= next_but_one);
         let (next, owed) = known.unwrap_or_else(|| (self.after(now), false));
         *due = Some((next, owed));
         (next > now).then(|| until(next, now))
@@ -147,6 +149,13 @@ mod tests {
         ticks.failed(at("11:03:00"));
         assert_eq!(ticks.wait(at("11:03:00.005")), None);
         assert_eq!(ticks.ended(at("11:06:00"), None), 54 * MINUTE);
+    }
+
+    #[test]
+    fn a_wall_clock_that_is_set_back_by_hours_does_not_delay_a_run_as_long() {
+        let ticks = hourly();
+        assert_eq!(ticks.wait(at("18:20:00")), Some(40 * MINUTE));
+        assert_eq!(ticks.wait(at("10:30:00")), Some(30 * MINUTE));
     }
 
     #[test]

@@ -78,17 +78,17 @@ impl Grants {
     }
 
     /// The shard in whose term a function may be called for an object. A key that is refused for now
-    /// is queued again when that changes.
-    pub(crate) fn granted(&self, key: &ObjectKey, object: &Object) -> Result<Granted, Refused> {
-        self.decide(key, || self.admission.grants(object))
+    /// is queued again when that changes, as is one that waits for another reason.
+    pub(crate) fn granted(&self, key: &ObjectKey, object: &Object, waits: bool) -> Result<Granted, Refused> {
+        self.decide(key, waits, || self.admission.grants(object))
     }
 
-    /// The same, for a call of `deleted`.
+    /// The same, for a call of `deleted`. The key may still wait for calls for others of its objects.
     pub(crate) fn granted_deleted(&self, key: &ObjectKey, object: &Object) -> Result<Granted, Refused> {
-        self.decide(key, || self.admission.grants_deleted(object))
+        self.decide(key, false, || self.admission.grants_deleted(object))
     }
 
-    fn decide(&self, key: &ObjectKey, grant: impl Fn() -> Grant) -> Result<Granted, Refused> {
+    fn decide(&self, key: &ObjectKey, waits: bool, grant: impl Fn() -> Grant) -> Result<Granted, Refused> {
         let Some(shards) = &self.shards else { return Ok((None, None)) };
         let mut state = shards.lock();
         // As during the first lists, or without a session: the next one may have the shard of the object.
@@ -106,7 +106,7 @@ impl Grants {
                     let mut shards = shards.lock();
                     if shards.handled.contains(term.shard()) {
                         // Mostly there is none, and nothing to hash.
-                        if !shards.waiting.is_empty() {
+                        if !waits && !shards.waiting.is_empty() {
                             shards.waiting.remove(key);
                         }
                         return Ok((Some(term), Some(work)));
@@ -203,10 +203,26 @@ mod tests {
     }
 
     #[test]
+    fn a_key_waits_for_another_of_its_objects_although_it_is_granted() {
+        let object = Object::parse(br#"{"metadata":{"name":"a","resourceVersion":"1"}}"#).unwrap();
+        let (key, grants) = (object.key(), Grants::new(Arc::new(First)));
+        assert!(grants.granted(key, &object, false).is_err());
+        let noted = |waits: bool| {
+            grants.handle([shard(1)].into_iter().collect());
+            assert!(grants.granted_deleted(key, &object).is_err(), "its shard is another one");
+            grants.shards.as_ref().unwrap().lock().handled = [shard(0)].into_iter().collect();
+            assert!(grants.granted(key, &object, waits).is_ok());
+            grants.handle(ShardSet::default())
+        };
+        assert_eq!(noted(true), [key.clone()].into());
+        assert_eq!(noted(false), HashSet::new());
+    }
+
+    #[test]
     fn a_refused_key_waits_until_its_shard_is_handled() {
         let object = Object::parse(br#"{"metadata":{"name":"a","resourceVersion":"1"}}"#).unwrap();
         let (key, grants) = (object.key(), Grants::new(Arc::new(First)));
-        let is_granted = || grants.granted(key, &object).is_ok();
+        let is_granted = || grants.granted(key, &object, false).is_ok();
         assert!(!is_granted());
         assert_eq!(grants.handle([shard(1)].into_iter().collect()), [key.clone()].into(), "it is asked for again");
         assert!(!is_granted());

@@ -59,6 +59,19 @@ impl Tombstones {
         self.lock().keys.contains_key(key)
     }
 
+    /// Forgets one object of a key.
+    pub(crate) fn forget(&self, key: &ObjectKey, uid: &str) {
+        let mut waiting = self.lock();
+        let Some(of_key) = waiting.keys.get_mut(key) else { return };
+        let before = of_key.len();
+        of_key.retain(|known| known.object.uid() != uid);
+        let forgotten = before - of_key.len();
+        if of_key.is_empty() {
+            waiting.keys.remove(key);
+        }
+        waiting.objects -= forgotten;
+    }
+
     /// Takes the first removed object of a key.
     pub(crate) fn take(&self, key: &ObjectKey) -> Option<Tombstone> {
         let mut waiting = self.lock();
@@ -88,6 +101,18 @@ mod tests {
     fn object(uid: usize) -> Tombstone {
         let object = Object::parse(format!(r#"{{"metadata":{{"name":"a","uid":"{uid}"}}}}"#).as_bytes()).unwrap();
         Tombstone { object: Arc::new(object), gone: Gone::Deleted, awaited: None }
+    }
+
+    #[test]
+    fn an_object_is_forgotten_without_others_of_its_name() {
+        let (tombstones, key) = (Tombstones::default(), ObjectKey::cluster_scoped("a"));
+        tombstones.forget(&key, "1");
+        assert!(tombstones.add(&key, object(1)) && tombstones.add(&key, object(2)));
+        tombstones.forget(&key, "2");
+        assert_eq!(tombstones.take(&key).map(|tombstone| tombstone.object.uid().to_owned()).as_deref(), Some("1"));
+        assert!(tombstones.add(&key, object(3)));
+        tombstones.forget(&key, "3");
+        assert!(!tombstones.contains(&key) && tombstones.lock().objects == 0);
     }
 
     #[test]

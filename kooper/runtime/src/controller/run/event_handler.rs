@@ -268,7 +268,10 @@ impl Sink for EventHandler {
         if let Some(daemons) = &self.daemons {
             daemons.cancel(key);
         }
-        while self.tombstones.as_ref().is_some_and(|tombstones| tombstones.take(key).is_some()) {}
+        // Another object of its name may have been deleted, in a shard that stays.
+        if let Some(tombstones) = &self.tombstones {
+            tombstones.forget(key, object.uid());
+        }
         self.enqueuer.left(key);
         if let Some(namespace) = key.namespace().filter(|_| namespaces.is_some() && self.is_held(object)) {
             // It is cleaned up, or reported.

@@ -21,7 +21,7 @@ use crate::queue::{Lane, Urgency};
 /// For this time after the stop, keys are handled until another replica does it.
 const LEAVE: Duration = Duration::from_secs(5);
 
-/// Maximum time for the release when no call runs any more.
+/// Maximum time for the release when no call of any controller in the part runs any more.
 const RELEASE: Duration = Duration::from_millis(2500);
 
 impl Runner {
@@ -44,7 +44,9 @@ impl Runner {
                 return;
             }
         }
-        drop(timeout(RELEASE, holding).await);
+        // It ends by itself when nothing runs.
+        let others = if partition.is_in_use() { self.process.drain } else { Duration::ZERO };
+        drop(timeout(RELEASE + others, holding).await);
     }
 
     /// Queues all keys of a shard that was gained, because its last owner may have planned calls of
@@ -53,6 +55,8 @@ impl Runner {
         let mut changes = self.grants.admission.shards()?;
         let (enqueuer, grants, tombstones) = (self.enqueuer.clone(), self.grants.clone(), self.tombstones.clone());
         let handled = self.watching.handled(&self.controller.config);
+        // A part that another controller holds may have been gained before the caches were complete.
+        changes.mark_changed();
         Some(async move {
             let mut known = BTreeSet::new();
             while changes.changed().await.is_ok() {
@@ -68,7 +72,7 @@ impl Runner {
                 }
                 // One that is refused again is noted again. `deleted` may be called although another object of the name waits.
                 let is_granted =
-                    |object: Arc<Object>| !is_gained(&object) && grants.granted(object.key(), &object).is_ok();
+                    |object: Arc<Object>| !is_gained(&object) && grants.granted(object.key(), &object, false).is_ok();
                 for key in waiting {
                     if tombstones.contains(&key) || handled.primary.get(&key).is_none_or(is_granted) {
                         wake(&key);

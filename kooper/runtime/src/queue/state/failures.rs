@@ -38,8 +38,16 @@ impl QueueState {
     /// Clears the failures of a key although no call succeeded. A permission that
     /// it lacked may still be missing, so the next key of its line is the probe.
     pub(super) fn drop_failures(&mut self, id: EntryId, now: Instant) {
-        let failing = self.entries.get_mut(id).and_then(|entry| entry.failing.take());
-        if let Some((refusal, place)) = failing.and_then(|failing| failing.forbidden) {
+        self.leave_line(id, now);
+        if let Some(entry) = self.entries.get_mut(id) {
+            entry.failing = None;
+        }
+    }
+
+    /// Lets a key no longer wait for a permission.
+    pub(super) fn leave_line(&mut self, id: EntryId, now: Instant) {
+        let failing = self.entries.get_mut(id).and_then(|entry| entry.failing.as_mut());
+        if let Some((refusal, place)) = failing.and_then(|failing| failing.forbidden.take()) {
             self.forbidden.leave(refusal, place, id);
             self.forbidden.probe_now(refusal, now);
         }

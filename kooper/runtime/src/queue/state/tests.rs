@@ -393,6 +393,7 @@ fn op() -> impl Strategy<Value = Op> {
         (0u64..2).prop_map(Completion::Forbidden),
         Just(Completion::FailureForGood),
         Just(Completion::Skipped),
+        Just(Completion::Refused),
         Just(Completion::Gone),
     ];
     let reason =

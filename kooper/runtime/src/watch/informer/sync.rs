@@ -291,8 +291,10 @@ impl Informer {
             self.sink.relisted();
         }
         for known in std::mem::take(&mut self.undecided) {
+            if listed.may_have(known.key()) {
+                self.undecided.push(known);
             // Another object may have the name now.
-            if listed.get(known.key()).is_none_or(|object| object.uid() != known.uid()) {
+            } else if listed.get(known.key()).is_none_or(|object| object.uid() != known.uid()) {
                 self.lacks(known, seen);
             }
             consume_budget().await;
@@ -336,7 +338,7 @@ impl Informer {
         let mut kept = 0;
         for part in store.parts() {
             for known in part {
-                if self.keeps(&known) && !listed.contains(known.key()) {
+                if listed.may_have(known.key()) && self.keeps(&known) {
                     listed.keep(known);
                     kept += 1;
                 }

@@ -15,11 +15,13 @@ pub(crate) struct ListSnapshot {
     pub(super) shards: Vec<HashSet<ByKey>>,
     /// `true` if the list has objects that cannot be read.
     pub(crate) lacks_some: bool,
+    /// The objects that were deleted or left the selection while the list was sent.
+    removed: HashSet<ObjectKey>,
 }
 
 impl Default for ListSnapshot {
     fn default() -> Self {
-        Self { shards: (0..SHARDS).map(|_| HashSet::new()).collect(), lacks_some: false }
+        Self { shards: (0..SHARDS).map(|_| HashSet::new()).collect(), lacks_some: false, removed: HashSet::new() }
     }
 }
 
@@ -41,8 +43,14 @@ impl ListSnapshot {
         }
     }
 
+    /// Returns `true` if a known object that the list lacks may be one of those that cannot be read.
+    pub(crate) fn may_have(&self, key: &ObjectKey) -> bool {
+        self.lacks_some && !self.contains(key) && !self.removed.contains(key)
+    }
+
     /// Removes an object that was deleted while the list was sent.
     pub(crate) fn remove(&mut self, key: &ObjectKey) {
+        self.removed.insert(key.clone());
         if let Some(shard) = self.shards.get_mut(shard_of(key)) {
             shard.remove(key);
         }

@@ -403,6 +403,7 @@ fn a_probe_that_fails_for_another_reason_is_followed_by_the_next_probe_only() {
         Completion::FailureAfter(secs(60)),
         Completion::FailureForGood,
         Completion::Skipped,
+        Completion::Refused,
         Completion::Gone,
     ];
     for completion in completions {
@@ -411,6 +412,23 @@ fn a_probe_that_fails_for_another_reason_is_followed_by_the_next_probe_only() {
         assert!(queue.name().is_some_and(|next| next != probe), "{completion:?}: the next probe");
         assert_eq!(queue.name(), None, "{completion:?}: one at a time");
     }
+}
+
+#[test]
+fn a_key_that_is_refused_for_now_keeps_its_failures() {
+    let mut queue = TimedQueue::new(QueueOptions { retries: Some(2), ..options() });
+    queue.event("a");
+    for attempt in 1..=2 {
+        assert_eq!(queue.take().map(|taken| taken.2), Some(attempt));
+        assert!(queue.give_back("a", Completion::Failure).retried);
+        queue.wait();
+    }
+    queue.take();
+    assert_eq!(queue.give_back("a", Completion::Refused).next, None, "its shard is awaited");
+    // It is queued at once when its shard may be worked on.
+    queue.add("a", Lane::Background, Reason::Shard);
+    assert_eq!(queue.take().map(|taken| taken.2), Some(3));
+    assert!(!queue.give_back("a", Completion::Failure).retried, "no retry is left");
 }
 
 #[test]

@@ -116,6 +116,20 @@ async fn an_object_that_a_list_with_a_malformed_one_lacks_is_not_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_object_that_is_deleted_while_a_list_with_a_malformed_one_is_sent_is_not_kept() {
+    let run = run(
+        Script::default()
+            .watch(vec![added("a", "1"), added("b", "2"), bookmark("5", true), Err(expired())])
+            .watch(vec![added("a", "1"), Ok(Event::Malformed(malformed())), deleted("a", "6"), bookmark("7", true)])
+            .open_watch(vec![]),
+        true,
+    );
+    run.until("deleted", |seen| seen.log.lock().len() == 3).await;
+    assert_eq!(run.seen.log.lock().last().map(String::as_str), Some("deleted a"));
+    run.until_seen(&[("b", "2")]).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_silent_watch_is_reconnected_and_then_listed_again() {
     let run = run(
         Script::default()
