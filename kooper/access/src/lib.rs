@@ -38,7 +38,7 @@ pub mod internal {
     pub use crate::capability::{ADOPTED, Manner, OWNER, ReservedStatus, has_marked, note_marked};
     pub use crate::context::extensions;
     pub use crate::controller::builder::Sample;
-    pub use crate::controller::operator::DRAIN;
+    pub use crate::controller::operator::{DRAIN, check_tasks};
     pub use crate::settings::GivenSettings;
     pub use kooper_sharding::{BUCKET, bucket_of_owner};
     pub mod crd {

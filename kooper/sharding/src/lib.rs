@@ -46,6 +46,8 @@ mod settings;
 #[cfg(test)]
 mod simulation;
 
+#[doc(hidden)]
+pub use executor::leases::SHARDS_MARK;
 pub use executor::{Sharding, ShardingOptions};
 pub use hash::{BUCKET, ShardCountError, bucket_of_owner};
 #[doc(hidden)]

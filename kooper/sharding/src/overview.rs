@@ -220,6 +220,13 @@ impl ShardOverview {
         field(self.map.by())
     }
 
+    /// The number of members that a program needs to learn of the ends of all owners: it reads the Leases of so many.
+    #[must_use]
+    pub fn needed_members(&self) -> u16 {
+        let owners = self.map.iter().filter_map(|(_, ownership)| ownership.owner.as_ref());
+        owners.map(|owner| u16::from(owner.slot) + 1).max().unwrap_or_default()
+    }
+
     /// How the map differs from the settings of a program, if it does.
     #[must_use]
     pub fn differs_from(&self, shards: &Shards) -> bool {

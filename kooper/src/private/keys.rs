@@ -122,7 +122,7 @@ pub mod install_crd {}
 /// `samples = ["shop.yaml"]`: Files in YAML or JSON whose objects the command `dev` applies, unless it is given `-f`. Paths are relative to the source file, and the files become part of the program, as with `include_str!`.
 pub mod samples {}
 
-/// `init = connect`: Builds the shared state, once per process for each distinct function; with `leader_election`, once for each controller. It may take `Client` and capabilities; handlers take `State<S>`.
+/// `init = connect`: Builds the shared state, once per process for each distinct function; with `leader_election` or `shards`, once for each controller. It may take `Client` and capabilities; handlers take `State<S>`.
 pub mod init {}
 
 /// `events = brief`: How much detail the Kubernetes Events about failing calls have. Everyone who can view the object's namespace can read them. `brief`: only the function that failed, without its error. `full`: the error with its sources, and the message of a panic. `off`: no Events about failing calls or about their recovery, and no rule for them.

@@ -86,7 +86,7 @@ pub(crate) const TASK: Table<Args> = Table {
         shared(
             "init",
             "none",
-            "Builds the shared state, once per process for each distinct function; with `leader_election`, once for each task. The task takes `State<S>`.",
+            "Builds the shared state, once per process for each distinct function; with `leader_election` or `shard_of`, once for each task. The task takes `State<S>`.",
         ),
         shared("settings", "none", "The type of the program's own settings, which the task takes as `Settings<T>`."),
         shared("layers", "none", "Middleware around the function, the outermost first."),

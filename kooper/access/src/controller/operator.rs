@@ -28,7 +28,9 @@ use crate::controller::Controller;
 use crate::crd::{Advice, Installer};
 use crate::events::EventSink;
 use crate::settings::GivenSettings;
-use sharding::{Shardings, check_tasks};
+use sharding::Shardings;
+#[doc(hidden)]
+pub use sharding::check_tasks;
 use supervised::supervised;
 
 /// The default time that running handler calls get on shutdown.

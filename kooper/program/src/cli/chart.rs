@@ -204,9 +204,9 @@ fn unelected(plain: &Invocation<'_>) -> Result<Map<String, Value>, BoxError> {
             if one.is_task() { format!("run the task `{}`", one.name()) } else { "handle every object".to_owned() };
         let remedy = match flag {
             _ if !one.is_task() => "",
-            None => "write `leader_election` or `everywhere` in its attribute, or ",
+            None => "write `leader_election`, `shard_of` or `everywhere` in its attribute, or ",
             // The leader election of the attribute has no effect then.
-            Some(_) => "write `everywhere` in its attribute, or ",
+            Some(_) => "write `shard_of` or `everywhere` in its attribute, or ",
         };
         refused.insert(election.to_owned(), format!("{work}: {remedy}set `leaderElection: \"on\"`").into());
     }
@@ -303,9 +303,9 @@ mod tests {
             program.add(Task::builder("sweep", Duration::from_secs(600)).handler(async || {}));
         }
         let expected = json!({
-            "": "run the task `sweep`: write `leader_election` or `everywhere` in its attribute, or set \
+            "": "run the task `sweep`: write `leader_election`, `shard_of` or `everywhere` in its attribute, or set \
                  `leaderElection: \"on\"`",
-            "off": "run the task `sweep`: write `everywhere` in its attribute, or set `leaderElection: \"on\"`",
+            "off": "run the task `sweep`: write `shard_of` or `everywhere` in its attribute, or set `leaderElection: \"on\"`",
         });
         assert_eq!(refused(task), expected);
     }

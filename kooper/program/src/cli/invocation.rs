@@ -4,6 +4,7 @@ use super::app::App;
 use super::args::Settings;
 use super::connect::Connection;
 use kooper_access::Controller;
+use kooper_access::internal::check_tasks;
 use kooper_runtime::BoxError;
 use kooper_runtime::internal::controller::installation::Installation;
 use kooper_runtime::leader::LeaderElection;
@@ -44,6 +45,7 @@ impl<'a> Invocation<'a> {
         let settings = &self.settings;
         let mut controllers =
             self.app.program().into_controllers()?.into_iter().flat_map(Controller::with_daemon).collect::<Vec<_>>();
+        check_tasks(&controllers)?;
         for controller in &mut controllers {
             crate::check(controller, settings.own.declared.as_ref())?;
             if let Some(workers) = settings.workers {
@@ -121,6 +123,16 @@ mod tests {
         let controllers = Invocation { app: &app, settings }.controllers().expect("tasks");
         let elected: Vec<_> = controllers.iter().map(|one| (one.name(), one.has_leader_election())).collect();
         assert_eq!(elected, [("report", true), ("refresh", false)]);
+    }
+
+    #[test]
+    fn a_task_in_a_shard_of_a_controller_that_does_not_exist_is_an_error_of_each_command() {
+        fn tasks(program: &mut Program) {
+            program.add(Task::builder("sweep", Duration::from_secs(600)).shard_of("stores").handler(async || {}));
+        }
+        let app = App::new("shop", "1.0.0").defined(tasks);
+        let error = Invocation { app: &app, settings: Settings::default() }.controllers().unwrap_err().to_string();
+        assert!(error.contains("the program has no controller `stores` with shards"), "{error}");
     }
 
     #[test]

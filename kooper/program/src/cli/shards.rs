@@ -59,7 +59,7 @@ pub(crate) fn shards(invocation: &Invocation<'_>) -> Result<ExitCode, BoxError> 
     let chosen = chosen(&controllers, settings.shards.controller.as_deref(), &changes)?;
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let metrics = Prometheus::new(&Registry::new())?;
-    let text = runtime.block_on(async {
+    let (text, failed) = runtime.block_on(async {
         let connection = connect::connect(program, settings, &metrics).await?;
         let namespace = lease_namespace(program, &controllers, settings, &connection);
         let installation = settings.installation(program);
@@ -71,13 +71,22 @@ pub(crate) fn shards(invocation: &Invocation<'_>) -> Result<ExitCode, BoxError> 
         for (name, leases, changes) in concerned(client, &chosen, &changes).await? {
             change(client, name, leases, &changes).await?;
         }
-        let mut tables = Vec::new();
+        let (mut tables, mut failed) = (Vec::new(), None);
         for (name, leases) in &chosen {
-            tables.push(table(name, leases, &overview(client, name, leases).await?));
+            match overview(client, name, leases).await {
+                Ok(overview) => tables.push(table(name, leases, &overview)),
+                // Those of the others are of use.
+                Err(error) if chosen.len() > 1 => {
+                    tables.push(format!("{error}\n"));
+                    failed = Some(ExitCode::FAILURE);
+                }
+                Err(error) => return Err(error.into()),
+            }
         }
-        Ok::<_, BoxError>(tables.join("\n"))
+        Ok::<_, BoxError>((tables.join("\n"), failed))
     })?;
-    print(&text)
+    let printed = print(&text)?;
+    Ok(failed.unwrap_or(printed))
 }
 
 /// The controllers that are meant. Shards of two controllers have the same numbers.
@@ -100,21 +109,33 @@ fn chosen<'a>(
     }
 }
 
-/// The controllers to change, each with its changes. All of them are checked before one is changed. That one controller has
-/// not drained a replica, such as after a change of another one alone, is no error: it gets the other changes.
+/// The controllers to change, each with its changes. All of them are checked before one is changed. A replica may have a session
+/// in one of several controllers alone, or be drained in one alone: each controller gets the changes that concern it.
 async fn concerned<'a, 'b>(
     client: &Client,
     chosen: &'a [(&'b str, ShardLeases<'b>)],
     changes: &[Change],
 ) -> Result<Vec<(&'b str, &'a ShardLeases<'b>, Vec<Change>)>, ShardsError> {
-    let (mut concerned, mut undone) = (Vec::new(), BTreeMap::new());
+    let (mut concerned, mut undone, mut without_map) = (Vec::new(), BTreeMap::new(), None);
     for (name, leases) in chosen.iter().filter(|_| !changes.is_empty()) {
-        let overview = overview(client, name, leases).await?;
         let refused = |error| ShardsError::Change((*name).to_owned(), error);
+        let overview = match overview(client, name, leases).await {
+            Ok(overview) => overview,
+            Err(
+                error @ ShardsError::Overview(
+                    _,
+                    OverviewError::NoMap(_) | OverviewError::NotCreated(..) | OverviewError::Leader(..),
+                ),
+            ) if chosen.len() > 1 => {
+                without_map.get_or_insert(error);
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
         let mut own = Vec::new();
         for (at, change) in changes.iter().enumerate() {
             match overview.patch(slice::from_ref(change)) {
-                Err(error @ ChangeError::NotDrained(_)) => {
+                Err(error @ (ChangeError::NotDrained(_) | ChangeError::NoReplica(..))) => {
                     undone.entry(at).or_insert(Some(refused(error)));
                 }
                 _ => {
@@ -128,7 +149,8 @@ async fn concerned<'a, 'b>(
             concerned.push((*name, leases, own));
         }
     }
-    undone.into_values().flatten().next().map_or(Ok(concerned), Err)
+    let error = undone.into_values().flatten().next();
+    error.or(without_map.filter(|_| concerned.is_empty())).map_or(Ok(concerned), Err)
 }
 
 /// Reads the Leases of a controller.

@@ -72,8 +72,8 @@ pub(crate) enum ManifestError {
     )]
     Replicas { replicas: u32, controller: String },
     #[error(
-        "{replicas} replicas would all run the task `{task}`: write `leader_election` in its attribute to run it in one, \
-         or `everywhere` to run it in each, or write `--replicas 1`"
+        "{replicas} replicas would all run the task `{task}`: write `leader_election` or `shard_of` in its attribute to run it \
+         in one, or `everywhere` to run it in each, or write `--replicas 1`"
     )]
     TaskReplicas { replicas: u32, task: String },
     #[error(
@@ -88,7 +88,7 @@ pub(crate) enum ManifestError {
     Webhooks { controller: String },
     #[error(
         "webhooks need several replicas, so that one always answers, but all of them would run the task `{task}`: write \
-         `leader_election` in its attribute to run it in one, or `everywhere` to run it in each"
+         `leader_election` or `shard_of` in its attribute to run it in one, or `everywhere` to run it in each"
     )]
     TaskWebhooks { task: String },
     #[error(

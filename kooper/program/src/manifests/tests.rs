@@ -162,7 +162,7 @@ fn webhooks_need_leader_election_and_some_time_to_end() {
 }
 
 #[test]
-fn a_task_allows_several_replicas_with_leader_election_or_everywhere() {
+fn a_task_allows_several_replicas_with_leader_election_or_in_a_shard_or_everywhere() {
     let sharded = || Controller::builder::<Pod>("pods").shards(Shards::new(32)).handler(async || {}).build();
     let task = || Task::builder("sweep", Duration::from_secs(600)).handler(async || {});
     let replicas = |task: Controller, choices: &Choices| {
@@ -180,11 +180,13 @@ fn a_task_allows_several_replicas_with_leader_election_or_everywhere() {
     assert_eq!(replicas(everywhere(), &three).expect("documents"), 3);
     assert_eq!(replicas(everywhere(), &webhooks).expect("documents"), 2);
     assert_eq!(replicas(elected, &choices()).expect("documents"), 2);
+    let in_shard = task().shard_of("pods").build().expect("a task");
+    assert_eq!(replicas(in_shard, &choices()).expect("documents"), 2);
     assert_eq!(replicas(alone(), &choices()).expect("documents"), 1);
     for refused in [&three, &webhooks] {
         let refused = replicas(alone(), refused).expect_err("several replicas would run the task").to_string();
         assert!(refused.contains("would all run the task `sweep`") || refused.contains("webhooks need"), "{refused}");
-        assert!(refused.contains("write `leader_election` in its attribute"), "{refused}");
+        assert!(refused.contains("write `leader_election` or `shard_of` in its attribute"), "{refused}");
         assert!(refused.contains("or `everywhere` to run it in each"), "{refused}");
     }
 }

@@ -24,11 +24,11 @@ pub(crate) const OVERRIDES: &str = "kooper.rs/shards-overrides";
 /// The mark in the Leases of shards. It is another one than in the Lease of leader election, so that
 /// a replica of an older version that elects a leader never takes the map's Lease over.
 pub(crate) fn mark(controller: &str) -> Arc<str> {
-    format!("{controller}{MARKED}").into()
+    format!("{controller}{SHARDS_MARK}").into()
 }
 
-/// The end of the mark.
-const MARKED: &str = "/shards";
+/// The end of the mark of a controller in the Leases of its shards.
+pub const SHARDS_MARK: &str = "/shards";
 
 /// Why a Lease cannot be used.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -120,7 +120,7 @@ impl MapLease {
             // Its mark was removed by hand, and replicas may work by this map.
             None if self.lease.annotation(MAP).is_some() && record.is_released() => return self.map(&record).map(Some),
             // Without shards the controller elects a leader with this mark.
-            Some(program) if self.mark.strip_suffix(MARKED) != Some(&**program) => {
+            Some(program) if self.mark.strip_suffix(SHARDS_MARK) != Some(&**program) => {
                 return Err(StoreError::Foreign(self.name.clone(), Arc::clone(program)));
             }
             _ => {}

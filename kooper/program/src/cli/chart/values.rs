@@ -62,8 +62,8 @@ pub(super) fn yaml(settings: &Settings, choices: &Choices, secret: &str, has_crd
     add("The container image, with its tag or digest", "image", &json!(choices.image))?;
     add("The names of Secrets with credentials for the image's registry", "imagePullSecrets", &json!([]))?;
     add(
-        "Replicas: 2 if all controllers have leader election or shards, and all tasks have leader election or \
-         `everywhere`; otherwise 1",
+        "Replicas: 2 if all controllers have leader election or shards, and all tasks have leader election, \
+         `shard_of` or `everywhere`; otherwise 1",
         "replicas",
         &json!(choices.replicas),
     )?;

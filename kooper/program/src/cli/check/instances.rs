@@ -13,6 +13,7 @@ use crate::manifests::INSTALLATION;
 use crate::rbac::Place;
 use kooper_access::Controller;
 use kooper_runtime::internal::leader::{MARK, SCOPE};
+use kooper_sharding::SHARDS_MARK;
 
 /// Another installation whose controller handles the same objects.
 #[derive(Debug, PartialEq, Eq)]
@@ -84,16 +85,24 @@ fn namespaces(deployment: &Deployment) -> Option<&str> {
 pub(super) fn overlaps(controllers: &[Controller], place: &Place, leases: &[Lease], now: Timestamp) -> Vec<Overlap> {
     let mut overlaps = Vec::new();
     for controller in controllers {
-        let Some(own) = controller.leases(&place.installation, &place.lease_namespace) else { continue };
+        let Some((own_namespace, own_names, own_mark)) = own_leases(controller, place) else { continue };
+        let mut found = BTreeSet::new();
         for lease in leases.iter().filter(|lease| is_held(lease, now)) {
             let (namespace, name) = (lease.namespace().unwrap_or_default(), lease.name_any());
-            if (&namespace, &name) == (&own.namespace, &own.name) {
+            if namespace == own_namespace && own_names.contains(&name) {
                 continue;
             }
             let Some(mark) = lease.annotations().get(MARK) else { continue };
             let Some((installation, marked)) = mark.split_once('/') else { continue };
             let program = installation.split('.').next().unwrap_or_default();
+            let marked = marked.strip_suffix(SHARDS_MARK).unwrap_or(marked);
             if (program, marked) != (&*place.installation.program, controller.name()) {
+                continue;
+            }
+            // Its own members, of a version with more of them.
+            let is_own = namespace == own_namespace && controller.has_shards() && is_marked(mark, &own_mark);
+            // Each of its replicas has a session.
+            if is_own || !found.insert((namespace.clone(), mark.clone())) {
                 continue;
             }
             let theirs = lease.annotations().get(SCOPE).map_or("*", String::as_str);
@@ -102,12 +111,26 @@ pub(super) fn overlaps(controllers: &[Controller], place: &Place, leases: &[Leas
                     controller: controller.name().to_owned(),
                     with: format!("Lease {namespace}/{name}"),
                     shared,
-                    has_same_name: *mark == own.mark,
+                    has_same_name: is_marked(mark, &own_mark),
                 });
             }
         }
     }
     overlaps
+}
+
+/// Returns `true` if a Lease has the mark of an installation's controller, with leader election or shards.
+fn is_marked(mark: &str, own: &str) -> bool {
+    mark.strip_suffix(SHARDS_MARK).unwrap_or(mark) == own
+}
+
+/// The namespace and the names of a controller's own Leases, and its mark in them.
+fn own_leases(controller: &Controller, place: &Place) -> Option<(String, Vec<String>, String)> {
+    if let Some(shards) = controller.shard_leases(&place.installation, &place.lease_namespace) {
+        return Some((shards.namespace, shards.names, shards.mark));
+    }
+    let own = controller.leases(&place.installation, &place.lease_namespace)?;
+    Some((own.namespace, vec![own.name], own.mark))
 }
 
 /// The namespaces of both; no names are all namespaces.
@@ -143,6 +166,7 @@ mod tests {
     use super::*;
     use kooper_runtime::internal::controller::installation::Installation;
     use kooper_runtime::leader::LeaderElection;
+    use kooper_sharding::Shards;
 
     fn lease(name: &str, mark: &str, scope: &str, holder: &str) -> Lease {
         serde_json::from_value(json!({
@@ -201,6 +225,30 @@ mod tests {
         assert_eq!(found("shops", "shop.green", 1, of("b")), None);
         assert_eq!(found("shops", "shop.green", 0, of("a")), None);
         assert_eq!(found("shops", "shop.blue", 1, of("a")), None, "it is this installation");
+    }
+
+    #[test]
+    fn an_instance_whose_replicas_share_the_objects_is_found_once() {
+        let controller = Controller::builder::<ConfigMap>("shops").namespaces(["a"]);
+        let controller = controller.shards(Shards::new(32).members(2)).handler(async || {}).build().unwrap();
+        let place = Place {
+            installation: Installation::new("shop", Some("blue".to_owned())),
+            namespace: "default".to_owned(),
+            lease_namespace: "default".to_owned(),
+            reviews_tokens: false,
+        };
+        let now = "2026-01-01T00:00:05Z".parse().unwrap();
+        let controllers = [controller];
+        let found = |leases: &[Lease]| {
+            let found = overlaps(&controllers, &place, leases, now).into_iter();
+            found.map(|overlap| (overlap.with, overlap.has_same_name)).collect::<Vec<_>>()
+        };
+        let green = |slot: u8| lease(&format!("shop-shops--{slot}.green"), "shop.green/shops/shards", "*", "a");
+        assert_eq!(found(&[green(0), green(1)]), [("Lease default/shop-shops--0.green".to_owned(), false)]);
+        let own = |slot: u8| lease(&format!("shop-shops--{slot}.blue"), "shop.blue/shops/shards", "a", "a");
+        assert_eq!(found(&[own(0), own(1), own(5)]), [], "the last one is of a version with more members");
+        let leader = lease("shop-shops.green", "shop.green/shops", "a", "a");
+        assert_eq!(found(&[leader]).len(), 1);
     }
 
     #[test]

@@ -46,8 +46,8 @@ pub(super) enum ReplicasError {
     )]
     Alone(String),
     #[error(
-        "several replicas would all run the task `{0}`: write `leader_election` in its attribute to run it in one, or \
-         `everywhere` to run it in each, or remove `--replicas`"
+        "several replicas would all run the task `{0}`: write `leader_election` or `shard_of` in its attribute to run \
+         it in one, or `everywhere` to run it in each, or remove `--replicas`"
     )]
     AloneTask(String),
     #[error("each replica needs a port of its own: remove `--{0}`, or write `--{0} 127.0.0.1:0`")]

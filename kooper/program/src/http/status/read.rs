@@ -186,6 +186,8 @@ fn unknown(view: &ControllerView, key: &ObjectKey, role: &Role, problem: Option<
     Some(match (role, problem) {
         (Role::Standby(_), _) => format!("{key} is handled by the leader, which is another replica"),
         (_, Some(problem)) => format!("{key} waits until the controller starts: {problem}"),
+        // As the object of a task is in the cache of each replica.
+        (Role::NoShards, None) => format!("{key} is handled by the replica that owns its shard"),
         _ => match ignored(view, key) {
             Some(why) => format!("{key}: {why}"),
             None => format!("{key} waits for a change: nothing else is planned for it"),
