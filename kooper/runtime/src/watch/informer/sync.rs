@@ -196,7 +196,7 @@ impl Informer {
                         listed.add(object, &self.store);
                     }
                     Event::Added(object) | Event::Modified(object) | Event::Deleted(object) => {
-                        listed.remove(object.key());
+                        listed.remove(object.key(), &self.store);
                     }
                     Event::Bookmark { version, initial_events_end: true } => {
                         self.streams_broken = 0;

@@ -15,7 +15,7 @@ pub(crate) struct ListSnapshot {
     pub(super) shards: Vec<HashSet<ByKey>>,
     /// `true` if the list has objects that cannot be read.
     pub(crate) lacks_some: bool,
-    /// The objects that were deleted or left the selection while the list was sent.
+    /// The known objects that were deleted or left the selection while the list was sent.
     removed: HashSet<ObjectKey>,
 }
 
@@ -48,9 +48,11 @@ impl ListSnapshot {
         self.lacks_some && !self.contains(key) && !self.removed.contains(key)
     }
 
-    /// Removes an object that was deleted while the list was sent.
-    pub(crate) fn remove(&mut self, key: &ObjectKey) {
-        self.removed.insert(key.clone());
+    /// Removes an object that was deleted while the list was sent, or is not selected.
+    pub(crate) fn remove(&mut self, key: &ObjectKey, known: &Store) {
+        if known.get(key).is_some() {
+            self.removed.insert(key.clone());
+        }
         if let Some(shard) = self.shards.get_mut(shard_of(key)) {
             shard.remove(key);
         }
