@@ -101,12 +101,11 @@ pub(super) fn overlaps(controllers: &[Controller], place: &Place, leases: &[Leas
             }
             // Its own members, of a version with more of them.
             let is_own = namespace == own_namespace && controller.has_shards() && is_marked(mark, &own_mark);
-            // Each of its replicas has a session.
-            if is_own || !found.insert((namespace.clone(), mark.clone())) {
-                continue;
-            }
             let theirs = lease.annotations().get(SCOPE).map_or("*", String::as_str);
-            if let Some(shared) = shared(controller.namespaces(), theirs) {
+            // Each of its replicas may have a session.
+            if let Some(shared) = shared(controller.namespaces(), theirs).filter(|_| !is_own)
+                && found.insert((namespace.clone(), mark.clone()))
+            {
                 overlaps.push(Overlap {
                     controller: controller.name().to_owned(),
                     with: format!("Lease {namespace}/{name}"),

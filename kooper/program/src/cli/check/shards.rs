@@ -55,13 +55,13 @@ fn findings(overview: &ShardOverview, leases: &ShardLeases<'_>) -> Vec<(Verdict,
         );
         findings.push((Verdict::Missing, text));
     }
-    let (needed, members_now) = (overview.needed_members(), leases.shards.most_members().into());
-    if needed > members_now {
+    let (needed, most) = (overview.needed_members(), leases.shards.most_members().into());
+    if needed > most {
         let lease = leases.names.first().map_or("", String::as_str);
         let text = format!(
-            "an owner is member {needed}, of {members_now} that this program reads: no replica of this version would take over \
-             its shards. Write `members = {needed}`; to have fewer, stop all replicas, and delete the Lease {}/{lease} before \
-             you start this version",
+            "an owner is a member beyond the {most} that this program reads: no replica of this version takes over its shards. \
+             Write `members = {needed}`; to have fewer, stop all replicas, and delete the Lease {}/{lease} before you start \
+             this version",
             leases.namespace
         );
         findings.push((Verdict::Missing, text));
