@@ -4,6 +4,7 @@ pub(crate) mod builder;
 mod handler_builder;
 pub mod operator;
 mod overrides;
+mod shards;
 mod task;
 
 use std::collections::BTreeSet;
@@ -43,6 +44,8 @@ pub use builder::{All, Builder, CustomKind, KindExt, MakeSource, MapFn, Source};
 pub use handler_builder::{HandlerBuilder, TypedHandler};
 #[doc(inline)]
 pub use kooper_runtime::{FailureEvents, MetricsCompat};
+#[doc(hidden)]
+pub use shards::ShardLeases;
 pub use task::Task;
 
 /// Calls a handler for each object of a kind. An [`Operator`](crate::Operator)
@@ -84,20 +87,6 @@ pub struct Controller {
     additions: Additions,
     /// The controller of its daemon.
     daemon: Option<Box<Self>>,
-}
-
-/// The Leases of a controller's shards.
-#[doc(hidden)]
-#[derive(Debug)]
-pub struct ShardLeases<'a> {
-    /// The settings.
-    pub shards: &'a Shards,
-    /// The namespace of the Leases.
-    pub namespace: String,
-    /// Their names: that of the map, and those of the sessions.
-    pub names: Vec<String>,
-    /// The mark of the controller in them.
-    pub mark: String,
 }
 
 impl Controller {
@@ -147,29 +136,10 @@ impl Controller {
         self.spec.kind == KindInfo::of::<Task>()
     }
 
-    /// Returns `true` if the replicas share the objects.
-    #[must_use]
-    pub fn has_shards(&self) -> bool {
-        self.shards.is_some()
-    }
-
-    /// The settings of its shards.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn shards(&self) -> Option<&Shards> {
-        self.shards.as_ref()
-    }
-
     /// Returns `true` if it is a task that may run in each replica at the same time.
     #[must_use]
     pub fn runs_everywhere(&self) -> bool {
         self.everywhere
-    }
-
-    /// The controller in one of whose shards it runs, if it is a task with [`shard_of`](Builder::shard_of).
-    #[must_use]
-    pub fn shard_of(&self) -> Option<&str> {
-        self.shard_of.as_deref()
     }
 
     /// Returns `true` if only one replica should run it, because each of several would do all of its work.
@@ -177,18 +147,6 @@ impl Controller {
     #[must_use]
     pub fn limits_replicas(&self) -> bool {
         !self.has_leader_election() && !self.has_shards() && !self.runs_everywhere() && self.shard_of.is_none()
-    }
-
-    /// The settings of its shards, and the names and the namespace of their Leases in an installation.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn shard_leases(&self, installation: &Installation, namespace: &str) -> Option<ShardLeases<'_>> {
-        let shards = self.shards()?;
-        let (lease, own_namespace) = shards.place();
-        let map = lease.map_or_else(|| format!("{}-{}", installation.program, self.name()), str::to_owned);
-        let names = shards.leases(&map).iter().map(|name| installation.name(name)).collect();
-        let namespace = own_namespace.unwrap_or(namespace).to_owned();
-        Some(ShardLeases { shards, namespace, names, mark: self.field_manager(installation) })
     }
 
     /// Returns `true` if the handlers run in one replica only.

@@ -95,8 +95,9 @@ pub(super) fn overlaps(controllers: &[Controller], place: &Place, leases: &[Leas
             let Some(mark) = lease.annotations().get(MARK) else { continue };
             let Some((installation, marked)) = mark.split_once('/') else { continue };
             let program = installation.split('.').next().unwrap_or_default();
-            let marked = marked.strip_suffix(SHARDS_MARK).unwrap_or(marked);
-            if (program, marked) != (&*place.installation.program, controller.name()) {
+            if (program, marked.strip_suffix(SHARDS_MARK).unwrap_or(marked))
+                != (&*place.installation.program, controller.name())
+            {
                 continue;
             }
             // Its own members, of a version with more of them.
@@ -167,6 +168,16 @@ mod tests {
     use kooper_runtime::leader::LeaderElection;
     use kooper_sharding::Shards;
 
+    /// The instance `blue` in a namespace.
+    fn place(namespace: &str) -> Place {
+        Place {
+            installation: Installation::new("shop", Some("blue".to_owned())),
+            namespace: namespace.to_owned(),
+            lease_namespace: namespace.to_owned(),
+            reviews_tokens: false,
+        }
+    }
+
     fn lease(name: &str, mark: &str, scope: &str, holder: &str) -> Lease {
         serde_json::from_value(json!({
             "metadata": {
@@ -182,13 +193,7 @@ mod tests {
         async fn handler() {}
         let controller = Controller::builder::<ConfigMap>("shops").leader_election(LeaderElection::default());
         let controller = controller.namespaces(namespaces.iter().copied()).handler(handler).build().unwrap();
-        let installation = Installation::new("shop", Some("blue".to_owned()));
-        let place = Place {
-            installation,
-            namespace: "default".to_owned(),
-            lease_namespace: "default".to_owned(),
-            reviews_tokens: false,
-        };
+        let place = place("default");
         let now = "2026-01-01T00:00:05Z".parse().unwrap();
         let mut overlaps = overlaps(&[controller], &place, &[lease], now);
         overlaps.pop().map(|overlap| (overlap.shared, overlap.has_same_name))
@@ -199,12 +204,7 @@ mod tests {
         let controller =
             Controller::builder::<ConfigMap>("shops").namespaces(["a"]).handler(async || {}).build().unwrap();
         let controllers = [controller];
-        let place = Place {
-            installation: Installation::new("shop", Some("blue".to_owned())),
-            namespace: "shops".to_owned(),
-            lease_namespace: "shops".to_owned(),
-            reviews_tokens: false,
-        };
+        let place = place("shops");
         let found = |namespace: &str, account: &str, replicas: u32, env: serde_json::Value| {
             let deployment = serde_json::from_value(json!({
                 "metadata": {"namespace": namespace, "name": "shop", "labels": {"kooper.rs/installation": account}},
@@ -230,12 +230,7 @@ mod tests {
     fn an_instance_whose_replicas_share_the_objects_is_found_once() {
         let controller = Controller::builder::<ConfigMap>("shops").namespaces(["a"]);
         let controller = controller.shards(Shards::new(32).members(2)).handler(async || {}).build().unwrap();
-        let place = Place {
-            installation: Installation::new("shop", Some("blue".to_owned())),
-            namespace: "default".to_owned(),
-            lease_namespace: "default".to_owned(),
-            reviews_tokens: false,
-        };
+        let place = place("default");
         let now = "2026-01-01T00:00:05Z".parse().unwrap();
         let controllers = [controller];
         let found = |leases: &[Lease]| {

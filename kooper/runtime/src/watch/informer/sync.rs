@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::liveness::version_after;
 use super::{Events, Informer, LISTS_SILENCE, Seen};
-use crate::object::{Object, older};
+use crate::object::{MalformedObject, Object, older};
 use crate::watch::retriever::{Event, ListRequest, RetrieveError};
 use crate::watch::silence::Silence;
 use crate::watch::store::{Change, ListSnapshot};
@@ -208,11 +208,7 @@ impl Informer {
                                 .to_owned(),
                         ));
                     }
-                    Event::Malformed(malformed) => {
-                        listed.lacks_some = true;
-                        self.sink.malformed();
-                        self.status.record_unreadable(&malformed);
-                    }
+                    Event::Malformed(malformed) => self.skip_unreadable(&mut listed, &malformed),
                 },
             }
         };
@@ -245,11 +241,7 @@ impl Informer {
                 match object {
                     Ok(object) if self.accepts(&object) => listed.add(object, &self.store),
                     Ok(_) => {}
-                    Err(malformed) => {
-                        listed.lacks_some = true;
-                        self.sink.malformed();
-                        self.status.record_unreadable(&malformed);
-                    }
+                    Err(malformed) => self.skip_unreadable(&mut listed, &malformed),
                 }
             }
             match page.continue_token {
@@ -257,6 +249,13 @@ impl Informer {
                 None => return Ok((listed, page.version)),
             }
         }
+    }
+
+    /// Records that a list has an object that cannot be read.
+    fn skip_unreadable(&self, listed: &mut ListSnapshot, malformed: &MalformedObject) {
+        listed.lacks_some = true;
+        self.sink.malformed();
+        self.status.record_unreadable(malformed);
     }
 
     /// A list has the newest version. A lower one than before comes from a server
