@@ -46,10 +46,10 @@ mod settings;
 #[cfg(test)]
 mod simulation;
 
-#[doc(hidden)]
-pub use executor::leases::SHARDS_MARK;
 pub use executor::{Sharding, ShardingOptions};
 pub use hash::{BUCKET, ShardCountError, bucket_of_owner};
+#[doc(hidden)]
+pub use kooper_base::leader::lease::SHARDS_MARK;
 #[doc(hidden)]
 pub use overview::{Change, ChangeError, MemberRow, OverviewError, ShardOverview, ShardRow, ShardState};
 pub use settings::Shards;

@@ -193,8 +193,8 @@ pub(crate) struct MapRecord {
 pub(crate) struct MapWrite {
     /// The version that it replaces; `None` creates the Lease.
     pub(crate) base: Option<Arc<str>>,
-    /// The map.
-    pub(crate) map: Arc<ShardMap>,
+    /// The map; `None` returns the Lease to leader election.
+    pub(crate) map: Option<Arc<ShardMap>>,
 }
 
 #[cfg(test)]

@@ -26,11 +26,13 @@ mod restore;
 mod slots;
 mod standby;
 mod steps;
+mod stop;
 
 use map_view::MapView;
 use slots::Slots;
 pub(crate) use standby::Standby;
 pub(crate) use steps::{MapAnswer, MapStep, SessionAnswer, SessionStep, SlotsStep};
+use stop::Returns;
 
 /// A moment of the local clock: the time since its start.
 type Moment = Duration;
@@ -101,6 +103,7 @@ enum Resize {
 pub(crate) struct Member {
     options: Options,
     stage: Stage,
+    returns: Returns,
     seat: Option<Seat>,
     standby: Option<Standby>,
     slots: Slots,
@@ -151,6 +154,7 @@ impl Member {
         let random = fnv1a(options.identity.as_bytes());
         Self {
             stage: Stage::Running,
+            returns: Returns::No,
             seat: None,
             standby: None,
             slots: Slots::new(options.slots, options.terms, random, now, mutant),
@@ -311,15 +315,6 @@ impl Member {
         }
     }
 
-    /// Hands all shards over, and releases the session. What is not handed over after `limit` is
-    /// left to the others when the session is released.
-    pub(crate) fn stop(&mut self, now: Duration, limit: Duration) {
-        if self.stage == Stage::Running {
-            self.stage = Stage::Leaving { until: now + limit };
-            self.changed = true;
-        }
-    }
-
     /// Computes the plan, and what follows from it for the own shards and for those to come.
     fn replan(&mut self, now: Moment) {
         if !self.changed && now < self.look_again {
@@ -438,37 +433,6 @@ impl Member {
                 self.draining.insert(shard, Drain { since: now, done: false });
             }
             None => {}
-        }
-    }
-
-    /// Returns `true` if this replica stops and nobody can be waited for.
-    pub(crate) fn is_late(&self, now: Moment) -> bool {
-        matches!(self.stage, Stage::Leaving { until } if now >= until || self.live.is_empty())
-    }
-
-    /// A replica that stops releases its session when it has handed over its shards, or when it is
-    /// late and no call runs.
-    fn advance_stop(&mut self, now: Moment, own: Option<&Session>) {
-        if !matches!(self.stage, Stage::Leaving { .. }) {
-            return;
-        }
-        let map = self.map.map();
-        let mut owned = map
-            .into_iter()
-            .flat_map(|map| map.iter())
-            .filter(|(_, shard)| own.is_some() && shard.owner.as_ref() == own);
-        let is_drained =
-            |shard: &Shard| self.draining.get(shard).is_some_and(|drain| drain.done) || self.map.is_given(*shard);
-        let is_done =
-            if self.is_late(now) { owned.all(|(shard, _)| is_drained(&shard)) } else { owned.next().is_none() };
-        if (is_done && !self.outlives_map(now)) || self.mutant == Some(Mutant::EarlyRelease) {
-            match &mut self.seat {
-                Some(seat) => {
-                    seat.claim.step_down(now);
-                    self.stage = Stage::Releasing;
-                }
-                None => self.stage = Stage::Gone,
-            }
         }
     }
 

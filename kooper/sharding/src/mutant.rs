@@ -52,6 +52,8 @@ pub(crate) enum Mutant {
     NoGuardOfRestore,
     /// A map with another field is written while shards have owners.
     RebuiltWithoutRelease,
+    /// The Lease of the map is returned to leader election while other replicas work.
+    ReturnedEarly,
     /// A session is recognised by its identity alone.
     IdentityAlone,
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kooper_base::leader::lease::{Lease, LeaseError};
+use kooper_base::leader::lease::{Lease, LeaseError, SHARDS_MARK};
 use kooper_base::leader::lease_state::Record;
 use kube::Client;
 use serde_json::{Value, json};
@@ -33,7 +33,7 @@ pub enum OverviewError {
     /// No replica has created the map.
     #[error(
         "there is no Lease {0} with a map of shards: no replica of the program runs with this name, instance and namespace \
-         of Leases, or the replicas cannot use Leases, which `/readyz` and their logs report"
+         of Leases, the last one has stopped, or the replicas cannot use Leases, which `/readyz` and their logs report"
     )]
     NoMap(String),
     /// Replicas have sessions, and none of them has created the map.
@@ -49,7 +49,10 @@ pub enum OverviewError {
          wait until it is released or expires"
     )]
     Leader(String, String),
-    /// The Lease was edited by hand, or belongs to another program.
+    /// The Lease has the mark of another controller, or is held by something else.
+    #[error("the Lease {0} belongs to {1}: set another `lease`, or `--instance NAME`")]
+    Foreign(String, String),
+    /// The Lease was edited by hand.
     #[error("the Lease {0} cannot be used: {1}")]
     Malformed(String, String),
 }
@@ -188,7 +191,14 @@ impl ShardOverview {
             return Err(no_map(place, &members(slots, wall)));
         };
         if !is_map(&record) {
-            return Err(OverviewError::Leader(place, record.holder.to_string()));
+            let holder = record.holder.to_string();
+            return Err(match &record.program {
+                Some(program) if mark.strip_suffix(SHARDS_MARK) == Some(&**program) => {
+                    OverviewError::Leader(place, holder)
+                }
+                Some(program) => OverviewError::Foreign(place, format!("`{program}`")),
+                None => OverviewError::Foreign(place, holder),
+            });
         }
         let text = of_map.annotation(MAP);
         let text =

@@ -355,6 +355,32 @@ fn shards_of_a_killed_replica_have_an_owner_within_a_second_after_its_lease() {
     }
 }
 
+#[test]
+fn the_last_replica_that_stops_returns_the_lease_of_the_map() {
+    for seed in 0..40 {
+        let mut dice = Dice::new(seed);
+        let (replicas, at_once) = (1 + dice.below(5), dice.chance(0.5));
+        let configuration = Configuration::of_32_shards(8, seed.is_multiple_of(2));
+        let lease = configuration.terms.lease;
+        let mut world = World::new(configuration, replicas, Vec::new(), None, dice);
+        world.run_until(lease * 3, "the shards are not balanced", World::is_settled).unwrap();
+        for who in 0..replicas {
+            world.stop(who);
+            if !at_once {
+                world.run_to(world.now + lease).unwrap();
+            }
+        }
+        let is_returned = |world: &World| world.server.map.is_none() && world.server.returned.is_some();
+        world
+            .run_until(world.now + lease, "the Lease is not returned", is_returned)
+            .unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        // A replica that starts afterwards shares the shards anew.
+        world.restart(0);
+        let by = world.now + lease * 3;
+        world.run_until(by, "a shard has no owner", World::is_owned).unwrap_or_else(|error| panic!("{seed}: {error}"));
+    }
+}
+
 /// Finds a scenario in which a broken protocol fails as expected, first where one was found before.
 fn assert_is_detected(mutant: Mutant, expected: &str, first: u64) {
     let broken = |seed| run_scenario(seed, Some(mutant)).err().filter(|broken| broken.contains(expected));
@@ -409,5 +435,6 @@ detects! {
     two_installations_that_work_by_one_map_are_detected: NoYield by " works, and the map is that of ", from 102;
     replicas_that_work_by_a_backup_at_once_are_detected: NoGuardOfRestore by WORKS_WITHOUT_MAP, from 3245;
     a_map_with_another_field_over_one_with_owners_is_detected: RebuiltWithoutRelease by WORKS, from 0;
+    a_lease_that_is_returned_while_others_work_is_detected: ReturnedEarly by "the Lease is returned while ", from 0;
     a_session_without_its_time_is_detected: IdentityAlone by WORKS, from 0;
 }

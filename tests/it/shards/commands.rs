@@ -105,6 +105,8 @@ fn replicas_of_dev_share_shards_that_a_person_moves_and_are_stopped_and_started(
     dev.process.write("2");
     dev.process.wait_for_line(&["[2] has stopped (exit status: 0)"]);
     dev.wait_for(&[(32, "works")]);
+    // The task of a shard follows it.
+    dev.process.wait_for_line(&["[1] ", "swept"]);
     dev.process.write("2");
     dev.wait_for(&[(16, "works"), (16, "works")]);
     let takes_over = ["[2] ", "works on 32 of 32 shards"];
@@ -112,6 +114,7 @@ fn replicas_of_dev_share_shards_that_a_person_moves_and_are_stopped_and_started(
     dev.process.write("kill 1");
     dev.process.wait_for_line(&["[1] has stopped (signal: 9"]);
     dev.process.wait_for_lines(before + 1, &takes_over);
+    dev.process.wait_for_line(&["[2] ", "swept"]);
     dev.wait_for(&[(32, "works")]);
     dev.process.write("three");
     dev.process.wait_for_line(&["write a number from 1 to 2"]);

@@ -117,14 +117,29 @@ async fn a_controller_moves_from_leader_election_to_shards_and_back_with_no_two_
     standby.kill().await;
     work.is_done_by(&["first", "second"]).await;
 
-    // An old replica that starts meanwhile waits.
-    let refused = cluster.run([work.elected("early")?]).await.err().ok_or("it is ready")?;
-    assert!(refused.to_string().contains("which never acquires it"), "{refused}");
+    // A rollback: the old replica is ready, and waits until the last one of the new replicas has stopped in order.
+    let early = cluster.run([work.elected("early")?]).await?;
     work.is_done_by(&["first", "second"]).await;
+    first.stop().await?;
+    work.is_done_by(&["second"]).await;
+    second.stop().await?;
+    work.is_done_by(&["early"]).await;
 
-    // As the guide says it, also after a crash of all of them.
-    first.kill().await;
-    second.kill().await;
+    // To shards once more, and back with replicas that stop at the same time.
+    let [third, fourth] = [cluster.run([work.shared("third")?]).await?, cluster.run([work.shared("fourth")?]).await?];
+    work.is_done_by(&["early"]).await;
+    early.stop().await?;
+    work.is_done_by(&["fourth", "third"]).await;
+    let next = cluster.run([work.elected("next")?]).await?;
+    let (stopped, also) = tokio::join!(third.stop(), fourth.stop());
+    stopped.and(also)?;
+    work.is_done_by(&["next"]).await;
+    next.stop().await?;
+
+    // As the guide says it, after a crash of all of them.
+    let lost = cluster.run([work.shared("lost")?]).await?;
+    work.is_done_by(&["lost"]).await;
+    lost.kill().await;
     let leases: Vec<Lease> = cluster.list().await?;
     let map = leases.iter().find(|lease| lease.name_any().ends_with("-moves")).ok_or("there is a map")?;
     cluster.delete(map).await?;

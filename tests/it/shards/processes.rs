@@ -49,6 +49,7 @@ fn no_object_is_in_two_hands_and_each_is_handled_while_processes_are_killed_paus
     });
     replicas.into_iter().for_each(Replica::stop);
     fleet.journal.check(Unit::Object);
+    assert_eq!(fleet.mark_of_the_map(), "shared/shared", "the last one returns the Lease to leader election");
 }
 
 fn killed(fleet: &Fleet<'_>, lost: &Replica, others: &[&Replica]) {

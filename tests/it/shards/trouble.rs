@@ -236,9 +236,10 @@ async fn a_lease_of_another_program_is_left_alone(cluster: Cluster) -> Result<()
     let running = cluster.run([noting("a", &notes).build()?]).await?;
     tokio::time::sleep(SETTLE).await;
     running.stop().await?;
-    let (is_map, handled) = (|lease: &Lease| lease.annotations().contains_key("kooper.rs/shards"), notes.count());
-    let map = cluster.list::<Lease>().await?.into_iter().find(is_map).ok_or("there is a map")?;
-    let others = json!({"metadata": {"annotations": {"kooper.rs/controller": "other/shop", "kooper.rs/shards": null}}});
+    let handled = notes.count();
+    let map: Lease = cluster.get("test-notes").await?.ok_or("the Lease of the map stays")?;
+    assert!(!map.annotations().contains_key("kooper.rs/shards"), "the last replica removes the map");
+    let others = json!({"metadata": {"annotations": {"kooper.rs/controller": "other/shop"}}});
     let others = cluster.patch(&map, others).await?;
 
     let refused = cluster.run([noting("b", &notes).build()?]).await.err().ok_or("it is not ready")?;

@@ -1,6 +1,7 @@
 //! A program with shards, for several processes on a real API server. Each call adds lines to the file `SHARED_LOG`,
 //! with the name of the process, `SHARED_NAME`, and the object. It takes `SHARED_MILLIS`. With `SHARED_BY=namespace`,
 //! the namespace of an object determines its shard.
+//! A task runs in one of the shards.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -101,8 +102,14 @@ async fn by_namespace(config: Arc<ConfigMap>, configs: Patcher<ConfigMap>, call:
     handle(config, configs, call).await
 }
 
+/// Runs in one of the processes, and in another one when that has ended.
+#[kooper::task(every = "1h", shard_of = "shared", main = false)]
+async fn sweep(call: Call) {
+    tracing::info!(shard = call.shard().map(|shard| shard.index), "swept");
+}
+
 fn main() -> ExitCode {
-    let app = App::new("shared", env!("CARGO_PKG_VERSION"));
+    let app = App::new("shared", env!("CARGO_PKG_VERSION")).define::<sweep>();
     let is_by_namespace = std::env::var("SHARED_BY").is_ok_and(|by| by == "namespace");
     if is_by_namespace { app.define::<by_namespace>() } else { app.define::<shared>() }.run()
 }

@@ -4,7 +4,7 @@ use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::lease::LeaseError;
+use super::lease::{LeaseError, SHARDS_MARK};
 use super::previous::LeaseOwner;
 use super::scope::WatchedNamespaces;
 use crate::clock::Clock;
@@ -87,6 +87,8 @@ pub(super) enum Phase {
         mark: Arc<str>,
         holder: Arc<str>,
     },
+    /// Replicas share the work of the controller in shards. The last one of them that stops returns the Lease.
+    Shared,
     /// The holder watches other namespaces: it is another installation.
     Apart {
         holder: Arc<str>,
@@ -181,6 +183,11 @@ impl ElectionStatus {
         new
     }
 
+    /// Returns `true` if a mark is that of the shards of this controller.
+    pub(super) fn is_shared(&self, mark: &str) -> bool {
+        mark.strip_suffix(SHARDS_MARK) == Some(&*self.mark)
+    }
+
     /// The message for a mark of another controller.
     pub(super) fn dispute(&self, mark: &str, holder: &str) -> String {
         let (lease, ours) = (&self.lease, &self.mark);
@@ -199,6 +206,11 @@ impl ElectionStatus {
             Phase::Standby(holder) => format!("the lease is held by {holder}"),
             Phase::Unmarked(holder) => {
                 format!("the lease is held by {holder}, which is not a controller of Kooper")
+            }
+            Phase::Shared => {
+                "replicas with shards work on this controller, and the last one of them that stops returns the Lease; if \
+                 none runs any more, delete the Lease"
+                    .to_owned()
             }
             Phase::Apart { holder, scope } => format!(
                 "the lease is held by {holder}, which watches {scope}, not {}: to run both installations, name each \

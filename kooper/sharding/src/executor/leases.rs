@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kooper_base::clock::Clock;
-use kooper_base::leader::lease::{Lease, LeaseError};
+use kooper_base::leader::lease::{Lease, LeaseError, MARK, SCOPE, SHARDS_MARK};
 use kooper_base::leader::lease_state::{LeaseWrite, Record};
 use kooper_base::leader::scope::WatchedNamespaces;
 
@@ -26,9 +26,6 @@ pub(crate) const OVERRIDES: &str = "kooper.rs/shards-overrides";
 pub(crate) fn mark(controller: &str) -> Arc<str> {
     format!("{controller}{SHARDS_MARK}").into()
 }
-
-/// The end of the mark of a controller in the Leases of its shards.
-pub const SHARDS_MARK: &str = "/shards";
 
 /// Why a Lease cannot be used.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -146,12 +143,18 @@ impl MapLease {
         }
     }
 
-    pub(super) async fn write(&mut self, write: &MapWrite, wall: i64) -> Result<MapRecord, StoreError> {
-        let text = write.map.to_text().map_err(|error| malformed(&self.name, &error))?;
+    /// Writes the map, or returns the Lease to leader election: then it is as a leader of the controller releases it.
+    pub(super) async fn write(&mut self, write: &MapWrite, wall: i64) -> Result<Option<MapRecord>, StoreError> {
         let base = write.base.clone().or_else(|| self.adopted.take());
         let lease = LeaseWrite { base, holder: "".into(), seconds: 1, acquired: wall, renewed: wall, transitions: 0 };
+        let Some(map) = &write.map else {
+            let mark = self.mark.strip_suffix(SHARDS_MARK).map(str::to_owned);
+            self.lease.write_with(&lease, &[(MARK, mark), (MAP, None), (OVERRIDES, None)]).await?;
+            return Ok(None);
+        };
+        let text = map.to_text().map_err(|error| malformed(&self.name, &error))?;
         let record = self.lease.write_with(&lease, &[(MAP, Some(text))]).await?;
-        self.map(&record)
+        self.map(&record).map(Some)
     }
 
     fn map(&self, record: &Record) -> Result<MapRecord, StoreError> {
@@ -166,7 +169,6 @@ impl MapLease {
 
     /// The map in an event of a watch.
     pub(super) fn event(object: &serde_json::Value, mark: &str) -> Option<MapRecord> {
-        use kooper_base::leader::lease::{MARK, SCOPE};
         let meta = &object["metadata"];
         meta["annotations"][MARK].as_str().filter(|found| *found == mark)?;
         let map = ShardMap::parse(meta["annotations"][MAP].as_str()?).ok()?;

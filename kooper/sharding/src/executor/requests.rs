@@ -32,7 +32,7 @@ pub(super) enum Answer {
     Slots(Vec<(u8, Option<SlotRecord>)>, Option<StoreError>),
     Tombstone(Result<SlotRecord, StoreError>),
     MapRead(Result<Option<MapRecord>, StoreError>),
-    MapWrite(Result<MapRecord, StoreError>),
+    MapWrite(Result<Option<MapRecord>, StoreError>),
 }
 
 pub(super) type Requests = FuturesUnordered<BoxFuture<'static, (Lane, Duration, Answer)>>;

@@ -240,15 +240,17 @@ impl MapView {
     /// Notes what a write gives away. From now on these shards may have other owners.
     pub(super) fn sent(&mut self, write: &MapWrite, given: Vec<Shard>) {
         for shard in given {
-            let to = write.map.get(shard).and_then(|shard| shard.owner.clone());
+            let to = write.map.as_ref().and_then(|map| map.get(shard)?.owner.clone());
             self.given.retain(|given| given.shard != shard || given.to != to);
             self.given.push(Given { shard, to, base: write.base.clone() });
         }
         self.must_read = true;
     }
 
-    /// The write that was sent at `sent` was committed as this version. Returns `true` if that is news.
-    pub(super) fn committed(&mut self, sent: Moment, now: Moment, record: MapRecord) -> bool {
+    /// The write that was sent at `sent` was committed as this version, or has returned the Lease. Returns `true` if that
+    /// is news.
+    pub(super) fn committed(&mut self, sent: Moment, now: Moment, record: Option<MapRecord>) -> bool {
+        let Some(record) = record else { return self.handle_read(sent, now, None) };
         let from = self.valid_from(sent, now);
         self.confirmed = Some(self.confirmed.map_or(from, |confirmed| confirmed.max(from)));
         self.must_read = false;

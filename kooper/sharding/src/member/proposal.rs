@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Member, Moment, Resize, Stage};
+use super::{Member, Moment, Resize, Returns, Stage};
 use crate::hash::Shard;
 use crate::map::{MapWrite, Ownership, ShardMap};
 use crate::mutant::Mutant;
@@ -21,9 +21,13 @@ impl Member {
             // in the meantime.
             let map = ShardMap::new(self.options.by, self.options.count, 0);
             let creates = self.map.is_absent() && self.stage == Stage::Running;
-            return creates.then(|| (MapWrite { base, map: Arc::new(map) }, Vec::new()));
+            return creates.then(|| (MapWrite { base, map: Some(Arc::new(map)) }, Vec::new()));
         };
         let me = self.session(now)?;
+        if self.returns == Returns::Due {
+            let owned = known.iter().filter(|(_, shard)| shard.owner.as_ref() == Some(&me));
+            return Some((MapWrite { base, map: None }, owned.map(|(shard, _)| shard).collect()));
+        }
         let is_free = |shard: &Ownership| shard.owner.as_ref().is_none_or(|owner| self.slots.is_ended(owner, now));
         let are_released = || known.iter().all(|(_, shard)| is_free(shard));
         let is_rebuilt = self.resize == Some(Resize::Rebuild)
@@ -36,18 +40,18 @@ impl Member {
             // Versions of one cluster rise, and a term rises at most once with each: so the terms
             // of earlier maps are lower.
             let map = self.filled(base.as_ref().and_then(|base| base.parse().ok()).unwrap_or_default());
-            return Some((MapWrite { base, map: Arc::new(map) }, Vec::new()));
+            return Some((MapWrite { base, map: Some(Arc::new(map)) }, Vec::new()));
         }
         if let Some(Resize::Split(count)) = self.resize
             && !self.map.has_given()
         {
             let mut map = ShardMap::clone(known);
             map.split(count);
-            return Some((MapWrite { base, map: Arc::new(map) }, Vec::new()));
+            return Some((MapWrite { base, map: Some(Arc::new(map)) }, Vec::new()));
         }
         if is_rebuilt {
             let map = self.filled(known.highest_term());
-            return Some((MapWrite { base, map: Arc::new(map) }, Vec::new()));
+            return Some((MapWrite { base, map: Some(Arc::new(map)) }, Vec::new()));
         }
         let mut given = Vec::new();
         let mut changes = Vec::new();
@@ -78,7 +82,7 @@ impl Member {
         for (shard, owner) in changes {
             map.assign_after(shard, owner, self.map.highest_term());
         }
-        Some((MapWrite { base, map: Arc::new(map) }, given))
+        Some((MapWrite { base, map: Some(Arc::new(map)) }, given))
     }
 
     fn takes_from_the_living(&self, target: Option<&Session>, me: &Session) -> bool {

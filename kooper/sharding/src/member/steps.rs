@@ -65,8 +65,8 @@ pub(crate) enum MapStep {
 /// The result of a write of the map.
 #[derive(Debug)]
 pub(crate) enum MapAnswer {
-    /// The stored map.
-    Committed(MapRecord),
+    /// The stored map; `None` if the Lease was returned.
+    Committed(Option<MapRecord>),
     /// Another version is stored.
     Conflict,
     /// It was rejected, or its result is unknown.
@@ -382,7 +382,10 @@ impl Member {
                 self.map.committed(sent, now, record);
             }
             MapAnswer::Conflict => {}
-            MapAnswer::Failed => self.map.failed(),
+            MapAnswer::Failed => {
+                self.map.failed();
+                self.return_failed();
+            }
         }
     }
 

@@ -29,7 +29,8 @@ pub(super) enum Answer {
     Slots(Vec<(u8, Option<SlotRecord>)>),
     SlotStored(SlotRecord),
     Map(Option<MapRecord>),
-    MapStored(MapRecord),
+    /// `None` if the Lease was returned to leader election.
+    MapStored(Option<MapRecord>),
     Conflict,
 }
 
@@ -38,13 +39,15 @@ pub(super) enum Answer {
 pub(super) struct SimServer {
     pub(super) map: Option<MapRecord>,
     pub(super) slots: Vec<Option<SlotRecord>>,
+    /// The uid of the Lease if it was returned to leader election.
+    pub(super) returned: Option<Arc<str>>,
     mark: Arc<str>,
     version: u64,
 }
 
 impl SimServer {
     pub(super) fn new(slots: u8) -> Self {
-        Self { map: None, slots: vec![None; slots.into()], mark: "sim/shards".into(), version: 0 }
+        Self { map: None, slots: vec![None; slots.into()], returned: None, mark: "sim/shards".into(), version: 0 }
     }
 
     /// Everything goes back to a backup. Versions rise from there, or from the last one. None of them is one of those
@@ -76,16 +79,23 @@ impl SimServer {
         Some(stored)
     }
 
-    pub(super) fn put_map(&mut self, write: &MapWrite, scope: WatchedNamespaces) -> Option<MapRecord> {
+    pub(super) fn put_map(&mut self, write: &MapWrite, scope: WatchedNamespaces) -> Option<Option<MapRecord>> {
         if self.map.as_ref().map(|map| &map.version) != write.base.as_ref() {
             return None;
         }
         let version = self.next_version();
-        let uid = self.map.as_ref().map_or_else(|| Arc::clone(&version), |map| Arc::clone(&map.uid));
-        let overrides = self.map.as_ref().map(|map| Arc::clone(&map.overrides)).unwrap_or_default();
-        let stored = MapRecord { uid, version, map: Arc::clone(&write.map), overrides, scope: Some(scope) };
-        self.map = Some(stored.clone());
-        Some(stored)
+        let before = self.map.take();
+        self.map = write.map.as_ref().map(|map| {
+            // A Lease that was returned keeps its uid.
+            let uid = before.as_ref().map(|map| Arc::clone(&map.uid)).or_else(|| self.returned.take());
+            let uid = uid.unwrap_or_else(|| Arc::clone(&version));
+            let overrides = before.as_ref().map(|map| Arc::clone(&map.overrides)).unwrap_or_default();
+            MapRecord { uid, version, map: Arc::clone(map), overrides, scope: Some(scope) }
+        });
+        if self.map.is_none() {
+            self.returned = before.map(|map| map.uid);
+        }
+        Some(self.map.clone())
     }
 
     /// A person changes what overrides the plan.
@@ -100,7 +110,7 @@ impl SimServer {
 
     pub(super) fn delete_map(&mut self) {
         self.version += 2;
-        self.map = None;
+        (self.map, self.returned) = (None, None);
     }
 
     pub(super) fn delete_slot(&mut self, slot: usize) {

@@ -12,7 +12,7 @@ use super::network::{Answer, Request, SimServer};
 use super::process::{Call, InFlight, Process};
 use super::scenario::{Disruption, Scheduled, SimEvent, Summary};
 use super::{Configuration, Mutant};
-use crate::map::{MapRecord, MapWrite, ShardMap};
+use crate::map::{MapRecord, MapWrite};
 use crate::member::{MapAnswer, MapStep, SessionAnswer, SessionStep, SlotsStep};
 use crate::session::SlotRecord;
 
@@ -349,19 +349,21 @@ impl World {
         match self.mutant {
             Some(Mutant::BlindMapWrites) => write.base = before.as_ref().map(|before| Arc::clone(&before.version)),
             Some(Mutant::SameTerm) => {
-                if let Some(before) = &before {
-                    let mut map = ShardMap::clone(&write.map);
-                    map.keep_terms(&before.map);
-                    write.map = Arc::new(map);
+                if let (Some(before), Some(map)) = (&before, &mut write.map) {
+                    Arc::make_mut(map).keep_terms(&before.map);
                 }
             }
             _ => {}
         }
         let Some(stored) = self.server.put_map(&write, scope) else { return self.conflict() };
+        let Some(stored) = stored else {
+            self.check_return();
+            return Answer::MapStored(None);
+        };
         self.created = if before.is_none() { self.now } else { self.created };
         self.check_map(by, before.as_ref().map(|before| &*before.map), &stored.map);
         self.tell_map(&stored);
-        Answer::MapStored(stored)
+        Answer::MapStored(Some(stored))
     }
 
     fn tell_map(&mut self, stored: &MapRecord) {

@@ -172,6 +172,13 @@ impl<'a> Fleet<'a> {
         eventually("calls run", || replicas.iter().all(run));
     }
 
+    /// The controller that the Lease of the map belongs to.
+    pub(crate) fn mark_of_the_map(&self) -> String {
+        let (namespace, path) =
+            (&self.namespaces[0].0, r"--output=jsonpath={.metadata.annotations.kooper\.rs/controller}");
+        self.cluster.must(&["get", "lease", "shared-shared", "--namespace", namespace, path])
+    }
+
     /// When the session of each process expires if it is not renewed, in microseconds, by its identity.
     fn expiries(&self) -> BTreeMap<String, i64> {
         let namespace = format!("--namespace={}", self.namespaces[0].0);

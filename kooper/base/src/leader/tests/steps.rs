@@ -206,6 +206,26 @@ async fn the_lease_of_another_controller_is_never_acquired() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_lease_of_replicas_that_share_the_work_is_awaited_until_the_last_one_returns_it() {
+    let server = FakeServer::new();
+    let lease = |mark: &str| {
+        let spec = json!({"holderIdentity": "", "leaseDurationSeconds": 1});
+        server.change("shop-echo", |lease| {
+            lease["metadata"]["annotations"][MARK] = json!(mark);
+            lease["spec"] = spec;
+        });
+    };
+    lease("shop/echo/shards");
+    let mut candidate = TestCandidate::new(&server, "a");
+    candidate.does_not_acquire(SECOND * 200).await;
+    assert_eq!(candidate.announced(), []);
+    let remark = candidate.ready().expect("a rollback waits for this replica").expect("there is a reason");
+    assert!(remark.contains("the last one of them that stops returns the Lease"), "{remark}");
+    lease("shop/echo");
+    timeout(SECOND / 4, candidate.elector.campaign()).await.expect("it is returned");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_holder_without_a_mark_is_announced_and_replaced_when_it_releases_the_lease() {
     let server = FakeServer::new();
     held_by(&server, "go-7f9", None);

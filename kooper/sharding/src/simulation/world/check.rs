@@ -129,6 +129,13 @@ impl World {
         }
     }
 
+    /// Checks that nobody works when the Lease of the map is returned: another version of the program may begin at once.
+    pub(super) fn check_return(&mut self) {
+        if let Some(who) = (0..self.processes.len()).find(|who| !self.held(*who).is_empty()) {
+            self.broken = Some(format!("the Lease is returned while {} works", self.processes[who].identity));
+        }
+    }
+
     /// Checks that a shard whose owner has not ended is given away by it in order.
     fn check_hand_over(&mut self, by: &str, shard: Shard, count: ShardCount, old: &Ownership, new: &Ownership) {
         let Some(owner) = &old.owner else { return };
