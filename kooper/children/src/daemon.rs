@@ -17,7 +17,7 @@ use kooper_access::extract::{Argument, Context, DaemonArguments};
 use kooper_access::handler::Handler;
 use kooper_access::plan::Plan;
 use kooper_runtime::internal::error::panicking::{Panic, caught};
-use kooper_runtime::internal::error::{chain, is_conflict};
+use kooper_runtime::internal::error::{chain, is_conflict, public_chain};
 use kooper_runtime::{Action, BoxError, Kind, ObjectKey};
 use kube::ResourceExt;
 use parking_lot::Mutex;
@@ -110,7 +110,7 @@ where
             if !is_conflict || !context.controller().repeats_conflict(context.key()) {
                 let failure = match &ended {
                     Ok(Ok(_)) => None,
-                    Ok(Err(error)) => Some(chain(&**error).chars().take(LONGEST).collect()),
+                    Ok(Err(error)) => Some(public_chain(&**error).chars().take(LONGEST).collect()),
                     Err(Panic { place: Some(place), .. }) => Some(format!("it panicked at {place}")),
                     Err(_) => Some("it panicked".to_owned()),
                 };

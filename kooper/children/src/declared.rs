@@ -11,8 +11,9 @@ use kooper_access::extract::Context;
 use kooper_access::handler::{Handler, HandlerFn};
 use kooper_access::internal::Additions;
 use kooper_access::plan::Plan;
+use kooper_runtime::internal::error::{RetryHint, retry_hint};
 use kooper_runtime::internal::object::kind::KindInfo;
-use kooper_runtime::{Action, BoxError, Kind};
+use kooper_runtime::{Action, BoxError, HandlerError, Kind};
 
 use crate::children::Existing;
 use crate::executor::Executor;
@@ -373,10 +374,17 @@ where
             executor.begin(&context, &pass);
             let handled = handler.handle(context.clone()).await;
             let again = pass.again;
-            executor.end_call(&context, pass, &handled).await?;
-            let action = handled?;
+            let ended = executor.end_call(&context, pass, &handled).await;
+            let delay = again.into_iter().chain(handled.as_ref().ok().and_then(Action::delay)).min();
+            // A child that no retry makes acceptable does not stop a handler that polls, or the end of a pause.
+            if let Err(error) = ended {
+                return Err(match (retry_hint(&*error, None), delay) {
+                    (RetryHint::Never, Some(delay)) => HandlerError::retry_after(delay, error).into(),
+                    _ => error,
+                });
+            }
             // A delay of zero is the back-off of the handler.
-            Ok(again.into_iter().chain(action.delay()).min().map_or(action, Action::requeue_after))
+            Ok(delay.map_or(handled?, Action::requeue_after))
         })
     }
 }

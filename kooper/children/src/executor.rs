@@ -16,8 +16,8 @@ use kooper_access::AccessError;
 use kooper_access::extract::Context;
 use kooper_access::internal::ReservedStatus;
 use kooper_runtime::internal::error::refusal::{ApiStatus, Cause};
-use kooper_runtime::internal::error::{RetryHint, chain, is_conflict, retry_hint};
-use kooper_runtime::{Action, BoxError, HandlerError, Kind};
+use kooper_runtime::internal::error::{chain, is_conflict, public_chain};
+use kooper_runtime::{Action, BoxError, Kind};
 use kube::ResourceExt;
 
 use crate::children::{Children, Current, SlotChildren};
@@ -33,9 +33,6 @@ use crate::status::{HANDLER_FAILED, Report, has_failed, summarized};
 use crate::typed::{Called, DynSlot};
 
 use progress::Progress;
-
-/// The deletion of a child is an own write, whose event does not repeat a call that has failed.
-const AFTER_DELETION: Duration = Duration::from_secs(1);
 
 /// A reason to wait, as an error.
 #[derive(Debug, thiserror::Error)]
@@ -162,7 +159,7 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         let is_repeated = has_conflict && context.controller().repeats_conflict(context.key());
         let reported = match &self.report {
             Some(report) if !is_repeated => {
-                let (children, failure) = (pass.children, handled.as_ref().err().map(|error| chain(&**error)));
+                let (children, failure) = (pass.children, handled.as_ref().err().map(|error| public_chain(&**error)));
                 report(
                     context,
                     Box::new(move |owner, status| {
@@ -336,11 +333,11 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
     /// deleted because of it.
     async fn probe(&self, context: &Context<P, S>, slot: usize, child: AnyObject, error: BoxError) -> Refusal {
         // A dry run shows each write as if it was done.
-        if !is_invalid(&*error) || call(context).is_dry_run() {
-            return Refusal::Other(error);
-        }
-        match self.slots[slot].probe(context, child).await {
-            Ok(()) => Refusal::Immutable(error),
+        let refused = error.downcast_ref().filter(|_| is_invalid(&*error) && !call(context).is_dry_run());
+        let Some(refused) = refused else { return Refusal::Other(error) };
+        match self.slots[slot].probe(context, child, refused).await {
+            Ok(true) => Refusal::Immutable(error),
+            Ok(false) => Refusal::Other(error),
             Err(refused) if is_invalid(&*refused) => Refusal::Invalid(error),
             Err(unknown) => {
                 tracing::debug!(slot = self.slots[slot].id().name, "the probe has failed: {}", chain(&*unknown));
@@ -377,7 +374,7 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
                         let recreates = self.graph.nodes()[slot].spec.flags.recreate.is_some();
                         let is_protected = progress.observed.children.get(&id).is_some_and(|child| child.is_protected);
                         let replaces = recreates && !is_protected;
-                        Write::Immutable(if replaces { chain(&*error) } else { progress.stall(error) })
+                        Write::Immutable(if replaces { public_chain(&*error) } else { progress.stall(error) })
                     }
                     Err(Refusal::Invalid(error)) => Write::Invalid(progress.stall(error)),
                     Err(Refusal::Other(error)) => Write::Refused(progress.fail(error)),
@@ -487,11 +484,7 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         }
         let has_daemon = self.has_daemon.load(Ordering::Relaxed);
         let daemon = owner(context).annotations().get(DAEMON_FAILED).filter(|_| has_daemon).cloned();
-        let has_deleted = progress.has_deleted;
-        let error = progress.error.map(|error| match retry_hint(&*error, None) {
-            RetryHint::Never if has_deleted => HandlerError::retry_after(AFTER_DELETION, error).into(),
-            _ => error,
-        });
-        Pass { children: Children::new(children, daemon, undeleted), error, again: progress.pause, blocking }
+        let (error, again) = progress.end(nodes.len());
+        Pass { children: Children::new(children, daemon, undeleted), error, again, blocking }
     }
 }

@@ -27,7 +27,9 @@ use crate::memory::{KnownChildren, address};
 use crate::observed::{Child, ChildId};
 use crate::plan::Cause;
 use crate::readiness::Readiness;
-use crate::record::{ChildObject, Found, controls, decode, found, id_of, is_foreign, key_of, owner, recorded};
+use crate::record::{
+    ChildObject, Found, controls, decode, found, id_of, is_foreign, is_uncontrolled, key_of, owner, recorded,
+};
 
 /// The timeout of a list.
 const LIST: Duration = Duration::from_secs(60);
@@ -156,7 +158,7 @@ impl<P: Kind, S: Send + Sync + 'static, T: ChildKind> DynKind<P, S> for TypedKin
             for place in places {
                 let found = self.list(context, &of_owner, place.as_deref()).await?;
                 let is_own =
-                    |child: &&PartialObjectMeta<T>| !controls(&*owner, *child) && !is_foreign(context, *child, &[]);
+                    |child: &&PartialObjectMeta<T>| is_uncontrolled(*child) && !is_foreign(context, *child, &[]);
                 if let Some(child) = found.iter().find(is_own) {
                     return Ok(Some(id_of(&*owner, child, &self.kind, self.resource.clone())));
                 }
@@ -179,7 +181,8 @@ impl<P: Kind, S: Send + Sync + 'static, T: ChildKind> DynKind<P, S> for TypedKin
                 // Not by a label, which a policy may remove.
                 let named = ListParams::default().fields(&format!("metadata.name={}", id.name));
                 for child in self.list(context, &named, id.namespace.as_deref()).await? {
-                    if controls(&*owner, &child) || child.labels().get(OWNER) == Some(&uid) {
+                    if controls(&*owner, &child) || (is_uncontrolled(&child) && child.labels().get(OWNER) == Some(&uid))
+                    {
                         let waits = Readiness::Waiting("it is not in the cache".into());
                         let record = recorded(context, &child, slots, waits);
                         let object = Arc::new(Object::parse(&serde_json::to_vec(&child)?)?);
@@ -237,7 +240,12 @@ impl<P: Kind, S: Send + Sync + 'static, T: ChildKind> DynKind<P, S> for TypedKin
         }
         if let Some(uid) = owner.uid().filter(|_| is_ordered) {
             for child in reader.undecoded(by::marked(&uid)) {
-                children.extend(read(child?, true)?);
+                let child = child?;
+                // Another owner has adopted it.
+                if child.metadata()?.controller().is_some() {
+                    continue;
+                }
+                children.extend(read(child, true)?);
                 note_marked(context.extensions(), &uid, context.key());
             }
         }
@@ -250,7 +258,7 @@ impl<P: Kind, S: Send + Sync + 'static, T: ChildKind> DynKind<P, S> for TypedKin
             let deleter = <Deleter<T> as Argument<P, S, (_, ())>>::extract(context);
             match deleter.delete_with(&key, params).await {
                 // It has changed: its event begins another pass.
-                Err(error) if error.is_conflict() => Ok(()),
+                Err(error) if error.has_changed() => Ok(()),
                 result => Ok(result?),
             }
         }

@@ -167,6 +167,11 @@ pub(crate) fn controls<P: Kind>(owner: &P, child: &impl ResourceExt) -> bool {
     child.owner_references().iter().any(|one| one.controller == Some(true) && Some(&one.uid) == uid)
 }
 
+/// Returns `true` if no owner controls the child. Only then it belongs to the owner that its label names.
+pub(crate) fn is_uncontrolled(child: &impl ResourceExt) -> bool {
+    child.owner_references().iter().all(|one| one.controller != Some(true))
+}
+
 pub(crate) fn decode<T: ChildKind>(object: &Object) -> Result<AnyObject, BoxError> {
     Ok(Arc::new(object.decode::<T>()?))
 }

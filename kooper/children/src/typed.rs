@@ -9,7 +9,7 @@ use kooper_access::capability::PatchBody;
 use kooper_access::extract::{Argument, Context};
 use kooper_access::internal::Manner;
 use kooper_access::plan::Plan;
-use kooper_access::{Deleter, OwnedApplier, Patcher, Reader};
+use kooper_access::{AccessError, Deleter, OwnedApplier, Patcher, Reader};
 use kooper_runtime::internal::object::kind::KindInfo;
 use kooper_runtime::{BoxError, Kind};
 use kube::core::metadata::PartialObjectMeta;
@@ -80,8 +80,10 @@ pub(crate) trait DynSlot<P, S>: Send + Sync {
         observed: Option<&'a str>,
     ) -> Request<'a, Option<Found>>;
 
-    /// Creates the child in a dry run, under another name.
-    fn probe<'a>(&'a self, context: &'a Context<P, S>, child: AnyObject) -> Request<'a, ()>;
+    /// Creates the child in a dry run, under another name. Returns `true` if it is certain that only the change of the existing
+    /// child was `refused`.
+    fn probe<'a>(&'a self, context: &'a Context<P, S>, child: AnyObject, refused: &'a AccessError)
+    -> Request<'a, bool>;
 
     /// Sets the labels of a child. Returns those that it has then, and its version.
     fn label<'a>(
@@ -301,13 +303,17 @@ where
         .boxed()
     }
 
-    fn probe<'a>(&'a self, context: &'a Context<P, S>, child: AnyObject) -> Request<'a, ()> {
+    fn probe<'a>(
+        &'a self,
+        context: &'a Context<P, S>,
+        child: AnyObject,
+        refused: &'a AccessError,
+    ) -> Request<'a, bool> {
         async move {
             let child: Arc<<F::Form as Form>::Kind> = typed(child)?;
             let applier = <OwnedApplier<<F::Form as Form>::Kind> as Argument<P, S, (_, ())>>::extract(context);
             let owner = owner(context);
-            applier.probe(&*owner, &child, is_apart(&*owner, &*child)).await?;
-            Ok(())
+            Ok(applier.probe(&*owner, &child, is_apart(&*owner, &*child), refused).await?)
         }
         .boxed()
     }

@@ -5,7 +5,7 @@
 //! which may be secured, and one for probes.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
@@ -100,16 +100,10 @@ impl Listener {
     /// # Errors
     /// When the port is taken, or the address is not one of this machine's.
     pub fn bind(address: SocketAddr) -> Result<Self, ListenError> {
-        let every_v4 = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), address.port());
-        let socket = TcpListener::bind(address).or_else(|error| {
-            let v6_is_absent = !matches!(error.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::PermissionDenied);
-            if address.ip() == Ipv6Addr::UNSPECIFIED && v6_is_absent { TcpListener::bind(every_v4) } else { Err(error) }
-        });
         let ready = |socket: TcpListener| {
-            socket.set_nonblocking(true)?;
             Ok(Self { address: socket.local_addr()?, socket, status: None, routes: Routes::default() })
         };
-        socket.and_then(ready).map_err(|error| ListenError::Bind { address, error })
+        kooper_serving::bind(address).and_then(ready).map_err(|error| ListenError::Bind { address, error })
     }
 
     /// Binds the address of probes.

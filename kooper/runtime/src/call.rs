@@ -142,6 +142,13 @@ impl Call {
         }
     }
 
+    /// Returns `true` if another replica may work on the shard by now.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn has_lost_shard(&self) -> bool {
+        self.shard.as_ref().is_some_and(|term| !term.is_held())
+    }
+
     /// A client whose requests are all fenced so, also those of tasks that outlive the call.
     #[doc(hidden)]
     #[must_use]

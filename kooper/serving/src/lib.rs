@@ -5,6 +5,7 @@
 //! follows its files.
 
 mod accept;
+mod bind;
 #[cfg(all(feature = "tls", any(feature = "ring", feature = "aws-lc-rs")))]
 mod files;
 mod limits;
@@ -13,6 +14,7 @@ mod source;
 mod tls;
 
 pub use accept::accept;
+pub use bind::bind;
 #[cfg(all(feature = "tls", any(feature = "ring", feature = "aws-lc-rs")))]
 pub use files::{CertificateError, FileCertificate};
 pub use limits::{Limits, Running};

@@ -32,7 +32,6 @@ use map_view::MapView;
 use slots::Slots;
 pub(crate) use standby::Standby;
 pub(crate) use steps::{MapAnswer, MapStep, SessionAnswer, SessionStep, SlotsStep};
-use stop::Returns;
 
 /// A moment of the local clock: the time since its start.
 type Moment = Duration;
@@ -103,7 +102,10 @@ enum Resize {
 pub(crate) struct Member {
     options: Options,
     stage: Stage,
-    returns: Returns,
+    /// The Lease of the map is returned to leader election: this is the last replica.
+    returns: bool,
+    /// The last replica tries this until then.
+    returns_until: Option<Moment>,
     seat: Option<Seat>,
     standby: Option<Standby>,
     slots: Slots,
@@ -154,7 +156,8 @@ impl Member {
         let random = fnv1a(options.identity.as_bytes());
         Self {
             stage: Stage::Running,
-            returns: Returns::No,
+            returns: false,
+            returns_until: None,
             seat: None,
             standby: None,
             slots: Slots::new(options.slots, options.terms, random, now, mutant),
@@ -353,7 +356,7 @@ impl Member {
         self.targets = self.planned(&map);
         let is_late = self.is_late(now);
         self.wanted.clear();
-        let mut awaits = false;
+        let mut awaits = self.returns_until.is_some();
         for (shard, ownership) in map.iter() {
             let owner = ownership.owner.as_ref();
             let target = self.targets.get(shard.index()).and_then(Option::as_ref);
@@ -441,7 +444,7 @@ impl Member {
         let drains = self.draining.values().map(|drain| drain.since + DRAIN);
         let token = self.seat.as_ref().and_then(|seat| seat.claim.until());
         let stop = if let Stage::Leaving { until } = self.stage { Some(until) } else { None };
-        let times = drains.chain(self.postponed.values().copied()).chain(token).chain(stop);
+        let times = drains.chain(self.postponed.values().copied()).chain(token).chain(stop).chain(self.returns_until);
         let next = times.chain(self.slots.next_expiry(now)).filter(|at| *at > now).min();
         next.unwrap_or(now + self.options.terms.lease)
     }

@@ -54,6 +54,8 @@ pub(crate) enum Mutant {
     RebuiltWithoutRelease,
     /// The Lease of the map is returned to leader election while other replicas work.
     ReturnedEarly,
+    /// The Lease of the map is returned while calls of the last replica run.
+    ReturnedInCalls,
     /// A session is recognised by its identity alone.
     IdentityAlone,
 }

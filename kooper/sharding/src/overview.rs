@@ -43,14 +43,14 @@ pub enum OverviewError {
          permissions of their service account"
     )]
     NotCreated(String, String),
-    /// A leader of another version holds the Lease of the map.
+    /// A leader of another version, or of a program without Kooper, holds the Lease of the map.
     #[error(
-        "the Lease {0} is held by {1}, the leader of a version of the program without shards: the replicas with shards \
+        "the Lease {0} is held by {1}, a leader without shards: the replicas with shards \
          wait until it is released or expires"
     )]
     Leader(String, String),
-    /// The Lease has the mark of another controller, or is held by something else.
-    #[error("the Lease {0} belongs to {1}: set another `lease`, or `--instance NAME`")]
+    /// The Lease has the mark of another controller.
+    #[error("the Lease {0} belongs to `{1}`: set another `lease`, or `--instance NAME`")]
     Foreign(String, String),
     /// The Lease was edited by hand.
     #[error("the Lease {0} cannot be used: {1}")]
@@ -187,18 +187,16 @@ impl ShardOverview {
         let record = of_map.read().await?;
         let slots = slots(names.iter().skip(1).map(|name| (name, lease(name)))).await?;
         let is_map = |record: &Record| record.program.as_ref() == Some(&mark);
+        let is_own = |program: &&Arc<str>| **program == mark || mark.strip_suffix(SHARDS_MARK) == Some(&***program);
+        let program = record.as_ref().and_then(|record| record.program.as_ref());
+        if let Some(program) = program.filter(|program| !is_own(program)) {
+            return Err(OverviewError::Foreign(place, program.to_string()));
+        }
         let Some(record) = record.filter(|record| is_map(record) || !record.is_released()) else {
             return Err(no_map(place, &members(slots, wall)));
         };
         if !is_map(&record) {
-            let holder = record.holder.to_string();
-            return Err(match &record.program {
-                Some(program) if mark.strip_suffix(SHARDS_MARK) == Some(&**program) => {
-                    OverviewError::Leader(place, holder)
-                }
-                Some(program) => OverviewError::Foreign(place, format!("`{program}`")),
-                None => OverviewError::Foreign(place, holder),
-            });
+            return Err(OverviewError::Leader(place, record.holder.to_string()));
         }
         let text = of_map.annotation(MAP);
         let text =

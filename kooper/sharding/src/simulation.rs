@@ -357,14 +357,22 @@ fn shards_of_a_killed_replica_have_an_owner_within_a_second_after_its_lease() {
 
 #[test]
 fn the_last_replica_that_stops_returns_the_lease_of_the_map() {
-    for seed in 0..40 {
+    for seed in 0..120 {
         let mut dice = Dice::new(seed);
         let (replicas, at_once) = (1 + dice.below(5), dice.chance(0.5));
-        let configuration = Configuration::of_32_shards(8, seed.is_multiple_of(2));
+        // Calls that run for longer than the limit of a stop end at the same time.
+        let (is_long, fails) = (dice.chance(0.5), dice.chance(0.5));
+        let configuration = Configuration::of_32_shards(8, true);
         let lease = configuration.terms.lease;
         let mut world = World::new(configuration, replicas, Vec::new(), None, dice);
         world.run_until(lease * 3, "the shards are not balanced", World::is_settled).unwrap();
         for who in 0..replicas {
+            if is_long {
+                world.work(who, lease * 2 / 3);
+            }
+            if fails && !at_once && who + 1 == replicas {
+                world.processes[who].link.errors = world.now + lease / 5;
+            }
             world.stop(who);
             if !at_once {
                 world.run_to(world.now + lease).unwrap();
@@ -435,6 +443,8 @@ detects! {
     two_installations_that_work_by_one_map_are_detected: NoYield by " works, and the map is that of ", from 102;
     replicas_that_work_by_a_backup_at_once_are_detected: NoGuardOfRestore by WORKS_WITHOUT_MAP, from 3245;
     a_map_with_another_field_over_one_with_owners_is_detected: RebuiltWithoutRelease by WORKS, from 0;
-    a_lease_that_is_returned_while_others_work_is_detected: ReturnedEarly by "the Lease is returned while ", from 0;
+    a_lease_that_is_returned_while_others_work_is_detected: ReturnedEarly by "the Lease is returned while ", from 12;
+    a_lease_that_is_returned_while_calls_run_is_detected:
+        ReturnedInCalls by "the Lease is returned while a call of bucket ", from 0;
     a_session_without_its_time_is_detected: IdentityAlone by WORKS, from 0;
 }

@@ -1,5 +1,6 @@
 //! The certificate authority of a program's webhooks, and the certificates that it signs.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
@@ -8,13 +9,17 @@ use rcgen::{
     KeyUsagePurpose, date_time_ymd,
 };
 use tokio_rustls::rustls::RootCertStore;
+use tokio_rustls::rustls::client::WebPkiServerVerifier;
+use tokio_rustls::rustls::client::danger::ServerCertVerifier;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
 
 pub(crate) mod leaf;
 pub(crate) mod rotation;
 pub(crate) mod secret;
 pub(crate) mod validity;
+
+use validity::valid_until;
 
 pub(crate) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -71,7 +76,25 @@ impl Authority {
         if !der.windows(public.len()).any(|part| part == public) {
             return Err(malformed());
         }
-        Ok(Self { certificate: certificate.to_owned(), key: key.to_owned(), made })
+        let authority = Self { certificate: certificate.to_owned(), key: key.to_owned(), made };
+        // One that was written by hand may have another name, or end earlier.
+        let lasts = valid_until(certificate).is_some_and(|end| end.as_second() >= authority.expires().as_second());
+        if lasts && authority.is_trusted(&der, made) { Ok(authority) } else { Err(malformed()) }
+    }
+
+    /// Returns `true` if a client that trusts a certificate accepts what this authority signs at a time.
+    fn is_trusted(&self, root: &CertificateDer<'static>, at: Timestamp) -> bool {
+        let trusted = || {
+            let mut roots = RootCertStore::empty();
+            roots.add(root.clone()).ok()?;
+            let provider = Arc::new(kooper_serving::provider());
+            let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build().ok()?;
+            let (leaf, _) = self.sign(&["webhooks.invalid".to_owned()], at).ok()?;
+            let name = ServerName::try_from("webhooks.invalid").ok()?;
+            let at = UnixTime::since_unix_epoch(Duration::from_secs(at.as_second().try_into().ok()?));
+            verifier.verify_server_cert(&leaf, &[], &name, &[], at).ok()
+        };
+        trusted().is_some()
     }
 
     pub(crate) fn key(&self) -> &str {

@@ -13,6 +13,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -80,6 +81,8 @@ struct Shared {
     closing: AtomicBool,
     requests: TaskTracker,
     threads: Arc<Threads>,
+    /// The memory for large bodies.
+    room: Semaphore,
 }
 
 impl Server {
@@ -90,10 +93,7 @@ impl Server {
         certificate: Certificate,
         metrics: Metrics,
     ) -> Result<Self, ServeError> {
-        let bound = TcpListener::bind(address).and_then(|socket| {
-            socket.set_nonblocking(true)?;
-            Ok((socket.local_addr()?, socket))
-        });
+        let bound = kooper_serving::bind(address).and_then(|socket| Ok((socket.local_addr()?, socket)));
         let (address, socket) = bound.map_err(|error| ServeError::Bind { address, error })?;
         let mut by_path = HashMap::new();
         for webhook in webhooks {
@@ -109,6 +109,7 @@ impl Server {
             closing: AtomicBool::new(false),
             requests: TaskTracker::new(),
             threads: Arc::default(),
+            room: Semaphore::new(answer::ROOM),
         });
         let stop = CancellationToken::new();
         let thread = spawn(socket, Arc::clone(&shared), stop.clone()).map_err(ServeError::Thread)?;

@@ -1,6 +1,7 @@
 //! Children that the attribute declares, on a cluster of their own.
 
 mod losses;
+mod refusals;
 mod trouble;
 
 use std::collections::BTreeMap;

@@ -122,7 +122,10 @@ async fn a_controller_moves_from_leader_election_to_shards_and_back_with_no_two_
     work.is_done_by(&["first", "second"]).await;
     first.stop().await?;
     work.is_done_by(&["second"]).await;
+    work.forget();
     second.stop().await?;
+    let goes_on = eventually("the old replica handles all", || work.of("early") == OBJECTS);
+    tokio::time::timeout(Duration::from_secs(2), goes_on).await?;
     work.is_done_by(&["early"]).await;
 
     // To shards once more, and back with replicas that stop at the same time.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::events::v1::Event;
 use kooper::Controller;
 use kooper::apiserver::faults::Verb;
 use kooper::capability::PatchBody;
@@ -181,7 +182,7 @@ async fn a_task_that_outlives_its_call_writes_nothing_after_the_shard_was_given_
     create(&cluster, 16).await?;
     let (fenced, written) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let counts = (fenced.clone(), written.clone());
-    let handler = move |config: Arc<ConfigMap>, configs: Patcher<ConfigMap>, client: Client| {
+    let handler = move |config: Arc<ConfigMap>, configs: Patcher<ConfigMap>, client: Client, recorder: Recorder| {
         let (fenced, written) = counts.clone();
         // Not `Call::spawn`, which would be awaited.
         tokio::spawn(async move {
@@ -189,6 +190,7 @@ async fn a_task_that_outlives_its_call_writes_nothing_after_the_shard_was_given_
             let patched = configs.patch_object(&config, PatchBody::merge(json!({"data": {"late": "yes"}}))).await;
             let api = kube::Api::<ConfigMap>::namespaced(client, &config.namespace().unwrap_or_default());
             let read = api.get_opt(&config.name_any()).await;
+            recorder.normal("Late", "the task outlives its call");
             let reason = "NotOwning";
             assert_eq!(patched.is_err(), read.is_err(), "{patched:?} {read:?}");
             assert!(patched.is_ok() || format!("{patched:?} {read:?}").matches(reason).count() >= 2, "{patched:?}");
@@ -201,12 +203,17 @@ async fn a_task_that_outlives_its_call_writes_nothing_after_the_shard_was_given_
     tokio::time::sleep(Duration::from_secs(10)).await;
     // The role of the program is that of its last start.
     let idle = Controller::builder::<ConfigMap>("late").labels("app=shop").shards(Shards::new(8));
-    let idle = idle.rbac(["configmaps: get, patch"]).handler(async |_: Patcher<ConfigMap>| {});
+    let idle = idle.rbac(["configmaps: get, patch"]).handler(async |_: Patcher<ConfigMap>, _: Recorder| {});
     let second = cluster.run([idle.build()?]).await?;
     eventually("each task has tried", || fenced.load(Ordering::SeqCst) + written.load(Ordering::SeqCst) >= 16).await;
     let (fenced, written) = (fenced.load(Ordering::SeqCst), written.load(Ordering::SeqCst));
     assert!(fenced > 0 && written > 0, "{fenced} fenced, {written} written");
+    // It writes all that was recorded.
     first.stop().await?;
+    let events: Vec<Event> = cluster.list().await?;
+    let late = events.iter().filter(|event| event.reason.as_deref() == Some("Late"));
+    let recorded = late.count();
+    assert_eq!(recorded, written, "none for an object of another replica");
     second.stop().await
 }
 

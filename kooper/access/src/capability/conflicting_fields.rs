@@ -132,7 +132,7 @@ impl ResourceClient<'_> {
         uid: &str,
         mut plan: impl FnMut(&Value) -> Option<Value> + Send,
     ) -> Result<Option<ApiResponse>, AccessError> {
-        let mut live = self.read(key, uid).await?;
+        let mut live = self.read(key, Some(uid)).await?;
         for _ in 0..TRIES {
             let Some(operations) = plan(&live) else { return Ok(None) };
             let rejected = match self.send_raw(key, Operation::Patch(PatchBody::json(operations), self.healer())).await
@@ -140,7 +140,7 @@ impl ResourceClient<'_> {
                 Err(error) if matches!(error.code(), Some(409 | 422)) => error,
                 edited => return edited.map(Some),
             };
-            let now = self.read(key, uid).await?;
+            let now = self.read(key, Some(uid)).await?;
             if now["metadata"]["resourceVersion"] == live["metadata"]["resourceVersion"] {
                 return Err(rejected);
             }
@@ -152,8 +152,9 @@ impl ResourceClient<'_> {
 
     /// The object with its managed fields. It is read with a patch that changes
     /// nothing, which needs no permission to get objects.
-    async fn read(&self, key: &ObjectKey, uid: &str) -> Result<Value, AccessError> {
-        let nothing = PatchBody::merge(json!({})).of_uid(uid);
+    async fn read(&self, key: &ObjectKey, uid: Option<&str>) -> Result<Value, AccessError> {
+        let nothing = PatchBody::merge(json!({}));
+        let nothing = uid.map_or_else(|| nothing.clone(), |uid| nothing.clone().of_uid(uid));
         let (_, text) = self.send_raw(key, Operation::Patch(nothing, self.controller.field_manager())).await?;
         serde_json::from_str(&text).map_err(|error| AccessError::Unanswered {
             verb: "read",
@@ -161,6 +162,12 @@ impl ResourceClient<'_> {
             object: key.clone(),
             source: error.into(),
         })
+    }
+
+    /// Returns `true` if other field managers have entries beneath the lists and maps of an object to apply.
+    pub(super) async fn has_foreign_entries(&self, key: &ObjectKey, body: &Value) -> Result<bool, AccessError> {
+        let live = self.read(key, None).await?;
+        Ok(!Comparison::new(&comparable(body), &live, &self.controller.field_manager()).beneath().is_empty())
     }
 
     /// The field manager of edits. The one that applies would own the fields
@@ -205,7 +212,7 @@ fn comparable(body: &Value) -> Value {
 }
 
 /// Reason, message and field of each cause of a rejection.
-fn field_errors(rejected: &AccessError) -> Vec<[String; 3]> {
+pub(super) fn field_errors(rejected: &AccessError) -> Vec<[String; 3]> {
     let details = rejected.status().and_then(|status| status.details.as_ref());
     let causes = details.into_iter().flat_map(|details| &details.causes);
     causes.map(|cause| [cause.reason.clone(), cause.message.clone(), cause.field.clone()]).collect()

@@ -160,9 +160,21 @@ impl AccessError {
         self.cause() == Some(&Cause::NamespaceTerminating)
     }
 
+    /// Returns whether the object has changed, or was replaced by another one, since the version in the request.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn has_changed(&self) -> bool {
+        self.is_stale() || self.is_another()
+    }
+
     /// Returns whether the object has changed since the version in the request.
     pub(super) fn is_stale(&self) -> bool {
         self.cause() == Some(&Cause::Conflict) && self.status().is_some_and(|status| status.reason == "Conflict")
+    }
+
+    /// Returns whether the server says that a field cannot be changed.
+    pub(super) fn is_immutable(&self) -> bool {
+        matches!(self.cause(), Some(Cause::Immutable(_)))
     }
 
     /// Returns whether an object with this name already exists.

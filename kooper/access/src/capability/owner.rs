@@ -181,13 +181,13 @@ impl Parent {
     }
 
     pub(super) fn relation(&self, child: &Metadata) -> Relation {
-        let mark = child.labels.get(OWNER).filter(|_| self.is_marked);
+        let mark = child.labels.get(OWNER);
         match (child.controller(), mark) {
-            (Some(controller), None) if controller.uid == self.uid => Relation::Child,
+            (Some(one), mark) if one.uid == self.uid && (mark.is_none() || !self.is_marked) => Relation::Child,
             (Some(one), _) => Relation::Other(format!("{} `{}` ({})", one.kind, one.name, one.uid)),
-            (None, Some(uid)) if *uid == self.uid => Relation::Child,
-            (None, Some(uid)) => Relation::Other(format!("the owner with the uid {uid}")),
-            (None, None) => Relation::Free,
+            (None, Some(uid)) if *uid != self.uid => Relation::Other(format!("the owner with the uid {uid}")),
+            (None, Some(_)) if self.is_marked => Relation::Child,
+            (None, _) => Relation::Free,
         }
     }
 
@@ -246,5 +246,33 @@ mod tests {
         let child = owned_by(&owner, named::<Secret>(None, "")).unwrap();
         let error = owned_by(&named::<ConfigMap>(Some("shop"), "8"), child).unwrap_err();
         assert!(matches!(error, OwnerError::Controlled { .. }), "{error}");
+    }
+
+    #[test]
+    fn an_object_with_the_label_of_another_owner_is_that_ones_unless_an_owner_controls_it() {
+        let owner: ConfigMap = named(Some("shop"), "7");
+        let relation = |is_marked: bool, label: Option<&str>, controller: Option<&str>| {
+            let mut child: Secret = named(Some("shop"), "9");
+            if let Some(uid) = controller {
+                child = owned_by(&named::<ConfigMap>(Some("shop"), uid), child).unwrap();
+            }
+            child.metadata.labels = label.map(|uid| [(OWNER.to_owned(), uid.to_owned())].into());
+            let object = serde_json::to_value(&child).unwrap();
+            let metadata: Metadata = serde_json::from_value(object["metadata"].clone()).unwrap();
+            match (Parent { is_marked, ..Parent::of(&owner) }).relation(&metadata) {
+                Relation::Child => "child",
+                Relation::Free => "free",
+                Relation::Other(_) => "other",
+            }
+        };
+        for is_marked in [false, true] {
+            assert_eq!(relation(is_marked, None, None), "free");
+            assert_eq!(relation(is_marked, Some("8"), None), "other", "its controller may be elsewhere");
+            assert_eq!(relation(is_marked, None, Some("7")), "child");
+            assert_eq!(relation(is_marked, None, Some("8")), "other");
+            assert_eq!(relation(is_marked, Some("7"), Some("8")), "other");
+        }
+        assert_eq!((relation(false, Some("7"), None), relation(true, Some("7"), None)), ("free", "child"));
+        assert_eq!(relation(false, Some("8"), Some("7")), "child");
     }
 }

@@ -1,7 +1,9 @@
 //! The probe: would the API server accept a child if it did not exist?
 //!
 //! A refused update does not say whether the new fields are invalid, or whether only their change is forbidden. In the
-//! latter case a new object with the same fields is accepted.
+//! latter case a new object with the same fields is accepted. Unless the server says that a field is immutable, this is
+//! certain only if nothing differs but the object being new: neither ports and addresses that are allocated, nor entries of
+//! other field managers.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -10,6 +12,7 @@ use kube::Resource;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::conflicting_fields::field_errors;
 use super::error::AccessError;
 use super::grant::MayApplyOwned;
 use super::owner::{mark, own};
@@ -17,9 +20,10 @@ use super::request::{Operation, body};
 use super::{Access, Request};
 
 impl<T: Kind + Serialize + Clone, V> Access<T, V> {
-    /// Creates a child in a dry run, under another name of the same length, which may limit that of other objects.
+    /// Creates a child in a dry run, under another name of the same length, which may limit that of other objects. Returns
+    /// `true` if it is certain that only the change of the existing object was `refused`.
     #[doc(hidden)]
-    pub fn probe<O>(&self, owner: &O, child: &T, is_marked: bool) -> Request<'_, ()>
+    pub fn probe<'a, O>(&'a self, owner: &O, child: &T, is_marked: bool, refused: &'a AccessError) -> Request<'a, bool>
     where
         O: Resource<DynamicType = (), Scope: 'static>,
         V: MayApplyOwned<T>,
@@ -30,14 +34,27 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
         Box::pin(async move {
             let mut body = prepared?;
             let key = objects.key_of(&mut body);
-            let name = another_name(key.name());
-            body["metadata"]["name"] = name.as_str().into();
+            let (name, is_immutable) = (another_name(key.name()), refused.is_immutable());
             if objects.kind.resource() == "services" {
+                if !is_immutable && field_errors(refused).iter().any(|[_, _, field]| is_allocated(field)) {
+                    return Ok(false);
+                }
                 remove_allocated(&mut body["spec"]);
             }
-            objects.send(&ObjectKey::new(key.namespace(), &name), Operation::TryCreate(body)).await.map(drop)
+            let mut new = body.clone();
+            new["metadata"]["name"] = name.as_str().into();
+            objects.send(&ObjectKey::new(key.namespace(), &name), Operation::TryCreate(new)).await?;
+            Ok(is_immutable || !objects.has_foreign_entries(&key, &body).await?)
         })
     }
+}
+
+/// The fields of a Service with what only one of them can have at a time.
+const ALLOCATED: [&str; 4] = ["clusterIP", "clusterIPs", "healthCheckNodePort", "nodePort"];
+
+/// Returns `true` if an error is about what is allocated to a Service, such as `spec.ports[0].nodePort`.
+fn is_allocated(field: &str) -> bool {
+    field.split('.').any(|part| ALLOCATED.contains(&part.split('[').next().unwrap_or(part)))
 }
 
 /// A name of the same length that hardly any object has.
@@ -75,6 +92,16 @@ mod tests {
             assert_eq!(other.len(), name.len());
             assert!(other.starts_with('p') && other.bytes().all(|byte| byte.is_ascii_alphanumeric()));
             assert_eq!(other, another_name(name));
+        }
+    }
+
+    #[test]
+    fn an_error_about_what_is_allocated_is_recognized() {
+        for field in ["spec.clusterIP", "spec.clusterIPs[0]", "spec.ports[1].nodePort", "spec.healthCheckNodePort"] {
+            assert!(is_allocated(field), "{field}");
+        }
+        for field in ["spec.ports[0].port", "spec.selector.nodePortal", "metadata.name", ""] {
+            assert!(!is_allocated(field), "{field}");
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kooper_runtime::internal::call::events::EventRecorder;
-use kooper_runtime::{Gone, Note};
+use kooper_runtime::{Call, Gone, Note};
 use kube::Resource;
 
 use crate::extract::{Argument, Context, Removed};
@@ -16,7 +16,8 @@ use crate::plan::Plan;
 /// Recording never blocks and never fails. Equal Events within six minutes are
 /// one Event with a count. An object can have 25 Events at once, and then one every
 /// five minutes. Further ones are dropped and counted in
-/// `kooper_events_dropped_total`.
+/// `kooper_events_dropped_total`. A task that outlives the call records nothing once another
+/// replica may work on the shard of the object.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -33,6 +34,7 @@ use crate::plan::Plan;
 #[doc(alias = "EventRecorder")]
 #[derive(Debug, Clone)]
 pub struct Recorder {
+    call: Call,
     sink: Arc<dyn EventRecorder>,
     regarding: ObjectReference,
     related: Option<ObjectReference>,
@@ -40,8 +42,9 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    fn about(sink: &Arc<dyn EventRecorder>, regarding: ObjectReference) -> Self {
-        Self { sink: sink.clone(), regarding, related: None, action: "Reconcile".to_owned() }
+    fn about<P, S>(context: &Context<P, S>, regarding: ObjectReference) -> Self {
+        let (call, sink) = (context.call.clone(), context.controller.events.clone());
+        Self { call, sink, regarding, related: None, action: "Reconcile".to_owned() }
     }
 
     /// Records a Normal Event. `reason` is one CamelCase word for programs, such
@@ -70,6 +73,11 @@ impl Recorder {
     }
 
     fn record(&self, warning: bool, reason: String, message: String) {
+        if self.call.has_lost_shard() {
+            let (controller, object) = (self.call.controller(), self.call.key());
+            tracing::debug!(controller, %object, reason, "no Event is recorded: another replica works on the shard of the object");
+            return;
+        }
         let mut note = Note::warning(self.regarding.clone(), reason, self.action.clone(), message);
         (note.related, note.warning) = (self.related.clone(), warning);
         self.sink.publish(note);
@@ -83,7 +91,7 @@ impl<O: Resource<DynamicType = ()>, S> Argument<O, S> for Recorder {
     }
 
     fn extract(context: &Context<O, S>) -> Self {
-        Self::about(&context.controller.events, context.object.object_ref(&()))
+        Self::about(context, context.object.object_ref(&()))
     }
 }
 
@@ -94,6 +102,6 @@ impl<O: Resource<DynamicType = ()>, S> Argument<Removed<O>, S, Gone> for Recorde
     }
 
     fn extract(context: &Context<Removed<O>, S>) -> Self {
-        Self::about(&context.controller.events, context.object.object.object_ref(&()))
+        Self::about(context, context.object.object.object_ref(&()))
     }
 }

@@ -381,7 +381,7 @@ impl Elector {
         let holder = self.claim.holder().cloned();
         let phase = match (self.claim.foreign().cloned(), holder) {
             _ if self.claim.until().is_some() => Phase::Leading,
-            (Some(mark), _) if self.status.is_shared(&mark) => Phase::Shared,
+            (Some(mark), _) if self.claim.is_shared(&mark) => Phase::Shared,
             (Some(mark), holder) => Phase::Foreign { mark, holder: holder.unwrap_or_default() },
             (None, None) => Phase::Free,
             (None, Some(holder)) if self.claim.is_marked() => match self.claim.scope() {
@@ -407,8 +407,8 @@ impl Elector {
             }
             // It is stepping down.
             Phase::Standby(holder) if holder == *self.claim.identity() => {}
-            Phase::Standby(_) | Phase::Shared => tracing::info!(controller, lease, "{text}"),
-            Phase::Apart { .. } => tracing::warn!(controller, lease, "{text}"),
+            Phase::Standby(_) => tracing::info!(controller, lease, "{text}"),
+            Phase::Apart { .. } | Phase::Shared => tracing::warn!(controller, lease, "{text}"),
             Phase::Free | Phase::Previous { .. } | Phase::Leading => {}
         }
     }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::lease::SHARDS_MARK;
 use super::scope::WatchedNamespaces;
 use crate::backoff::fraction;
 use crate::clock::Moment;
@@ -168,8 +169,16 @@ impl LeaseState {
     /// The mark of another controller on the record.
     pub(super) fn foreign(&self) -> Option<&Arc<str>> {
         let record = self.known.record().filter(|record| !self.owns(record))?;
-        let mark = record.program.as_ref()?;
-        (*mark != self.me.program && !self.me.previous.contains(mark)).then_some(mark)
+        record.program.as_ref().filter(|mark| !self.is_own(mark))
+    }
+
+    fn is_own(&self, mark: &str) -> bool {
+        *mark == *self.me.program || self.me.previous.iter().any(|previous| *mark == **previous)
+    }
+
+    /// Returns `true` if a mark is that of the shards of this controller.
+    pub(super) fn is_shared(&self, mark: &str) -> bool {
+        mark.strip_suffix(SHARDS_MARK).is_some_and(|mark| self.is_own(mark))
     }
 
     /// The next step. `wall` is the time of the wall clock in microseconds; it is

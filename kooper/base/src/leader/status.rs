@@ -4,7 +4,7 @@ use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::lease::{LeaseError, SHARDS_MARK};
+use super::lease::LeaseError;
 use super::previous::LeaseOwner;
 use super::scope::WatchedNamespaces;
 use crate::clock::Clock;
@@ -181,11 +181,6 @@ impl ElectionStatus {
         let new = state.phase != phase;
         state.phase = phase;
         new
-    }
-
-    /// Returns `true` if a mark is that of the shards of this controller.
-    pub(super) fn is_shared(&self, mark: &str) -> bool {
-        mark.strip_suffix(SHARDS_MARK) == Some(&*self.mark)
     }
 
     /// The message for a mark of another controller.

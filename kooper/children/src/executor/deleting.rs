@@ -101,7 +101,9 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
 
     /// Writes into the status which child the deletion of the owner waits for.
     pub(crate) async fn report_deletion(&self, context: &Context<P, S>, child: &ChildId) -> Result<(), BoxError> {
-        let Some(report) = &self.report else { return Ok(()) };
+        // An owner that is not selected any more stays, and nothing would correct its status afterwards.
+        let is_deleted = owner(context).meta().deletion_timestamp.is_some();
+        let Some(report) = self.report.as_ref().filter(|_| is_deleted) else { return Ok(()) };
         let why = format!("waits until {child} is gone");
         let compose = move |owner: &P, status| {
             summarized(owner, status, |conditions| {

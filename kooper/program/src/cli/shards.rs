@@ -124,7 +124,10 @@ async fn concerned<'a, 'b>(
             Err(
                 error @ ShardsError::Overview(
                     _,
-                    OverviewError::NoMap(_) | OverviewError::NotCreated(..) | OverviewError::Leader(..),
+                    OverviewError::NoMap(_)
+                    | OverviewError::NotCreated(..)
+                    | OverviewError::Leader(..)
+                    | OverviewError::Foreign(..),
                 ),
             ) if chosen.len() > 1 => {
                 without_map.get_or_insert(error);

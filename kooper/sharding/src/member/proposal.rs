@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Member, Moment, Resize, Returns, Stage};
+use super::{Member, Moment, Resize, Stage};
 use crate::hash::Shard;
 use crate::map::{MapWrite, Ownership, ShardMap};
 use crate::mutant::Mutant;
@@ -24,7 +24,7 @@ impl Member {
             return creates.then(|| (MapWrite { base, map: Some(Arc::new(map)) }, Vec::new()));
         };
         let me = self.session(now)?;
-        if self.returns == Returns::Due {
+        if self.returns {
             let owned = known.iter().filter(|(_, shard)| shard.owner.as_ref() == Some(&me));
             return Some((MapWrite { base, map: None }, owned.map(|(shard, _)| shard).collect()));
         }

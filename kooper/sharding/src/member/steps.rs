@@ -382,10 +382,7 @@ impl Member {
                 self.map.committed(sent, now, record);
             }
             MapAnswer::Conflict => {}
-            MapAnswer::Failed => {
-                self.map.failed();
-                self.return_failed();
-            }
+            MapAnswer::Failed => self.map.failed(),
         }
     }
 

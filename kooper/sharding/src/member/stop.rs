@@ -7,16 +7,9 @@ use crate::hash::Shard;
 use crate::mutant::Mutant;
 use crate::session::{Session, SlotRecord};
 
-/// Whether this replica returns the Lease of the map to leader election: a version of the program without shards, which
-/// never takes the Lease from them, then begins to work at once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Returns {
-    No,
-    /// It is the last one, and the write is due or on its way.
-    Due,
-    /// The write has failed: the stop is not delayed by another one.
-    Failed,
-}
+/// After its calls have ended, the last replica has at least this time to see that all others have ended, and to return the
+/// Lease of the map; a failed write is repeated. A stop has more until the session must be released.
+const RETURN: Duration = Duration::from_millis(1500);
 
 impl Member {
     /// Hands all shards over, and releases the session. What is not handed over after `limit` is
@@ -37,7 +30,9 @@ impl Member {
     /// late and no call runs.
     pub(super) fn advance_stop(&mut self, now: Moment, own: Option<&Session>) {
         let Stage::Leaving { until } = self.stage else { return };
-        let is_done = self.has_drained(own, now) && !self.outlives_map(now);
+        self.returns = false;
+        let is_drained = self.has_drained(own, now) || self.mutant == Some(Mutant::ReturnedInCalls);
+        let is_done = is_drained && !self.outlives_map(now);
         if (is_done && !self.is_returning(until, now)) || self.mutant == Some(Mutant::EarlyRelease) {
             match &mut self.seat {
                 Some(seat) => {
@@ -63,33 +58,24 @@ impl Member {
     }
 
     /// Returns `true` if the Lease of the map is to be returned before the session is released: nobody else has a session,
-    /// and all owners in the map have ended. Of several replicas that stop together, the first one waits for the others.
+    /// and all owners in the map have ended. Then a version of the program without shards, which never takes the Lease from
+    /// them, begins to work at once. Of several replicas that stop together, the first one waits for the others.
     fn is_returning(&mut self, until: Moment, now: Moment) -> bool {
-        if self.returns == Returns::Failed {
-            return false;
-        }
-        self.returns = Returns::No;
         let (Some(map), Some(own)) = (self.map.map(), self.session(now)) else { return false };
         if !self.live.is_empty() || self.is_map_of_others() {
             return false;
         }
+        let end = *self.returns_until.get_or_insert(until.max(now + RETURN));
         let is_early = self.mutant == Some(Mutant::ReturnedEarly);
-        let mut others = self.slots.unexpired(now).filter(|(session, _)| *session != own && !is_early).peekable();
-        if others.peek().is_some() {
-            let is_leaving = |record: &SlotRecord| record.announcement.as_ref().is_some_and(|stored| stored.leaving);
-            return now < until && others.all(|(session, record)| own < session && is_leaving(record));
+        let others: Vec<_> = self.slots.unexpired(now).filter(|(session, _)| *session != own && !is_early).collect();
+        let is_behind = |(session, record): &(Session, &SlotRecord)| {
+            own < *session && record.announcement.as_ref().is_some_and(|stored| stored.leaving)
+        };
+        if now >= end || !others.iter().all(is_behind) {
+            return false;
         }
-        let is_free = |owner: &Session| *owner == own || self.slots.is_ended(owner, now) || is_early;
-        if map.iter().all(|(_, shard)| shard.owner.as_ref().is_none_or(is_free)) {
-            self.returns = Returns::Due;
-        }
-        self.returns == Returns::Due
-    }
-
-    /// A write of the map has failed. It may have been the one that returns the Lease.
-    pub(super) fn return_failed(&mut self) {
-        if self.returns == Returns::Due {
-            self.returns = Returns::Failed;
-        }
+        let is_ended = |owner: &Session| *owner == own || self.slots.is_ended(owner, now) || is_early;
+        self.returns = others.is_empty() && map.iter().all(|(_, shard)| shard.owner.as_ref().is_none_or(is_ended));
+        true
     }
 }

@@ -357,7 +357,7 @@ impl World {
         }
         let Some(stored) = self.server.put_map(&write, scope) else { return self.conflict() };
         let Some(stored) = stored else {
-            self.check_return();
+            self.check_return(before.as_ref().map(|before| &*before.map));
             return Answer::MapStored(None);
         };
         self.created = if before.is_none() { self.now } else { self.created };
@@ -451,6 +451,15 @@ impl World {
         let bucket = self.dice.below(256) as u8;
         let is_long = self.dice.chance(0.1);
         let works = self.dice.within(if is_long { Duration::from_secs(3) } else { Duration::from_millis(100) });
+        self.call(who, bucket, works);
+    }
+
+    /// Begins a call in each bucket of a replica.
+    pub(super) fn work(&mut self, who: usize, works: Duration) {
+        (0..=255).for_each(|bucket| self.call(who, bucket, works));
+    }
+
+    fn call(&mut self, who: usize, bucket: u8, works: Duration) {
         let process = &mut self.processes[who];
         let now = process.clock.at(self.now);
         let Some(shard) = process.member.map().map(|map| map.count().shard(bucket)) else { return };

@@ -1,9 +1,4 @@
-use std::sync::Arc;
-
 use k8s_openapi::jiff::SignedDuration;
-use tokio_rustls::rustls::client::WebPkiServerVerifier;
-use tokio_rustls::rustls::client::danger::ServerCertVerifier;
-use tokio_rustls::rustls::pki_types::{ServerName, UnixTime};
 
 use super::rotation::{Authorities, PUBLISHED};
 use super::*;
@@ -32,6 +27,20 @@ fn what_an_authority_signs_is_trusted_for_a_week_by_its_bundle_and_by_no_other()
     assert!(is_trusted(&bundle, current, start(), start()));
     assert!(!is_trusted(&other.bundle(), current, start(), start()));
     assert!(!is_trusted(&bundle, current, start(), start() + SignedDuration::from_hours(8 * 24)), "it has expired");
+}
+
+#[test]
+fn an_authority_whose_certificates_no_client_would_trust_is_malformed() {
+    let parsed = |change: fn(&mut CertificateParams)| {
+        let (key, mut params) = (KeyPair::generate().expect("a key"), params());
+        valid(&mut params, start(), AUTHORITY);
+        change(&mut params);
+        let certificate = params.self_signed(&key).expect("a certificate");
+        Authority::parse("ca.crt", &certificate.pem(), &key.serialize_pem(), start()).is_ok()
+    };
+    assert!(parsed(|_| {}));
+    assert!(!parsed(|params| params.distinguished_name = named("the company")), "issuers are found by their names");
+    assert!(!parsed(|params| valid(params, start(), AUTHORITY / 2)), "it ends before it is replaced");
 }
 
 #[test]

@@ -89,11 +89,20 @@ impl<'a> Configuration<'a> {
         self.webhooks().next().is_none()
     }
 
-    /// Returns whether it has entries of functions that this version does not have.
+    /// Returns whether it has entries of functions that this version does not have, or has at another path.
     pub(crate) fn has_unknown(&self, live: &Value) -> bool {
-        let own = self.webhooks().map(|webhook| self.entry_name(&webhook.rules));
-        let known: BTreeSet<_> = own.chain([self.entry_name(&probe::webhook(self.mutates).rules)]).collect();
-        entries(live).any(|entry| entry["name"].as_str().is_none_or(|name| !known.contains(name)))
+        let probe = probe::webhook(self.mutates);
+        let is_known = |entry: &Value| {
+            self.webhooks().map(|webhook| &**webhook).chain([&probe]).any(|webhook| self.is_of(entry, webhook))
+        };
+        !entries(live).all(is_known)
+    }
+
+    /// Returns whether an entry calls this function: replicas without it, or with it at another path, answer with 404.
+    fn is_of(&self, entry: &Value, webhook: &Webhook) -> bool {
+        let (path, client) = (webhook.path(), &entry["clientConfig"]);
+        let is_at = client["service"]["path"] == path || client["url"].as_str().is_some_and(|url| url.ends_with(&path));
+        entry["name"] == self.entry_name(&webhook.rules) && is_at
     }
 
     /// The names of the entries whose policy is `Fail` once the server was reached.
@@ -109,16 +118,18 @@ impl<'a> Configuration<'a> {
     }
 
     /// The configuration, where the entries in `armed` have the policy `Fail`. While not all
-    /// replicas are of one version, functions that are not registered yet stay so.
+    /// replicas are of one version, functions that are not registered yet stay so, and others are called only for what
+    /// they were called for before, as far as this version expects it.
     pub(crate) fn desired(&self, bundle: &str, armed: &BTreeSet<String>, live: &Value) -> Value {
         let to_fail = self.to_fail();
-        let registered = entries(live).filter_map(|entry| entry["name"].as_str()).collect::<BTreeSet<_>>();
         let mut listed: Vec<Value> = Vec::new();
         for webhook in self.webhooks() {
             let name = self.entry_name(&webhook.rules);
-            if self.rolled_out || registered.contains(&*name) {
-                let fails = to_fail.contains(&name) && armed.contains(&name);
-                listed.push(self.entry(&name, webhook, bundle, fails));
+            let fails = to_fail.contains(&name) && armed.contains(&name);
+            let mut entry = self.entry(&name, webhook, bundle, fails);
+            let registered = entries(live).find(|entry| self.is_of(entry, webhook));
+            if self.rolled_out || registered.is_some_and(|live| narrow(&mut entry["rules"][0], &live["rules"][0])) {
+                listed.push(entry);
             }
         }
         if !self.is_empty() {
@@ -260,6 +271,15 @@ fn usual_conditions(kind: &KindInfo, matching: &Matching) -> Value {
         conditions.push(condition("changed", &expression));
     }
     conditions.into()
+}
+
+/// Keeps of a rule what the live one has, too. Returns `false` if nothing is left.
+fn narrow(rule: &mut Value, live: &Value) -> bool {
+    ["operations", "resources"].into_iter().all(|field| {
+        let Some(own) = rule[field].as_array_mut() else { return false };
+        own.retain(|one| live[field].as_array().is_some_and(|live| live.contains(one)));
+        !own.is_empty()
+    })
 }
 
 pub(super) fn entries(live: &Value) -> impl Iterator<Item = &Value> + Clone {

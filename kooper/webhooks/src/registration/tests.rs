@@ -119,6 +119,30 @@ fn a_function_of_another_version_is_known_by_its_name_and_removed_with_the_same_
 }
 
 #[test]
+fn a_function_that_is_called_for_something_else_is_registered_so_once_all_replicas_expect_it() {
+    let registration = registration(own());
+    let (all, some) = (validating(&registration, true), validating(&registration, false));
+    let current = all.desired("a bundle", &armed(&[ENTRY]), &Value::Null);
+    let with = |change: fn(&mut Value)| {
+        let mut live = current.clone();
+        change(&mut live["webhooks"][0]);
+        live
+    };
+    let fewer = with(|entry| entry["rules"][0]["operations"] = json!(["UPDATE", "DELETE"]));
+    let left = some.desired("a bundle", &armed(&[ENTRY]), &fewer);
+    assert_eq!(left["webhooks"][0]["rules"][0]["operations"], json!(["UPDATE"]), "what both versions expect");
+    assert!(!some.has_unknown(&fewer));
+    assert_eq!(all.desired("a bundle", &armed(&[ENTRY]), &fewer), current);
+
+    let moved =
+        with(|entry| entry["clientConfig"]["service"]["path"] = json!("/validate--v1beta1-configmap/check_all"));
+    assert!(some.has_unknown(&moved), "replicas of this version answer there with 404");
+    let left = some.desired("a bundle", &armed(&[ENTRY]), &moved);
+    assert_eq!(left["webhooks"].as_array().map(Vec::len), Some(1), "the probe alone");
+    assert_eq!(all.desired("a bundle", &armed(&[ENTRY]), &moved), current);
+}
+
+#[test]
 fn a_configuration_is_written_if_it_lacks_something_or_has_an_entry_too_many() {
     let registration = registration(own());
     let desired = validating(&registration, true).desired("a bundle", &armed(&[]), &Value::Null);

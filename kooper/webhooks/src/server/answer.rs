@@ -5,10 +5,11 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::future::OptionFuture;
 use http::header::{ALLOW, CONNECTION, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use kooper_runtime::GoDuration;
 use kooper_runtime::internal::error::redaction::redact;
 use kooper_runtime::internal::error::{chain, panic_text};
@@ -22,6 +23,12 @@ use crate::webhook::{Rules, Webhook};
 /// The largest body, in bytes: an object of the largest size that the API server accepts,
 /// twice, and the rest of a review.
 pub(super) const BODY: usize = 7 * 1024 * 1024;
+
+/// A larger body needs a part of [`ROOM`], in bytes.
+const LARGE: u64 = 64 * 1024;
+
+/// What all large bodies together may take, in KiB: the memory of a pod has a limit, and clients may send slowly.
+pub(super) const ROOM: usize = 64 * 1024;
 
 /// How long a caller waits that does not say how long it waits.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -41,6 +48,8 @@ enum Failure {
     TooLarge,
     #[error("the body did not arrive in time")]
     Slow,
+    #[error("other large requests take all memory that there is for them")]
+    Crowded,
     #[error("the body cannot be read")]
     Body,
     #[error(transparent)]
@@ -61,6 +70,7 @@ impl Failure {
             Self::Method => (StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed"),
             Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge"),
             Self::Slow => (StatusCode::REQUEST_TIMEOUT, "Timeout"),
+            Self::Crowded => (StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable"),
             Self::Body | Self::Review(_) => (StatusCode::BAD_REQUEST, "BadRequest"),
             Self::Timeout { .. } | Self::Panicked { .. } | Self::Failed { .. } => {
                 (StatusCode::INTERNAL_SERVER_ERROR, "InternalError")
@@ -110,6 +120,9 @@ async fn decide(shared: &Shared, request: Request<Incoming>) -> Result<Decided, 
     }
     let within = time_of(request.uri().query());
     let deadline = began + within;
+    let size = request.body().size_hint().upper().unwrap_or(u64::MAX).min(BODY as u64);
+    let room = (size > LARGE).then(|| shared.room.acquire_many(size.div_ceil(1024) as u32));
+    let _room = timeout_at(deadline, OptionFuture::from(room)).await.map_err(|_| Failure::Crowded)?;
     let collected = Limited::new(request.into_body(), BODY).collect();
     let body = match timeout_at(deadline, collected).await {
         Ok(Ok(body)) => body.to_bytes(),

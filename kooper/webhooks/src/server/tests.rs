@@ -321,6 +321,31 @@ async fn a_body_of_seven_mebibytes_is_read_and_a_larger_one_is_refused() {
 }
 
 #[tokio::test]
+async fn large_bodies_take_no_more_memory_than_there_is_for_them_and_small_requests_go_on() {
+    let (_server, client) = started();
+    let head = format!("POST {CHECK}?timeout=60s HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n", answer::BODY);
+    let mut half = Vec::new();
+    for _ in 0..answer::ROOM / (answer::BODY / 1024) {
+        let mut stream = client.connect().await;
+        stream.write_all(head.as_bytes()).await.expect("sent");
+        half.push(stream);
+    }
+    let large = format!("{{{}}}", " ".repeat(answer::BODY - 2));
+    let refused = async || client.post(&format!("{CHECK}?timeout=1s"), &large).await;
+    let mut answer = refused().await;
+    // The requests before may arrive later.
+    while answer.0 != 503 {
+        assert_eq!(answer.0, 400, "{answer:?}");
+        answer = refused().await;
+    }
+    assert!(answer.1["message"].as_str().is_some_and(|text| text.contains("other large requests")), "{answer:?}");
+    assert_eq!(client.review(CHECK, &doing("nothing")).await.0, 200);
+    drop(half);
+    let slowly = format!("{CHECK}?timeout=60s");
+    assert_eq!(client.post(&slowly, &large).await.0, 400, "there is room again");
+}
+
+#[tokio::test]
 async fn a_client_that_sends_no_request_or_half_a_body_is_disconnected_and_holds_up_no_other() {
     let (_server, client) = started();
     let mut silent = client.connect().await;

@@ -60,8 +60,8 @@ fn findings(overview: &ShardOverview, leases: &ShardLeases<'_>) -> Vec<(Verdict,
         let lease = leases.names.first().map_or("", String::as_str);
         let text = format!(
             "an owner is a member beyond the {most} that this program reads: no replica of this version takes over its shards. \
-             Write `members = {needed}`; to have fewer, stop all replicas, and delete the Lease {}/{lease} before you start \
-             this version",
+             Write `members = {needed}`; to have fewer, stop all replicas before you start this version, and delete the Lease \
+             {}/{lease} if it still has a map",
             leases.namespace
         );
         findings.push((Verdict::Missing, text));

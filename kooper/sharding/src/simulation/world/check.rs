@@ -130,9 +130,20 @@ impl World {
     }
 
     /// Checks that nobody works when the Lease of the map is returned: another version of the program may begin at once.
-    pub(super) fn check_return(&mut self) {
+    pub(super) fn check_return(&mut self, before: Option<&ShardMap>) {
         if let Some(who) = (0..self.processes.len()).find(|who| !self.held(*who).is_empty()) {
             self.broken = Some(format!("the Lease is returned while {} works", self.processes[who].identity));
+        }
+        for process in self.processes.iter().filter(|process| process.is_alive) {
+            let runs = |call: &&Call| {
+                let ownership = before.and_then(|map| map.get(map.count().shard(call.bucket)));
+                let owner = ownership.filter(|ownership| ownership.term == call.term)?.owner.as_ref()?;
+                (owner.identity == process.identity && owner.acquired == call.acquired).then_some(())
+            };
+            if let Some(call) = process.calls.iter().find(|call| runs(call).is_some()) {
+                self.broken = Some(format!("the Lease is returned while a call of bucket {} runs", call.bucket));
+                return;
+            }
         }
     }
 
