@@ -378,7 +378,7 @@ where
             let delay = again.into_iter().chain(handled.as_ref().ok().and_then(Action::delay)).min();
             // A child that no retry makes acceptable does not stop a handler that polls, or the end of a pause.
             if let Err(error) = ended {
-                return Err(match (retry_hint(&*error, None), delay) {
+                return Err(match (retry_hint(&*error, None), delay.filter(|delay| !delay.is_zero())) {
                     (RetryHint::Never, Some(delay)) => HandlerError::retry_after(delay, error).into(),
                     _ => error,
                 });

@@ -49,7 +49,7 @@ mod simulation;
 pub use executor::{Sharding, ShardingOptions};
 pub use hash::{BUCKET, ShardCountError, bucket_of_owner};
 #[doc(hidden)]
-pub use kooper_base::leader::lease::SHARDS_MARK;
+pub use kooper_base::leader::lease_state::SHARDS_MARK;
 #[doc(hidden)]
 pub use overview::{Change, ChangeError, MemberRow, OverviewError, ShardOverview, ShardRow, ShardState};
 pub use settings::Shards;

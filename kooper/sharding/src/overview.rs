@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kooper_base::leader::lease::{Lease, LeaseError, SHARDS_MARK};
-use kooper_base::leader::lease_state::Record;
+use kooper_base::leader::lease::{Lease, LeaseError};
+use kooper_base::leader::lease_state::{Record, SHARDS_MARK};
 use kube::Client;
 use serde_json::{Value, json};
 

@@ -153,8 +153,10 @@ impl ResourceClient<'_> {
     /// The object with its managed fields. It is read with a patch that changes
     /// nothing, which needs no permission to get objects.
     async fn read(&self, key: &ObjectKey, uid: Option<&str>) -> Result<Value, AccessError> {
-        let nothing = PatchBody::merge(json!({}));
-        let nothing = uid.map_or_else(|| nothing.clone(), |uid| nothing.clone().of_uid(uid));
+        let nothing = match uid {
+            Some(uid) => PatchBody::merge(json!({})).of_uid(uid),
+            None => PatchBody::merge(json!({})),
+        };
         let (_, text) = self.send_raw(key, Operation::Patch(nothing, self.controller.field_manager())).await?;
         serde_json::from_str(&text).map_err(|error| AccessError::Unanswered {
             verb: "read",

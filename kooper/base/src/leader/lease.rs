@@ -25,10 +25,6 @@ use crate::error::refusal::{ApiStatus, Needs};
 /// The annotation with the program and controller of a Lease.
 pub const MARK: &str = "kooper.rs/controller";
 
-/// The end of the mark if several replicas share the work of the controller in shards. A leader never takes such a Lease:
-/// it waits until the last of them has returned it, without this end.
-pub const SHARDS_MARK: &str = "/shards";
-
 /// The annotation with the namespaces that the holder watches.
 pub const SCOPE: &str = "kooper.rs/namespaces";
 

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::lease::SHARDS_MARK;
 use super::scope::WatchedNamespaces;
 use crate::backoff::fraction;
 use crate::clock::Moment;
@@ -17,6 +16,10 @@ use known::{KnownLease, SentWrite};
 pub use known::{LeaseWrite, Record, WriteResult};
 pub use step::{Lost, NextStep};
 pub use terms::{Candidate, Terms};
+
+/// The end of the mark of a controller if several replicas share its work in shards. A leader never takes such a Lease: it
+/// waits until the last of them has returned it, without this end.
+pub const SHARDS_MARK: &str = "/shards";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {

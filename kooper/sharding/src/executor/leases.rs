@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kooper_base::clock::Clock;
-use kooper_base::leader::lease::{Lease, LeaseError, MARK, SCOPE, SHARDS_MARK};
-use kooper_base::leader::lease_state::{LeaseWrite, Record};
+use kooper_base::leader::lease::{Lease, LeaseError, MARK, SCOPE};
+use kooper_base::leader::lease_state::{LeaseWrite, Record, SHARDS_MARK};
 use kooper_base::leader::scope::WatchedNamespaces;
 
 use crate::map::{MapRecord, MapWrite, ShardMap};
