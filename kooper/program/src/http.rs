@@ -253,6 +253,8 @@ impl Listener {
                     Err(error) => drop(started.send(Err(error))),
                 }
             });
+            // A collector of the program may block.
+            runtime.shutdown_background();
         });
         let thread = thread.map_err(ListenError::Thread)?;
         match start.recv() {

@@ -262,6 +262,7 @@ fn the_documents_of_the_chart_are_those_of_manifests() {
             "--till 1234 --settings-secret a.b --metrics-secret a",
         ),
         (json!({"settings": {"greeting": "hello", "quiet": true}}), "--quiet --greeting hello"),
+        (json!({"settings": {"greeting": "$(HOME)$5$$"}}), "--greeting $(HOME)$5$$"),
         (
             json!({"settings": {"closed": ["sunday", "monday"], "till-file": "/till"}}),
             "--closed sunday --closed monday --till-file /till",

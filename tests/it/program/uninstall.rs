@@ -331,6 +331,22 @@ fn the_deployment_is_stopped_first_and_another_installation_keeps_the_crds() {
     );
     assert!(installed.exists(&["shop", "tea"]));
     installed.0.must(&["-n", "trade", "delete", "deployment", "installed"]);
+    // Another one without a Deployment of `manifests` is known by its Lease.
+    let lease = json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {
+            "namespace": "trade", "name": "installed-shops.blue",
+            "annotations": {"kooper.rs/controller": "installed.blue/shops"},
+        },
+        "spec": {
+            "holderIdentity": "elsewhere", "leaseDurationSeconds": 15, "renewTime": "2999-01-01T00:00:00.000000Z",
+        },
+    });
+    installed.0.apply([lease]);
+    let (done, _, stderr) = installed.call(&["uninstall"]);
+    assert!(!done && stderr.contains("with the Lease trade/installed-shops.blue of this program needs"), "{stderr}");
+    assert!(installed.exists(&["shop", "tea"]));
+    installed.0.must(&["-n", "trade", "delete", "lease", "installed-shops.blue"]);
     let (stdout, _) = installed.uninstall(&[]);
     assert!(stdout.starts_with("stop      Deployment default/installed\n"), "{stdout}");
     let replicas = || installed.0.must(&["get", "deployment", "installed", "--output=jsonpath={.spec.replicas}"]);

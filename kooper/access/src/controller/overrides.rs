@@ -45,6 +45,13 @@ impl Controller {
         }
     }
 
+    /// Returns `true` if the controller watches the namespace of the operator, and it is not set yet.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn awaits_own_namespace(&self) -> bool {
+        self.spec.config.own_namespace
+    }
+
     /// Sets how many objects are handled at the same time, instead of the
     /// built-in number.
     ///

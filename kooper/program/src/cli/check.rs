@@ -70,7 +70,9 @@ pub(crate) fn check(invocation: &Invocation<'_>) -> Result<ExitCode, BoxError> {
         let allowed = settings.allowed_crd_changes.clone();
         let installer = Installer::new(advice, version, installed.map(|(crd, _)| crd), allowed)
             .previous_programs(controllers.iter().filter_map(Controller::previous_program));
-        let mut check = Check { client: connection.client.clone(), place, installer, failed: false };
+        let near = controllers.iter().filter(|one| one.awaits_own_namespace()).map(|one| one.name().to_owned());
+        let near = near.collect();
+        let mut check = Check { client: connection.client.clone(), place, installer, near, failed: false };
         if check.connection(&connection, settings.impersonated.as_deref()).await {
             if let Some(user) = &settings.impersonated {
                 let own = Settings { impersonated: None, ..settings.clone() };
@@ -99,6 +101,8 @@ struct Check {
     client: Client,
     place: Place,
     installer: Installer,
+    /// The controllers that watch the namespace of their installation.
+    near: BTreeSet<String>,
     failed: bool,
 }
 
@@ -212,7 +216,7 @@ impl Check {
                 self.found(verdict, text);
             }
         }
-        let deployed = instances::deployed(controllers, &self.place, &deployments);
+        let deployed = instances::deployed(controllers, &self.near, &self.place, &deployments);
         // Most have both.
         let known: Vec<_> = overlaps.iter().map(|overlap| overlap.controller.clone()).collect();
         overlaps.extend(deployed.into_iter().filter(|overlap| !known.contains(&overlap.controller)));

@@ -144,7 +144,9 @@ fn from_json(text: &str) -> Result<Value, (usize, String)> {
 
 /// Parses a document, or returns the line and the message of the error.
 fn from_yaml(text: &str) -> Result<Value, (usize, String)> {
-    serde_saphyr::from_str(text).map_err(|error: serde_saphyr::Error| {
+    // As for kubectl, `0644` is a number in base eight.
+    let options = serde_saphyr::options! { legacy_octal_numbers: true };
+    serde_saphyr::from_str_with_options(text, options).map_err(|error: serde_saphyr::Error| {
         let line = error.location().map_or(1, |place| usize::try_from(place.line()).unwrap_or(1));
         (line, without_place(&error.without_snippet().to_string()))
     })
@@ -253,6 +255,13 @@ mod tests {
         assert_eq!(names(&format!("{pod}\n\n{pod}")), ["pod/a:1", "pod/a:3"]);
         let list = "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: Pod\n  metadata: {name: a}\n- apiVersion: v1\n  kind: Pod\n  metadata:\n    name: b\n";
         assert_eq!(names(list), ["pod/a:4", "pod/b:7"]);
+    }
+
+    #[test]
+    fn a_number_that_begins_with_zero_is_in_base_eight() {
+        let text = "modes: [0644, 0400, 0o644, 644, 0, 0.5]\nname: \"0644\"\n";
+        let expected = serde_json::json!({"modes": [420, 256, 420, 644, 0, 0.5], "name": "0644"});
+        assert_eq!(from_yaml(text).expect("it is valid"), expected);
     }
 
     #[test]

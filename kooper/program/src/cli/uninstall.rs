@@ -139,7 +139,7 @@ impl Uninstall<'_> {
     async fn everything(&self, controllers: &[Controller], metrics: Prometheus) -> Result<(), BoxError> {
         let definitions = Definitions::find(&self.client, controllers, &self.place, self.chosen.keep_crds).await?;
         if !definitions.ours.is_empty()
-            && let Some(other) = installed::other(&self.client, &self.place).await?
+            && let Some(other) = installed::other(&self.client, controllers, &self.place).await?
         {
             return Err(UninstallError::Shared { other }.into());
         }

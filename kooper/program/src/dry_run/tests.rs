@@ -111,6 +111,46 @@ async fn lists_of_values_and_selectors_are_set_as_a_whole() {
 }
 
 #[tokio::test]
+async fn strategic_merge_patches_one_after_the_other_do_what_they_do_in_the_cluster() {
+    let stage = Stage::start().await;
+    let deployments = |client: &Client| Api::<Deployment>::namespaced(client.clone(), "default");
+    let deployment = from_value(json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a", "finalizers": ["example.com/a"]},
+        "spec": {
+            "selector": {"matchLabels": {"app": "a"}},
+            "template": {
+                "metadata": {"labels": {"app": "a"}},
+                "spec": {
+                    "containers": [{"name": "a", "image": "a", "args": ["1", "2"]}],
+                    "tolerations": [{"key": "a", "operator": "Exists"}],
+                },
+            },
+        },
+    }));
+    deployments(&stage.real).create(&PostParams::default(), &deployment.expect("one")).await.expect("created");
+    let b = json!({"name": "b", "image": "b", "ports": [{"containerPort": 1}], "env": [{"name": "B", "value": "1"}]});
+    let more =
+        json!({"name": "b", "ports": [{"containerPort": 1, "name": "web"}], "env": [{"name": "B", "value": null}]});
+    let pods = [
+        json!({"containers": [{"name": "a", "args": ["3"]}, b]}),
+        json!({"containers": [{"name": "a", "args": ["4"]}, more], "tolerations": [{"key": "b", "operator": "Exists"}]}),
+        json!({"containers": [{"name": "a", "$patch": "delete"}]}),
+    ];
+    let patches = pods.map(|pod| json!({"spec": {"template": {"spec": pod}}}));
+    let patched = async |client: &Client| {
+        let api = deployments(client);
+        for patch in &patches {
+            api.patch("a", &PatchParams::default(), &Patch::Strategic(patch)).await.expect("patched");
+        }
+        let freed = json!({"metadata": {"$deleteFromPrimitiveList/finalizers": ["example.com/a"]}});
+        api.patch("a", &PatchParams::default(), &Patch::Strategic(freed)).await.expect("patched");
+        let read = api.get("a").await.expect("it exists");
+        (read.spec, read.metadata.finalizers)
+    };
+    assert_eq!(patched(&stage.client).await, patched(&stage.real).await);
+}
+
+#[tokio::test]
 async fn fields_of_a_previous_manager_are_given_up_and_the_others_stay() {
     let stage = Stage::start().await;
     let mut old = map("a", "red");

@@ -7,6 +7,7 @@
 
 mod later;
 mod prepared;
+mod strategic;
 
 use http::header::CONTENT_TYPE;
 use http::{Request, Response, StatusCode};

@@ -264,7 +264,7 @@ impl Choices {
         let server = format!("{name}.{}.svc", place.namespace);
         let seconds = self.drain.as_secs() + u64::from(self.drain.subsec_nanos() > 0);
         let (after, least) = grace(self.webhooks.is_some());
-        let variables = self.variables.iter().map(|(name, value)| json!({"name": name, "value": value}));
+        let variables = self.variables.iter().map(|(name, value)| json!({"name": name, "value": literal(value)}));
         let selector = json!({INSTALLATION: place.account()});
         let mut labels = place.metadata(None, "")["labels"].take();
         labels[INSTALLATION] = selector[INSTALLATION].clone();
@@ -305,7 +305,7 @@ impl Choices {
     /// The arguments of the container.
     fn args(&self) -> Vec<String> {
         let files = self.secrets.iter().map(|secret| format!("--{secret}-file={}", setting_file(secret)));
-        std::iter::once("run".to_owned()).chain(self.args.iter().cloned()).chain(files).collect()
+        std::iter::once("run".to_owned()).chain(self.args.iter().map(|arg| literal(arg))).chain(files).collect()
     }
 
     /// The name of the Secret with secret settings.
@@ -341,6 +341,11 @@ impl Choices {
         let can_serve = cfg!(feature = "rustls-tls") || !self.security.reviews_tokens;
         if can_serve { Ok(()) } else { Err(ManifestError::NoTls) }
     }
+}
+
+/// A text that a container gets as it is: `$(NAME)` would be a variable, and `$$` is a dollar sign.
+fn literal(text: &str) -> String {
+    text.replace('$', "$$")
 }
 
 /// The name of the Deployment and the Service: a Service's name has no dots. Two

@@ -232,6 +232,18 @@ fn replicas_that_find_no_place_among_the_members_during_a_roll_out_are_an_error(
 }
 
 #[test]
+fn the_container_gets_a_dollar_sign_as_it_is_written() {
+    let variables = vec![("KOOPER_LABELS".into(), "a=$5".into())];
+    let priced = Choices { args: vec!["--tea=$(PRICE)".into(), "--milk=$$".into()], variables, ..choices() };
+    let documents = documents(&controllers(false), &[], &place(None), &priced).expect("documents");
+    let deployment = documents.iter().find(|one| one["kind"] == "Deployment").expect("a Deployment");
+    let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+    // Kubernetes reads two dollar signs as one, and `$(PRICE)` as a variable.
+    assert_eq!(container["args"], json!(["run", "--tea=$$(PRICE)", "--milk=$$$$"]));
+    assert_eq!(container["env"], json!([{"name": "KOOPER_LABELS", "value": "a=$$5"}]));
+}
+
+#[test]
 fn without_a_listener_there_are_no_probes_and_no_service() {
     let off = Choices { listen: None, service_monitor: false, ..choices() };
     let kinds = kinds(false, &place(None), &off);

@@ -17,6 +17,8 @@ fn by_hand(fixture: &Fixture, case: &str, policy: &str, changes: &Value) -> Valu
     entry["name"] = json!(format!("{case}.by-hand.example.com"));
     entry["objectSelector"] = json!({"matchLabels": {"case": case}});
     entry["failurePolicy"] = policy.into();
+    // That of the fixture is short for a body of many MiB on a busy machine.
+    entry["timeoutSeconds"] = json!(30);
     for (pointer, value) in changes.as_object().expect("changes") {
         *entry.pointer_mut(pointer).expect("it is registered") = value.clone();
     }

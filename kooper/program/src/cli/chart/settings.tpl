@@ -205,7 +205,7 @@ PROGRAM{{ with .Values.instance }}.{{ . }}{{ end }}
 {{- $variables := list -}}
 {{- range $pair := list VARIABLES -}}
 {{- $value := include "PROGRAM.setting" (list $root (first $pair)) -}}
-{{- if $value }}{{ $variables = append $variables (dict "name" (last $pair) "value" $value) }}{{ end -}}
+{{- if $value }}{{ $variables = append $variables (dict "name" (last $pair) "value" (replace "$" "$$" $value)) }}{{ end -}}
 {{- end -}}
 {{- if .Values.metricsSecret -}}
 {{- if or .Values.metricsCertFile .Values.metricsKeyFile -}}
@@ -229,5 +229,6 @@ PROGRAM{{ with .Values.instance }}.{{ . }}{{ end }}
 {{- else if not (kindIs "invalid" $one) }}{{ $args = append $args (printf "--%s=%v" $flag $one) }}{{ end -}}
 {{- end -}}
 {{- end -}}
-{{- toJson $args -}}
+{{- /* A container gets `$(NAME)` as it is written, and not the value of a variable. */ -}}
+{{- toJson $args | replace "$" "$$" -}}
 {{- end }}

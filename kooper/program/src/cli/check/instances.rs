@@ -51,8 +51,14 @@ where
     }
 }
 
-/// The other Deployments of the program that run a controller for objects of the same namespaces.
-pub(super) fn deployed(controllers: &[Controller], place: &Place, deployments: &[Deployment]) -> Vec<Overlap> {
+/// The other Deployments of the program that run a controller for objects of the same namespaces. Without a choice,
+/// the controllers in `near` watch the namespace of their Deployment.
+pub(super) fn deployed(
+    controllers: &[Controller],
+    near: &BTreeSet<String>,
+    place: &Place,
+    deployments: &[Deployment],
+) -> Vec<Overlap> {
     let mut overlaps = Vec::new();
     let runs = |one: &&Deployment| one.spec.as_ref().and_then(|spec| spec.replicas) != Some(0);
     for deployment in deployments.iter().filter(runs) {
@@ -62,10 +68,11 @@ pub(super) fn deployed(controllers: &[Controller], place: &Place, deployments: &
         }
         let theirs = namespaces(deployment);
         overlaps.extend(controllers.iter().filter_map(|controller| {
+            let usual = if near.contains(controller.name()) { &*namespace } else { "*" };
             Some(Overlap {
                 controller: controller.name().to_owned(),
                 with: format!("Deployment {namespace}/{}", deployment.name_any()),
-                shared: shared(controller.namespaces(), theirs.unwrap_or("*"))?,
+                shared: shared(controller.namespaces(), theirs.unwrap_or(usual))?,
                 has_same_name: account == Some(&place.account()),
             })
         }));
@@ -205,7 +212,7 @@ mod tests {
             Controller::builder::<ConfigMap>("shops").namespaces(["a"]).handler(async || {}).build().unwrap();
         let controllers = [controller];
         let place = place("shops");
-        let found = |namespace: &str, account: &str, replicas: u32, env: serde_json::Value| {
+        let found_near = |near: &[&str], namespace: &str, account: &str, replicas: u32, env: serde_json::Value| {
             let deployment = serde_json::from_value(json!({
                 "metadata": {"namespace": namespace, "name": "shop", "labels": {"kooper.rs/installation": account}},
                 "spec": {
@@ -213,8 +220,12 @@ mod tests {
                     "template": {"spec": {"containers": [{"name": "shop", "env": env}]}},
                 },
             }));
-            let mut overlaps = deployed(&controllers, &place, &[deployment.unwrap()]);
+            let near = near.iter().map(ToString::to_string).collect();
+            let mut overlaps = deployed(&controllers, &near, &place, &[deployment.unwrap()]);
             overlaps.pop().map(|overlap| (overlap.with, overlap.shared, overlap.has_same_name))
+        };
+        let found = |namespace: &str, account: &str, replicas: u32, env: serde_json::Value| {
+            found_near(&[], namespace, account, replicas, env)
         };
         let of = |namespaces: &str| json!([{"name": "KOOPER_NAMESPACE", "value": namespaces}]);
         let one = |with: &str, same| Some((format!("Deployment {with}"), "namespace a".to_owned(), same));
@@ -224,6 +235,10 @@ mod tests {
         assert_eq!(found("shops", "shop.green", 1, of("b")), None);
         assert_eq!(found("shops", "shop.green", 0, of("a")), None);
         assert_eq!(found("shops", "shop.blue", 1, of("a")), None, "it is this installation");
+        // Each watches its own namespace, unless it is told otherwise.
+        assert_eq!(found_near(&["shops"], "b", "shop.green", 1, json!([])), None);
+        assert_eq!(found_near(&["shops"], "a", "shop.green", 1, json!([])), one("a/shop", false));
+        assert_eq!(found_near(&["shops"], "b", "shop.green", 1, of("a")), one("b/shop", false));
     }
 
     #[test]

@@ -1,11 +1,18 @@
 //! The Deployments and pods of installations.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{Api, ListParams, Patch, PatchParams};
+use k8s_openapi::jiff::Timestamp;
+use kooper_access::Controller;
+use kooper_runtime::internal::leader::MARK;
+use kube::api::{Api, ListParams, ObjectList, Patch, PatchParams};
 use kube::{Client, ResourceExt};
 use serde_json::json;
 
+use super::leases;
 use crate::manifests::{INSTALLATION, workload_name};
 use crate::rbac::Place;
 
@@ -37,19 +44,42 @@ pub(super) async fn pods(client: &Client, place: &Place) -> kube::Result<Vec<Str
     Ok(found.items.iter().filter(runs).map(ResourceExt::name_any).collect())
 }
 
-/// Another installation of the program, as `namespace/name`. It is only found with
-/// the permission to list Deployments in all namespaces.
-pub(super) async fn other(client: &Client, place: &Place) -> kube::Result<Option<String>> {
-    let api: Api<Deployment> = Api::all(client.clone());
-    let name = format!("app.kubernetes.io/name={},{INSTALLATION}", place.installation.program);
-    let found = match api.list_metadata(&ListParams::default().labels(&name)).await {
-        Err(kube::Error::Api(status)) if status.code == 403 => return Ok(None),
-        found => found?,
-    };
+/// Another installation of the program, or of one of its previous names, as `namespace/name`: one with a Deployment, or
+/// with a process that holds a Lease. They are only found with the permissions to list these in all namespaces.
+pub(super) async fn other(client: &Client, controllers: &[Controller], place: &Place) -> kube::Result<Option<String>> {
+    let mut programs: BTreeSet<&str> = controllers.iter().filter_map(Controller::previous_program).collect();
+    programs.insert(&place.installation.program);
+    let names: Vec<&str> = programs.iter().copied().collect();
+    let labels = format!("app.kubernetes.io/name in ({}),{INSTALLATION}", names.join(","));
+    let deployments: Api<Deployment> = Api::all(client.clone());
+    let found = listed(deployments.list_metadata(&ListParams::default().labels(&labels)).await)?;
     let ours = (Some(place.namespace.clone()), Some(place.account()));
-    let mut all = found.items.into_iter().map(|one| (one.namespace(), one.labels().get(INSTALLATION).cloned()));
-    let other = all.find(|one| *one != ours);
-    Ok(other.map(|(namespace, account)| format!("{}/{}", namespace.unwrap_or_default(), account.unwrap_or_default())))
+    let mut all = found.into_iter().map(|one| (one.namespace(), one.labels().get(INSTALLATION).cloned()));
+    if let Some((namespace, account)) = all.find(|one| *one != ours) {
+        return Ok(Some(format!("{}/{}", namespace.unwrap_or_default(), account.unwrap_or_default())));
+    }
+    let (own, now) = (leases::of(controllers, place), Timestamp::now());
+    let is_other = |lease: &Lease| {
+        let (namespace, name) = (lease.namespace().unwrap_or_default(), lease.name_any());
+        let account = lease.annotations().get(MARK).and_then(|mark| mark.split('/').next()).unwrap_or_default();
+        let is_own = account == place.account() && namespace == place.lease_namespace;
+        programs.contains(account.split('.').next().unwrap_or_default())
+            && leases::holder(lease, now).is_some()
+            && !is_own
+            && !own.iter().any(|lease| lease.is(&namespace, &name))
+    };
+    let leases: Api<Lease> = Api::all(client.clone());
+    let found = listed(leases.list(&ListParams::default()).await)?;
+    let held = found.iter().find(|lease| is_other(lease));
+    Ok(held.map(|lease| format!("with the Lease {}/{}", lease.namespace().unwrap_or_default(), lease.name_any())))
+}
+
+/// The objects of a list; none without the permission.
+fn listed<T: Clone>(found: kube::Result<ObjectList<T>>) -> kube::Result<Vec<T>> {
+    match found {
+        Err(kube::Error::Api(status)) if status.code == 403 => Ok(Vec::new()),
+        found => found.map(|found| found.items),
+    }
 }
 
 fn of(place: &Place) -> ListParams {

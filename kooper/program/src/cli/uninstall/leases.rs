@@ -31,6 +31,12 @@ pub(super) enum Found {
     Free(Box<Lease>),
 }
 
+impl LeaseName {
+    pub(super) fn is(&self, namespace: &str, name: &str) -> bool {
+        (&*self.namespace, &*self.name) == (namespace, name)
+    }
+}
+
 impl fmt::Display for LeaseName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Lease {}/{}", self.namespace, self.name)
@@ -93,7 +99,7 @@ pub(super) async fn delete(client: &Client, name: &LeaseName, lease: Lease) -> k
 }
 
 /// Who holds a Lease now.
-fn holder(lease: &Lease, now: Timestamp) -> Option<&str> {
+pub(super) fn holder(lease: &Lease, now: Timestamp) -> Option<&str> {
     let spec = lease.spec.as_ref()?;
     let holder = spec.holder_identity.as_deref().filter(|holder| !holder.is_empty())?;
     let seconds = i64::from(spec.lease_duration_seconds.unwrap_or_default());

@@ -9,6 +9,7 @@ use super::super::answer::{Answer, formed};
 use super::super::entry::{Entry, UNSTORED};
 use super::super::request::Target;
 use super::prepared::{Change, Write, unstored};
+use super::strategic::strategic_merge;
 use super::{grace, now};
 use kooper_access::internal::three_way_merge::{merge, merge_patch};
 use kooper_runtime::internal::client::Next;
@@ -180,7 +181,7 @@ fn patched(write: &Write, now: &Value) -> Result<Value, Box<Answer>> {
             })?;
             json_patch::patch(&mut wanted, &operations).map_err(|error| invalid(error.to_string()))?;
         }
-        Change::Strategic => merge(&mut wanted, &write.json, true),
+        Change::Strategic => strategic_merge(&mut wanted, &write.json),
         Change::Put => {
             let metadata = wanted["metadata"].clone();
             wanted.clone_from(&write.json);

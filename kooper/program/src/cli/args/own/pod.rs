@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use clap::error::ErrorKind;
-use clap::{Arg, ArgMatches, Command};
+use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use super::{OwnSettings, assigned, is_given, is_on_line, names, secret, tokens};
 
@@ -39,15 +39,15 @@ impl OwnSettings {
         let variable = |name: &OsStr| environment(name.to_str()?).filter(|value| !value.is_empty());
         let mut line = Vec::new();
         for arg in self.args.iter().filter(|arg| !secret::is_secret(arg)) {
-            match (arg.get_env().and_then(variable), arg.get_long()) {
-                (Some(value), Some(long)) if !is_on_line(arg, matches) => {
-                    if arg.get_action().takes_values() {
-                        line.push(assigned(&format!("--{long}"), &value));
-                    } else if is_true(&value) {
-                        line.push(format!("--{long}").into());
-                    }
-                }
-                _ => tokens(arg, matches, &mut line),
+            let value = arg.get_env().and_then(variable).filter(|_| !is_on_line(arg, matches));
+            let (Some(value), Some(name)) = (value, names(arg).into_iter().next()) else {
+                tokens(arg, matches, &mut line);
+                continue;
+            };
+            if arg.get_action().takes_values() {
+                line.push(assigned(&name, &value));
+            } else {
+                line.extend((0..times(arg.get_action(), &value)).map(|_| name.clone().into()));
             }
         }
         let is_set = |arg: &Arg| is_on_line(arg, matches) || arg.get_env().and_then(variable).is_some();
@@ -88,6 +88,15 @@ impl OwnSettings {
             return Err(command.error(ErrorKind::ArgumentConflict, problem));
         }
         self.read_with(command, matches, environment, Some(pod)).map(drop)
+    }
+}
+
+/// How often a flag without a value is written to have the effect of its variable.
+fn times(action: &ArgAction, value: &OsStr) -> u8 {
+    match action {
+        ArgAction::Count => value.to_str().and_then(|value| value.parse().ok()).unwrap_or_default(),
+        ArgAction::SetFalse => u8::from(!is_true(value)),
+        _ => u8::from(is_true(value)),
     }
 }
 

@@ -257,6 +257,30 @@ fn manifests_need_what_run_needs_and_drop_nothing_that_is_given() {
     assert!(of(&["-z", "canary"]).is_err_and(|wrong| wrong.contains("`-z` is a secret") && !wrong.contains("canary")));
 }
 
+#[derive(Debug, Args)]
+struct Switches {
+    #[arg(short = 'p', env = "SWITCHES_TEST_PRICE")]
+    price: Option<String>,
+    #[arg(long, env = "SWITCHES_TEST_OPEN", action = ArgAction::SetFalse)]
+    closed: bool,
+    #[arg(short = 'l', env = "SWITCHES_TEST_LOUD", action = ArgAction::Count)]
+    loud: u8,
+    #[arg(long, env = "SWITCHES_TEST_DRY")]
+    dry: bool,
+}
+
+#[test]
+fn a_variable_becomes_the_flag_that_has_its_effect_in_manifests() {
+    let of = |environment: &[(&str, &str)]| {
+        let (_, settings) = read_of::<Switches>(&["manifests", "--image", "a"], environment).expect("good values");
+        settings.own.pod.line.join(" ")
+    };
+    let [price, open, loud, dry] =
+        ["PRICE", "OPEN", "LOUD", "DRY"].map(|name| &*format!("SWITCHES_TEST_{name}").leak());
+    assert_eq!(of(&[(price, "3"), (open, "false"), (loud, "2"), (dry, "true")]), "-p=3 --closed -l -l --dry");
+    assert_eq!(of(&[(open, "true"), (loud, "0"), (dry, "false")]), "");
+}
+
 #[test]
 fn help_has_the_description_and_the_settings_under_their_heading() {
     let help = refused(&["--help"], &[("SHOP_TEST_TOKEN", "canary")]);
