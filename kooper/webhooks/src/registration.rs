@@ -23,7 +23,7 @@ use kooper_runtime::internal::controller::installation::Installation;
 use kube::api::{Api, Patch, PatchParams};
 use kube::core::{ApiResource, DynamicObject};
 use kube::{Client, Error, Resource};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
@@ -333,18 +333,34 @@ async fn live(client: &Client, configuration: &Configuration<'_>) -> Result<Valu
         verb: "read",
         error,
     })?;
-    Ok(found.and_then(|found| serde_json::to_value(found).ok()).unwrap_or_default())
+    Ok(found.map(|found| own(configuration, &found)).unwrap_or_default())
+}
+
+/// A configuration without the entries that others have added.
+fn own(configuration: &Configuration<'_>, found: &DynamicObject) -> Value {
+    let mut live = serde_json::to_value(found).unwrap_or_default();
+    configuration.forget_others(&mut live);
+    live
 }
 
 /// Applies the configuration, unless it is there as it should be. Returns it as it is then.
 async fn apply(
     client: &Client,
     configuration: &Configuration<'_>,
-    live: Value,
+    mut live: Value,
     bundle: &str,
     armed: &BTreeSet<String>,
 ) -> Result<Value, RegisterError> {
     let mut desired = configuration.desired(bundle, armed, &live);
+    // An apply would keep those that belong to others, too, such as to the client that has restored a backup.
+    let is_gone = |entry: &&Value| !configuration::entries(&desired).any(|desired| desired["name"] == entry["name"]);
+    let gone = configuration::entries(&live).filter(is_gone);
+    let gone: Vec<_> = gone.map(|entry| json!({"name": entry["name"], "$patch": "delete"})).collect();
+    if !gone.is_empty() {
+        let version = &live["metadata"]["resourceVersion"];
+        let patch = json!({"metadata": {"resourceVersion": version}, "webhooks": gone});
+        live = patched(client, configuration, &Patch::Strategic(patch)).await?;
+    }
     if configuration::is_as_desired(&desired, &live) {
         return Ok(live);
     }
@@ -352,13 +368,22 @@ async fn apply(
         // Another version of the program may have changed it meanwhile.
         desired["metadata"]["resourceVersion"] = version.clone();
     }
+    patched(client, configuration, &Patch::Apply(desired)).await
+}
+
+/// The configuration after a patch.
+async fn patched(
+    client: &Client,
+    configuration: &Configuration<'_>,
+    patch: &Patch<Value>,
+) -> Result<Value, RegisterError> {
     let name = configuration.name();
     let manager = format!("{}/kooper-webhooks", configuration.registration.installation);
-    let params = PatchParams::apply(&manager).force();
-    let applied = configuration.api(client).patch(&name, &params, &Patch::Apply(&desired)).await;
-    let applied = applied.map_err(|error| match error {
+    let params = PatchParams { force: matches!(patch, Patch::Apply(_)), ..PatchParams::apply(&manager) };
+    let patched = configuration.api(client).patch(&name, &params, patch).await;
+    let patched = patched.map_err(|error| match error {
         Error::Api(status) if status.code == 409 => RegisterError::Changed { name },
-        error => RegisterError::Request { name, verb: "applied", error },
+        error => RegisterError::Request { name, verb: "patched", error },
     })?;
-    Ok(serde_json::to_value(applied).unwrap_or_default())
+    Ok(own(configuration, &patched))
 }

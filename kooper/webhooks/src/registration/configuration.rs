@@ -89,6 +89,13 @@ impl<'a> Configuration<'a> {
         self.webhooks().next().is_none()
     }
 
+    /// Ignores the entries that others have added.
+    pub(super) fn forget_others(&self, live: &mut Value) {
+        let ending = format!(".{}", self.domain());
+        let is_own = |entry: &Value| entry["name"].as_str().is_some_and(|name| name.ends_with(&ending));
+        live.get_mut("webhooks").and_then(Value::as_array_mut).into_iter().for_each(|entries| entries.retain(is_own));
+    }
+
     /// Returns whether it has entries of functions that this version does not have, or has at another path.
     pub(crate) fn has_unknown(&self, live: &Value) -> bool {
         let probe = probe::webhook(self.mutates);
@@ -148,7 +155,12 @@ impl<'a> Configuration<'a> {
 
     /// A domain name, as the API server requires.
     pub(super) fn entry_name(&self, rules: &Rules) -> String {
-        format!("{}.{}.kooper.rs", rules.name.replace('_', "-"), self.registration.installation.program)
+        format!("{}.{}", rules.name.replace('_', "-"), self.domain())
+    }
+
+    /// The end of the names of all entries of the program.
+    fn domain(&self) -> String {
+        format!("{}.kooper.rs", self.registration.installation.program)
     }
 
     fn entry(&self, name: &str, webhook: &Webhook, bundle: &str, fails: bool) -> Value {

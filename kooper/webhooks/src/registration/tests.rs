@@ -160,6 +160,21 @@ fn a_configuration_is_written_if_it_lacks_something_or_has_an_entry_too_many() {
 }
 
 #[test]
+fn entries_that_others_have_added_are_ignored() {
+    let registration = registration(own());
+    let configuration = validating(&registration, true);
+    let desired = configuration.desired("a bundle", &armed(&[]), &Value::Null);
+    let mut live = desired.clone();
+    let others = [json!({"name": "check.bookshop.kooper.rs"}), json!({"name": "shop.kooper.rs"})];
+    live["webhooks"].as_array_mut().expect("a list").extend(others);
+    configuration.forget_others(&mut live);
+    assert_eq!(live, desired);
+    let mut none = Value::Null;
+    configuration.forget_others(&mut none);
+    assert_eq!(none, Value::Null);
+}
+
+#[test]
 fn cert_manager_is_asked_to_write_its_authority_and_none_is_written_beside_it() {
     let folder = tempfile::tempdir().expect("a folder");
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");

@@ -1,13 +1,15 @@
 //! Certificates and registration over the life of a program.
 
+use std::sync::Arc;
+
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
-use kooper_webhooks::FailurePolicy;
+use kooper_webhooks::{Denied, FailurePolicy, Webhook};
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
 
-use crate::fixture::{Fixture, until};
+use crate::fixture::{Fixture, Shop, until};
 
 const SECRET: &str = "shop--webhook-ca";
 
@@ -123,6 +125,40 @@ async fn a_certificate_of_files_is_served_with_the_authority_of_another_file() {
     fixture.registered("Fail").await;
     fixture.denies().await;
     assert!(!fixture.plane.kubectl(&["get", "secret", SECRET, "-n", &fixture.namespace]).success, "there is no Secret");
+    program.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_function_is_removed_although_its_entry_belongs_to_a_restored_backup_and_entries_of_others_stay() {
+    let Some(fixture) = Fixture::new("others").await else { return };
+    let more = Webhook::validate::<Shop>("more").function(async |_: Arc<Shop>| Ok::<_, Denied>(()));
+    let more = more.build().expect("a webhook");
+    let program = fixture.start_with(FailurePolicy::Fail, |webhooks| webhooks.webhook(more));
+    let entry = |name: &str| {
+        let configuration = fixture.configuration("validatingwebhookconfiguration");
+        configuration["webhooks"].as_array().into_iter().flatten().find(|one| one["name"] == name).cloned()
+    };
+    until("both are registered", || {
+        ["more.shop.kooper.rs", "check.shop.kooper.rs"].iter().all(|name| entry(name).is_some())
+    })
+    .await;
+    fixture.denies().await;
+    program.stop().await;
+    // As a restored backup: the entries belong to whoever has created them.
+    let mut restored = fixture.configuration("validatingwebhookconfiguration");
+    let metadata = restored["metadata"].as_object_mut().expect("an object");
+    metadata.retain(|field, _| !["uid", "resourceVersion", "managedFields"].contains(&field.as_str()));
+    let mut other = restored["webhooks"][0].clone();
+    (other["name"], other["failurePolicy"]) = (json!("other.example.com"), json!("Ignore"));
+    restored["webhooks"].as_array_mut().expect("a list").push(other);
+    let name = format!("shop--webhooks.{}", fixture.namespace);
+    fixture.plane.must(&["delete", "validatingwebhookconfiguration", &name]);
+    assert!(fixture.kubectl(&["create", "-f", "-"], &restored).success);
+
+    let program = fixture.start(FailurePolicy::Fail);
+    until("it is removed", || entry("more.shop.kooper.rs").is_none()).await;
+    fixture.denies().await;
+    assert!(entry("other.example.com").is_some() && entry("check.shop.kooper.rs").is_some());
     program.stop().await;
 }
 
