@@ -37,6 +37,13 @@ async fn with_previous_children() {}
 #[kooper::controller(resource = Pod, children = [], previous_children = [Service, Namespace], deletion = ordered, finalizer = "a.b/c", status = none, main = false)]
 async fn without_slots(_: Children<Pod>) {}
 
+#[kooper::controller(resource = Pod, children = [stalls], reads = [(Secret, labels = "app=shop")], status = none, main = false)]
+async fn with_reads_of_a_child_function() {}
+
+fn stalls(_: &Pod, _: &Reader<Secret>) -> Vec<ConfigMap> {
+    Vec::new()
+}
+
 async fn connect() -> Result<String> {
     Ok(String::new())
 }
@@ -83,4 +90,5 @@ fn each_is_defined() {
     assert_eq!(names::<with_cleanup>(), ["with-cleanup"]);
     assert_eq!(names::<with_previous_children>(), ["with-previous-children"]);
     assert_eq!(names::<without_slots>(), ["without-slots"]);
+    assert_eq!(names::<with_reads_of_a_child_function>(), ["with-reads-of-a-child-function"]);
 }

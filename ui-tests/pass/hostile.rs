@@ -131,6 +131,13 @@ struct PartOfSpec {
     node_name: ::std::option::Option<::std::string::String>,
 }
 
+// A part of an object may have metadata that is no object's.
+#[derive(::kooper::Partial)]
+#[partial(of = ::k8s_openapi::api::core::v1::PodTemplateSpec)]
+struct PartOfTemplate {
+    metadata: ::std::option::Option<::k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta>,
+}
+
 #[test]
 fn it_is_defined() {
     let names = crate::names::<program>();

@@ -147,6 +147,7 @@ async fn closures(_: Arc<Pod>) {}
     resource = Pod, when = |pod: &Pod| { pod.status.is_some() },
     watches = [
         Service => |service: &Service| Some(ObjectKey::of(service)),
+        (ConfigMap, secret) => |config: &ConfigMap| Some(ObjectKey::of(config)),
         (Secret, metadata_only) => |secret: &PartialObjectMeta<Secret>, pods: &Reader<Pod>| pods.get(&ObjectKey::of(secret)).map(|_| ObjectKey::of(secret)),
     ],
     sources = [|| futures_util::stream::pending(), move || futures_util::stream::empty()],

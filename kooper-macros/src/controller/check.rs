@@ -85,6 +85,12 @@ fn check_retriever(args: &Args, errors: &mut Errors) {
             errors.add(key, message!("a custom retriever decides what it retrieves: remove `{name}`"));
         }
     }
+    if let Some(key) = args.key("install_crd") {
+        errors.add(
+            key,
+            message!("a custom retriever may return objects without a CRD: remove `install_crd` or `retriever`"),
+        );
+    }
     if let Some(key) = args.key("daemon") {
         let text = message!(
             "a daemon needs objects of the API server, and a custom retriever may return others: remove `retriever` or `daemon`"
@@ -142,7 +148,7 @@ fn check_settings(args: &Args, handler: &Handler, errors: &mut Errors) {
 /// Checks that an argument reads the objects that `reads` selects. Other functions, and types
 /// with other names, may read them too: then the controller's builder checks it.
 fn check_reads(args: &Args, handler: &Handler, errors: &mut Errors) {
-    let others = ["init", "cleanup", "daemon", "deleted", "watches"].iter().any(|key| args.tries(key));
+    let others = ["children", "init", "cleanup", "daemon", "deleted", "watches"].iter().any(|key| args.tries(key));
     if others || !handler.arguments.iter().all(|argument| ARGUMENTS.contains(&last_word(argument).as_str())) {
         return;
     }

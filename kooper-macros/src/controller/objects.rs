@@ -72,7 +72,7 @@ const SETTINGS: &[Key<Selection>] = &[
         example: "names = [\"settings\"]",
         default: "all",
         doc: "Only objects with these names. Each has its own watch, and the role is limited to them.",
-        read: call!(names, strings::subdomains),
+        read: call!(names, strings::object_names),
         ..Key::EQUALS
     },
     Key {
@@ -140,6 +140,11 @@ impl Objects {
     pub(crate) fn is_all(&self) -> bool {
         self.settings.iter().all(|setting| setting.method == "secret")
     }
+
+    /// Returns `true` if it is the kind alone.
+    fn is_bare(&self) -> bool {
+        self.settings.is_empty()
+    }
 }
 
 impl ToTokens for Objects {
@@ -184,7 +189,7 @@ impl ToTokens for Map {
 
 impl Emit for Map {
     fn types(&self) -> TokenStream {
-        if !self.objects.is_all() {
+        if !self.objects.is_bare() {
             return TokenStream::new();
         }
         // A missing bound of the function is reported at the function.
@@ -195,7 +200,7 @@ impl Emit for Map {
 
     fn arguments(&self, runtime: &CratePath) -> TokenStream {
         let Self { objects, function } = self;
-        if objects.is_all() {
+        if objects.is_bare() {
             return function.to_token_stream();
         }
         let objects = objects.arguments(runtime);
@@ -209,7 +214,7 @@ impl Element for Map {
     }
 
     fn method(&self, key: &'static str) -> &'static str {
-        if self.objects.is_all() { key } else { "watches_only" }
+        if self.objects.is_bare() { key } else { "watches_only" }
     }
 }
 

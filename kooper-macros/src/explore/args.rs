@@ -42,7 +42,11 @@ impl Args {
         let mut broken = false;
         let read = |input: ParseStream<'_>| {
             let mut notes = Errors::new();
-            let entries = entries::read(input, &mut notes, unfinished, entry);
+            let mut keys = Vec::new();
+            let entries = entries::read(input, &mut notes, unfinished, |input| {
+                entries::once(input, &mut keys)?;
+                entry(input)
+            });
             if let Err(noted) = notes.check() {
                 broken = true;
                 noted.into_iter().for_each(|error| errors.push(error));
@@ -97,8 +101,7 @@ fn entry(input: ParseStream<'_>) -> syn::Result<Entry> {
             message!("an explored controller is named by its function: write `{name}`"),
         ));
     }
-    let ahead = input.fork();
-    if let (Ok(key), true) = (ahead.call(Ident::parse_any), ahead.peek(Token![=])) {
+    if let Some(key) = entries::key(input) {
         input.call(Ident::parse_any)?;
         input.parse::<Token![=]>()?;
         return value(&key, input);

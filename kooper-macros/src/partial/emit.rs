@@ -6,6 +6,7 @@ use syn::spanned::Spanned;
 
 use super::model::{Model, PartialField};
 use crate::support::crate_path::CratePath;
+use crate::support::types::last_word;
 
 pub(crate) fn emit(model: &Model) -> TokenStream {
     let Model { ident, full, krate, fields } = model;
@@ -19,7 +20,9 @@ pub(crate) fn emit(model: &Model) -> TokenStream {
         let (place, runtime) = (ty.span(), runtime.at(ty.span()));
         quote_spanned!(place=> #runtime::partial::Default::default)
     });
-    let resource = fields.iter().any(|field| field.ident == "metadata").then(|| resource(model, &partial));
+    // Others are parts of objects, such as the template of a pod with its `Option<ObjectMeta>`.
+    let is_kind = |field: &PartialField| field.ident == "metadata" && last_word(&field.ty) == "ObjectMeta";
+    let resource = fields.iter().any(is_kind).then(|| resource(model, &partial));
     quote! {
         const _: () = {
             // A field that the full type does not have is an error at its name.

@@ -1,10 +1,11 @@
 //! Lists with commas.
 
-use proc_macro2::{Span, TokenStream, TokenTree};
+use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use syn::Token;
+use syn::ext::IdentExt;
 use syn::parse::ParseStream;
 
-use crate::support::errors::Errors;
+use crate::support::errors::{Errors, message};
 
 /// Parses the entries of a list. One that cannot be parsed is noted and skipped up to its comma, so
 /// that all errors are reported together.
@@ -27,6 +28,23 @@ pub(crate) fn read<T>(
         let _comma: syn::Result<Token![,]> = input.parse();
     }
     entries
+}
+
+/// The key of an entry with a value: `key = …`.
+pub(crate) fn key(input: ParseStream<'_>) -> Option<Ident> {
+    let ahead = input.fork();
+    let key = ahead.call(Ident::parse_any).ok()?;
+    ahead.peek(Token![=]).then_some(key)
+}
+
+/// Returns an error if an entry before this one has the same key.
+pub(crate) fn once(input: ParseStream<'_>, keys: &mut Vec<String>) -> syn::Result<()> {
+    let Some(key) = key(input) else { return Ok(()) };
+    if keys.contains(&key.to_string()) {
+        return Err(syn::Error::new(key.span(), message!("`{key}` is given twice: write it once")));
+    }
+    keys.push(key.to_string());
+    Ok(())
 }
 
 /// Returns `true` at the end of an entry.

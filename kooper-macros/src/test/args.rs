@@ -34,7 +34,11 @@ impl Args {
     pub(crate) fn parse(tokens: TokenStream, errors: &mut Errors) -> Self {
         let mut args = Self::default();
         let read = |input: ParseStream<'_>| {
-            let entries = entries::read(input, errors, unfinished, entry);
+            let mut keys = Vec::new();
+            let entries = entries::read(input, errors, unfinished, |input| {
+                entries::once(input, &mut keys)?;
+                entry(input)
+            });
             for entry in entries {
                 match entry {
                     Entry::Crate(path) => args.krate = Some(path),
@@ -74,12 +78,13 @@ fn entry(input: ParseStream<'_>) -> syn::Result<Entry> {
     if let Some((place, name)) = quoted(input)? {
         return Err(syn::Error::new(place, message!("a controller is named by its function: write `{name}`")));
     }
-    let ahead = input.fork();
-    if let (Ok(key), true) = (ahead.call(Ident::parse_any), ahead.peek(Token![=])) {
+    if let Some(key) = entries::key(input) {
         if key != "crate" && key != "start_paused" && key != "settings" {
             return Err(syn::Error::new(
                 key.span(),
-                message!("unknown key `{key}`: write only the controllers that run, such as `#[kooper::test(shops)]`"),
+                message!(
+                    "unknown key `{key}` of a test: expected one of `start_paused`, `settings`, `crate`; controllers are listed by their names, as in `#[kooper::test(shops)]`"
+                ),
             ));
         }
         let key = input.call(Ident::parse_any)?;

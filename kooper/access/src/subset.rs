@@ -154,7 +154,7 @@ impl<T> All<T> {
     /// role is limited to them.
     pub fn names<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.selected.names = names.into_iter().map(Into::into).collect();
-        let wrong = self.selected.names.iter().find_map(|one| name::subdomain(one).err());
+        let wrong = self.selected.names.iter().find_map(|one| name::object(one).err());
         match wrong {
             Some(error) => self.mistake(error),
             None if self.selected.names.is_empty() => self.mistake("`names` is empty and would select no objects"),

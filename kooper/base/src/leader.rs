@@ -30,7 +30,9 @@
 //!     milliseconds. Without a watch they poll; before they acquire an expired
 //!     lease, they read it again.
 //! 11. If the holder was removed from a record by hand, or the Lease was deleted,
-//!     candidates wait as long as for the holder's lease: it may still be running.
+//!     candidates wait as long as for the holder's lease: it may still be running. So
+//!     they do for the Lease of a previous name; after its release they wait for two
+//!     retry periods, as another replica with that name may acquire it.
 //! 12. A program ends itself at the end of a term if a handler still runs that blocks its
 //!     thread, and shortly before the end of the lease if another one does: nothing else
 //!     could stop them. A thread of its own decides that.

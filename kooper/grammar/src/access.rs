@@ -14,6 +14,27 @@ const SPECIAL: [&str; 8] = ["bind", "escalate", "impersonate", "use", "approve",
 /// The API groups of Kubernetes whose names have no dot.
 const PLAIN_GROUPS: [&str; 5] = ["apps", "autoscaling", "batch", "extensions", "policy"];
 
+/// The resources of the core group.
+const CORE: [&str; 17] = [
+    "bindings",
+    "componentstatuses",
+    "configmaps",
+    "endpoints",
+    "events",
+    "limitranges",
+    "namespaces",
+    "nodes",
+    "persistentvolumeclaims",
+    "persistentvolumes",
+    "pods",
+    "podtemplates",
+    "replicationcontrollers",
+    "resourcequotas",
+    "secrets",
+    "serviceaccounts",
+    "services",
+];
+
 /// The cluster-scoped resources of Kubernetes.
 const CLUSTER_SCOPED: &[(&str, &[&str])] = &[
     ("", &["componentstatuses", "namespaces", "nodes", "persistentvolumes"]),
@@ -114,11 +135,14 @@ impl Rule {
                 return Err(RuleError::CoreGroup { input: input(), resource: resource.to_owned() });
             }
             [group, resource] if group.contains('.') || PLAIN_GROUPS.contains(&group) => (group, resource, None),
-            [resource, subresource] => ("", resource, Some(subresource)),
+            [resource, subresource] if resource == "*" || CORE.contains(&resource) => ("", resource, Some(subresource)),
+            [group, _] if group.bytes().any(|byte| byte.is_ascii_uppercase()) => ("", group, None),
+            [group, _] => return Err(RuleError::Group { input: input(), group: group.to_owned() }),
             [group, resource, subresource] => (group, resource, Some(subresource)),
             _ => return Err(RuleError::Place(input())),
         };
-        if !group.is_empty() && name::subdomain(group).is_err() {
+        // Kubernetes has `*/scale`, but no `pods/*`.
+        if !group.is_empty() && name::subdomain(group).is_err() || subresource == Some("*") {
             return Err(RuleError::Place(input()));
         }
         for part in [Some(resource), subresource].into_iter().flatten() {
@@ -193,6 +217,13 @@ pub enum RuleError {
         /// The resource after the group.
         resource: String,
     },
+    /// Before the slash is neither a resource of the core group nor the whole name of a group.
+    Group {
+        /// The whole string.
+        input: String,
+        /// The part before the slash.
+        group: String,
+    },
     /// A resource has capital letters, like a kind.
     UpperCase {
         /// The whole string.
@@ -234,6 +265,11 @@ impl fmt::Display for RuleError {
                     "the rule \"{input}\" has a name for the core group, which has none: write `{resource}` alone"
                 )
             }
+            Self::Group { input, group } => write!(
+                f,
+                "the rule \"{input}\" has `{group}`, which is no resource of the core group: write its plural, or the \
+                 whole name of the API group, such as `networking.k8s.io`"
+            ),
             Self::UpperCase { input, part } => {
                 let lower = part.to_lowercase();
                 let ending = if lower.ends_with('s') { "" } else { "s" };

@@ -12,13 +12,22 @@ pub fn label(text: &str) -> Result<(), NameError> {
     check(text, Form::Label, 63, is_label)
 }
 
-/// Checks a DNS-1123 subdomain: labels joined by `.`, at most 253 characters.
+/// Checks a DNS-1123 subdomain: parts as in labels, but of any length, joined by `.`; at most 253 characters.
 ///
 /// # Errors
 ///
 /// If the string is not such a name.
 pub fn subdomain(text: &str) -> Result<(), NameError> {
-    check(text, Form::Subdomain, 253, |text| text.split('.').all(is_label))
+    check(text, Form::Subdomain, 253, |text| text.split('.').all(is_part))
+}
+
+/// Checks the name of an object: a DNS-1123 subdomain, or several of them joined by `:`, as in the names of roles.
+///
+/// # Errors
+///
+/// If the string is not such a name.
+pub fn object(text: &str) -> Result<(), NameError> {
+    check(text, Form::Object, 253, |text| text.split([':', '.']).all(is_part))
 }
 
 /// Checks a qualified name, the key of a label: `app` or `example.com/app`.
@@ -88,6 +97,8 @@ pub enum Form {
     Label,
     /// A DNS-1123 subdomain.
     Subdomain,
+    /// The name of an object.
+    Object,
     /// A qualified name.
     Qualified,
     /// A finalizer.
@@ -143,6 +154,7 @@ impl fmt::Display for NameError {
                         "write lower-case letters, digits and `-`, beginning and ending with a letter or digit"
                     }
                     Form::Subdomain => "write lower-case letters, digits, `-` and `.`, such as `example.com`",
+                    Form::Object => "write lower-case letters, digits, `-` and `.`, or `:` as in the name of a role",
                     Form::Qualified => "write a name such as `app` or `example.com/app`",
                     Form::Finalizer => "write your own domain, a slash and a name, such as `shop.example.com/cleanup`",
                     Form::LabelValue => {
@@ -160,6 +172,7 @@ impl fmt::Display for Form {
         f.write_str(match self {
             Self::Label => "a DNS label",
             Self::Subdomain => "a DNS name",
+            Self::Object => "the name of an object",
             Self::Qualified => "a label key",
             Self::Finalizer => "a finalizer",
             Self::LabelValue => "a label value",
@@ -186,7 +199,12 @@ fn check(text: &str, form: Form, most: usize, valid: impl Fn(&str) -> bool) -> R
 }
 
 fn is_label(text: &str) -> bool {
-    text.len() <= 63 && framed(text, |b| b.is_ascii_lowercase() || b.is_ascii_digit(), |b| b == b'-')
+    text.len() <= 63 && is_part(text)
+}
+
+/// A label of any length.
+fn is_part(text: &str) -> bool {
+    framed(text, |b| b.is_ascii_lowercase() || b.is_ascii_digit(), |b| b == b'-')
 }
 
 fn is_word(text: &str) -> bool {

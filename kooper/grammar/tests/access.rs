@@ -14,6 +14,7 @@ fn segments_are_distinguished() {
     for (text, group, resource, subresource) in [
         ("pods: get", "", "pods", None),
         ("pods/log: get", "", "pods", Some("log")),
+        ("*/scale: update", "", "*", Some("scale")),
         ("apps/deployments: get, patch", "apps", "deployments", None),
         ("apps/deployments/scale: update", "apps", "deployments", Some("scale")),
         ("example.com/shops: *", "example.com", "shops", None),
@@ -60,6 +61,16 @@ fn errors_name_the_problem_and_what_to_write() {
             "the rule \"Pod: get\" has `Pod`, with a capital: \
              write the resource as the API does, plural and in lower case, such as `pods`",
         ),
+        (
+            "networking/ingresses: get",
+            "the rule \"networking/ingresses: get\" has `networking`, which is no resource of the core group: \
+             write its plural, or the whole name of the API group, such as `networking.k8s.io`",
+        ),
+        (
+            "pods/*: get",
+            "the rule \"pods/*: get\" has no resource: write \"pods: get\", \"pods/log: get\" \
+             or \"apps/deployments: get, patch\"",
+        ),
         ("pods: gte", "the rule \"pods: gte\" has the unknown verb `gte`: write `get`"),
         ("pods: lists", "the rule \"pods: lists\" has the unknown verb `lists`: write `list`"),
         (
@@ -98,7 +109,7 @@ fn the_nearest_word_is_suggested() {
 proptest! {
     #[test]
     fn a_formatted_rule_is_parsed_to_the_same_one(
-        place in "([a-z]{1,6}(/[a-z]{1,6})?|(apps|[a-z]{1,4}\\.io)/[a-z]{1,6}(/[a-z]{1,6})?)( ?\\(cluster\\))?",
+        place in "((pods|nodes)(/[a-z]{1,6})?|[a-z]{1,6}|(apps|[a-z]{1,4}\\.io)/[a-z]{1,6}(/[a-z]{1,6})?)( ?\\(cluster\\))?",
         verbs in prop::collection::btree_set("get|list|watch|bind|use|\\*", 1..4),
     ) {
         let verbs: Vec<_> = verbs.into_iter().collect();

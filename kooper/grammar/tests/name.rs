@@ -1,6 +1,6 @@
 //! Names.
 
-use kooper_grammar::name::{finalizer, kebab, label, label_value, qualified, subdomain};
+use kooper_grammar::name::{finalizer, kebab, label, label_value, object, qualified, subdomain};
 use proptest::prelude::*;
 
 #[test]
@@ -20,7 +20,12 @@ fn subdomains_qualified_names_and_label_values_are_checked() {
     let long_prefix = format!("{}/a", "a.".repeat(127) + "a");
     let long_name = format!("example.com/{}", "a".repeat(64));
     assert!(subdomain("a.b-c.example.com").is_ok());
+    assert!(subdomain(&"a".repeat(253)).is_ok() && subdomain(&"a".repeat(254)).is_err());
     assert!(subdomain("a..b").is_err());
+    assert!(object("system:node").is_ok() && object("a.b-c").is_ok());
+    for bad in ["", ".", "A", "a/b", "a:", &"a".repeat(254)] {
+        assert!(object(bad).is_err(), "{bad}");
+    }
     assert!(qualified("example.com/App_1.x").is_ok());
     for bad in ["", "/a", "a/", "a/b/c", "Example.com/a", "a b", &long_prefix, &long_name] {
         assert!(qualified(bad).is_err(), "{bad}");

@@ -52,7 +52,11 @@ impl Inner {
             ("get", _, Some(stored)) => Reply::object(&stored),
             ("delete", None, Some(_)) => Reply::status(&Status::success()),
             ("apply" | "update" | "patch", Some("status"), Some(mut stored)) => {
-                stored["status"] = sent.body["status"].clone();
+                match sent.body.get("status") {
+                    Some(status) if sent.merges => merge(&mut stored["status"], status),
+                    Some(status) if sent.verb != "patch" => stored["status"] = status.clone(),
+                    _ => {}
+                }
                 self.written(stored)
             }
             ("patch", None, Some(mut stored)) => {

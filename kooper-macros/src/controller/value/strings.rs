@@ -40,8 +40,8 @@ pub(crate) fn labels(value: &Value<'_>) -> syn::Result<Spanned<Vec<LitStr>>> {
     several(value, name::label)
 }
 
-pub(crate) fn subdomains(value: &Value<'_>) -> syn::Result<Spanned<Vec<LitStr>>> {
-    several(value, name::subdomain)
+pub(crate) fn object_names(value: &Value<'_>) -> syn::Result<Spanned<Vec<LitStr>>> {
+    several(value, name::object)
 }
 
 pub(crate) fn finalizers(value: &Value<'_>) -> syn::Result<Spanned<Vec<LitStr>>> {

@@ -188,7 +188,8 @@ impl Fault {
         *self.hits.borrow()
     }
 
-    /// Waits until it was injected so many times.
+    /// Waits until it was injected so many times. It waits forever if that never happens: limit it with
+    /// `tokio::time::timeout`.
     pub async fn injected(&self, times: u64) {
         // The sender lives as long as this.
         drop(self.hits.subscribe().wait_for(|hits| *hits >= times).await);

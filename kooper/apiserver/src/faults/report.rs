@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::State;
 
@@ -47,9 +47,11 @@ impl Drop for Report {
     }
 }
 
-/// A file for the faults of one server of this process.
+/// A file for the faults of one server of this process. Several servers may have the same seed.
 fn file(seed: u64) -> PathBuf {
-    std::env::temp_dir().join(format!("kooper-faults-{}-{seed}.jsonl", std::process::id()))
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    std::env::temp_dir().join(format!("kooper-faults-{}-{seed}-{number}.jsonl", std::process::id()))
 }
 
 #[cfg(test)]

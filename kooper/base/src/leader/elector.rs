@@ -124,7 +124,10 @@ impl Elector {
             previous: options
                 .previous
                 .iter()
-                .map(|previous| RespectedLease::new(object(&previous.name).previous(), previous.whose, terms.lease))
+                .map(|previous| {
+                    let object = object(&previous.name).previous();
+                    RespectedLease::new(object, previous.whose, terms.lease, terms.retry)
+                })
                 .collect(),
             scope,
             terms,

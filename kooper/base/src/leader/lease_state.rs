@@ -309,7 +309,8 @@ impl LeaseState {
                     self.mine = Some(landed.renewed);
                     self.lead(last.max(landed.at));
                 }
-                self.not_before = now;
+                // The write was refused, but not for another version.
+                self.not_before = if lost_race { now.max(sent + self.terms.retry / 4) } else { now };
             }
             (Stage::Leading { .. }, KnownLease::Held(record)) if record.holder.is_empty() => self.lose(Lost::Emptied),
             (Stage::Leading { .. }, KnownLease::Held(record)) => {
@@ -436,7 +437,9 @@ impl LeaseState {
             None => {
                 // Deleting a Lease does not stop its holder.
                 let guarded = match &self.known {
-                    KnownLease::Held(record) if !record.holder.is_empty() && !self.owns(record) => self.expires(record),
+                    KnownLease::Held(record) if !self.owns(record) && (self.went_back || !record.is_released()) => {
+                        self.expires(record)
+                    }
                     KnownLease::Absent { guarded } => *guarded,
                     KnownLease::Held(_) | KnownLease::Nothing => Duration::ZERO,
                 };

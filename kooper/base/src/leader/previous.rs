@@ -45,13 +45,17 @@ pub(super) struct RespectedLease {
     whose: LeaseOwner,
     /// The least time after which a record expires.
     lease: Duration,
+    /// How long candidates pause that do not watch it.
+    retry: Duration,
     /// The last record, and when it was first read.
     seen: Option<(Record, Moment)>,
+    /// A holder that is gone from the record, and until when it or its successor may still be there.
+    gone: Option<(Arc<str>, Moment)>,
 }
 
 impl RespectedLease {
-    pub(super) fn new(object: Lease, whose: LeaseOwner, lease: Duration) -> Self {
-        Self { object, whose, lease, seen: None }
+    pub(super) fn new(object: Lease, whose: LeaseOwner, lease: Duration, retry: Duration) -> Self {
+        Self { object, whose, lease, retry, seen: None, gone: None }
     }
 
     pub(super) fn whose(&self) -> LeaseOwner {
@@ -62,21 +66,33 @@ impl RespectedLease {
         &self.object.name
     }
 
-    /// The holder, if the lease has not expired.
+    /// The holder, if the lease has not expired. One that has released it is respected for some time longer: another
+    /// replica of its version may be about to acquire the lease. One that was removed by hand, or with the Lease, may
+    /// still be running.
     pub(super) async fn holder(&mut self, clock: &dyn Clock) -> Result<Option<Arc<str>>, LeaseError> {
-        let found = self.object.read().await?.filter(|record| !record.holder.is_empty());
+        let found = self.object.read().await?;
         let now = clock.now();
-        let Some(record) = found else {
-            self.seen = None;
-            return Ok(None);
+        let is_released = found.as_ref().is_some_and(Record::is_released);
+        let Some(record) = found.filter(|record| !record.holder.is_empty()) else {
+            if let Some((last, since)) = self.seen.take() {
+                let until = if is_released { now + self.retry * 2 } else { self.expires(&last, since) };
+                self.gone = Some((last.holder, until));
+            }
+            let waits = self.gone.as_ref().filter(|(_, until)| now < *until);
+            return Ok(waits.map(|(holder, _)| Arc::clone(holder)));
         };
+        self.gone = None;
         let since = match &self.seen {
             Some((seen, since)) if seen.is_same_term(&record) => *since,
             _ => now,
         };
-        let expires = since + record.lease.unwrap_or_default().max(self.lease);
+        let expires = self.expires(&record, since);
         let holder = Arc::clone(&record.holder);
         self.seen = Some((record, since));
         Ok((now < expires).then_some(holder))
+    }
+
+    fn expires(&self, record: &Record, since: Moment) -> Moment {
+        since + record.lease.unwrap_or_default().max(self.lease)
     }
 }

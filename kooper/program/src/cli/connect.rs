@@ -233,8 +233,8 @@ async fn load(kubeconfig: Kubeconfig, context: Option<String>, file: &str) -> Re
     let options = KubeConfigOptions { context, ..KubeConfigOptions::default() };
     let file = file.to_owned();
     let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
-    if config.as_ref().is_ok_and(|config| !has_good_token(config)) {
-        let problem = "it contains characters that are not allowed in a header, such as a line break".to_owned();
+    if let Some(source) = config.as_ref().ok().and_then(bad_token) {
+        let problem = format!("{source} contains characters that are not allowed in a header, such as a line break");
         return Err(ConnectError::Material { file, what: "token", problem });
     }
     config.map_err(|error| match error {
@@ -248,10 +248,15 @@ async fn load(kubeconfig: Kubeconfig, context: Option<String>, file: &str) -> Re
     })
 }
 
-/// Returns `true` if the token is a valid header value: kube panics if it is not.
-fn has_good_token(config: &Config) -> bool {
+/// Where the token comes from, if it is no valid header value: kube panics, or fails with each request.
+fn bad_token(config: &Config) -> Option<&'static str> {
     let user = serde_json::to_value(&config.auth_info).unwrap_or_default();
-    user["token"].as_str().is_none_or(|token| HeaderValue::try_from(token).is_ok())
+    let (source, token) = match (user["token"].as_str(), &config.auth_info.token_file) {
+        (Some(token), _) => ("it", token.to_owned()),
+        (None, Some(file)) => ("its file", std::fs::read_to_string(file).unwrap_or_default()),
+        (None, None) => return None,
+    };
+    HeaderValue::try_from(token).is_err().then_some(source)
 }
 
 fn material(file: String, what: &'static str, error: LoadDataError) -> ConnectError {

@@ -268,6 +268,14 @@ impl Config {
         self.error(field, ConfigErrorKind::OutOfRange, problem)
     }
 
+    /// Returns an error for a selector that is empty, such as a constant without a value.
+    fn selects(&self, field: &'static str, selector: &str) -> Result<(), ConfigError> {
+        if selector.trim().is_empty() {
+            return Err(self.out_of_range(field, "the selector is empty and selects everything: remove it"));
+        }
+        Ok(())
+    }
+
     /// Returns an error for the first invalid setting; the name is checked first.
     pub fn check(&self) -> Result<(), ConfigError> {
         if self.name.is_empty() {
@@ -299,6 +307,7 @@ impl Config {
         }
         if let Some(labels) = &self.namespace_selector {
             Selector::parse(labels).map_err(self.malformed("namespaces"))?;
+            self.selects("namespaces", labels)?;
             if !self.namespaces.is_empty() {
                 let problem = "namespaces are selected by their labels or listed by their names: remove one of the two";
                 return Err(self.error("namespaces", ConfigErrorKind::Conflict, problem));
@@ -306,12 +315,18 @@ impl Config {
         }
         if let Some(labels) = &self.labels {
             Selector::parse(labels).map_err(self.malformed("labels"))?;
+            self.selects("labels", labels)?;
         }
         if let Some(fields) = &self.fields {
             FieldSelector::parse(fields).map_err(self.malformed("fields"))?;
+            self.selects("fields", fields)?;
         }
         for (field, name) in [("pause", &self.annotations.pause), ("reconcile_now", &self.annotations.reconcile_now)] {
             name.iter().try_for_each(|name| name::qualified(name).map_err(self.malformed(field)))?;
+        }
+        if self.annotations.pause.is_some() && self.annotations.pause == self.annotations.reconcile_now {
+            let problem = "the same annotation pauses an object: choose two";
+            return Err(self.error("reconcile_now", ConfigErrorKind::Conflict, problem));
         }
         if self.changed.is_empty() {
             return Err(self.out_of_range(

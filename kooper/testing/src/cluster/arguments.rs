@@ -108,7 +108,12 @@ impl<O: Kind, S: Send + Sync + 'static> LiveArguments<O, S> {
             &GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind),
             &kind.plural,
         );
-        let api: Api<DynamicObject> = Api::all_with(self.cluster.server.witness(), &resource);
+        let client = self.cluster.server.witness();
+        // Other tests have namespaces of their own on the real server.
+        let api: Api<DynamicObject> = match self.cluster.server.is_shared() && kind.namespaced {
+            true => Api::namespaced_with(client, self.cluster.namespace(), &resource),
+            false => Api::all_with(client, &resource),
+        };
         let list = api.list(&ListParams::default()).await;
         let list = list.unwrap_or_else(|error| panic!("the {} cannot be listed: {error}", kind.plural));
         let store = Store::default();

@@ -1,5 +1,7 @@
 //! The role of controllers that run on a cluster, as the program would print it.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+
 use kube::Client;
 use serde_json::{Value, json};
 
@@ -22,11 +24,25 @@ pub(super) async fn apply(client: &Client, namespace: &str, controllers: &[Contr
     let documents = match rbac::grants(controllers, &place) {
         Ok(grants) => rbac::documents(&grants, &place),
         Err(unruled) => {
-            tracing::warn!("{unruled}; in this test the controllers have all permissions");
+            eprintln!("{unruled}; in this test the controllers have all permissions");
             everything(&place)
         }
     };
-    for document in documents {
+    // Other controllers may run already, with the same account and a role of their own.
+    let mut hasher = DefaultHasher::new();
+    documents.iter().for_each(|document| document.to_string().hash(&mut hasher));
+    let ending = format!("-{:x}", hasher.finish());
+    for mut document in documents {
+        let names: &[&str] = match document["kind"].as_str() {
+            Some("ServiceAccount") => &[],
+            _ if document["roleRef"]["name"] == "cluster-admin" => &["/metadata/name"],
+            _ => &["/metadata/name", "/roleRef/name"],
+        };
+        for name in names {
+            if let Some(Value::String(name)) = document.pointer_mut(name) {
+                name.push_str(&ending);
+            }
+        }
         put(client, &document).await?;
     }
     Ok(())

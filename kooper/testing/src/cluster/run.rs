@@ -48,7 +48,8 @@ impl Cluster {
     /// # }
     /// ```
     ///
-    /// On the real server, controllers of namespaced kinds watch the test's namespace only.
+    /// On the real server, controllers of namespaced kinds watch the test's namespace only. If a controller takes a
+    /// `Client` and lists no rules with `rbac`, all controllers of the call have all permissions.
     ///
     /// # Errors
     /// When they cannot be built, their CRDs or roles are rejected, or they are not ready within 30 seconds.

@@ -192,6 +192,32 @@ async fn a_standby_respects_a_holder_that_was_removed_by_hand() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_standby_respects_a_holder_that_was_removed_by_hand_before_the_lease_was_deleted() {
+    let server = FakeServer::new();
+    let spec = json!({"holderIdentity": "b", "leaseDurationSeconds": 15, "renewTime": "2020-01-01T00:00:00.000000Z"});
+    held_by(&server, "b", OURS);
+    server.change("shop-echo", |lease| lease["spec"] = spec);
+    let mut candidate = TestCandidate::new(&server, "a");
+    candidate.does_not_acquire(SECOND * 5).await;
+    server.change("shop-echo", |lease| lease["spec"]["holderIdentity"] = json!(""));
+    candidate.does_not_acquire(SECOND * 2).await;
+    server.delete("shop-echo");
+    candidate.does_not_acquire(SECOND * 12).await;
+    timeout(SECOND * 4, candidate.elector.campaign()).await.expect("its term is over");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_whose_writes_conflict_with_no_other_version_pauses_between_them() {
+    let server = FakeServer::new();
+    let mut candidate = TestCandidate::leading(&server, "a").await;
+    server.decide(|method, _| if method == Method::PUT { Fate::Fail(409) } else { Fate::Pass });
+    let before = server.count(&Method::PUT, false);
+    assert_eq!(candidate.elector.hold().await, Lost::Deadline);
+    let sent = server.count(&Method::PUT, false) - before;
+    assert!(sent < 30, "{sent} writes in ten seconds");
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_lease_of_another_controller_is_never_acquired() {
     for holder in ["b", ""] {
         let server = FakeServer::new();
@@ -249,8 +275,33 @@ async fn the_holder_of_a_lease_of_a_previous_name_is_respected() {
     let remark = candidate.ready().unwrap().unwrap();
     assert!(remark.contains("`shop-old` of a previous name is held by b"), "{remark}");
     server.change("shop-old", |lease| lease["spec"]["holderIdentity"] = json!(""));
-    timeout(SECOND * 5, candidate.elector.campaign()).await.expect("it was released");
+    // Another replica of the previous version may acquire it.
+    candidate.does_not_acquire(SECOND * 3).await;
+    server.change("shop-old", |lease| lease["spec"]["holderIdentity"] = json!("c"));
+    candidate.does_not_acquire(SECOND * 10).await;
+    server.change("shop-old", |lease| lease["spec"]["holderIdentity"] = json!(""));
+    timeout(SECOND * 10, candidate.elector.campaign()).await.expect("it was released");
     assert_eq!(server.get("shop-old")["spec"]["holderIdentity"], "", "it is not written");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_holder_of_a_previous_lease_is_respected_for_its_term_although_it_was_removed_by_hand() {
+    for is_deleted in [true, false] {
+        let server = FakeServer::new();
+        let spec =
+            json!({"holderIdentity": "b", "leaseDurationSeconds": 15, "renewTime": "2020-01-01T00:00:00.000000Z"});
+        server.change("shop-old", |lease| lease["spec"] = spec);
+        let mut candidate =
+            TestCandidate::with(&server, "a", LeaderElection::new(), &["shop-old"], Arc::new(NoMetrics));
+        candidate.does_not_acquire(SECOND * 5).await;
+        if is_deleted {
+            server.delete("shop-old");
+        } else {
+            server.change("shop-old", |lease| lease["spec"]["holderIdentity"] = json!(""));
+        }
+        candidate.does_not_acquire(SECOND * 9).await;
+        timeout(SECOND * 10, candidate.elector.campaign()).await.expect("its term is over");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -270,7 +321,7 @@ async fn an_instance_waits_for_the_installation_without_a_name() {
          installation, or give it a name with `--instance NAME`"
     );
     server.change("shop-echo", |lease| lease["spec"]["holderIdentity"] = json!(""));
-    timeout(SECOND * 5, candidate.elector.campaign()).await.expect("it was released");
+    timeout(SECOND * 10, candidate.elector.campaign()).await.expect("it was released");
 }
 
 #[tokio::test(start_paused = true)]

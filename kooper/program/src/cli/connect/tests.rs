@@ -157,6 +157,20 @@ async fn a_certificate_authority_that_cannot_be_read_is_reported() {
 }
 
 #[tokio::test]
+async fn a_token_file_with_a_line_break_is_an_error_before_anything_is_sent() {
+    let directory = Directory::new();
+    let token = directory.file("token", "canary\n").display().to_string();
+    let text = KUBECONFIG.replace("token: secret", &format!("tokenFile: '{token}'"));
+    let places = Places { flag: Some(directory.file("config", &text)), ..nowhere() };
+    let error = refused(&places, Some("plain")).await;
+    let expected =
+        "cannot be used: its file contains characters that are not allowed in a header, such as a line break";
+    assert!(error.starts_with("the token of the kubeconfig ") && error.ends_with(expected), "{error}");
+    directory.file("token", "canary");
+    assert_eq!(server(&places, "plain").await, "http://127.0.0.1:8001");
+}
+
+#[tokio::test]
 async fn no_error_contains_a_value_of_the_kubeconfig() {
     let fields = [
         ("clusters", "cluster", "server"),

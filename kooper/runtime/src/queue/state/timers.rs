@@ -64,20 +64,25 @@ impl QueueState {
             }
         }
         for _ in 0..STEP {
-            let Some(id) = due(&self.retries, now) else { break };
-            if self.bucket.take(now).is_err() {
-                break;
-            }
-            self.set_pending(id, None);
-            self.fire(id, Lane::Retry, Some(Reason::Retry), now);
-        }
-        for _ in 0..STEP {
             let Some(id) = self.forbidden.probe(now) else { break };
             self.fire(id, Lane::Retry, Some(Reason::Retry), now);
         }
+        // Failed keys and those whose permission was granted share the rate: whoever has waited longer is first.
         for _ in 0..STEP {
-            let admitted = (self.bucket.next(now) <= now).then(|| self.forbidden.admit());
-            let Some(id) = admitted.flatten() else { break };
+            let retry = self.retries.first().copied().filter(|(at, _)| *at <= now);
+            let opened = self.forbidden.opened().filter(|opened| retry.is_none_or(|(at, _)| *opened <= at));
+            if retry.is_none() && opened.is_none() || self.bucket.next(now) > now {
+                break;
+            }
+            let id = match (opened, retry) {
+                (None, Some((_, id))) => {
+                    self.set_pending(id, None);
+                    Some(id)
+                }
+                _ => self.forbidden.admit(),
+            };
+            // Otherwise the keys of the line are gone, and it is closed.
+            let Some(id) = id else { continue };
             if self.bucket.take(now).is_ok() {
                 self.fire(id, Lane::Retry, Some(Reason::Retry), now);
             }

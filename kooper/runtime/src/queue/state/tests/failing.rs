@@ -329,6 +329,35 @@ fn only_one_key_that_lacks_a_permission_is_retried_until_it_succeeds_then_the_ot
 }
 
 #[test]
+fn keys_whose_permission_was_granted_run_although_others_fail_more_often_than_the_retry_rate_allows() {
+    let backoff = Backoff { initial: secs(10), max: secs(10) };
+    let mut queue = TimedQueue::new(QueueOptions { backoff, retry_rate: (1, 1), ..options() });
+    for n in 0..5 {
+        queue.event(&format!("forbidden-{n}"));
+    }
+    assert_eq!(serve(&mut queue, Completion::Forbidden(7)).len(), 5);
+    // Two retries are due in each second.
+    for n in 0..20 {
+        queue.event(&format!("failing-{n}"));
+    }
+    let (start, mut failed, mut succeeded) = (queue.now, 0, 0);
+    while queue.now < start + secs(120) {
+        while let Some(name) = queue.name() {
+            if name.starts_with("failing") {
+                queue.finish(&name, Completion::Failure);
+                failed += 1;
+            } else {
+                queue.finish(&name, Completion::Success(None));
+                succeeded += 1;
+            }
+        }
+        assert!(queue.wait().is_some());
+    }
+    assert_eq!(succeeded, 5);
+    assert!(failed > 100, "{failed} failures: they do not starve either");
+}
+
+#[test]
 fn a_key_that_lacks_a_permission_is_first_retried_after_seconds() {
     let backoff = Backoff { initial: ms(5), max: secs(1000) };
     let mut queue = TimedQueue::new(QueueOptions { backoff, ..options() });
