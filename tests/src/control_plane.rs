@@ -12,6 +12,8 @@ use std::sync::OnceLock;
 
 use serde_json::{Value, json};
 
+use crate::process::ended;
+
 /// A running instance with its own data. Dropping it stops it; if the process
 /// ends without that, a watchdog does.
 #[derive(Debug)]
@@ -131,7 +133,7 @@ impl ControlPlane {
         let mut stdin = child.stdin.take().expect("stdin is piped");
         let input = input.to_owned();
         let writer = std::thread::spawn(move || stdin.write_all(input.as_bytes()));
-        let output = child.wait_with_output().expect("kubectl can be waited for");
+        let output = ended(child).expect("kubectl can be waited for");
         drop(writer.join());
         Output {
             success: output.status.success(),

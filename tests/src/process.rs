@@ -2,14 +2,46 @@
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::ffi::OsStr;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
+use std::process::{self, Child, Command, Stdio};
+use std::sync::{Arc, mpsc};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::wait::{TIMEOUT, until};
+
+/// The longest time that a command may take: one that hangs fails its test, and no other.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// The time in which a page is expected. A paused program accepts connections, too.
+const PAGE: Duration = Duration::from_secs(10);
+
+/// Runs a command like [`Command::output`], and ends it if it hangs.
+///
+/// # Errors
+///
+/// If it cannot be run.
+pub fn output(command: &mut Command) -> io::Result<process::Output> {
+    ended(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?)
+}
+
+/// The output of a command that runs already. It is ended if it hangs.
+///
+/// # Errors
+///
+/// If it cannot be read.
+pub fn ended(child: Child) -> io::Result<process::Output> {
+    let (pid, (over, running)) = (child.id().to_string(), mpsc::channel::<()>());
+    thread::spawn(move || {
+        if running.recv_timeout(LIMIT) == Err(mpsc::RecvTimeoutError::Timeout) {
+            drop(Command::new("kill").args(["-s", "KILL", &pid]).status());
+        }
+    });
+    let output = child.wait_with_output();
+    drop(over);
+    output
+}
 
 /// A running program. Dropping it ends it.
 #[derive(Debug)]
@@ -188,6 +220,7 @@ impl Process {
     pub fn get(&self, page: &str) -> Option<(u16, String)> {
         let is_probe = page.starts_with("/healthz") || page.starts_with("/readyz");
         let mut stream = TcpStream::connect(if is_probe { self.probes() } else { self.address() }).ok()?;
+        stream.set_read_timeout(Some(PAGE)).ok()?;
         write!(stream, "GET {page} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").ok()?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer).ok()?;

@@ -12,6 +12,7 @@ mod document;
 mod dry_run;
 mod graph;
 mod invocation;
+mod lease;
 mod listeners;
 mod logging;
 mod manifests;

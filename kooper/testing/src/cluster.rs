@@ -51,8 +51,9 @@ async fn pause(since: Instant) {
     tokio::time::sleep(PAUSE.max(since.elapsed() / 50)).await;
 }
 
-/// Default timeout of the waits of a test.
+/// Default timeouts of the waits of a test. Other tests use the real server at the same time.
 const TIMEOUT: Duration = Duration::from_secs(10);
+const REAL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A cluster for tests, with an API server of its own: objects are validated,
 /// stored, listed and watched, requests are authorized, and faults are injected on
@@ -116,10 +117,15 @@ impl Cluster {
     /// # Errors
     /// When the server cannot be started.
     pub async fn start() -> Result<Self> {
-        Ok(Self { server: Arc::new(Server::start().await?), timeout: TIMEOUT, settings: GivenSettings::default() })
+        Ok(Self::on(Server::start().await?, GivenSettings::default()))
     }
 
-    /// Sets how long waits of this clone take before they fail. Default: 10 seconds.
+    fn on(server: Server, settings: GivenSettings) -> Self {
+        let timeout = if server.is_shared() { REAL_TIMEOUT } else { TIMEOUT };
+        Self { server: Arc::new(server), timeout, settings }
+    }
+
+    /// Sets how long waits of this clone take before they fail. Default: 10 seconds, and 60 on the real server.
     #[must_use]
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use kooper_tests::control_plane::ControlPlane;
+use kooper_tests::process::output;
 use kooper_tests::tools::has;
 use kooper_tests::wait::until;
 use serde_json::{Value, json};
@@ -28,7 +29,7 @@ struct Chart {
 }
 
 fn call(command: &mut Command) -> (bool, String, String) {
-    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let output = output(command).unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (output.status.success(), text(&output.stdout), text(&output.stderr))
 }

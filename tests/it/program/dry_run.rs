@@ -6,6 +6,7 @@ use std::process::Command;
 use kooper_apiserver::ApiServer;
 use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::dev::Home;
+use kooper_tests::process::output;
 use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Client, ResourceExt};
@@ -16,7 +17,7 @@ pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_rehearsed");
 /// The exit code, stdout and stderr of the program.
 pub(crate) fn call(kubeconfig: &Path, args: &[&str]) -> (Option<i32>, String, String) {
     let mut command = Command::new(PROGRAM);
-    let output = command.args(args).arg("--kubeconfig").arg(kubeconfig).output().unwrap();
+    let output = output(command.args(args).arg("--kubeconfig").arg(kubeconfig)).unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (output.status.code(), text(&output.stdout), text(&output.stderr))
 }

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use kooper_tests::control_plane::{ControlPlane, Output};
-use kooper_tests::process::Process;
+use kooper_tests::process::{Process, output};
 use kooper_tests::wait::{eventually, until};
 use serde_json::{Value, json};
 
@@ -52,7 +52,7 @@ impl Installed {
     }
 
     fn call(&self, args: &[&str]) -> (bool, String, String) {
-        let output = Command::new(PROGRAM).args(args).arg("--kubeconfig").arg(self.0.kubeconfig()).output().unwrap();
+        let output = output(Command::new(PROGRAM).args(args).arg("--kubeconfig").arg(self.0.kubeconfig())).unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         (output.status.success(), text(&output.stdout), text(&output.stderr))
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use kooper_tests::dev::Home;
-use kooper_tests::process::Process;
+use kooper_tests::process::{Process, output};
 use kooper_tests::wait::{eventually, until};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_shared");
@@ -30,7 +30,7 @@ impl Replicas {
     fn call(&self, args: &[&str]) -> (bool, String) {
         let mut command = Command::new(PROGRAM);
         command.args(args).arg("--kubeconfig").arg(&self.kubeconfig).args(["--lease-namespace", "default"]);
-        let output = command.output().unwrap();
+        let output = output(&mut command).unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         (output.status.success(), text(&output.stdout) + &text(&output.stderr))
     }

@@ -251,7 +251,7 @@ impl Elector {
 
     /// Returns `true` if a respected Lease has a holder or cannot be read.
     async fn blocked(&mut self) -> bool {
-        let patience = self.terms.patience();
+        let patience = self.claim.timeout(self.clock.now());
         for previous in &mut self.previous {
             match timeout(patience, previous.holder(&*self.clock)).await.unwrap_or(Err(LeaseError::Silent(patience))) {
                 Ok(None) => {}
@@ -277,7 +277,7 @@ impl Elector {
     /// Reads the record.
     async fn read(&mut self) {
         let sent = self.clock.now();
-        let patience = self.patience(sent);
+        let patience = self.claim.timeout(sent);
         let answer = timeout(patience, self.lease.read()).await.unwrap_or(Err(LeaseError::Silent(patience)));
         let now = self.clock.now();
         match answer {
@@ -302,7 +302,7 @@ impl Elector {
     /// Writes a record, for example a renewal.
     async fn write(&mut self, write: &LeaseWrite) {
         let sent = self.clock.now();
-        let patience = self.patience(sent);
+        let patience = self.claim.timeout(sent);
         let answer = timeout(patience, self.lease.write(write)).await.unwrap_or(Err(LeaseError::Silent(patience)));
         let now = self.clock.now();
         self.metrics.observe_lease_renewal(&self.controller, now.saturating_sub(sent));
@@ -319,13 +319,6 @@ impl Elector {
         };
         self.claim.handle_write_result(now, answer);
         self.update();
-    }
-
-    /// The timeout of a request. A response after the token has expired would be
-    /// useless.
-    fn patience(&self, now: Moment) -> Duration {
-        let left = self.claim.until().map_or(Duration::MAX, |until| until.saturating_sub(now));
-        self.terms.patience().min(left).max(Duration::from_millis(1))
     }
 
     /// Waits until the given time or a change of the record.

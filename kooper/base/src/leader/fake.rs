@@ -4,6 +4,7 @@ use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::StreamExt;
@@ -15,6 +16,7 @@ use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::sync::broadcast;
+use tokio::time::sleep;
 
 /// The outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +30,8 @@ pub(super) enum Fate {
     Hang,
     /// It is processed, but there is no response.
     DoneAndHang,
+    /// It is processed after this time, unless the client has gone.
+    Slow(Duration),
     /// `b` acquires the Lease just before the request is processed.
     Overtaken,
 }
@@ -120,6 +124,7 @@ impl FakeServer {
             Fate::Fail(403) => return Ok(refusal(403, "leases is forbidden: User \"shop\" cannot use it", "")),
             Fate::Fail(code) => return Ok(refusal(code, "this request fails", "")),
             Fate::Hang => return std::future::pending().await,
+            Fate::Slow(time) => sleep(time).await,
             Fate::Overtaken => self.change(&name, |lease| lease["spec"]["holderIdentity"] = json!("b")),
             Fate::Pass | Fate::DoneBut(_) | Fate::DoneAndHang => {}
         }

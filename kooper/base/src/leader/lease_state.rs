@@ -15,7 +15,7 @@ mod terms;
 use known::{KnownLease, SentWrite};
 pub use known::{LeaseWrite, Record, WriteResult};
 pub use step::{Lost, NextStep};
-pub use terms::{Candidate, Terms};
+pub use terms::{Candidate, RequestTimeout, Terms};
 
 /// The end of the mark of a controller if several replicas share its work in shards. A leader never takes such a Lease: it
 /// waits until the last of them has returned it, without this end.
@@ -55,6 +55,7 @@ pub struct LeaseState {
     watching: bool,
     /// No request is sent before this.
     not_before: Moment,
+    timeout: RequestTimeout,
     /// Writes whose result is unknown, the latest last.
     pending: Vec<SentWrite>,
     /// The renew time of the last acknowledged write.
@@ -80,6 +81,7 @@ impl LeaseState {
             must_read: true,
             watching: false,
             not_before: now,
+            timeout: RequestTimeout::new(&terms),
             pending: Vec::new(),
             mine: None,
             last_renewed: 0,
@@ -134,6 +136,12 @@ impl LeaseState {
             Stage::Leading { until, .. } => Some(until),
             _ => None,
         }
+    }
+
+    /// The timeout of a request. A response after the token has expired would be useless.
+    pub(super) fn timeout(&self, now: Moment) -> Duration {
+        let left = self.until().map_or(Duration::MAX, |until| until.saturating_sub(now));
+        self.timeout.get().min(left).max(Duration::from_millis(1))
     }
 
     /// The identity of this candidate.
@@ -293,6 +301,7 @@ impl LeaseState {
     /// Handles the result of a read that was sent at `sent`.
     pub fn handle_read(&mut self, sent: Moment, now: Moment, found: Option<Record>) {
         let before = self.known.version().cloned();
+        self.timeout.observe(now.saturating_sub(sent));
         self.learn(now, found);
         let version = self.known.version().cloned();
         self.read_at = sent;
@@ -330,6 +339,7 @@ impl LeaseState {
 
     /// Handles the failure of a read that was sent at `sent`.
     pub fn handle_read_failure(&mut self, sent: Moment, now: Moment) {
+        self.timeout.observe(now.saturating_sub(sent));
         self.must_read = true;
         self.pause(sent, now);
     }
@@ -356,6 +366,7 @@ impl LeaseState {
     /// Handles the result of the last write.
     pub fn handle_write_result(&mut self, now: Moment, answer: WriteResult) {
         let Some(sent) = self.pending.last().cloned() else { return };
+        self.timeout.observe(now.saturating_sub(sent.at));
         match answer {
             WriteResult::Committed(record) => {
                 self.pending.clear();

@@ -224,6 +224,24 @@ async fn failures_before_the_deadline_do_not_end_leadership() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_slow_api_server_does_not_end_leadership() {
+    // The time of a response in each ten minutes.
+    for millis in [&[1900][..], &[2900, 4500], &[2500, 4900, 100, 2900]] {
+        let server = FakeServer::new();
+        let mut candidate = TestCandidate::leading(&server, "a").await;
+        let begun = Instant::now();
+        server.decide(move |_, _| {
+            let phase = (begun.elapsed().as_secs() / 600) as usize;
+            Fate::Slow(Duration::from_millis(millis[phase.min(millis.len() - 1)]))
+        });
+        assert!(timeout(SECOND * 600 * millis.len() as u32, candidate.elector.hold()).await.is_err(), "{millis:?}");
+        assert!(candidate.leadership.is_held());
+        candidate.elector.abandon();
+        timeout(SECOND * 60, candidate.elector.campaign()).await.expect("a candidate acquires it, too");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn leadership_ends_at_the_deadline_after_the_last_renewal_was_sent() {
     for fate in [Fate::Fail(500), Fate::Hang] {
         let server = FakeServer::new();

@@ -9,6 +9,7 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use kooper_base::clock::wall;
 use kooper_base::leader::lease::Lease;
+use kooper_base::leader::lease_state::RequestTimeout;
 use kooper_base::metrics::{Counter, Gauge, MetricsRecorder, ReadGauge};
 use kooper_runtime::Shard as OwnedShard;
 use kooper_runtime::internal::watch::selection::SelectorState;
@@ -43,8 +44,7 @@ pub(super) struct Driver {
     controller: Arc<str>,
     metrics: Arc<dyn MetricsRecorder>,
     status: Arc<Status>,
-    /// The timeout of a request.
-    patience: Duration,
+    timeout: RequestTimeout,
     /// The Leases of sessions, for the own session and for those of others: each remembers the
     /// version that its next write replaces.
     own: Vec<Arc<Mutex<Slot>>>,
@@ -96,7 +96,7 @@ impl Driver {
             controller: Arc::clone(&options.controller),
             metrics: Arc::clone(&options.metrics),
             status,
-            patience: terms.patience(),
+            timeout: RequestTimeout::new(&terms),
             own: slots(),
             others: slots(),
             map: Arc::new(Mutex::new(map)),
@@ -219,7 +219,7 @@ impl Driver {
                 }
             }
             if !self.busy.contains(&Lane::Map) {
-                let (map, patience) = (Arc::clone(&self.map), self.patience);
+                let (map, patience) = (Arc::clone(&self.map), self.timeout.get());
                 match member.next_map(now) {
                     MapStep::Read => self.request(Lane::Map, now, async move {
                         let found = timeout(patience, async { map.lock().await.read().await }).await;
@@ -251,7 +251,7 @@ impl Driver {
         slot: Option<Arc<Mutex<Slot>>>,
         request: impl FnOnce(OwnedMutexGuard<Slot>, Duration) -> F + Send + 'static,
     ) {
-        let (Some(slot), patience) = (slot, self.patience) else { return };
+        let (Some(slot), patience) = (slot, self.timeout.get()) else { return };
         self.request(lane, sent, async move { request(slot.lock_owned().await, patience).await });
     }
 
@@ -395,12 +395,13 @@ impl Driver {
 
     fn read_slots(&mut self, slots: &[u8], now: Duration) {
         let slots: Vec<_> = slots.iter().filter_map(|slot| Some((*slot, at(&self.others, *slot)?))).collect();
-        self.request(Lane::Slots, now, read_slots(slots, self.patience));
+        self.request(Lane::Slots, now, read_slots(slots, self.timeout.get()));
     }
 
     fn answered(&mut self, lane: Lane, sent: Duration, answer: Answer) {
         self.busy.retain(|busy| *busy != lane);
         let now = self.shared.clock.now();
+        self.timeout.observe(now.saturating_sub(sent));
         let what = match lane {
             Lane::Map => "the map of shards",
             Lane::Session => "this replica's session",

@@ -2,13 +2,12 @@
 
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::process::{ExitCode, Termination};
-use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use tokio::runtime::{Builder, Runtime};
 
 use super::server::{Server, Skipped};
-use super::{Cluster, Running, TIMEOUT};
+use super::{Cluster, Running};
 use kooper_program::Program;
 use kooper_runtime::{BoxError, Result};
 
@@ -110,7 +109,7 @@ async fn start(definitions: &[fn(&mut Program)]) -> Result<(Cluster, Option<Runn
     let webhooks = program.take_webhooks().map_err(|error| early(error.into()))?;
     let controllers = program.into_controllers().map_err(|error| early(error.into()))?;
     let server = Server::start().await.map_err(early)?.skipping();
-    let cluster = Cluster { server: Arc::new(server), timeout: TIMEOUT, settings };
+    let cluster = Cluster::on(server, settings);
     #[cfg(feature = "webhooks")]
     if !webhooks.is_empty() {
         let started = cluster.run_with_webhooks(controllers, webhooks).await;

@@ -23,7 +23,7 @@ impl Cluster {
     /// ```
     ///
     /// # Panics
-    /// If it does not within ten seconds, or those of
+    /// If it does not within ten seconds (60 on the real server), or those of
     /// [`with_timeout`](Self::with_timeout). The message has the file and line of
     /// the call, and the object as it is instead.
     #[track_caller]
@@ -56,7 +56,7 @@ impl Cluster {
     /// Waits until an object does not exist any more. Another one of its name does not count.
     ///
     /// # Panics
-    /// If it exists after ten seconds, or those of
+    /// If it exists after ten seconds (60 on the real server), or those of
     /// [`with_timeout`](Self::with_timeout). The message shows the object, with
     /// its finalizers.
     #[track_caller]

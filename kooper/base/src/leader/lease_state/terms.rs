@@ -34,7 +34,7 @@ impl Terms {
         deadline.min(lease - lease / MARGIN)
     }
 
-    /// The timeout of a request.
+    /// The timeout of a request, unless the API server is slow.
     #[must_use]
     pub fn patience(&self) -> Duration {
         self.retry.min(self.deadline / 2)
@@ -44,6 +44,35 @@ impl Terms {
     /// time for which the candidates of this program wait.
     pub(super) fn seconds(&self) -> i32 {
         i32::try_from(self.lease.as_nanos().div_ceil(1_000_000_000)).unwrap_or(i32::MAX).max(1)
+    }
+}
+
+/// The timeout of requests. It is short, so that a connection that hangs costs one attempt of several, and twice as long as
+/// the last request took: otherwise no request would succeed while the API server is slow.
+#[derive(Debug, Clone, Copy)]
+pub struct RequestTimeout {
+    shortest: Duration,
+    longest: Duration,
+    current: Duration,
+}
+
+impl RequestTimeout {
+    /// The timeout of the first request.
+    #[must_use]
+    pub fn new(terms: &Terms) -> Self {
+        let shortest = terms.patience();
+        Self { shortest, longest: terms.deadline / 2, current: shortest }
+    }
+
+    /// The timeout of the next request.
+    #[must_use]
+    pub fn get(&self) -> Duration {
+        self.current
+    }
+
+    /// Adapts it to a request that took so long until its response, or until its timeout.
+    pub fn observe(&mut self, took: Duration) {
+        self.current = (took * 2).clamp(self.shortest, self.longest);
     }
 }
 

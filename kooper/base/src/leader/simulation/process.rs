@@ -153,13 +153,6 @@ impl SimProcess {
         }
     }
 
-    /// The timeout of a request.
-    pub(super) fn patience(&self) -> Duration {
-        let now = self.clock.now();
-        let left = self.claim.until().map_or(Duration::MAX, |until| until.saturating_sub(now));
-        self.terms.patience().min(left).max(Duration::from_millis(1))
-    }
-
     pub(super) fn unwatch(&mut self) {
         self.watch = None;
         self.watch_at = self.clock.now() + self.terms.retry;

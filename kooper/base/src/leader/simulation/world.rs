@@ -316,7 +316,7 @@ impl World {
         let id = self.next;
         let process = &mut self.processes[who];
         let sent = process.clock.now();
-        let timeout = process.clock.truly(sent + process.patience());
+        let timeout = process.clock.truly(sent + process.claim.timeout(sent));
         process.request = Some(SimRequest { id, sent, write: write.clone() });
         if let Some(travel) = process.link.request(self.now, &mut self.dice) {
             self.at(self.now + travel, SimEvent::Arrive(who, id, write));

@@ -194,9 +194,7 @@ async fn a_standby_respects_a_holder_that_was_removed_by_hand() {
 #[tokio::test(start_paused = true)]
 async fn a_standby_respects_a_holder_that_was_removed_by_hand_before_the_lease_was_deleted() {
     let server = FakeServer::new();
-    let spec = json!({"holderIdentity": "b", "leaseDurationSeconds": 15, "renewTime": "2020-01-01T00:00:00.000000Z"});
     held_by(&server, "b", OURS);
-    server.change("shop-echo", |lease| lease["spec"] = spec);
     let mut candidate = TestCandidate::new(&server, "a");
     candidate.does_not_acquire(SECOND * 5).await;
     server.change("shop-echo", |lease| lease["spec"]["holderIdentity"] = json!(""));

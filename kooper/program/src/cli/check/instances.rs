@@ -4,16 +4,16 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, ListParams};
 use kube::{Client, ResourceExt};
 use serde::de::DeserializeOwned;
 
+use crate::cli::lease::{Mark, holder};
 use crate::manifests::INSTALLATION;
 use crate::rbac::Place;
 use kooper_access::Controller;
-use kooper_runtime::internal::leader::{MARK, SCOPE};
-use kooper_sharding::SHARDS_MARK;
+use kooper_runtime::internal::leader::SCOPE;
 
 /// Another installation whose controller handles the same objects.
 #[derive(Debug, PartialEq, Eq)]
@@ -92,33 +92,30 @@ fn namespaces(deployment: &Deployment) -> Option<&str> {
 pub(super) fn overlaps(controllers: &[Controller], place: &Place, leases: &[Lease], now: Timestamp) -> Vec<Overlap> {
     let mut overlaps = Vec::new();
     for controller in controllers {
-        let Some((own_namespace, own_names, own_mark)) = own_leases(controller, place) else { continue };
+        let Some((own_namespace, own_names)) = own_leases(controller, place) else { continue };
         let mut found = BTreeSet::new();
-        for lease in leases.iter().filter(|lease| is_held(lease, now)) {
+        for lease in leases.iter().filter(|lease| holder(lease, now).is_some()) {
             let (namespace, name) = (lease.namespace().unwrap_or_default(), lease.name_any());
             if namespace == own_namespace && own_names.contains(&name) {
                 continue;
             }
-            let Some(mark) = lease.annotations().get(MARK) else { continue };
-            let Some((installation, marked)) = mark.split_once('/') else { continue };
-            let program = installation.split('.').next().unwrap_or_default();
-            if (program, marked.strip_suffix(SHARDS_MARK).unwrap_or(marked))
-                != (&*place.installation.program, controller.name())
-            {
+            let Some(mark) = Mark::of(lease) else { continue };
+            if (mark.program(), mark.controller) != (&*place.installation.program, controller.name()) {
                 continue;
             }
+            let has_same_name = mark.installation == place.account();
             // Its own members, of a version with more of them.
-            let is_own = namespace == own_namespace && controller.has_shards() && is_marked(mark, &own_mark);
+            let is_own = namespace == own_namespace && controller.has_shards() && has_same_name;
             let theirs = lease.annotations().get(SCOPE).map_or("*", String::as_str);
             // Each of its replicas may have a session.
             if let Some(shared) = shared(controller.namespaces(), theirs).filter(|_| !is_own)
-                && found.insert((namespace.clone(), mark.clone()))
+                && found.insert((namespace.clone(), mark))
             {
                 overlaps.push(Overlap {
                     controller: controller.name().to_owned(),
                     with: format!("Lease {namespace}/{name}"),
                     shared,
-                    has_same_name: is_marked(mark, &own_mark),
+                    has_same_name,
                 });
             }
         }
@@ -126,18 +123,13 @@ pub(super) fn overlaps(controllers: &[Controller], place: &Place, leases: &[Leas
     overlaps
 }
 
-/// Returns `true` if a Lease has the mark of an installation's controller, with leader election or shards.
-fn is_marked(mark: &str, own: &str) -> bool {
-    mark.strip_suffix(SHARDS_MARK).unwrap_or(mark) == own
-}
-
-/// The namespace and the names of a controller's own Leases, and its mark in them.
-fn own_leases(controller: &Controller, place: &Place) -> Option<(String, Vec<String>, String)> {
+/// The namespace and the names of a controller's own Leases.
+fn own_leases(controller: &Controller, place: &Place) -> Option<(String, Vec<String>)> {
     if let Some(shards) = controller.shard_leases(&place.installation, &place.lease_namespace) {
-        return Some((shards.namespace, shards.names, shards.mark));
+        return Some((shards.namespace, shards.names));
     }
     let own = controller.leases(&place.installation, &place.lease_namespace)?;
-    Some((own.namespace, vec![own.name], own.mark))
+    Some((own.namespace, vec![own.name]))
 }
 
 /// The namespaces of both; no names are all namespaces.
@@ -155,14 +147,6 @@ fn shared(ours: &[String], theirs: &str) -> Option<String> {
         1 => Some(format!("namespace {}", both[0])),
         _ => Some(format!("namespaces {}", both.join(", "))),
     }
-}
-
-fn is_held(lease: &Lease, now: Timestamp) -> bool {
-    let Some(spec) = &lease.spec else { return false };
-    let seconds = i64::from(spec.lease_duration_seconds.unwrap_or_default());
-    let renewed = spec.renew_time.as_ref().map(|time| time.0);
-    spec.holder_identity.as_ref().is_some_and(|holder| !holder.is_empty())
-        && renewed.is_some_and(|renewed| now.duration_since(renewed) < SignedDuration::from_secs(seconds))
 }
 
 #[cfg(test)]

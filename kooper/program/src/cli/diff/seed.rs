@@ -2,8 +2,8 @@
 
 use kube::Client;
 use kube::core::Request;
-use kube::core::params::{Patch, PatchParams, ValidationDirective};
-use serde_json::Value;
+use kube::core::params::{GetParams, Patch, PatchParams, ValidationDirective};
+use serde_json::{Map, Value};
 
 use crate::cli::document::{Document, DocumentError};
 use kooper_access::Controller;
@@ -15,6 +15,9 @@ use kooper_runtime::internal::object::segment::escape;
 /// The field manager of `kubectl apply --server-side`: what it applied before and is
 /// no longer in the file is removed.
 const MANAGER: &str = "kubectl";
+
+/// The annotation of `kubectl apply` without `--server-side`.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// An object of a file.
 pub(super) struct Seed<'a> {
@@ -96,14 +99,38 @@ impl<'a> Seed<'a> {
                 metadata.insert("namespace".to_owned(), namespace.into());
             }
         }
+        // The API server replaces what was applied last.
+        let last = self.last_applied(client).await?;
+        self.patch(client, &Patch::Apply(&object)).await?;
+        match last.and_then(|last| removal(&last, &object)) {
+            Some(removal) => self.patch(client, &Patch::Merge(&removal)).await,
+            None => Ok(()),
+        }
+    }
+
+    /// What `kubectl apply` applied last without `--server-side`.
+    async fn last_applied(&self, client: &Client) -> Result<Option<Value>, SeedError> {
+        let request = Request::new(self.kind.path(self.key.namespace()));
+        let request = request.get(&escape(self.key.name()), &GetParams::default());
+        let request = request.map_err(|error| rejected(self.document, "", &chain(&error)))?;
+        let found = match client.request::<Value>(request).await {
+            // Who may apply may not always read, and the apply says what is wrong.
+            Err(kube::Error::Api(_)) => return Ok(None),
+            found => found.map_err(|error| rejected(self.document, "", &chain(&error)))?,
+        };
+        let last = found["metadata"]["annotations"][LAST_APPLIED].as_str();
+        Ok(last.and_then(|last| serde_json::from_str(last).ok()))
+    }
+
+    async fn patch(&self, client: &Client, patch: &Patch<&Value>) -> Result<(), SeedError> {
         let params = PatchParams {
             field_manager: Some(MANAGER.to_owned()),
-            force: true,
+            force: matches!(patch, Patch::Apply(_)),
             field_validation: Some(ValidationDirective::Strict),
             ..PatchParams::default()
         };
         let request = Request::new(self.kind.path(self.key.namespace()));
-        let request = request.patch(&escape(self.key.name()), &params, &Patch::Apply(object));
+        let request = request.patch(&escape(self.key.name()), &params, patch);
         let request = request.map_err(|error| rejected(self.document, "", &chain(&error)))?;
         match client.request::<Value>(request).await {
             Ok(_) => Ok(()),
@@ -131,6 +158,22 @@ impl<'a> Seed<'a> {
             Err(error) => Err(rejected(self.document, "", &chain(&error))),
         }
     }
+}
+
+/// A merge patch without the fields that were applied last and are not applied any more; `None` if there are none. Entries of
+/// lists stay: the server merges them as it does those of the apply.
+fn removal(last: &Value, object: &Value) -> Option<Value> {
+    let (Value::Object(last), Value::Object(object)) = (last, object) else { return None };
+    let mut removed = Map::new();
+    for (field, last) in last {
+        match object.get(field) {
+            // The server's own.
+            _ if ["apiVersion", "kind", "status", "creationTimestamp"].contains(&&**field) => {}
+            Some(now) => drop(removal(last, now).map(|fields| removed.insert(field.clone(), fields))),
+            None => drop(removed.insert(field.clone(), Value::Null)),
+        }
+    }
+    (!removed.is_empty()).then_some(Value::Object(removed))
 }
 
 fn rejected(document: &Document, field: &str, problem: &str) -> SeedError {

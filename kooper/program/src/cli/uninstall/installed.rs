@@ -7,12 +7,12 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::Timestamp;
 use kooper_access::Controller;
-use kooper_runtime::internal::leader::MARK;
 use kube::api::{Api, ListParams, ObjectList, Patch, PatchParams};
 use kube::{Client, ResourceExt};
 use serde_json::json;
 
 use super::leases;
+use crate::cli::lease::{Mark, holder};
 use crate::manifests::{INSTALLATION, workload_name};
 use crate::rbac::Place;
 
@@ -60,13 +60,10 @@ pub(super) async fn other(client: &Client, controllers: &[Controller], place: &P
     }
     let (own, now) = (leases::of(controllers, place), Timestamp::now());
     let is_other = |lease: &Lease| {
+        let (Some(_), Some(mark)) = (holder(lease, now), Mark::of(lease)) else { return false };
         let (namespace, name) = (lease.namespace().unwrap_or_default(), lease.name_any());
-        let account = lease.annotations().get(MARK).and_then(|mark| mark.split('/').next()).unwrap_or_default();
-        let is_own = account == place.account() && namespace == place.lease_namespace;
-        programs.contains(account.split('.').next().unwrap_or_default())
-            && leases::holder(lease, now).is_some()
-            && !is_own
-            && !own.iter().any(|lease| lease.is(&namespace, &name))
+        let is_own = mark.installation == place.account() && namespace == place.lease_namespace;
+        programs.contains(mark.program()) && !is_own && !own.iter().any(|lease| lease.is(&namespace, &name))
     };
     let leases: Api<Lease> = Api::all(client.clone());
     let found = listed(leases.list(&ListParams::default()).await)?;

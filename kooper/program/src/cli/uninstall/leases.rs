@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use kube::api::{Api, DeleteParams, Preconditions};
 
+use crate::cli::lease::holder;
 use crate::rbac::Place;
 use kooper_access::Controller;
 
@@ -98,21 +99,9 @@ pub(super) async fn delete(client: &Client, name: &LeaseName, lease: Lease) -> k
     }
 }
 
-/// Who holds a Lease now.
-pub(super) fn holder(lease: &Lease, now: Timestamp) -> Option<&str> {
-    let spec = lease.spec.as_ref()?;
-    let holder = spec.holder_identity.as_deref().filter(|holder| !holder.is_empty())?;
-    let seconds = i64::from(spec.lease_duration_seconds.unwrap_or_default());
-    let renewed = spec.renew_time.as_ref()?.0;
-    let held = now.duration_since(renewed) < SignedDuration::from_secs(seconds);
-    held.then_some(holder)
-}
-
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::api::coordination::v1::LeaseSpec;
     use k8s_openapi::api::core::v1::Pod;
-    use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
     use kooper_runtime::internal::controller::installation::Installation;
     use kooper_runtime::leader::LeaderElection;
     use kooper_sharding::Shards;
@@ -149,23 +138,5 @@ mod tests {
             "there/mine.blue",
         ];
         assert_eq!(found, expected.map(|name| format!("Lease {name}")));
-    }
-
-    #[test]
-    fn a_lease_is_held_until_it_is_released_or_expires() {
-        let at = |second| Timestamp::from_second(second).unwrap();
-        let lease = |holder: &str| Lease {
-            spec: Some(LeaseSpec {
-                holder_identity: Some(holder.to_owned()),
-                lease_duration_seconds: Some(15),
-                renew_time: Some(MicroTime(at(100))),
-                ..LeaseSpec::default()
-            }),
-            ..Lease::default()
-        };
-        assert_eq!(holder(&lease("a"), at(114)), Some("a"));
-        assert_eq!(holder(&lease("a"), at(115)), None);
-        assert_eq!(holder(&lease(""), at(100)), None);
-        assert_eq!(holder(&Lease::default(), at(100)), None);
     }
 }
