@@ -92,7 +92,12 @@ impl Member {
             // Others take the shards of a session at once when another one follows it. While its slot does not exist they
             // wait for a lease. An owner in it may be newer than the map that is known, as after a pause.
             if has_lost && seat.absent.is_some_and(|sent| self.map.confirmed().is_none_or(|seen| seen < sent)) {
-                self.map.must_read = true;
+                if self.map.is_absent() {
+                    // It was returned or deleted: with another one, a slot is chosen again.
+                    self.seat = None;
+                } else {
+                    self.map.must_read = true;
+                }
                 return SessionStep::Wait(soon);
             }
             if has_lost && self.slots.is_deleted(seat.slot, &self.map, |owner| owner != &*self.options.identity) {
@@ -394,5 +399,53 @@ impl Member {
     /// A watch shows the map. Events may be late, and older than what is known.
     pub(crate) fn handle_map_event(&mut self, now: Duration, found: MapRecord) {
         self.changed |= self.map.learn(now, found);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kooper_base::leader::lease_state::Terms;
+    use kooper_base::leader::scope::WatchedNamespaces;
+
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::hash::{By, ShardCount};
+    use crate::map::ShardMap;
+    use crate::member::Options;
+
+    #[test]
+    fn a_map_that_is_returned_before_a_replica_has_a_session_is_not_read_again_and_again() {
+        let seconds = Duration::from_secs;
+        let (scope, count) = (WatchedNamespaces::of(&[]), ShardCount::try_from(4).expect("a power of two"));
+        let mut member = Member::new(
+            Options {
+                identity: "a".into(),
+                mark: "shop/shops/shards".into(),
+                scope: scope.clone(),
+                slots: 2,
+                count,
+                by: By::Uid,
+                terms: Terms::new(seconds(15), seconds(10), seconds(2)),
+            },
+            seconds(1000),
+        );
+        let map = ShardMap::new(By::Uid, count, 0);
+        let (uid, version, map, overrides) = ("1".into(), "7".into(), Arc::new(map), Arc::default());
+        let map = MapRecord { uid, version, map, overrides, scope: Some(scope) };
+        let now = seconds(1001);
+        assert!(matches!(member.next_map(now), MapStep::Read));
+        member.handle_map_read(now, now, Ok(Some(map)));
+        let now = seconds(1002);
+        let SlotsStep::Read(slots) = member.next_slots(now, 0) else { panic!("it does not know the slots") };
+        member.handle_slots_read(now, now, Ok(slots.into_iter().map(|slot| (slot, None)).collect()));
+        let now = seconds(1003);
+        let SessionStep::Read(slot) = member.next_session(now, 0) else { panic!("it does not choose a slot") };
+        member.handle_session_read(slot, now, now, Ok(None));
+        assert!(matches!(member.next_session(now, 0), SessionStep::Wait(_)), "the map may have a newer owner");
+        assert!(matches!(member.next_map(now), MapStep::Read));
+        member.handle_map_read(now, now, Ok(None));
+        assert!(matches!(member.next_session(now, 0), SessionStep::Wait(_)));
+        assert!(matches!(member.next_map(now), MapStep::Write(_)), "it creates another one");
     }
 }
