@@ -87,6 +87,11 @@ impl Member {
             let has_news = self.has_news(now);
             let (soon, has_lost) = (now + self.options.terms.retry / 4, self.own().is_none());
             let Some(seat) = &mut self.seat else {
+                if self.stage == Stage::Releasing {
+                    // There is nothing to release any more.
+                    self.stage = Stage::Gone;
+                    return SessionStep::Gone;
+                }
                 return SessionStep::Wait(self.slots.not_before.max(soon));
             };
             // Others take the shards of a session at once when another one follows it. While its slot does not exist they
