@@ -61,7 +61,7 @@ fn an_object_is_compared_with_what_its_controllers_would_make_of_it() {
     let (_, colored, _) = diffed.diff(&["-f", &file, "--color", "always"]);
     assert!(colored.contains("\x1b[32m+"), "{colored}");
     assert_eq!(state(&diffed.cluster), before);
-    // What `kubectl apply` had applied before, and the file does not have any more, is removed.
+    // A label that `kubectl apply` had applied before is removed when the file no longer has it.
     let mut tagged = shop("tea", "hello", false);
     tagged["metadata"]["labels"] = json!({"tagged": "blue", "kept": "blue"});
     diffed.cluster.apply([tagged.clone()]);

@@ -1,4 +1,4 @@
-//! What a Lease says of its holder.
+//! The controller and the process that a Lease names.
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};

@@ -108,7 +108,7 @@ impl<'a> Seed<'a> {
         }
     }
 
-    /// What `kubectl apply` applied last without `--server-side`.
+    /// The object that `kubectl apply` applied last without `--server-side`.
     async fn last_applied(&self, client: &Client) -> Result<Option<Value>, SeedError> {
         let request = Request::new(self.kind.path(self.key.namespace()));
         let request = request.get(&escape(self.key.name()), &GetParams::default());
