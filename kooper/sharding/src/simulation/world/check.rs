@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::World;
 use crate::hash::{BUCKETS, Shard, ShardCount};
 use crate::map::{Ownership, ShardMap};
-use crate::session::SlotRecord;
+use crate::session::{Session, SlotRecord};
 use crate::simulation::process::{Call, Process};
 
 /// A bucket of a shard.
@@ -26,9 +26,7 @@ impl World {
     /// owner, no shard is in two hands. After a map was deleted or restored from a backup, and until the next one names
     /// owners, no two may work on the same shard by the maps that they know.
     pub(super) fn check_holds(&mut self, who: usize) {
-        // After a restore, a replica works by the map before until its token ends, unless it has noticed.
-        let until = self.restored.map(|at| at + self.configuration.terms.lease.mul_f64(1.25));
-        let is_restored = until.is_some_and(|until| self.now < until);
+        let is_restored = self.is_restored();
         let Some(stored) = self.server.map.clone().filter(|stored| !stored.map.is_new() && !is_restored) else {
             return self.check_alone(who);
         };
@@ -52,6 +50,11 @@ impl World {
         }
     }
 
+    /// Returns `true` soon after a restore: a replica works by the map before until its token ends, unless it has noticed.
+    fn is_restored(&self) -> bool {
+        self.restored.is_some_and(|at| self.now < at + self.configuration.terms.lease.mul_f64(1.25))
+    }
+
     /// Returns `true` if a process watches the namespaces of those that share the shards.
     fn shares(&self, who: usize) -> bool {
         self.server.map.as_ref().is_some_and(|map| map.scope.as_ref() == Some(&self.processes[who].scope))
@@ -68,6 +71,12 @@ impl World {
                 return;
             }
         }
+    }
+
+    /// Returns `true` if a session has not ended.
+    fn has_session(&self, session: &Session) -> bool {
+        let slot = self.server.slots[usize::from(session.slot)].as_ref();
+        slot.and_then(|slot| slot.session(session.slot)).as_ref() == Some(session)
     }
 
     /// The process that owns or owned something, if it still runs.
@@ -138,9 +147,11 @@ impl World {
             let runs = |call: &&Call| {
                 let ownership = before.and_then(|map| map.get(map.count().shard(call.bucket)));
                 let owner = ownership.filter(|ownership| ownership.term == call.term)?.owner.as_ref()?;
-                (owner.identity == process.identity && owner.acquired == call.acquired).then_some(())
+                let is_own = owner.identity == process.identity && owner.acquired == call.acquired;
+                // A call that outlives a session which others have ended sends nothing any more.
+                Some(is_own && self.has_session(owner))
             };
-            if let Some(call) = process.calls.iter().find(|call| runs(call).is_some()) {
+            if let Some(call) = process.calls.iter().find(|call| runs(call) == Some(true)) {
                 self.broken = Some(format!("the Lease is returned while a call of bucket {} runs", call.bucket));
                 return;
             }
@@ -149,11 +160,9 @@ impl World {
 
     /// Checks that a shard whose owner has not ended is given away by it in order.
     fn check_hand_over(&mut self, by: &str, shard: Shard, count: ShardCount, old: &Ownership, new: &Ownership) {
-        let Some(owner) = &old.owner else { return };
-        let slot = self.server.slots[usize::from(owner.slot)].as_ref();
-        if slot.and_then(|slot| slot.session(owner.slot)).as_ref() != Some(owner) {
-            return;
-        }
+        // A restored slot may have a session again that others know has ended.
+        let has_session = |owner: &&Session| self.has_session(owner) && !self.is_restored();
+        let Some(owner) = old.owner.as_ref().filter(has_session) else { return };
         if by != &*owner.identity {
             self.broken = Some(format!("shard {shard} of {owner}, which has not ended, is given away by {by}"));
             return;
