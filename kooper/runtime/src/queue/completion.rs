@@ -8,7 +8,8 @@ pub(crate) enum Completion {
     /// It succeeded, and may have requested a requeue after a delay.
     Success(Option<Duration>),
     /// The handler was not called, because the object is filtered out or
-    /// leadership was lost. The failures of the key are cleared.
+    /// leadership was lost; or its failure does not count, because the object was
+    /// deleted. The failures of the key are cleared.
     Skipped,
     /// The handler was not called, because the shard of the object may not be worked on for now. The failures of the key
     /// are kept.

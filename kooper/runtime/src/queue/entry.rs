@@ -121,6 +121,8 @@ pub(super) struct Debounced {
 pub(super) struct KeyFailures {
     /// The failures in a row since the last success or urgent change.
     pub(super) failures: u32,
+    /// Those of them that are retried with back-off, which other failures do not lengthen.
+    pub(super) backoffs: u32,
     /// The failures that count towards the limit of retries.
     pub(super) tries: u32,
     /// The back-off delay after the last failure.
@@ -270,6 +272,7 @@ impl KeyFailures {
         let (interval, burst) = URGENT;
         Self {
             failures: 0,
+            backoffs: 0,
             tries: 0,
             delay: Duration::ZERO,
             event_run: None,
@@ -283,6 +286,7 @@ impl KeyFailures {
     /// Resets the back-off.
     pub(super) fn reset(&mut self) {
         self.failures = 0;
+        self.backoffs = 0;
         self.tries = 0;
         self.delay = Duration::ZERO;
         self.event_run = None;

@@ -8,7 +8,7 @@ mod sync;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::AtomicU8;
 use std::time::Duration;
 
 use futures_util::stream::BoxStream;
@@ -26,7 +26,7 @@ use crate::watch::selection::CacheSelection;
 use crate::watch::store::{Change, Store};
 
 pub(crate) use feed::Feed;
-use liveness::{Liveness, Probe, Verdict};
+use liveness::{Liveness, Probe, Verdict, current_version};
 pub use shared::SharedWatches;
 pub use shared::Watched;
 pub(crate) use status::WatchStatus;
@@ -104,9 +104,9 @@ pub(crate) struct Informer {
     silence: Duration,
     /// `true` if the source supports streaming lists. It becomes `false` when one is rejected.
     streaming: bool,
-    /// `true` if the source does not mark the end of its streaming lists. All watches of
-    /// a server share it.
-    endless: Arc<AtomicBool>,
+    /// Whether the source marks the end of its streaming lists: one of the constants of `stream_ends`. All watches of a
+    /// server share it.
+    stream_ends: Arc<AtomicU8>,
     streams_broken: u32,
     /// `true` if the source is known to send no bookmarks.
     quiet: bool,
@@ -119,6 +119,13 @@ pub(crate) struct Informer {
     failures: u32,
     /// The number of watches in a row whose version was too old from the start.
     expired: u32,
+}
+
+/// Whether a server marks the end of its streaming lists.
+mod stream_ends {
+    pub(super) const UNKNOWN: u8 = 0;
+    pub(super) const MARKED: u8 = 1;
+    pub(super) const NEVER: u8 = 2;
 }
 
 /// Why a watch ended.
@@ -161,7 +168,7 @@ impl Informer {
             version: String::new(),
             silence,
             streaming,
-            endless: Arc::default(),
+            stream_ends: Arc::default(),
             streams_broken: 0,
             quiet: false,
             page: ListRequest::default().limit,
@@ -173,8 +180,8 @@ impl Informer {
     }
 
     /// The same for a source whose other watches have the same server.
-    fn of_server(self, endless: &Arc<AtomicBool>) -> Self {
-        Self { endless: endless.clone(), ..self }
+    fn of_server(self, stream_ends: &Arc<AtomicU8>) -> Self {
+        Self { stream_ends: stream_ends.clone(), ..self }
     }
 
     /// The same for a store that keeps only some of the objects.
@@ -210,6 +217,7 @@ impl Informer {
     /// a streaming list, which continues as a watch.
     async fn follow(&mut self, mut open: Option<Events>) {
         let mut silent = 0;
+        let mut last = Instant::now();
         let mut liveness = Liveness::new(self.silence, self.seed());
         loop {
             let started = Instant::now();
@@ -226,6 +234,7 @@ impl Informer {
             if heard {
                 silent = 0;
                 self.failures = 0;
+                last = Instant::now();
             }
             // The response time of a server does not depend on the version.
             if heard && started.elapsed() >= SHORT {
@@ -244,6 +253,7 @@ impl Informer {
                 }
                 End::Closed if started.elapsed() >= SHORT => {}
                 End::Closed if heard => tokio::time::sleep(BACKOFF.initial).await,
+                End::Closed if self.misses_changes(last).await => return,
                 End::Closed => self.pause(&RetrieveError::Closed).await,
                 // If the version is newer than the server's, no events follow: treat
                 // it as silence.
@@ -269,6 +279,7 @@ impl Informer {
                     self.went_back += 1;
                     return;
                 }
+                End::Failed(_) if self.misses_changes(last).await => return,
                 End::Failed(error) => self.pause(&error).await,
                 End::Joined => match self.list_joined().await {
                     // The next watch also sends them.
@@ -282,6 +293,19 @@ impl Informer {
                 End::Left => {}
             }
         }
+    }
+
+    /// Returns `true` if lists have a newer version, and no watch that was opened has said anything for so long.
+    async fn misses_changes(&self, last: Instant) -> bool {
+        if last.elapsed() < self.silence {
+            return false;
+        }
+        let current = timeout(self.silence / LISTS_SILENCE, current_version(&*self.retriever)).await;
+        let is_newer = matches!(current, Ok(Ok(Some(current))) if current != self.version);
+        if is_newer {
+            tracing::warn!(watch = %self.status, "no watch could be followed for {} s: listing again", self.silence.as_secs());
+        }
+        is_newer
     }
 
     /// Returns `true` if the store keeps an object.
@@ -415,6 +439,11 @@ impl Informer {
                 Event::Malformed(malformed) => {
                     self.sink.malformed();
                     self.status.record_unreadable(&malformed);
+                }
+                Event::MalformedDeletion(malformed) => {
+                    self.sink.malformed();
+                    self.status.record_unreadable(&malformed);
+                    return End::Expired("a deleted object cannot be read".to_owned());
                 }
             }
             // The time for processing an event does not count as silence.

@@ -174,6 +174,8 @@ pub enum Event {
     },
     /// Something that is not an object. It is logged and skipped.
     Malformed(MalformedObject),
+    /// An object was deleted, and which one cannot be read: all objects are listed again.
+    MalformedDeletion(MalformedObject),
 }
 
 /// Why a list or watch request failed.

@@ -51,6 +51,32 @@ async fn a_new_generation_of_a_failing_object_is_handled_at_once_and_other_chang
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_object_that_is_deleted_during_its_refused_call_does_not_show_that_the_permission_is_granted() {
+    let (retriever, events) = channel((0..50).map(|n| config(&n.to_string(), "1"))).unwrap();
+    let log = Log::default();
+    let seen = log.clone();
+    let controller = Controller::builder::<ConfigMap>("refused")
+        .resync(None)
+        .retriever(retriever)
+        .handler(move |object: Arc<ConfigMap>| {
+            seen.note("");
+            // The first one that is called again.
+            if seen.count() == 51 {
+                events.delete(&*object).unwrap();
+            }
+            let message = "services \"a\" is forbidden: User \"shop\" cannot patch resource \"services\" in API group \"\" in the namespace \"test\"".to_owned();
+            let status = Status { code: 403, message, reason: "Forbidden".to_owned(), ..Status::default() };
+            async { Err::<(), _>(kube::Error::Api(Box::new(status))) }
+        })
+        .build()
+        .unwrap();
+    let _running = run([controller]);
+    eventually("one is called again", || log.count() > 50).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(log.count() <= 53, "{} calls: the others still wait", log.count());
+}
+
+#[tokio::test(start_paused = true)]
 async fn one_of_the_objects_that_lack_a_permission_is_retried_and_the_others_follow_once_it_is_granted() {
     let (retriever, _events) = channel((0..50).map(|n| config(&n.to_string(), "1"))).unwrap();
     let log = Log::default();

@@ -98,7 +98,8 @@ impl Workers {
 fn completion(outcome: Outcome<'_>) -> Completion {
     match outcome {
         Outcome::Success(requeue) => Completion::Success(requeue),
-        Outcome::Deleted(_) => Completion::Success(None),
+        // It does not show that a missing permission was granted.
+        Outcome::Deleted(_) => Completion::Skipped,
         Outcome::Conflict(_) => Completion::Conflict,
         Outcome::Failure(failure, RetryHint::Backoff) => {
             failure.missing_permission().map_or(Completion::Failure, Completion::Forbidden)

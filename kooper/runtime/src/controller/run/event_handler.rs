@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use tokio::task::coop::consume_budget;
+
 use crate::call::Gone;
 use crate::call::context::ControllerContext;
 use crate::call::events::Note;
@@ -426,9 +428,13 @@ impl Sink for Served {
     fn changed(&self, _: &Change, _: Seen) {}
 
     fn served(&self) {
-        for object in self.ours.parts().flatten() {
-            self.enqueuer.wake(object.key(), Lane::Background, Reason::KindServed, Urgency::Soon);
-        }
+        let (enqueuer, ours) = (self.enqueuer.clone(), self.ours.clone());
+        tokio::spawn(async move {
+            for object in ours.parts().flatten() {
+                enqueuer.wake(object.key(), Lane::Background, Reason::KindServed, Urgency::Soon);
+                consume_budget().await;
+            }
+        });
     }
 }
 

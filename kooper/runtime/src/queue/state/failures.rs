@@ -72,7 +72,12 @@ impl QueueState {
             Completion::FailureAfter(delay) | Completion::Paused(delay) => delay.min(LONGEST),
             // A change may fix it, so changes are not delayed.
             Completion::FailureForGood => Duration::ZERO,
-            _ => backoff.delay(failing.failures).min(LONGEST),
+            // Its line has delays of its own.
+            Completion::Forbidden(_) => backoff.delay(failing.failures).min(LONGEST),
+            _ => {
+                failing.backoffs = failing.backoffs.saturating_add(1);
+                backoff.delay(failing.backoffs).min(LONGEST)
+            }
         };
         failing.delay = delay;
         failing.pause = matches!(completion, Completion::Paused(_)).then(|| now + delay);

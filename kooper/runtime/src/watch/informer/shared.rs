@@ -3,7 +3,7 @@
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::AtomicU8;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
@@ -31,8 +31,8 @@ pub struct SharedWatches {
     known: Mutex<HashMap<(CacheId, Scope), Arc<Watched>>>,
     /// The kinds that a controller of the process has marked as secret.
     secret: Vec<KindInfo>,
-    /// See `Informer::endless`: of the server of the process.
-    endless: Arc<AtomicBool>,
+    /// See `Informer::stream_ends`: of the server of the process.
+    stream_ends: Arc<AtomicU8>,
     stop: CancellationToken,
     tasks: Mutex<JoinSet<()>>,
 }
@@ -93,7 +93,7 @@ impl SharedWatches {
             Informer::new(retriever(), watched.store.clone(), watched.status.clone(), watched.fan.clone());
         informer = informer.selecting(watched.selection.clone());
         if watched.status.is_from_server() {
-            informer = informer.of_server(&self.endless);
+            informer = informer.of_server(&self.stream_ends);
         }
         let running = informer.run(self.stop.clone());
         match executor {

@@ -1,13 +1,14 @@
 //! Lists the whole state, as a stream or in pages.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::Ordering::Relaxed;
 
 use futures_util::StreamExt;
 use tokio::task::coop::consume_budget;
 use tokio::time::{Instant, timeout_at};
 
 use super::liveness::version_after;
+use super::stream_ends::{MARKED, NEVER, UNKNOWN};
 use super::{Events, Informer, LISTS_SILENCE, Seen};
 use crate::object::{MalformedObject, Object, older};
 use crate::watch::retriever::{Event, ListRequest, RetrieveError};
@@ -99,14 +100,16 @@ impl Informer {
     }
 
     async fn list(&mut self) -> Result<(ListSnapshot, String, Option<Events>), RetrieveError> {
-        let streaming = self.streaming && !self.endless.load(Ordering::Relaxed);
+        let streaming = self.streaming && self.stream_ends.load(Relaxed) != NEVER;
         if streaming && self.streams_broken < BROKEN_STREAMS {
-            match self.stream().await {
+            let mut is_open = false;
+            match self.stream(&mut is_open).await {
                 Err(RetrieveError::Silent(_)) => {
                     self.streams_broken = BROKEN_STREAMS;
                     let (listed, version) = self.pages().await?;
-                    // The server answers, but not with the end of a streaming list.
-                    if !self.endless.swap(true, Ordering::Relaxed) {
+                    // The server answers, but not with the end of a streaming list. One that has ended others does: only
+                    // that connection was lost.
+                    if is_open && self.stream_ends.compare_exchange(UNKNOWN, NEVER, Relaxed, Relaxed).is_ok() {
                         tracing::info!(watch = %self.status, "the server does not end its streaming lists: listing in pages from now on");
                     }
                     Ok((listed, version, None))
@@ -147,8 +150,9 @@ impl Informer {
     }
 
     /// A watch that begins with all existing objects; a bookmark ends them.
-    async fn stream(&mut self) -> Result<(ListSnapshot, String, Events), RetrieveError> {
+    async fn stream(&mut self, is_open: &mut bool) -> Result<(ListSnapshot, String, Events), RetrieveError> {
         let mut events = self.open(true).await?;
+        *is_open = true;
         let mut listed = ListSnapshot::default();
         let patience = self.silence / LISTS_SILENCE;
         let mut silence = Silence::new(patience);
@@ -200,6 +204,7 @@ impl Informer {
                     }
                     Event::Bookmark { version, initial_events_end: true } => {
                         self.streams_broken = 0;
+                        self.stream_ends.store(MARKED, Relaxed);
                         return Ok((listed, version, events));
                     }
                     Event::Bookmark { initial_events_end: false, .. } => {
@@ -208,7 +213,9 @@ impl Informer {
                                 .to_owned(),
                         ));
                     }
-                    Event::Malformed(malformed) => self.skip_unreadable(&mut listed, &malformed),
+                    Event::Malformed(malformed) | Event::MalformedDeletion(malformed) => {
+                        self.skip_unreadable(&mut listed, &malformed);
+                    }
                 },
             }
         };

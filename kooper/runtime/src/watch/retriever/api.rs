@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::future::Future;
 use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -23,6 +24,7 @@ use super::frames::{EventReader, PageReader};
 use super::shard_selector::ShardSelector;
 use super::status::status_error;
 use super::{Event, ListRequest, Page, RetrieveError, Retriever, WatchRequest};
+use crate::backoff::fraction;
 use crate::object::kind::is_metadata;
 use crate::object::partial::has_known_fields;
 use crate::watch::silence::Silence;
@@ -86,6 +88,8 @@ pub struct ApiRetriever<K> {
     scope: Scope,
     /// `true` if requests accept protobuf.
     protobuf: bool,
+    /// How many watches were opened.
+    watches: AtomicU32,
     kind: PhantomData<fn() -> K>,
 }
 
@@ -97,11 +101,17 @@ impl<K: Resource<DynamicType = ()> + DeserializeOwned> ApiRetriever<K> {
         scope.metadata_only |= is_metadata::<K>();
         let path = K::url_path(&(), scope.namespace.as_deref());
         let protobuf = !scope.json_only && (scope.metadata_only || is_known::<K>());
-        Self { client, path, scope, protobuf, kind: PhantomData }
+        Self { client, path, scope, protobuf, watches: AtomicU32::new(0), kind: PhantomData }
     }
 }
 
 impl<K> ApiRetriever<K> {
+    /// The seconds after which the server ends the next watch.
+    fn watch_seconds(&self) -> u32 {
+        let random = fraction(self.path.as_ptr() as u64 ^ u64::from(self.watches.fetch_add(1, Ordering::Relaxed)));
+        WATCH_SECONDS - (random * f64::from(SPREAD_SECONDS)) as u32
+    }
+
     /// Adds what `kube` has no parameters for.
     fn complete(&self, request: Request<Vec<u8>>) -> Result<Request<Vec<u8>>, RetrieveError> {
         let mut request = self.accept(request);
@@ -141,8 +151,11 @@ impl<K> std::fmt::Debug for ApiRetriever<K> {
     }
 }
 
-/// The server ends a watch after this time, and it is resumed.
+/// The server ends a watch after this time at most, and it is resumed.
 const WATCH_SECONDS: u32 = 290;
+
+/// It ends up to this much earlier, so that watches which began together are not resumed together for ever.
+const SPREAD_SECONDS: u32 = 60;
 
 /// The same for a watch that begins with a list, because the list may take long.
 const LIST_SECONDS: u32 = 3600;
@@ -185,7 +198,7 @@ impl<K: Resource<DynamicType = ()> + 'static> Retriever<K> for ApiRetriever<K> {
         let params = WatchParams {
             label_selector: self.scope.labels.clone(),
             field_selector: self.scope.fields.clone(),
-            timeout: Some(if request.initial_events { LIST_SECONDS } else { WATCH_SECONDS }),
+            timeout: Some(if request.initial_events { LIST_SECONDS } else { self.watch_seconds() }),
             bookmarks: true,
             send_initial_events: request.initial_events,
         };
@@ -198,7 +211,7 @@ impl<K: Resource<DynamicType = ()> + 'static> Retriever<K> for ApiRetriever<K> {
             };
             let request_ = self.complete(request_.map_err(RetrieveError::connection)?)?;
             let response = send(&self.client, request_).await.map_err(|error| match error {
-                RetrieveError::Status { code: 400 | 422, message } if request.initial_events => {
+                RetrieveError::Status { code: 400 | 405 | 422, message } if request.initial_events => {
                     RetrieveError::NoStreaming(message)
                 }
                 error => error,

@@ -84,7 +84,7 @@ impl Present {
                 self.reached(object.version());
             }
             Event::Bookmark { version, .. } => self.reached(version),
-            Event::Malformed(_) => {}
+            Event::Malformed(_) | Event::MalformedDeletion(_) => {}
         }
     }
 

@@ -107,7 +107,7 @@ fn event(line: &[u8]) -> Result<Event, RetrieveError> {
     let event = match kind {
         b"ADDED" => object().map(Event::Added),
         b"MODIFIED" => object().map(Event::Modified),
-        b"DELETED" => object().map(Event::Deleted),
+        b"DELETED" => return Ok(object().map_or_else(Event::MalformedDeletion, Event::Deleted)),
         b"BOOKMARK" => return Ok(bookmark(line, &frame)),
         b"ERROR" => return Err(super::status::status_error(line.get(frame.whole).unwrap_or_default(), None, None)),
         other => {

@@ -55,6 +55,23 @@ fn a_conflict_after_a_new_generation_is_retried_with_the_first_delay() {
 }
 
 #[test]
+fn failures_with_delays_of_their_own_do_not_lengthen_the_back_off() {
+    let completions = [Completion::FailureAfter(secs(1)), Completion::Paused(secs(1)), Completion::FailureForGood];
+    for completion in completions.into_iter().chain([Completion::Forbidden(7)]) {
+        let mut queue = TimedQueue::new(QueueOptions { resync: Some(secs(60)), retries: None, ..options() });
+        queue.event("a");
+        for _ in 0..20 {
+            assert!(queue.take().is_some(), "{completion:?}");
+            queue.finish("a", completion);
+            queue.wait();
+        }
+        assert!(queue.take().is_some());
+        queue.finish("a", Completion::Failure);
+        assert_eq!(queue.wait(), Some(ms(100)), "{completion:?}");
+    }
+}
+
+#[test]
 fn a_new_generation_during_a_run_that_fails_runs_the_key_at_once() {
     let mut queue = failed(Completion::Failure);
     queue.event("a");

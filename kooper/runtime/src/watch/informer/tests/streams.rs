@@ -1,6 +1,6 @@
 //! Streaming lists of servers that never end them.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use super::*;
 use crate::watch::retriever::Retriever;
@@ -98,20 +98,39 @@ async fn a_large_streaming_list_may_take_longer_than_a_minute() {
     assert_eq!((run.store.size().0, start.elapsed().as_secs()), (30, 620));
 }
 
+/// Runs an informer that shares what is known of its server, until it should have listed all objects.
+async fn synced_after(time: Duration, retriever: Arc<dyn ErasedRetriever>, stream_ends: &Arc<AtomicU8>) {
+    let (store, status) = (Arc::default(), Arc::new(WatchStatus::new("test", "pods", None, false, true)));
+    let informer = Informer::new(retriever, store, status.clone(), Arc::new(RecordingSink::default()));
+    let stop = CancellationToken::new();
+    tokio::spawn(informer.of_server(stream_ends).run(stop.clone()));
+    tokio::time::sleep(time).await;
+    assert!(status.is_synced());
+    stop.cancel();
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_other_watches_of_a_server_that_does_not_end_streaming_lists_do_not_try() {
     let server = Endless::new(3600 * SECOND);
-    let endless = Arc::new(AtomicBool::default());
-    for synced_after in [61 * SECOND, SECOND] {
-        let (store, status) = (Arc::default(), Arc::new(WatchStatus::new("test", "pods", None, false, true)));
-        let retriever = erase::<(), _>(Served(server.clone()));
-        let informer = Informer::new(retriever, store, status.clone(), Arc::new(RecordingSink::default()));
-        let stop = CancellationToken::new();
-        tokio::spawn(informer.of_server(&endless).run(stop.clone()));
-        tokio::time::sleep(synced_after).await;
-        assert!(status.is_synced());
-        stop.cancel();
+    let stream_ends = Arc::default();
+    for time in [61 * SECOND, SECOND] {
+        synced_after(time, erase::<(), _>(Served(server.clone())), &stream_ends).await;
     }
     assert_eq!(*server.streams.lock(), 1);
-    assert!(endless.load(Ordering::Relaxed));
+    assert_eq!(stream_ends.load(Ordering::Relaxed), stream_ends::NEVER);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_stream_without_an_end_or_without_a_response_does_not_turn_streaming_lists_off() {
+    let ended = || Script::default().open_watch(vec![added("a", "1"), bookmark("5", true)]);
+    let stalled = || Script::default().open_watch(vec![added("a", "1")]).list(page("6", &[("a", "1")]));
+    let unanswered = || Script::default().list(page("6", &[("a", "1")]));
+    for scripts in [vec![ended(), stalled(), ended()], vec![unanswered(), ended()]] {
+        let stream_ends = Arc::default();
+        let scripts: Vec<_> = scripts.into_iter().map(Arc::new).collect();
+        for script in &scripts {
+            synced_after(61 * SECOND, scripted(script, true), &stream_ends).await;
+        }
+        assert_eq!(*scripts[scripts.len() - 1].listed.lock(), 0, "the last list is streamed");
+    }
 }

@@ -98,6 +98,49 @@ async fn a_malformed_object_does_not_affect_the_others() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn after_the_deletion_of_an_object_that_cannot_be_read_a_list_shows_which_one_it_was() {
+    let run = run(
+        Script::default()
+            .list(page("5", &[("a", "1"), ("b", "2")]))
+            .watch(vec![Ok(Event::MalformedDeletion(malformed())), added("never", "7")])
+            .list(page("9", &[("a", "1")]))
+            .open_watch(vec![]),
+        false,
+    );
+    run.until_seen(&[("a", "1")]).await;
+    assert_eq!(run.seen.log.lock().last().map(String::as_str), Some("deleted b"));
+    assert_eq!((*run.seen.malformed.lock(), *run.seen.relists.lock()), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn if_no_watch_can_be_followed_changes_are_listed() {
+    // The first one receives no response, the second one is rejected, the third one is closed at once.
+    let cases: [fn(Script) -> Script; 3] = [
+        |script| script,
+        |script| (0..50).fold(script, |script, _| script.opening(Err(RetrieveError::other("it is broken")))),
+        |script| (0..50).fold(script, |script, _| script.watch(vec![])),
+    ];
+    for case in cases {
+        let run = run(case(Script::default().list(page("50", &[("a", "1")])).list(page("60", &[("b", "55")]))), false);
+        *run.script.current.lock() = Some("60");
+        let started = Instant::now();
+        run.until_seen(&[("b", "55")]).await;
+        assert!((180..400).contains(&started.elapsed().as_secs()), "{:?}", started.elapsed());
+        tokio::time::sleep(Duration::from_secs(1000)).await;
+        assert_eq!(*run.script.listed.lock(), 2, "nothing has changed since the last list");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_the_server_does_not_answer_nothing_is_listed_again() {
+    let script = Script::default().list(page("50", &[("a", "1")])).list(page("60", &[("b", "55")]));
+    let script = (0..8).fold(script, |script, _| script.opening(Err(RetrieveError::other("it is down"))));
+    let run = run(script.watch_from("50", vec![added("b", "55"), deleted("a", "56")]), false);
+    run.until_seen(&[("b", "55")]).await;
+    assert_eq!(*run.script.listed.lock(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_object_that_a_list_with_a_malformed_one_lacks_is_not_deleted() {
     let bad =
         Page { objects: vec![Ok(object("a", "1")), Err(malformed())], version: "7".to_owned(), continue_token: None };

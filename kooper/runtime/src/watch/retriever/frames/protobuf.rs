@@ -106,7 +106,9 @@ fn event(frame: &[u8], objects: &mut Objects) -> Result<Event, RetrieveError> {
         Ok(envelope) => envelope,
         // The frame has its length, so the events after it can be read.
         Err(error) if matches!(&*event.kind, "ADDED" | "MODIFIED" | "DELETED") => {
-            return Ok(Event::Malformed(MalformedObject::undecodable(&error, event.object)));
+            let malformed = MalformedObject::undecodable(&error, event.object);
+            let is_deletion = &*event.kind == "DELETED";
+            return Ok(if is_deletion { Event::MalformedDeletion(malformed) } else { Event::Malformed(malformed) });
         }
         Err(error) => return Err(invalid(&error)),
     };
@@ -118,7 +120,7 @@ fn event(frame: &[u8], objects: &mut Objects) -> Result<Event, RetrieveError> {
     let event = match &*event.kind {
         "ADDED" => object().map(Event::Added),
         "MODIFIED" => object().map(Event::Modified),
-        "DELETED" => object().map(Event::Deleted),
+        "DELETED" => return Ok(object().map_or_else(Event::MalformedDeletion, Event::Deleted)),
         "BOOKMARK" => return bookmark(&kind.decode_value(envelope.raw()).map_err(|error| invalid(&error))?),
         "ERROR" => return Err(status_error(event.object, None, None)),
         other => {

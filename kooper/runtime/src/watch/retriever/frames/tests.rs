@@ -66,6 +66,8 @@ fn the_value_of_the_annotation_marks_the_end_of_a_streaming_list() {
 fn an_object_without_a_name_is_a_malformed_event() {
     let line = br#"{"type":"ADDED","object":{"kind":"Pod","metadata":{}}}"#;
     assert!(matches!(event(line), Ok(Event::Malformed(_))));
+    let line = String::from_utf8_lossy(line).replace("ADDED", "DELETED");
+    assert!(matches!(event(line.as_bytes()), Ok(Event::MalformedDeletion(_))));
 }
 
 #[test]

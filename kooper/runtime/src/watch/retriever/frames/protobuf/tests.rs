@@ -85,6 +85,7 @@ fn a_name_elsewhere_is_not_the_name_of_the_object() {
     let metadata = json!({"ownerReferences": [owner], "labels": {"name": "label", "uid": "label"}});
     let object = kind("Pod").encode(&json!({"metadata": metadata, "spec": {"containers": [{"name": "c"}]}})).unwrap();
     assert!(matches!(watched(&framed("ADDED", &object), 1000)[..], [Ok(Event::Malformed(_))]));
+    assert!(matches!(watched(&framed("DELETED", &object), 1000)[..], [Ok(Event::MalformedDeletion(_))]));
 }
 
 #[test]
@@ -139,7 +140,7 @@ fn an_event_whose_object_has_no_envelope_does_not_end_its_watch() {
     let good = kind("ConfigMap").encode(&config("c")).unwrap();
     let body = [framed("MODIFIED", &good[..6]), framed("DELETED", b"no envelope"), framed("ADDED", &good)].concat();
     match &watched(&body, 11)[..] {
-        [Ok(Event::Malformed(_)), Ok(Event::Malformed(_)), Ok(Event::Added(object))] => {
+        [Ok(Event::Malformed(_)), Ok(Event::MalformedDeletion(_)), Ok(Event::Added(object))] => {
             assert_eq!(object.key().as_str(), "shop/c");
         }
         other => panic!("{other:?}"),
