@@ -111,8 +111,7 @@ where
                 let failure = match &ended {
                     Ok(Ok(_)) => None,
                     Ok(Err(error)) => Some(public_chain(&**error).chars().take(LONGEST).collect()),
-                    Err(Panic { place: Some(place), .. }) => Some(format!("it panicked at {place}")),
-                    Err(_) => Some("it panicked".to_owned()),
+                    Err(panic) => Some(panic.to_string()),
                 };
                 // Nothing else would note it: one that has finished is not called again.
                 for pause in ATTEMPTS {

@@ -11,6 +11,7 @@ use kooper_access::extract::Context;
 use kooper_access::handler::{Handler, HandlerFn};
 use kooper_access::internal::Additions;
 use kooper_access::plan::Plan;
+use kooper_runtime::internal::error::panicking::{Panic, caught};
 use kooper_runtime::internal::error::{RetryHint, retry_hint};
 use kooper_runtime::internal::object::kind::KindInfo;
 use kooper_runtime::{Action, BoxError, HandlerError, Kind};
@@ -372,20 +373,30 @@ where
         Box::pin(async move {
             let pass = executor.apply(&context).await?;
             executor.begin(&context, &pass);
-            let handled = handler.handle(context.clone()).await;
+            // The status says so, and then the panic is that of the call.
+            let handled = caught(handler.handle(context.clone())).await.unwrap_or_else(|panic| Err(panic.into()));
             let again = pass.again;
             let ended = executor.end_call(&context, pass, &handled).await;
             let delay = again.into_iter().chain(handled.as_ref().ok().and_then(Action::delay)).min();
             // A child that no retry makes acceptable does not stop a handler that polls, or the end of a pause.
             if let Err(error) = ended {
+                let error = resumed(error);
                 return Err(match (retry_hint(&*error, None), delay.filter(|delay| !delay.is_zero())) {
                     (RetryHint::Never, Some(delay)) => HandlerError::retry_after(delay, error).into(),
                     _ => error,
                 });
             }
             // A delay of zero is the back-off of the handler.
-            Ok(delay.map_or(handled?, Action::requeue_after))
+            Ok(delay.map_or(handled.map_err(resumed)?, Action::requeue_after))
         })
+    }
+}
+
+/// An error, or the panic that it stands for.
+fn resumed(error: BoxError) -> BoxError {
+    match error.downcast::<Panic>() {
+        Ok(panic) => panic.resume(),
+        Err(error) => error,
     }
 }
 

@@ -15,6 +15,7 @@ use futures_util::future::{BoxFuture, join_all, ready};
 use kooper_access::AccessError;
 use kooper_access::extract::Context;
 use kooper_access::internal::ReservedStatus;
+use kooper_runtime::internal::error::panicking::caught_call;
 use kooper_runtime::internal::error::refusal::{ApiStatus, Cause};
 use kooper_runtime::internal::error::{chain, is_conflict, public_chain};
 use kooper_runtime::{Action, BoxError, Kind};
@@ -326,7 +327,8 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
             ids.into_iter().filter_map(|id| progress.objects.get(id)).map(ChildObject::get).collect()
         });
         let inputs = inputs.collect::<Result<Vec<Vec<_>>, _>>()?;
-        self.slots[slot].call(context, slot, &inputs)
+        // The other slots go on.
+        caught_call(|| self.slots[slot].call(context, slot, &inputs))?
     }
 
     /// Finds out why the write of a child that exists was refused. What is not known for sure may pass, so that nothing is

@@ -268,9 +268,9 @@ impl<'a> Planner<'a> {
         let (node, progress) = (self.node(slot), self.progress(slot));
         let mut steps = Vec::new();
         let (mut held, mut failed, mut stalled) = (None, None, None);
-        // Both would use the same port or volume: the old one goes first.
-        if let Some(recreate) = node.spec.flags.recreate
-            && !progress.desired.is_empty()
+        // Both would use the same port or volume: the old one goes first. What nothing replaces is pruned, after its users.
+        if node.spec.flags.recreate.is_some()
+            && progress.desired.iter().any(|(id, _)| !self.observed.children.contains_key(id))
         {
             // It serves until the new one may be created.
             let may_create = self.may_replace(slot);
@@ -278,7 +278,9 @@ impl<'a> Planner<'a> {
                 held.get_or_insert_with(|| {
                     may_create.clone().err().unwrap_or_else(|| format!("waits until {id} is gone"))
                 });
-                steps.extend(self.delete(id, old, Cause::Recreate(recreate)).filter(|_| may_create.is_ok()));
+                // One of another name does not take over the dependents.
+                let cause = Cause::Recreate(Recreate::Foreground);
+                steps.extend(self.delete(id, old, cause).filter(|_| may_create.is_ok()));
             }
         }
         let blocked = held.clone();

@@ -9,6 +9,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Secret;
 use kooper_access::{Controller, Recorder, State};
 use kooper_runtime::internal::controller::installation::Installation;
+use kooper_runtime::internal::error::public_chain;
 use kooper_runtime::leader::LeaderElection;
 use kooper_runtime::{Action, ConfigError as ControllerError, Result};
 use kooper_serving::{CertificateError, FileCertificate};
@@ -408,7 +409,7 @@ fn controller(
 ) -> Result<Controller, ControllerError> {
     async fn register(registration: State<Arc<Registration>>, client: Client, events: Recorder) -> Result<Action> {
         // A controller with a retriever of its own reports no failures by itself.
-        let report = |error: &RegisterError| events.warning("WebhooksNotRegistered", error.to_string());
+        let report = |error: &RegisterError| events.warning("WebhooksNotRegistered", public_chain(error));
         Ok(registration.reconcile(&client).await.inspect_err(report)?)
     }
     let (needs, states) = (registration.needs(), registration.shared.states.clone());

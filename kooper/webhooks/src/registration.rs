@@ -60,15 +60,32 @@ pub(crate) enum RegisterError {
     #[error(transparent)]
     Secret(#[from] SecretError),
     #[error("the configuration `{name}` cannot be {verb}: {error}")]
-    Request { name: String, verb: &'static str, error: Error },
+    Request {
+        name: String,
+        verb: &'static str,
+        #[source]
+        error: Error,
+    },
     #[error("the configuration `{name}` was changed in the meantime")]
     Changed { name: String },
     #[error("the ClusterRole `{name}` that owns the configurations cannot be read: {error}")]
-    Owner { name: String, error: Error },
+    Owner {
+        name: String,
+        #[source]
+        error: Error,
+    },
     #[error("the Deployment `{name}` cannot be read: {error}")]
-    Deployment { name: String, error: Error },
+    Deployment {
+        name: String,
+        #[source]
+        error: Error,
+    },
     #[error("the Lease `{name}` cannot be updated in a dry run: {error}")]
-    Probe { name: String, error: Error },
+    Probe {
+        name: String,
+        #[source]
+        error: Error,
+    },
     #[error("the Lease `{name}` cannot be updated in a dry run: the API server responded with {status}")]
     Refused { name: String, status: http::StatusCode },
     #[error("the file {} of the webhooks' certificate authority cannot be read or is not PEM", file.display())]

@@ -130,8 +130,9 @@ impl<'a> Request<'a> {
         }
     }
 
-    pub(crate) fn info(&self) -> RequestInfo {
-        let namespace = (!self.namespace.is_empty()).then_some(self.namespace.as_str());
+    pub(crate) fn info(&self, kind: &KindInfo) -> RequestInfo {
+        // That of a Namespace is its own name.
+        let namespace = Some(self.namespace.as_str()).filter(|name| kind.namespaced && !name.is_empty());
         RequestInfo {
             operation: self.operation,
             key: ObjectKey::new(namespace, &self.name),
@@ -175,4 +176,26 @@ pub(crate) fn failure(code: u16, reason: &str, message: &str) -> Vec<u8> {
         "apiVersion": "v1", "kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": message,
     });
     status.to_string().into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+
+    use super::*;
+
+    #[test]
+    fn the_key_of_an_object_without_a_namespace_has_none_also_that_of_a_namespace() {
+        let key = |kind: &KindInfo| {
+            // The API server sets the namespace of a Namespace to its name.
+            let request = json!({
+                "uid": "1", "operation": "CREATE", "name": "shop", "namespace": "shop", "userInfo": {}, "object": {},
+                "kind": {"group": "", "version": "v1", "kind": kind.kind},
+            });
+            let body = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request});
+            Request::parse(body.to_string().as_bytes()).expect("a review").info(kind).key
+        };
+        assert_eq!(key(&KindInfo::of::<Namespace>()), ObjectKey::cluster_scoped("shop"));
+        assert_eq!(key(&KindInfo::of::<ConfigMap>()), ObjectKey::new(Some("shop"), "shop"));
+    }
 }

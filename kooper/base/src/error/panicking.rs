@@ -5,6 +5,8 @@
 
 use std::any::Any;
 use std::cell::Cell;
+use std::error::Error;
+use std::fmt;
 use std::future::Future;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Once;
@@ -27,6 +29,16 @@ pub struct Panic {
     pub place: Option<String>,
 }
 
+impl fmt::Display for Panic {
+    /// Formats the place, as the message may quote what must not be shown.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("it panicked")?;
+        self.place.iter().try_for_each(|place| write!(f, " at {place}"))
+    }
+}
+
+impl Error for Panic {}
+
 impl Panic {
     /// A panic that happened elsewhere.
     pub fn elsewhere(panic: &(dyn Any + Send)) -> Self {
@@ -42,12 +54,21 @@ impl Panic {
 /// Runs a future until it ends or panics.
 pub async fn caught<F: Future>(future: F) -> Result<F::Output, Panic> {
     note_places();
-    let ended = AssertUnwindSafe(future).catch_unwind().await;
-    // The thread that caught it is the one that panicked.
-    ended.map_err(|panic| match panic.downcast::<Panic>() {
+    AssertUnwindSafe(future).catch_unwind().await.map_err(here)
+}
+
+/// Calls a function that may panic.
+pub fn caught_call<T>(call: impl FnOnce() -> T) -> Result<T, Panic> {
+    note_places();
+    panic::catch_unwind(AssertUnwindSafe(call)).map_err(here)
+}
+
+/// A panic of this thread.
+fn here(panic: Box<dyn Any + Send>) -> Panic {
+    match panic.downcast::<Panic>() {
         Ok(panic) => *panic,
         Err(panic) => Panic { place: PLACE.take(), ..Panic::elsewhere(&*panic) },
-    })
+    }
 }
 
 /// Notes the place of each panic before the hook that is there is called, once for the

@@ -13,7 +13,12 @@ use kooper_runtime::internal::clock;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SecretError {
     #[error("the Secret `{name}` of the webhooks' certificate authority cannot be {verb}: {error}")]
-    Request { name: String, verb: &'static str, error: Error },
+    Request {
+        name: String,
+        verb: &'static str,
+        #[source]
+        error: Error,
+    },
     #[error(transparent)]
     Authority(#[from] AuthorityError),
 }
@@ -83,13 +88,38 @@ impl CaSecret {
         };
         match written {
             Ok(secret) => Ok(Some(Read { authorities, metadata: secret.metadata })),
-            // Changed, created or deleted meanwhile.
-            Err(Error::Api(status)) if [404, 409].contains(&status.code) => Ok(None),
+            // Changed, created or deleted meanwhile. A creation that finds nothing lacks its namespace.
+            Err(Error::Api(status)) if status.code == 409 || (status.code == 404 && !is_new) => Ok(None),
             Err(error) => Err(self.error("written", error)),
         }
     }
 
     fn error(&self, verb: &'static str, error: Error) -> SecretError {
         SecretError::Request { name: self.name.clone(), verb, error }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{Method, Request, Response};
+    use kube::client::Body;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn without_its_namespace_the_secret_is_created_once_and_the_error_says_why() {
+        let answer = |request: Request<Body>| async move {
+            let missing = if request.method() == Method::GET { "secrets \"ca\"" } else { "namespaces \"typo\"" };
+            let status = serde_json::json!({
+                "kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404,
+                "message": format!("{missing} not found"),
+            });
+            Ok::<_, std::convert::Infallible>(
+                Response::builder().status(404).body(Body::from(status.to_string().into_bytes())).expect("a response"),
+            )
+        };
+        let client = Client::new(tower::service_fn(answer), "typo");
+        let error = CaSecret::new(client, "typo", "ca".to_owned()).read(None).await.expect_err("nothing is created");
+        assert!(error.to_string().contains("namespaces \"typo\" not found"), "{error}");
     }
 }

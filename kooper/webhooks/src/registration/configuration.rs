@@ -335,7 +335,11 @@ pub(crate) fn is_as_desired(desired: &Value, live: &Value) -> bool {
 pub(super) fn has(desired: &Value, live: &Value) -> bool {
     match (desired, live) {
         (Value::Object(desired), Value::Object(live)) => {
-            desired.iter().all(|(field, desired)| live.get(field).is_some_and(|live| has(desired, live)))
+            desired.iter().all(|(field, desired)| match live.get(field) {
+                Some(live) => has(desired, live),
+                // The server omits an empty list.
+                None => desired.as_array().is_some_and(Vec::is_empty),
+            })
         }
         (Value::Array(desired), Value::Array(live)) => {
             desired.len() == live.len() && desired.iter().zip(live).all(|(desired, live)| has(desired, live))

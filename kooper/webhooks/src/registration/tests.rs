@@ -153,6 +153,9 @@ fn a_configuration_is_written_if_it_lacks_something_or_has_an_entry_too_many() {
     assert_eq!(configuration::published([&live, &Value::Null]), "a bundle");
     live["webhooks"][0]["failurePolicy"] = "Fail".into();
     assert!(!configuration::is_as_desired(&desired, &live));
+    let none = json!({"metadata": {"name": "shop"}, "webhooks": []});
+    assert!(configuration::is_as_desired(&none, &json!({"metadata": {"name": "shop"}})), "the server omits the list");
+    assert!(!configuration::is_as_desired(&none, &desired));
     let mut more = desired.clone();
     more["webhooks"].as_array_mut().expect("a list").push(json!({"name": "gone.shop.kooper.rs"}));
     assert!(!configuration::is_as_desired(&desired, &more));

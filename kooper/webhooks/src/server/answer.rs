@@ -11,8 +11,7 @@ use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Body as _, Incoming};
 use kooper_runtime::GoDuration;
-use kooper_runtime::internal::error::redaction::redact;
-use kooper_runtime::internal::error::{chain, panic_text};
+use kooper_runtime::internal::error::{chain, panic_text, public_chain};
 use tokio::time::{Instant, timeout_at};
 
 use super::Shared;
@@ -158,7 +157,7 @@ async fn call(webhook: Arc<Webhook>, body: Bytes) -> Result<Decided, Failure> {
     let request = review::Request::parse(&body)?;
     let Rules { kind, operations, .. } = &webhook.rules;
     request.check(kind, operations)?;
-    let admission = Admission::from(request.info());
+    let admission = Admission::from(request.info(kind));
     let decided = match webhook.decide(&request, admission.clone()) {
         Ok(decision) => decision.await,
         Err(error) => Err(error),
@@ -173,7 +172,7 @@ async fn call(webhook: Arc<Webhook>, body: Bytes) -> Result<Decided, Failure> {
             let key = admission.key();
             tracing::warn!(webhook = webhook.name(), %key, "the function failed: {}", chain(&*error));
             // The causes may quote what the caller must not see.
-            let message = redact(&error.to_string()).into_owned();
+            let message = public_chain(&*error);
             Err(Failure::Failed { webhook: webhook.name().to_owned(), message })
         }
     }

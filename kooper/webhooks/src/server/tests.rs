@@ -27,6 +27,10 @@ async fn check(new: Arc<ConfigMap>, old: Option<Arc<ConfigMap>>, request: Admiss
         }
         "deny within" => return Err(Wrapped(Denied::new("the shop is shut")).into()),
         "fail" => return Err("the stock cannot be read".into()),
+        "quote" => {
+            let error = serde_json::from_str::<Vec<u8>>("\"the canary\"").expect_err("it is no list");
+            return Err(kube::Error::SerdeError(error).into());
+        }
         "panic" => panic!("the canary is secret"),
         "block" => std::thread::sleep(Duration::from_secs(20)),
         "wait" => std::future::pending().await,
@@ -152,6 +156,9 @@ async fn other_errors_and_panics_are_failures_that_the_failure_policy_decides_on
     let (status, body) = client.review(CHECK, &doing("fail")).await;
     assert_eq!((status, &body["kind"], &body["code"]), (500, &json!("Status"), &json!(500)));
     assert_eq!(body["message"], "the function `check` failed: the stock cannot be read");
+    let (status, body) = client.review(CHECK, &doing("quote")).await;
+    assert_eq!(status, 500);
+    assert!(!body.to_string().contains("canary"), "an object that does not decode is quoted: {body}");
     let (status, body) = client.review(CHECK, &doing("panic")).await;
     assert_eq!(
         (status, &body["message"]),

@@ -32,11 +32,18 @@ struct QuayStatus {
 static CALLS: AtomicUsize = AtomicUsize::new(0);
 const POLLED: &str = "polled";
 
+/// The handler panics for the object with this name.
+const MINED: &str = "mined";
+
+/// With so many lamps, a child function panics.
+const TOO_MANY: u16 = 100;
+
 #[kooper::controller(
     resource = Quay, children = [gate(recreate), lamps(prune), key], resync = off, backoff = ("5ms", "50ms"),
     main = false,
 )]
 async fn quays(quay: Arc<Quay>) -> Action {
+    assert_ne!(quay.name_any(), MINED, "the handler panics");
     if quay.name_any() == POLLED {
         CALLS.fetch_add(1, Ordering::SeqCst);
     }
@@ -50,6 +57,7 @@ fn gate(quay: &Quay) -> Result<Service> {
 }
 
 fn lamps(quay: &Quay) -> Result<Vec<ConfigMap>> {
+    assert!(quay.spec.lamps < TOO_MANY, "the function panics");
     let lamp = |number| from_value(json!({"metadata": {"name": format!("{}-{number}", quay.name_any())}}));
     Ok((0..quay.spec.lamps).map(lamp).collect::<Result<_, _>>()?)
 }
@@ -106,6 +114,24 @@ async fn other_slots_of_all_owners_go_on_while_a_permission_of_one_slot_is_missi
         let quay: Quay = cluster.get(name).await?.ok_or("it exists")?;
         timeout(Duration::from_secs(40), cluster.wait(&quay, says("True", &[]))).await?;
     }
+    Ok(())
+}
+
+#[kooper::test(quays)]
+async fn a_panic_of_a_function_or_of_the_handler_holds_up_no_other_slot_and_the_owner_is_not_ready(
+    cluster: Cluster,
+) -> Result<()> {
+    let quay = cluster.create(&quay("north", 30_095)).await?;
+    cluster.wait(&quay, says("True", &[])).await;
+    let gate: Service = cluster.get("north").await?.ok_or("there is a Service")?;
+    cluster.patch(&quay, json!({"spec": {"port": 30_096, "lamps": TOO_MANY}})).await?;
+    cluster.wait(&quay, says("False", &["lamps: it panicked at ", "refusals.rs"])).await;
+    let port = |gate: &Service| gate.spec.as_ref()?.ports.as_ref()?.first()?.node_port;
+    cluster.wait(&gate, |gate: &Service| port(gate) == Some(30_096)).await;
+    let mined = cluster.create(&self::quay(MINED, 30_097)).await?;
+    cluster.wait(&mined, says("False", &["it panicked at ", "refusals.rs"])).await;
+    cluster.patch(&quay, json!({"spec": {"lamps": 1}})).await?;
+    cluster.wait(&quay, says("True", &[])).await;
     Ok(())
 }
 

@@ -143,6 +143,21 @@ fn recreation_deletes_the_old_child_before_the_new_one_is_created() {
 }
 
 #[test]
+fn what_a_list_with_recreate_no_longer_has_is_pruned_after_its_users() {
+    for recreate in [Recreate::Foreground, Recreate::Orphan] {
+        let many = SlotSpec {
+            returns: Returns::Many,
+            ..slot("config", &[], Flags { recreate: Some(recreate), ..Flags::default() })
+        };
+        let scene = Scene::new(vec![many, slot("web", &["config"], Flags::default())]);
+        let scene = scene.child("a", "config", 0).child("b", "config", 0).child("w", "web", 1);
+        let shrunk = scene.returned(0, &[("a", applied())]);
+        assert_eq!(shrunk.steps(), ["call 1"], "web uses both");
+        assert_eq!(shrunk.returned(1, &[("w", applied())]).steps(), ["prune b at 7"]);
+    }
+}
+
+#[test]
 fn only_with_recreate_an_immutable_child_is_deleted() {
     let refused = |flags: Flags| {
         let immutable = Write::Immutable("spec.selector is immutable".to_owned());
