@@ -46,6 +46,17 @@ pub(crate) fn check_namespace(
     Err(forbidden(kind, object, why).with_cause(&cause))
 }
 
+/// Nothing is created of a kind whose definition is going.
+pub(crate) fn check_definition(kind: &Kind, object: &Value) -> Result<(), StatusError> {
+    if !kind.custom.as_ref().is_some_and(|definition| definition.is_ending()) {
+        return Ok(());
+    }
+    let (name, resource) = (meta::text(object, "name"), format!("{}.{}", kind.resource, kind.group));
+    let named = if name.is_empty() { resource } else { format!("{resource} {name:?}") };
+    let message = format!("{named} is forbidden: create not allowed while custom resource definition is terminating");
+    Err(StatusError::forbidden(message, details(name, &kind.group, &kind.resource)))
+}
+
 /// What a request does to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {

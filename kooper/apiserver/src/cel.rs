@@ -29,7 +29,7 @@ use std::collections::HashMap;
 
 use self::eval::Scope;
 pub(crate) use self::extent::Extent;
-pub(crate) use self::format::bytes;
+pub(crate) use self::format::{Format, bytes};
 pub(crate) use self::parse::is_keyword;
 use self::syntax::{Expr, Issue, report};
 pub(crate) use self::time::{Time, duration};

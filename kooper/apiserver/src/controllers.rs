@@ -16,7 +16,7 @@ use crate::cluster::Cluster;
 use crate::kinds::Kind;
 use crate::task::{Place, Task};
 use crate::verbs::{self, DeleteOptions};
-use crate::work::owners;
+use crate::work::{blocks, owners};
 use crate::{bootstrap, crd, meta, route};
 
 /// Does the work that is there and all that follows from it.
@@ -133,7 +133,11 @@ fn delete_dependent(cluster: &Arc<Cluster>, place: &Place, uid: &str) -> bool {
     let Some(kind) = kind_of(cluster, place) else { return false };
     let Some(stored) = kind.table.get(&place.key) else { return false };
     let object = stored.value();
-    let blocks = owners(&object).any(|owner| owner["uid"] == uid && owner["blockOwnerDeletion"] == true);
+    // It may have been changed, or made again under this name, since it was known as a dependent.
+    if !owners(&object).any(|owner| owner["uid"] == uid) {
+        return false;
+    }
+    let holds = owners(&object).any(|owner| owner["uid"] == uid && blocks(owner));
     let namespace = meta::text(&object, "namespace");
     let others = owners(&object).any(|owner| owner["uid"] != uid && find_owner(cluster, owner, namespace).is_some());
     if others {
@@ -145,11 +149,12 @@ fn delete_dependent(cluster: &Arc<Cluster>, place: &Place, uid: &str) -> bool {
         let options = if has_own { DeleteOptions::foreground() } else { DeleteOptions::background() };
         drop(verbs::remove_object(cluster, &kind, &place.key, &options));
     }
-    blocks && kind.table.get(&place.key).is_some()
+    holds && kind.table.get(&place.key).is_some()
 }
 
 /// Removes the references to one owner.
 fn disown(cluster: &Arc<Cluster>, place: &Place, uid: &str) {
+    cluster.work.forget(uid, place);
     let Some(kind) = kind_of(cluster, place) else { return };
     change(&kind, &place.key, |object| {
         let rest: Vec<_> = owners(object).filter(|owner| owner["uid"] != uid).cloned().collect();
@@ -161,19 +166,29 @@ fn disown(cluster: &Arc<Cluster>, place: &Place, uid: &str) {
     });
 }
 
+/// Removes a finalizer of an object that is marked for deletion, and the object if nothing else holds it back.
 fn remove_finalizer(cluster: &Arc<Cluster>, kind: &Arc<Kind>, key: &str, finalizer: &str) {
     loop {
         let Some(stored) = kind.table.get(key) else { return };
         let mut object = stored.value();
+        let finalizers = meta::finalizers(&object);
+        // Another object may have the name by now.
+        if !meta::is_deleting(&object) || !finalizers.contains(&finalizer) {
+            return;
+        }
         let rest: Vec<String> =
-            meta::finalizers(&object).into_iter().filter(|name| *name != finalizer).map(ToOwned::to_owned).collect();
+            finalizers.into_iter().filter(|name| *name != finalizer).map(ToOwned::to_owned).collect();
         if rest.is_empty() {
+            meta::of(&mut object).remove("finalizers");
+        } else {
+            meta::of(&mut object).insert("finalizers".into(), json!(rest));
+        }
+        if verbs::is_removable(kind, &object) {
             if kind.table.remove(key, &stored).is_ok() {
                 return cluster.work.after_delete(kind, &object);
             }
             continue;
         }
-        meta::of(&mut object).insert("finalizers".into(), json!(rest));
         if kind.table.put(key, Some(stored.version), verbs::draft(kind, &object).hiding(stored.traits())).is_ok() {
             return;
         }

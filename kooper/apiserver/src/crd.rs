@@ -1,6 +1,7 @@
 //! Custom resource definitions: what they leave out, and what they must hold.
 
 mod lists;
+mod structure;
 
 use serde_json::{Value, json};
 
@@ -44,7 +45,7 @@ pub(crate) fn validate(object: &Value, present: Option<&Value>) -> Vec<Cause> {
     let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default();
     let (group, plural) = (text("/spec/group"), text("/spec/names/plural"));
     let wanted = format!("{plural}.{group}");
-    if text("/metadata/name") != wanted {
+    if present.is_none() && text("/metadata/name") != wanted {
         let why = "must be spec.names.plural+\".\"+spec.group".to_string();
         causes.push(Cause::invalid("metadata.name", &object["metadata"]["name"], why));
     }
@@ -103,7 +104,7 @@ pub(crate) fn validate(object: &Value, present: Option<&Value>) -> Vec<Cause> {
             }
             let path = if common { "spec.validation".to_owned() } else { format!("{at}.schema") };
             let (path, before) = (format!("{path}.openAPIV3Schema"), causes.len());
-            check_schema(schema, &path, &mut causes);
+            structure::check(schema, &path, &mut causes);
             let former = present.into_iter().flat_map(versions).find(|former| former["name"] == version["name"]);
             let is_unchanged = former.is_some_and(|former| former["schema"] == version["schema"]);
             let is_structural = causes.len() == before;
@@ -111,31 +112,49 @@ pub(crate) fn validate(object: &Value, present: Option<&Value>) -> Vec<Cause> {
             causes.extend(schema::rule_mistakes(candidate));
         }
     }
+    if let Some(present) = present {
+        check_immutable(object, present, &mut causes);
+    }
+    check_stored(object, &mut causes);
     causes
 }
 
-/// The rules that a structural schema violates: each field has a type that is known.
-fn check_schema(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
-    lists::check(schema, path, causes);
-    let properties = schema["properties"].as_object().into_iter().flatten();
-    let properties = properties.map(|(name, below)| (format!("{path}.properties[{name}]"), below, "object fields"));
-    let items = schema.get("items").map(|below| (format!("{path}.items"), below, "array items"));
-    let others = schema.get("additionalProperties").filter(|below| below.is_object());
-    let others = others.map(|below| (format!("{path}.additionalProperties"), below, "object fields"));
-    for (path, below, place) in properties.chain(items).chain(others) {
-        const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
-        let any = below["x-kubernetes-int-or-string"] == true || below["x-kubernetes-preserve-unknown-fields"] == true;
-        match below["type"].as_str().unwrap_or_default() {
-            "" if any => {}
-            "" => {
-                causes
-                    .push(Cause::required(format!("{path}.type"), format!("must not be empty for specified {place}")));
-            }
-            known if TYPES.contains(&known) => {}
-            other => causes.push(Cause::not_supported(format!("{path}.type"), &format!("{other:?}"), &TYPES)),
+/// What an update may not change, because objects are stored by it: the names of the resource, and the kind and scope
+/// once it was served.
+fn check_immutable(object: &Value, present: &Value, causes: &mut Vec<Cause>) {
+    let served = has_condition(present, "Established", "True");
+    for (path, field, frozen) in [
+        ("/spec/scope", "spec.scope", served),
+        ("/spec/names/kind", "spec.names.kind", served),
+        ("/spec/group", "spec.group", true),
+        ("/spec/names/plural", "spec.names.plural", true),
+    ] {
+        let text = |object: &Value| object.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
+        if frozen && text(object) != text(present) {
+            causes.push(Cause::invalid(field, &text(object).into(), "field is immutable"));
         }
-        check_schema(below, &path, causes);
     }
+}
+
+/// The versions that have stored objects are versions of the definition.
+fn check_stored(object: &Value, causes: &mut Vec<Cause>) {
+    let known = object["status"]["storedVersions"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    for (index, name) in known.enumerate() {
+        if !versions(object).any(|version| version["name"] == name) {
+            let why = format!(
+                "missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions \
+                 until a storage migration ensures no data remains persisted in {name} and removes {name} from \
+                 status.storedVersions"
+            );
+            causes.push(Cause::invalid(format!("status.storedVersions[{index}]"), &name.into(), why));
+        }
+    }
+}
+
+/// Returns whether a definition has a condition with this status.
+pub(crate) fn has_condition(object: &Value, kind: &str, status: &str) -> bool {
+    let mut conditions = object["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.any(|condition| condition["type"] == kind && condition["status"] == status)
 }
 
 /// The order of versions in discovery: v2, v1, v1beta2, v1alpha1, others.

@@ -3,9 +3,12 @@
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, OnceLock};
 
+use bytes::Bytes;
+use serde_json::Value;
+
 use crate::convert::{self, Conversion};
 use crate::schema::{Definition, Typed};
-use crate::store::{Store, Table};
+use crate::store::{Object, Store, Table};
 
 /// The built-in kinds and subresources, from the discovery of a real server.
 const BUILTIN: &str = include_str!("kinds/builtin.txt");
@@ -89,6 +92,28 @@ impl Kind {
             Some(definition) => definition.typed(),
             None => self.facts.typed(),
         }
+    }
+
+    /// The bytes of an object of a custom kind in this version, as its definition is now.
+    pub(crate) fn read_custom(&self, object: &Object) -> Option<Bytes> {
+        let definition = self.custom.as_ref()?;
+        let head = format!("{{\"kind\":\"{}\",\"apiVersion\":\"{}\",", self.kind, self.api_version());
+        let own = object.bytes().starts_with(head.as_bytes());
+        if definition.adapts(object.version, own) {
+            // The schema has fields and defaults that are younger than the object, or lacks some that the object has.
+            let mut value = object.value();
+            let stored = value["apiVersion"].as_str().map(|stored| split_group_version(stored).1).unwrap_or_default();
+            value["apiVersion"] = self.api_version().into();
+            value["kind"] = self.kind.as_str().into();
+            definition.adapt(&mut value, &stored);
+            return Some(value.to_string().into());
+        }
+        if own {
+            return Some(object.bytes().clone());
+        }
+        let mut bytes = head.into_bytes();
+        bytes.extend_from_slice(&object.without_kind());
+        Some(bytes.into())
     }
 
     /// Returns whether this is the built-in kind `Namespace`.
@@ -273,6 +298,15 @@ fn words_of(list: &str) -> Vec<String> {
 pub(crate) fn split_group_version(group_version: &str) -> (String, String) {
     let (group, version) = group_version.split_once('/').unwrap_or(("", group_version));
     (group.to_owned(), version.to_owned())
+}
+
+/// The member at a path, as a field selector compares it.
+pub(crate) fn member(object: &Value, path: &str) -> String {
+    match path.split('.').try_fold(object, |value, key| value.get(key)) {
+        Some(Value::String(text)) => text.clone(),
+        Some(value @ (Value::Bool(_) | Value::Number(_))) => value.to_string(),
+        _ => String::new(),
+    }
 }
 
 #[cfg(test)]

@@ -61,7 +61,7 @@ pub(crate) use self::service::first_address;
 use self::strategy::Plain;
 pub(crate) use self::strategy::{Allocation, Reset, Strategy, Update};
 use crate::cause::Cause;
-use crate::kinds::{Facts, Kind};
+use crate::kinds::{Facts, Kind, member};
 use crate::store::Traits;
 use crate::validate::Write;
 use crate::validate::at::{At, Causes};
@@ -160,15 +160,6 @@ fn traits_by(strategy: &dyn Strategy, kind: &Facts, object: &Value) -> Traits {
         labels: labels.map(|(key, value)| (key.as_str().into(), value.as_str().unwrap_or_default().into())).collect(),
         fields: kind.fields.iter().map(field).collect(),
         hidden: strategy.hidden(object).map(Into::into),
-    }
-}
-
-/// The member at a path, as a field selector compares it.
-fn member(object: &Value, path: &str) -> String {
-    match path.split('.').try_fold(object, |value, key| value.get(key)) {
-        Some(Value::String(text)) => text.clone(),
-        Some(value @ (Value::Bool(_) | Value::Number(_))) => value.to_string(),
-        _ => String::new(),
     }
 }
 

@@ -2,12 +2,15 @@
 
 mod columns;
 mod default;
+mod format;
 mod prune;
 pub(crate) mod published;
 mod rules;
 mod validate;
 
-use serde_json::Value;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::{Value, json};
 
 pub(crate) use self::columns::Column;
 pub(crate) use self::published::Typed;
@@ -17,6 +20,37 @@ use crate::cause::Cause;
 /// Drops what the schema of a built-in kind does not know, and names it.
 pub(crate) fn prune_builtin(object: &mut Value, definition: &Value) -> Vec<String> {
     if definition.is_object() { prune::prune(object, definition) } else { Vec::new() }
+}
+
+/// The rules of a schema that its own default violates. `path` is that of the schema.
+pub(crate) fn default_mistakes(schema: &Value, path: &str) -> Vec<Cause> {
+    let Some(default) = schema.get("default").filter(|default| !default.is_null()) else { return Vec::new() };
+    let mut causes = Vec::new();
+    // A default is a part of an object: fields such as `kind` are fields of the schema as any other.
+    let schema_around = json!({"type": "object", "properties": {"default": schema}});
+    let mut around = json!({"default": default});
+    if !prune::prune(&mut around, &schema_around).is_empty() {
+        causes.push(Cause::invalid(format!("{path}.default"), default, "must not have unknown fields"));
+    }
+    let mut violated = validate::validate(default, None, schema);
+    for cause in &mut violated {
+        cause.field = match cause.field.as_str() {
+            "" | "<nil>" => format!("{path}.default"),
+            below => format!("{path}.default.{below}"),
+        };
+    }
+    if violated.is_empty()
+        && let Some(rules) = rules::compile(&schema_around)
+    {
+        let mut around = json!({"default": default});
+        whole_numbers(&mut around);
+        violated = rules.validate(&schema_around, &around, None).causes;
+        for cause in &mut violated {
+            cause.field = format!("{path}.{}", cause.field);
+        }
+    }
+    causes.extend(violated);
+    causes
 }
 
 /// A number without a fraction is written as a whole one, whatever it was.
@@ -56,12 +90,16 @@ pub(crate) struct Definition {
     pub(crate) columns: Vec<Column>,
     /// The structural schema.
     schema: Value,
+    /// Those of the versions that have another one, in which objects may be stored.
+    others: Vec<(String, Value)>,
     rules: Option<rules::Rules>,
     typed: Typed,
     has_defaults: bool,
     /// The store's version since which the schema is as it is.
     since: u64,
     preserves_unknown: bool,
+    /// It was deleted, and its objects go first.
+    is_ending: AtomicBool,
 }
 
 /// Replicas are a count.
@@ -114,8 +152,8 @@ impl std::fmt::Debug for Definition {
 impl Definition {
     /// Reads one version of a definition; `since` is the store's version.
     pub(crate) fn read(definition: &Value, version: &Value, since: u64) -> Self {
-        let versions = definition["spec"]["versions"].as_array().into_iter().flatten();
-        let stored = versions.filter(|version| version["storage"] == true).find_map(|version| version["name"].as_str());
+        let versions = || definition["spec"]["versions"].as_array().into_iter().flatten();
+        let stored = versions().find(|version| version["storage"] == true);
         let subresources = &version["subresources"];
         let text = |value: &Value| value.as_str().map(ToOwned::to_owned);
         let scale = subresources["scale"].as_object().map(|scale| ScalePaths {
@@ -125,7 +163,7 @@ impl Definition {
         });
         let schema = version["schema"]["openAPIV3Schema"].clone();
         Self {
-            storage_version: stored.unwrap_or_default().to_owned(),
+            storage_version: stored.and_then(|stored| text(&stored["name"])).unwrap_or_default(),
             has_status: subresources["status"].is_object(),
             scale,
             columns: Column::read_all(version),
@@ -133,9 +171,23 @@ impl Definition {
             preserves_unknown: definition["spec"]["preserveUnknownFields"] == true,
             rules: rules::compile(&schema),
             typed: Typed::custom(&schema),
+            others: versions()
+                .filter_map(|other| Some((text(&other["name"])?, other["schema"]["openAPIV3Schema"].clone())))
+                .filter(|(_, other)| other.is_object() && *other != schema)
+                .collect(),
             schema,
             since,
+            is_ending: AtomicBool::new(false),
         }
+    }
+
+    /// From now on no object is created.
+    pub(crate) fn end(&self) {
+        self.is_ending.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_ending(&self) -> bool {
+        self.is_ending.load(Ordering::Acquire)
     }
 
     pub(crate) fn typed(&self) -> &Typed {
@@ -147,15 +199,49 @@ impl Definition {
         if self.preserves_unknown { Vec::new() } else { prune::prune(object, &self.schema) }
     }
 
+    /// Drops the nulls that stand for nothing.
+    pub(crate) fn drop_nulls(&self, object: &mut Value) {
+        if !self.preserves_unknown {
+            prune::drop_nulls(object, &self.schema);
+        }
+    }
+
     pub(crate) fn fill_defaults(&self, object: &mut Value) {
         if self.has_defaults {
             default::fill(object, &self.schema);
         }
     }
 
-    /// Objects that are older than the schema may lack its defaults.
-    pub(crate) fn fills_defaults_of(&self, version: u64) -> bool {
-        self.has_defaults && version < self.since
+    /// Objects that are older than the schema, or stored in another version, are not read as they are stored.
+    pub(crate) fn adapts(&self, version: u64, own: bool) -> bool {
+        version < self.since || !own && !self.others.is_empty()
+    }
+
+    /// Makes an object that is stored in a version one that is read: first by the schema of that version, whose defaults
+    /// it has then, and by this one.
+    pub(crate) fn adapt(&self, object: &mut Value, stored: &str) {
+        let converted = self.conform(object, stored);
+        drop(self.prune(object));
+        self.drop_nulls(object);
+        if !converted {
+            self.fill_defaults(object);
+        }
+    }
+
+    /// Makes an object one of the version in which it is stored.
+    pub(crate) fn store(&self, object: &mut Value) {
+        self.conform(object, &self.storage_version);
+    }
+
+    /// Prunes and fills an object by the schema of another version, if that has another one.
+    fn conform(&self, object: &mut Value, version: &str) -> bool {
+        let Some((_, schema)) = self.others.iter().find(|(name, _)| name == version) else { return false };
+        if !self.preserves_unknown {
+            drop(prune::prune(object, schema));
+            prune::drop_nulls(object, schema);
+        }
+        default::fill(object, schema);
+        true
     }
 
     /// The rules of the schema that an object violates, or its status alone. What is unchanged and violates rules in CEL
@@ -212,7 +298,10 @@ impl Definition {
         let before = present.and_then(|present| present.get("status"));
         let mut causes = validate::validate(status, before, schema);
         for cause in &mut causes {
-            cause.field = if cause.field.is_empty() { "status".to_owned() } else { format!("status.{}", cause.field) };
+            cause.field = match cause.field.as_str() {
+                "" | "<nil>" => "status".to_owned(),
+                field => format!("status.{field}"),
+            };
         }
         causes
     }
@@ -223,7 +312,7 @@ impl Definition {
 
     /// Objects that one version has written are complete for the other.
     pub(crate) fn same_schema(&self, other: &Self) -> bool {
-        self.schema == other.schema
+        self.schema == other.schema && self.others == other.others
     }
 
     /// Counts as no younger than a definition with the same schema.

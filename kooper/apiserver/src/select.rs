@@ -2,11 +2,13 @@
 
 mod wrong;
 
+use std::sync::Arc;
+
 use kooper_grammar::selector::{FieldSelector, Selector};
 use serde_json::Value;
 
 use crate::http::Query;
-use crate::kinds::Kind;
+use crate::kinds::{Kind, member};
 use crate::status::StatusError;
 use crate::store::Object;
 
@@ -16,6 +18,8 @@ pub(crate) struct Selection {
     labels: Option<Selector>,
     /// Where the value is found, whether it must be equal, and the value.
     fields: Vec<(Field, bool, String)>,
+    /// The kind, where what has been stored with its objects may be of other fields: a definition can change.
+    custom: Option<Arc<Kind>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -51,16 +55,18 @@ impl Selectors {
     }
 
     /// Returns the selection of a kind's objects; with `name`, only of the object with that name.
-    pub(crate) fn of(self, kind: &Kind, name: Option<&str>) -> Result<Selection, StatusError> {
+    pub(crate) fn of(self, kind: &Arc<Kind>, name: Option<&str>) -> Result<Selection, StatusError> {
         let mut fields = Vec::new();
         for (path, equal, value) in self.fields.iter().flat_map(FieldSelector::terms) {
             fields.push((Selection::field(kind, path)?, equal, value.to_owned()));
         }
+        let others = fields.iter().any(|(field, ..)| matches!(field, Field::Other(_)));
+        let custom = Some(kind).filter(|kind| others && kind.custom.is_some()).cloned();
         // A watch of one name is a watch with a field selector.
         if let Some(name) = name {
             fields.push((Field::Name, true, name.to_owned()));
         }
-        Ok(Selection { labels: self.labels, fields })
+        Ok(Selection { labels: self.labels, fields, custom })
     }
 }
 
@@ -96,15 +102,25 @@ impl Selection {
         let labels = self.labels.as_ref().is_none_or(|labels| {
             labels.matches(|key| traits.labels.iter().find(|(name, _)| **name == *key).map(|(_, value)| value.as_ref()))
         });
-        labels
-            && self.fields.iter().all(|(field, equal, value)| {
-                let found = match field {
-                    Field::Name => name,
-                    Field::Namespace => namespace,
-                    Field::Other(index) => traits.fields.get(*index).map_or("", AsRef::as_ref),
-                };
-                (found == value) == *equal
-            })
+        if !labels {
+            return false;
+        }
+        // Of a custom object, the fields are those that are read, by the definition as it is now.
+        let current: Option<Vec<_>> = self.custom.as_ref().and_then(|kind| {
+            let object: Value = serde_json::from_slice(&kind.read_custom(object)?).ok()?;
+            Some(kind.fields.iter().map(|path| member(&object, path)).collect())
+        });
+        self.fields.iter().all(|(field, equal, value)| {
+            let found = match field {
+                Field::Name => name,
+                Field::Namespace => namespace,
+                Field::Other(index) => match &current {
+                    Some(fields) => fields.get(*index).map_or("", String::as_str),
+                    None => traits.fields.get(*index).map_or("", AsRef::as_ref),
+                },
+            };
+            (found == value) == *equal
+        })
     }
 }
 

@@ -39,7 +39,7 @@ pub(crate) enum Task {
     Volume(String),
     /// An object is marked and waits for its dependents.
     Owner(Place),
-    /// A dependent is gone that held its owner back: the reference to the owner, and the dependent's namespace.
+    /// A dependent that held its owner back does so no more: its reference to the owner, and its namespace.
     Released(Value, String),
     /// An owner is gone.
     Orphans(String),

@@ -58,11 +58,6 @@ pub(crate) fn is_date(text: &str) -> bool {
     text.len() == 10 && text.as_bytes()[4] == b'-' && text.parse::<Date>().is_ok()
 }
 
-/// Returns whether the text is a time in RFC 3339 format, with uppercase or lowercase letters.
-pub(crate) fn is_date_time(text: &str) -> bool {
-    read(&text.to_ascii_uppercase()).is_some()
-}
-
 /// Returns the time since `created` as kubectl formats it.
 pub(crate) fn age(created: &str) -> String {
     let (Some(then), Some(now)) = (seconds(created), seconds(&now())) else {

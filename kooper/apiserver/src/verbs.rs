@@ -27,6 +27,7 @@ pub(crate) use self::delete::{DeleteOptions, remove_object};
 use self::form::Form;
 pub(crate) use self::media::Media;
 pub(crate) use self::options::{FieldValidation, WriteOptions};
+pub(crate) use self::update::is_removable;
 use crate::admission::{Attributes, Operation};
 use crate::cluster::Cluster;
 use crate::faults::{RequestAttributes, View};
@@ -111,6 +112,13 @@ async fn answer(call: Call<'_>) -> Result<Answer, StatusError> {
     match (call.kind.group.as_str(), call.kind.resource.as_str()) {
         ("", "bindings") => return binding::bind_named(&call),
         ("", "componentstatuses") => return Err(StatusError::not_implemented(&call.kind.resource)),
+        // A policy that is bound and not evaluated would let everything pass.
+        ("admissionregistration.k8s.io", "validatingadmissionpolicybindings" | "mutatingadmissionpolicybindings")
+            if matches!(verb, "create" | "update" | "patch") =>
+        {
+            let what = format!("writes of {}: it evaluates no policies of admission", call.kind.resource);
+            return Err(StatusError::not_implemented(what));
+        }
         _ => {}
     }
     match verb {
@@ -210,9 +218,7 @@ pub(crate) fn draft(kind: &Kind, object: &Value) -> Draft {
     }
     match &kind.custom {
         Some(definition) if definition.storage_version != kind.version => {
-            let mut stored = object.clone();
-            stored["apiVersion"] = format!("{}/{}", kind.group, definition.storage_version).into();
-            Draft::new(&stored, registry::traits(kind, object))
+            Draft::new(&form::stored(kind, object), registry::traits(kind, object))
         }
         _ => Draft::new(&prepare::shown(kind, object), registry::traits(kind, object)),
     }

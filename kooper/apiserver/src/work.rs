@@ -31,15 +31,55 @@ pub(crate) fn owners(object: &Value) -> impl Iterator<Item = &Value> {
     object["metadata"]["ownerReferences"].as_array().into_iter().flatten()
 }
 
+/// A dependent with this reference holds its owner back.
+pub(crate) fn blocks(owner: &Value) -> bool {
+    owner["blockOwnerDeletion"] == true
+}
+
 fn uid_of(owner: &Value) -> String {
     owner["uid"].as_str().unwrap_or_default().to_owned()
 }
 
+impl State {
+    /// An object is no dependent of this owner any more.
+    fn forget(&mut self, uid: &str, place: &Place) {
+        if let Some(places) = self.dependents.get_mut(uid) {
+            places.remove(place);
+            if places.is_empty() {
+                self.dependents.remove(uid);
+            }
+        }
+    }
+
+    /// Forgets the owners that a write has removed from an object. Those that it held back before, and does not any
+    /// more, may go.
+    fn release_owners(&mut self, kind: &Kind, object: &Value, before: &Value) {
+        for owner in owners(before) {
+            let mut same = owners(object).filter(|other| other["uid"] == owner["uid"]).peekable();
+            if same.peek().is_none() {
+                let place = Place::of_object(kind, before);
+                // Another write may have added the reference again, and may be known already.
+                let now = kind.table.get(&place.key).map(|object| object.value());
+                if !now.iter().flat_map(owners).any(|other| other["uid"] == owner["uid"]) {
+                    self.forget(&uid_of(owner), &place);
+                }
+            }
+            if blocks(owner) && !same.any(blocks) {
+                let namespace = meta::text(before, "namespace").to_owned();
+                self.queue.push_back(Task::Released(owner.clone(), namespace));
+            }
+        }
+    }
+}
+
 impl Work {
-    /// Queues the follow-up work of a written state.
-    pub(crate) fn after_write(&self, kind: &Kind, object: &Value) {
+    /// Queues the follow-up work of a written state; `before` is the state that it replaces.
+    pub(crate) fn after_write(&self, kind: &Kind, object: &Value, before: Option<&Value>) {
         let mut state = self.state();
         state.queue.extend(registry::of(kind).follow_up(object, false));
+        if let Some(before) = before {
+            state.release_owners(kind, object, before);
+        }
         if owners(object).next().is_some() {
             let place = Place::of_object(kind, object);
             for owner in owners(object) {
@@ -77,18 +117,13 @@ impl Work {
         }
         let place = Place::of_object(kind, object);
         for owner in owners(object) {
-            if let Some(places) = state.dependents.get_mut(&uid_of(owner)) {
-                places.remove(&place);
-                if places.is_empty() {
-                    state.dependents.remove(&uid_of(owner));
-                }
-            }
+            state.forget(&uid_of(owner), &place);
         }
         let uid = meta::text(object, "uid");
         if state.dependents.contains_key(uid) {
             state.queue.push_back(Task::Orphans(uid.to_owned()));
         }
-        for owner in owners(object).filter(|owner| owner["blockOwnerDeletion"] == true) {
+        for owner in owners(object).filter(|owner| blocks(owner)) {
             state.queue.push_back(Task::Released(owner.clone(), namespace.to_owned()));
         }
     }
@@ -110,6 +145,11 @@ impl Work {
 
     pub(crate) fn has_dependents(&self, uid: &str) -> bool {
         self.state().dependents.contains_key(uid)
+    }
+
+    /// An object is no dependent of this owner any more.
+    pub(crate) fn forget(&self, uid: &str, place: &Place) {
+        self.state().forget(uid, place);
     }
 
     /// The dependents of an owner, which are its dependents no longer.

@@ -88,6 +88,69 @@ async fn a_namespace_goes_when_its_last_finalizer_does() {
     assert_eq!(status, StatusCode::NOT_FOUND);
 }
 
+/// The real server has the finalizer until its garbage collector has seen the deletion, so it is not compared.
+#[tokio::test]
+async fn a_pod_keeps_its_grace_period_in_the_foreground() {
+    let server = ApiServer::start().await.expect("loopback can be listened on");
+    let pods = "/api/v1/namespaces/default/pods";
+    let spec = json!({"nodeName": "node", "containers": [{"name": "main", "image": "web:1"}]});
+    let pod = json!({"metadata": {"name": "a"}, "spec": spec});
+    let (status, _) = send(&server, Method::POST, pods, pod).await;
+    assert_eq!(status, StatusCode::CREATED);
+    let pod = format!("{pods}/a");
+    send(&server, Method::DELETE, &format!("{pod}?propagationPolicy=Foreground"), Value::Null).await;
+    let (_, left) = send(&server, Method::GET, &pod, Value::Null).await;
+    assert_eq!(left["metadata"]["deletionGracePeriodSeconds"], 30);
+    assert_eq!(left["metadata"].get("finalizers"), None);
+    send(&server, Method::DELETE, &format!("{pod}?gracePeriodSeconds=0"), Value::Null).await;
+    let (status, _) = send(&server, Method::GET, &pod, Value::Null).await;
+    assert_eq!(status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn bindings_of_policies_are_refused() {
+    let server = ApiServer::start().await.expect("loopback can be listened on");
+    let group = "/apis/admissionregistration.k8s.io/v1";
+    for kind in ["validating", "mutating"] {
+        let binding = json!({"metadata": {"name": "a"}, "spec": {"policyName": "a", "validationActions": ["Deny"]}});
+        let path = format!("{group}/{kind}admissionpolicybindings");
+        let (status, _) = send(&server, Method::POST, &path, binding.clone()).await;
+        assert_eq!(status, StatusCode::NOT_IMPLEMENTED, "{kind}");
+        let (status, _) = send(&server, Method::PUT, &format!("{path}/a"), binding).await;
+        assert_eq!(status, StatusCode::NOT_IMPLEMENTED, "{kind}");
+        let (status, list) = send(&server, Method::GET, &path, Value::Null).await;
+        assert_eq!((status, &list["items"]), (StatusCode::OK, &json!([])), "{kind}");
+    }
+}
+
+/// What the names of a definition wait for, they get.
+#[tokio::test]
+async fn a_kind_is_served_when_its_names_are_free() {
+    let server = ApiServer::start().await.expect("loopback can be listened on");
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let definition = |plural: &str| {
+        json!({"metadata": {"name": format!("{plural}.names.example")}, "spec": {
+            "group": "names.example", "scope": "Namespaced", "names": {"plural": plural, "singular": plural, "kind": "Same"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}]
+        }})
+    };
+    for plural in ["firsts", "seconds"] {
+        let (status, _) = send(&server, Method::POST, definitions, definition(plural)).await;
+        assert_eq!(status, StatusCode::CREATED);
+    }
+    let served = async |plural: &str| {
+        let path = format!("/apis/names.example/v1/namespaces/default/{plural}");
+        send(&server, Method::GET, &path, Value::Null).await.0
+    };
+    assert_eq!((served("firsts").await, served("seconds").await), (StatusCode::OK, StatusCode::NOT_FOUND));
+    let (_, waiting) = send(&server, Method::GET, &format!("{definitions}/seconds.names.example"), Value::Null).await;
+    assert_eq!(waiting["status"]["conditions"][0]["message"], "\"SameList\" is already in use");
+    assert_eq!(waiting["status"]["conditions"][1]["status"], "False");
+
+    send(&server, Method::DELETE, &format!("{definitions}/firsts.names.example"), Value::Null).await;
+    assert_eq!((served("firsts").await, served("seconds").await), (StatusCode::NOT_FOUND, StatusCode::OK));
+}
+
 #[tokio::test]
 async fn a_watch_from_before_a_compaction_is_gone() {
     let server = ApiServer::start().await.expect("loopback can be listened on");

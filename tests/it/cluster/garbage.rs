@@ -73,6 +73,47 @@ async fn an_owner_waits_in_the_foreground(cluster: Cluster) -> Result<()> {
 }
 
 #[kooper::test]
+async fn what_an_owner_has_lost_outlives_it(cluster: Cluster) -> Result<()> {
+    let owner = cluster.create(&config("owner")).await?;
+    let lost = cluster.create(&secret_of("lost", &owner)).await?;
+    let again = cluster.create(&secret_of("again", &owner)).await?;
+    let owned = cluster.create(&secret_of("owned", &owner)).await?;
+    for secret in [&lost, &again] {
+        cluster.patch(secret, json!({"metadata": {"ownerReferences": null}})).await?;
+    }
+    cluster.delete(&again).await?;
+    cluster.wait_deleted(&again).await;
+    let secret: Secret = object(json!({"metadata": {"name": "again"}}));
+    let again = cluster.create(&secret).await?;
+
+    configs(&cluster).delete("owner", &with(PropagationPolicy::Foreground)).await?;
+    cluster.wait_deleted(&owner).await;
+    cluster.wait_deleted(&owned).await;
+    for secret in [&lost, &again] {
+        let stays = cluster.get::<Secret>(secret).await?;
+        assert!(stays.is_some_and(|secret| secret.metadata.deletion_timestamp.is_none()));
+    }
+    Ok(())
+}
+
+#[kooper::test]
+async fn an_owner_waits_for_nothing_that_it_has_lost(cluster: Cluster) -> Result<()> {
+    let owner = cluster.create(&config("owner")).await?;
+    let mut held = secret_of("held", &owner);
+    held.metadata.finalizers = Some(vec!["example.com/held".to_owned()]);
+    let held = cluster.create(&held).await?;
+
+    configs(&cluster).delete("owner", &with(PropagationPolicy::Foreground)).await?;
+    cluster.wait(&held, |held: &Secret| held.metadata.deletion_timestamp.is_some()).await;
+    cluster.patch(&held, json!({"metadata": {"ownerReferences": null}})).await?;
+    cluster.wait_deleted(&owner).await;
+    assert!(cluster.get::<Secret>(&held).await?.is_some());
+    cluster.patch(&held, json!({"metadata": {"finalizers": null}})).await?;
+    cluster.wait_deleted(&held).await;
+    Ok(())
+}
+
+#[kooper::test]
 async fn orphans_stay(cluster: Cluster) -> Result<()> {
     let owner = cluster.create(&config("owner")).await?;
     let orphan = cluster.create(&secret_of("orphan", &owner)).await?;
@@ -165,6 +206,27 @@ async fn a_namespace_ends_when_it_is_empty(cluster: Cluster) -> Result<()> {
     Ok(())
 }
 
+#[kooper::test]
+async fn a_namespace_that_is_deleted_in_the_foreground_ends_when_it_is_empty(cluster: Cluster) -> Result<()> {
+    let name = format!("{}-doomed", cluster.namespace());
+    let namespace: Namespace = object(json!({"metadata": {"name": name}}));
+    let namespace = cluster.create(&namespace).await?;
+    let mut inside = config("inside");
+    inside.metadata.namespace = Some(name.clone());
+    inside.metadata.finalizers = Some(vec!["example.com/held".to_owned()]);
+    let inside = cluster.create(&inside).await?;
+
+    let namespaces: Api<Namespace> = Api::all(cluster.client());
+    namespaces.delete(&name, &with(PropagationPolicy::Foreground)).await?;
+    cluster.wait(&inside, |inside: &ConfigMap| inside.metadata.deletion_timestamp.is_some()).await;
+    let ending = cluster.get::<Namespace>(&namespace).await?;
+    let phase = ending.and_then(|ending| ending.status).and_then(|status| status.phase);
+    assert_eq!(phase.as_deref(), Some("Terminating"));
+    cluster.patch(&inside, json!({"metadata": {"finalizers": null}})).await?;
+    cluster.wait_deleted(&namespace).await;
+    Ok(())
+}
+
 #[test]
 fn the_same_holds_on_the_real_server_with_and_without_its_controllers() {
     let Some(assets) = control_plane::assets() else { return };
@@ -178,11 +240,14 @@ fn the_same_holds_on_the_real_server_with_and_without_its_controllers() {
     let tests = [
         "a_dependent_is_deleted_with_its_last_owner",
         "an_owner_waits_in_the_foreground",
+        "what_an_owner_has_lost_outlives_it",
+        "an_owner_waits_for_nothing_that_it_has_lost",
         "orphans_stay",
         "an_object_in_no_namespace_has_no_owner_in_one",
         "a_deployment_takes_its_pods_along",
         "the_pods_of_a_job_stay_unless_a_policy_is_set",
         "a_namespace_ends_when_it_is_empty",
+        "a_namespace_that_is_deleted_in_the_foreground_ends_when_it_is_empty",
     ];
     for assets in [assets, &bare] {
         let program = std::env::current_exe().expect("a test knows its program");
@@ -191,6 +256,6 @@ fn the_same_holds_on_the_real_server_with_and_without_its_controllers() {
         let output = command.env("KOOPER_TEST_SERVER", "real").env("KUBEBUILDER_ASSETS", assets).output();
         let output = output.expect("it can be run");
         let printed = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
-        assert!(output.status.success() && printed.contains("7 passed"), "{}\n{printed}", assets.display());
+        assert!(output.status.success() && printed.contains("10 passed"), "{}\n{printed}", assets.display());
     }
 }

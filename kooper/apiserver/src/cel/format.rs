@@ -15,12 +15,12 @@ pub(crate) struct Format {
 }
 
 impl Format {
-    pub(super) fn named(name: &str) -> Option<&'static Self> {
+    pub(crate) fn named(name: &str) -> Option<&'static Self> {
         FORMATS.iter().find(|format| format.name == name)
     }
 
     /// Why a text does not have the format; nothing where it has.
-    pub(super) fn violations(&self, text: &str) -> Vec<String> {
+    pub(crate) fn violations(&self, text: &str) -> Vec<String> {
         (self.check)(text)
     }
 }

@@ -1,11 +1,12 @@
 //! Custom resource definitions: from a stored object to a kind that is served, and back.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
-use crate::crd::{FINALIZER, priority, versions};
+use crate::crd::{FINALIZER, GROUP, has_condition, priority, versions};
 use crate::kinds::{Facts, Flags, Kind, Subresource};
 use crate::schema::Definition;
 use crate::verbs::{self, DeleteOptions};
@@ -18,36 +19,110 @@ pub(super) fn establish(cluster: &Arc<Cluster>, kind: &Arc<Kind>, name: &str) {
     if meta::is_deleting(&object) {
         return;
     }
-    serve(cluster, &object);
     let present = object.clone();
     let now = time::now();
-    let condition = |kind: &str, reason: &str, message: &str| {
-        let old = present["status"]["conditions"].as_array().into_iter().flatten().find(|one| one["type"] == kind);
+    let condition = |kind: &str, status: &str, reason: &str, message: &str| {
+        let mut old = present["status"]["conditions"].as_array().into_iter().flatten();
+        let old = old.find(|one| one["type"] == kind && one["status"] == status);
         let since = old.map_or_else(|| json!(now), |old| old["lastTransitionTime"].clone());
         json!({
-            "type": kind, "status": "True", "lastTransitionTime": since, "reason": reason, "message": message
+            "type": kind, "status": status, "lastTransitionTime": since, "reason": reason, "message": message
         })
     };
-    object["status"]["conditions"] = json!([
-        condition("NamesAccepted", "NoConflicts", "no conflicts found"),
-        condition("Established", "InitialNamesAccepted", "the initial names have been accepted"),
-    ]);
-    object["status"]["acceptedNames"] = object["spec"]["names"].clone();
+    let (names, conflict) = accepted_names(kind, &object);
+    let is_established = conflict.is_none() || has_condition(&present, "Established", "True");
+    let accepted = match &conflict {
+        None => condition("NamesAccepted", "True", "NoConflicts", "no conflicts found"),
+        Some((reason, message)) => condition("NamesAccepted", "False", reason, message),
+    };
+    let established = if is_established {
+        condition("Established", "True", "InitialNamesAccepted", "the initial names have been accepted")
+    } else {
+        condition("Established", "False", "NotAccepted", "not all names are accepted")
+    };
+    object["status"]["conditions"] = json!([accepted, established]);
+    object["status"]["acceptedNames"] = names;
+    if is_established {
+        serve(cluster, &object);
+    }
     if object != present {
         object = fields::updated(cluster, kind, "status", &present, object, "kube-apiserver");
     }
     let mut finalizers: Vec<_> = meta::finalizers(&object).into_iter().map(ToOwned::to_owned).collect();
-    if !finalizers.iter().any(|name| name == FINALIZER) {
+    if is_established && !finalizers.iter().any(|name| name == FINALIZER) {
         finalizers.push(FINALIZER.to_owned());
         meta::of(&mut object).insert("finalizers".into(), json!(finalizers));
     }
-    if object != present && kind.table.put(name, Some(stored.version), verbs::draft(kind, &object)).is_err() {
+    if object == present {
+        return;
+    }
+    if kind.table.put(name, Some(stored.version), verbs::draft(kind, &object)).is_err() {
         // Another write came in between: what it wrote is established in turn.
         establish(cluster, kind, name);
+    } else if object["status"]["acceptedNames"] != present["status"]["acceptedNames"] {
+        let group = object["spec"]["group"].as_str().unwrap_or_default();
+        reconsider(cluster, kind, group);
     }
 }
 
-/// Replaces the kinds of a definition by those that it has now.
+/// The names by which a definition is known, and why they are not all that it asks for: another one of its group has
+/// them.
+fn accepted_names(definitions: &Kind, object: &Value) -> (Value, Option<(&'static str, String)>) {
+    let listed = |value: &Value| -> Vec<String> {
+        let list = value.as_array().into_iter().flatten().chain([value]);
+        list.filter_map(Value::as_str).map(ToOwned::to_owned).collect()
+    };
+    let (asked, mut names) = (&object["spec"]["names"], object["status"]["acceptedNames"].clone());
+    let suffix = format!(".{}", object["spec"]["group"].as_str().unwrap_or_default());
+    let (mut resources, mut kinds) = (HashSet::new(), HashSet::new());
+    let snapshot = definitions.table.snapshot();
+    for (_, other) in snapshot.tree.range("").filter(|(key, _)| key.ends_with(&suffix)) {
+        let other = other.value();
+        let taken = &other["status"]["acceptedNames"];
+        if other["spec"]["group"] == object["spec"]["group"] {
+            resources.extend(["plural", "singular", "shortNames"].iter().flat_map(|key| listed(&taken[*key])));
+            kinds.extend(["kind", "listKind"].iter().flat_map(|key| listed(&taken[*key])));
+        }
+    }
+    let mut conflict = None;
+    for (key, reason, taken) in [
+        ("plural", "PluralConflict", &resources),
+        ("singular", "SingularConflict", &resources),
+        ("shortNames", "ShortNamesConflict", &resources),
+        ("kind", "KindConflict", &kinds),
+        ("listKind", "ListKindConflict", &kinds),
+    ] {
+        let own = listed(&names[key]);
+        let wrong = listed(&asked[key]).into_iter().filter(|name| !own.contains(name) && taken.contains(name));
+        let wrong: Vec<_> = wrong.map(|name| format!("{name:?} is already in use")).collect();
+        match wrong.as_slice() {
+            [] => names[key] = asked[key].clone(),
+            [one] => conflict = Some((reason, one.clone())),
+            several => conflict = Some((reason, format!("[{}]", several.join(", ")))),
+        }
+    }
+    if conflict.is_none() {
+        return (asked.clone(), None);
+    }
+    names["categories"] = asked["categories"].clone();
+    if let Value::Object(entries) = &mut names {
+        entries.retain(|_, value| !value.is_null());
+    }
+    (names, conflict)
+}
+
+/// Establishes the definitions of a group that lacked a name, as it may be free now.
+fn reconsider(cluster: &Arc<Cluster>, kind: &Arc<Kind>, group: &str) {
+    let suffix = format!(".{group}");
+    let snapshot = kind.table.snapshot();
+    for (key, object) in snapshot.tree.range("").filter(|(key, _)| key.ends_with(&suffix)) {
+        if has_condition(&object.value(), "NamesAccepted", "False") {
+            establish(cluster, kind, key);
+        }
+    }
+}
+
+/// Replaces the kinds of a definition by those that it has now, under the names that were accepted.
 fn serve(cluster: &Arc<Cluster>, object: &Value) {
     let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (group, resource) = (text("/spec/group"), text("/spec/names/plural"));
@@ -80,7 +155,7 @@ fn serve(cluster: &Arc<Cluster>, object: &Value) {
                 subresources.push(Subresource {
                     name: "status".to_owned(),
                     group_version: None,
-                    kind: text("/spec/names/kind"),
+                    kind: text("/status/acceptedNames/kind"),
                     verbs: names(&["get", "patch", "update"]),
                 });
             }
@@ -97,13 +172,13 @@ fn serve(cluster: &Arc<Cluster>, object: &Value) {
                 group: group.clone(),
                 version: version["name"].as_str().unwrap_or_default().to_owned(),
                 resource: resource.clone(),
-                singular: text("/spec/names/singular"),
-                kind: text("/spec/names/kind"),
-                list_kind: text("/spec/names/listKind"),
+                singular: text("/status/acceptedNames/singular"),
+                kind: text("/status/acceptedNames/kind"),
+                list_kind: text("/status/acceptedNames/listKind"),
                 namespaced: object["spec"]["scope"] == "Namespaced",
                 verbs: verbs.iter().map(|verb| (*verb).to_owned()).collect(),
-                short_names: words("/spec/names/shortNames"),
-                categories: words("/spec/names/categories"),
+                short_names: words("/status/acceptedNames/shortNames"),
+                categories: words("/status/acceptedNames/categories"),
                 storage_hash: None,
                 subresources,
                 flags: Flags::default(),
@@ -131,12 +206,14 @@ pub(super) fn clean_up(cluster: &Arc<Cluster>, kind: &Arc<Kind>, name: &str) {
         return;
     }
     let (resource, group) = name.split_once('.').unwrap_or((name, ""));
-    let custom = cluster.kinds().iter().find(|kind| kind.group == group && kind.resource == resource).cloned();
-    if let Some(custom) = custom {
+    let is_own = |kind: &&Arc<Kind>| kind.group == group && kind.resource == resource && kind.custom.is_some();
+    let own: Vec<Arc<Kind>> = cluster.kinds().iter().filter(is_own).cloned().collect();
+    own.iter().filter_map(|kind| kind.custom.as_ref()).for_each(|definition| definition.end());
+    if let Some(custom) = own.first() {
         let snapshot = custom.table.snapshot();
         for (key, _) in snapshot.tree.range("") {
             // Objects that are already gone need no deletion.
-            drop(verbs::remove_object(cluster, &custom, key, &DeleteOptions::default()));
+            drop(verbs::remove_object(cluster, custom, key, &DeleteOptions::default()));
         }
         if custom.table.snapshot().tree.len() > 0 {
             return;
@@ -168,5 +245,8 @@ pub(super) fn drop_kind(cluster: &Arc<Cluster>, name: &str) {
     cluster.change_kinds(|kinds| kinds.remove(group, resource));
     if let Some(kind) = found {
         kind.table.close();
+    }
+    if let Some(definitions) = cluster.kind(GROUP, "v1", "customresourcedefinitions") {
+        reconsider(cluster, &definitions, group);
     }
 }

@@ -41,8 +41,4 @@ impl Strategy for CustomResourceDefinition {
     fn validate(&self, object: &At<'_>, write: Write<'_>) {
         crd::validate(object.value, write.present()).into_iter().for_each(|cause| object.add(cause));
     }
-
-    fn validate_status(&self, object: &At<'_>, present: &Value) {
-        crd::validate(object.value, Some(present)).into_iter().for_each(|cause| object.add(cause));
-    }
 }

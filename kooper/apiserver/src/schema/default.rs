@@ -36,22 +36,29 @@ pub(super) fn fill(value: &mut Value, schema: &Value) {
             if let Some(schema) = schema.get("additionalProperties").filter(|schema| schema.is_object()) {
                 let others = entries.iter_mut().filter(|(key, _)| properties.get(key.as_str()).is_none());
                 for (_, value) in others {
-                    if value.is_null()
-                        && schema["nullable"] != true
-                        && let Some(default) = schema.get("default")
-                    {
-                        *value = default.clone();
-                    }
+                    fill_null(value, schema);
                     fill(value, schema);
                 }
             }
         }
         Value::Array(items) => {
+            let schema = &schema["items"];
             for item in items {
-                fill(item, &schema["items"]);
+                fill_null(item, schema);
+                fill(item, schema);
             }
         }
         _ => {}
+    }
+}
+
+/// A null stands for the default where it is not a value of its own.
+fn fill_null(value: &mut Value, schema: &Value) {
+    if value.is_null()
+        && schema["nullable"] != true
+        && let Some(default) = schema.get("default")
+    {
+        *value = default.clone();
     }
 }
 
@@ -68,15 +75,19 @@ mod tests {
             "null": {"default": 1, "nullable": true},
             "set": {"default": 1},
             "items": {"items": {"properties": {"a": {"default": 7}}}},
+            "nulls": {"items": {"default": "d"}},
             "map": {"additionalProperties": {"properties": {"b": {"default": 8}}}},
         }}}});
         assert!(has_any(&schema));
         let mut object = json!({});
         fill(&mut object, &schema);
         assert_eq!(object, json!({"spec": {"size": "small", "null": 1, "set": 1}}));
-        let mut object = json!({"spec": {"null": null, "set": null, "items": [{}], "map": {"x": {}}}});
+        let mut object =
+            json!({"spec": {"null": null, "set": null, "items": [{}], "nulls": [null, "e"], "map": {"x": {}}}});
         fill(&mut object, &schema);
-        let filled = json!({"size": "small", "null": null, "set": 1, "items": [{"a": 7}], "map": {"x": {"b": 8}}});
+        let filled = json!({
+            "size": "small", "null": null, "set": 1, "items": [{"a": 7}], "nulls": ["d", "e"], "map": {"x": {"b": 8}},
+        });
         assert_eq!(object["spec"], filled);
     }
 }

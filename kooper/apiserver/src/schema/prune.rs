@@ -1,70 +1,80 @@
-//! Pruning: fields that a structural schema does not know are dropped.
+//! Pruning: fields that a structural schema does not know are dropped, and nulls that stand for nothing.
 
 use serde_json::Value;
 
 /// Drops unknown fields and returns their paths, sorted.
 pub(super) fn prune(object: &mut Value, schema: &Value) -> Vec<String> {
     let mut dropped = Vec::new();
-    members(object, schema, "", true, false, &mut dropped);
+    walk(object, Some(schema), "", false, &mut dropped);
     dropped.sort();
     dropped
 }
 
-fn walk(value: &mut Value, schema: &Value, path: &str, preserved: bool, dropped: &mut Vec<String>) {
-    let schema = match super::referred(schema) {
+/// Without a schema, values are kept and lose all their fields; `preserved` is what a list tells its items.
+fn walk(value: &mut Value, schema: Option<&Value>, path: &str, preserved: bool, dropped: &mut Vec<String>) {
+    let schema = match schema.and_then(super::referred) {
         // A type of which no fields are published can hold anything.
         Some(schema) if schema.get("properties").is_none() && schema.get("additionalProperties").is_none() => return,
-        Some(schema) => schema,
+        Some(schema) => Some(schema),
         None => schema,
     };
+    let below = |key: &str| schema.and_then(|schema| schema.get(key));
+    let has = |flag: &str| below(flag).is_some_and(|value| value == true);
+    // Within a preserving schema only what is specified below is looked at.
+    let preserved = preserved || has("x-kubernetes-preserve-unknown-fields");
     match value {
-        Value::Object(_) => {
-            let embedded = schema["x-kubernetes-embedded-resource"] == true;
-            members(value, schema, path, embedded, preserved, dropped);
+        Value::Object(entries) => {
+            let resource = path.is_empty() || has("x-kubernetes-embedded-resource");
+            entries.retain(|key, value| {
+                if resource && matches!(key.as_str(), "apiVersion" | "kind" | "metadata") {
+                    return true;
+                }
+                let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                let property = below("properties").and_then(|properties| properties.get(key));
+                match (property, below("additionalProperties")) {
+                    (Some(schema), _) => walk(value, Some(schema), &path, false, dropped),
+                    // Just `true` allows any value, but is no schema of one.
+                    (None, Some(other)) => {
+                        walk(value, Some(other).filter(|other| other.is_object()), &path, false, dropped);
+                    }
+                    _ if preserved => {}
+                    _ => {
+                        dropped.push(path);
+                        return false;
+                    }
+                }
+                true
+            });
         }
         Value::Array(items) => {
             for (index, item) in items.iter_mut().enumerate() {
-                walk(item, &schema["items"], &format!("{path}[{index}]"), preserved, dropped);
+                walk(item, below("items"), &format!("{path}[{index}]"), preserved, dropped);
             }
         }
         _ => {}
     }
 }
 
-fn members(value: &mut Value, schema: &Value, path: &str, resource: bool, preserved: bool, dropped: &mut Vec<String>) {
-    let Value::Object(entries) = value else { return };
-    // Within a preserving schema only what is specified below is looked at.
-    let preserved = schema["x-kubernetes-preserve-unknown-fields"] == true
-        || preserved && schema.get("properties").is_none() && schema.get("additionalProperties").is_none();
-    let properties = schema["properties"].as_object();
-    let additional = schema.get("additionalProperties");
-    entries.retain(|key, value| {
-        if resource && matches!(key.as_str(), "apiVersion" | "kind" | "metadata") {
-            return true;
-        }
-        let below = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
-        match (properties.and_then(|properties| properties.get(key)), additional) {
-            (Some(schema), _) => walk(value, schema, &below, false, dropped),
-            (None, Some(schema)) if schema != false => {
-                if schema.is_object() {
-                    walk(value, schema, &below, false, dropped);
-                }
-            }
-            _ if preserved => {}
-            _ => {
-                dropped.push(below);
-                return false;
-            }
-        }
-        true
-    });
+/// Drops the members that are null without being allowed to; where there is a default, they stand for it.
+pub(super) fn drop_nulls(value: &mut Value, schema: &Value) {
+    match value {
+        Value::Object(entries) => entries.retain(|key, value| {
+            let others = || schema.get("additionalProperties").filter(|schema| schema.is_object());
+            let Some(schema) = schema["properties"].get(key).or_else(others) else { return true };
+            let empty = value.is_null() && schema["nullable"] != true && schema["default"].is_null();
+            drop_nulls(value, schema);
+            !empty
+        }),
+        Value::Array(items) => items.iter_mut().for_each(|item| drop_nulls(item, &schema["items"])),
+        _ => {}
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
-    use super::prune;
+    use super::{drop_nulls, prune};
 
     #[test]
     fn unknown_fields_are_dropped_and_named() {
@@ -86,5 +96,44 @@ mod tests {
             json!({"list": [{"a": "1"}, {}], "map": {"k": {"a": 1}}, "any": {"free": 1, "known": {}}})
         );
         assert_eq!(object["metadata"]["name"], "x");
+    }
+
+    #[test]
+    fn lists_are_preserved_with_their_items() {
+        let schema = json!({"properties": {
+            "any": {"x-kubernetes-preserve-unknown-fields": true},
+            "list": {"x-kubernetes-preserve-unknown-fields": true, "items": {"properties": {"known": {"properties": {}}}}},
+            "free": {"additionalProperties": true},
+        }});
+        let mut object = json!({
+            "any": [{"a": 1}, [{"b": 2}]],
+            "list": [{"free": 1, "known": {"not": 1}}],
+            "free": {"scalar": 1, "list": [1, {"a": 1}], "map": {"b": 1}, "null": null},
+        });
+        let dropped = prune(&mut object, &schema);
+        assert_eq!(dropped, ["free.list[1].a", "free.map.b", "list[0].known.not"]);
+        let kept = json!({
+            "any": [{"a": 1}, [{"b": 2}]],
+            "list": [{"free": 1, "known": {}}],
+            "free": {"scalar": 1, "list": [1, {}], "map": {}, "null": null},
+        });
+        assert_eq!(object, kept);
+    }
+
+    #[test]
+    fn nulls_without_a_meaning_are_dropped() {
+        let schema = json!({"properties": {
+            "plain": {}, "nullable": {"nullable": true}, "default": {"default": 1},
+            "map": {"additionalProperties": {"properties": {"a": {}}}}, "list": {"items": {"properties": {"a": {}}}},
+        }});
+        let mut object = json!({
+            "plain": null, "nullable": null, "default": null, "unknown": null,
+            "map": {"x": null, "y": {"a": null}}, "list": [null, {"a": null, "b": null}],
+        });
+        drop_nulls(&mut object, &schema);
+        let kept = json!({
+            "nullable": null, "default": null, "unknown": null, "map": {"y": {}}, "list": [null, {"b": null}],
+        });
+        assert_eq!(object, kept);
     }
 }

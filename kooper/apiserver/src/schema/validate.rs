@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
+use super::format;
 use crate::cause::Cause;
-use crate::time;
 
 /// The rules of the schema that an object violates. What an update leaves as it is may violate them.
 pub(super) fn validate(object: &Value, present: Option<&Value>, schema: &Value) -> Vec<Cause> {
@@ -25,21 +25,10 @@ fn check_new(value: &Value, old: Option<&Value>, schema: &Value, path: &str, cau
     if value.is_null() && schema["nullable"] == true {
         return;
     }
-    if !is_of_type(value, schema) {
-        let wanted = if schema["x-kubernetes-int-or-string"] == true {
-            "integer,string"
-        } else {
-            schema["type"].as_str().unwrap_or_default()
-        };
-        let name = type_of(value);
-        let why = format!("{path} in body must be of type {wanted}: \"{name}\"");
-        let shown = json!(name);
-        causes.push(Cause::type_invalid(path, &shown, why));
-        if value.is_f64() && schema["type"] == "integer" {
-            let why = format!("Checked value must be of type integer (default format) in {path}");
-            causes.push(Cause::invalid("<nil>", &json!(""), why));
-            check_number(value, schema, path, causes);
-        }
+    if let Some((wanted, found)) = misfit(value, schema) {
+        let why = format!("{path} in body must be of type {wanted}: \"{found}\"");
+        causes.push(Cause::type_invalid(path, &json!(found), why));
+        check_number(value, schema, path, causes);
         return;
     }
     check_enum(value, schema, path, causes);
@@ -53,29 +42,51 @@ fn check_new(value: &Value, old: Option<&Value>, schema: &Value, path: &str, cau
     check_combinations(value, old, schema, path, causes);
 }
 
+/// The type of a value; a number that Go's integers cannot hold is not whole.
 fn type_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "boolean",
-        Value::Number(number) if number.is_f64() => "number",
-        Value::Number(_) => "integer",
+        Value::Number(number) if number.is_i64() => "integer",
+        Value::Number(_) => "number",
         Value::String(_) => "string",
         Value::Array(_) => "array",
         Value::Object(_) => "object",
     }
 }
 
-fn is_of_type(value: &Value, schema: &Value) -> bool {
+/// The type that a value should have, and the one that it has, where these are not the same.
+fn misfit<'a>(value: &Value, schema: &'a Value) -> Option<(&'a str, &'static str)> {
     let found = type_of(value);
-    if schema["x-kubernetes-int-or-string"] == true {
-        return matches!(found, "integer" | "string");
+    let wanted = match schema["x-kubernetes-int-or-string"] == true {
+        true => "integer,string",
+        false => schema["type"].as_str()?,
+    };
+    let fits = match wanted {
+        "number" => matches!(found, "number" | "integer"),
+        "integer" => found == "integer" || is_whole(value),
+        "integer,string" => matches!(found, "integer" | "string") || is_whole(value),
+        wanted => wanted == found,
+    };
+    if fits {
+        return None;
     }
-    match schema["type"].as_str() {
-        None => true,
-        Some("number") => matches!(found, "number" | "integer"),
-        Some("integer") => found == "integer" || value.as_f64().is_some_and(|number| number.fract() == 0.0),
-        Some(wanted) => wanted == found,
+    match (format::of(schema), found) {
+        (None, _) | (_, "null") => Some((wanted, found)),
+        // The real server lets lists pass where strings have a format.
+        (Some(_), "array" | "string") if !matches!(wanted, "number" | "integer") => None,
+        (Some(_), "array" | "string") => Some((wanted, found)),
+        // It speaks of formats then, and of values only numbers have one.
+        (Some(format), "integer") => Some((format, "int64")),
+        (Some(format), "number") => Some((format, "float64")),
+        (Some(format), _) => Some((format, "")),
     }
+}
+
+/// A float that counts as an integer: those beyond have no exact neighbors.
+fn is_whole(value: &Value) -> bool {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    value.as_f64().is_some_and(|number| number.fract() == 0.0 && (-EXACT..EXACT).contains(&number))
 }
 
 fn check_enum(value: &Value, schema: &Value, path: &str, causes: &mut Vec<Cause>) {
@@ -200,47 +211,15 @@ fn check_text(text: &str, schema: &Value, path: &str, causes: &mut Vec<Cause>) {
             causes.push(Cause::invalid(path, &value, format!("{path} in body should match '{pattern}'")));
         }
     }
-    if let Some(format) = schema["format"].as_str().filter(|format| !has_format(text, format)) {
+    if let Some(format) = format::of(schema).filter(|format| !format::has(text, format)) {
         causes.push(Cause::type_invalid(path, &value, format!("{path} in body must be of type {format}: {value}")));
-    }
-}
-
-/// Returns whether a string has a format. Formats that are not known here always match.
-fn has_format(text: &str, format: &str) -> bool {
-    match format {
-        "date-time" => time::is_date_time(text),
-        "date" => time::is_date(text),
-        "ipv4" => text.parse::<std::net::Ipv4Addr>().is_ok(),
-        "ipv6" => text.parse::<std::net::Ipv6Addr>().is_ok(),
-        "uuid" => text.len() == 36 && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-'),
-        _ => true,
     }
 }
 
 fn check_number(value: &Value, schema: &Value, path: &str, causes: &mut Vec<Cause>) {
     let Some(number) = value.as_f64() else { return };
-    // The real server compares a whole number with whole limits.
-    let limit = |name: &str| {
-        let limit = schema[name].as_f64()?;
-        Some(if value.is_f64() { limit } else { limit.trunc() })
-    };
-    if let Some(least) = limit("minimum") {
-        let exclusive = schema["exclusiveMinimum"] == true;
-        if number < least || exclusive && number <= least {
-            let than = if exclusive { "greater than" } else { "greater than or equal to" };
-            let why = format!("{path} in body should be {than} {}", schema["minimum"]);
-            causes.push(Cause::invalid(path, value, why));
-        }
-    }
-    if let Some(most) = limit("maximum") {
-        let exclusive = schema["exclusiveMaximum"] == true;
-        if number > most || exclusive && number >= most {
-            let than = if exclusive { "less than" } else { "less than or equal to" };
-            let why = format!("{path} in body should be {than} {}", schema["maximum"]);
-            causes.push(Cause::invalid(path, value, why));
-        }
-    }
-    if let Some(step) = limit("multipleOf") {
+    check_range(value, "Checked", schema, path, causes);
+    if let Some(step) = limit(value, "multipleOf", "MultipleOf", schema, path, causes) {
         if step <= 0.0 {
             let why = format!("factor MultipleOf declared for {path} must be positive: {step}");
             causes.push(Cause::invalid(path, &json!(step as i64), why));
@@ -249,6 +228,41 @@ fn check_number(value: &Value, schema: &Value, path: &str, causes: &mut Vec<Caus
             causes.push(Cause::invalid(path, value, why));
         }
     }
+    if let Some(least) = limit(value, "minimum", "Minimum boundary", schema, path, causes) {
+        let exclusive = schema["exclusiveMinimum"] == true;
+        if number < least || exclusive && number <= least {
+            let than = if exclusive { "greater than" } else { "greater than or equal to" };
+            let why = format!("{path} in body should be {than} {}", schema["minimum"]);
+            causes.push(Cause::invalid(path, value, why));
+        }
+    }
+    if let Some(most) = limit(value, "maximum", "Maximum boundary", schema, path, causes) {
+        let exclusive = schema["exclusiveMaximum"] == true;
+        if number > most || exclusive && number >= most {
+            let than = if exclusive { "less than" } else { "less than or equal to" };
+            let why = format!("{path} in body should be {than} {}", schema["maximum"]);
+            causes.push(Cause::invalid(path, value, why));
+        }
+    }
+}
+
+/// A limit of numbers. The real server compares a whole number with a whole limit.
+fn limit(value: &Value, key: &str, what: &str, schema: &Value, path: &str, causes: &mut Vec<Cause>) -> Option<f64> {
+    let limit = schema[key].as_f64()?;
+    let held = check_range(&schema[key], what, schema, path, causes);
+    Some(if held && type_of(value) == "integer" { limit.trunc() } else { limit })
+}
+
+/// Numbers, and their limits, are in the range of the schema's type and format; others have a cause without a field.
+fn check_range(number: &Value, what: &str, schema: &Value, path: &str, causes: &mut Vec<Cause>) -> bool {
+    let (of, format) = (schema["type"].as_str().unwrap_or_default(), format::of(schema));
+    let held = format::holds(number, of, format);
+    if !held {
+        let format = format.map_or_else(|| "(default format)".to_owned(), |format| format!("with format {format}"));
+        let why = format!("{what} value must be of type {of} {format} in {path}");
+        causes.push(Cause::invalid("<nil>", &json!(""), why));
+    }
+    held
 }
 
 fn check_combinations(value: &Value, old: Option<&Value>, schema: &Value, path: &str, causes: &mut Vec<Cause>) {

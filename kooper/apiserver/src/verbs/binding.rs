@@ -83,7 +83,7 @@ fn assign(call: &Call<'_>, binding: &Value, dry_run: bool) -> Result<(), StatusE
             return Ok(());
         }
         if call.kind.table.put(&call.target.key(), Some(stored.version), draft(&call.kind, &pod)).is_ok() {
-            call.cluster.work.after_write(&call.kind, &pod);
+            call.cluster.work.after_write(&call.kind, &pod, Some(&stored.value()));
             return Ok(());
         }
     }

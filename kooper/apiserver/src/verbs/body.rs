@@ -207,8 +207,14 @@ fn admit(
             strict.extend(unknown.map(|field| format!("unknown field \"{field}\"")));
         }
         Some(definition) => {
-            let unknown = unknown.into_iter().chain(definition.prune(&mut object));
-            strict.extend(unknown.map(|path| format!("unknown field \"{path}\"")));
+            let mut unknown = unknown;
+            let pruned = definition.prune(&mut object);
+            // What is applied is not read once more: its nulls are validated, and no word is said of what is pruned.
+            if call.request.content_type() != "application/apply-patch+yaml" {
+                unknown.extend(pruned);
+                definition.drop_nulls(&mut object);
+            }
+            strict.extend(unknown.into_iter().map(|path| format!("unknown field \"{path}\"")));
             definition.fill_defaults(&mut object);
         }
         None => {

@@ -47,6 +47,7 @@ async fn created(
     let kind = &call.kind;
     body::drop_empty_data(kind, &mut object);
     body::check_namespace(call, &object)?;
+    admission::check_definition(kind, &object)?;
     admission::check_namespace(call.cluster, kind, call.target.namespace.as_deref(), &object)?;
     if let Some(object_name) = object["metadata"]["name"].as_str() {
         let namespace = call.target.namespace.as_deref().unwrap_or_default();
@@ -100,7 +101,7 @@ async fn created(
         match kind.table.put(&key, None, draft(kind, &object)) {
             Ok(stored) => {
                 let answer = answer_object(call, StatusCode::CREATED, &stored);
-                call.cluster.work.after_write(kind, &object);
+                call.cluster.work.after_write(kind, &object, None);
                 return Ok(answer);
             }
             Err(_) => {

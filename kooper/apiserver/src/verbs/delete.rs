@@ -317,7 +317,7 @@ pub(crate) fn remove_object(
             else {
                 continue;
             };
-            cluster.work.after_write(kind, &next);
+            cluster.work.after_write(kind, &next, Some(&present));
             return Ok(Deleted::Marked(marked));
         }
         if options.is_dry_run() {

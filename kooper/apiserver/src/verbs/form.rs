@@ -77,21 +77,23 @@ pub(crate) fn whole(kind: &Kind, object: &Object) -> Bytes {
     if kind.stored.is_some() {
         return converted(kind, object).to_string().into();
     }
-    let Some(definition) = &kind.custom else { return object.bytes().clone() };
-    let head = format!("{{\"kind\":\"{}\",\"apiVersion\":\"{}\",", kind.kind, kind.api_version());
-    let stale = definition.fills_defaults_of(object.version);
-    if !stale && object.bytes().starts_with(head.as_bytes()) {
-        return object.bytes().clone();
+    kind.read_custom(object).unwrap_or_else(|| object.bytes().clone())
+}
+
+/// A custom object in the version in which it is stored.
+pub(super) fn stored(kind: &Kind, object: &Value) -> Value {
+    let mut stored = object.clone();
+    if let Some(definition) = kind.custom.as_ref().filter(|definition| definition.storage_version != kind.version) {
+        stored["apiVersion"] = format!("{}/{}", kind.group, definition.storage_version).into();
+        definition.store(&mut stored);
     }
-    let mut bytes = head.into_bytes();
-    bytes.extend_from_slice(&object.without_kind());
-    if stale {
-        // The schema has defaults that are younger than the object.
-        let mut value: Value = serde_json::from_slice(&bytes).unwrap_or_default();
-        definition.fill_defaults(&mut value);
-        return value.to_string().into();
-    }
-    bytes.into()
+    stored
+}
+
+/// Returns whether a custom object that is read and written as it is would be stored in another state.
+pub(super) fn is_outdated(kind: &Kind, object: &Object) -> bool {
+    let read = || -> Value { serde_json::from_slice(&whole(kind, object)).unwrap_or_default() };
+    kind.custom.is_some() && stored(kind, &read()) != object.value()
 }
 
 /// The bytes of a list item, which has no kind of its own where the kind is built in.

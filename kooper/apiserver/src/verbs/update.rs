@@ -11,6 +11,7 @@ use crate::admission::{Attributes, Operation};
 use crate::auth::rbac;
 use crate::cause::Cause;
 use crate::http::Answer;
+use crate::kinds::Kind;
 use crate::registry::{self, Update};
 use crate::status::StatusError;
 use crate::store::Object;
@@ -105,7 +106,7 @@ pub(super) async fn write(
         if object == present && !stale(call, &stored) {
             return Ok(answer_object(call, StatusCode::OK, &stored).with_warnings(&warnings));
         }
-        if meta::is_deleting(&object) && is_removable(call, &object) {
+        if is_removable(kind, &object) {
             if kind.table.remove(&key, &stored).is_err() {
                 continue;
             }
@@ -114,24 +115,24 @@ pub(super) async fn write(
         }
         if let Ok(written) = kind.table.put(&key, Some(stored.version), draft(kind, &object)) {
             let answer = answer_object(call, StatusCode::OK, &written);
-            call.cluster.work.after_write(kind, &object);
+            call.cluster.work.after_write(kind, &object, Some(&present));
             return Ok(answer.with_warnings(&warnings));
         }
         call.cluster.work.after_refusal(kind, &object);
     }
 }
 
-/// A custom object is written again when its schema has newer defaults.
+/// A custom object is written again when its schema has newer defaults, or lacks some of its fields.
 fn stale(call: &Call<'_>, stored: &Object) -> bool {
-    call.kind.custom.as_ref().is_some_and(|definition| definition.fills_defaults_of(stored.version))
+    super::form::is_outdated(&call.kind, stored)
 }
 
-/// Nothing holds an object back that is marked for deletion.
-fn is_removable(call: &Call<'_>, object: &Value) -> bool {
+/// Returns whether an object is marked for deletion, and nothing holds it back: no finalizer, no time that it still
+/// has, nor the content of a namespace.
+pub(crate) fn is_removable(kind: &Kind, object: &Value) -> bool {
     let held = object["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or(0) > 0;
-    let content =
-        call.kind.is_namespace() && object["spec"]["finalizers"].as_array().is_some_and(|list| !list.is_empty());
-    meta::finalizers(object).is_empty() && !held && !content
+    let content = kind.is_namespace() && object["spec"]["finalizers"].as_array().is_some_and(|list| !list.is_empty());
+    meta::is_deleting(object) && meta::finalizers(object).is_empty() && !held && !content
 }
 
 /// Refuses a state that was made from another version or another object.

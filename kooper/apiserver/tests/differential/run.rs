@@ -21,6 +21,8 @@ use crate::wire;
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// After how long without an event a watch counts as read to its end.
 const QUIET: Duration = Duration::from_millis(25);
+/// After how long the real server has noticed that a definition was changed.
+const NOTICED: Duration = Duration::from_secs(1);
 
 /// A history that is being sent.
 pub(crate) struct Run<'a> {
@@ -127,6 +129,23 @@ async fn served(step: &Step, server: &Server) {
     panic!("{plural}.{group} is not served");
 }
 
+/// Waits until the kind of a changed definition is served as it is now; in between, there is no storage for it.
+async fn served_again(definition: &str, server: &Server) {
+    tokio::time::sleep(NOTICED).await;
+    let definition: Value = serde_json::from_str(definition).unwrap_or_default();
+    let (group, plural) = (&definition["spec"]["group"], &definition["spec"]["names"]["plural"]);
+    let (group, plural) = (group.as_str().unwrap_or_default(), plural.as_str().unwrap_or_default());
+    for version in definition["spec"]["versions"].as_array().into_iter().flatten() {
+        let path = format!("/apis/{group}/{}/{plural}", version["name"].as_str().unwrap_or_default());
+        for _ in 0..200 {
+            if server.send(&Step::get(&path)).await.status != 429 {
+                break;
+            }
+            tokio::time::sleep(QUIET).await;
+        }
+    }
+}
+
 impl<'a> Run<'a> {
     pub(crate) fn new(server: &'a Server, namespace: &str, expected: Option<&'a [Answer]>) -> Self {
         let (bodies, answers) = (HashMap::new(), Vec::new());
@@ -144,6 +163,10 @@ impl<'a> Run<'a> {
         let answer = if step.is_watch() { self.watch(&step).await } else { self.authorized(&step).await };
         if step.method == "POST" && step.path.ends_with("/customresourcedefinitions") && answer.status == 201 {
             served(&step, self.server).await;
+        }
+        let changes = step.path.contains("/customresourcedefinitions/") && matches!(&*step.method, "PATCH" | "PUT");
+        if changes && answer.status == 200 && !self.server.is_embedded {
+            served_again(&answer.body, self.server).await;
         }
         if step.method != "GET" && !self.server.is_embedded {
             hooks::settle(self.server, &step).await;
