@@ -25,12 +25,10 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use serde::Serialize;
 use tokio::runtime::Runtime;
-use tokio::time::sleep;
 
 use self::desired::Desired;
 use self::history::Setting;
@@ -40,6 +38,7 @@ use self::process::Make;
 use self::reference::Reference;
 use self::trial::{Sequence, Trial};
 use crate::Cluster;
+use crate::cluster::is_paused;
 use kooper_access::Controller;
 use kooper_access::internal::GivenSettings;
 use kooper_runtime::internal::error::chain;
@@ -84,7 +83,7 @@ const SHOWN: usize = 20;
 /// | at | goes wrong |
 /// |---|---|
 /// | each write | the process is killed before it is sent, after it is stored but before its answer arrives, or after the answer; the write is rejected; its answer is lost |
-/// | the first writes | the same happens to each of the first 2, 3 and so on; at most 12 are rejected or lose their answer |
+/// | the first writes | the same happens to the first one, and to each of the first 2, 3 and so on; at most 12 are rejected or lose their answer |
 /// | each watch event | it and what follows is 30 seconds late, so that the cache is stale; or everything in these 30 seconds is missed, and only the result is observed |
 /// | random points | ten storms: errors, resets, lost answers, delays and broken watches; `KOOPER_STORMS` sets how many |
 ///
@@ -280,7 +279,9 @@ impl Exploration {
             // Mistakes in the controllers are found when they are run.
             ordered: (self.make)().map_or_else(|_| BTreeSet::new(), |all| children::ordered(&all)),
         };
-        runtime().block_on(assert_paused());
+        // Each history would take hours.
+        let is_paused = runtime().block_on(is_paused());
+        assert!(is_paused, "an exploration needs a runtime whose clock is paused: build it with `start_paused(true)`");
         let run = |trial: &Trial| {
             runtime().block_on(async {
                 let failed = |error: kooper_runtime::BoxError| Outcome {
@@ -297,6 +298,11 @@ impl Exploration {
             Some(trial) => vec![trial.clone()],
             None => self.trials(references.of(&Trial::Undisturbed)?.outcome()),
         };
+        if replayed.is_none() && trials.iter().all(|trial| matches!(trial, Trial::Storm { .. } | Trial::Sequence(_))) {
+            let problem = "nothing can go wrong: the controllers receive no events and send no writes, as the scenario \
+                           has no object that they handle";
+            return Err(self.finding(&Trial::Undisturbed, Problem::Failed(problem.to_owned()), &Outcome::default()));
+        }
         let possible = trials.len();
         plan::choose(&mut trials, self.limit, self.seed);
         let mut unmet = 0;
@@ -335,7 +341,7 @@ impl Exploration {
             let mishaps = trial::Mishap::ALL.into_iter().chain(handed_over);
             mishaps.map(move |mishap| Trial::Write { of: of.clone(), nth, mishap })
         });
-        let prefixes = (2..=outcome.written.len()).flat_map(|writes| {
+        let prefixes = (1..=outcome.written.len()).flat_map(|writes| {
             let mishaps = trial::Mishap::ALL.into_iter();
             let mishaps = mishaps.filter(move |mishap| writes <= FAILURES || !mishap.is_retried());
             mishaps.map(move |mishap| Trial::Prefix { writes, mishap })
@@ -432,19 +438,6 @@ fn passed(
         }
     };
     (0..number).map(passed).collect()
-}
-
-/// Panics on a clock that runs by itself: each history would take hours.
-async fn assert_paused() {
-    // A machine may stall for a second, but not again and again.
-    for _ in 0..5 {
-        let started = std::time::Instant::now();
-        sleep(Duration::from_secs(1)).await;
-        if started.elapsed() < Duration::from_millis(900) {
-            return;
-        }
-    }
-    panic!("an exploration needs a runtime whose clock is paused: build it with `start_paused(true)`");
 }
 
 impl fmt::Debug for Exploration {

@@ -103,3 +103,9 @@ async fn objects_of_the_first_list_do_not_wait(cluster: Cluster) -> Result<()> {
     assert!(at.is_some_and(|at| at - start < INTERVAL));
     running.stop().await
 }
+
+#[tokio::test]
+#[should_panic(expected = "`settle` needs a paused clock")]
+async fn on_a_clock_that_runs_by_itself_it_is_an_error_to_wait_until_a_cluster_settles() {
+    Cluster::start().await.expect("it starts").settle().await;
+}

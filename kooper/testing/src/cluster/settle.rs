@@ -27,6 +27,19 @@ pub(crate) fn is_noise(group: &str, resource: &str) -> bool {
     matches!((group, resource), ("coordination.k8s.io", "leases") | ("" | "events.k8s.io", "events"))
 }
 
+/// Returns whether the clock is paused: on one that runs by itself, waiting takes its time.
+pub(crate) async fn is_paused() -> bool {
+    // A machine may stall for a second, but not again and again.
+    for _ in 0..5 {
+        let started = std::time::Instant::now();
+        sleep(Duration::from_secs(1)).await;
+        if started.elapsed() < Duration::from_millis(900) {
+            return true;
+        }
+    }
+    false
+}
+
 impl Cluster {
     /// Waits until the cluster is at rest, that is, until no object has changed for
     /// 200 seconds, Leases and Events aside. It is for a clock that is
@@ -52,13 +65,15 @@ impl Cluster {
     /// ```
     ///
     /// # Panics
-    /// When objects still change after 12 hours, and on the real server, whose clock cannot be paused:
-    /// a test of `kooper::test` is skipped there instead.
+    /// When objects still change after 12 hours, on a clock that is not paused, and on the real server, whose clock
+    /// cannot be paused: a test of `kooper::test` is skipped there instead.
     #[track_caller]
     pub fn settle(&self) -> impl Future<Output = ()> {
         let caller = std::panic::Location::caller();
         async move {
             assert!(self.server.objects().is_some(), "{caller}: the clock of the real server cannot be paused");
+            let is_paused = is_paused().await;
+            assert!(is_paused, "{caller}: `settle` needs a paused clock: write `#[kooper::test(start_paused = true)]`");
             if let Err(Restless(objects)) = self.rest(&State::of, || ()).await {
                 panic!("{caller}: after {LIMIT:?} there are still changes to {}", objects.join(", "));
             }

@@ -149,19 +149,22 @@ impl fmt::Display for Trial {
                     }
                 }
             }
-            Self::Prefix { writes, mishap } => match mishap {
-                Mishap::KilledBefore => write!(f, "with a crash before each of the first {writes} writes was sent"),
-                Mishap::KilledUnanswered => {
-                    write!(
-                        f,
-                        "with a crash after each of the first {writes} writes was stored and before its answer arrived"
-                    )
+            Self::Prefix { writes, mishap } => {
+                let (each, all) = match writes {
+                    1 => ("the first write".to_owned(), "the first write".to_owned()),
+                    _ => (format!("each of the first {writes} writes"), format!("the first {writes} writes")),
+                };
+                match mishap {
+                    Mishap::KilledBefore => write!(f, "with a crash before {each} was sent"),
+                    Mishap::KilledUnanswered => {
+                        write!(f, "with a crash after {each} was stored and before its answer arrived")
+                    }
+                    Mishap::KilledAfter => write!(f, "with a crash after the answer to {each}"),
+                    Mishap::Rejected => write!(f, "with {all} rejected"),
+                    Mishap::Unanswered => write!(f, "with the answers to {all} lost"),
+                    Mishap::HandedOver => write!(f, "with all shards handed over after {each}"),
                 }
-                Mishap::KilledAfter => write!(f, "with a crash after the answer to each of the first {writes} writes"),
-                Mishap::Rejected => write!(f, "with the first {writes} writes rejected"),
-                Mishap::Unanswered => write!(f, "with the answers to the first {writes} writes lost"),
-                Mishap::HandedOver => write!(f, "with all shards handed over after each of the first {writes} writes"),
-            },
+            }
             Self::Event { of, nth, gap } => {
                 let nth = Ordinal(*nth);
                 match gap {

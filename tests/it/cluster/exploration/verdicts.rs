@@ -1,5 +1,7 @@
 //! Controllers that an exploration has to find, or must not blame.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kooper::prelude::*;
@@ -43,6 +45,28 @@ fn calls_that_are_refused_or_panic_in_the_desired_state_are_a_finding_without_an
     };
     let found = opened(4, move || shops().handler(panics).build().unwrap()).unwrap_err();
     assert_eq!(found.summary(), "Without faults, call 1 after the desired state was reached fails: it panics");
+}
+
+#[test]
+fn an_exploration_in_which_nothing_can_go_wrong_is_a_finding() {
+    let exploration = Exploration::of(|| Ok(vec![shops().handler(creates_again).build()?]));
+    let found = exploration.seed(1).run(runtime, async |_: Cluster| ()).unwrap_err();
+    assert!(found.summary().contains("the scenario has no object that they handle"), "{}", found.summary());
+}
+
+/// Creates an object with a random name, and remembers that in the process alone.
+async fn creates_one(done: State<AtomicBool>, creator: Creator<ConfigMap>) -> Result<()> {
+    if !done.swap(true, Ordering::Relaxed) {
+        creator.create(&Shop::note(&format!("corner-{}", fastrand::u64(..)), &json!({}))).await?;
+    }
+    Ok(())
+}
+
+#[test]
+fn an_object_with_a_random_name_that_is_created_again_after_a_crash_is_a_finding_also_if_it_is_the_only_write() {
+    let make = || Ok(vec![shops().state(AtomicBool::new(false)).handler(creates_one).build()?]);
+    let found = explored(Exploration::of(make)).unwrap_err();
+    assert_eq!(found.oracle(), Oracle::Counts, "{}", found.summary());
 }
 
 #[test]
