@@ -352,7 +352,7 @@ const KEYS: &[Key<Args>] = &[
         form: "the path of an `async fn(…) -> Result<S, E>`",
         example: "init = connect",
         default: "none",
-        doc: "Builds the shared state, once per process for each distinct function; with `leader_election` or `shards`, once for each controller. It may take `Client` and capabilities; handlers take `State<S>`.",
+        doc: "Builds the shared state, once per process for each distinct function; with `leader_election` or `shards`, once for each controller. It may take `Client`, `Settings<T>`, `Clock` and capabilities; handlers take `State<S>`.",
         mentions: Mentions::FUNCTIONS,
         read: call!(init, paths::path, Stage::State),
         ..Key::EQUALS

@@ -86,7 +86,7 @@ const SETTINGS: &[Key<Shards>] = &[
         form: "a number from 2 to 64",
         example: "members = 16",
         default: "`8`",
-        doc: "The most replicas that work at the same time, those that a roll-out adds included. Each has its own Lease.",
+        doc: "The most replicas that work at the same time, including those that a rolling update adds, from 2 to 64. Each has its own Lease.",
         read: |shards, value| {
             let members = numbers::number_from_one(value, "u8")?;
             if members.value.literal().is_some_and(|members| !(2..=64).contains(members)) {

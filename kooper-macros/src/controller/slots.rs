@@ -78,7 +78,7 @@ const KEYS: &[Key<Slot>] = &[
         form: "no value",
         example: "keep",
         default: "off",
-        doc: "Children are never pruned, and have the label `kooper.rs/kept`. With `deletion = ordered`, they are also kept when the owner is deleted.",
+        doc: "Children are never pruned, are kept when the owner is deleted, and have the label `kooper.rs/kept`. Requires `deletion = ordered`.",
         read: call!(keep, words::flag),
         ..Key::EQUALS
     },

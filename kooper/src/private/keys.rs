@@ -50,7 +50,7 @@ pub mod when {}
 /// `debounce = "2s"`: Changes of an object, and of its children and related objects, call the handler once the object has had none for this time, or after ten times this time. The first list, resyncs, retries, `reconcile_now`, keys of `sources` and deletions do not wait.
 pub mod debounce {}
 
-/// `priority = urgency`: Which objects are reconciled first while several wait for a worker: those with a higher number. Objects of the first list and resyncs count 100 less. Every tenth reconciliation is for the object that has waited the longest, so that none starves.
+/// `priority = urgency`: Which objects are reconciled first while several wait for a worker: those with a higher number. Objects of the first list and resyncs count 100 less. Every tenth reconciliation is for the object that would be the first without priorities, so that none starves.
 pub mod priority {}
 
 /// `pause = "example.com/pause"`: While this annotation of an object is `true`, the handler is not called for it. Its deletion is handled as usual. With declared children, the status has the condition `Paused` meanwhile.
@@ -122,7 +122,7 @@ pub mod install_crd {}
 /// `samples = ["shop.yaml"]`: Files in YAML or JSON whose objects the command `dev` applies, unless it is given `-f`. Paths are relative to the source file, and the files become part of the program, as with `include_str!`.
 pub mod samples {}
 
-/// `init = connect`: Builds the shared state, once per process for each distinct function; with `leader_election` or `shards`, once for each controller. It may take `Client` and capabilities; handlers take `State<S>`.
+/// `init = connect`: Builds the shared state, once per process for each distinct function; with `leader_election` or `shards`, once for each controller. It may take `Client`, `Settings<T>`, `Clock` and capabilities; handlers take `State<S>`.
 pub mod init {}
 
 /// `events = brief`: How much detail the Kubernetes Events about failing calls have. Everyone who can view the object's namespace can read them. `brief`: only the function that failed, without its error. `full`: the error with its sources, and the message of a panic. `off`: no Events about failing calls or about their recovery, and no rule for them.

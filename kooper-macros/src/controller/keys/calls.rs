@@ -101,7 +101,7 @@ pub(super) const PRIORITY: Key<Args> = Key {
     form: "the path of a `fn(&K) -> i32`, or a closure",
     example: "priority = urgency",
     default: "0 for all objects",
-    doc: "Which objects are reconciled first while several wait for a worker: those with a higher number. Objects of the first list and resyncs count 100 less. Every tenth reconciliation is for the object that has waited the longest, so that none starves.",
+    doc: "Which objects are reconciled first while several wait for a worker: those with a higher number. Objects of the first list and resyncs count 100 less. Every tenth reconciliation is for the object that would be the first without priorities, so that none starves.",
     mentions: Mentions::FUNCTIONS,
     read: |args, value| {
         args.settings.push(paths::called_with_object(value, "priority", "priority_fn")?);

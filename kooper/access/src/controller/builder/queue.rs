@@ -31,8 +31,8 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     }
 
     /// Sets which objects are handled first while several wait for a worker: those with a higher number. Objects of the
-    /// first list and resyncs count 100 less than changes. Every tenth call is for the object that has waited the longest,
-    /// so an object waits at most for ten times as many calls as without priorities. Default: 0 for all objects.
+    /// first list and resyncs count 100 less than changes. Every tenth call is for the object that would be the first
+    /// without priorities, so an object waits at most for ten times as many calls as without them. Default: 0 for all objects.
     ///
     /// The function is called when an object has to wait. It reads the decoded object, which takes about as long as
     /// [`when`](Self::when). An object that does not decode has the priority 0.

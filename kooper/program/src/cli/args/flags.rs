@@ -62,7 +62,7 @@ pub(super) static COMMON: [Flag; 29] = [
         name: "kubeconfig",
         short: None,
         value: "FILE",
-        help: "Kubeconfig to connect with [default: KUBECONFIG, ~/.kube/config, the service account]",
+        help: "Kubeconfig to connect with [default: KUBECONFIG, in a pod the service account, else ~/.kube/config]",
         repeatable: false,
         of: CLUSTER,
         take: |settings, text| {
