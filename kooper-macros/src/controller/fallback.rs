@@ -29,7 +29,7 @@ pub(crate) fn controller(
     let runtime = CratePath::new(args.krate.as_ref().map(|path| &path.value));
     let ty = handler.map(|handler| empty(role, &runtime, args, handler));
     let table = if role == Role::Task { &TASK } else { &CONTROLLER };
-    let mentioned = mentioned::imports(table, conditions, &args.entries);
+    let mentioned = mentioned::imports(table, handler, &args.entries);
     let keys = completions(&runtime, args);
     let main = args.main.is_none().then(|| {
         quote!(

@@ -4,13 +4,21 @@ use proc_macro2::{Delimiter, Ident, Spacing, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
 
 use crate::controller::key::{Entry, Table};
+use crate::controller::signature::Handler;
 use crate::support::place::Place;
 
 /// An import of each path, which no lint reports.
-pub(crate) fn imports<T>(table: &Table<T>, conditions: Option<&TokenStream>, entries: &[Entry]) -> TokenStream {
+pub(crate) fn imports<T>(table: &Table<T>, function: Option<&Handler>, entries: &[Entry]) -> TokenStream {
+    let conditions = function.map(|function| &function.conditions);
+    // The parameters of the function's types are names only within it.
+    let parameters = function.into_iter().flat_map(|function| function.generics.type_params());
+    let parameters: Vec<_> = parameters.map(|parameter| parameter.ident.to_string()).collect();
     let mut seen: Vec<String> = Vec::new();
     let mut paths = entries.iter().flat_map(|entry| paths(table, entry)).collect::<Vec<_>>();
     paths.retain(|path| {
+        if path.clone().into_iter().next().is_some_and(|first| parameters.contains(&first.to_string())) {
+            return false;
+        }
         let text = path.to_string();
         let new = !seen.contains(&text);
         seen.push(text);

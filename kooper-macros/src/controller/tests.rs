@@ -193,6 +193,15 @@ fn the_fallback_after_an_error() {
 }
 
 #[test]
+fn the_fallback_does_not_import_a_type_parameter() {
+    let (_, item) = with_a_list();
+    let attribute = quote!(resource = [Pod], deleted = forget::<K>, workers = 0);
+    let tokens = expand(attribute, &item).to_string();
+    assert!(tokens.contains("use forget as _"), "{tokens}");
+    assert!(!tokens.contains("use K as _"), "{tokens}");
+}
+
+#[test]
 fn an_error_in_main_generates_an_empty_main() {
     for attribute in [quote!(resource = Pod, main = true), quote!(resource = Pod, workers = 0)] {
         let tokens = expand(attribute, &echo()).to_string();

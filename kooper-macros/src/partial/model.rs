@@ -37,17 +37,31 @@ pub(crate) fn parse(item: TokenStream, errors: &mut Errors) -> Option<Model> {
     }
     let (mut full, mut krate) = (None, None);
     read(&attrs, errors, |meta| {
-        let slot = if meta.path.is_ident("of") {
-            &mut full
+        let (key, slot) = if meta.path.is_ident("of") {
+            ("of", &mut full)
         } else if meta.path.is_ident("crate") {
-            &mut krate
+            ("crate", &mut krate)
         } else {
             return Err(meta.error(message!("unknown key: write `#[partial(of = Pod)]` with the full type")));
         };
+        if slot.is_some() {
+            return Err(meta.error(message!("`{key}` is given twice: write it once")));
+        }
         *slot = Some(meta.value()?.call(Path::parse_mod_style)?);
         Ok(())
     });
-    let fields = named.named.into_iter().filter_map(|field| self::field(field, errors)).collect();
+    let fields: Vec<_> = named.named.into_iter().filter_map(|field| self::field(field, errors)).collect();
+    let mut seen = Vec::new();
+    for PartialField { ident, name, .. } in &fields {
+        let letters = letters(name);
+        if seen.contains(&letters) {
+            let text = message!(
+                "two fields have the name `{name}` in JSON: remove one, or rename it with `#[partial(rename = \"…\")]`"
+            );
+            errors.add(ident.span(), text);
+        }
+        seen.push(letters);
+    }
     if full.is_none() {
         errors.add(
             ident.span(),
@@ -59,17 +73,26 @@ pub(crate) fn parse(item: TokenStream, errors: &mut Errors) -> Option<Model> {
 
 fn field(field: Field, errors: &mut Errors) -> Option<PartialField> {
     let ident = field.ident?;
-    let mut name = ident.unraw().to_string();
+    let mut name: Option<String> = None;
     read(&field.attrs, errors, |meta| {
         if !meta.path.is_ident("rename") {
             return Err(
                 meta.error(message!("unknown key: write `#[partial(rename = \"…\")]` with the field's name in JSON"))
             );
         }
-        name = meta.value()?.parse::<LitStr>()?.value();
+        if name.is_some() {
+            return Err(meta.error(message!("`rename` is given twice: write it once")));
+        }
+        name = Some(meta.value()?.parse::<LitStr>()?.value());
         Ok(())
     });
+    let name = name.unwrap_or_else(|| ident.unraw().to_string());
     Some(PartialField { ident, ty: field.ty, name })
+}
+
+/// The letters of a name by which its field is found in JSON.
+fn letters(name: &str) -> String {
+    name.chars().filter(|c| !matches!(c, '_' | '-' | '$')).map(|c| c.to_ascii_lowercase()).collect()
 }
 
 fn read(attributes: &[Attribute], errors: &mut Errors, mut key: impl FnMut(ParseNestedMeta<'_>) -> syn::Result<()>) {

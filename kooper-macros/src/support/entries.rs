@@ -1,6 +1,6 @@
 //! Lists with commas.
 
-use proc_macro2::{Ident, Span, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Ident, Span, TokenStream, TokenTree};
 use syn::Token;
 use syn::ext::IdentExt;
 use syn::parse::ParseStream;
@@ -54,17 +54,30 @@ pub(crate) fn ended(input: ParseStream<'_>) -> bool {
 
 /// Skips to the comma after an entry, not to one inside `<…>` or between the parameters of a closure.
 pub(crate) fn skip(input: ParseStream<'_>) -> TokenStream {
-    let (mut depth, mut parameters) = (0_usize, false);
+    let (mut depth, mut parameters, mut closure) = (0_usize, false, false);
+    // `returns`: this is the return type of the closure. `operand`: an operand may end here, so that a `<` compares.
+    let (mut returns, mut operand, mut minus) = (false, false, false);
     let mut skipped = TokenStream::new();
     while !(input.is_empty() || depth == 0 && !parameters && input.peek(Token![,])) {
         let Ok(token) = input.parse::<TokenTree>() else { break };
-        if let TokenTree::Punct(punct) = &token {
-            match punct.as_char() {
+        let compares = closure && !returns && depth == 0 && operand;
+        let arrow = std::mem::take(&mut minus);
+        operand = !matches!(token, TokenTree::Punct(_));
+        match &token {
+            TokenTree::Punct(punct) => match punct.as_char() {
+                // The second `<` of `<<` opens nothing, either.
+                '<' if compares => operand = true,
                 '<' => depth += 1,
+                '>' if arrow => returns = true,
                 '>' => depth = depth.saturating_sub(1),
-                '|' => parameters = !parameters,
+                // Only the first pair holds parameters: others are operators.
+                '|' if !closure => (parameters, closure, returns) = (!parameters, parameters, false),
+                '-' => minus = true,
+                '?' => operand = true,
                 _ => {}
-            }
+            },
+            TokenTree::Group(body) if depth == 0 && body.delimiter() == Delimiter::Brace => returns = false,
+            _ => {}
         }
         skipped.extend([token]);
     }
@@ -102,6 +115,27 @@ mod tests {
         let (read, errors) = words("a b, c, 1, |x, y| x, d");
         assert_eq!(read, ["c", "d"]);
         assert_eq!(errors, ["unfinished", "expected identifier", "expected identifier"]);
+    }
+
+    #[test]
+    fn an_operator_in_a_closure_hides_no_entry() {
+        for closure in [
+            "|x| x < 3",
+            "|x| x << 3",
+            "|x| x? < 3",
+            "|x| x | y",
+            "|| x || y",
+            "move |x, y| x > y",
+            "|x| f::<A, B>(x)",
+            "|x| f::<Vec<A>, B>(x) < 3",
+            "|x| <Map<A, B>>::of(x)",
+            "|m: &Map<K, V>| m.len()",
+            "|x| -> Map<A, B> { x } < 3",
+            "|f: fn(A) -> B, x| x < 3",
+        ] {
+            let (read, errors) = words(&format!("{closure}, d"));
+            assert_eq!((read, errors.len()), (vec!["d".to_owned()], 1), "{closure}");
+        }
     }
 
     #[test]

@@ -110,6 +110,8 @@ fn object<'a>(role: Role, args: &Args, function: &'a Handler, errors: &mut Error
 /// The arguments after the object.
 fn check_arguments(args: &Args, function: &Handler, errors: &mut Errors) {
     let creates_only = matches!(&args.operations[..], [only] if only.word == "create");
+    // Without a list of operations, those of the default.
+    let creates = args.operations.is_empty() || args.operation("create").is_some();
     let kind = args.resource.as_ref().map(|kind| last_word(&kind.value));
     for argument in function.arguments.iter().skip(1) {
         let name = last_word(argument);
@@ -121,7 +123,11 @@ fn check_arguments(args: &Args, function: &Handler, errors: &mut Errors) {
             && name == "Arc"
         {
             let object = text(object);
-            let text = message!("a creation has no old object: write `Option<Arc<{object}>>`");
+            let text = if creates {
+                message!("a creation has no old object: write `Option<Arc<{object}>>`")
+            } else {
+                message!("the old object is optional, whatever the operations are: write `Option<Arc<{object}>>`")
+            };
             errors.add(Place::of(argument), text);
         } else if WRITERS.contains(&name.as_str()) {
             let text = message!("a webhook has no `{name}`: write objects in a controller");

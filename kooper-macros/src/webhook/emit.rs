@@ -42,7 +42,7 @@ pub(crate) fn fallback(
     let runtime = CratePath::new(args.krate.as_ref().map(|path| &path.value));
     let ty = function
         .map(|function| definition(&runtime, function, &type_name(args, function), &quote!(let _ = __program;)));
-    let mentioned = mentioned::imports(&WEBHOOK, conditions, &args.entries);
+    let mentioned = mentioned::imports(&WEBHOOK, function, &args.entries);
     // A function named `main` would be an async `main`, which the compiler would report, too.
     let item = match function {
         Some(function) if function.ident == "main" => quote!(const _: () = { #item };),
