@@ -35,6 +35,8 @@ pub(crate) use field::has_field;
 pub(crate) use integers::bounded;
 pub use served::{lacking, older};
 
+use crate::capability::NEVER;
+
 /// The number of CRDs of a process that are compared and applied at the same time.
 const AT_A_TIME: usize = 4;
 
@@ -61,6 +63,9 @@ pub struct Installer {
     turns: Semaphore,
 }
 
+/// How often a CRD is compared again at once after another writer was first.
+const CONFLICTS: u32 = 5;
+
 /// The action for a CRD at startup.
 #[derive(Debug)]
 pub enum InstallPlan {
@@ -75,8 +80,8 @@ pub enum InstallPlan {
     },
     /// The CRD of the cluster is of this version, which is newer.
     Newer(Box<CustomResourceDefinition>, String),
-    /// The CRD of the cluster is replaced.
-    Replace,
+    /// The CRD of the cluster is replaced, if it still has this resource version.
+    Replace(Option<String>),
 }
 
 impl Installer {
@@ -118,7 +123,7 @@ impl Installer {
         let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
         let (name, crd) = self.ours(crd);
         let plan = self.plan(client, &crds, &name, &crd).await?;
-        if matches!(plan, InstallPlan::Install | InstallPlan::Replace) {
+        if matches!(plan, InstallPlan::Install | InstallPlan::Replace(_)) {
             match self.send(&crds, &name, &crd, true).await {
                 // The missing rule is reported with the other rules.
                 Ok(_) | Err(InstallError::Forbidden { .. }) => {}
@@ -173,10 +178,15 @@ impl Installer {
                 tracing::warn!(crd = name, "the CRD changes with the user's consent: {}", texts.join("; "));
             }
         }
-        if changes.is_empty() { Ok(InstallPlan::Replace) } else { Err(self.advice.breaking(name, hash, &changes)) }
+        if changes.is_empty() {
+            Ok(InstallPlan::Replace(current.resource_version()))
+        } else {
+            Err(self.advice.breaking(name, hash, &changes))
+        }
     }
 
-    /// The CRD of the cluster, applied if necessary.
+    /// The CRD of the cluster, applied if necessary. If another replica, maybe of a newer version, was first, it is
+    /// compared again.
     async fn place(
         &self,
         client: &Client,
@@ -184,11 +194,28 @@ impl Installer {
         name: &str,
         crd: &CustomResourceDefinition,
     ) -> Result<CustomResourceDefinition, InstallError> {
-        let done = match self.plan(client, crds, name, crd).await? {
+        for _ in 0..CONFLICTS {
+            match self.place_once(client, crds, name, crd).await {
+                Err(InstallError::Api { error: kube::Error::Api(status), .. }) if status.code == 409 => {}
+                placed => return placed,
+            }
+        }
+        self.place_once(client, crds, name, crd).await
+    }
+
+    async fn place_once(
+        &self,
+        client: &Client,
+        crds: &Api<CustomResourceDefinition>,
+        name: &str,
+        crd: &CustomResourceDefinition,
+    ) -> Result<CustomResourceDefinition, InstallError> {
+        let (done, version) = match self.plan(client, crds, name, crd).await? {
             InstallPlan::Keep { current, outdated: false } => return Ok(*current),
             // Only the version annotation is outdated: the CRD may be another owner's.
             InstallPlan::Keep { current, .. } => {
-                return Ok(self.send(crds, name, crd, false).await.unwrap_or(*current));
+                let crd = at(crd, current.resource_version());
+                return Ok(self.send(crds, name, &crd, false).await.unwrap_or(*current));
             }
             InstallPlan::Newer(current, theirs) => {
                 let ours = &self.version;
@@ -198,10 +225,10 @@ impl Installer {
                 );
                 return Ok(*current);
             }
-            InstallPlan::Install => "installed",
-            InstallPlan::Replace => "replaced",
+            InstallPlan::Install => ("installed", Some(NEVER.to_owned())),
+            InstallPlan::Replace(version) => ("replaced", version),
         };
-        let made = self.send(crds, name, crd, false).await?;
+        let made = self.send(crds, name, &at(crd, version), false).await?;
         tracing::info!(crd = name, version = self.version, "the CRD is {done}");
         Ok(made)
     }
@@ -301,6 +328,13 @@ impl Installer {
             error => InstallError::Api { name: name.to_owned(), verb, error },
         }
     }
+}
+
+/// A CRD that is only applied to this version of the object.
+fn at(crd: &CustomResourceDefinition, version: Option<String>) -> CustomResourceDefinition {
+    let mut crd = crd.clone();
+    crd.metadata.resource_version = version;
+    crd
 }
 
 /// Returns `true` if ratcheting is certain to be enabled in the API server, and

@@ -265,15 +265,36 @@ impl Plan {
             let indexed = self.children.indexed.iter_mut().filter(|(request, _)| request.id == all.id);
             indexed.for_each(|(request, _)| request.id = request.id.selecting(Some(selected)));
             for because in readers {
-                let caches = self.caches.iter_mut().filter(|(request, why)| request.id == all.id && *why == because);
-                caches.for_each(|(request, _)| request.id = request.id.selecting(Some(selected)));
-                self.whole.retain(|whole| *whole != because);
-                // A need stays where it is.
-                if let Some(at) = self.needs.iter().position(|need| need.because == because) {
-                    let after = self.needs.split_off(at);
-                    self.require_selected(&all.kind, Some(selected), &["list", "watch"], &because);
-                    self.needs.extend(after.into_iter().skip(1));
-                }
+                self.limit_reader(&all, selected, &because);
+            }
+        }
+    }
+
+    /// Limits one reader of all objects of a kind to a selection.
+    fn limit_reader(&mut self, all: &CacheRequest, selected: &'static Selected, because: &str) {
+        let limited = all.id.selecting(Some(selected));
+        let caches = self.caches.iter_mut().filter(|(request, why)| request.id == all.id && why == because);
+        caches.for_each(|(request, _)| request.id = limited);
+        // A reader of another kind of this name, or of another version or part of this kind, is described alike.
+        let others = || self.caches.iter().filter(|(request, why)| request.id != limited && why == because);
+        let keeps_all = others().any(|(request, _)| request.id.selected.is_none());
+        let watches_all = others().any(|(request, _)| {
+            let of_kind = request.kind.is_same(&all.kind);
+            of_kind && request.id.selected.is_none_or(|one| one.role_names().is_empty() && one.namespaces.is_empty())
+        });
+        self.whole.retain(|whole| keeps_all || whole != because);
+        let watch_all = Need {
+            rule: all.kind.rule(None, &["list", "watch"]),
+            names: Vec::new(),
+            reach: if all.kind.namespaced { Reach::Watched } else { Reach::Cluster },
+            because: because.to_owned(),
+        };
+        // The need stays where it is.
+        if let Some(at) = self.needs.iter().position(|need| *need == watch_all) {
+            let after = self.needs.split_off(at);
+            self.require_selected(&all.kind, Some(selected), &["list", "watch"], because);
+            for need in after.into_iter().skip(usize::from(!watches_all)) {
+                self.require_permission(need);
             }
         }
     }
@@ -498,3 +519,6 @@ impl Plan {
         self.mistake.as_ref()
     }
 }
+
+#[cfg(test)]
+mod tests;

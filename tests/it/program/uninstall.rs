@@ -69,6 +69,13 @@ impl Installed {
         Process::start(PROGRAM, &[args, &["--kubeconfig", kubeconfig, "--listen", "127.0.0.1:0"]].concat(), &[])
     }
 
+    /// Applies the output of `manifests`. There is no kubelet, so nothing runs.
+    fn install(&self, namespace: &str) {
+        let (_, yaml, _) = self.call(&["manifests", "--image", "none", "--install-namespace", namespace]);
+        let applied = self.0.kubectl_with(&["apply", "--filename=-"], &yaml);
+        assert!(applied.success, "{}", applied.stderr);
+    }
+
     fn finalizers(&self, name: &str) -> String {
         self.0.must(&["-n", "trade", "get", name, "--output=jsonpath={.metadata.finalizers}"])
     }
@@ -209,6 +216,34 @@ fn the_leases_are_deleted_unless_a_process_holds_them() {
 }
 
 #[test]
+fn the_crd_is_kept_while_a_process_holds_a_lease() {
+    let Some(installed) = Installed::start() else { return };
+    let held = json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"namespace": "default", "name": "installed-shops"},
+        "spec": {
+            "holderIdentity": "elsewhere", "leaseDurationSeconds": 15, "renewTime": "2999-01-01T00:00:00.000000Z",
+        },
+    });
+    installed.0.apply([held]);
+    // Without a cleanup, nothing waits for the Lease.
+    let args = ["--orphan", "--leader-election", "on"];
+    let (plan, _) = installed.uninstall(&[&["--dry-run"], &args[..]].concat());
+    assert!(plan.contains("delete    Lease default/installed-shops, when `elsewhere` has released it\n"), "{plan}");
+    let (done, stdout, stderr) = installed.call(&[&["uninstall"], &args[..]].concat());
+    assert!(!done && !stdout.contains("delete    CRD"), "{stdout}{stderr}");
+    assert!(
+        stderr.contains("`elsewhere` still holds the Lease default/installed-shops, so the CRDs are kept"),
+        "{stderr}"
+    );
+    assert!(installed.exists(&["shop", "tea"]) && installed.exists(&["shop", "milk"]));
+    installed.0.must(&["delete", "lease", "installed-shops"]);
+    installed.uninstall(&args);
+    assert!(!installed.exists(&["crd", CRD]));
+    installed.nothing_hangs();
+}
+
+#[test]
 fn the_leases_of_shards_are_deleted_unless_a_member_works() {
     let Some(cluster) = ControlPlane::shared() else { return };
     let namespace = "uninstalled-shards";
@@ -281,6 +316,65 @@ fn kept_crds_keep_their_objects_and_only_deleted_ones_are_cleaned_up() {
 }
 
 #[test]
+fn objects_that_another_installation_handles_too_are_not_changed() {
+    let Some(installed) = Installed::start() else { return };
+    installed.install("default");
+    installed.install("trade");
+    let names = ["shop/tea", "shop/milk", "configmap/a", "configmap/b", "configmap/left"];
+    let finalizers = || names.map(|name| installed.finalizers(name));
+    let before = finalizers();
+    let keep = ["uninstall", "--keep-crds"];
+    let with_election = ["--leader-election", "on"];
+    let refused = |flags: &[&str], of: &str| {
+        let (done, stdout, stderr) = installed.call(&[&keep[..], flags].concat());
+        assert!(!done && stdout.is_empty(), "{flags:?}: {stdout}{stderr}");
+        let reason = format!("another installation of this program, with the {of}, too, in the controller `");
+        assert!(stderr.contains(&reason), "{flags:?}: {stderr}");
+        assert_eq!(finalizers(), before, "{flags:?}");
+    };
+    let everywhere = "Deployment trade/installed, handles the objects of all namespaces";
+    refused(&[], everywhere);
+    refused(&["--orphan"], everywhere);
+    refused(&["--dry-run"], everywhere);
+    let one = "Deployment trade/installed, handles the objects of namespace trade";
+    refused(&["--namespace", "trade"], one);
+    let replicas = |namespace: &str| {
+        installed.0.must(&["-n", namespace, "get", "deployment", "installed", "--output=jsonpath={.spec.replicas}"])
+    };
+    assert_eq!(replicas("default"), "1", "it still runs");
+    // A Deployment for other namespaces is no obstacle.
+    let env = |value: &str| {
+        let set = format!("KOOPER_NAMESPACE{value}");
+        installed.0.must(&["-n", "trade", "set", "env", "deployment/installed", &set]);
+    };
+    env("=elsewhere");
+    installed.uninstall(&[&keep[1..], &["--dry-run", "--namespace", "trade"]].concat());
+    env("-");
+    refused(&[], everywhere);
+    installed.0.must(&["-n", "trade", "scale", "deployment", "installed", "--replicas=0"]);
+    // Another one without a Deployment of `manifests` is known by its Lease.
+    let lease = json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {
+            "namespace": "trade", "name": "installed-configs.blue",
+            "annotations": {"kooper.rs/controller": "installed.blue/configs", "kooper.rs/namespaces": "trade"},
+        },
+        "spec": {
+            "holderIdentity": "elsewhere", "leaseDurationSeconds": 15, "renewTime": "2999-01-01T00:00:00.000000Z",
+        },
+    });
+    installed.0.apply([lease]);
+    let blue = "Lease trade/installed-configs.blue, handles the objects of namespace trade";
+    refused(&with_election, blue);
+    installed.0.must(&["-n", "trade", "delete", "lease", "installed-configs.blue"]);
+    let (stdout, _) = installed.uninstall(&keep[1..]);
+    assert!(stdout.starts_with("stop      Deployment default/installed\n"), "{stdout}");
+    assert!(stdout.contains("release   shops.installed.example.com: trade/milk, trade/tea;"), "{stdout}");
+    assert_eq!(finalizers(), names.map(|_| String::new()));
+    installed.nothing_hangs();
+}
+
+#[test]
 fn the_crd_of_another_program_is_kept_with_its_objects() {
     let Some(installed) = Installed::start() else { return };
     installed.apply_crd(|yaml| yaml.replace("kooper.rs/program: installed", "kooper.rs/program: market"));
@@ -317,13 +411,8 @@ fn a_version_that_the_cluster_does_not_serve_changes_nothing() {
 #[test]
 fn the_deployment_is_stopped_first_and_another_installation_keeps_the_crds() {
     let Some(installed) = Installed::start() else { return };
-    let manifests = |namespace: &str| {
-        let (_, yaml, _) = installed.call(&["manifests", "--image", "none", "--install-namespace", namespace]);
-        let applied = installed.0.kubectl_with(&["apply", "--filename=-"], &yaml);
-        assert!(applied.success, "{}", applied.stderr);
-    };
-    manifests("default");
-    manifests("trade");
+    installed.install("default");
+    installed.install("trade");
     let (done, _, stderr) = installed.call(&["uninstall"]);
     assert!(
         !done && stderr.contains("the installation trade/installed of this program needs the CRDs, too"),

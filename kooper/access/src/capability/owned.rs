@@ -28,7 +28,7 @@ use super::{Access, Request};
 /// A resource version that no object has, so that an apply can only create. The
 /// API server ignores it if there is no object, and returns a conflict if there
 /// is one.
-const NEVER: &str = "1";
+pub(crate) const NEVER: &str = "1";
 
 impl<T: Kind + Serialize + Clone, V> Access<T, V> {
     /// Applies a child and sets its owner reference: the owner controls it, and

@@ -9,7 +9,7 @@ use kooper_sharding::Shards;
 
 use super::Controller;
 use super::builder::daemon;
-use super::builder::namespaces::{NAMESPACE_SELECTOR, UNSELECTED};
+use super::builder::namespaces::{DELETED, NAMESPACE_SELECTOR, UNSELECTED};
 
 impl Controller {
     /// Watches these namespaces instead of the built-in ones; an empty list is
@@ -29,6 +29,7 @@ impl Controller {
             if !self.spec.config.may_leave() {
                 self.spec.unselected = None;
                 self.plan.forget(UNSELECTED);
+                self.plan.forget(DELETED);
             }
             self.spec.caches = self.plan.caches().cloned().collect();
         }

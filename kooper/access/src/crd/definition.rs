@@ -51,7 +51,7 @@ impl Prerequisite for Installed {
                     ));
                     return false;
                 }
-                Ok(InstallPlan::Replace) => pass.note(format!("`run` replaces the CRD {name}")),
+                Ok(InstallPlan::Replace(_)) => pass.note(format!("`run` replaces the CRD {name}")),
                 Ok(InstallPlan::Keep { .. } | InstallPlan::Newer(..)) => {}
                 Err(error @ InstallError::Forbidden { .. }) => pass.problem(format!("the CRD {name}: {error}")),
                 Err(error) => {

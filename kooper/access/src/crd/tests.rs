@@ -256,3 +256,35 @@ async fn a_restriction_needs_consent_if_the_server_might_not_ratchet() {
         assert_eq!(install(minor, vec![consent]).await, Ok(()));
     }
 }
+
+#[tokio::test]
+async fn a_newer_crd_that_was_applied_meanwhile_is_not_replaced() {
+    let of = |version: &str, schema: Value| {
+        let mut crd = serde_json::to_value(annotated(crd(&object(&schema)), "my-shop", version)).expect("JSON");
+        let is = |condition: &str| json!({"type": condition, "status": "True"});
+        crd["status"] = json!({"conditions": [is("NamesAccepted"), is("Established")]});
+        crd["metadata"]["resourceVersion"] = version[..1].into();
+        crd
+    };
+    let (old, new) = (of("1.0.0", json!({"type": "string"})), of("3.0.0", json!({"type": "string", "title": "3"})));
+    let applied = Arc::new(parking_lot::Mutex::new(Vec::new()));
+    let sent = applied.clone();
+    let answer = move |request: http::Request<kube::client::Body>| {
+        let (sent, old, new) = (sent.clone(), old.clone(), new.clone());
+        async move {
+            let (code, body) = if request.method() == http::Method::PATCH {
+                let body: Value = serde_json::from_slice(&request.into_body().collect_bytes().await?)?;
+                sent.lock().push(body["metadata"]["resourceVersion"].clone());
+                (409, json!({"kind": "Status", "status": "Failure", "reason": "Conflict", "code": 409, "message": ""}))
+            } else {
+                (200, if sent.lock().is_empty() { old } else { new })
+            };
+            let body = kube::client::Body::from(body.to_string().into_bytes());
+            Ok::<_, kooper_runtime::BoxError>(http::Response::builder().status(code).body(body)?)
+        }
+    };
+    let client = Client::new(tower::service_fn(answer), "default");
+    let ours = crd(&object(&json!({"type": "string", "title": "2"})));
+    Installer::new(advice(Some("shop")), "2.0.0", [], Vec::new()).install(&client, ours).await.expect("it is kept");
+    assert_eq!(*applied.lock(), ["1"], "the version that was compared");
+}

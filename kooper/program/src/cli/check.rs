@@ -1,6 +1,6 @@
 //! The command `check`: whether the cluster has everything that the program needs.
 
-mod instances;
+pub(super) mod instances;
 mod left;
 mod shards;
 mod unremoved;
@@ -200,16 +200,10 @@ impl Check {
 
     /// Checks the shards, and lists other installations that handle the same objects.
     async fn instances(&mut self, controllers: &[Controller]) {
-        let (leases, all_leases) = instances::leases(&self.client, &self.place).await;
-        let (deployments, all_deployments) = instances::deployments(&self.client, &self.place).await;
-        for (what, are_all) in [("Leases", all_leases), ("Deployments", all_deployments)] {
-            if !are_all {
-                self.note(format_args!(
-                    "other installations of the program are unknown: this user may not list the {what} of all \
-                     namespaces"
-                ));
-            }
-        }
+        let leases = instances::leases(&self.client, &self.place).await;
+        let deployments = instances::deployments(&self.client, &self.place).await;
+        let leases = self.listed("Leases", leases);
+        let deployments = self.listed("Deployments", deployments);
         let mut overlaps = instances::overlaps(controllers, &self.place, &leases, Timestamp::now());
         for controller in controllers {
             for (verdict, text) in shards::inspect(&self.client, controller, &self.place, &deployments).await {
@@ -232,6 +226,24 @@ impl Check {
                     "controller {controller}: the instance with the {with} handles the objects of {shared}, too: \
                      give the instances different namespaces with `--namespace`"
                 ));
+            }
+        }
+    }
+
+    /// The objects that could be listed. Reports it if these are not all.
+    fn listed<K>(&mut self, what: &str, found: kube::Result<(Vec<K>, bool)>) -> Vec<K> {
+        match found {
+            Ok((found, true)) => found,
+            Ok((found, false)) => {
+                self.note(format_args!(
+                    "other installations of the program are unknown: this user may not list the {what} of all \
+                     namespaces"
+                ));
+                found
+            }
+            Err(error) => {
+                self.missing(format_args!("{what} of other installations: {}", chain(&error)));
+                Vec::new()
             }
         }
     }
@@ -314,7 +326,7 @@ impl Check {
                 self.ok(format_args!("CRD {name}: it does not exist yet, `run` installs it"));
                 return false;
             }
-            Ok(InstallPlan::Replace) => self.ok(format_args!("CRD {name}: `run` replaces it")),
+            Ok(InstallPlan::Replace(_)) => self.ok(format_args!("CRD {name}: `run` replaces it")),
             Ok(InstallPlan::Newer(current, version)) => {
                 self.established(name, &current, format_args!(": version {version}, which is newer, is kept"));
             }
@@ -374,6 +386,12 @@ impl Check {
             Ok(_) if !needed => self.ok(format_args!("kind {} ({resource}) of {version}: not served, and optional", kind.kind)),
             Err(kube::Error::Api(status)) if status.code == 404 && !needed => {
                 self.ok(format_args!("kind {} ({resource}) of {version}: not served, and optional", kind.kind));
+            }
+            Err(kube::Error::Api(status)) if status.code == 403 => {
+                self.note(format_args!(
+                    "kind {} ({resource}) of {version}: this user may not see what the cluster serves",
+                    kind.kind
+                ));
             }
             Err(kube::Error::Api(status)) if status.code != 404 => {
                 self.missing(format_args!("kind {} ({resource}): {}", kind.kind, status.message));

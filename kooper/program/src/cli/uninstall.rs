@@ -8,8 +8,12 @@ mod definitions;
 mod held;
 mod installed;
 mod leases;
+mod overlaps;
+mod retry;
 mod step;
 
+use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -22,6 +26,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::args::UninstallSettings;
+use super::check::instances::Overlap;
 use super::connect::{self, Connection};
 use super::invocation::Invocation;
 use super::run::{GRACE, operator};
@@ -36,6 +41,7 @@ use kooper_runtime::internal::call::finalizer::Retirement;
 use kooper_runtime::internal::error::chain;
 use kooper_runtime::{BoxError, Health};
 use leases::Found;
+use retry::settled;
 use step::say;
 
 /// The shortest pause before the objects are counted again.
@@ -60,9 +66,22 @@ enum UninstallError {
     Waiting { timeout: String, left: String },
     #[error(
         "the installation {other} of this program needs the CRDs, too: uninstall it first, or keep the CRDs and all objects \
-         with `--keep-crds`"
+         with `--keep-crds`, and pass the `--namespace` of this one if they have different namespaces"
     )]
     Shared { other: String },
+    #[error(
+        "another installation of this program, with the {with}, handles the objects of {shared}, too, in the controller \
+         `{controller}`: pass the `--namespace`, `--instance`, `--install-namespace` and `--lease-namespace` of the \
+         installation that you remove, or stop the other one first"
+    )]
+    Overlap { with: String, shared: String, controller: String },
+    #[error(
+        "`{holder}` still holds the {lease}, so the CRDs are kept: stop this process, and run `uninstall` again; the Lease \
+         of a process that was killed expires, at the latest a few minutes later"
+    )]
+    Working { lease: String, holder: String },
+    #[error("the CRD {name} was created again by a running program: stop it, and run `uninstall` again")]
+    Recreated { name: String },
     #[error(
         "the cluster serves {resource} in {served}, but not in {version}, the version of this program, so it would \
          miss objects with its finalizers; run `uninstall` with the installed version of the program"
@@ -80,6 +99,8 @@ pub(crate) fn uninstall(mut invocation: Invocation<'_>) -> Result<ExitCode, BoxE
     settings.lease_namespace.get_or_insert_with(|| settings.install_namespace.clone());
     let (program, settings) = (invocation.app.name, &invocation.settings);
     let mut controllers = invocation.controllers()?;
+    let near = controllers.iter().filter(|one| one.awaits_own_namespace()).map(|one| one.name().to_owned());
+    let near: BTreeSet<_> = near.collect();
     controllers.iter_mut().for_each(|one| one.set_own_namespace(&settings.install_namespace));
     let runtime = Builder::new_multi_thread().enable_all().build()?;
     let main = Builder::new_current_thread().enable_all().build()?;
@@ -96,6 +117,7 @@ pub(crate) fn uninstall(mut invocation: Invocation<'_>) -> Result<ExitCode, BoxE
             lease_namespace,
             reviews_tokens: false,
         },
+        near,
         invocation: &invocation,
         chosen: &settings.uninstall,
         deadline: Instant::now() + settings.uninstall.timeout,
@@ -127,6 +149,8 @@ struct Uninstall<'a> {
     client: Client,
     connection: &'a Connection,
     place: Place,
+    /// The controllers that watch the namespace of their installation.
+    near: BTreeSet<String>,
     invocation: &'a Invocation<'a>,
     chosen: &'a UninstallSettings,
     deadline: Instant,
@@ -145,6 +169,7 @@ impl Uninstall<'_> {
         }
         let held: Vec<_> =
             controllers.iter().filter_map(|controller| Held::of(controller, &definitions, self.chosen)).collect();
+        self.refuse_overlap(controllers, &held).await?;
         for one in &held {
             let served = match one.other_versions(&self.client).await {
                 // Not every cluster tells a service account what it serves.
@@ -167,14 +192,20 @@ impl Uninstall<'_> {
             webhooks::unregister(self.invocation, &self.place, &self.client, say).await?;
         }
         self.release(held, metrics).await?;
-        self.remove_leases(controllers).await?;
-        self.remove_leases(&webhooks::controllers(self.invocation, &self.place)?).await?;
+        let working = self.remove_leases(controllers).await?;
+        let of_webhooks = self.remove_leases(&webhooks::controllers(self.invocation, &self.place)?).await?;
         webhooks::delete_secret(self.invocation, &self.place, &self.client, say).await?;
         for (name, reason) in &definitions.kept {
             say("keep", format_args!("CRD {name}: {reason}"));
         }
-        for crd in &definitions.ours {
-            self.delete(crd).await?;
+        // A process that still runs may have set finalizers again, and would install the CRDs again.
+        if !definitions.ours.is_empty()
+            && let Some(working) = working.or(of_webhooks)
+        {
+            return Err(working.into());
+        }
+        for (crd, uid) in &definitions.ours {
+            self.delete(crd, uid.as_deref()).await?;
         }
         if !self.invocation.settings.dry_run {
             say("done", self.place.account());
@@ -182,23 +213,45 @@ impl Uninstall<'_> {
         Ok(())
     }
 
+    /// Returns an error if another installation handles the objects, too.
+    async fn refuse_overlap(&self, controllers: &[Controller], held: &[Held]) -> Result<(), BoxError> {
+        if held.is_empty() {
+            return Ok(());
+        }
+        let found = overlaps::find(&self.client, controllers, &self.near, &self.place).await?;
+        match found.into_iter().find(|overlap| held.iter().any(|one| one.controller == overlap.controller)) {
+            Some(Overlap { controller, with, shared, .. }) => {
+                Err(UninstallError::Overlap { with, shared, controller }.into())
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Stops the Deployment of the installation: it would set finalizers again.
     async fn stop(&self) -> Result<(), BoxError> {
-        if let Some(deployment) = installed::running(&self.client, &self.place).await? {
-            say("stop", format_args!("Deployment {}/{deployment}", self.place.namespace));
-            if !self.invocation.settings.dry_run {
-                installed::stop(&self.client, &self.place, &deployment).await?;
+        let namespace = &self.place.namespace;
+        match installed::deployment(&self.client, &self.place).await? {
+            Some((deployment, true)) => {
+                say("stop", format_args!("Deployment {namespace}/{deployment}"));
+                if !self.invocation.settings.dry_run {
+                    installed::stop(&self.client, &self.place, &deployment).await?;
+                }
+            }
+            Some((_, false)) => {}
+            None => {
+                let account = self.place.account();
+                say("stop", format_args!("nothing: `{account}` has no Deployment in namespace {namespace}"));
             }
         }
         if self.invocation.settings.dry_run {
             return Ok(());
         }
         loop {
-            let pods = installed::pods(&self.client, &self.place).await?;
-            if pods.is_empty() {
-                return Ok(());
-            }
-            let left = format!("these pods are still running: {}", named(&pods, pods.len()));
+            let left = match settled(installed::pods(&self.client, &self.place).await)? {
+                Ok(pods) if pods.is_empty() => return Ok(()),
+                Ok(pods) => format!("these pods are still running: {}", named(&pods, pods.len())),
+                Err(problem) => format!("the pods cannot be read: {problem}"),
+            };
             self.pause(PAUSE, |timeout| UninstallError::Waiting { timeout, left }).await?;
         }
     }
@@ -207,7 +260,7 @@ impl Uninstall<'_> {
     async fn release(&self, all: Vec<Held>, metrics: Prometheus) -> Result<(), BoxError> {
         let mut cleaning = Vec::new();
         for held in all {
-            let found = held.find(&self.client).await?;
+            let found = self.read(held.resource(), || held.find(&self.client)).await?;
             let names = named(&found.named, found.count);
             match held.fate {
                 _ if found.count == 0 => continue,
@@ -251,14 +304,20 @@ impl Uninstall<'_> {
             let begin = Instant::now();
             let mut left = Vec::new();
             for held in cleaning {
-                held.prepare(&self.client).await?;
-                let found = held.find(&self.client).await?;
-                if found.count > 0 {
-                    left.push(format!(
+                let found = match held.prepare(&self.client).await {
+                    Ok(()) => held.find(&self.client).await,
+                    Err(error) => Err(error),
+                };
+                match settled(found)? {
+                    Ok(found) if found.count == 0 => {}
+                    Ok(found) => left.push(format!(
                         "{} still have the finalizer: {}",
                         held.resource(),
                         named(&found.named, found.count)
-                    ));
+                    )),
+                    Err(problem) => {
+                        left.push(format!("{} cannot be read or changed: {problem}", held.resource()));
+                    }
                 }
             }
             if left.is_empty() {
@@ -318,17 +377,26 @@ impl Uninstall<'_> {
         Ok(Running { stop, ended, stopped })
     }
 
-    /// Deletes the Leases of the installation, which no program holds any more.
-    async fn remove_leases(&self, controllers: &[Controller]) -> Result<(), BoxError> {
+    /// Deletes the Leases of the installation, which no program holds any more. Returns an error for the first one that is
+    /// held, unless nothing is changed.
+    async fn remove_leases(&self, controllers: &[Controller]) -> Result<Option<UninstallError>, BoxError> {
+        let mut working = None;
         for lease in leases::of(controllers, &self.place) {
-            match leases::find(&self.client, &lease).await? {
+            match self.read(&lease, || leases::find(&self.client, &lease)).await? {
                 Found::None => {}
                 Found::Kept(reason) => say("keep", format_args!("{lease}: {reason}")),
                 // The Deployment that is to be stopped releases it.
                 Found::Held(holder) if self.invocation.settings.dry_run => {
                     say("delete", format_args!("{lease}, when `{holder}` has released it"));
                 }
-                Found::Held(holder) => say("keep", format_args!("{lease}: `{holder}` holds it")),
+                Found::Held(holder) => {
+                    say("keep", format_args!("{lease}: `{holder}` holds it"));
+                    working.get_or_insert_with(|| UninstallError::Working {
+                        lease: lease.to_string(),
+                        // Text from the cluster must not control the terminal.
+                        holder: holder.escape_debug().to_string(),
+                    });
+                }
                 Found::Free(found) => {
                     say("delete", &lease);
                     if !self.invocation.settings.dry_run
@@ -339,22 +407,45 @@ impl Uninstall<'_> {
                 }
             }
         }
-        Ok(())
+        Ok(working)
     }
 
     /// Deletes a CRD and waits until it is removed.
-    async fn delete(&self, name: &str) -> Result<(), BoxError> {
-        let objects = definitions::objects(&self.client, name).await?;
+    async fn delete(&self, name: &str, uid: Option<&str>) -> Result<(), BoxError> {
+        let objects = self.read(format_args!("the CRD {name}"), || definitions::objects(&self.client, name)).await?;
         say("delete", format_args!("CRD {name}, with {objects} objects"));
         if self.invocation.settings.dry_run {
             return Ok(());
         }
-        definitions::delete(&self.client, name).await?;
-        while let Some(crd) = definitions::get(&self.client, name).await? {
-            let left = format!("the CRD {} is still being deleted{}", crd.name_any(), definitions::terminating(&crd));
+        loop {
+            let left = match settled(definitions::delete(&self.client, name, uid).await)? {
+                Ok(None) => return Ok(()),
+                Ok(Some(crd)) if crd.uid().as_deref() != uid => {
+                    return Err(UninstallError::Recreated { name: name.to_owned() }.into());
+                }
+                Ok(Some(crd)) => {
+                    format!("the CRD {} is still being deleted{}", crd.name_any(), definitions::terminating(&crd))
+                }
+                Err(problem) => format!("the CRD {name} cannot be deleted: {problem}"),
+            };
             self.pause(PAUSE, |timeout| UninstallError::Waiting { timeout, left }).await?;
         }
-        Ok(())
+    }
+
+    /// Repeats a request until it has a response: the operator may be stopped already.
+    async fn read<T, F>(&self, what: impl Display, request: impl Fn() -> F) -> Result<T, BoxError>
+    where
+        F: Future<Output = kube::Result<T>>,
+    {
+        loop {
+            match settled(request().await)? {
+                Ok(found) => return Ok(found),
+                Err(problem) => {
+                    let left = format!("{what} cannot be read: {problem}");
+                    self.pause(PAUSE, |timeout| UninstallError::Waiting { timeout, left }).await?;
+                }
+            }
+        }
     }
 
     /// Waits a moment; an error if the time is over, or after a signal.

@@ -11,6 +11,9 @@ pub(crate) const NAMESPACE_SELECTOR: &str = "namespaces(labels)";
 /// The setting that needs the metadata of objects that are not selected.
 pub(crate) const UNSELECTED: &str = "cleanup of objects that are not selected";
 
+/// The setting that needs to know whether an object was deleted, or has left the controller.
+pub(crate) const DELETED: &str = "deleted";
+
 /// The namespace of an operator that has no client, as that of Leases.
 const UNKNOWN_NAMESPACE: &str = "default";
 

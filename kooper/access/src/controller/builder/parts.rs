@@ -24,7 +24,7 @@ use kube::core::metadata::PartialObjectMeta;
 use serde::de::DeserializeOwned;
 
 use super::daemon::{self, Daemon};
-use super::namespaces::{NAMESPACE_SELECTOR, UNSELECTED};
+use super::namespaces::{DELETED, NAMESPACE_SELECTOR, UNSELECTED};
 use super::{Builder, Common, MakeCrd, MakeRetriever, MakeService, MakeState, Wrap};
 use crate::calls::Additions;
 use crate::controller::{Controller, Task};
@@ -285,7 +285,7 @@ fn plan_settings<K: Kind>(config: &Config, plan: &mut Plan, own_retriever: bool,
         }
     }
     if deleted && config.may_leave() {
-        plan.require::<K>(None, &["get"], "deleted");
+        plan.require::<K>(None, &["get"], DELETED);
     }
     if installs_crd {
         // The create is an apply, which is authorised with the name.

@@ -62,7 +62,7 @@ pub(super) static COMMON: [Flag; 29] = [
         name: "kubeconfig",
         short: None,
         value: "FILE",
-        help: "Kubeconfig to connect with [default: KUBECONFIG, in a pod the service account, else ~/.kube/config]",
+        help: "Kubeconfig to connect with [default: KUBECONFIG, the pod's account, ~/.kube/config]",
         repeatable: false,
         of: CLUSTER,
         take: |settings, text| {

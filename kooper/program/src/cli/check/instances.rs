@@ -17,43 +17,52 @@ use kooper_runtime::internal::leader::SCOPE;
 
 /// Another installation whose controller handles the same objects.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Overlap {
-    pub(super) controller: String,
+pub(in crate::cli) struct Overlap {
+    pub(in crate::cli) controller: String,
     /// Its Lease or Deployment, such as `Lease shops/shop-web.blue`.
-    pub(super) with: String,
+    pub(in crate::cli) with: String,
     /// The namespaces that both of them watch.
-    pub(super) shared: String,
+    pub(in crate::cli) shared: String,
     /// `true` if it has the name of this installation. It may then be this one, with its Leases in
     /// another namespace.
-    pub(super) has_same_name: bool,
+    pub(in crate::cli) has_same_name: bool,
 }
 
 /// The Leases that may be listed, and whether these are all.
-pub(super) async fn leases(client: &Client, place: &Place) -> (Vec<Lease>, bool) {
+pub(in crate::cli) async fn leases(client: &Client, place: &Place) -> kube::Result<(Vec<Lease>, bool)> {
     let own = Api::namespaced(client.clone(), &place.lease_namespace);
     listed(Api::all(client.clone()), own, &ListParams::default()).await
 }
 
 /// The Deployments of the program that may be listed, and whether these are all.
-pub(super) async fn deployments(client: &Client, place: &Place) -> (Vec<Deployment>, bool) {
+pub(in crate::cli) async fn deployments(client: &Client, place: &Place) -> kube::Result<(Vec<Deployment>, bool)> {
     let of_program = format!("app.kubernetes.io/name={},{INSTALLATION}", place.installation.program);
     let own = Api::namespaced(client.clone(), &place.namespace);
     listed(Api::all(client.clone()), own, &ListParams::default().labels(&of_program)).await
 }
 
-async fn listed<K>(all: Api<K>, own: Api<K>, params: &ListParams) -> (Vec<K>, bool)
+async fn listed<K>(all: Api<K>, own: Api<K>, params: &ListParams) -> kube::Result<(Vec<K>, bool)>
 where
     K: Clone + std::fmt::Debug + DeserializeOwned,
 {
-    match all.list(params).await {
-        Ok(found) => (found.items, true),
-        Err(_) => (own.list(params).await.map_or_else(|_| Vec::new(), |found| found.items), false),
+    if let Some(found) = unless_forbidden(all.list(params).await)? {
+        return Ok((found.items, true));
+    }
+    let found = unless_forbidden(own.list(params).await)?;
+    Ok((found.map_or_else(Vec::new, |found| found.items), false))
+}
+
+/// The response; `None` without the permission.
+fn unless_forbidden<T>(response: kube::Result<T>) -> kube::Result<Option<T>> {
+    match response {
+        Err(kube::Error::Api(status)) if status.code == 403 => Ok(None),
+        response => response.map(Some),
     }
 }
 
 /// The other Deployments of the program that run a controller for objects of the same namespaces. Without a choice,
 /// the controllers in `near` watch the namespace of their Deployment.
-pub(super) fn deployed(
+pub(in crate::cli) fn deployed(
     controllers: &[Controller],
     near: &BTreeSet<String>,
     place: &Place,
@@ -89,7 +98,12 @@ fn namespaces(deployment: &Deployment) -> Option<&str> {
 
 /// The installations that hold a Lease for a controller of the same program and handle
 /// objects of the same namespaces.
-pub(super) fn overlaps(controllers: &[Controller], place: &Place, leases: &[Lease], now: Timestamp) -> Vec<Overlap> {
+pub(in crate::cli) fn overlaps(
+    controllers: &[Controller],
+    place: &Place,
+    leases: &[Lease],
+    now: Timestamp,
+) -> Vec<Overlap> {
     let mut overlaps = Vec::new();
     for controller in controllers {
         let Some((own_namespace, own_names)) = own_leases(controller, place) else { continue };
@@ -188,6 +202,17 @@ mod tests {
         let now = "2026-01-01T00:00:05Z".parse().unwrap();
         let mut overlaps = overlaps(&[controller], &place, &[lease], now);
         overlaps.pop().map(|overlap| (overlap.shared, overlap.has_same_name))
+    }
+
+    #[test]
+    fn only_a_missing_permission_counts_as_such() {
+        let refused = |code| {
+            let status = kube::core::Status { code, ..Default::default() };
+            unless_forbidden::<()>(Err(kube::Error::Api(Box::new(status))))
+        };
+        assert!(matches!(unless_forbidden(Ok(())), Ok(Some(()))));
+        assert!(matches!(refused(403), Ok(None)));
+        assert!(refused(401).is_err() && refused(503).is_err());
     }
 
     #[test]

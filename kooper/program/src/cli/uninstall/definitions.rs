@@ -1,7 +1,9 @@
 //! The CRDs of the program.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{Api, DeleteParams, ListParams};
+use kube::api::{Api, DeleteParams, ListParams, Preconditions};
 use kube::core::{ApiResource, DynamicObject};
 use kube::{Client, ResourceExt};
 
@@ -12,8 +14,8 @@ use kooper_access::internal::crd::{PROGRAM, merged};
 /// The CRDs of the controllers' kinds, as far as the cluster has them.
 #[derive(Debug, Default)]
 pub(super) struct Definitions {
-    /// The names of those that are removed.
-    pub(super) ours: Vec<String>,
+    /// The names of those that are removed, with their uids.
+    pub(super) ours: BTreeMap<String, Option<String>>,
     /// Those that are kept, with the reason.
     pub(super) kept: Vec<(String, String)>,
 }
@@ -35,7 +37,9 @@ impl Definitions {
         for name in merged(controllers.iter().filter_map(Controller::crd).map(|(crd, _)| crd)).into_keys() {
             let Some(crd) = get(client, &name).await? else { continue };
             match owner(&crd) {
-                Some(owner) if programs.contains(&&*owner) => definitions.ours.push(name),
+                Some(owner) if programs.contains(&&*owner) => {
+                    definitions.ours.insert(name, crd.uid());
+                }
                 Some(owner) => definitions.kept.push((name, format!("it belongs to the program `{owner}`"))),
                 None => {
                     let reason =
@@ -57,12 +61,24 @@ pub(super) async fn get(client: &Client, name: &str) -> kube::Result<Option<Cust
     Api::<CustomResourceDefinition>::all(client.clone()).get_opt(name).await
 }
 
-pub(super) async fn delete(client: &Client, name: &str) -> kube::Result<()> {
+/// Deletes the CRD with this uid, unless it is being deleted. Returns the CRD of this name as it was before, which may be
+/// another one.
+pub(super) async fn delete(
+    client: &Client,
+    name: &str,
+    uid: Option<&str>,
+) -> kube::Result<Option<CustomResourceDefinition>> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
-    match api.delete(name, &DeleteParams::default()).await {
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-        done => done.map(drop),
+    let Some(crd) = api.get_opt(name).await? else { return Ok(None) };
+    if crd.uid().as_deref() == uid && crd.metadata.deletion_timestamp.is_none() {
+        let same = Preconditions { uid: uid.map(ToOwned::to_owned), resource_version: None };
+        match api.delete(name, &DeleteParams::default().preconditions(same)).await {
+            // It was removed, or replaced, meanwhile: the next call finds out.
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
+            done => drop(done?),
+        }
     }
+    Ok(Some(crd))
 }
 
 /// Returns the number of objects of a CRD, which is zero if the CRD does not exist or is

@@ -59,7 +59,7 @@ impl Held {
     /// The objects of a controller; `None` if it sets no finalizer.
     pub(super) fn of(controller: &Controller, definitions: &Definitions, chosen: &UninstallSettings) -> Option<Self> {
         let (finalizers, kind) = (controller.finalizers()?, controller.kind_info().clone());
-        let removed = definitions.ours.contains(&kind.resource());
+        let removed = definitions.ours.contains_key(&kind.resource());
         let fate = match (chosen.orphan, chosen.keep_crds, removed) {
             (true, ..) => Fate::Release,
             (false, true, _) => Fate::ReleaseLive,

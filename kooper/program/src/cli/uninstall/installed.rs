@@ -5,24 +5,23 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::jiff::Timestamp;
 use kooper_access::Controller;
 use kube::api::{Api, ListParams, ObjectList, Patch, PatchParams};
 use kube::{Client, ResourceExt};
 use serde_json::json;
 
 use super::leases;
-use crate::cli::lease::{Mark, holder};
+use crate::cli::lease::{Mark, cautious_now, holder};
 use crate::manifests::{INSTALLATION, workload_name};
 use crate::rbac::Place;
 
-/// The Deployment of the installation, if it has replicas.
-pub(super) async fn running(client: &Client, place: &Place) -> kube::Result<Option<String>> {
+/// The Deployment of the installation, and whether it has replicas.
+pub(super) async fn deployment(client: &Client, place: &Place) -> kube::Result<Option<(String, bool)>> {
     let api: Api<Deployment> = Api::namespaced(client.clone(), &place.namespace);
     let found = api.get_opt(&workload_name(place)).await?;
     let is_ours = |one: &Deployment| one.labels().get(INSTALLATION) == Some(&place.account());
     let runs = |one: &Deployment| one.spec.as_ref().and_then(|spec| spec.replicas) != Some(0);
-    Ok(found.filter(|one| is_ours(one) && runs(one)).map(|one| one.name_any()))
+    Ok(found.filter(is_ours).map(|one| (one.name_any(), runs(&one))))
 }
 
 /// Scales a Deployment to zero.
@@ -58,7 +57,7 @@ pub(super) async fn other(client: &Client, controllers: &[Controller], place: &P
     if let Some((namespace, account)) = all.find(|one| *one != ours) {
         return Ok(Some(format!("{}/{}", namespace.unwrap_or_default(), account.unwrap_or_default())));
     }
-    let (own, now) = (leases::of(controllers, place), Timestamp::now());
+    let (own, now) = (leases::of(controllers, place), cautious_now());
     let is_other = |lease: &Lease| {
         let (Some(_), Some(mark)) = (holder(lease, now), Mark::of(lease)) else { return false };
         let (namespace, name) = (lease.namespace().unwrap_or_default(), lease.name_any());

@@ -4,11 +4,10 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use kube::api::{Api, DeleteParams, Preconditions};
 
-use crate::cli::lease::holder;
+use crate::cli::lease::{cautious_now, holder};
 use crate::rbac::Place;
 use kooper_access::Controller;
 
@@ -78,7 +77,7 @@ pub(super) async fn find(client: &Client, name: &LeaseName) -> kube::Result<Foun
 async fn find_one(api: &Api<Lease>, name: &str) -> kube::Result<Found> {
     Ok(match api.get_opt(name).await {
         Ok(None) => Found::None,
-        Ok(Some(lease)) => match holder(&lease, Timestamp::now()) {
+        Ok(Some(lease)) => match holder(&lease, cautious_now()) {
             Some(holder) => Found::Held(holder.to_owned()),
             None => Found::Free(Box::new(lease)),
         },
