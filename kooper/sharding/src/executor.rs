@@ -90,6 +90,8 @@ struct Shared {
     /// The driver waits for the end of calls, such as of a shard that is handed over. It is set before the driver looks at
     /// those that run, and read after one has ended, so that the last one wakes the driver.
     drains: AtomicBool,
+    /// Functions can be called: `init` has succeeded.
+    works: AtomicBool,
     selected: Mutex<Selected>,
     /// How often buckets have joined the selection.
     joined: watch::Sender<u64>,
@@ -170,6 +172,11 @@ impl Partition for Sharding {
 
     fn is_in_use(&self) -> bool {
         self.shared.runs_any()
+    }
+
+    fn works(&self) {
+        self.shared.works.store(true, Ordering::SeqCst);
+        self.shared.changed.notify_one();
     }
 
     fn hold(&self, leave: CancellationToken) -> BoxFuture<'static, ()> {
@@ -304,6 +311,7 @@ impl Shared {
             running: (0..BUCKETS).map(|_| AtomicUsize::new(0)).collect(),
             deleted: (0..BUCKETS).map(|_| AtomicUsize::new(0)).collect(),
             drains: AtomicBool::new(false),
+            works: AtomicBool::new(false),
             selected: Mutex::new(Selected { by, shards: (count, Vec::new()), buckets: BTreeMap::new(), left: 0 }),
             joined: watch::Sender::new(0),
             held: watch::Sender::default(),

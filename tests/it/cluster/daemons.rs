@@ -37,6 +37,28 @@ struct Daemons {
     most: Arc<AtomicU32>,
 }
 
+/// An error whose text panics.
+#[derive(Debug)]
+struct Unspeakable;
+
+impl std::fmt::Display for Unspeakable {
+    fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        panic!("the text of an error")
+    }
+}
+
+impl std::error::Error for Unspeakable {}
+
+#[kooper::test(start_paused = true)]
+async fn a_daemon_whose_error_has_no_text_is_started_again(cluster: Cluster) -> Result<()> {
+    let daemons = Daemons::default();
+    let controller = daemons.controller(false, async |_| Err(Unspeakable.into()))?;
+    let running = cluster.run([controller]).await?;
+    cluster.create(&config("1")?).await?;
+    eventually("it is started again", || daemons.lines().len() >= 3).await;
+    running.stop().await
+}
+
 /// Ends when the daemon is dropped, also in the middle of its work.
 struct Running(Daemons, String);
 

@@ -19,7 +19,7 @@ use serde_json::json;
 use tokio::time::Instant;
 use tower::ServiceExt;
 
-use super::replicas::{Notes, SETTLE, create, metric, noting, noting_by, replica, spread, touch};
+use super::replicas::{Notes, SETTLE, create, failing, metric, noting, noting_by, replica, spread, touch};
 use crate::fixture::{Running, eventually};
 
 #[kooper::test(start_paused = true)]
@@ -46,6 +46,52 @@ async fn the_shards_of_a_replica_that_dies_are_taken_over(cluster: Cluster) -> R
     assert_eq!(spread(&touch(&cluster, &objects, "2", &notes).await?).into_iter().collect::<Vec<_>>(), [("b", 24)]);
     second.stop().await?;
     notes.check();
+    Ok(())
+}
+
+#[kooper::test(start_paused = true)]
+async fn a_replica_whose_init_fails_is_given_no_shards_of_others(cluster: Cluster) -> Result<()> {
+    let (notes, fails) = (Notes::default(), Arc::new(AtomicBool::new(true)));
+    let objects = create(&cluster, 24).await?;
+    let layer = || failing("nothing", &Arc::default());
+    let _first = replica(&cluster, noting("a", &notes).build()?, layer());
+    tokio::time::sleep(SETTLE).await;
+    let init_fails = fails.clone();
+    let init = move || {
+        let fails = init_fails.load(Ordering::SeqCst);
+        async move { if fails { Err(kooper::BoxError::from("the database is down")) } else { Ok(()) } }
+    };
+    let second = noting_by("b", &notes, |builder| builder.shards(Shards::new(16)).init(init));
+    let _second = replica(&cluster, second.build()?, layer());
+    tokio::time::sleep(5 * SETTLE).await;
+    assert_eq!(spread(&touch(&cluster, &objects, "1", &notes).await?), [("a", 24)].into());
+    fails.store(false, Ordering::SeqCst);
+    tokio::time::sleep(5 * SETTLE).await;
+    assert_eq!(spread(&touch(&cluster, &objects, "2", &notes).await?).len(), 2);
+    notes.check();
+    Ok(())
+}
+
+#[kooper::test(start_paused = true)]
+async fn a_panic_while_leases_are_read_ends_the_controller_and_does_not_go_unnoticed(cluster: Cluster) -> Result<()> {
+    let (notes, panics) = (Notes::default(), Arc::new(AtomicBool::new(false)));
+    create(&cluster, 4).await?;
+    let layer = {
+        let panics = panics.clone();
+        from_fn(move |request, next| {
+            let panics = panics.clone();
+            async move {
+                assert!(!panics.load(Ordering::SeqCst) || !request.uri().path().contains("/leases"), "a bad layer");
+                next.oneshot(request).await
+            }
+        })
+    };
+    let mut running = replica(&cluster, noting("a", &notes).build()?, layer);
+    tokio::time::sleep(SETTLE).await;
+    assert_eq!(notes.count(), 4);
+    panics.store(true, Ordering::SeqCst);
+    let ended = tokio::time::timeout(SETTLE, &mut running.ended).await?;
+    assert!(ended?.is_err(), "the only controller has ended");
     Ok(())
 }
 

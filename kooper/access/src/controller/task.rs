@@ -150,9 +150,10 @@ fn at_times(
         let (service, ticks, call) = (service.clone(), ticks.clone(), input.call.clone());
         async move {
             // A retry is not at a time of the schedule, and a dry run does not wait for one. The repetition
-            // after a conflict is a first attempt, too, and is due at once.
-            ticks.begin(call.shard().map(|shard| shard.term));
-            if call.attempt() == 1
+            // after a conflict is a first attempt, too, and is due at once. A failure from before another replica had the
+            // shard is not retried.
+            let is_new = ticks.begin(call.shard().map(|shard| shard.term));
+            if (is_new || call.attempt() == 1)
                 && !call.is_dry_run()
                 && let Some(wait) = ticks.wait(call.now())
             {
@@ -177,11 +178,18 @@ fn retried(error: BoxError, next: impl FnOnce() -> Duration) -> BoxError {
     }
 }
 
+/// A shorter delay would count as one of many immediate requeues, which back off.
+const AT_ONCE: Duration = Duration::from_millis(1);
+
 /// The time until the next run, after one that took this long.
 fn rest(every: Duration, took: Duration) -> Duration {
     // Tasks of several processes that started together do not stay together.
     let early = fraction(RandomState::new().hash_one(())) / 10.0;
-    let every = every.mul_f64(1.0 - early).max(Duration::from_nanos(1));
+    let (whole, every) = (every, every.mul_f64(1.0 - early).max(Duration::from_nanos(1)));
+    if took < whole {
+        // The time of the next one may have come, and it is not left out.
+        return every.saturating_sub(took).max(AT_ONCE);
+    }
     let late = u64::try_from(took.as_nanos() % every.as_nanos()).map_or(Duration::ZERO, Duration::from_nanos);
     every - late
 }
@@ -225,6 +233,7 @@ mod tests {
         for _ in 0..100 {
             assert!((seconds(90)..=seconds(100)).contains(&rest(seconds(100), Duration::ZERO)));
             assert!((seconds(20)..=seconds(30)).contains(&rest(seconds(100), seconds(70))));
+            assert!(rest(seconds(100), seconds(95)) <= seconds(5), "it is not left out");
             // The run of the 100th second is left out.
             let late = rest(seconds(100), seconds(130));
             assert!((seconds(50)..=seconds(70)).contains(&late), "{late:?}");

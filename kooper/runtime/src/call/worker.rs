@@ -8,7 +8,8 @@ mod grants;
 mod tombstones;
 mod undecodable;
 
-use std::panic::AssertUnwindSafe;
+use std::any::Any;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -110,10 +111,22 @@ impl Workers {
             // A handler's panic is caught with its call. This one is a filter's or the
             // runtime's, and must not cost a worker.
             if let Err(panic) = AssertUnwindSafe(self.process(item)).catch_unwind().await {
-                let text = panic_text(&*panic);
-                tracing::error!(controller = %self.name(), %key, "a worker panicked outside the handler: {text}; the key is retried");
-                self.give_back(&key, ticket, Completion::Failure);
+                self.retry_after_panic(&key, ticket, &*panic);
             }
+        }
+    }
+
+    /// Gives back a key whose call was ended by a panic outside the handler, unless it was given back before.
+    fn retry_after_panic(&self, key: &ObjectKey, ticket: Ticket, panic: &(dyn Any + Send)) {
+        let text = panic_text(panic);
+        tracing::error!(controller = %self.name(), %key, "a worker panicked outside the handler: {text}; the key is retried");
+        self.give_back(key, ticket, Completion::Failure);
+    }
+
+    /// Finishes a call without its worker, which would catch a panic: the text of an error is the user's code.
+    fn finish_safely(&self, attempt: &Attempt, ended: &Ended) {
+        if let Err(panic) = panic::catch_unwind(AssertUnwindSafe(|| self.finish(attempt, ended))) {
+            self.retry_after_panic(&attempt.key, attempt.ticket, &*panic);
         }
     }
 
@@ -363,7 +376,7 @@ impl Workers {
                 workers.give_back(&attempt.key, attempt.ticket, Completion::Success(Some(Duration::ZERO)));
                 return;
             }
-            workers.finish(&attempt, &ended);
+            workers.finish_safely(&attempt, &ended);
         };
         if stuck <= self.limits.workers {
             tokio::spawn(rest);

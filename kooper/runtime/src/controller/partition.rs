@@ -39,6 +39,10 @@ pub trait Partition: Send + Sync {
         false
     }
 
+    /// The functions of the controller can be called from now on: `init` has succeeded. Nothing that another replica
+    /// handles is given to this one before.
+    fn works(&self) {}
+
     /// Holds the part, from when the caches are complete. After `leave` is cancelled, it is given to
     /// other replicas, as far as no call runs in it, and this ends. Nothing is given away after this
     /// was dropped.

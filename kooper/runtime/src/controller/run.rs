@@ -343,6 +343,9 @@ impl Runner {
             starting.over();
             return self.init_ended().await;
         };
+        if let Some(partition) = &self.partition {
+            partition.works();
+        }
         self.run_workers(handlers, stop, lost).await
     }
 

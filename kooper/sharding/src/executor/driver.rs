@@ -303,8 +303,12 @@ impl Driver {
         }
     }
 
-    /// Tells the member which shards of others the caches hold. While one cannot be listed, their owner works on them.
+    /// Tells the member which shards of others the caches hold. While one cannot be listed, or `init` has not succeeded,
+    /// their owner works on them.
     fn warm(&mut self, member: &mut Member) {
+        if !self.shared.works.load(Ordering::SeqCst) {
+            return;
+        }
         let Some(map) = member.map().cloned() else { return };
         let wanted: Vec<Shard> = member.to_warm().collect();
         let listed = self.shared.listed(|cache| &cache.all);

@@ -8,7 +8,9 @@ use kooper_grammar::cron::Schedule;
 use kooper_runtime::internal::clock;
 use parking_lot::Mutex;
 
-/// A run that is later than this has been missed, for example while another replica was the leader.
+/// A run that is later than this, and than a tenth of the time until the next one, has been missed, for example while
+/// another replica was the leader. The timer's clock stops while a machine is suspended, so that after a long wait it may
+/// be late by minutes.
 const LATE: SignedDuration = SignedDuration::from_secs(60);
 
 /// The times of a schedule, in UTC.
@@ -26,11 +28,14 @@ impl Ticks {
         Self { schedule, due: Mutex::default(), term: Mutex::default() }
     }
 
-    /// Begins anew in another term: the time of an earlier one may have been that of another replica's run.
-    pub(super) fn begin(&self, term: Option<u64>) {
-        if std::mem::replace(&mut *self.term.lock(), term) != term {
+    /// Begins anew in another term, and returns `true`: the time of an earlier one may have been that of another
+    /// replica's run.
+    pub(super) fn begin(&self, term: Option<u64>) -> bool {
+        let is_new = std::mem::replace(&mut *self.term.lock(), term) != term;
+        if is_new {
             *self.due.lock() = None;
         }
+        is_new
     }
 
     /// The time until the next run; `None` if it is due. One that was missed is skipped.
@@ -38,7 +43,8 @@ impl Ticks {
         let mut due = self.due.lock();
         // A later time than the next but one is that of a clock that was set back since.
         let next_but_one = self.after(self.after(now));
-        let known = due.filter(|(due, owed)| *owed || now.duration_since(*due) <= LATE && *due <= next_but_one);
+        let latest = |due: Timestamp| LATE.max(self.after(due).duration_since(due) / 10);
+        let known = due.filter(|(due, owed)| *owed || now.duration_since(*due) <= latest(*due) && *due <= next_but_one);
         let (next, owed) = known.unwrap_or_else(|| (self.after(now), false));
         *due = Some((next, owed));
         (next > now).then(|| until(next, now))
@@ -109,14 +115,24 @@ mod tests {
     }
 
     #[test]
+    fn a_run_that_is_late_after_a_long_wait_is_not_skipped() {
+        let ticks = Ticks::new(Schedule::parse("0 3 * * *").expect("a schedule"));
+        assert_eq!(ticks.wait(at("02:00:00")), Some(60 * MINUTE));
+        assert_eq!(ticks.wait(at("03:05:00")), None, "the machine was suspended for five minutes");
+        ticks.ended(at("03:06:00"), None);
+        let next = "2026-11-27T08:00:00Z".parse().expect("a time");
+        assert_eq!(ticks.wait(next), Some(19 * 60 * MINUTE), "it was suspended for hours");
+    }
+
+    #[test]
     fn the_times_of_another_term_are_those_of_another_replica() {
         let ticks = hourly();
-        ticks.begin(Some(1));
+        assert!(ticks.begin(Some(1)));
         assert_eq!(ticks.wait(at("10:20:00")), Some(40 * MINUTE));
-        ticks.begin(Some(1));
+        assert!(!ticks.begin(Some(1)));
         assert_eq!(ticks.wait(at("10:59:00")), Some(MINUTE));
         ticks.failed(at("11:00:10"));
-        ticks.begin(Some(3));
+        assert!(ticks.begin(Some(3)), "although an earlier run has failed here");
         assert_eq!(ticks.wait(at("11:00:20")), Some(60 * MINUTE - Duration::from_secs(20)));
     }
 
@@ -138,7 +154,7 @@ mod tests {
         assert_eq!(ticks.ended(at("11:00:10"), Some(Duration::ZERO)), Duration::ZERO);
         assert_eq!(ticks.wait(at("11:10:10")), None);
         assert_eq!(ticks.ended(at("11:10:20"), None), 50 * MINUTE - Duration::from_secs(20));
-        assert_eq!(ticks.wait(at("12:02:00")), Some(58 * MINUTE), "the next one is at a time of the schedule");
+        assert_eq!(ticks.wait(at("12:10:00")), Some(50 * MINUTE), "the next one is at a time of the schedule");
     }
 
     #[test]

@@ -76,6 +76,7 @@ impl Workers {
         let (workers, stopping, changed) = (self.clone(), self.tasks.stopping.clone(), daemon.changed.clone());
         // A daemon does not end by itself, so its shard would never be given away.
         let leaving = shard.as_ref().map_or_else(CancellationToken::new, |shard| shard.leaving());
+        let term = shard.as_ref().map_or_else(CancellationToken::new, |shard| shard.ended());
         let over = {
             let leaving = leaving.clone();
             async move {
@@ -102,12 +103,12 @@ impl Workers {
             let Some(ended) = ended else { return };
             if matches!(ended, Err(Failure::Stopped)) {
                 workers.observer.ignored(&attempt.key);
-                // It begins again if the shard stays nevertheless.
-                let again = leaving.is_cancelled().then_some(Duration::ZERO);
+                // It begins again if the shard stays nevertheless, or has come back.
+                let again = (leaving.is_cancelled() || term.is_cancelled()).then_some(Duration::ZERO);
                 workers.give_back(&attempt.key, attempt.ticket, Completion::Success(again));
                 return;
             }
-            workers.finish(&attempt, &ended);
+            workers.finish_safely(&attempt, &ended);
         });
     }
 }

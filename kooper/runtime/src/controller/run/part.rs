@@ -1,9 +1,13 @@
 //! Working on a part of the objects, which this replica holds for a time.
 
 use std::collections::BTreeSet;
+use std::panic::{self, AssertUnwindSafe};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
+use tokio::sync::oneshot;
 use tokio::task::coop::consume_budget;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -28,12 +32,39 @@ impl Runner {
     /// Holds the part, works on it, and releases it.
     pub(super) async fn run_part(&self, partition: &dyn Partition, starting: &Starting, shutdown: &CancellationToken) {
         let _waking = self.wake_granted().map(|waking| AbortOnDropHandle::new(tokio::spawn(waking)));
-        let mut holding = AbortOnDropHandle::new(tokio::spawn(partition.hold(shutdown.clone())));
+        let (failed, failure) = oneshot::channel();
+        let hold = AssertUnwindSafe(partition.hold(shutdown.clone())).catch_unwind();
+        let hold = async move {
+            if let Err(panic) = hold.await {
+                drop(failed.send(panic));
+            }
+        };
+        let mut holding = AbortOnDropHandle::new(tokio::spawn(hold));
+        let panicked = async move {
+            match failure.await {
+                Ok(panic) => panic,
+                Err(_) => std::future::pending().await,
+            }
+        };
+        let mut panicked = pin!(panicked);
         // Nothing that `init` sends would pass before.
-        if shutdown.run_until_cancelled(self.leadership.held()).await.is_some() {
+        let held = async {
+            tokio::select! {
+                held = shutdown.run_until_cancelled(self.leadership.held()) => held.is_some(),
+                panic = &mut panicked => panic::resume_unwind(panic),
+            }
+        };
+        if held.await {
             let (stop, lost) = (CancellationToken::new(), CancellationToken::new());
             let leaving = async {
-                shutdown.cancelled().await;
+                tokio::select! {
+                    () = shutdown.cancelled() => {}
+                    // Nobody would know whether calls may begin. The controller ends, and says so.
+                    panic = &mut panicked => {
+                        stop.cancel();
+                        panic::resume_unwind(panic);
+                    }
+                }
                 let left = timeout(LEAVE, &mut holding).await.is_ok();
                 stop.cancel();
                 left
