@@ -280,7 +280,7 @@ impl Exploration {
             ordered: (self.make)().map_or_else(|_| BTreeSet::new(), |all| children::ordered(&all)),
         };
         // Each history would take hours.
-        let is_paused = runtime().block_on(is_paused());
+        let is_paused = runtime().block_on(async { is_paused() });
         assert!(is_paused, "an exploration needs a runtime whose clock is paused: build it with `start_paused(true)`");
         let run = |trial: &Trial| {
             runtime().block_on(async {

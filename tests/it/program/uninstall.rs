@@ -230,10 +230,15 @@ fn the_crd_is_kept_while_a_process_holds_a_lease() {
     let args = ["--orphan", "--leader-election", "on"];
     let (plan, _) = installed.uninstall(&[&["--dry-run"], &args[..]].concat());
     assert!(plan.contains("delete    Lease default/installed-shops, when `elsewhere` has released it\n"), "{plan}");
-    let (done, stdout, stderr) = installed.call(&[&["uninstall"], &args[..]].concat());
+    let (done, stdout, stderr) = installed.call(&[&["uninstall", "--timeout", "5s"], &args[..]].concat());
     assert!(!done && !stdout.contains("delete    CRD"), "{stdout}{stderr}");
+    assert_eq!(
+        stdout.matches("wait      Lease default/installed-shops: `elsewhere` holds it\n").count(),
+        1,
+        "{stdout}"
+    );
     assert!(
-        stderr.contains("`elsewhere` still holds the Lease default/installed-shops, so the CRDs are kept"),
+        stderr.contains("after 5s, `elsewhere` still holds the Lease default/installed-shops, so the CRDs are kept"),
         "{stderr}"
     );
     assert!(installed.exists(&["shop", "tea"]) && installed.exists(&["shop", "milk"]));

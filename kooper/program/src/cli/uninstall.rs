@@ -19,6 +19,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::jiff::Timestamp;
 use kube::{Client, ResourceExt};
 use prometheus::Registry;
 use tokio::runtime::{Builder, Runtime};
@@ -29,6 +30,7 @@ use super::args::UninstallSettings;
 use super::check::instances::Overlap;
 use super::connect::{self, Connection};
 use super::invocation::Invocation;
+use super::lease::cautious_now;
 use super::run::{GRACE, operator};
 use super::signals::Signals;
 use super::webhooks;
@@ -76,10 +78,10 @@ enum UninstallError {
     )]
     Overlap { with: String, shared: String, controller: String },
     #[error(
-        "`{holder}` still holds the {lease}, so the CRDs are kept: stop this process, and run `uninstall` again; the Lease \
-         of a process that was killed expires, at the latest a few minutes later"
+        "after {timeout}, `{holder}` still holds the {lease}, so the CRDs are kept: stop this process, and run `uninstall` \
+         again"
     )]
-    Working { lease: String, holder: String },
+    Working { timeout: String, lease: String, holder: String },
     #[error("the CRD {name} was created again by a running program: stop it, and run `uninstall` again")]
     Recreated { name: String },
     #[error(
@@ -192,17 +194,13 @@ impl Uninstall<'_> {
             webhooks::unregister(self.invocation, &self.place, &self.client, say).await?;
         }
         self.release(held, metrics).await?;
-        let working = self.remove_leases(controllers).await?;
-        let of_webhooks = self.remove_leases(&webhooks::controllers(self.invocation, &self.place)?).await?;
+        // A process that still runs may have set finalizers again, and would install the CRDs again.
+        let waits = !definitions.ours.is_empty() && !self.invocation.settings.dry_run;
+        self.remove_leases(controllers, waits).await?;
+        self.remove_leases(&webhooks::controllers(self.invocation, &self.place)?, waits).await?;
         webhooks::delete_secret(self.invocation, &self.place, &self.client, say).await?;
         for (name, reason) in &definitions.kept {
             say("keep", format_args!("CRD {name}: {reason}"));
-        }
-        // A process that still runs may have set finalizers again, and would install the CRDs again.
-        if !definitions.ours.is_empty()
-            && let Some(working) = working.or(of_webhooks)
-        {
-            return Err(working.into());
         }
         for (crd, uid) in &definitions.ours {
             self.delete(crd, uid.as_deref()).await?;
@@ -377,26 +375,33 @@ impl Uninstall<'_> {
         Ok(Running { stop, ended, stopped })
     }
 
-    /// Deletes the Leases of the installation, which no program holds any more. Returns an error for the first one that is
-    /// held, unless nothing is changed.
-    async fn remove_leases(&self, controllers: &[Controller]) -> Result<Option<UninstallError>, BoxError> {
-        let mut working = None;
+    /// Deletes the Leases of the installation, which no program holds any more. With `waits`, until then: that of a process
+    /// that was killed expires.
+    async fn remove_leases(&self, controllers: &[Controller], waits: bool) -> Result<(), BoxError> {
         for lease in leases::of(controllers, &self.place) {
-            match self.read(&lease, || leases::find(&self.client, &lease)).await? {
+            let mut is_first = true;
+            let found = loop {
+                let now = if waits { cautious_now() } else { Timestamp::now() };
+                match self.read(&lease, || leases::find(&self.client, &lease, now)).await? {
+                    Found::Held(holder) if waits => {
+                        if std::mem::take(&mut is_first) {
+                            say("wait", format_args!("{lease}: `{holder}` holds it"));
+                        }
+                        // Text from the cluster must not control the terminal.
+                        let (lease, holder) = (lease.to_string(), holder.escape_debug().to_string());
+                        self.pause(PAUSE, |timeout| UninstallError::Working { timeout, lease, holder }).await?;
+                    }
+                    found => break found,
+                }
+            };
+            match found {
                 Found::None => {}
                 Found::Kept(reason) => say("keep", format_args!("{lease}: {reason}")),
                 // The Deployment that is to be stopped releases it.
                 Found::Held(holder) if self.invocation.settings.dry_run => {
                     say("delete", format_args!("{lease}, when `{holder}` has released it"));
                 }
-                Found::Held(holder) => {
-                    say("keep", format_args!("{lease}: `{holder}` holds it"));
-                    working.get_or_insert_with(|| UninstallError::Working {
-                        lease: lease.to_string(),
-                        // Text from the cluster must not control the terminal.
-                        holder: holder.escape_debug().to_string(),
-                    });
-                }
+                Found::Held(holder) => say("keep", format_args!("{lease}: `{holder}` holds it")),
                 Found::Free(found) => {
                     say("delete", &lease);
                     if !self.invocation.settings.dry_run
@@ -407,7 +412,7 @@ impl Uninstall<'_> {
                 }
             }
         }
-        Ok(working)
+        Ok(())
     }
 
     /// Deletes a CRD and waits until it is removed.

@@ -27,17 +27,11 @@ pub(crate) fn is_noise(group: &str, resource: &str) -> bool {
     matches!((group, resource), ("coordination.k8s.io", "leases") | ("" | "events.k8s.io", "events"))
 }
 
-/// Returns whether the clock is paused: on one that runs by itself, waiting takes its time.
-pub(crate) async fn is_paused() -> bool {
-    // A machine may stall for a second, but not again and again.
-    for _ in 0..5 {
-        let started = std::time::Instant::now();
-        sleep(Duration::from_secs(1)).await;
-        if started.elapsed() < Duration::from_millis(900) {
-            return true;
-        }
-    }
-    false
+/// Returns whether the clock is paused: it stands still while the thread sleeps.
+pub(crate) fn is_paused() -> bool {
+    let before = Instant::now();
+    std::thread::sleep(Duration::from_millis(2));
+    Instant::now() == before
 }
 
 impl Cluster {
@@ -72,8 +66,10 @@ impl Cluster {
         let caller = std::panic::Location::caller();
         async move {
             assert!(self.server.objects().is_some(), "{caller}: the clock of the real server cannot be paused");
-            let is_paused = is_paused().await;
-            assert!(is_paused, "{caller}: `settle` needs a paused clock: write `#[kooper::test(start_paused = true)]`");
+            assert!(
+                is_paused(),
+                "{caller}: `settle` needs a paused clock: write `#[kooper::test(start_paused = true)]`"
+            );
             if let Err(Restless(objects)) = self.rest(&State::of, || ()).await {
                 panic!("{caller}: after {LIMIT:?} there are still changes to {}", objects.join(", "));
             }

@@ -45,8 +45,12 @@ async fn listed<K>(all: Api<K>, own: Api<K>, params: &ListParams) -> kube::Resul
 where
     K: Clone + std::fmt::Debug + DeserializeOwned,
 {
-    if let Some(found) = unless_forbidden(all.list(params).await)? {
-        return Ok((found.items, true));
+    match unless_forbidden(all.list(params).await) {
+        Ok(Some(found)) => return Ok((found.items, true)),
+        // A cluster that does not serve the kind, such as kcp, has none.
+        Err(kube::Error::Api(status)) if status.code == 404 => return Ok((Vec::new(), true)),
+        Err(error) => return Err(error),
+        Ok(None) => {}
     }
     let found = unless_forbidden(own.list(params).await)?;
     Ok((found.map_or_else(Vec::new, |found| found.items), false))

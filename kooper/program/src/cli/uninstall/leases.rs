@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use kube::api::{Api, DeleteParams, Preconditions};
 
-use crate::cli::lease::{cautious_now, holder};
+use crate::cli::lease::holder;
 use crate::rbac::Place;
 use kooper_access::Controller;
 
@@ -60,24 +61,24 @@ pub(super) fn of(controllers: &[Controller], place: &Place) -> BTreeSet<LeaseNam
     leases.chain(shards).collect()
 }
 
-/// Finds a Lease. One that is held belongs to a process that was not stopped. The map of shards names no holder: members
-/// work by it while they hold their own Leases.
-pub(super) async fn find(client: &Client, name: &LeaseName) -> kube::Result<Found> {
+/// Finds a Lease as it is at a time. One that is held belongs to a process that was not stopped. The map of shards names
+/// no holder: members work by it while they hold their own Leases.
+pub(super) async fn find(client: &Client, name: &LeaseName, now: Timestamp) -> kube::Result<Found> {
     let api: Api<Lease> = Api::namespaced(client.clone(), &name.namespace);
-    let found = find_one(&api, &name.name).await?;
+    let found = find_one(&api, &name.name, now).await?;
     // A member that joins after this changes the map, which is then not deleted.
     for member in name.members.iter().filter(|_| matches!(found, Found::Free(_))) {
-        if let kept @ (Found::Held(_) | Found::Kept(_)) = find_one(&api, member).await? {
+        if let kept @ (Found::Held(_) | Found::Kept(_)) = find_one(&api, member, now).await? {
             return Ok(kept);
         }
     }
     Ok(found)
 }
 
-async fn find_one(api: &Api<Lease>, name: &str) -> kube::Result<Found> {
+async fn find_one(api: &Api<Lease>, name: &str, now: Timestamp) -> kube::Result<Found> {
     Ok(match api.get_opt(name).await {
         Ok(None) => Found::None,
-        Ok(Some(lease)) => match holder(&lease, cautious_now()) {
+        Ok(Some(lease)) => match holder(&lease, now) {
             Some(holder) => Found::Held(holder.to_owned()),
             None => Found::Free(Box::new(lease)),
         },

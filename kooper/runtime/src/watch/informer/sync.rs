@@ -121,6 +121,14 @@ impl Informer {
                     Ok((listed, version, None))
                 }
                 streamed => {
+                    // Watches may be rejected where lists are not.
+                    if matches!(
+                        streamed,
+                        Err(RetrieveError::Status { .. } | RetrieveError::Busy { .. } | RetrieveError::Forbidden(_))
+                    ) && !is_open
+                    {
+                        self.streams_broken += 1;
+                    }
                     let (listed, version, events) = streamed?;
                     Ok((listed, version, Some(events)))
                 }

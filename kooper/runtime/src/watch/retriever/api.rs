@@ -21,7 +21,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::{sleep, timeout};
 
 use super::frames::{EventReader, PageReader};
-use super::shard_selector::ShardSelector;
+use super::shard_selector::{ShardSelector, fnv1a};
 use super::status::status_error;
 use super::{Event, ListRequest, Page, RetrieveError, Retriever, WatchRequest};
 use crate::backoff::fraction;
@@ -108,7 +108,10 @@ impl<K: Resource<DynamicType = ()> + DeserializeOwned> ApiRetriever<K> {
 impl<K> ApiRetriever<K> {
     /// The seconds after which the server ends the next watch.
     fn watch_seconds(&self) -> u32 {
-        let random = fraction(self.path.as_ptr() as u64 ^ u64::from(self.watches.fetch_add(1, Ordering::Relaxed)));
+        // Others on other machines, and the same each time in a test.
+        let host = std::env::var("HOSTNAME").unwrap_or_default();
+        let seed = fnv1a(self.path.as_bytes()) ^ fnv1a(host.as_bytes());
+        let random = fraction(seed ^ u64::from(self.watches.fetch_add(1, Ordering::Relaxed)));
         WATCH_SECONDS - (random * f64::from(SPREAD_SECONDS)) as u32
     }
 

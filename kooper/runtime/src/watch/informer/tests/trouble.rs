@@ -132,6 +132,18 @@ async fn if_no_watch_can_be_followed_changes_are_listed() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn if_watches_are_rejected_a_source_of_streaming_lists_is_listed_in_pages() {
+    let rejected = || RetrieveError::Status { code: 500, message: "no watches".to_owned() };
+    let script = Script::default().watch(vec![added("a", "1"), bookmark("50", true)]);
+    let script = (0..60).fold(script, |script, _| script.opening(Err(rejected())));
+    let run = run(script.list(page("60", &[("b", "55")])), true);
+    *run.script.current.lock() = Some("60");
+    let started = Instant::now();
+    run.until_seen(&[("b", "55")]).await;
+    assert!((180..500).contains(&started.elapsed().as_secs()), "{:?}", started.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
 async fn while_the_server_does_not_answer_nothing_is_listed_again() {
     let script = Script::default().list(page("50", &[("a", "1")])).list(page("60", &[("b", "55")]));
     let script = (0..8).fold(script, |script, _| script.opening(Err(RetrieveError::other("it is down"))));
