@@ -319,11 +319,14 @@ fn idle_connections_are_closed_and_do_not_block_others() {
 
 #[test]
 fn a_server_that_is_dropped_frees_its_port() {
-    let (_program, server) = served(Registry::new());
-    let address = server.local_addr();
-    server.stop();
-    assert!(TcpStream::connect(address).is_err());
-    Listener::bind(address).expect("the port is free again");
+    let is_freed = || {
+        let (_program, server) = served(Registry::new());
+        let address = server.local_addr();
+        server.stop();
+        TcpStream::connect(address).is_err() && Listener::bind(address).is_ok()
+    };
+    // Another program may take a port at once, but not each time.
+    assert!((0..5).any(|_| is_freed()));
 }
 
 #[test]
