@@ -52,8 +52,8 @@ pub use grant::{MayApply, MayApplyOwned, MayCreate, MayDelete, MayEvict, MayGet,
 pub use has_status::{BuiltIn, Custom, HasStatus};
 pub use history::beyond_history_limit;
 pub use kooper_runtime::internal::object::as_object::AsObject;
-#[doc(hidden)]
 pub(crate) use owned::NEVER;
+#[doc(hidden)]
 pub use owned::{Manner, has_marked, note_marked};
 #[doc(hidden)]
 pub use owner::ADOPTED;
