@@ -63,7 +63,7 @@ pub struct Installer {
     turns: Semaphore,
 }
 
-/// How often a CRD is compared again at once after another writer was first.
+/// Maximum number of comparisons that follow at once because another writer was first.
 const CONFLICTS: u32 = 5;
 
 /// The action for a CRD at startup.

@@ -119,8 +119,8 @@ pub(crate) fn validate(object: &Value, present: Option<&Value>) -> Vec<Cause> {
     causes
 }
 
-/// What an update may not change, because objects are stored by it: the names of the resource, and the kind and scope
-/// once it was served.
+/// Reports changes of fields that stored objects depend on: the names of the resource, and the kind and scope once it was
+/// served.
 fn check_immutable(object: &Value, present: &Value, causes: &mut Vec<Cause>) {
     let served = has_condition(present, "Established", "True");
     for (path, field, frozen) in [

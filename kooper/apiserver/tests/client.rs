@@ -123,7 +123,7 @@ async fn bindings_of_policies_are_refused() {
     }
 }
 
-/// What the names of a definition wait for, they get.
+/// Tests that a definition is served once its names are free.
 #[tokio::test]
 async fn a_kind_is_served_when_its_names_are_free() {
     let server = ApiServer::start().await.expect("loopback can be listened on");

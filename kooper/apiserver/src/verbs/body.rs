@@ -209,7 +209,7 @@ fn admit(
         Some(definition) => {
             let mut unknown = unknown;
             let pruned = definition.prune(&mut object);
-            // What is applied is not read once more: its nulls are validated, and no word is said of what is pruned.
+            // The real server validates the nulls of an apply, and does not warn about pruned fields.
             if call.request.content_type() != "application/apply-patch+yaml" {
                 unknown.extend(pruned);
                 definition.drop_nulls(&mut object);

@@ -59,7 +59,7 @@ impl Runner {
             let leaving = async {
                 tokio::select! {
                     () = shutdown.cancelled() => {}
-                    // Nobody would know whether calls may begin. The controller ends, and says so.
+                    // It is unknown whether calls may begin, so the controller ends with this panic.
                     panic = &mut panicked => {
                         stop.cancel();
                         panic::resume_unwind(panic);

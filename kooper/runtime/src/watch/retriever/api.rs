@@ -88,7 +88,7 @@ pub struct ApiRetriever<K> {
     scope: Scope,
     /// `true` if requests accept protobuf.
     protobuf: bool,
-    /// How many watches were opened.
+    /// The number of watches that were opened.
     watches: AtomicU32,
     kind: PhantomData<fn() -> K>,
 }
@@ -157,7 +157,7 @@ impl<K> std::fmt::Debug for ApiRetriever<K> {
 /// The server ends a watch after this time at most, and it is resumed.
 const WATCH_SECONDS: u32 = 290;
 
-/// It ends up to this much earlier, so that watches which began together are not resumed together for ever.
+/// Maximum time by which it ends earlier, so that watches that began together are not always resumed together.
 const SPREAD_SECONDS: u32 = 60;
 
 /// The same for a watch that begins with a list, because the list may take long.
