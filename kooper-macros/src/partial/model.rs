@@ -1,5 +1,6 @@
 //! What the struct and its attributes say.
 
+use kooper_grammar::field_name::letters;
 use proc_macro2::{Ident, TokenStream};
 use syn::ext::IdentExt;
 use syn::meta::ParseNestedMeta;
@@ -53,14 +54,14 @@ pub(crate) fn parse(item: TokenStream, errors: &mut Errors) -> Option<Model> {
     let fields: Vec<_> = named.named.into_iter().filter_map(|field| self::field(field, errors)).collect();
     let mut seen = Vec::new();
     for PartialField { ident, name, .. } in &fields {
-        let letters = letters(name);
-        if seen.contains(&letters) {
+        let name_letters: Vec<u8> = letters(name).collect();
+        if seen.contains(&name_letters) {
             let text = message!(
                 "two fields have the name `{name}` in JSON: remove one, or rename it with `#[partial(rename = \"…\")]`"
             );
             errors.add(ident.span(), text);
         }
-        seen.push(letters);
+        seen.push(name_letters);
     }
     if full.is_none() {
         errors.add(
@@ -88,11 +89,6 @@ fn field(field: Field, errors: &mut Errors) -> Option<PartialField> {
     });
     let name = name.unwrap_or_else(|| ident.unraw().to_string());
     Some(PartialField { ident, ty: field.ty, name })
-}
-
-/// The letters of a name by which its field is found in JSON.
-fn letters(name: &str) -> String {
-    name.chars().filter(|c| !matches!(c, '_' | '-' | '$')).map(|c| c.to_ascii_lowercase()).collect()
 }
 
 fn read(attributes: &[Attribute], errors: &mut Errors, mut key: impl FnMut(ParseNestedMeta<'_>) -> syn::Result<()>) {

@@ -194,43 +194,38 @@ impl Installer {
         name: &str,
         crd: &CustomResourceDefinition,
     ) -> Result<CustomResourceDefinition, InstallError> {
-        for _ in 0..CONFLICTS {
-            match self.place_once(client, crds, name, crd).await {
-                Err(InstallError::Api { error: kube::Error::Api(status), .. }) if status.code == 409 => {}
-                placed => return placed,
-            }
+        let mut conflicts = CONFLICTS;
+        loop {
+            let (done, version) = match self.plan(client, crds, name, crd).await? {
+                InstallPlan::Keep { current, outdated: false } => return Ok(*current),
+                // Only the version annotation is outdated: the CRD may be another owner's.
+                InstallPlan::Keep { current, .. } => {
+                    let crd = at(crd, current.resource_version());
+                    return Ok(self.send(crds, name, &crd, false).await.unwrap_or(*current));
+                }
+                InstallPlan::Newer(current, theirs) => {
+                    let ours = &self.version;
+                    tracing::info!(
+                        crd = name,
+                        "the CRD in the cluster has version {theirs}, which is newer than {ours}: it is kept"
+                    );
+                    return Ok(*current);
+                }
+                InstallPlan::Install => ("installed", Some(NEVER.to_owned())),
+                InstallPlan::Replace(version) => ("replaced", version),
+            };
+            let made = match self.send(crds, name, &at(crd, version), false).await {
+                Err(InstallError::Api { error: kube::Error::Api(status), .. })
+                    if status.code == 409 && conflicts > 0 =>
+                {
+                    conflicts -= 1;
+                    continue;
+                }
+                made => made?,
+            };
+            tracing::info!(crd = name, version = self.version, "the CRD is {done}");
+            return Ok(made);
         }
-        self.place_once(client, crds, name, crd).await
-    }
-
-    async fn place_once(
-        &self,
-        client: &Client,
-        crds: &Api<CustomResourceDefinition>,
-        name: &str,
-        crd: &CustomResourceDefinition,
-    ) -> Result<CustomResourceDefinition, InstallError> {
-        let (done, version) = match self.plan(client, crds, name, crd).await? {
-            InstallPlan::Keep { current, outdated: false } => return Ok(*current),
-            // Only the version annotation is outdated: the CRD may be another owner's.
-            InstallPlan::Keep { current, .. } => {
-                let crd = at(crd, current.resource_version());
-                return Ok(self.send(crds, name, &crd, false).await.unwrap_or(*current));
-            }
-            InstallPlan::Newer(current, theirs) => {
-                let ours = &self.version;
-                tracing::info!(
-                    crd = name,
-                    "the CRD in the cluster has version {theirs}, which is newer than {ours}: it is kept"
-                );
-                return Ok(*current);
-            }
-            InstallPlan::Install => ("installed", Some(NEVER.to_owned())),
-            InstallPlan::Replace(version) => ("replaced", version),
-        };
-        let made = self.send(crds, name, &at(crd, version), false).await?;
-        tracing::info!(crd = name, version = self.version, "the CRD is {done}");
-        Ok(made)
     }
 
     /// Applies the CRD, or does a dry run.

@@ -10,6 +10,7 @@
 pub mod access;
 pub mod cron;
 pub mod duration;
+pub mod field_name;
 pub mod field_path;
 mod fields;
 pub mod lease;

@@ -110,7 +110,7 @@ pub mod object {
 }
 pub mod queue {
     pub use crate::queue::admission::{Admission, AwaitedDeletion, Grant};
-    pub use crate::queue::{ForbiddenKey, KeyView, QueueCounts, Returned, Run, Timer, Waiting, WriteOrigin};
+    pub use crate::queue::{AT_ONCE, ForbiddenKey, KeyView, QueueCounts, Returned, Run, Timer, Waiting, WriteOrigin};
 }
 pub mod watch {
     pub mod cache_id {

@@ -38,7 +38,7 @@ pub(crate) use add::AddOptions;
 pub(crate) use admission::{Admission, AdmitAll, AwaitedDeletion, Grant};
 pub(crate) use completion::Completion;
 #[doc(hidden)]
-pub use completion::Returned;
+pub use completion::{AT_ONCE, Returned};
 #[doc(hidden)]
 pub use entry::Timer;
 pub(crate) use urgency::Urgency;

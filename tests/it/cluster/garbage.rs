@@ -57,15 +57,21 @@ async fn a_dependent_is_deleted_with_its_last_owner(cluster: Cluster) -> Result<
     Ok(())
 }
 
-#[kooper::test]
-async fn an_owner_waits_in_the_foreground(cluster: Cluster) -> Result<()> {
+/// An owner that is deleted in the foreground, and its dependent, which a finalizer holds.
+async fn held_in_the_foreground(cluster: &Cluster) -> Result<(ConfigMap, Secret)> {
     let owner = cluster.create(&config("owner")).await?;
     let mut held = secret_of("held", &owner);
     held.metadata.finalizers = Some(vec!["example.com/held".to_owned()]);
     let held = cluster.create(&held).await?;
 
-    configs(&cluster).delete("owner", &with(PropagationPolicy::Foreground)).await?;
+    configs(cluster).delete("owner", &with(PropagationPolicy::Foreground)).await?;
     cluster.wait(&held, |held: &Secret| held.metadata.deletion_timestamp.is_some()).await;
+    Ok((owner, held))
+}
+
+#[kooper::test]
+async fn an_owner_waits_in_the_foreground(cluster: Cluster) -> Result<()> {
+    let (owner, held) = held_in_the_foreground(&cluster).await?;
     assert!(cluster.get::<ConfigMap>("owner").await?.is_some());
     cluster.patch(&held, json!({"metadata": {"finalizers": null}})).await?;
     cluster.wait_deleted(&owner).await;
@@ -98,13 +104,7 @@ async fn what_an_owner_has_lost_outlives_it(cluster: Cluster) -> Result<()> {
 
 #[kooper::test]
 async fn an_owner_waits_for_nothing_that_it_has_lost(cluster: Cluster) -> Result<()> {
-    let owner = cluster.create(&config("owner")).await?;
-    let mut held = secret_of("held", &owner);
-    held.metadata.finalizers = Some(vec!["example.com/held".to_owned()]);
-    let held = cluster.create(&held).await?;
-
-    configs(&cluster).delete("owner", &with(PropagationPolicy::Foreground)).await?;
-    cluster.wait(&held, |held: &Secret| held.metadata.deletion_timestamp.is_some()).await;
+    let (owner, held) = held_in_the_foreground(&cluster).await?;
     cluster.patch(&held, json!({"metadata": {"ownerReferences": null}})).await?;
     cluster.wait_deleted(&owner).await;
     assert!(cluster.get::<Secret>(&held).await?.is_some());

@@ -201,31 +201,28 @@ fn the_leases_are_deleted_unless_a_process_holds_them() {
         assert_eq!(holder(name), None);
     }
     // A process that was not stopped keeps its Lease.
-    let held = json!({
-        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-        "metadata": {"namespace": "default", "name": "installed-shops"},
-        "spec": {
-            "holderIdentity": "elsewhere", "leaseDurationSeconds": 15, "renewTime": "2999-01-01T00:00:00.000000Z",
-        },
-    });
-    installed.0.apply([held]);
+    installed.0.apply([held()]);
     let (steps, _) = installed.uninstall(&election);
     assert!(steps.contains("keep      Lease default/installed-shops: `elsewhere` holds it\n"), "{steps}");
     assert_eq!(holder("installed-shops").as_deref(), Some("elsewhere"));
     installed.nothing_hangs();
 }
 
-#[test]
-fn the_crd_is_kept_while_a_process_holds_a_lease() {
-    let Some(installed) = Installed::start() else { return };
-    let held = json!({
+/// A Lease that a process holds.
+fn held() -> Value {
+    json!({
         "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
         "metadata": {"namespace": "default", "name": "installed-shops"},
         "spec": {
             "holderIdentity": "elsewhere", "leaseDurationSeconds": 15, "renewTime": "2999-01-01T00:00:00.000000Z",
         },
-    });
-    installed.0.apply([held]);
+    })
+}
+
+#[test]
+fn the_crd_is_kept_while_a_process_holds_a_lease() {
+    let Some(installed) = Installed::start() else { return };
+    installed.0.apply([held()]);
     // Without a cleanup, nothing waits for the Lease.
     let args = ["--orphan", "--leader-election", "on"];
     let (plan, _) = installed.uninstall(&[&["--dry-run"], &args[..]].concat());

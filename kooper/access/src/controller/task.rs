@@ -14,6 +14,7 @@ use kooper_grammar::cron::Schedule;
 use kooper_runtime::backoff::fraction;
 use kooper_runtime::internal::error::{RetryHint, retry_hint};
 use kooper_runtime::internal::object::kind::InProcess;
+use kooper_runtime::internal::queue::AT_ONCE;
 use kooper_runtime::retriever::fixed;
 use kooper_runtime::{Action, BoxError, HandlerError};
 use kube::Resource;
@@ -178,16 +179,13 @@ fn retried(error: BoxError, next: impl FnOnce() -> Duration) -> BoxError {
     }
 }
 
-/// A shorter delay would count as one of many immediate requeues, which back off.
-const AT_ONCE: Duration = Duration::from_millis(1);
-
 /// The time until the next run, after one that took this long.
 fn rest(every: Duration, took: Duration) -> Duration {
     // Tasks of several processes that started together do not stay together.
     let early = fraction(RandomState::new().hash_one(())) / 10.0;
     let (whole, every) = (every, every.mul_f64(1.0 - early).max(Duration::from_nanos(1)));
     if took < whole {
-        // The time of the next one may have come, and it is not left out.
+        // The time of the next one may have come, and it is not left out. Many immediate requeues would back off.
         return every.saturating_sub(took).max(AT_ONCE);
     }
     let late = u64::try_from(took.as_nanos() % every.as_nanos()).map_or(Duration::ZERO, Duration::from_nanos);

@@ -387,12 +387,10 @@ impl Check {
             Err(kube::Error::Api(status)) if status.code == 404 && !needed => {
                 self.ok(format_args!("kind {} ({resource}) of {version}: not served, and optional", kind.kind));
             }
-            Err(kube::Error::Api(status)) if status.code == 403 => {
-                self.note(format_args!(
-                    "kind {} ({resource}) of {version}: this user may not see what the cluster serves",
-                    kind.kind
-                ));
-            }
+            Err(kube::Error::Api(status)) if status.code == 403 => self.note(format_args!(
+                "kind {} ({resource}) of {version}: this user may not see what the cluster serves",
+                kind.kind
+            )),
             Err(kube::Error::Api(status)) if status.code != 404 => {
                 self.missing(format_args!("kind {} ({resource}): {}", kind.kind, status.message));
             }

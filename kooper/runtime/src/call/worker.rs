@@ -8,12 +8,9 @@ mod grants;
 mod tombstones;
 mod undecodable;
 
-use std::any::Any;
-use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep, timeout};
@@ -29,8 +26,7 @@ use crate::call::finalizer::{Left, Unselected};
 use crate::call::handler::CallError;
 use crate::call::observer::CallObserver;
 use crate::call::{Call, Tasks};
-use crate::error::panic_text;
-use crate::error::panicking::caught;
+use crate::error::panicking::{Panic, caught, caught_call};
 use crate::executor::{Executor, Task};
 use crate::leader::Leadership;
 use crate::leader::shard::ShardTerm;
@@ -110,23 +106,23 @@ impl Workers {
             let (key, ticket) = (item.key.clone(), item.ticket);
             // A handler's panic is caught with its call. This one is a filter's or the
             // runtime's, and must not cost a worker.
-            if let Err(panic) = AssertUnwindSafe(self.process(item)).catch_unwind().await {
-                self.retry_after_panic(&key, ticket, &*panic);
+            if let Err(panic) = caught(self.process(item)).await {
+                self.retry_after_panic(&key, ticket, &panic);
             }
         }
     }
 
     /// Gives back a key whose call was ended by a panic outside the handler, unless it was given back before.
-    fn retry_after_panic(&self, key: &ObjectKey, ticket: Ticket, panic: &(dyn Any + Send)) {
-        let text = panic_text(panic);
+    fn retry_after_panic(&self, key: &ObjectKey, ticket: Ticket, panic: &Panic) {
+        let text = &panic.message;
         tracing::error!(controller = %self.name(), %key, "a worker panicked outside the handler: {text}; the key is retried");
         self.give_back(key, ticket, Completion::Failure);
     }
 
     /// Finishes a call without its worker, which would catch a panic: the text of an error is the user's code.
     fn finish_safely(&self, attempt: &Attempt, ended: &Ended) {
-        if let Err(panic) = panic::catch_unwind(AssertUnwindSafe(|| self.finish(attempt, ended))) {
-            self.retry_after_panic(&attempt.key, attempt.ticket, &*panic);
+        if let Err(panic) = caught_call(|| self.finish(attempt, ended)) {
+            self.retry_after_panic(&attempt.key, attempt.ticket, &panic);
         }
     }
 

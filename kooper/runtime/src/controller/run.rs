@@ -343,9 +343,7 @@ impl Runner {
             starting.over();
             return self.init_ended().await;
         };
-        if let Some(partition) = &self.partition {
-            partition.works();
-        }
+        self.partition.iter().for_each(|partition| partition.works());
         self.run_workers(handlers, stop, lost).await
     }
 

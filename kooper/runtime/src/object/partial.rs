@@ -1,5 +1,6 @@
 //! Types with some of the fields of a kind, which `derive(Partial)` writes the code of.
 
+use kooper_grammar::field_name::letters;
 use serde::de::value::Error as Found;
 use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, Error, Visitor};
 use serde::forward_to_deserialize_any;
@@ -72,11 +73,6 @@ impl Visitor<'_> for FieldName {
         let is = |field: &&str| letters(field).eq(letters(name));
         Ok(self.0.iter().position(is))
     }
-}
-
-/// The letters of a name, without those that differ between languages.
-fn letters(name: &str) -> impl Iterator<Item = u8> {
-    name.bytes().filter(|byte| !matches!(byte, b'_' | b'-' | b'$')).map(|byte| byte.to_ascii_lowercase())
 }
 
 #[cfg(test)]

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+/// A requeue after less than this is an immediate one.
+pub const AT_ONCE: Duration = Duration::from_millis(1);
+
 /// The outcome of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Completion {

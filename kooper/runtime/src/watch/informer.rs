@@ -2,19 +2,19 @@
 
 mod feed;
 mod liveness;
+mod selecting;
 mod shared;
 mod status;
 mod sync;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU8;
 use std::time::Duration;
 
 use futures_util::stream::BoxStream;
 use futures_util::{FutureExt, StreamExt};
+use parking_lot::Mutex;
 use tokio::sync::watch;
-use tokio::task::coop::consume_budget;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -104,9 +104,9 @@ pub(crate) struct Informer {
     silence: Duration,
     /// `true` if the source supports streaming lists. It becomes `false` when one is rejected.
     streaming: bool,
-    /// Whether the source marks the end of its streaming lists: one of the constants of `stream_ends`. All watches of a
-    /// server share it.
-    stream_ends: Arc<AtomicU8>,
+    /// `true` if the source marks the end of its streaming lists; `None` before it is known. All watches of a server
+    /// share it.
+    stream_ends: Arc<Mutex<Option<bool>>>,
     streams_broken: u32,
     /// `true` if the source is known to send no bookmarks.
     quiet: bool,
@@ -119,13 +119,6 @@ pub(crate) struct Informer {
     failures: u32,
     /// The number of watches in a row whose version was too old from the start.
     expired: u32,
-}
-
-/// Whether a server marks the end of its streaming lists.
-mod stream_ends {
-    pub(super) const UNKNOWN: u8 = 0;
-    pub(super) const MARKED: u8 = 1;
-    pub(super) const NEVER: u8 = 2;
 }
 
 /// Why a watch ended.
@@ -180,7 +173,7 @@ impl Informer {
     }
 
     /// The same for a source whose other watches have the same server.
-    fn of_server(self, stream_ends: &Arc<AtomicU8>) -> Self {
+    fn of_server(self, stream_ends: &Arc<Mutex<Option<bool>>>) -> Self {
         Self { stream_ends: stream_ends.clone(), ..self }
     }
 
@@ -306,55 +299,6 @@ impl Informer {
             tracing::warn!(watch = %self.status, "no watch could be followed for {} s: listing again", self.silence.as_secs());
         }
         is_newer
-    }
-
-    /// Returns `true` if the store keeps an object.
-    fn keeps(&self, object: &Object) -> bool {
-        self.selection.as_ref().is_none_or(|selection| selection.selects(object))
-    }
-
-    /// The same for an object that the source has sent.
-    fn accepts(&self, object: &Object) -> bool {
-        let keeps = self.keeps(object);
-        if let Some(selection) = self.selection.as_ref().filter(|_| !keeps) {
-            selection.dropped();
-        }
-        keeps
-    }
-
-    /// Returns `true` if objects have joined the selection since the last list began.
-    fn has_joined(&self) -> bool {
-        self.reselected.as_ref().is_some_and(|changes| *changes.borrow() != self.joined)
-    }
-
-    /// Drops the objects that have left the selection.
-    async fn drop_unselected(&mut self) {
-        // Before the objects are asked for, so that those that leave meanwhile are dropped the next time.
-        let left = self.selection.as_ref().and_then(|selection| selection.left());
-        if left.is_some() && left == self.left {
-            return;
-        }
-        self.left = left;
-        for dropped in self.store.retain(|object| self.keeps(object)) {
-            for object in dropped {
-                self.sink.left(&object);
-                consume_budget().await;
-            }
-        }
-    }
-
-    /// Ignores an object that is not selected, and drops it if the store has it.
-    fn skip(&self, object: Object) {
-        let Some(known) = self.store.get(object.key()) else { return };
-        let is_same = known.uid() == object.uid();
-        self.store.remove(object);
-        if is_same && !self.keeps(&known) {
-            self.sink.left(&known);
-        } else {
-            // Another object has the name now, so the known one was deleted. Or the selection is the
-            // same, and the object has changed.
-            self.sink.changed(&Change::new(Some(known), None), Seen::Watched);
-        }
     }
 
     /// Reads a watch until it ends.

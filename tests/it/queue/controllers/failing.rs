@@ -50,6 +50,15 @@ async fn a_new_generation_of_a_failing_object_is_handled_at_once_and_other_chang
     assert_eq!(log.lines(), ["0  1 1", "1 1 1 2", "11 4 1 3", "11 5 2 1", "11 5 2 1"]);
 }
 
+/// The response to a patch of a Service without the permission.
+fn forbidden(name: &str) -> kube::Error {
+    let message = format!(
+        "services \"{name}\" is forbidden: User \"shop\" cannot patch resource \"services\" in API group \"\" in the namespace \"test\""
+    );
+    let status = Status { code: 403, message, reason: "Forbidden".to_owned(), ..Status::default() };
+    kube::Error::Api(Box::new(status))
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_object_that_is_deleted_during_its_refused_call_does_not_show_that_the_permission_is_granted() {
     let (retriever, events) = channel((0..50).map(|n| config(&n.to_string(), "1"))).unwrap();
@@ -64,9 +73,7 @@ async fn an_object_that_is_deleted_during_its_refused_call_does_not_show_that_th
             if seen.count() == 51 {
                 events.delete(&*object).unwrap();
             }
-            let message = "services \"a\" is forbidden: User \"shop\" cannot patch resource \"services\" in API group \"\" in the namespace \"test\"".to_owned();
-            let status = Status { code: 403, message, reason: "Forbidden".to_owned(), ..Status::default() };
-            async { Err::<(), _>(kube::Error::Api(Box::new(status))) }
+            async { Err::<(), _>(forbidden("a")) }
         })
         .build()
         .unwrap();
@@ -91,12 +98,7 @@ async fn one_of_the_objects_that_lack_a_permission_is_retried_and_the_others_fol
                 Ok(())
             } else {
                 seen.note("");
-                let message = format!(
-                    "services \"{}\" is forbidden: User \"shop\" cannot patch resource \"services\" in API group \"\" in the namespace \"test\"",
-                    call.key().name()
-                );
-                let status = Status { code: 403, message, reason: "Forbidden".to_owned(), ..Status::default() };
-                Err(kube::Error::Api(Box::new(status)))
+                Err(forbidden(call.key().name()))
             };
             async { result }
         })

@@ -8,10 +8,7 @@ use super::{LONGEST, QueueState};
 use crate::object::key::ObjectKey;
 use crate::queue::entry::{KeyFailures, Timer};
 use crate::queue::writes::TrackedWrites;
-use crate::queue::{Completion, EntryId};
-
-/// A requeue after less than this is an immediate one.
-const AT_ONCE: Duration = Duration::from_millis(1);
+use crate::queue::{AT_ONCE, Completion, EntryId};
 
 impl QueueState {
     /// The same as [`clear_failures`](Self::clear_failures) for a key whose call still runs.

@@ -3,7 +3,6 @@
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU8;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
@@ -32,7 +31,7 @@ pub struct SharedWatches {
     /// The kinds that a controller of the process has marked as secret.
     secret: Vec<KindInfo>,
     /// See `Informer::stream_ends`: of the server of the process.
-    stream_ends: Arc<AtomicU8>,
+    stream_ends: Arc<Mutex<Option<bool>>>,
     stop: CancellationToken,
     tasks: Mutex<JoinSet<()>>,
 }

@@ -1,14 +1,12 @@
 //! Lists the whole state, as a stream or in pages.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use futures_util::StreamExt;
 use tokio::task::coop::consume_budget;
 use tokio::time::{Instant, timeout_at};
 
 use super::liveness::version_after;
-use super::stream_ends::{MARKED, NEVER, UNKNOWN};
 use super::{Events, Informer, LISTS_SILENCE, Seen};
 use crate::object::{MalformedObject, Object, older};
 use crate::watch::retriever::{Event, ListRequest, RetrieveError};
@@ -100,7 +98,7 @@ impl Informer {
     }
 
     async fn list(&mut self) -> Result<(ListSnapshot, String, Option<Events>), RetrieveError> {
-        let streaming = self.streaming && self.stream_ends.load(Relaxed) != NEVER;
+        let streaming = self.streaming && *self.stream_ends.lock() != Some(false);
         if streaming && self.streams_broken < BROKEN_STREAMS {
             let mut is_open = false;
             match self.stream(&mut is_open).await {
@@ -109,7 +107,9 @@ impl Informer {
                     let (listed, version) = self.pages().await?;
                     // The server answers, but not with the end of a streaming list. One that has ended others does: only
                     // that connection was lost.
-                    if is_open && self.stream_ends.compare_exchange(UNKNOWN, NEVER, Relaxed, Relaxed).is_ok() {
+                    let mut ends = self.stream_ends.lock();
+                    if is_open && ends.is_none() {
+                        *ends = Some(false);
                         tracing::info!(watch = %self.status, "the server does not end its streaming lists: listing in pages from now on");
                     }
                     Ok((listed, version, None))
@@ -212,7 +212,7 @@ impl Informer {
                     }
                     Event::Bookmark { version, initial_events_end: true } => {
                         self.streams_broken = 0;
-                        self.stream_ends.store(MARKED, Relaxed);
+                        *self.stream_ends.lock() = Some(true);
                         return Ok((listed, version, events));
                     }
                     Event::Bookmark { initial_events_end: false, .. } => {

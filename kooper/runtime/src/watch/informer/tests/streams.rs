@@ -1,7 +1,5 @@
 //! Streaming lists of servers that never end them.
 
-use std::sync::atomic::{AtomicU8, Ordering};
-
 use super::*;
 use crate::watch::retriever::Retriever;
 
@@ -99,7 +97,7 @@ async fn a_large_streaming_list_may_take_longer_than_a_minute() {
 }
 
 /// Runs an informer that shares what is known of its server, until it should have listed all objects.
-async fn synced_after(time: Duration, retriever: Arc<dyn ErasedRetriever>, stream_ends: &Arc<AtomicU8>) {
+async fn synced_after(time: Duration, retriever: Arc<dyn ErasedRetriever>, stream_ends: &Arc<Mutex<Option<bool>>>) {
     let (store, status) = (Arc::default(), Arc::new(WatchStatus::new("test", "pods", None, false, true)));
     let informer = Informer::new(retriever, store, status.clone(), Arc::new(RecordingSink::default()));
     let stop = CancellationToken::new();
@@ -117,7 +115,7 @@ async fn the_other_watches_of_a_server_that_does_not_end_streaming_lists_do_not_
         synced_after(time, erase::<(), _>(Served(server.clone())), &stream_ends).await;
     }
     assert_eq!(*server.streams.lock(), 1);
-    assert_eq!(stream_ends.load(Ordering::Relaxed), stream_ends::NEVER);
+    assert_eq!(*stream_ends.lock(), Some(false));
 }
 
 #[tokio::test(start_paused = true)]
