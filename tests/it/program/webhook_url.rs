@@ -1,8 +1,10 @@
 //! `run --webhook-url`: the webhooks of a program on a developer's machine, called by a real API server.
 
 use std::net::{Ipv4Addr, TcpListener};
+use std::path::Path;
 
 use kooper_tests::control_plane::{ControlPlane, Output};
+use kooper_tests::faults::Proxy;
 use kooper_tests::process::Process;
 use kooper_tests::wait::{eventually, until};
 use serde_json::{Value, json};
@@ -27,7 +29,11 @@ impl Ground {
     }
 
     fn start(&self) -> Process {
-        let kubeconfig = self.cluster.kubeconfig().to_str().expect("the path is UTF-8");
+        self.start_with(self.cluster.kubeconfig())
+    }
+
+    fn start_with(&self, kubeconfig: &Path) -> Process {
+        let kubeconfig = kubeconfig.to_str().expect("the path is UTF-8");
         let args = ["run", "--webhook-url", &self.url, "--namespace", self.namespace, "--listen", "127.0.0.1:0"];
         let program = Process::start(
             PROGRAM,
@@ -116,6 +122,22 @@ fn a_killed_program_on_this_machine_denies_nothing_and_the_next_one_takes_its_we
     program.signal("TERM");
     assert_eq!(program.exit_code(), Some(0), "{}", program.lines().join("\n"));
     assert_eq!(ground.entries(), Vec::<Value>::new());
+}
+
+#[test]
+fn a_second_signal_ends_a_program_that_cannot_remove_its_webhooks() {
+    let Some(ground) = Ground::new("webhook-url-held") else { return };
+    let (server, proxy) = (ground.cluster.address(), Proxy::start(ground.cluster.address()));
+    let direct = std::fs::read_to_string(ground.cluster.kubeconfig()).expect("a kubeconfig");
+    let proxied = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(&proxied, direct.replace(&server.to_string(), &proxy.address().to_string())).expect("it is written");
+    let mut program = ground.start_with(proxied.path());
+    ground.is_guarded();
+    proxy.hold_answers();
+    program.signal("TERM");
+    program.wait_for_line(&["stopped"]);
+    program.signal("TERM");
+    assert_eq!(program.exit_code(), Some(143), "{}", program.lines().join("\n"));
 }
 
 #[test]

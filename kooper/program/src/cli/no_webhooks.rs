@@ -68,5 +68,5 @@ impl Served {
 
     pub(super) fn connect(&mut self, _: &Runtime, _: &Client) {}
 
-    pub(super) fn end(self, _: &Runtime, _: Option<&Client>) {}
+    pub(super) async fn end(self, _: Option<&Client>) {}
 }

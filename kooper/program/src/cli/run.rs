@@ -16,7 +16,7 @@ use super::connect::{self, Connection};
 use super::invocation::{Invocation, lease_namespace};
 use super::listeners::Listeners;
 use super::preflight::preflight;
-use super::signals::Signals;
+use super::signals::{Signal, Signals};
 use super::webhooks::{self, Served};
 use crate::metrics::Prometheus;
 use kooper_access::controller::operator::Builder as OperatorBuilder;
@@ -77,7 +77,7 @@ impl<'a> Run<'a> {
     /// Runs the controllers until a signal arrives, or until all have ended.
     pub(super) fn operate(
         self,
-        supervisor: Supervisor,
+        mut supervisor: Supervisor,
         controllers: Vec<Controller>,
         listeners: Listeners,
         mut served: Served,
@@ -105,8 +105,9 @@ impl<'a> Run<'a> {
         }
         let watchdog = Watchdog::start(operator.elected(), outlived)?;
         let ended = supervisor.supervise(&runtime, operator, settings.drain_timeout);
+        supervisor.until_signal(served.end(client.as_ref()));
+        // A call that blocks its thread may still run.
         drop(watchdog);
-        served.end(&runtime, client.as_ref());
         drop(servers);
         // Dropping it would wait for handlers that block their threads.
         runtime.shutdown_background();
@@ -207,8 +208,8 @@ impl Supervisor {
         Self { stopped, ..self }
     }
 
-    fn supervise(self, program: &Runtime, operator: Operator, drain: Duration) -> ExitCode {
-        let Self { main, mut signals, stopped } = self;
+    fn supervise(&mut self, program: &Runtime, operator: Operator, drain: Duration) -> ExitCode {
+        let Self { main, signals, stopped } = self;
         let code = main.block_on(async {
             let stop = CancellationToken::new();
             let mut running = program.spawn(operator.run(stop.clone()));
@@ -226,6 +227,23 @@ impl Supervisor {
         });
         ExitCode::from(code)
     }
+
+    /// Waits for what ends after the controllers, such as the server of webhooks, but not beyond one more signal.
+    fn until_signal(&mut self, ending: impl Future<Output = ()>) {
+        let Self { main, signals, .. } = self;
+        main.block_on(async {
+            tokio::select! {
+                () = ending => {}
+                signal = signals.next() => end_at_once(signal),
+            }
+        });
+    }
+}
+
+/// Ends the process, which is stopping already.
+fn end_at_once(signal: Signal) -> ! {
+    tracing::warn!("one more {signal}: ending at once");
+    std::process::exit(signal.exit_code())
 }
 
 fn ended_alone(ended: Result<Result<(), RunError>, JoinError>) -> u8 {
@@ -237,7 +255,7 @@ fn ended_alone(ended: Result<Result<(), RunError>, JoinError>) -> u8 {
     FAILED
 }
 
-async fn drained(running: JoinHandle<Result<(), RunError>>, mut signals: Signals, drain: Duration) -> u8 {
+async fn drained(running: JoinHandle<Result<(), RunError>>, signals: &mut Signals, drain: Duration) -> u8 {
     let limit = drain.saturating_add(GRACE);
     tokio::select! {
         ended = running => match ended {
@@ -247,10 +265,7 @@ async fn drained(running: JoinHandle<Result<(), RunError>>, mut signals: Signals
             }
             broken => ended_alone(broken),
         },
-        signal = signals.next() => {
-            tracing::warn!("second {signal}: ending at once");
-            std::process::exit(signal.exit_code())
-        }
+        signal = signals.next() => end_at_once(signal),
         () = tokio::time::sleep(limit) => {
             tracing::error!("handlers block the runtime, so it cannot drain: ending; use tokio::task::spawn_blocking");
             0

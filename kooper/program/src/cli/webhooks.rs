@@ -198,18 +198,19 @@ impl Served {
     }
 
     /// Ends the server, when the operator has ended.
-    pub(super) fn end(self, runtime: &Runtime, client: Option<&Client>) {
+    pub(super) async fn end(self, client: Option<&Client>) {
         let Some((running, end)) = self.0 else { return };
-        runtime.block_on(async {
-            match (end, client) {
-                (End::Lingering, _) => running.shutdown().await,
-                (End::Removed, Some(client)) => {
-                    if let Err(error) = running.remove(client).await {
-                        tracing::warn!("the configurations of the webhooks cannot be deleted, and stay registered with `Ignore`: {}", chain(&error));
-                    }
+        match (end, client) {
+            (End::Lingering, _) => running.shutdown().await,
+            (End::Removed, Some(client)) => {
+                if let Err(error) = running.remove(client).await {
+                    tracing::warn!(
+                        "the configurations of the webhooks cannot be deleted, and stay registered with `Ignore`: {}",
+                        chain(&error)
+                    );
                 }
-                _ => drop(running),
             }
-        });
+            _ => drop(running),
+        }
     }
 }
