@@ -8,14 +8,14 @@ mod shards;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Command;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
+use clap::{ArgMatches, Command, Id};
 use tracing_subscriber::filter::Targets;
 
 use super::logging::{self, LogFormat};
@@ -277,11 +277,16 @@ pub(crate) fn parse(
     line: impl IntoIterator<Item = OsString>,
     environment: impl Fn(&str) -> Option<OsString>,
 ) -> Result<(Task, Settings), clap::Error> {
+    let line: Vec<OsString> = line.into_iter().collect();
     let mut command = command(program);
-    let matches = command.try_get_matches_from_mut(line)?;
+    let matches = command.try_get_matches_from_mut(&line)?;
     // Flags are global: the innermost matches know all of them.
     let (task, matches) = match matches.subcommand() {
         Some((name, inner)) => {
+            if let Some(flag) = given_twice(program, &line, inner) {
+                let message = format!("`{flag}` is written before and after `{name}`: write it after it only");
+                return Err(command.error(ErrorKind::ArgumentConflict, message));
+            }
             let task = TASKS.iter().find(|(known, ..)| *known == name);
             (task.map_or(Task::Run, |(_, task, _)| *task), inner)
         }
@@ -368,6 +373,19 @@ pub(crate) fn parse(
     Ok((task, settings))
 }
 
+/// The flag that has other values before the command than it has in all. clap keeps the last ones of a global flag.
+fn given_twice(program: &ProgramInfo<'_>, line: &[OsString], matches: &ArgMatches) -> Option<String> {
+    // What follows the command is none of its flags.
+    let mut outer = common(program).allow_external_subcommands(true);
+    let before = outer.try_get_matches_from_mut(line).ok()?;
+    let values = |of: &ArgMatches, id: &Id| -> Vec<OsString> {
+        of.get_raw(id.as_str()).into_iter().flatten().map(OsStr::to_owned).collect()
+    };
+    let is_given = |id: &Id| before.value_source(id.as_str()) == Some(ValueSource::CommandLine);
+    let twice = before.ids().find(|id| is_given(id) && values(&before, id) != values(matches, id))?;
+    outer.get_arguments().find(|arg| arg.get_id() == twice).map(ToString::to_string)
+}
+
 /// A doc comment as a description: without the period at the end of its first paragraph.
 fn described(lines: &[&str]) -> Option<String> {
     let lines = lines.iter().flat_map(|text| text.split('\n'));
@@ -386,23 +404,27 @@ The flag takes precedence over the variable, and both over RUST_LOG. Durations a
 /// The description of a program that has none of its own.
 const ABOUT: &str = "Runs Kubernetes controllers, made with Kooper";
 
-fn command(program: &ProgramInfo<'_>) -> Command {
+/// The program without its commands.
+fn common(program: &ProgramInfo<'_>) -> Command {
     let command = Command::new(program.name)
         .version(program.version)
         .about(described(program.doc).unwrap_or_else(|| ABOUT.to_owned()))
         .after_help(AFTER_HELP)
-        .subcommands(TASKS.map(|(name, task, about)| {
-            let own = every_flag().filter(move |flag| !flag.is_global() && flag.of.contains(&task));
-            // They may precede any command, so the error is ours; its help does not offer them.
-            let refused = every_flag().filter(move |flag| flag.is_global() && !flag.of.contains(&task));
-            let refused = refused.map(|flag| flag.arg().hide(true));
-            Command::new(name).about(about).after_help(AFTER_HELP).args(own.map(Flag::arg)).args(refused)
-        }))
         .args(every_flag().filter(|flag| flag.is_global()).map(Flag::arg));
     match program.own {
         Some(own) => own.add_to(command),
         None => command,
     }
+}
+
+fn command(program: &ProgramInfo<'_>) -> Command {
+    common(program).subcommands(TASKS.map(|(name, task, about)| {
+        let own = every_flag().filter(move |flag| !flag.is_global() && flag.of.contains(&task));
+        // They may precede any command, so the error is ours; its help does not offer them.
+        let refused = every_flag().filter(move |flag| flag.is_global() && !flag.of.contains(&task));
+        let refused = refused.map(|flag| flag.arg().hide(true));
+        Command::new(name).about(about).after_help(AFTER_HELP).args(own.map(Flag::arg)).args(refused)
+    }))
 }
 
 /// All flags but those of the program's own settings.

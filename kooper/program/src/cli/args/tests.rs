@@ -125,7 +125,6 @@ fn rust_log_sets_the_levels_where_neither_the_flag_nor_its_variable_does() {
 
 #[test]
 fn namespaces_are_combined_and_replace_those_of_the_environment() {
-    assert_eq!(read("--namespace a run --namespace b,c").namespaces, ["b", "c"]);
     assert_eq!(read("--namespace a --namespace b,c").namespaces, ["a", "b", "c"]);
     let settings = parsed("--namespace a", &[("KOOPER_NAMESPACE", "b,c")]).expect("good values");
     assert_eq!(settings.namespaces, ["a"]);
@@ -173,6 +172,18 @@ fn other_mistakes_are_reported_too() {
     for line in ["--worker 3", "runn", "--workers", "--workers 1 --workers 2"] {
         assert!(refused(line, &[]).starts_with("2: "), "{line}");
     }
+}
+
+#[test]
+fn a_flag_with_values_before_and_after_the_command_is_an_error() {
+    for line in ["--workers 2 run --workers 3", "--namespace a check --namespace b"] {
+        let error = refused(line, &[]);
+        assert!(error.starts_with("2: ") && error.contains("write it after it only"), "{error}");
+    }
+    let error = refused("--workers 2 run --workers 3", &[]);
+    assert!(error.contains("`--workers <N>` is written before and after `run`"), "{error}");
+    assert_eq!(read("--workers 2 run --resync 1m").workers, Some(2));
+    assert_eq!(read("--namespace a check").namespaces, ["a"]);
 }
 
 #[test]
