@@ -256,6 +256,7 @@ impl Elector {
             match timeout(patience, previous.holder(&*self.clock)).await.unwrap_or(Err(LeaseError::Silent(patience))) {
                 Ok(None) => {}
                 Ok(Some(holder)) => {
+                    self.status.record_success(RequestPurpose::Previous);
                     let (lease, whose) = (Arc::clone(previous.name()), previous.whose());
                     let phase = Phase::Previous { lease, whose, holder };
                     let text = self.status.standby(&phase).unwrap_or_default();

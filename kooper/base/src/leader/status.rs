@@ -175,8 +175,9 @@ impl ElectionStatus {
             return false;
         }
         if !matches!(phase, Phase::Free | Phase::Leading) {
-            // A standby does not write.
+            // A standby neither writes nor reads the respected Leases; who waits for their holder has just read it.
             state.clear(RequestPurpose::Write);
+            state.clear(RequestPurpose::Previous);
         }
         let new = state.phase != phase;
         state.phase = phase;

@@ -1,6 +1,7 @@
 //! The status of an election.
 
 use super::super::lease::LeaseError;
+use super::super::previous::LeaseOwner;
 use super::super::scope::WatchedNamespaces;
 use super::super::status::{ElectionStatus, Phase, RequestPurpose};
 use super::*;
@@ -52,4 +53,17 @@ async fn a_standby_is_ready_although_its_last_write_was_forbidden() {
     assert!(status.ready().is_err());
     status.enter(Phase::Standby("other".into()));
     assert!(status.ready().unwrap().unwrap().contains("held by other"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_standby_is_ready_although_a_respected_lease_could_not_be_read_once() {
+    let previous = Phase::Previous { lease: "shop-old".into(), whose: LeaseOwner::Controller, holder: "other".into() };
+    for phase in [Phase::Standby("other".into()), previous] {
+        let status = status();
+        status.record_success(RequestPurpose::Read);
+        status.record_failure(RequestPurpose::Previous, &refused("get"));
+        assert!(status.ready().is_err());
+        status.enter(phase);
+        assert!(status.ready().unwrap().unwrap().contains("other"));
+    }
 }
