@@ -31,7 +31,7 @@ use crate::call::finalizer::{Guarded, Unremoved, Unselected};
 use crate::call::handler::DynHandler;
 use crate::call::observer::{CallObserver, Observers};
 use crate::call::worker::{Busy, Cleanup, Deletions, Functions, Grants, Limits, Tombstones, Undecodable, Workers};
-use crate::client::{ClientStack, on_current_runtime};
+use crate::client::{ClientStack, on_current_runtime, retry_after};
 use crate::controller::error::ControllerError;
 use crate::controller::health::Health;
 use crate::controller::installation::Installation;
@@ -151,7 +151,8 @@ impl Runner {
         queue.on_add(move || metrics.count(&controller_name, Counter::Add));
         // The fence, too, belongs to the runtime that no handler blocks.
         let client = process.stack.clone();
-        let client = client.map(|stack| stack.with(leadership.fence()).with(on_current_runtime()).client());
+        let client = client
+            .map(|stack| stack.with([retry_after()]).with(leadership.fence()).with(on_current_runtime()).client());
         let context = Arc::new(ControllerContext {
             installation: process.installation.to_string().into(),
             controller: name.clone(),
