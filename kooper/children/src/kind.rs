@@ -90,7 +90,7 @@ impl<T: ChildKind> TypedKind<T> {
         PreviousKind { kind: self.kind.kind.clone(), resource: self.resource.clone() }
     }
 
-    /// Lists the metadata of objects. There are none of a kind that is not installed.
+    /// Lists the metadata of objects of a kind that the cache says is served. A 404 contradicts it, and is an error.
     async fn list<P, S>(
         &self,
         context: &Context<P, S>,
@@ -101,7 +101,6 @@ impl<T: ChildKind> TypedKind<T> {
         let client = context.controller().client();
         match timeout(LIST, client.request::<ObjectList<PartialObjectMeta<T>>>(request)).await {
             Ok(Ok(found)) => Ok(found.items),
-            Ok(Err(kube::Error::Api(status))) if status.code == 404 => Ok(Vec::new()),
             Ok(Err(error)) => Err(error.into()),
             Err(_) => Err(format!("the API server did not list {} in time", self.resource).into()),
         }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Client;
-use kube::core::Request;
 use kube::core::params::{ListParams, Patch, PatchParams};
+use kube::core::{Request, Status};
 use serde::de::IgnoredAny;
 use serde_json::json;
 
@@ -154,7 +154,7 @@ impl Lookup {
         let silent = |_| SendError::Other(self.failed(verb, key, format!("no response within {TIMEOUT:?}")));
         let answer = tokio::time::timeout(TIMEOUT, self.client.request_text(request)).await.map_err(silent)?;
         answer.map_err(|error| match error {
-            kube::Error::Api(status) if matches!(status.code, 404 | 409) => SendError::Code(status.code),
+            kube::Error::Api(status) if status.code == 409 || is_missing(&status) => SendError::Code(status.code),
             kube::Error::Api(status) => SendError::Other(self.rejected(verb, key, ApiStatus::of(&status))),
             error => SendError::Other(self.failed(verb, key, error)),
         })
@@ -182,6 +182,12 @@ impl Lookup {
     }
 }
 
+/// Returns `true` if the object does not exist. A 404 without its name is that of a proxy, or of a replica of the API server
+/// that does not serve the kind yet.
+fn is_missing(status: &Status) -> bool {
+    status.code == 404 && status.details.as_ref().is_some_and(|details| !details.name.is_empty())
+}
+
 /// Why a request failed.
 enum SendError {
     Code(u16),
@@ -190,11 +196,55 @@ enum SendError {
 
 #[derive(serde::Deserialize)]
 struct List<T> {
-    /// An empty list of metadata is `null`.
+    /// An empty list of metadata is `null`. What has none is not a list.
+    #[serde(deserialize_with = "Option::deserialize", bound(deserialize = "T: serde::Deserialize<'de>"))]
     items: Option<Vec<T>>,
 }
 
 #[derive(serde::Deserialize)]
 struct Item {
     metadata: ObjectMeta,
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Response;
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::client::Body;
+    use tower::service_fn;
+
+    use super::*;
+
+    /// Sends requests to a server that has one response.
+    fn lookup(code: u16, body: &'static str) -> Lookup {
+        let server = service_fn(move |_: http::Request<Body>| async move {
+            Response::builder().status(code).body(Body::from(body.as_bytes().to_vec()))
+        });
+        Lookup {
+            client: Client::new(server, "shop"),
+            kind: KindInfo::of::<ConfigMap>(),
+            namespace_selector: None,
+            labels: Some("app=shop".to_owned()),
+            fields: None,
+            field_manager: "shop".to_owned(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_404_that_does_not_name_the_object_does_not_mean_that_it_is_gone() {
+        let object = Object::parse(br#"{"metadata":{"name":"a","namespace":"shop","uid":"u"}}"#).unwrap();
+        let named = r#"{"kind":"Status","code":404,"message":"no a","details":{"name":"a","kind":"configmaps"}}"#;
+        assert!(lookup(404, named).get(object.key()).await.unwrap().is_none());
+        assert_eq!(lookup(404, named).how_gone(&object).await, Gone::Deleted);
+        let proxy = lookup(404, "404 page not found");
+        assert!(proxy.get(object.key()).await.is_err());
+        assert_eq!(proxy.how_gone(&object).await, Gone::Unknown);
+    }
+
+    #[tokio::test]
+    async fn an_object_without_items_is_not_an_empty_list() {
+        let key = ObjectKey::namespaced("shop", "a");
+        assert!(!lookup(200, r#"{"kind":"PartialObjectMetadataList","items":null}"#).selects(&key).await.unwrap());
+        assert!(lookup(200, r#"{"message":"session expired"}"#).selects(&key).await.is_err());
+    }
 }

@@ -59,6 +59,7 @@ impl Cutter {
     pub(in crate::watch::retriever) fn end(mut self) -> Result<Page, RetrieveError> {
         let page = &mut self.page;
         let outline = &self.outline;
+        let mut is_list = false;
         let mut cursor = Cursor::new(outline);
         cursor.space();
         cursor
@@ -76,9 +77,18 @@ impl Cutter {
                     }
                     Ok(())
                 }),
+                b"items" => {
+                    is_list = true;
+                    cursor.skip()
+                }
                 _ => cursor.skip(),
             })
             .map_err(|broken| broken_line(broken, outline))?;
+        // A gateway may respond to any request with another object. Taken for a list without items, it would count as the
+        // deletion of all objects.
+        if !is_list {
+            return Err(broken_line(ScanError("it has no `items`, so it is not a list"), outline));
+        }
         Ok(self.page)
     }
 

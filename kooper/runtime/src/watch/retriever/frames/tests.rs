@@ -27,6 +27,17 @@ fn lines(chunks: &[&[u8]]) -> Vec<String> {
 }
 
 #[test]
+fn an_object_without_items_is_not_an_empty_list() {
+    for body in [r#"{}"#, r#"{"message":"session expired"}"#, r#"{"kind":"Status","metadata":{},"code":200}"#] {
+        let error = page(body.as_bytes()).unwrap_err().to_string();
+        assert!(error.contains("it is not a list"), "{body}: {error}");
+    }
+    for body in [r#"{"items":[]}"#, r#"{"metadata":{"resourceVersion":"7"},"items":null}"#] {
+        assert!(page(body.as_bytes()).unwrap().objects.is_empty(), "{body}");
+    }
+}
+
+#[test]
 fn the_members_of_an_event_may_be_in_any_order() {
     let object = r#"{"kind":"Pod","metadata":{"name":"a","namespace":"b","resourceVersion":"7"}}"#;
     for line in [
