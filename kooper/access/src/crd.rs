@@ -112,7 +112,9 @@ impl Installer {
         let current = {
             // Never closed.
             let _turn = self.turns.acquire().await;
-            self.place(client, &crds, &name, &crd).await?
+            let late = format!("the API server did not respond within {} s", TIMEOUT.as_secs());
+            let late = || InstallError::NotEstablished { name: name.clone(), message: late };
+            timeout(TIMEOUT, self.place(client, &crds, &name, &crd)).await.map_err(|_| late())??
         };
         self.established(&crds, &name, current).await
     }

@@ -9,7 +9,7 @@ use kooper_runtime::internal::error::chain;
 use kube::Client;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::EVERY;
 use crate::authority::secret::{CaSecret, SecretError};
@@ -19,6 +19,9 @@ use crate::server::Server;
 
 /// The pause after an attempt to become ready.
 const RETRY: Duration = Duration::from_secs(1);
+
+/// The longest time for the requests of an attempt. A connection that hangs would otherwise end all renewals.
+const ANSWER: Duration = Duration::from_secs(60);
 
 /// The running server of a program's webhooks. It stops at once when it is dropped.
 #[derive(Debug)]
@@ -81,8 +84,12 @@ impl Running {
 /// Prepares the replica for its calls: then it is ready. Keeps its certificate that of the authority in the
 /// Secret.
 async fn renew(client: Client, registration: Arc<Registration>, ready: watch::Sender<bool>) {
-    while let Err(error) = registration.withdraw(&client).await {
-        tracing::warn!("the webhooks are not ready: {}", chain(&error));
+    loop {
+        match timeout(ANSWER, registration.withdraw(&client)).await {
+            Ok(Ok(_)) => break,
+            Ok(Err(error)) => tracing::warn!("the webhooks are not ready: {}", chain(&error)),
+            Err(_) => tracing::warn!("the webhooks are not ready: the API server did not respond within {ANSWER:?}"),
+        }
         sleep(RETRY).await;
     }
     let shared = &registration.shared;
@@ -98,9 +105,13 @@ async fn renew(client: Client, registration: Arc<Registration>, ready: watch::Se
             shared.know(&read.authorities);
             Ok::<_, SecretError>(())
         };
-        match renewed.await {
-            Ok(()) => drop(ready.send_replace(true)),
-            Err(error) => {
+        match timeout(ANSWER, renewed).await {
+            Ok(Ok(())) => drop(ready.send_replace(true)),
+            Err(_) => tracing::warn!(
+                "the certificate of the webhooks cannot be renewed, and stays in use: the API server did not respond \
+                 within {ANSWER:?}"
+            ),
+            Ok(Err(error)) => {
                 tracing::warn!(
                     "the certificate of the webhooks cannot be renewed, and stays in use: {}",
                     chain(&error)
