@@ -6,11 +6,9 @@ use syn::parse::{ParseStream, Parser};
 use syn::punctuated::Punctuated;
 use syn::{Expr, LitInt, LitStr, Path, Token, bracketed};
 
-use crate::support::controllers::{is_listed, quoted};
+use crate::support::controllers::{self, quoted};
 use crate::support::entries;
 use crate::support::errors::{Errors, message};
-use crate::support::place::Place;
-use crate::support::text::text;
 
 /// The controllers that are explored, the states of an object, what is not compared, how many histories are run, their
 /// seed, the program's own settings, and the path to kooper.
@@ -25,16 +23,6 @@ pub(crate) struct Args {
     pub(crate) krate: Option<Path>,
 }
 
-enum Entry {
-    Controller(Path),
-    States(Vec<Expr>),
-    Ignored(Vec<LitStr>),
-    Limit(LitInt),
-    Seed(LitInt),
-    Settings(Expr),
-    Crate(Path),
-}
-
 impl Args {
     /// Reads the attribute's tokens. What cannot be read is noted and passed over.
     pub(crate) fn parse(tokens: TokenStream, errors: &mut Errors) -> Self {
@@ -45,23 +33,13 @@ impl Args {
             let mut keys = Vec::new();
             let entries = entries::read(input, &mut notes, unfinished, |input| {
                 entries::once(input, &mut keys)?;
-                entry(input)
+                entry(&mut args, input)
             });
             if let Err(noted) = notes.check() {
                 broken = true;
                 noted.into_iter().for_each(|error| errors.push(error));
             }
-            for entry in entries {
-                match entry {
-                    Entry::Controller(path) => args.add(path, errors),
-                    Entry::States(states) => args.states = states,
-                    Entry::Ignored(ignored) => args.ignored = ignored,
-                    Entry::Limit(limit) => args.limit = Some(limit),
-                    Entry::Seed(seed) => args.seed = Some(seed),
-                    Entry::Settings(settings) => args.settings = Some(settings),
-                    Entry::Crate(path) => args.krate = Some(path),
-                }
-            }
+            args.controllers = controllers::unique(entries, "explored", errors);
             Ok(())
         };
         if let Err(error) = read.parse2(tokens) {
@@ -74,15 +52,6 @@ impl Args {
         }
         args
     }
-
-    fn add(&mut self, controller: Path, errors: &mut Errors) {
-        if is_listed(&self.controllers, &controller) {
-            let name = text(&controller);
-            errors.add(Place::of(&controller), message!("`{name}` is explored twice: write it once"));
-        } else {
-            self.controllers.push(controller);
-        }
-    }
 }
 
 fn unfinished(place: Span) -> syn::Error {
@@ -94,7 +63,8 @@ fn unfinished(place: Span) -> syn::Error {
     )
 }
 
-fn entry(input: ParseStream<'_>) -> syn::Result<Entry> {
+/// Reads a controller, or a key whose value is stored.
+fn entry(args: &mut Args, input: ParseStream<'_>) -> syn::Result<Option<Path>> {
     if let Some((place, name)) = quoted(input)? {
         return Err(syn::Error::new(
             place,
@@ -104,47 +74,61 @@ fn entry(input: ParseStream<'_>) -> syn::Result<Entry> {
     if let Some(key) = entries::key(input) {
         input.call(Ident::parse_any)?;
         input.parse::<Token![=]>()?;
-        return value(&key, input);
+        return value(args, &key, input).map(|()| None);
     }
     let place = input.span();
-    input.call(Path::parse_mod_style).map(Entry::Controller).map_err(|_| unfinished(place))
+    input.call(Path::parse_mod_style).map(Some).map_err(|_| unfinished(place))
 }
 
-/// The value of a key.
-fn value(key: &Ident, input: ParseStream<'_>) -> syn::Result<Entry> {
+/// Reads and stores the value of a key.
+fn value(args: &mut Args, key: &Ident, input: ParseStream<'_>) -> syn::Result<()> {
     let place = input.span();
     let wrong = |message| move |_| syn::Error::new(place, message);
     match key.to_string().as_str() {
-        "states" => list::<Expr>(input)
-            .map(Entry::States)
-            .map_err(wrong(message!("`states` takes a list of objects: write `states = [small(), large()]`"))),
-        "ignore" => list::<LitStr>(input)
-            .map(Entry::Ignored)
-            .map_err(wrong(message!("`ignore` takes a list of fields: write `ignore = [\"status.lastRun\"]`"))),
-        "limit" => input
-            .parse::<LitInt>()
-            .and_then(
-                |limit| if limit.base10_parse::<usize>()? > 0 { Ok(Entry::Limit(limit)) } else { Err(input.error("")) },
-            )
-            .map_err(wrong(message!("`limit` takes a number from 1 up: write `limit = 200`"))),
-        "seed" => input
-            .parse::<LitInt>()
-            .and_then(|seed| seed.base10_parse::<u64>().map(|_| Entry::Seed(seed)))
-            .map_err(wrong(message!("`seed` takes a number from 0 to 2^64 - 1: write `seed = 1`"))),
-        "settings" => input.parse().map(Entry::Settings).map_err(wrong(message!(
-            "`settings` of an exploration takes a value: write `settings = ShopSettings {{ .. }}`"
-        ))),
-        "crate" => input
-            .call(Path::parse_mod_style)
-            .map(Entry::Crate)
-            .map_err(wrong(message!("`crate` of an exploration takes a path: write `crate = my_platform::kooper`"))),
-        _ => Err(syn::Error::new(
-            key.span(),
-            message!(
-                "unknown key `{key}` of an exploration: expected one of `states`, `ignore`, `limit`, `seed`, `settings`, `crate`"
-            ),
-        )),
+        "states" => {
+            args.states = list::<Expr>(input)
+                .map_err(wrong(message!("`states` takes a list of objects: write `states = [small(), large()]`")))?;
+        }
+        "ignore" => {
+            args.ignored = list::<LitStr>(input)
+                .map_err(wrong(message!("`ignore` takes a list of fields: write `ignore = [\"status.lastRun\"]`")))?;
+        }
+        "limit" => {
+            let limit = input
+                .parse::<LitInt>()
+                .and_then(|limit| if limit.base10_parse::<usize>()? > 0 { Ok(limit) } else { Err(input.error("")) })
+                .map_err(wrong(message!("`limit` takes a number from 1 up: write `limit = 200`")))?;
+            args.limit = Some(limit);
+        }
+        "seed" => {
+            let seed = input
+                .parse::<LitInt>()
+                .and_then(|seed| seed.base10_parse::<u64>().map(|_| seed))
+                .map_err(wrong(message!("`seed` takes a number from 0 to 2^64 - 1: write `seed = 1`")))?;
+            args.seed = Some(seed);
+        }
+        "settings" => {
+            let settings = input.parse::<Expr>().map_err(wrong(message!(
+                "`settings` of an exploration takes a value: write `settings = ShopSettings {{ .. }}`"
+            )))?;
+            args.settings = Some(settings);
+        }
+        "crate" => {
+            let path = input.call(Path::parse_mod_style).map_err(wrong(message!(
+                "`crate` of an exploration takes a path: write `crate = my_platform::kooper`"
+            )))?;
+            args.krate = Some(path);
+        }
+        _ => {
+            return Err(syn::Error::new(
+                key.span(),
+                message!(
+                    "unknown key `{key}` of an exploration: expected one of `states`, `ignore`, `limit`, `seed`, `settings`, `crate`"
+                ),
+            ));
+        }
     }
+    Ok(())
 }
 
 /// A list in brackets that is not empty.

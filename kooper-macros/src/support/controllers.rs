@@ -4,12 +4,23 @@ use proc_macro2::Span;
 use syn::parse::ParseStream;
 use syn::{Lit, Path};
 
+use super::errors::{Errors, message};
+use super::place::Place;
 use super::text::text;
 
-/// Returns `true` if a controller is among these. Paths are compared as text.
-pub(crate) fn is_listed(controllers: &[Path], controller: &Path) -> bool {
-    let name = text(controller);
-    controllers.iter().any(|other| text(other) == name)
+/// The controllers among the entries of an attribute, each once; paths are compared as text. `how` completes the message
+/// about a second one: "listed" or "explored".
+pub(crate) fn unique(entries: Vec<Option<Path>>, how: &str, errors: &mut Errors) -> Vec<Path> {
+    let mut controllers: Vec<Path> = Vec::new();
+    for controller in entries.into_iter().flatten() {
+        let name = text(&controller);
+        if controllers.iter().any(|other| text(other) == name) {
+            errors.add(Place::of(&controller), message!("`{name}` is {how} twice: write it once"));
+        } else {
+            controllers.push(controller);
+        }
+    }
+    controllers
 }
 
 /// A literal where a function is named: its place, and the name to write instead.

@@ -5,11 +5,9 @@ use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
 use syn::{Expr, LitBool, Path, Token};
 
-use crate::support::controllers::{is_listed, quoted};
+use crate::support::controllers::{self, quoted};
 use crate::support::entries;
 use crate::support::errors::{Errors, message};
-use crate::support::place::Place;
-use crate::support::text::text;
 
 /// The controllers that run during the test, their settings, whether its clock is paused, and the path to kooper.
 #[derive(Default)]
@@ -22,13 +20,6 @@ pub(crate) struct Args {
     pub(crate) settings: Option<Expr>,
 }
 
-enum Entry {
-    Controller(Path),
-    StartPaused(Option<Ident>),
-    Crate(Path),
-    Settings(Expr),
-}
-
 impl Args {
     /// Reads the attribute's tokens. What cannot be read is noted and passed over.
     pub(crate) fn parse(tokens: TokenStream, errors: &mut Errors) -> Self {
@@ -37,31 +28,15 @@ impl Args {
             let mut keys = Vec::new();
             let entries = entries::read(input, errors, unfinished, |input| {
                 entries::once(input, &mut keys)?;
-                entry(input)
+                entry(&mut args, input)
             });
-            for entry in entries {
-                match entry {
-                    Entry::Crate(path) => args.krate = Some(path),
-                    Entry::Settings(settings) => args.settings = Some(settings),
-                    Entry::StartPaused(key) => args.start_paused = key,
-                    Entry::Controller(path) => args.add(path, errors),
-                }
-            }
+            args.controllers = controllers::unique(entries, "listed", errors);
             Ok(())
         };
         if let Err(error) = read.parse2(tokens) {
             errors.push(error);
         }
         args
-    }
-
-    fn add(&mut self, controller: Path, errors: &mut Errors) {
-        if is_listed(&self.controllers, &controller) {
-            let name = text(&controller);
-            errors.add(Place::of(&controller), message!("`{name}` is listed twice: write it once"));
-        } else {
-            self.controllers.push(controller);
-        }
     }
 }
 
@@ -74,7 +49,8 @@ fn unfinished(place: Span) -> syn::Error {
     )
 }
 
-fn entry(input: ParseStream<'_>) -> syn::Result<Entry> {
+/// Reads a controller, or a key whose value is stored.
+fn entry(args: &mut Args, input: ParseStream<'_>) -> syn::Result<Option<Path>> {
     if let Some((place, name)) = quoted(input)? {
         return Err(syn::Error::new(place, message!("a controller is named by its function: write `{name}`")));
     }
@@ -94,17 +70,20 @@ fn entry(input: ParseStream<'_>) -> syn::Result<Entry> {
             let paused = input.parse::<LitBool>().map_err(|_| {
                 syn::Error::new(place, message!("`start_paused` is `true` or `false`: write `start_paused = true`"))
             })?;
-            return Ok(Entry::StartPaused(paused.value.then_some(key)));
-        }
-        if key == "settings" {
-            return input.parse().map(Entry::Settings).map_err(|_| {
+            args.start_paused = paused.value.then_some(key);
+        } else if key == "settings" {
+            let settings = input.parse::<Expr>().map_err(|_| {
                 syn::Error::new(place, message!("`settings` takes a value: write `settings = ShopSettings {{ .. }}`"))
-            });
+            })?;
+            args.settings = Some(settings);
+        } else {
+            let path = input.call(Path::parse_mod_style).map_err(|_| {
+                syn::Error::new(place, message!("`crate` takes a path: write `crate = my_platform::kooper`"))
+            })?;
+            args.krate = Some(path);
         }
-        return input.call(Path::parse_mod_style).map(Entry::Crate).map_err(|_| {
-            syn::Error::new(place, message!("`crate` takes a path: write `crate = my_platform::kooper`"))
-        });
+        return Ok(None);
     }
     let place = input.span();
-    input.call(Path::parse_mod_style).map(Entry::Controller).map_err(|_| unfinished(place))
+    input.call(Path::parse_mod_style).map(Some).map_err(|_| unfinished(place))
 }
