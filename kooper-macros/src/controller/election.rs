@@ -5,14 +5,12 @@ use std::time::Duration;
 use kooper_grammar::lease::{self, Timing, TimingError};
 use proc_macro2::{Span, TokenStream};
 use quote::quote;
-use syn::parse::ParseStream;
 use syn::{parenthesized, token};
 
 use crate::controller::key::{Key, Table};
 use crate::controller::setting::{Emit, Given, Setting, call};
 use crate::controller::value::{Value, strings, words};
 use crate::support::crate_path::CratePath;
-use crate::support::errors::Errors;
 use crate::support::place::Place;
 use crate::support::spanned::Spanned;
 
@@ -115,16 +113,6 @@ const SETTINGS: &[Key<Election>] = &[
     },
 ];
 
-impl Election {
-    /// Parses the settings; all errors are reported together.
-    pub(crate) fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
-        let (mut election, mut errors) = (Self::default(), Errors::new());
-        ELECTION.read(input, &mut election, &mut errors, |_| None);
-        errors.check()?;
-        Ok(election)
-    }
-}
-
 impl Timings {
     /// The error in the timings, defaults included, and its place if one of the compared timings
     /// was written. Constants are compared when the controller is built.
@@ -168,7 +156,7 @@ pub(crate) fn read(value: &Value<'_>) -> syn::Result<Spanned<Election>> {
     if content.is_empty() {
         return Err(value.wrong(span));
     }
-    let election = Election::parse(&content)?;
+    let election = ELECTION.parse(&content)?;
     if let Some((place, text)) = election.timings.mistake() {
         value.note(place.unwrap_or_else(|| span.into()), text);
     }
@@ -177,14 +165,15 @@ pub(crate) fn read(value: &Value<'_>) -> syn::Result<Spanned<Election>> {
 
 #[cfg(test)]
 mod tests {
-    use syn::parse::Parser;
+    use syn::parse::{ParseStream, Parser};
 
     use super::*;
 
     #[test]
     fn every_example_is_read() {
         for key in ELECTION.keys {
-            let election = Election::parse.parse_str(key.example).expect(key.example);
+            let read = |input: ParseStream<'_>| ELECTION.parse(input);
+            let election = read.parse_str(key.example).expect(key.example);
             assert_eq!(election.settings.len(), 1);
             assert!([key.form, key.default, key.doc].iter().all(|text| !text.is_empty()), "{}", key.name);
         }

@@ -101,6 +101,16 @@ pub(crate) struct Entry {
     pub(crate) tokens: TokenStream,
 }
 
+impl<T: Default> Table<T> {
+    /// Parses the settings in the parentheses of a value; all errors are reported together.
+    pub(crate) fn parse(&self, input: ParseStream<'_>) -> syn::Result<T> {
+        let (mut target, mut errors) = (T::default(), Errors::new());
+        self.read(input, &mut target, &mut errors, |_| None);
+        errors.check()?;
+        Ok(target)
+    }
+}
+
 impl<T> Table<T> {
     /// The declaration of a key.
     pub(crate) fn find(&self, name: &str) -> Option<&'static Key<T>> {

@@ -5,7 +5,6 @@ use syn::{LitStr, parenthesized, token};
 use crate::controller::key::{Key, Mentions, Table};
 use crate::controller::setting::{Given, Setting, keep};
 use crate::controller::value::{Value, strings};
-use crate::support::errors::Errors;
 use crate::support::spanned::Spanned;
 
 /// The selector in the parentheses of `namespaces(…)`.
@@ -38,10 +37,7 @@ pub(crate) fn read(value: &Value<'_>) -> syn::Result<Setting> {
     }
     let content;
     let parentheses = parenthesized!(content in value.input);
-    let (mut namespaces, mut errors) = (Namespaces::default(), Errors::new());
-    NAMESPACES.read(&content, &mut namespaces, &mut errors, |_| None);
-    errors.check()?;
-    let labels = namespaces.labels.ok_or_else(|| value.wrong(parentheses.span.join()))?;
+    let labels = NAMESPACES.parse(&content)?.labels.ok_or_else(|| value.wrong(parentheses.span.join()))?;
     // The compiler names the key of a cluster-scoped kind.
     Ok(Setting::new("namespace_selector", value.spanned(labels.value, labels.place)))
 }

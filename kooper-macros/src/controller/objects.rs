@@ -10,7 +10,7 @@ use crate::controller::setting::{Element, Emit, Function, Setting, call};
 use crate::controller::value::paths::{next_function, next_kind};
 use crate::controller::value::{Value, strings, words};
 use crate::support::crate_path::CratePath;
-use crate::support::errors::{Errors, message};
+use crate::support::errors::message;
 use crate::support::place::Place;
 use crate::support::spanned::Spanned;
 use crate::support::text::text;
@@ -116,10 +116,7 @@ impl Objects {
 
     /// The objects that the settings after the kind select.
     pub(crate) fn some(kind: Type, settings: ParseStream<'_>, tokens: TokenStream) -> syn::Result<Self> {
-        let (mut selection, mut errors) = (Selection::default(), Errors::new());
-        SELECTION.read(settings, &mut selection, &mut errors, |_| None);
-        errors.check()?;
-        let mut settings = selection.settings;
+        let mut settings = SELECTION.parse(settings)?.settings;
         // It changes the type of the objects, so a message about another setting names the kind itself.
         settings.sort_by_key(|setting| setting.method == "metadata_only");
         Ok(Self { kind, settings, tokens })

@@ -2,7 +2,6 @@
 
 use proc_macro2::{Span, TokenStream};
 use quote::quote;
-use syn::parse::ParseStream;
 use syn::{parenthesized, token};
 
 use crate::controller::election::{Timings, timing};
@@ -10,7 +9,7 @@ use crate::controller::key::{Key, Table};
 use crate::controller::setting::{Emit, Given, Setting, call};
 use crate::controller::value::{Value, numbers, strings, words};
 use crate::support::crate_path::CratePath;
-use crate::support::errors::{Errors, message};
+use crate::support::errors::message;
 use crate::support::place::Place;
 use crate::support::spanned::Spanned;
 
@@ -160,16 +159,6 @@ fn count(value: &Value<'_>) -> syn::Result<Spanned<Given<u32>>> {
     Err(count.place.error(text))
 }
 
-impl Shards {
-    /// Parses the settings; all errors are reported together.
-    pub(crate) fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
-        let (mut shards, mut errors) = (Self::default(), Errors::new());
-        SHARDS.read(input, &mut shards, &mut errors, |_| None);
-        errors.check()?;
-        Ok(shards)
-    }
-}
-
 impl Emit for Shards {
     fn arguments(&self, runtime: &CratePath) -> TokenStream {
         let count = self.count.as_ref().map(|count| count.value.arguments(runtime));
@@ -193,7 +182,7 @@ pub(crate) fn read(value: &Value<'_>) -> syn::Result<Read> {
     if content.is_empty() {
         return Err(value.wrong(span));
     }
-    let shards = Shards::parse(&content)?;
+    let shards = SHARDS.parse(&content)?;
     if shards.count.is_none() {
         value.note(span, message!("the number of shards is missing: write `shards(count = 32, …)`"));
     }
@@ -207,14 +196,15 @@ pub(crate) fn read(value: &Value<'_>) -> syn::Result<Read> {
 
 #[cfg(test)]
 mod tests {
-    use syn::parse::Parser;
+    use syn::parse::{ParseStream, Parser};
 
     use super::*;
 
     #[test]
     fn every_example_is_read() {
         for key in SHARDS.keys {
-            Shards::parse.parse_str(key.example).map(drop).expect(key.example);
+            let read = |input: ParseStream<'_>| SHARDS.parse(input);
+            read.parse_str(key.example).map(drop).expect(key.example);
             assert!([key.form, key.default, key.doc].iter().all(|text| !text.is_empty()), "{}", key.name);
         }
         assert!(SHARDS.others.iter().all(|(_, ours)| SHARDS.find(ours).is_some()));
