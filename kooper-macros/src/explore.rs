@@ -9,7 +9,7 @@ use self::args::Args;
 use crate::support::crate_path::CratePath;
 use crate::support::errors::Errors;
 use crate::test::body::Body;
-use crate::test::{definitions, rejected};
+use crate::test::{definitions, rejected, test_fn};
 
 /// Expands the attribute and the item below it.
 pub(crate) fn expand(attribute: TokenStream, item: &TokenStream) -> TokenStream {
@@ -22,31 +22,24 @@ pub(crate) fn expand(attribute: TokenStream, item: &TokenStream) -> TokenStream 
     }
 }
 
-/// A test of the function's name, which holds the function.
+/// A test that explores the function.
 fn emit(args: &Args, body: &Body) -> TokenStream {
     let runtime = CratePath::new(args.krate.as_ref());
-    let Body { attributes, vis, signature, block, .. } = body;
-    let (ident, given) = (&signature.ident, body.given());
-    let name = format!("::{ident}");
+    let (name, given) = (format!("::{}", body.signature.ident), body.given());
     let controllers = definitions(&runtime, args.settings.as_ref(), &args.controllers);
     let (states, ignored) = (&args.states, &args.ignored);
     let (limit, seed) = (args.limit.iter(), args.seed.iter());
-    quote! {
-        #(#attributes)*
-        #[::core::prelude::v1::test]
-        #vis fn #ident() -> #runtime::ExitCode {
-            #runtime::require_apiserver!();
-            #signature #block
-            #runtime::explore(
-                ::core::concat!(::core::module_path!(), #name),
-                #controllers,
-                // The method exists where tokio has its feature `test-util`.
-                |runtime| { runtime.start_paused(true); },
-                |exploration| exploration #(.state(#states))* #(.ignore(#ignored))* #(.limit(#limit))* #(.seed(#seed))*,
-                #given,
-            )
-        }
-    }
+    let run = quote! {
+        #runtime::explore(
+            ::core::concat!(::core::module_path!(), #name),
+            #controllers,
+            // The method exists where tokio has its feature `test-util`.
+            |runtime| { runtime.start_paused(true); },
+            |exploration| exploration #(.state(#states))* #(.ignore(#ignored))* #(.limit(#limit))* #(.seed(#seed))*,
+            #given,
+        )
+    };
+    test_fn(body, &runtime, &run)
 }
 
 #[cfg(test)]

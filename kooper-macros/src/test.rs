@@ -41,25 +41,30 @@ pub(crate) fn definitions(runtime: &CratePath, settings: Option<&Expr>, controll
     quote!(&[#(#settings,)* #(<#controllers as #runtime::Definition>::define),*])
 }
 
-/// A test of the function's name, which holds the function.
+/// A test that calls the function.
 fn emit(args: &Args, body: &Body) -> TokenStream {
     let runtime = CratePath::new(args.krate.as_ref());
-    let Body { attributes, vis, signature, block, .. } = body;
-    let (ident, controllers) = (&signature.ident, &args.controllers);
     let given = body.given();
-    let controllers = definitions(&runtime, args.settings.as_ref(), controllers);
-    let test = match &args.start_paused {
+    let controllers = definitions(&runtime, args.settings.as_ref(), &args.controllers);
+    let run = match &args.start_paused {
         // The method exists where tokio has its feature `test-util`: its absence is reported at the key.
         Some(key) => quote!(#runtime::paused_test(#controllers, |runtime| { runtime.#key(true); }, #given)),
         None => quote!(#runtime::test(#controllers, #given)),
     };
+    test_fn(body, &runtime, &run)
+}
+
+/// A test of the function's name, which holds the function and what runs it.
+pub(crate) fn test_fn(body: &Body, runtime: &CratePath, run: &TokenStream) -> TokenStream {
+    let Body { attributes, vis, signature, block, .. } = body;
+    let ident = &signature.ident;
     quote! {
         #(#attributes)*
         #[::core::prelude::v1::test]
         #vis fn #ident() -> #runtime::ExitCode {
             #runtime::require_apiserver!();
             #signature #block
-            #test
+            #run
         }
     }
 }
