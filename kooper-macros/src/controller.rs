@@ -6,7 +6,7 @@ pub(crate) mod attribute;
 mod check;
 mod election;
 pub(crate) mod emit;
-mod fallback;
+pub(crate) mod fallback;
 pub(crate) mod key;
 mod keys;
 pub(crate) mod mentioned;

@@ -4,7 +4,7 @@ mod cleanup;
 mod task;
 
 use kooper_grammar::{field_path, name};
-use proc_macro2::{Ident, Span};
+use proc_macro2::Span;
 use syn::Type;
 
 use crate::controller::args::Args;
@@ -40,7 +40,7 @@ pub(crate) fn model<'a>(role: Role, args: &'a Args, handler: &'a Handler, errors
     Some(Model {
         runtime: CratePath::new(args.krate.as_ref().map(|path| &path.value)),
         handler,
-        type_name: type_name(args, handler),
+        type_name: handler.type_name(args.type_name.as_ref()),
         kinds: kinds?,
         namespaced: args.has("namespace") || args.has("namespaces") || args.by_namespace,
         installs_crd: args.has("install_crd"),
@@ -53,11 +53,6 @@ pub(crate) fn model<'a>(role: Role, args: &'a Args, handler: &'a Handler, errors
         settings: &args.settings,
         main: args.main.is_none(),
     })
-}
-
-/// The name of the generated type.
-pub(crate) fn type_name(args: &Args, handler: &Handler) -> Ident {
-    args.type_name.as_ref().map_or_else(|| handler.ident.clone(), |name| name.value.clone())
 }
 
 fn check_metadata(args: &Args, errors: &mut Errors) {

@@ -5,7 +5,7 @@ mod steps;
 
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
-use syn::Type;
+use syn::{Type, Visibility};
 
 use self::steps::Steps;
 use crate::controller::model::{Kinds, Model};
@@ -20,13 +20,12 @@ use crate::support::types;
 /// The function as written, the type of its controller, and a `main`.
 pub(crate) fn controller(item: &TokenStream, model: &Model<'_>) -> TokenStream {
     let Model { runtime, type_name, handler, .. } = model;
-    let conditions = &handler.conditions;
     let method = match model.kinds {
         Kinds::One { .. } => "controller",
         Kinds::Task { .. } => "task",
         Kinds::Each { .. } => "controllers",
     };
-    let ty = generated_type(runtime, conditions, &handler.vis, type_name, method);
+    let controllers = controllers_fn(runtime, &handler.vis, type_name, method);
     let define = match &model.kinds {
         Kinds::One { kind, name } => builder(model, &kind.to_token_stream(), &quote!(#name)),
         Kinds::Task { name, .. } => builder(model, &TokenStream::new(), &quote!(#name)),
@@ -38,6 +37,13 @@ pub(crate) fn controller(item: &TokenStream, model: &Model<'_>) -> TokenStream {
         }
     };
     let declare = declare(model);
+    let define = quote! {
+        fn define(__program: &mut #runtime::Program) {
+            #define
+        }
+        #declare
+    };
+    let ty = generated_type(runtime, handler, type_name, &controllers, &define);
     let fields = fields(model);
     let main = model.main.then(|| main(model));
     quote! {
@@ -45,16 +51,6 @@ pub(crate) fn controller(item: &TokenStream, model: &Model<'_>) -> TokenStream {
         #[allow(clippy::too_many_arguments)]
         #item
         #ty
-        #conditions
-        const _: () = {
-            #[automatically_derived]
-            impl #runtime::Definition for #type_name {
-                fn define(__program: &mut #runtime::Program) {
-                    #define
-                }
-                #declare
-            }
-        };
         #fields
         #main
     }
@@ -90,16 +86,9 @@ fn fields(model: &Model<'_>) -> TokenStream {
     checks.collect()
 }
 
-/// The type with the function's name, and its controllers. It has braces, so its name is only in the namespace of
-/// types, and not in that of values.
-pub(crate) fn generated_type(
-    runtime: &CratePath,
-    conditions: &TokenStream,
-    vis: &syn::Visibility,
-    name: &Ident,
-    method: &'static str,
-) -> TokenStream {
-    let controllers = if method != "controllers" {
+/// The function of the type that returns its controllers.
+pub(crate) fn controllers_fn(runtime: &CratePath, vis: &Visibility, name: &Ident, method: &str) -> TokenStream {
+    if method != "controllers" {
         let (method, doc) = (Ident::new(method, name.span()), format!(" The {method} of the function."));
         quote! {
             #[doc = #doc]
@@ -122,7 +111,19 @@ pub(crate) fn generated_type(
                 #runtime::Program::all::<Self>()
             }
         }
-    };
+    }
+}
+
+/// The type with the function's name, a function of the type, and its definition. It has braces, so its name is only in
+/// the namespace of types, and not in that of values.
+pub(crate) fn generated_type(
+    runtime: &CratePath,
+    handler: &Handler,
+    name: &Ident,
+    function: &TokenStream,
+    define: &TokenStream,
+) -> TokenStream {
+    let Handler { conditions, vis, .. } = handler;
     quote! {
         #conditions
         #[doc(hidden)]
@@ -131,8 +132,15 @@ pub(crate) fn generated_type(
         #conditions
         #[automatically_derived]
         impl #name {
-            #controllers
+            #function
         }
+        #conditions
+        const _: () = {
+            #[automatically_derived]
+            impl #runtime::Definition for #name {
+                #define
+            }
+        };
     }
 }
 

@@ -4,8 +4,7 @@ use proc_macro2::TokenStream;
 use quote::quote;
 
 use crate::controller::args::Args;
-use crate::controller::check::type_name;
-use crate::controller::emit::generated_type;
+use crate::controller::emit::{controllers_fn, generated_type};
 use crate::controller::keys::{CONTROLLER, TASK};
 use crate::controller::mentioned;
 use crate::controller::signature::{Handler, Role};
@@ -20,12 +19,6 @@ pub(crate) fn controller(
     error: Option<syn::Error>,
 ) -> TokenStream {
     let conditions = handler.map(|handler| &handler.conditions);
-    let errors = error.into_iter().flatten().map(|error| error.to_compile_error());
-    let errors = quote!(#(#conditions #errors)*);
-    if handler.is_some_and(|handler| handler.method) {
-        // No other item is allowed beside a method.
-        return quote!(#errors #item);
-    }
     let runtime = CratePath::new(args.krate.as_ref().map(|path| &path.value));
     let ty = handler.map(|handler| empty(role, &runtime, args, handler));
     let table = if role == Role::Task { &TASK } else { &CONTROLLER };
@@ -37,12 +30,26 @@ pub(crate) fn controller(
             fn main() {}
         )
     });
-    // A handler named `main` would be an async `main`, which the compiler would report, too.
-    let item = match handler {
-        Some(handler) if handler.ident == "main" => quote!(const _: () = { #item };),
-        _ => quote!(#item),
-    };
-    quote!(#errors #item #ty #mentioned #keys #main)
+    rejected(item, handler, error, &quote!(#ty #mentioned #keys #main))
+}
+
+/// The errors, the item as written, and what is beside it.
+pub(crate) fn rejected(
+    item: &TokenStream,
+    function: Option<&Handler>,
+    error: Option<syn::Error>,
+    beside: &TokenStream,
+) -> TokenStream {
+    let conditions = function.map(|function| &function.conditions);
+    let errors = error.into_iter().flatten().map(|error| error.to_compile_error());
+    let errors = quote!(#(#conditions #errors)*);
+    match function {
+        // No other item is allowed beside a method.
+        Some(function) if function.method => quote!(#errors #item),
+        // A function named `main` would be an async `main`, which the compiler would report, too.
+        Some(function) if function.ident == "main" => quote!(#errors const _: () = { #item }; #beside),
+        _ => quote!(#errors #item #beside),
+    }
 }
 
 /// An import of each unknown key from a module of all keys, so that editors can complete it. The
@@ -53,22 +60,13 @@ fn completions(runtime: &CratePath, args: &Args) -> TokenStream {
 }
 
 fn empty(role: Role, runtime: &CratePath, args: &Args, handler: &Handler) -> TokenStream {
-    let conditions = &handler.conditions;
-    let name = type_name(args, handler);
+    let name = handler.type_name(args.type_name.as_ref());
     let method = match role {
         Role::Task => "task",
         _ if args.lists_kinds() => "controllers",
         _ => "controller",
     };
-    let ty = generated_type(runtime, conditions, &handler.vis, &name, method);
-    quote! {
-        #ty
-        #conditions
-        const _: () = {
-            #[automatically_derived]
-            impl #runtime::Definition for #name {
-                fn define(_: &mut #runtime::Program) {}
-            }
-        };
-    }
+    let controllers = controllers_fn(runtime, &handler.vis, &name, method);
+    let define = quote!(fn define(_: &mut #runtime::Program) {});
+    generated_type(runtime, handler, &name, &controllers, &define)
 }

@@ -12,6 +12,7 @@ use syn::{
 
 use crate::support::errors::{Errors, message};
 use crate::support::place::Place;
+use crate::support::spanned::Spanned;
 use crate::support::text::text;
 use crate::support::types::{last_word, plain};
 
@@ -117,6 +118,11 @@ impl Handler {
             output,
             method,
         })
+    }
+
+    /// The name of the generated type: the given one, or else that of the function.
+    pub(crate) fn type_name(&self, given: Option<&Spanned<Ident>>) -> Ident {
+        given.map_or_else(|| self.ident.clone(), |name| name.value.clone())
     }
 
     /// The type parameter of a generic handler.

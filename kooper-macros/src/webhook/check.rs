@@ -58,7 +58,7 @@ pub(crate) fn model<'a>(role: Role, args: &'a Args, function: &'a Handler, error
         runtime: CratePath::new(args.krate.as_ref().map(|path| &path.value)),
         role,
         function,
-        type_name: type_name(args, function),
+        type_name: function.type_name(args.type_name.as_ref()),
         kind: kind?,
         name: name?,
         object,
@@ -66,11 +66,6 @@ pub(crate) fn model<'a>(role: Role, args: &'a Args, function: &'a Handler, error
         settings: &args.settings,
         is_own_kind: args.key("failure").is_none(),
     })
-}
-
-/// The name of the generated type.
-pub(crate) fn type_name(args: &Args, function: &Handler) -> Ident {
-    args.type_name.as_ref().map_or_else(|| function.ident.clone(), |name| name.value.clone())
 }
 
 /// The kind of the attribute, or else of the first argument.

@@ -4,12 +4,14 @@ use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote};
 
 use crate::controller::emit::calls::Calls;
+use crate::controller::emit::generated_type;
+use crate::controller::fallback::rejected;
 use crate::controller::mentioned;
 use crate::controller::signature::{Handler, Role};
 use crate::support::crate_path::CratePath;
 use crate::support::place::Place;
 use crate::webhook::args::Args;
-use crate::webhook::check::{Model, type_name};
+use crate::webhook::check::Model;
 use crate::webhook::keys::WEBHOOK;
 
 /// The function as written, and the type of its webhook.
@@ -32,56 +34,34 @@ pub(crate) fn fallback(
     function: Option<&Handler>,
     error: Option<syn::Error>,
 ) -> TokenStream {
-    let conditions = function.map(|function| &function.conditions);
-    let errors = error.into_iter().flatten().map(|error| error.to_compile_error());
-    let errors = quote!(#(#conditions #errors)*);
-    if function.is_some_and(|function| function.method) {
-        // No other item is allowed beside a method.
-        return quote!(#errors #item);
-    }
     let runtime = CratePath::new(args.krate.as_ref().map(|path| &path.value));
-    let ty = function
-        .map(|function| definition(&runtime, function, &type_name(args, function), &quote!(let _ = __program;)));
+    let ty = function.map(|function| {
+        let name = function.type_name(args.type_name.as_ref());
+        definition(&runtime, function, &name, &quote!(let _ = __program;))
+    });
     let mentioned = mentioned::imports(&WEBHOOK, function, &args.entries);
-    // A function named `main` would be an async `main`, which the compiler would report, too.
-    let item = match function {
-        Some(function) if function.ident == "main" => quote!(const _: () = { #item };),
-        _ => quote!(#item),
-    };
-    quote!(#errors #item #ty #mentioned)
+    rejected(item, function, error, &quote!(#ty #mentioned))
 }
 
-/// The type with the function's name. It has braces, so its name is only in the namespace of types, and not in that of
-/// values.
+/// The type with the function's name, and its webhook.
 fn definition(runtime: &CratePath, function: &Handler, name: &Ident, define: &TokenStream) -> TokenStream {
-    let Handler { conditions, vis, .. } = function;
-    quote! {
-        #conditions
-        #[doc(hidden)]
-        #[allow(non_camel_case_types)]
-        #vis struct #name {}
-        #conditions
-        #[automatically_derived]
-        impl #name {
-            /// The webhook of the function.
-            ///
-            /// # Errors
-            /// An error in its settings.
-            #[allow(dead_code)]
-            #vis fn webhook() -> #runtime::Result<#runtime::webhooks::Webhook, #runtime::webhooks::ConfigError> {
-                #runtime::Program::webhook::<Self>()
-            }
+    let vis = &function.vis;
+    let webhook = quote! {
+        /// The webhook of the function.
+        ///
+        /// # Errors
+        /// An error in its settings.
+        #[allow(dead_code)]
+        #vis fn webhook() -> #runtime::Result<#runtime::webhooks::Webhook, #runtime::webhooks::ConfigError> {
+            #runtime::Program::webhook::<Self>()
         }
-        #conditions
-        const _: () = {
-            #[automatically_derived]
-            impl #runtime::Definition for #name {
-                fn define(__program: &mut #runtime::Program) {
-                    #define
-                }
-            }
-        };
-    }
+    };
+    let define = quote! {
+        fn define(__program: &mut #runtime::Program) {
+            #define
+        }
+    };
+    generated_type(runtime, function, name, &webhook, &define)
 }
 
 /// The statements from the kind to the finished builder.
