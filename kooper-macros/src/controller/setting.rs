@@ -268,13 +268,17 @@ impl Emit for Vec<Change> {
     }
 }
 
-/// The detail of Events about failed calls, as a variant of the runtime's type.
-pub(crate) struct FailureEvents(pub(crate) Ident);
+/// A variant of a type of the runtime.
+pub(crate) struct Variant {
+    /// The path of the type.
+    pub(crate) of: TokenStream,
+    pub(crate) name: Ident,
+}
 
-impl Emit for FailureEvents {
+impl Emit for Variant {
     fn arguments(&self, runtime: &CratePath) -> TokenStream {
-        let variant = &self.0;
-        quote!(#runtime::FailureEvents::#variant)
+        let Self { of, name } = self;
+        quote!(#runtime::#of::#name)
     }
 }
 

@@ -12,7 +12,7 @@ use syn::parse::Parse;
 use syn::{LitStr, Token, Type, parenthesized, token};
 
 use crate::controller::key::{FLAG, Key, Mentions, PARENTHESES, Table};
-use crate::controller::setting::{Emit, Setting, Stage, call, keep};
+use crate::controller::setting::{Emit, Setting, Stage, Variant, call, keep};
 use crate::controller::value::{Value, numbers, paths, strings, words};
 use crate::support::crate_path::CratePath;
 use crate::support::errors::message;
@@ -216,19 +216,8 @@ fn operations(value: &Value<'_>) -> syn::Result<Spanned<Vec<Operation>>> {
     })
 }
 
-/// A failure policy, as a variant of the runtime's type.
-struct Failure(Ident);
-
-impl Emit for Failure {
-    fn arguments(&self, runtime: &CratePath) -> TokenStream {
-        let variant = &self.0;
-        quote!(#runtime::webhooks::FailurePolicy::#variant)
-    }
-}
-
-fn failure(value: &Value<'_>) -> syn::Result<Spanned<Failure>> {
-    let policies = words::one_of(value, [("fail", "Fail"), ("ignore", "Ignore")])?;
-    Ok(policies.map(Failure))
+fn failure(value: &Value<'_>) -> syn::Result<Spanned<Variant>> {
+    words::one_of(value, quote!(webhooks::FailurePolicy), [("fail", "Fail"), ("ignore", "Ignore")])
 }
 
 /// A condition of a call.

@@ -1,12 +1,13 @@
 //! Values that are words: flags, names of parts, and keywords.
 
 use kooper_grammar::field_path;
-use proc_macro2::Ident;
+use proc_macro2::{Ident, TokenStream};
+use quote::quote;
 use syn::ext::IdentExt;
 use syn::{LitBool, LitStr, Token};
 
 use super::{Value, checked};
-use crate::controller::setting::{Change, FailureEvents};
+use crate::controller::setting::{Change, Variant};
 use crate::support::entries;
 use crate::support::errors::message;
 use crate::support::spanned::Spanned;
@@ -38,19 +39,20 @@ pub(crate) fn ident(value: &Value<'_>) -> syn::Result<Spanned<Ident>> {
 }
 
 /// The detail of Events about failed calls.
-pub(crate) fn failure_events(value: &Value<'_>) -> syn::Result<Spanned<FailureEvents>> {
-    Ok(one_of(value, [("off", "Off"), ("brief", "Brief"), ("full", "Full")])?.map(FailureEvents))
+pub(crate) fn failure_events(value: &Value<'_>) -> syn::Result<Spanned<Variant>> {
+    one_of(value, quote!(FailureEvents), [("off", "Off"), ("brief", "Brief"), ("full", "Full")])
 }
 
-/// One of these words, as a variant of a type of the runtime.
+/// One of these words, as a variant of this type of the runtime.
 pub(crate) fn one_of<const N: usize>(
     value: &Value<'_>,
+    of: TokenStream,
     words: [(&'static str, &'static str); N],
-) -> syn::Result<Spanned<Ident>> {
+) -> syn::Result<Spanned<Variant>> {
     let wrong = value.wrong(value.input.span());
     for (word, variant) in words {
         if let Some(span) = value.word(word)? {
-            return Ok(value.spanned(Ident::new(variant, span), span));
+            return Ok(value.spanned(Variant { of, name: Ident::new(variant, span) }, span));
         }
     }
     Err(wrong)
