@@ -25,17 +25,8 @@ use proc_macro2::TokenStream;
 use self::signature::{Handler, Role};
 use crate::support::errors::Errors;
 
-/// Expands `#[controller]` and the item below it.
-pub(crate) fn expand(attribute: TokenStream, item: &TokenStream) -> TokenStream {
-    expand_as(Role::Controller, attribute, item)
-}
-
-/// Expands `#[task]` and the item below it.
-pub(crate) fn expand_task(attribute: TokenStream, item: &TokenStream) -> TokenStream {
-    expand_as(Role::Task, attribute, item)
-}
-
-fn expand_as(role: Role, attribute: TokenStream, item: &TokenStream) -> TokenStream {
+/// Expands the attribute and the item below it.
+pub(crate) fn expand(role: Role, attribute: TokenStream, item: &TokenStream) -> TokenStream {
     let mut errors = Errors::new();
     let args = attribute::parse(role, attribute, &mut errors);
     let handler = Handler::parse(role, item, args.kind(), &mut errors);

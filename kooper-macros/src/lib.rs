@@ -16,13 +16,13 @@ use controller::signature::Role;
 #[cfg_attr(not(doctest), doc = include_str!("attribute.md"))]
 #[proc_macro_attribute]
 pub fn controller(attribute: TokenStream, item: TokenStream) -> TokenStream {
-    controller::expand(attribute.into(), &item.into()).into()
+    controller::expand(Role::Controller, attribute.into(), &item.into()).into()
 }
 
 #[cfg_attr(not(doctest), doc = include_str!("task.md"))]
 #[proc_macro_attribute]
 pub fn task(attribute: TokenStream, item: TokenStream) -> TokenStream {
-    controller::expand_task(attribute.into(), &item.into()).into()
+    controller::expand(Role::Task, attribute.into(), &item.into()).into()
 }
 
 #[cfg_attr(not(doctest), doc = include_str!("validate.md"))]

@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 
 use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
 
+use super::expand;
 use super::signature::Role;
-use super::{expand, expand_task};
 use crate::explore::expand as explore;
 use crate::test::expand as expand_test;
 use crate::webhook::expand as webhook;
@@ -128,8 +128,8 @@ impl Case {
     fn rendered(&self) -> String {
         let (Given { name, tokens, place }, item) = parts(&self.lines.join("\n"));
         let expansion = match &*name {
-            "controller" => expand(tokens, &item),
-            "task" => expand_task(tokens, &item),
+            "controller" => expand(Role::Controller, tokens, &item),
+            "task" => expand(Role::Task, tokens, &item),
             "explore" => explore(tokens, &item),
             "test" => expand_test(tokens, &item),
             "validate" => webhook(Role::Validate, tokens, &item),
@@ -216,9 +216,11 @@ fn fuzz() {
     kooper_fuzz::fuzz("attributes", seeds, words, |input| {
         let Ok(program) = String::from_utf8_lossy(input).parse::<TokenStream>() else { return };
         let Some((Given { tokens, .. }, item)) = split(program) else { return };
+        let controller = |tokens, item: &_| expand(Role::Controller, tokens, item);
+        let task = |tokens, item: &_| expand(Role::Task, tokens, item);
         let validate = |tokens, item: &_| webhook(Role::Validate, tokens, item);
         let mutate = |tokens, item: &_| webhook(Role::Mutate, tokens, item);
-        for expand in [expand, expand_task, expand_test, explore, validate, mutate] {
+        for expand in [expand_test, explore, controller, task, validate, mutate] {
             drop(expand(tokens.clone(), &item));
         }
         // Otherwise the text of every program is kept.

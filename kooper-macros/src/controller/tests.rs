@@ -3,7 +3,11 @@
 use proc_macro2::{TokenStream, TokenTree};
 use quote::quote;
 
-use super::{expand, expand_task};
+use super::signature::Role;
+
+fn expand(attribute: TokenStream, item: &TokenStream) -> TokenStream {
+    super::expand(Role::Controller, attribute, item)
+}
 
 /// An expansion as a formatted file.
 fn expanded(attribute: TokenStream, item: &TokenStream) -> String {
@@ -118,7 +122,7 @@ fn every_key_for_production() {
 #[test]
 fn a_task_with_every_key() {
     let (attribute, item) = with_a_task();
-    let tokens = expand_task(quote!(crate = my::platform, #attribute), &item).to_string();
+    let tokens = super::expand(Role::Task, quote!(crate = my::platform, #attribute), &item).to_string();
     assert!(!tokens.contains(":: kooper"), "{tokens}");
     insta::assert_snapshot!(prettyplease::unparse(&syn2::parse_file(&tokens).expect("a file of Rust")));
 }
@@ -128,7 +132,7 @@ fn a_task_with_a_schedule() {
     let item = quote!(
         async fn sweep() {}
     );
-    let tokens = expand_task(quote!(cron = "0 3 * * *", main = false), &item).to_string();
+    let tokens = super::expand(Role::Task, quote!(cron = "0 3 * * *", main = false), &item).to_string();
     assert!(tokens.contains(r#":: kooper :: __private :: v1 :: cron_task ("sweep" , "0 3 * * *")"#), "{tokens}");
 }
 
@@ -137,7 +141,7 @@ fn a_task_for_each_replica() {
     let item = quote!(
         async fn sweep() {}
     );
-    let tokens = expand_task(quote!(every = "10m", everywhere, main = false), &item).to_string();
+    let tokens = super::expand(Role::Task, quote!(every = "10m", everywhere, main = false), &item).to_string();
     assert!(tokens.contains(". everywhere ()"), "{tokens}");
 }
 
