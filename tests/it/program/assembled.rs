@@ -44,3 +44,12 @@ fn its_commands_and_its_help_are_those_of_a_generated_program() {
     let (code, invalid) = run(&["rbac"], "Dark Red");
     assert!(code == Some(1) && invalid.contains("Dark Red"), "{invalid}");
 }
+
+#[test]
+fn a_runtime_that_nothing_would_drive_is_an_error_at_the_start() {
+    let mut process = Process::start(PROGRAM, &["run", "--listen", "off"], &[("THREADLESS", "1")]);
+    let (code, lines) = (process.exit_code(), process.lines().join("\n"));
+    let expected = "assembled cannot start: `App::runtime` returned a runtime without threads of its own: write \
+                    `Builder::new_multi_thread().worker_threads(1)`";
+    assert!(code == Some(1) && lines.contains(expected), "{lines}");
+}

@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kooper::App;
 use kooper::prelude::*;
 use kooper::prometheus::{IntCounter, Registry};
+use tokio::runtime::Builder;
 
 #[derive(clap::Args)]
 struct Greeting {
@@ -47,8 +48,12 @@ fn main() -> ExitCode {
             )
         });
     }
+    let is_threadless = std::env::var_os("THREADLESS").is_some();
     app.route("/colors", async |_| http::Response::new("red and blue\n"))
         .route("/broken", async |_| -> http::Response<&str> { panic!("out of paint") })
-        .runtime(|| tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build())
+        .runtime(move || {
+            let mut builder = if is_threadless { Builder::new_current_thread() } else { Builder::new_multi_thread() };
+            builder.worker_threads(1).enable_all().build()
+        })
         .run()
 }

@@ -167,7 +167,8 @@ impl App {
 
     /// Runs the controllers of `run` and `dev` on the runtime that this function builds, with I/O and
     /// time enabled. With several threads, handlers still have threads of their own. By default it is a
-    /// runtime with a thread for each core.
+    /// runtime with a thread for each core. One without threads of its own, such as
+    /// `Builder::new_current_thread` builds, is an error.
     pub fn runtime(mut self, build: impl Fn() -> io::Result<Runtime> + 'static) -> Self {
         self.runtime = Some(Box::new(build));
         self

@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use prometheus::Registry;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Runtime, RuntimeFlavor};
 use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
 
@@ -67,6 +67,12 @@ impl<'a> Run<'a> {
             Some(build) => build()?,
             None => Builder::new_multi_thread().enable_all().build()?,
         };
+        // Such a runtime runs tasks only while a thread blocks on it, and the main thread waits for signals elsewhere.
+        if runtime.handle().runtime_flavor() == RuntimeFlavor::CurrentThread {
+            return Err("`App::runtime` returned a runtime without threads of its own: write \
+                        `Builder::new_multi_thread().worker_threads(1)`"
+                .into());
+        }
         let registry = invocation.app.registry.clone();
         let metrics = Prometheus::new(&registry)?;
         #[cfg(target_os = "linux")]
