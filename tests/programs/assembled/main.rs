@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kooper::App;
 use kooper::prelude::*;
-use kooper::prometheus::{IntCounter, Registry};
+use kooper::prometheus::{IntCounter, IntGauge, Registry};
 use tokio::runtime::Builder;
 
 #[derive(clap::Args)]
@@ -27,6 +27,10 @@ fn main() -> ExitCode {
     let (registry, greeted) = (Registry::new(), IntCounter::new("assembled_greeted_total", "Greeted objects"));
     let greeted = greeted.expect("its name is valid");
     registry.register(Box::new(greeted.clone())).expect("it is the only one");
+    // Such as that of a process collector of its own.
+    let files = IntGauge::new("process_open_fds", "Open files").expect("its name is valid");
+    files.set(-7);
+    registry.register(Box::new(files)).expect("it is the only one");
     let colors = std::env::var("COLORS").unwrap_or_else(|_| "red,blue".to_owned());
     let mut app = App::new("assembled", "1.2.3")
         .about("Greets objects of all colors.\n\nEach color has a controller.")

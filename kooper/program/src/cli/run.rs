@@ -76,7 +76,11 @@ impl<'a> Run<'a> {
         let registry = invocation.app.registry.clone();
         let metrics = Prometheus::new(&registry)?;
         #[cfg(target_os = "linux")]
-        registry.register(Box::new(crate::process::Process::new()?))?;
+        match registry.register(Box::new(crate::process::Process::new()?)) {
+            // The program's own registry may have a process collector, which stays.
+            Ok(()) | Err(prometheus::Error::AlreadyReg) => {}
+            Err(error) => return Err(error.into()),
+        }
         Ok(Self { invocation, runtime, registry, metrics })
     }
 
