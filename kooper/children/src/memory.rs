@@ -230,7 +230,7 @@ impl SlotMemory {
 }
 
 impl CallObserver for SlotMemory {
-    fn gone(&self, owner: &ObjectKey, _: Duration) {
+    fn gone(&self, owner: &ObjectKey, _: Option<Duration>) {
         self.leave(owner);
         self.unseen.forget(owner, |_| true);
     }
@@ -332,7 +332,7 @@ mod tests {
         assert_eq!(memory.states(&b, &[SlotState::Held("another reason".to_owned())]), [(0, false)]);
         let counts = || ["ready", "held"].map(|state| memory.count(0, state));
         assert_eq!(counts(), [1, 1]);
-        memory.gone(&b, Duration::ZERO);
+        memory.gone(&b, None);
         assert_eq!(counts(), [1, 0]);
         memory.term_ended();
         assert_eq!(counts(), [0, 0], "another replica counts them now");
@@ -346,7 +346,7 @@ mod tests {
         assert_eq!(memory.of(&owner(), 2), None, "the pass is not over");
         memory.states(&owner(), &states);
         assert_eq!(memory.of(&owner(), 2), Some(states.to_vec()));
-        memory.gone(&owner(), Duration::ZERO);
+        memory.gone(&owner(), None);
         assert_eq!(memory.of(&owner(), 2), None);
         memory.states(&owner(), &states);
         memory.term_ended();
@@ -360,7 +360,7 @@ mod tests {
         assert_eq!([new(&kept, true), new(&kept, true)], [1, 0]);
         assert_eq!([new(&[], true), new(&kept, true)], [0, 0], "a slot was not ready meanwhile");
         assert_eq!([new(&[], false), new(&kept, true)], [0, 1], "it was gone, or wanted again");
-        memory.gone(&owner(), Duration::ZERO);
+        memory.gone(&owner(), None);
         assert_eq!(new(&kept, true), 1, "it is another object of this name");
     }
 
@@ -381,7 +381,7 @@ mod tests {
     fn it_is_said_once_that_an_owner_is_not_deleted_in_order() {
         let memory = SlotMemory::default();
         assert!(memory.unordered(&owner()) && !memory.unordered(&owner()));
-        memory.gone(&owner(), Duration::ZERO);
+        memory.gone(&owner(), None);
         assert!(memory.unordered(&owner()), "it is another object of this name");
     }
 
@@ -391,7 +391,7 @@ mod tests {
         assert!(!memory.is_orphaning(&owner(), "1", false));
         assert!(memory.is_orphaning(&owner(), "1", true) && memory.is_orphaning(&owner(), "1", false));
         assert!(!memory.is_orphaning(&owner(), "2", false), "it is another object of this name");
-        memory.gone(&owner(), Duration::ZERO);
+        memory.gone(&owner(), None);
         assert!(!memory.is_orphaning(&owner(), "1", false));
     }
 }

@@ -163,6 +163,31 @@ async fn a_key_without_an_object_is_counted_and_calls_no_handler() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_call_of_deleted_counts_once_by_how_it_ended() {
+    let (retriever, events) = channel([config("good", "1"), config("bad", "1")]).unwrap();
+    let controller = builder("deletions")
+        .retriever(retriever)
+        .deleted(|object: Arc<ConfigMap>| async move { assert_ne!(object.name_any(), "bad") })
+        .handler(|| async {});
+    let running = run([controller.build().unwrap()]);
+    let processed = |success: bool| {
+        let series = "kooper_controller_processed_event_duration_seconds_count";
+        running.metric(&format!("{series}{{controller=\"deletions\",success=\"{success}\"}}")).unwrap_or_default()
+    };
+    eventually("both are handled", || processed(true) == 2.0).await;
+    for name in ["good", "bad"] {
+        events.delete(&config(name, "1")).unwrap();
+    }
+    eventually("both are deleted", || processed(true) + processed(false) >= 4.0).await;
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!((processed(true), processed(false)), (3.0, 1.0));
+    for counter in ["panics", "errors"] {
+        let series = format!("controller_runtime_reconcile_{counter}_total{{controller=\"deletions\"}}");
+        assert_eq!(running.metric(&series), Some(1.0), "{counter}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_success_resets_the_retry_budget() {
     let (retriever, events) = channel([config("a", "0")]).unwrap();
     let log = Log::default();

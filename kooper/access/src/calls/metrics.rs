@@ -25,6 +25,12 @@ impl CallMetrics {
         self.recorder.count(&self.controller, counter);
     }
 
+    /// Records the duration of a call.
+    fn took(&self, success: bool, took: Duration) {
+        self.recorder.observe_processing_duration(&self.controller, success, took);
+        self.recorder.observe_work_duration(&self.controller, took);
+    }
+
     /// Counts a failure by its kind.
     fn count_kind(&self, failure: &Failure) {
         match failure {
@@ -72,13 +78,25 @@ impl CallObserver for CallMetrics {
                 returned.retried && self.retried_is_success
             }
         };
-        self.recorder.observe_processing_duration(&self.controller, success, call.took);
-        self.recorder.observe_work_duration(&self.controller, call.took);
+        self.took(success, call.took);
     }
 
-    /// It counts as a processed key, as in Kooper for Go.
-    fn gone(&self, _: &ObjectKey, took: Duration) {
-        self.recorder.observe_processing_duration(&self.controller, true, took);
+    fn deleted(&self, failure: Option<&Failure>, took: Duration) {
+        match failure {
+            None => self.count(Counter::Success),
+            Some(failure) => {
+                self.count(Counter::Error);
+                self.count_kind(failure);
+            }
+        }
+        self.took(failure.is_none(), took);
+    }
+
+    /// It counts as a processed key, as in Kooper for Go, unless a call of `deleted` has counted.
+    fn gone(&self, _: &ObjectKey, took: Option<Duration>) {
+        if let Some(took) = took {
+            self.recorder.observe_processing_duration(&self.controller, true, took);
+        }
     }
 
     fn abandoned(&self, _: &ObjectKey) {

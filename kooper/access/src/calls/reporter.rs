@@ -73,7 +73,7 @@ impl CallObserver for Reporter {
         attempt.span.in_scope(|| report_release(&attempt.key, released));
     }
 
-    fn gone(&self, key: &ObjectKey, _: Duration) {
+    fn gone(&self, key: &ObjectKey, _: Option<Duration>) {
         self.failing.forget(key);
     }
 

@@ -27,11 +27,14 @@ pub trait CallObserver: Send + Sync {
     /// The key of an ended call was returned to the queue. The next call of it may have begun.
     fn returned(&self, _: &EndedCall<'_>, _: Returned) {}
 
+    /// A call of `deleted` has ended, and is not repeated.
+    fn deleted(&self, _: Option<&Failure>, _took: Duration) {}
+
     /// A call still runs, for so long that its key has recovered. As many other keys are retried because of it.
     fn recovered(&self, _: &Attempt, _released: usize) {}
 
-    /// The object of a key is gone, which took this time to find out.
-    fn gone(&self, _: &ObjectKey, _took: Duration) {}
+    /// The object of a key is gone, which took this time to find out. `None` if `deleted` was called for it.
+    fn gone(&self, _: &ObjectKey, _took: Option<Duration>) {}
 
     /// The object of a key has left the selector and keeps the finalizer.
     fn abandoned(&self, _: &ObjectKey) {}
@@ -84,11 +87,15 @@ impl CallObserver for Observers {
         self.0.iter().for_each(|one| one.returned(call, returned));
     }
 
+    fn deleted(&self, failure: Option<&Failure>, took: Duration) {
+        self.0.iter().for_each(|one| one.deleted(failure, took));
+    }
+
     fn recovered(&self, attempt: &Attempt, released: usize) {
         self.0.iter().for_each(|one| one.recovered(attempt, released));
     }
 
-    fn gone(&self, key: &ObjectKey, took: Duration) {
+    fn gone(&self, key: &ObjectKey, took: Option<Duration>) {
         self.0.iter().for_each(|one| one.gone(key, took));
     }
 

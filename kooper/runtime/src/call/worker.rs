@@ -129,10 +129,8 @@ impl Workers {
     async fn process(self: &Arc<Self>, item: Item) {
         let functions = &self.functions;
         self.observer.taken(&item);
+        let Some(was_deleted) = self.call_deleted(&item).await else { return };
         let started = Instant::now();
-        if !self.call_deleted(&item).await {
-            return;
-        }
         if !self.may_run().await {
             self.give_back(&item.key, item.ticket, Completion::Skipped);
             return;
@@ -178,7 +176,11 @@ impl Workers {
                 (part, uid, Box::pin(calling))
             }
             None => {
-                let Some((unselected, object)) = marked else { return self.gone(&item.key, item.ticket, started) };
+                let Some((unselected, object)) = marked else {
+                    // The call of `deleted` has counted.
+                    let took = (!was_deleted).then(|| started.elapsed());
+                    return self.gone(&item.key, item.ticket, took);
+                };
                 let (part, uid) = (functions.part_of_unselected(&object), object.uid().into());
                 (part, uid, Box::pin(find(unselected.clone(), object, call)))
             }
@@ -215,25 +217,31 @@ impl Workers {
         returned
     }
 
-    /// Calls `deleted` for each removed object of the key that may be handled now, once each. `false`
-    /// if that must stop: the key is given back now, or when a stuck call ends.
-    async fn call_deleted(self: &Arc<Self>, item: &Item) -> bool {
-        let Some(deleted) = &self.functions.deleted else { return true };
+    /// Calls `deleted` for each removed object of the key that may be handled now, once each, and returns
+    /// whether there was one. `None` if that must stop: the key is given back now, or when a stuck call ends.
+    async fn call_deleted(self: &Arc<Self>, item: &Item) -> Option<bool> {
+        let Some(deleted) = &self.functions.deleted else { return Some(false) };
         let mut later = Vec::new();
-        let ended = self.call_each_deleted(item, deleted, &mut later).await;
+        let called = self.call_each_deleted(item, deleted, &mut later).await;
         for tombstone in later {
             deleted.tombstones.add(&item.key, tombstone);
         }
-        ended
+        called
     }
 
-    async fn call_each_deleted(self: &Arc<Self>, item: &Item, deleted: &Deletions, later: &mut Vec<Tombstone>) -> bool {
+    async fn call_each_deleted(
+        self: &Arc<Self>,
+        item: &Item,
+        deleted: &Deletions,
+        later: &mut Vec<Tombstone>,
+    ) -> Option<bool> {
+        let mut called = false;
         loop {
             if !self.may_run().await {
                 self.give_back(&item.key, item.ticket, Completion::Skipped);
-                return false;
+                return None;
             }
-            let Some(tombstone) = deleted.tombstones.take(&item.key) else { return true };
+            let Some(tombstone) = deleted.tombstones.take(&item.key) else { return Some(called) };
             let (shard, work) = match self.grants.granted_deleted(&item.key, &tombstone.object) {
                 Ok(granted) => granted,
                 Err(Refused::Later) => {
@@ -255,14 +263,16 @@ impl Workers {
                 };
                 function(object, gone, call).await.map(Called::Done)
             };
-            let Some(ended) = self.run_call(&attempt, token, shard_ended(shard), Box::pin(calling)).await else {
-                return false;
-            };
+            let ended = self.run_call(&attempt, token, shard_ended(shard), Box::pin(calling)).await?;
+            called = true;
+            self.observer.deleted(ended.as_ref().err(), attempt.started.elapsed());
             if let Err(failure) = ended {
                 attempt.span.in_scope(|| {
                     let text = failure.of(attempt.part);
                     tracing::error!(key = %item.key, "{text}; it is not called again for this object");
                 });
+                // OpenTelemetry marks failed spans like this.
+                attempt.span.record("otel.status_code", "ERROR");
             }
         }
     }
@@ -361,6 +371,7 @@ impl Workers {
             let ended = task.await;
             drop(running);
             if attempt.part == Part::Deleted {
+                workers.observer.deleted(ended_as(ended, failure).as_ref().err(), attempt.started.elapsed());
                 // Another object of the name may wait for its handler.
                 workers.give_back(&attempt.key, attempt.ticket, Completion::Success(Some(Duration::ZERO)));
                 return;

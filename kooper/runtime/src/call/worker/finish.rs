@@ -1,6 +1,6 @@
 //! The end of a call: what it means for the key, which goes back to the queue.
 
-use tokio::time::Instant;
+use std::time::Duration;
 
 use super::{CallResult, Called, Workers};
 use crate::call::attempt::{Attempt, Failure, Part};
@@ -38,10 +38,10 @@ impl Workers {
     pub(super) fn finish(&self, attempt: &Attempt, ended: &Ended) {
         let key = &attempt.key;
         let outcome = match ended {
-            Ok(Called::Gone) => return self.gone(key, attempt.ticket, attempt.started),
+            Ok(Called::Gone) => return self.gone(key, attempt.ticket, Some(attempt.started.elapsed())),
             Ok(Called::Abandoned) => {
                 self.observer.abandoned(key);
-                return self.gone(key, attempt.ticket, attempt.started);
+                return self.gone(key, attempt.ticket, Some(attempt.started.elapsed()));
             }
             Ok(Called::Unwanted) => {
                 self.observer.ignored(key);
@@ -83,9 +83,9 @@ impl Workers {
         self.grants.admission.repeats() && failure.is_conflict() && self.controller.queue.repeats(&attempt.key)
     }
 
-    /// Gives back a key without an object.
-    pub(super) fn gone(&self, key: &ObjectKey, ticket: Ticket, started: Instant) {
-        self.observer.gone(key, started.elapsed());
+    /// Gives back a key without an object, which took this time to find out.
+    pub(super) fn gone(&self, key: &ObjectKey, ticket: Ticket, took: Option<Duration>) {
+        self.observer.gone(key, took);
         if let Some(unremoved) = &self.functions.unremoved {
             unremoved.forget(key);
         }

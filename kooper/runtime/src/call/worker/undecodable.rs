@@ -49,7 +49,7 @@ impl CallObserver for Undecodable {
         self.forget(&attempt.key);
     }
 
-    fn gone(&self, key: &ObjectKey, _: Duration) {
+    fn gone(&self, key: &ObjectKey, _: Option<Duration>) {
         self.forget(key);
     }
 
@@ -145,7 +145,7 @@ mod tests {
         end(0, unfit);
         end(0, Outcome::Success(None));
         end(1, unfit);
-        objects.gone(&key("b"), Duration::ZERO);
+        objects.gone(&key("b"), None);
         assert_eq!(remark(), "");
         end(0, unfit);
         objects.term_ended();
