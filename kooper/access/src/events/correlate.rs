@@ -17,6 +17,9 @@ const WINDOW: Duration = Duration::from_secs(360);
 /// longest time are forgotten first.
 const SERIES: usize = 4096;
 
+/// The tokens of an object that repetitions leave to its new Events: a count matters less.
+const RESERVE: f64 = 5.0;
+
 /// Decides which Events are written.
 #[derive(Debug, Default)]
 pub(super) struct Correlator {
@@ -61,7 +64,7 @@ impl Correlator {
             series.count = series.count.saturating_add(1);
             (series.last, series.seen) = (at, now);
         } else {
-            if !self.limit.take(&object(&note.regarding), now) {
+            if !self.limit.take(&object(&note.regarding), now, 0.0) {
                 return false;
             }
             if self.series.len() >= SERIES {
@@ -95,7 +98,7 @@ impl Correlator {
             let (note, last, count) = (series.note.clone(), series.last, series.count);
             match series.name.clone() {
                 None => due.push(Due::New { key, note, first: series.first }),
-                Some(name) if self.limit.take(&object(&note.regarding), now) => {
+                Some(name) if self.limit.take(&object(&note.regarding), now, RESERVE) => {
                     due.push(Due::More { key, note, name, count, last });
                 }
                 Some(_) => {}
@@ -202,9 +205,27 @@ mod tests {
         assert_eq!(written(&mut correlator, start).len(), 26);
         assert!(correlator.take(note("a", "Reason0"), start, at(2)), "a written Event is still counted");
         assert_eq!(correlator.due(start), [], "but it is not written at once");
-        let later = start + Duration::from_secs(301);
-        assert!(correlator.take(note("a", "Reason0"), later, at(302)));
-        assert!(matches!(&*correlator.due(later), [Due::More { count: 3, .. }]));
+        let mut due: Vec<Due> = Vec::new();
+        for repetition in 1..=6 {
+            assert_eq!(due, [], "it leaves five to new Events");
+            let later = start + Duration::from_secs(301) * repetition;
+            assert!(correlator.take(note("a", "Reason0"), later, at(302)));
+            due = correlator.due(later);
+        }
+        assert!(matches!(&*due, [Due::More { count: 8, .. }]), "{due:?}");
+    }
+
+    #[test]
+    fn an_event_that_repeats_does_not_take_the_place_of_a_new_one() {
+        let (mut correlator, start) = (Correlator::default(), Instant::now());
+        let mut writes = 0;
+        for _ in 0..40 {
+            assert!(correlator.take(note("a", "Synced"), start, at(1)));
+            writes += written(&mut correlator, start).len();
+        }
+        assert_eq!(writes, 20);
+        assert!(correlator.take(note("a", "Failed"), start, at(2)), "a new Event");
+        assert!(matches!(&*written(&mut correlator, start), [Due::New { .. }]));
     }
 
     #[test]

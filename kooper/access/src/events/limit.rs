@@ -26,15 +26,15 @@ struct Bucket {
 }
 
 impl Limit {
-    /// Takes a token of an object; `false` if there is none.
-    pub(super) fn take(&mut self, object: &str, now: Instant) -> bool {
+    /// Takes a token of an object; `false` if there is none besides this reserve.
+    pub(super) fn take(&mut self, object: &str, now: Instant, reserve: f64) -> bool {
         if !self.buckets.contains_key(object) && self.buckets.len() >= OBJECTS {
             self.make_room(now);
         }
         let bucket = self.buckets.entry(object.to_owned()).or_insert(Bucket { tokens: BURST, at: now });
         bucket.tokens = bucket.filled(now);
         bucket.at = now;
-        let has = bucket.tokens >= 1.0;
+        let has = bucket.tokens >= 1.0 + reserve;
         if has {
             bucket.tokens -= 1.0;
         }
@@ -65,23 +65,23 @@ mod tests {
     #[test]
     fn an_object_has_25_events_at_once_and_then_one_in_five_minutes() {
         let (mut limit, start) = (Limit::default(), Instant::now());
-        assert_eq!((0..30).filter(|_| limit.take("a", start)).count(), 25);
-        assert!(limit.take("b", start), "another object has its own");
-        assert!(!limit.take("a", start + Duration::from_secs(299)));
-        assert!(limit.take("a", start + Duration::from_secs(601)));
-        assert!(limit.take("a", start + Duration::from_secs(601)));
-        assert!(!limit.take("a", start + Duration::from_secs(601)));
+        assert_eq!((0..30).filter(|_| limit.take("a", start, 0.0)).count(), 25);
+        assert!(limit.take("b", start, 0.0), "another object has its own");
+        assert!(!limit.take("a", start + Duration::from_secs(299), 0.0));
+        assert!(limit.take("a", start + Duration::from_secs(601), 0.0));
+        assert!(limit.take("a", start + Duration::from_secs(601), 0.0));
+        assert!(!limit.take("a", start + Duration::from_secs(601), 0.0));
     }
 
     #[test]
     fn memory_is_bounded() {
         let (mut limit, start) = (Limit::default(), Instant::now());
         for n in 0..OBJECTS + 10 {
-            limit.take(&n.to_string(), start + Duration::from_micros(n as u64));
+            limit.take(&n.to_string(), start + Duration::from_micros(n as u64), 0.0);
         }
         assert_eq!(limit.buckets.len(), OBJECTS);
         assert!(!limit.buckets.contains_key("0"));
-        limit.take("late", start + Duration::from_secs(3600));
+        limit.take("late", start + Duration::from_secs(3600), 0.0);
         assert_eq!(limit.buckets.len(), 1);
     }
 }
