@@ -52,13 +52,13 @@ impl CallObserver for Reporter {
 
     fn returned(&self, call: &EndedCall<'_>, returned: Returned) {
         let (attempt, key) = (call.attempt, &call.attempt.key);
-        let why = |failure: &Failure| failure.of(attempt.part);
+        let (controller, why) = (self.name(), |failure: &Failure| failure.of(attempt.part));
         attempt.span.in_scope(|| match call.outcome {
             Outcome::Success(_) => report_release(key, returned.released),
             // A panic and a timeout are the handler's own.
             Outcome::Deleted(failure) => match failure {
-                Failure::Panic(_) => tracing::error!(target: TARGET, %key, "{}; the object is being deleted", why(failure)),
-                Failure::Timeout(_) => tracing::warn!(target: TARGET, %key, "{}; the object is being deleted", why(failure)),
+                Failure::Panic(_) => tracing::error!(target: TARGET, %controller, %key, "{}; the object is being deleted", why(failure)),
+                Failure::Timeout(_) => tracing::warn!(target: TARGET, %controller, %key, "{}; the object is being deleted", why(failure)),
                 _ => tracing::debug!(target: TARGET, %key, "{}; it is not retried: the object is being deleted", why(failure)),
             },
             Outcome::Conflict(failure) => tracing::debug!(target: TARGET, %key, "{}; the call is repeated", why(failure)),
@@ -89,7 +89,7 @@ impl CallObserver for Reporter {
 impl Reporter {
     /// Reports a failed call.
     fn report(&self, attempt: &Attempt, failure: &Failure, returned: Returned) {
-        let (key, why) = (&attempt.key, failure.of(attempt.part));
+        let (controller, key, why) = (self.name(), &attempt.key, failure.of(attempt.part));
         let gives_up = self.failing.gives_up(key, returned.retried);
         // `None` if the next call has succeeded already.
         let failures = self.failing.get(key);
@@ -100,13 +100,14 @@ impl Reporter {
                 format!("{why}{repeated}; {}", next_run(returned))
             }
         };
+        // Each line names its controller: the level of the log may leave out the span.
         match failure {
             // The last line about this error is enough, unless the key is not retried any more.
             _ if !gives_up && failures.is_some_and(|failures| !failures.is_logged) => {
                 tracing::debug!(target: TARGET, %key, "{text}");
             }
-            Failure::Decode(_) | Failure::Panic(_) => tracing::error!(target: TARGET, %key, "{text}"),
-            _ => tracing::warn!(target: TARGET, %key, attempt = attempt.number, "{text}"),
+            Failure::Decode(_) | Failure::Panic(_) => tracing::error!(target: TARGET, %controller, %key, "{text}"),
+            _ => tracing::warn!(target: TARGET, %controller, %key, attempt = attempt.number, "{text}"),
         }
         // OpenTelemetry marks failed spans like this.
         attempt.span.record("otel.status_code", "ERROR");

@@ -218,15 +218,15 @@ mod tests {
     }
 
     /// A line of ours in a call, without its time.
-    fn line_of_a_call(look: Look) -> (String, String) {
-        let text = logged_by(LogFormat::Text, "", look, || {
+    fn line_of_a_call(levels: &str, look: Look) -> (String, String) {
+        let text = logged_by(LogFormat::Text, levels, look, || {
             let key = "production/frontend-eu-west-1";
             let _span = tracing::info_span!(
                 "call", controller = %"frontends", key = %key, attempt = 12_i64, reasons = %"retry",
                 otel.status_code = tracing::field::Empty,
             )
             .entered();
-            tracing::warn!(target: "kooper_runtime::call::worker", key = %key, attempt = 12_u32, "the handler failed: shut; it is retried in 1.28s");
+            tracing::warn!(target: "kooper_runtime::call::worker", controller = %"frontends", key = %key, attempt = 12_u32, "the handler failed: shut; it is retried in 1.28s");
         });
         let (time, rest) = text.split_once(' ').expect("a time");
         (time.to_owned(), rest.to_owned())
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn a_line_of_a_call_has_each_field_once_and_fits_a_terminal() {
-        let (time, line) = line_of_a_call(Look { is_terminal: true, colours: false });
+        let (time, line) = line_of_a_call("", Look { is_terminal: true, colours: false });
         assert_eq!(
             line,
             " WARN call{controller=frontends key=production/frontend-eu-west-1 attempt=12 reasons=retry}: \
@@ -242,10 +242,20 @@ mod tests {
         );
         assert!(time.len() == "15:04:05.678Z".len() && time.ends_with('Z'), "{time}");
         assert!(time.len() + line.len() <= 160, "{}", time.len() + line.len());
-        let (time, _) = line_of_a_call(Look { is_terminal: false, colours: false });
+        let (time, _) = line_of_a_call("", Look { is_terminal: false, colours: false });
         assert_eq!((time.len(), time.get(10..11)), ("2006-01-02T15:04:05.678Z".len(), Some("T")));
-        let (_, colours) = line_of_a_call(Look { is_terminal: true, colours: true });
+        let (_, colours) = line_of_a_call("", Look { is_terminal: true, colours: true });
         assert!(colours.contains("\x1b[33m WARN\x1b[0m") && colours.matches("attempt").count() == 1, "{colours}");
+    }
+
+    #[test]
+    fn a_line_without_its_span_names_the_controller() {
+        let (_, line) = line_of_a_call("warn", Look { is_terminal: true, colours: false });
+        assert_eq!(
+            line,
+            " WARN the handler failed: shut; it is retried in 1.28s controller=frontends \
+             key=production/frontend-eu-west-1 attempt=12\n"
+        );
     }
 
     #[test]

@@ -269,7 +269,7 @@ impl Workers {
             if let Err(failure) = ended {
                 attempt.span.in_scope(|| {
                     let text = failure.of(attempt.part);
-                    tracing::error!(key = %item.key, "{text}; it is not called again for this object");
+                    tracing::error!(controller = %self.name(), key = %item.key, "{text}; it is not called again for this object");
                 });
                 // OpenTelemetry marks failed spans like this.
                 attempt.span.record("otel.status_code", "ERROR");
@@ -358,6 +358,7 @@ impl Workers {
         let stuck = running.leave_behind();
         attempt.span.in_scope(|| {
             tracing::error!(
+                controller = %self.name(),
                 key = %attempt.key,
                 stuck,
                 "{} has not ended {:?} after it was cancelled ({}): it blocks its thread, or never awaits. Its key is not handled until it ends. Use tokio::task::spawn_blocking for blocking work",
