@@ -104,6 +104,13 @@ fn run_command(app: &App) -> ExitCode {
     let spans = traces.as_ref().map(|traces| traces.layer(settings.log_level.clone()));
     #[cfg(not(feature = "otel"))]
     let spans = None;
+    #[cfg(feature = "otel")]
+    if app.has_subscriber && traces.is_some() {
+        tracing::warn!(
+            "`App::with_own_subscriber` leaves the export of spans to the program's own subscriber: let it export them, or \
+             build without the feature `otel` of kooper"
+        );
+    }
     if !app.has_subscriber {
         logging::start(settings.log_format, settings.log_level.clone(), spans);
         if let Some(problem) = &settings.rust_log {

@@ -143,8 +143,9 @@ impl App {
     }
 
     /// Leaves logs to a subscriber of `tracing` that the program has set itself:
-    /// `--log-level`, `--log-format` and `RUST_LOG` have no effect then. It should write to
-    /// stderr: commands such as `rbac` print documents to stdout.
+    /// `--log-level`, `--log-format` and `RUST_LOG` have no effect then, and nor has the feature
+    /// `otel`: the subscriber has to export spans. It should write to stderr: commands such as
+    /// `rbac` print documents to stdout.
     pub fn with_own_subscriber(mut self) -> Self {
         self.has_subscriber = true;
         self
