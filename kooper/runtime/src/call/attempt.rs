@@ -55,6 +55,8 @@ pub enum Failure {
     Timeout(Duration),
     /// The drain time is over.
     Stopped,
+    /// The term of its shard or of the leader is over: another replica may work on its object.
+    Ended,
 }
 
 /// The function that is called.
@@ -75,7 +77,7 @@ impl Failure {
             Self::Handler(error) | Self::Finalizer(error) => error::retry_hint(&**error, namespace),
             // The same bytes will not decode next time either.
             Self::Decode(_) => RetryHint::Never,
-            Self::Panic(_) | Self::Timeout(_) | Self::Stopped => RetryHint::Backoff,
+            Self::Panic(_) | Self::Timeout(_) | Self::Stopped | Self::Ended => RetryHint::Backoff,
         }
     }
 
@@ -138,6 +140,7 @@ impl Failure {
                 format!("{part} took longer than its timeout of {limit} (do less in a call, or raise `timeout`)")
             }
             Self::Stopped => format!("{part} was aborted: the drain time is over"),
+            Self::Ended => format!("{part} was aborted: another replica may work on its object"),
         }
     }
 }

@@ -309,7 +309,7 @@ impl Workers {
         self: &Arc<Self>,
         attempt: &Attempt,
         token: CancellationToken,
-        over: impl Future<Output = ()>,
+        over: impl Future<Output = Failure>,
         future: BoxFuture<'static, CallResult>,
     ) -> Option<Ended> {
         // Dropping the operator cancels its calls.
@@ -325,9 +325,9 @@ impl Workers {
         let failure = tokio::select! {
             biased;
             ended = &mut task => return Some(ended_as(ended, Failure::Stopped)),
-            () = over => Failure::Stopped,
+            failure = over => failure,
             () = limit => Failure::Timeout(self.limits.timeout.unwrap_or_default()),
-            () = self.tasks.abort.cancelled() => Failure::Stopped,
+            () = self.tasks.abort.cancelled() => if self.leadership.is_held() { Failure::Stopped } else { Failure::Ended },
         };
         token.cancel();
         if matches!(failure, Failure::Timeout(_))
@@ -378,7 +378,7 @@ impl Workers {
                 return;
             }
             let ended = ended_as(ended, failure);
-            if workers.daemons.is_some() && matches!(ended, Err(Failure::Stopped)) {
+            if workers.daemons.is_some() && matches!(ended, Err(Failure::Stopped | Failure::Ended)) {
                 // It began to end because its object had changed.
                 workers.observer.ignored(&attempt.key);
                 workers.give_back(&attempt.key, attempt.ticket, Completion::Success(Some(Duration::ZERO)));
@@ -395,11 +395,12 @@ impl Workers {
 }
 
 /// Waits until another replica may work on the objects of a shard.
-async fn shard_ended(shard: Option<Arc<dyn ShardTerm>>) {
+async fn shard_ended(shard: Option<Arc<dyn ShardTerm>>) -> Failure {
     match shard {
         Some(shard) => shard.ended().cancelled().await,
         None => std::future::pending().await,
     }
+    Failure::Ended
 }
 
 /// Handles an object that is not selected.

@@ -81,10 +81,10 @@ impl Workers {
             let leaving = leaving.clone();
             async move {
                 tokio::select! {
-                    () = shard_ended(shard) => {}
-                    () = leaving.cancelled() => {}
-                    () = stopping.cancelled() => {}
-                    () = changed.cancelled() => {}
+                    failure = shard_ended(shard) => failure,
+                    () = leaving.cancelled() => Failure::Ended,
+                    () = stopping.cancelled() => Failure::Stopped,
+                    () = changed.cancelled() => Failure::Stopped,
                 }
             }
         };
@@ -101,7 +101,7 @@ impl Workers {
             };
             drop(daemon);
             let Some(ended) = ended else { return };
-            if matches!(ended, Err(Failure::Stopped)) {
+            if matches!(ended, Err(Failure::Stopped | Failure::Ended)) {
                 workers.observer.ignored(&attempt.key);
                 // It begins again if the shard stays nevertheless, or has come back.
                 let again = (leaving.is_cancelled() || term.is_cancelled()).then_some(Duration::ZERO);
