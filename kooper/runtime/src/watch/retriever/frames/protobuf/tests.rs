@@ -6,7 +6,6 @@ use serde_json::json;
 
 use super::super::{EventReader, PageReader};
 use super::*;
-use crate::object::scan::Frame;
 
 fn kind(name: &str) -> Kind {
     Kind::of("v1", name).expect("it is built in")
@@ -86,18 +85,6 @@ fn a_name_elsewhere_is_not_the_name_of_the_object() {
     let object = kind("Pod").encode(&json!({"metadata": metadata, "spec": {"containers": [{"name": "c"}]}})).unwrap();
     assert!(matches!(watched(&framed("ADDED", &object), 1000)[..], [Ok(Event::Malformed(_))]));
     assert!(matches!(watched(&framed("DELETED", &object), 1000)[..], [Ok(Event::MalformedDeletion(_))]));
-}
-
-#[test]
-fn the_owners_of_an_object_are_found_as_in_json() {
-    let mut object = config("a");
-    object["metadata"]["ownerReferences"] = json!([{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u"}]);
-    object["metadata"]["finalizers"] = json!(["example.com/a"]);
-    let bytes = kind("ConfigMap").encode(&object).unwrap();
-    let mut objects = Objects::default();
-    let frame = objects.decode(kind("ConfigMap"), Envelope::open(&bytes).unwrap().raw()).unwrap();
-    assert_eq!(frame.owners, Frame::scan(&objects.text, 0).unwrap().owners);
-    assert!(frame.owners.is_some());
 }
 
 #[test]
