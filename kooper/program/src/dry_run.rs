@@ -14,7 +14,7 @@ mod request;
 mod tests;
 mod write;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -87,7 +87,7 @@ impl DryRun {
 
     /// Begins the pass. Earlier writes do not count as differences.
     pub(crate) fn begin(&self) {
-        let mut entries = lock(&self.entries);
+        let mut entries = self.entries.lock();
         for entry in entries.values_mut() {
             *entry = Arc::new(entry.begin());
         }
@@ -97,7 +97,7 @@ impl DryRun {
     /// other uids to what it creates: they are replaced, also in labels, selectors and
     /// owner references, so that two runs show the same.
     pub(crate) fn differences(&self) -> Vec<Difference> {
-        let entries = lock(&self.entries).clone();
+        let entries = self.entries.lock().clone();
         let made: Vec<_> = entries.iter().filter_map(|(id, entry)| Some((entry.made_uid()?, id))).collect();
         let made: BTreeMap<_, _> = made.iter().map(|(uid, id)| (&**uid, format!("(uid of {})", id.name))).collect();
         let mut differences: Vec<_> = entries.iter().filter_map(|(id, entry)| entry.difference(id.clone())).collect();
@@ -109,21 +109,21 @@ impl DryRun {
 
     /// The other writes.
     pub(crate) fn other_writes(&self) -> OtherWrites {
-        lock(&self.other).clone()
+        self.other.lock().clone()
     }
 
     fn entry(&self, id: &Id) -> Option<Arc<Entry>> {
-        lock(&self.entries).get(id).cloned()
+        self.entries.lock().get(id).cloned()
     }
 
     fn turn_of(&self, id: &Id) -> Arc<AsyncMutex<()>> {
-        lock(&self.turns).entry(id.clone()).or_default().clone()
+        self.turns.lock().entry(id.clone()).or_default().clone()
     }
 
     /// Keeps the result of a write, and shows it to the caches.
     fn commit(&self, id: Id, entry: Entry) {
         self.mirrors.show(&id, entry.version(), entry.now());
-        let mut entries = lock(&self.entries);
+        let mut entries = self.entries.lock();
         if entry.is_needed() {
             entries.insert(id, Arc::new(entry));
         } else {
@@ -144,8 +144,4 @@ fn replace_uids(value: &mut Value, uids: &BTreeMap<&str, String>) {
         Value::Object(fields) => fields.values_mut().for_each(|one| replace_uids(one, uids)),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
 }

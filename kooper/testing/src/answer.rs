@@ -9,7 +9,7 @@ use kube::client::Body;
 use kube::core::Status;
 use serde_json::Value;
 
-use super::{Inner, Reply, Sent, lock};
+use super::{Inner, Reply, Sent};
 use kooper_runtime::BoxError;
 
 /// A client whose requests are answered here.
@@ -26,10 +26,10 @@ impl Inner {
     async fn serve(&self, request: Request<Body>) -> Result<Response<Body>, BoxError> {
         let (parts, body) = request.into_parts();
         let sent = Sent::read(&parts, &body.collect().await?.to_bytes());
-        let replies = lock(&self.replies).clone();
+        let replies = self.replies.lock().clone();
         let reply = replies.iter().rev().find_map(|reply| reply(&sent));
         let reply = reply.unwrap_or_else(|| self.answer(&sent)).about(&sent);
-        lock(&self.sent).push(sent);
+        self.sent.lock().push(sent);
         let response = Response::builder().status(reply.code);
         Ok(response.body(Body::from(reply.body.to_string().into_bytes()))?)
     }

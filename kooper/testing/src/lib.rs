@@ -18,7 +18,7 @@ mod explore;
 mod reply;
 mod sent;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -181,7 +181,7 @@ impl FakeCluster {
     /// });
     /// ```
     pub fn reply(&self, reply: impl Fn(&Sent) -> Option<Reply> + Send + Sync + 'static) {
-        lock(&self.inner.replies).push(Arc::new(reply));
+        self.inner.replies.lock().push(Arc::new(reply));
     }
 
     /// Gives handlers the program's settings, which they take as
@@ -198,7 +198,7 @@ impl FakeCluster {
     /// cluster.settings(ShopSettings { greeting: "hello".to_owned() });
     /// ```
     pub fn settings<T: Send + Sync + 'static>(&self, settings: T) {
-        lock(&self.inner.settings).give(settings);
+        self.inner.settings.lock().give(settings);
     }
 
     /// Calls a handler for this object, with all of its arguments, and returns its
@@ -254,7 +254,7 @@ impl FakeCluster {
     /// When the cluster has no such object, it does not decode as the controller's
     /// type, settings are missing, or `init`, the handler or `cleanup` fails.
     pub async fn reconcile(&self, controller: &Controller, key: &ObjectKey) -> Result<Action> {
-        controller.check_settings(&lock(&self.inner.settings))?;
+        controller.check_settings(&self.inner.settings.lock())?;
         let (name, kind, primary) = (controller.name(), controller.kind_info().clone(), controller.primary());
         let context = Arc::new(self.context(name, kind, primary, controller.plan()));
         let found = context.cache(primary).get(key);
@@ -267,14 +267,14 @@ impl FakeCluster {
     /// The requests that were sent, in order.
     #[must_use]
     pub fn sent(&self) -> Vec<Sent> {
-        lock(&self.inner.sent).clone()
+        self.inner.sent.lock().clone()
     }
 
     /// The requests that were sent, each in a line such as
     /// `apply deployments.apps default/web`.
     #[must_use]
     pub fn summary(&self) -> Vec<String> {
-        lock(&self.inner.sent).iter().map(ToString::to_string).collect()
+        self.inner.sent.lock().iter().map(ToString::to_string).collect()
     }
 
     /// The objects of a kind that were created or applied, as they were sent.
@@ -282,7 +282,7 @@ impl FakeCluster {
     /// # Errors
     /// When one does not decode as the type.
     pub fn written<T: Kind>(&self) -> Result<Vec<T>> {
-        let sent = lock(&self.inner.sent);
+        let sent = self.inner.sent.lock();
         let written = sent.iter().filter(|sent| sent.is_of::<T>() && matches!(sent.verb, "create" | "apply"));
         written.filter(|sent| sent.subresource.is_none()).map(Sent::decode).collect()
     }
@@ -290,13 +290,13 @@ impl FakeCluster {
     /// The Kubernetes Events that were recorded, in order.
     #[must_use]
     pub fn events(&self) -> Vec<Note> {
-        lock(&self.inner.events).clone()
+        self.inner.events.lock().clone()
     }
 
     /// Forgets the requests and Events; the objects and replies remain.
     pub fn forget(&self) {
-        lock(&self.inner.sent).clear();
-        lock(&self.inner.events).clear();
+        self.inner.sent.lock().clear();
+        self.inner.events.lock().clear();
     }
 
     fn context(&self, controller: &str, kind: KindInfo, primary: CacheId, plan: &Plan) -> ControllerContext {
@@ -308,14 +308,14 @@ impl FakeCluster {
         let caches = [own].into_iter().chain(others).collect();
         ControllerContext::detached(kind, primary, caches)
             .named("test", controller)
-            .extended(extensions(plan, lock(&self.inner.settings).clone()))
+            .extended(extensions(plan, self.inner.settings.lock().clone()))
             .connected(self.client(), Arc::new(EventSink::recorded(self.inner.events.clone())))
     }
 }
 
 impl Inner {
     fn store(&self, group: &str, plural: &str) -> Arc<Store> {
-        lock(&self.stores).entry((group.to_owned(), plural.to_owned())).or_default().clone()
+        self.stores.lock().entry((group.to_owned(), plural.to_owned())).or_default().clone()
     }
 
     fn cache(&self, kind: &KindInfo) -> Cache {
@@ -347,10 +347,6 @@ fn call(controller: &str, key: ObjectKey, attempt: u32, cancelled: CancellationT
     let mut reasons = Reasons::default();
     reasons.add(if attempt == 1 { Reason::Added } else { Reason::Retry });
     Call::new(controller.into(), key, attempt, reasons, cancelled, Tasks::default())
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! An API server that serves only Leases, for tests, with the checks of the real one.
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -74,20 +74,20 @@ impl FakeServer {
 
     /// Sets the function that decides each request; the flag is true for watches.
     pub(super) fn decide(&self, decide: impl FnMut(&Method, bool) -> Fate + Send + 'static) {
-        self.lock().decide = Box::new(decide);
+        self.state.lock().decide = Box::new(decide);
     }
 
     pub(super) fn creates_by_post_only(&self) {
-        self.lock().creates_by_put = false;
+        self.state.lock().creates_by_put = false;
     }
 
     pub(super) fn get(&self, name: &str) -> Value {
-        self.lock().leases.get(name).cloned().unwrap_or_default()
+        self.state.lock().leases.get(name).cloned().unwrap_or_default()
     }
 
     /// Another client changes the Lease.
     pub(super) fn change(&self, name: &str, change: impl FnOnce(&mut Value)) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let empty = || json!({"metadata": {"name": name, "namespace": "shops"}, "spec": {}});
         let mut lease = state.leases.get(name).cloned().unwrap_or_else(empty);
         change(&mut lease);
@@ -96,17 +96,13 @@ impl FakeServer {
 
     /// Another client deletes the Lease.
     pub(super) fn delete(&self, name: &str) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let lease = state.leases.remove(name).unwrap();
         drop(state.events.send(json!({"type": "DELETED", "object": lease})));
     }
 
     pub(super) fn count(&self, method: &Method, watch: bool) -> usize {
-        self.lock().requests.iter().filter(|request| **request == (method.clone(), watch)).count()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, FakeState> {
-        self.state.lock()
+        self.state.lock().requests.iter().filter(|request| **request == (method.clone(), watch)).count()
     }
 
     async fn serve(self, request: Request<Body>) -> Result<HttpResponse, Infallible> {
@@ -116,7 +112,7 @@ impl FakeServer {
         let watch = query.contains("watch=true");
         let name = parts.uri.path().rsplit_once("/leases").unwrap().1.trim_start_matches('/').to_owned();
         let fate = {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             state.requests.push((parts.method.clone(), watch));
             (state.decide)(&parts.method, watch)
         };
@@ -132,7 +128,7 @@ impl FakeServer {
             let name = query.split("metadata.name%3D").nth(1).unwrap().split('&').next().unwrap().to_owned();
             return Ok(self.watch(&name));
         }
-        let answer = self.lock().answer(&parts.method, &name, &body);
+        let answer = self.state.lock().answer(&parts.method, &name, &body);
         match fate {
             Fate::DoneBut(code) => Ok(refusal(code, "this request was processed", "")),
             Fate::DoneAndHang => std::future::pending().await,
@@ -141,7 +137,7 @@ impl FakeServer {
     }
 
     fn watch(&self, name: &str) -> HttpResponse {
-        let state = self.lock();
+        let state = self.state.lock();
         let first = state.leases.get(name).map(|lease| json!({"type": "ADDED", "object": lease}));
         let name = name.to_owned();
         let rest = futures_util::stream::unfold(state.events.subscribe(), |mut events| async move {

@@ -1,6 +1,6 @@
 //! The state of an election, for `/readyz` and the logs.
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -117,7 +117,7 @@ impl ElectionStatus {
 
     /// Records a success. A Lease that can be written can be read.
     pub(super) fn record_success(&self, purpose: RequestPurpose) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.known |= !matches!(purpose, RequestPurpose::Previous);
         let also = if let RequestPurpose::Write = purpose { RequestPurpose::Read } else { purpose };
         let logged = [purpose, also].into_iter().any(|purpose| state.clear(purpose));
@@ -131,7 +131,7 @@ impl ElectionStatus {
     /// lasts.
     pub(super) fn record_failure(&self, purpose: RequestPurpose, error: &LeaseError) {
         let (message, now, transient) = (error.to_string(), self.clock.now(), error.is_transient());
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let request = &mut state.requests[purpose as usize];
         let since = request.failure.as_ref().map_or(now, |failure| failure.since);
         let lasts = !transient || now.saturating_sub(since) >= self.patience;
@@ -152,25 +152,25 @@ impl ElectionStatus {
     /// record is polled.
     pub(super) fn record_missing_watch(&self, error: &LeaseError) {
         let message = format!("{error}; until then the Lease is polled, so a release is noticed later");
-        if self.lock().unwatched.replace(message.clone()).is_none() {
+        if self.state.lock().unwatched.replace(message.clone()).is_none() {
             tracing::warn!(controller = &*self.controller, lease = self.lease, "{message}");
         }
     }
 
     /// Records an event of the watch.
     pub(super) fn record_watch_event(&self) {
-        self.lock().unwatched = None;
+        self.state.lock().unwatched = None;
     }
 
     /// Resets the phase of a process that is no longer a candidate.
     pub(super) fn reset(&self) {
-        self.lock().phase = Phase::Free;
+        self.state.lock().phase = Phase::Free;
     }
 
     /// Sets the phase; returns whether it has changed. While a respected lease is
     /// held, it does not matter that ours is free.
     pub(super) fn enter(&self, phase: Phase) -> bool {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if matches!(state.phase, Phase::Previous { .. }) && phase == Phase::Free {
             return false;
         }
@@ -226,11 +226,7 @@ impl ElectionStatus {
 
     /// The last failure, for the reason why leadership was lost.
     pub(super) fn last_error(&self) -> Option<String> {
-        self.lock().failures().next().map(|failure| failure.message.clone())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, ElectionState> {
-        self.state.lock()
+        self.state.lock().failures().next().map(|failure| failure.message.clone())
     }
 }
 
@@ -240,7 +236,7 @@ impl Probe for ElectionStatus {
     }
 
     fn ready(&self) -> Result<Option<String>, String> {
-        let state = self.lock();
+        let state = self.state.lock();
         let controller = &self.controller;
         for failure in state.failures() {
             let lasts = self.clock.now().saturating_sub(failure.since) >= self.patience;

@@ -10,9 +10,9 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tower::BoxError;
 
+use super::DryRun;
 use super::mirrors::metadata_of;
 use super::request::{Form, Id, Target, parameter};
-use super::{DryRun, lock};
 use kooper_runtime::internal::client::{ResponseBody, boxed};
 use kooper_runtime::internal::watch::selected::selects;
 
@@ -113,14 +113,15 @@ impl DryRun {
     /// Returns `true` if the dry run has changed objects of a list.
     pub(super) fn concerns(&self, target: &Target) -> bool {
         let in_list = |namespace: &Option<String>| target.namespace.is_none() || target.namespace == *namespace;
-        lock(&self.entries)
+        self.entries
+            .lock()
             .iter()
             .any(|(id, _)| (&id.group, &id.plural) == (&target.group, &target.plural) && in_list(&id.namespace))
     }
 
     /// The objects of a kind that the dry run has written, in a namespace or in all of them.
     pub(super) fn written(&self, target: &Target) -> Vec<Id> {
-        let entries = lock(&self.entries);
+        let entries = self.entries.lock();
         let of_kind = entries.iter().filter(|(id, entry)| {
             (&id.group, &id.plural, entry.version()) == (&target.group, &target.plural, &*target.version)
                 && (target.namespace.is_none() || target.namespace == id.namespace)

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::lock;
 use super::request::Id;
 use kooper_runtime::ObjectKey;
 use kooper_runtime::internal::object::kind::KindInfo;
@@ -27,7 +26,7 @@ struct Mirror {
 
 impl Mirrors {
     pub(super) fn add(&self, kind: &KindInfo, scope: &Scope, watched: &Arc<Watched>) {
-        let mut mirrors = lock(&self.0);
+        let mut mirrors = self.0.lock();
         if !mirrors.iter().any(|known| Arc::ptr_eq(&known.watched, watched)) {
             mirrors.push(Mirror { kind: kind.clone(), scope: scope.clone(), watched: watched.clone() });
         }
@@ -35,7 +34,7 @@ impl Mirrors {
 
     /// Shows the state of an object to the caches of its kind that select it.
     pub(super) fn show(&self, id: &Id, version: &str, now: Option<&Value>) {
-        let mirrors = lock(&self.0).clone();
+        let mirrors = self.0.lock().clone();
         let of_kind = |mirror: &&Mirror| {
             (&mirror.kind.group, &mirror.kind.plural, &*mirror.kind.version) == (&id.group, &id.plural, version)
         };

@@ -8,7 +8,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 
-use super::{DryRun, lock};
+use super::DryRun;
 use kooper_access::controller::operator::Builder;
 use kooper_runtime::ObjectKey;
 use kooper_runtime::internal::controller::pass::{ControllerPass, Pass};
@@ -87,7 +87,7 @@ impl DryRunPass {
 
     /// The results so far.
     pub(crate) fn results(&self) -> PassResults {
-        lock(&self.results).clone()
+        self.results.lock().clone()
     }
 }
 
@@ -110,7 +110,7 @@ impl Admission for DryRunTracker {
         if self.only.as_ref().is_some_and(|only| !only.contains(key)) {
             return false;
         }
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let admitted = !state.gave_up && state.seen.insert(key.clone());
         if admitted {
             state.open += 1;
@@ -128,7 +128,7 @@ impl Admission for DryRunTracker {
     }
 
     fn ended(&self, key: &ObjectKey, result: Result<(), &str>) {
-        let mut results = lock(&self.pass.results);
+        let mut results = self.pass.results.lock();
         match result {
             Ok(()) => results.handled += 1,
             Err(why) => results.failed.push((self.controller.clone(), key.clone(), why.to_owned())),
@@ -136,7 +136,7 @@ impl Admission for DryRunTracker {
     }
 
     fn returned(&self, _: &ObjectKey) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if state.open > 0 {
             state.open -= 1;
             self.pass.counts.send_modify(|counts| counts.open -= 1);
@@ -146,26 +146,26 @@ impl Admission for DryRunTracker {
 
 impl ControllerPass for DryRunTracker {
     fn problem(&self, problem: String) {
-        lock(&self.pass.results).problems.push((self.controller.clone(), problem));
+        self.pass.results.lock().problems.push((self.controller.clone(), problem));
     }
 
     fn note(&self, note: String) {
-        lock(&self.pass.results).notes.push((self.controller.clone(), note));
+        self.pass.results.lock().notes.push((self.controller.clone(), note));
     }
 
     fn give_up(&self) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.gave_up = true;
         let open = std::mem::take(&mut state.open);
         self.pass.counts.send_modify(|counts| counts.open -= open);
     }
 
     fn started(&self) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if std::mem::take(&mut state.starting) {
             let unseen = self.only.iter().flatten().filter(|key| !state.seen.contains(*key));
             let unseen = unseen.map(|key| (self.controller.clone(), key.clone()));
-            lock(&self.pass.results).unseen.extend(unseen);
+            self.pass.results.lock().unseen.extend(unseen);
             self.pass.counts.send_modify(|counts| counts.starting -= 1);
         }
     }

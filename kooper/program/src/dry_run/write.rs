@@ -16,10 +16,10 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tower::{BoxError, ServiceExt};
 
+use super::DryRun;
 use super::answer::{Answer, formed};
 use super::entry::{Entry, UNSTORED};
 use super::request::{Id, Target, parameter, verb};
-use super::{DryRun, lock};
 use kooper_runtime::internal::client::{Next, ResponseBody};
 use kooper_runtime::internal::watch::selected::selects;
 use later::{again, here, with_identity};
@@ -61,7 +61,7 @@ impl DryRun {
     async fn forward(&self, next: &Next, write: &Write) -> Result<Answer, BoxError> {
         let answer = write.send(next).await?;
         if answer.is_success() && !write.target.is_review() {
-            lock(&self.other).named.insert(format!("{:<9} {}", verb(&write.parts.method), write.target));
+            self.other.lock().named.insert(format!("{:<9} {}", verb(&write.parts.method), write.target));
         }
         Ok(answer)
     }
@@ -70,12 +70,12 @@ impl DryRun {
     async fn record_event(&self, next: &Next, write: &Write) -> Result<Answer, BoxError> {
         let name = write.target.name.as_deref().or(write.json["metadata"]["name"].as_str()).unwrap_or_default();
         let event = (write.target.namespace.clone(), name.to_owned());
-        if write.change != Change::Create && lock(&self.other).events.contains(&event) {
+        if write.change != Change::Create && self.other.lock().events.contains(&event) {
             return Ok(write.answered(StatusCode::OK, &write.json));
         }
         let answer = write.send(next).await?;
         if answer.is_success() {
-            lock(&self.other).events.insert(event);
+            self.other.lock().events.insert(event);
         }
         Ok(answer)
     }

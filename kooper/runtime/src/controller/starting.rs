@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use crate::call::context::ControllerContext;
 use crate::metrics::health::Probe;
@@ -23,19 +23,15 @@ impl Starting {
     }
 
     pub(super) fn begins(&self) {
-        *self.lock() = Some("it is starting".to_owned());
+        *self.state.lock() = Some("it is starting".to_owned());
     }
 
     pub(super) fn failed(&self, what: &str, error: &str) {
-        *self.lock() = Some(format!("`{what}` failed: {error}"));
+        *self.state.lock() = Some(format!("`{what}` failed: {error}"));
     }
 
     pub(super) fn over(&self) {
-        *self.lock() = None;
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<String>> {
-        self.state.lock()
+        *self.state.lock() = None;
     }
 }
 
@@ -45,6 +41,6 @@ impl Probe for Starting {
     }
 
     fn ready(&self) -> Result<Option<String>, String> {
-        self.lock().as_ref().map_or(Ok(None), |reason| Err(format!("{}: {reason}", self.context.controller)))
+        self.state.lock().as_ref().map_or(Ok(None), |reason| Err(format!("{}: {reason}", self.context.controller)))
     }
 }

@@ -1,6 +1,6 @@
 //! Threads that share a queue of futures, and become more if all of them are blocked.
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex};
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -117,7 +117,7 @@ impl Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         state.closed = true;
         let left = if state.threads == 0 { std::mem::take(&mut state.ready) } else { VecDeque::new() };
         drop(state);
@@ -132,13 +132,9 @@ impl Drop for Pool {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
-    }
-
     /// Queues a future that is ready to be polled.
     fn add(self: &Arc<Self>, job: Arc<Job>) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.closed && state.threads == 0 {
             drop(state);
             return drop(job);
@@ -162,10 +158,10 @@ impl Shared {
 
     /// Starts threads for as long as futures wait and no thread takes one: all are blocked.
     async fn watch(self: Arc<Self>) {
-        let mut taken = self.lock().taken;
+        let mut taken = self.state.lock().taken;
         loop {
             sleep(TIMEOUT).await;
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             if state.ready.len() <= state.idle {
                 state.is_watched = false;
                 return;
@@ -211,7 +207,7 @@ impl Shared {
     /// The next future to poll, after `again` is behind the others that wait, and whether
     /// the pool is closed.
     fn next(self: &Arc<Self>, again: Option<Arc<Job>>) -> Option<(Arc<Job>, bool)> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let is_again = again.is_some();
         state.ready.extend(again);
         loop {

@@ -1,6 +1,6 @@
 //! The controllers of a history, as a process that is killed and started again.
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -87,7 +87,7 @@ impl Process {
             if let Some(why) = self.ended() {
                 return Err(format!("the controllers ended: {why}").into());
             }
-            let health = self.shared.lock().health.clone();
+            let health = self.shared.state.lock().health.clone();
             let ready = health.map_or_else(|| Err("they were killed".to_owned()), |health| health.ready());
             let Err(problem) = ready else { return Ok(()) };
             if since.elapsed() >= START {
@@ -99,7 +99,7 @@ impl Process {
 
     /// Queues these objects, by group, resource and key, at the controllers that handle them.
     pub(super) fn wake(&self, objects: &[(String, String, ObjectKey)]) {
-        for (group, resource, waker) in &self.shared.lock().wakers {
+        for (group, resource, waker) in &self.shared.state.lock().wakers {
             let own = objects.iter().filter(|(of, name, _)| of == group && name == resource);
             for (_, _, key) in own {
                 // A process that was killed receives nothing.
@@ -110,12 +110,12 @@ impl Process {
 
     /// Returns whether a controller handles the objects of a resource.
     pub(super) fn handles(&self, group: &str, resource: &str) -> bool {
-        self.shared.lock().wakers.iter().any(|(of, name, _)| of == group && name == resource)
+        self.shared.state.lock().wakers.iter().any(|(of, name, _)| of == group && name == resource)
     }
 
     /// Why the controllers run no more, if so.
     pub(super) fn ended(&self) -> Option<String> {
-        self.shared.lock().ended.clone()
+        self.shared.state.lock().ended.clone()
     }
 }
 
@@ -154,7 +154,7 @@ impl Shared {
         let operator = cluster.operator(cluster.controllers_client()?, controllers).health(health.clone());
         let operator = operator.client_layer(tape::layer(cluster, ends.clone(), tape));
         let operator = operator.metrics(self.calls.clone()).build()?;
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         (state.health, state.wakers) = (Some(health), wakers);
         Ok(Life { ends, running: tokio::spawn(operator.run(stop.clone())), stop })
     }
@@ -185,23 +185,23 @@ impl Shared {
                         Ok(Err(error)) => chain(&error),
                         Err(error) => error.to_string(),
                     };
-                    self.lock().ended = Some(why);
+                    self.state.lock().ended = Some(why);
                     return;
                 }
             }
             if self.tape.has_endless_writes() {
-                self.lock().ended = Some("they never stop writing".to_owned());
+                self.state.lock().ended = Some("they never stop writing".to_owned());
                 return;
             }
             if self.tape.has_endless_calls() {
-                self.lock().ended = Some("handler calls never stop".to_owned());
+                self.state.lock().ended = Some("handler calls never stop".to_owned());
                 return;
             }
             let next = match replaced {
                 Some(next) => next,
                 None => {
                     {
-                        let mut state = self.lock();
+                        let mut state = self.state.lock();
                         state.health = None;
                         state.wakers.clear();
                     }
@@ -212,15 +212,11 @@ impl Shared {
             match next {
                 Ok(next) => life = next,
                 Err(error) => {
-                    self.lock().ended = Some(chain(&*error));
+                    self.state.lock().ended = Some(chain(&*error));
                     return;
                 }
             }
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
     }
 }
 

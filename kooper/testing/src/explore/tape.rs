@@ -1,6 +1,6 @@
 //! The writes of controllers, as their client sends them, and what goes wrong with them.
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -131,7 +131,7 @@ impl Tape {
 
     /// Begins another step, whose writes and calls are counted anew.
     pub(super) fn begin_step(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.before = (state.written.len(), self.calls());
     }
 
@@ -165,28 +165,28 @@ impl Tape {
 
     /// Returns the number of calls before the last injected fault.
     pub(super) fn calm(&self) -> u64 {
-        self.lock().calm
+        self.state.lock().calm
     }
 
     /// The writes so far.
     pub(super) fn written(&self) -> Vec<Written> {
-        self.lock().written.clone()
+        self.state.lock().written.clone()
     }
 
     /// The number of writes so far.
     pub(super) fn len(&self) -> usize {
-        self.lock().written.len()
+        self.state.lock().written.len()
     }
 
     /// Returns whether the current step has reached the maximum number of writes.
     pub(super) fn has_endless_writes(&self) -> bool {
-        let state = self.lock();
+        let state = self.state.lock();
         state.written.len() - state.before.0 >= MOST
     }
 
     /// Returns whether the current step has reached the maximum number of calls.
     pub(super) fn has_endless_calls(&self) -> bool {
-        self.calls() - self.lock().before.1 >= MOST_CALLS
+        self.calls() - self.state.lock().before.1 >= MOST_CALLS
     }
 
     /// Returns whether the processes have shards, which are handed over.
@@ -196,12 +196,12 @@ impl Tape {
 
     /// Returns whether the planned fault was injected.
     pub(super) fn met(&self) -> bool {
-        self.lock().met
+        self.state.lock().met
     }
 
     /// The last requests to the server, with the slots of declared children.
     pub(super) fn requests(&self, cluster: &Cluster) -> Vec<String> {
-        let (requests, state) = (cluster.requests(), self.lock());
+        let (requests, state) = (cluster.requests(), self.state.lock());
         let shown = |request: &Answered| {
             let resource = request.resource().split('/').next().unwrap_or_default();
             match state.slots.get(&format!("{resource} {}", request.object())) {
@@ -214,7 +214,7 @@ impl Tape {
 
     /// Returns the problem with the order in which children were deleted, if any, with the requests that led to it.
     pub(super) fn out_of_order(&self, objects: &[StoredObject]) -> Option<(Problem, Vec<String>)> {
-        self.lock().early.iter().find_map(|early| {
+        self.state.lock().early.iter().find_map(|early| {
             // One that still exists was kept.
             let is_gone = |deeper: &&Deeper| objects.iter().all(|object| object.uid() != deeper.uid);
             let before = early.deeper.iter().find(is_gone)?.shown.clone();
@@ -229,7 +229,7 @@ impl Tape {
             return;
         }
         let mut requests = self.requests(cluster);
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let what = state.written.get(index).map(|written| written.what.clone()).unwrap_or_default();
         requests.push(what.clone());
         state.early.push(Early { what, deeper, requests });
@@ -238,7 +238,7 @@ impl Tape {
     /// Counts a write that is about to be sent.
     fn begin(&self, sent: &Sent, cluster: &Cluster) -> (usize, Option<Mishap>) {
         let Address { what, kind, slot } = Address::of(sent, cluster);
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let count = state.counts.entry(what.clone()).or_default();
         *count += 1;
         let nth = *count;
@@ -272,7 +272,7 @@ impl Tape {
         let answer: Value = serde_json::from_slice(answer).unwrap_or_default();
         let text = |value: &Value| value.as_str().map(str::to_owned);
         let metadata = &answer["metadata"];
-        if let Some(written) = self.lock().written.get_mut(index) {
+        if let Some(written) = self.state.lock().written.get_mut(index) {
             written.status = Some(status);
             written.is_garbage = status == 201 && is_garbage(&answer, cluster);
             written.is_empty = answer["items"].as_array().is_some_and(Vec::is_empty);
@@ -286,10 +286,6 @@ impl Tape {
                 written.content = content(answer, &self.ignored).map(|content| content.to_string());
             }
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
     }
 }
 

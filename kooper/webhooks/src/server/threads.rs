@@ -12,12 +12,13 @@ use std::any::Any;
 use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout_at};
 
@@ -70,12 +71,12 @@ impl Threads {
     pub(super) fn start(self: &Arc<Self>, reading: &Handle, calls: &Handle) {
         drop(self.calls.set(calls.clone()));
         drop(self.reading.set(reading.clone()));
-        self.stand_by(&mut self.state());
+        self.stand_by(&mut self.state.lock());
     }
 
     /// Ends the thread that stands by, within a tick.
     pub(super) fn stop(&self) {
-        self.state().stopped = true;
+        self.state.lock().stopped = true;
     }
 
     /// Calls a function for a body of `size` bytes. Returns `None` at the deadline, and an error if it panics.
@@ -115,7 +116,7 @@ impl Threads {
     }
 
     fn enter(self: &Arc<Self>, webhook: &Arc<Webhook>) -> Option<Inline<'_>> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         // While the thread that reads is blocked, the other one only reads.
         if state.inline.is_some() {
             return None;
@@ -128,11 +129,7 @@ impl Threads {
     /// Returns `true` while a function is on the thread that reads.
     #[cfg(test)]
     pub(super) fn is_inline(&self) -> bool {
-        self.state().inline.is_some()
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().inline.is_some()
     }
 
     /// Blocks one of the threads that read, so that the runtime does not wake it for requests.
@@ -147,7 +144,7 @@ impl Threads {
         let mut begun = 0;
         loop {
             std::thread::sleep(TICK);
-            let mut state = self.state();
+            let mut state = self.state.lock();
             match &state.inline {
                 _ if state.stopped => return,
                 Some(webhook) if state.begun == begun => {
@@ -169,7 +166,7 @@ struct Inline<'a>(&'a Arc<Threads>);
 
 impl Drop for Inline<'_> {
     fn drop(&mut self) {
-        let mut state = self.0.state();
+        let mut state = self.0.state.lock();
         state.inline = None;
         if !state.stands_by {
             self.0.stand_by(&mut state);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kooper_runtime::ObjectKey;
 use kooper_runtime::internal::object::kind::KindInfo;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 /// Children that belong to another owner, each with the owners that wanted to
 /// apply it.
@@ -23,20 +23,20 @@ type Child = (KindInfo, ObjectKey);
 impl Contested {
     /// Notes that an owner wants a child that is not its own.
     pub(in crate::capability) fn wait(&self, kind: &KindInfo, child: &ObjectKey, owner: ObjectKey) {
-        let (mut waits, child) = (self.lock(), (kind.clone(), child.clone()));
+        let (mut waits, child) = (self.0.lock(), (kind.clone(), child.clone()));
         waits.owners.entry(owner.clone()).or_default().insert(child.clone());
         waits.children.entry(child).or_default().insert(owner);
     }
 
     /// Returns whether no owner waits, which is the common case.
     pub(in crate::capability) fn is_empty(&self) -> bool {
-        self.lock().children.is_empty()
+        self.0.lock().children.is_empty()
     }
 
     /// Removes and returns the owners to retry after a child was deleted or
     /// changed its owner.
     pub(in crate::capability) fn release(&self, kind: &KindInfo, child: &ObjectKey) -> BTreeSet<ObjectKey> {
-        let (mut waits, child) = (self.lock(), (kind.clone(), child.clone()));
+        let (mut waits, child) = (self.0.lock(), (kind.clone(), child.clone()));
         let released = waits.children.remove(&child).unwrap_or_default();
         for owner in &released {
             if let Some(children) = waits.owners.get_mut(owner) {
@@ -51,7 +51,7 @@ impl Contested {
 
     /// Forgets an owner that was deleted.
     pub(in crate::capability) fn forget(&self, owner: &ObjectKey) {
-        let mut waits = self.lock();
+        let mut waits = self.0.lock();
         for child in waits.owners.remove(owner).unwrap_or_default() {
             if let Some(owners) = waits.children.get_mut(&child) {
                 owners.remove(owner);
@@ -60,10 +60,6 @@ impl Contested {
                 }
             }
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Waits> {
-        self.0.lock()
     }
 }
 
@@ -82,7 +78,7 @@ mod tests {
         }
         contested.forget(&a);
         assert_eq!(contested.release(&kind, &x), BTreeSet::from([b]));
-        assert!(contested.is_empty() && contested.lock().owners.is_empty());
+        assert!(contested.is_empty() && contested.0.lock().owners.is_empty());
         contested.forget(&a);
         assert!(contested.release(&kind, &y).is_empty());
     }

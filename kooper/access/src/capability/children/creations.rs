@@ -7,7 +7,7 @@ use std::time::Duration;
 use kooper_runtime::ObjectKey;
 use kooper_runtime::internal::backoff::TokenBucket;
 use kooper_runtime::internal::object::kind::KindInfo;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::hash;
@@ -40,14 +40,14 @@ impl Creations {
         child: &ObjectKey,
         now: Instant,
     ) -> Option<Duration> {
-        let state = self.lock();
+        let state = self.0.lock();
         let next = state.owners.get(owner)?.get(&hash((kind, child)))?.next(now);
         (next > now).then(|| next - now)
     }
 
     /// Notes that a child was created.
     pub(in crate::capability) fn note(&self, owner: &ObjectKey, kind: &KindInfo, child: &ObjectKey, now: Instant) {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         // Forget children that are no longer limited. A bucket is full again after
         // this interval.
         if state.sweep_at.is_none_or(|at| at <= now) {
@@ -65,11 +65,7 @@ impl Creations {
 
     /// Forgets the children of an owner that was deleted, as far as the caches know.
     pub(in crate::capability) fn forget(&self, owner: &ObjectKey) {
-        self.lock().owners.remove(owner);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock()
+        self.0.lock().owners.remove(owner);
     }
 }
 
@@ -103,7 +99,7 @@ mod tests {
         }
         tokio::time::sleep(PAUSE * BURST).await;
         creations.note(&owner, &kind, &ObjectKey::cluster_scoped("last"), Instant::now());
-        assert_eq!(creations.lock().owners[&owner].len(), 1);
+        assert_eq!(creations.0.lock().owners[&owner].len(), 1);
     }
 
     #[tokio::test(start_paused = true)]
@@ -114,7 +110,7 @@ mod tests {
             creations.note(owner, &kind, &child, Instant::now());
         }
         creations.forget(&a);
-        let left: Vec<_> = creations.lock().owners.keys().cloned().collect();
+        let left: Vec<_> = creations.0.lock().owners.keys().cloned().collect();
         assert_eq!(left, [b]);
     }
 }

@@ -1,7 +1,7 @@
 //! Finalizers that a handler has set itself, and that nothing removes: the controller
 //! is not called for objects that are being deleted.
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::collections::HashMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -32,7 +32,7 @@ impl Unremoved {
     /// fields, so its metadata is read from the API server.
     pub(crate) async fn examine(&self, object: &Object, controller: &ControllerContext) {
         let (key, uid) = (object.key(), object.uid());
-        if !object.is_terminating() || self.lock().get(key).is_some_and(|known| **known == *uid) {
+        if !object.is_terminating() || self.examined.lock().get(key).is_some_and(|known| **known == *uid) {
             return;
         }
         let finalizers = object.metadata().map(|metadata| metadata.finalizers).unwrap_or_default();
@@ -46,7 +46,7 @@ impl Unremoved {
                 return;
             }
         };
-        self.lock().insert(key.clone(), uid.into());
+        self.examined.lock().insert(key.clone(), uid.into());
         let Some(finalizer) = metadata.and_then(|metadata| set_by(&self.managers, &metadata)) else { return };
         tracing::warn!(
             controller = %controller.controller, %key,
@@ -69,11 +69,7 @@ impl Unremoved {
 
     /// Forgets an object that no longer exists.
     pub(crate) fn forget(&self, key: &ObjectKey) {
-        self.lock().remove(key);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectKey, Box<str>>> {
-        self.examined.lock()
+        self.examined.lock().remove(key);
     }
 }
 

@@ -1,6 +1,6 @@
 //! The calls that run now, for metrics and probes.
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -75,7 +75,7 @@ impl Busy {
         polls: Arc<PollTime>,
     ) -> Guard {
         let call = (started, self.next.fetch_add(1, Ordering::Relaxed));
-        self.lock().insert(call, Entry { key: key.clone(), attempt, polls, is_left_behind: false });
+        self.calls.lock().insert(call, Entry { key: key.clone(), attempt, polls, is_left_behind: false });
         Guard { busy: self.clone(), call }
     }
 
@@ -96,22 +96,22 @@ impl Busy {
 
     /// Returns the number of running calls.
     pub(crate) fn calls(&self) -> f64 {
-        self.lock().len() as f64
+        self.calls.lock().len() as f64
     }
 
     /// The seconds that all of them have run, in total.
     pub(crate) fn unfinished(&self) -> f64 {
-        self.lock().keys().map(|(started, _)| started.elapsed().as_secs_f64()).sum()
+        self.calls.lock().keys().map(|(started, _)| started.elapsed().as_secs_f64()).sum()
     }
 
     /// The seconds that the longest one has run.
     pub(crate) fn longest(&self) -> f64 {
-        self.lock().first_key_value().map_or(0.0, |((started, _), _)| started.elapsed().as_secs_f64())
+        self.calls.lock().first_key_value().map_or(0.0, |((started, _), _)| started.elapsed().as_secs_f64())
     }
 
     /// The calls that run, the longest one first.
     pub(crate) fn running(&self) -> Vec<Running> {
-        let calls = self.lock();
+        let calls = self.calls.lock();
         let running = calls.iter().map(|((started, _), call)| Running {
             key: call.key.clone(),
             attempt: call.attempt,
@@ -123,27 +123,23 @@ impl Busy {
     /// Returns the number of calls that block their threads, or have not ended after
     /// they were aborted.
     pub(crate) fn stuck(&self) -> usize {
-        self.lock().values().filter(|call| call.is_stuck()).count()
+        self.calls.lock().values().filter(|call| call.is_stuck()).count()
     }
 
     /// Returns the number of calls that have not ended after they were aborted.
     pub(crate) fn left_behind(&self) -> usize {
-        self.lock().values().filter(|call| call.is_left_behind).count()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Calls> {
-        self.calls.lock()
+        self.calls.lock().values().filter(|call| call.is_left_behind).count()
     }
 }
 
 impl RunningCalls for Busy {
     fn count(&self) -> usize {
-        self.lock().len() + usize::from(self.is_initializing())
+        self.calls.lock().len() + usize::from(self.is_initializing())
     }
 
     fn longest_poll(&self) -> Duration {
         let init = self.init().map(|polls| polls.current());
-        self.lock().values().map(|call| call.polls.current()).chain(init).max().unwrap_or_default()
+        self.calls.lock().values().map(|call| call.polls.current()).chain(init).max().unwrap_or_default()
     }
 }
 
@@ -151,7 +147,7 @@ impl Guard {
     /// Notes that the call has not ended after it was aborted; returns how many such
     /// calls there are.
     pub(super) fn leave_behind(&self) -> usize {
-        if let Some(call) = self.busy.lock().get_mut(&self.call) {
+        if let Some(call) = self.busy.calls.lock().get_mut(&self.call) {
             call.is_left_behind = true;
         }
         self.busy.left_behind()
@@ -160,7 +156,7 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        self.busy.lock().remove(&self.call);
+        self.busy.calls.lock().remove(&self.call);
     }
 }
 

@@ -1,6 +1,6 @@
 //! The last known states of removed objects, until `deleted` is called for them.
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ impl Tombstones {
     /// too many, so that they do not exhaust the memory.
     pub(crate) fn add(&self, key: &ObjectKey, last: Tombstone) -> bool {
         let uid = last.object.uid();
-        let mut waiting = self.lock();
+        let mut waiting = self.waiting.lock();
         let mut of_key = waiting.keys.get(key).into_iter().flatten();
         if of_key.any(|known| known.object.uid() == uid && !uid.is_empty()) {
             return false;
@@ -56,12 +56,12 @@ impl Tombstones {
 
     /// Returns `true` if `deleted` is to be called for a key.
     pub(crate) fn contains(&self, key: &ObjectKey) -> bool {
-        self.lock().keys.contains_key(key)
+        self.waiting.lock().keys.contains_key(key)
     }
 
     /// Forgets one object of a key.
     pub(crate) fn forget(&self, key: &ObjectKey, uid: &str) {
-        let mut waiting = self.lock();
+        let mut waiting = self.waiting.lock();
         let Some(of_key) = waiting.keys.get_mut(key) else { return };
         let before = of_key.len();
         of_key.retain(|known| known.object.uid() != uid);
@@ -74,7 +74,7 @@ impl Tombstones {
 
     /// Takes the first removed object of a key.
     pub(crate) fn take(&self, key: &ObjectKey) -> Option<Tombstone> {
-        let mut waiting = self.lock();
+        let mut waiting = self.waiting.lock();
         let of_key = waiting.keys.get_mut(key)?;
         let first = of_key.pop_front();
         if of_key.is_empty() {
@@ -86,11 +86,7 @@ impl Tombstones {
 
     /// Forgets all objects, because another replica leads.
     pub(crate) fn clear(&self) {
-        *self.lock() = Waiting::default();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock()
+        *self.waiting.lock() = Waiting::default();
     }
 }
 
@@ -112,7 +108,7 @@ mod tests {
         assert_eq!(tombstones.take(&key).map(|tombstone| tombstone.object.uid().to_owned()).as_deref(), Some("1"));
         assert!(tombstones.add(&key, object(3)));
         tombstones.forget(&key, "3");
-        assert!(!tombstones.contains(&key) && tombstones.lock().objects == 0);
+        assert!(!tombstones.contains(&key) && tombstones.waiting.lock().objects == 0);
     }
 
     #[test]

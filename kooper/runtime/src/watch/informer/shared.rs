@@ -1,6 +1,6 @@
 //! One watch for all users of the same objects.
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -85,7 +85,7 @@ impl SharedWatches {
         executor: Option<&Executor>,
         retriever: impl FnOnce() -> Arc<dyn ErasedRetriever>,
     ) {
-        if std::mem::replace(&mut *lock(&watched.started), true) {
+        if std::mem::replace(&mut *watched.started.lock(), true) {
             return;
         }
         let mut informer =
@@ -98,16 +98,16 @@ impl SharedWatches {
         match executor {
             Some(executor) => {
                 let task = executor.spawn(running);
-                lock(&self.tasks).spawn(async move { drop(task.await) });
+                self.tasks.lock().spawn(async move { drop(task.await) });
             }
-            None => drop(lock(&self.tasks).spawn(running)),
+            None => drop(self.tasks.lock().spawn(running)),
         }
     }
 
     /// Stops all watches. One that a function of the user's blocks is left alone.
     pub async fn stop(&self) {
         self.stop.cancel();
-        let mut tasks = std::mem::take(&mut *lock(&self.tasks));
+        let mut tasks = std::mem::take(&mut *self.tasks.lock());
         let ended = async { while tasks.join_next().await.is_some() {} };
         drop(timeout(STOP_GRACE, ended).await);
     }
@@ -208,7 +208,7 @@ impl Fan {
     }
 
     pub(super) fn join(&self, sink: &Arc<dyn Sink>) {
-        let mut sinks = lock(&self.sinks);
+        let mut sinks = self.sinks.lock();
         let mut all: Vec<_> = sinks.iter().cloned().chain([sink.clone()]).collect();
         all.sort_by_key(|sink| sink.is_last());
         *sinks = all.into();
@@ -216,7 +216,7 @@ impl Fan {
 
     fn each(&self, inform: impl Fn(&dyn Sink)) {
         // Not under the lock: a sink may take long, or subscribe another one.
-        let sinks = lock(&self.sinks).clone();
+        let sinks = self.sinks.lock().clone();
         for sink in sinks.iter() {
             inform(&**sink);
         }
@@ -251,10 +251,6 @@ impl Sink for Fan {
     fn failed(&self, error: &RetrieveError) {
         self.each(|sink| sink.failed(error));
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
 }
 
 #[cfg(test)]

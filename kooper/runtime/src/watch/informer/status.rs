@@ -1,6 +1,6 @@
 //! The state of a watch, for `/readyz`, metrics and logs.
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -149,7 +149,7 @@ impl WatchStatus {
 
     pub(super) fn record_sync(&self, objects: usize) {
         self.record_event();
-        self.lock().objects = objects;
+        self.state.lock().objects = objects;
         if objects == 0 && !self.is_synced() {
             let hint = if self.selected { "; check the selector" } else { "" };
             tracing::info!(watch = %self, "there are no objects yet{hint}");
@@ -164,7 +164,7 @@ impl WatchStatus {
 
     /// Records an event or a bookmark, or a proof that there is none.
     pub(super) fn record_event(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.heard = Instant::now();
         state.error = None;
         (state.missing, state.refused) = (false, false);
@@ -175,7 +175,7 @@ impl WatchStatus {
     }
 
     pub(super) fn record_stop(&self) {
-        self.lock().stopped = true;
+        self.state.lock().stopped = true;
     }
 
     /// Records the `failures`-th failure in a row. The same error is logged once.
@@ -195,7 +195,7 @@ impl WatchStatus {
             std::mem::replace(first, next) != next
         });
         let text = format!("{}{}", error::chain(error), self.advice(error));
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.error = Some(text.clone());
         state.missing = missing;
         state.refused = refused;
@@ -213,17 +213,17 @@ impl WatchStatus {
 
     /// Records that a list begins: malformed objects are counted from zero.
     pub(super) fn begin_list(&self) {
-        self.lock().unreadable = 0;
+        self.state.lock().unreadable = 0;
     }
 
     pub(super) fn record_unreadable(&self, malformed: &MalformedObject) {
-        self.lock().unreadable += 1;
+        self.state.lock().unreadable += 1;
         tracing::error!(watch = %self, "{malformed}; it is skipped");
     }
 
     /// The reason if the other namespaces are handled without this one.
     pub(crate) fn left_out(&self) -> Option<String> {
-        let state = self.lock();
+        let state = self.state.lock();
         if state.missing && !self.required.load(Ordering::Relaxed) {
             return None;
         }
@@ -237,13 +237,13 @@ impl WatchStatus {
         if self.is_synced() || self.is_absent() {
             return None;
         }
-        let state = self.lock();
+        let state = self.state.lock();
         Some(format!("{self}: {}", state.error.as_deref().unwrap_or("it is not listed yet")))
     }
 
     /// Returns `true` if the cluster does not serve the kind and no controller requires it.
     pub(crate) fn is_absent(&self) -> bool {
-        self.lock().missing && !self.required.load(Ordering::Relaxed)
+        self.state.lock().missing && !self.required.load(Ordering::Relaxed)
     }
 
     /// The resource, the name of the only object, and the namespace.
@@ -256,7 +256,7 @@ impl WatchStatus {
     /// Why the objects are not up to date, if so.
     pub(crate) fn problem(&self) -> Option<String> {
         let is_synced = self.is_synced();
-        let state = self.lock();
+        let state = self.state.lock();
         let is_silent = self.due(&state) && state.heard.elapsed() > HEARD_WITHIN;
         match &state.error {
             Some(error) => Some(error.clone()),
@@ -267,13 +267,13 @@ impl WatchStatus {
 
     /// The time since the last event or bookmark, or the last proof that there is none.
     pub(crate) fn age(&self) -> Duration {
-        self.lock().heard.elapsed()
+        self.state.lock().heard.elapsed()
     }
 
     /// The same where events or bookmarks are due, or the source fails; zero where silence is normal.
     pub(crate) fn silence(&self) -> Duration {
         let absent = self.is_absent();
-        let state = self.lock();
+        let state = self.state.lock();
         let matters = self.due(&state) || state.error.is_some();
         if matters && !absent { state.heard.elapsed() } else { Duration::ZERO }
     }
@@ -286,7 +286,7 @@ impl WatchStatus {
 
     /// The namespace if it seems empty, to check that it exists.
     pub(crate) fn empty_namespace(&self) -> Option<&str> {
-        let empty = self.is_synced() && self.lock().objects == 0 && self.from_server;
+        let empty = self.is_synced() && self.state.lock().objects == 0 && self.from_server;
         self.namespace.as_deref().filter(|_| empty)
     }
 
@@ -313,10 +313,6 @@ impl WatchStatus {
             _ => String::new(),
         }
     }
-
-    fn lock(&self) -> MutexGuard<'_, WatchState> {
-        self.state.lock()
-    }
 }
 
 fn is_certificate(text: &str) -> bool {
@@ -332,7 +328,7 @@ impl Probe for WatchStatus {
     fn ready(&self) -> Result<Option<String>, String> {
         let alone = self.namespace.is_none() || self.synced_required.load(Ordering::Relaxed);
         let left_out = self.left_out().filter(|_| !alone);
-        let state = self.lock();
+        let state = self.state.lock();
         let because = state.error.as_ref().map_or(String::new(), |error| format!(": {error}"));
         if state.missing && !self.required.load(Ordering::Relaxed) {
             return Ok(Some(format!("{self}: optional, and not installed{because}")));
@@ -378,7 +374,7 @@ mod tests {
         let error = RetrieveError::Busy { after: Duration::from_secs(1), message };
         let warned = |failures| {
             status.record_failure(&error, Duration::ZERO, failures);
-            status.lock().logged.is_some()
+            status.state.lock().logged.is_some()
         };
         assert!((1..=INITIALIZING).all(|failures| !warned(failures)));
         assert!(warned(INITIALIZING + 1));

@@ -1,6 +1,6 @@
 //! A retriever of a list and a channel of events, for tests without a server.
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::marker::PhantomData;
@@ -172,7 +172,7 @@ pub fn fixed<K: Serialize + 'static>(
 
 impl<K: 'static> Retriever<K> for Channel<K> {
     fn list(&self, request: ListRequest) -> impl Future<Output = Result<Page, RetrieveError>> + Send {
-        std::future::ready(Ok(lock(&self.present).page(&request)))
+        std::future::ready(Ok(self.present.lock().page(&request)))
     }
 
     fn watch(
@@ -181,7 +181,7 @@ impl<K: 'static> Retriever<K> for Channel<K> {
     ) -> impl Future<Output = Result<impl Stream<Item = Result<Event, RetrieveError>> + Send + 'static, RetrieveError>> + Send
     {
         let present = self.present.clone();
-        let borrowed = Borrowed { receiver: lock(&self.receiver).take(), home: self.receiver.clone() };
+        let borrowed = Borrowed { receiver: self.receiver.lock().take(), home: self.receiver.clone() };
         std::future::ready(Ok(stream::unfold((borrowed, present), |(mut borrowed, present)| async move {
             let event = match &mut borrowed.receiver {
                 Some(receiver) => receiver.recv().await,
@@ -190,7 +190,7 @@ impl<K: 'static> Retriever<K> for Channel<K> {
             match event {
                 Some(event) => {
                     if let Ok(event) = &event {
-                        lock(&present).apply(event);
+                        present.lock().apply(event);
                     }
                     Some((event, (borrowed, present)))
                 }
@@ -207,10 +207,6 @@ struct Borrowed {
 
 impl Drop for Borrowed {
     fn drop(&mut self) {
-        *lock(&self.home) = self.receiver.take();
+        *self.home.lock() = self.receiver.take();
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
 }

@@ -16,7 +16,7 @@ struct RecordingSink {
 
 impl RecordingSink {
     fn keys(&self) -> Vec<String> {
-        let mut keys = lock(&self.keys).clone();
+        let mut keys = self.keys.lock().clone();
         keys.sort();
         keys.dedup();
         keys
@@ -25,8 +25,8 @@ impl RecordingSink {
 
 impl Sink for RecordingSink {
     fn changed(&self, change: &Change, _: Seen) {
-        lock(&self.keys).extend(change.key().map(ToString::to_string));
-        let late = lock(&self.late).take();
+        self.keys.lock().extend(change.key().map(ToString::to_string));
+        let late = self.late.lock().take();
         if let Some((watched, late)) = late
             && let Some(watched) = watched.upgrade()
         {
@@ -61,7 +61,7 @@ fn list(watched: &Watched, names: &[&str]) {
 fn a_sink_that_subscribes_during_the_first_list_receives_all_of_it() {
     let watched = watched();
     let (first, late) = (Arc::<RecordingSink>::default(), Arc::<RecordingSink>::default());
-    *lock(&first.late) = Some((Arc::downgrade(&watched), late.clone()));
+    *first.late.lock() = Some((Arc::downgrade(&watched), late.clone()));
     subscribe(&watched, &first);
     list(&watched, &["a", "b", "c"]);
     assert_eq!(first.keys(), ["a", "b", "c"]);
