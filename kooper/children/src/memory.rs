@@ -11,7 +11,6 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hasher};
-use std::io;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
@@ -262,27 +261,11 @@ fn uncount(counts: &mut HashMap<(usize, &'static str), usize>, slot: usize, stat
     }
 }
 
-/// Hashes what is written, all at once: it comes in many small parts.
-#[derive(Default)]
-pub(crate) struct Digest(Vec<u8>);
-
-impl Digest {
-    pub(crate) fn finish(&self) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        hasher.write(&self.0);
-        hasher.finish()
-    }
-}
-
-impl io::Write for Digest {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
+/// Hashes all bytes at once: they are written in many small parts.
+pub(crate) fn digest(bytes: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(bytes);
+    hasher.finish()
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use crate::function::{AnyObject, CallFn, ChildFn, ChildKind, Form, Made};
 use crate::graph::SlotSpec;
 use crate::kind::{DynKind, Request, TypedKind, is_absent};
 use crate::labels;
-use crate::memory::{Digest, SlotMemory};
+use crate::memory::SlotMemory;
 use crate::observed::{ChildId, SlotLabel};
 use crate::readiness::Readiness;
 use crate::record::{ChildObject, Found, found, id_of, is_apart, judge, key_of, label_of, marks, owner};
@@ -52,10 +52,10 @@ pub(crate) trait DynSlot<P, S>: Send + Sync {
     fn reads_more(&self) -> bool;
 
     /// Writes a child of the slot as JSON.
-    fn write(&self, child: &AnyObject, digest: &mut Digest);
+    fn write(&self, child: &AnyObject, to: &mut Vec<u8>);
 
     /// The same without its status and what the API server keeps in its metadata.
-    fn write_desired(&self, child: &AnyObject, digest: &mut Digest);
+    fn write_desired(&self, child: &AnyObject, to: &mut Vec<u8>);
 
     /// Returns whether a write has changed more of a child than what the API server and its controller keep in it, and the
     /// child did not have all of the wanted fields before.
@@ -222,15 +222,15 @@ where
         F::READS_MORE
     }
 
-    fn write(&self, child: &AnyObject, digest: &mut Digest) {
+    fn write(&self, child: &AnyObject, to: &mut Vec<u8>) {
         if let Some(child) = child.downcast_ref::<<F::Form as Form>::Kind>() {
             // What cannot be written is found by the apply.
-            let _ = serde_json::to_writer(digest, child);
+            let _ = serde_json::to_writer(to, child);
         }
     }
 
-    fn write_desired(&self, child: &AnyObject, digest: &mut Digest) {
-        let _ = serde_json::to_writer(digest, &self.desired(child));
+    fn write_desired(&self, child: &AnyObject, to: &mut Vec<u8>) {
+        let _ = serde_json::to_writer(to, &self.desired(child));
     }
 
     fn is_corrected(&self, before: &AnyObject, wanted: &AnyObject, after: &AnyObject) -> bool {

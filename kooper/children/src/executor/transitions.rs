@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::Executor;
 use super::progress::Progress;
 use crate::function::AnyObject;
-use crate::memory::{Digest, Inputs, Loop, SlotMemory, Verdict};
+use crate::memory::{Inputs, Loop, SlotMemory, Verdict, digest};
 use crate::observed::{ChildId, Owner};
 use crate::plan::{Plan, SlotState, provided};
 use crate::record::{ChildObject, Found, owner};
@@ -102,22 +102,22 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
 
     /// A digest of the children that the function of a slot has returned.
     fn digest(&self, slot: usize, children: &[(ChildId, AnyObject)]) -> u64 {
-        let mut digest = Digest::default();
+        let mut bytes: Vec<u8> = Vec::new();
         if self.graph.nodes()[slot].spec.flags.once {
             // A function of what is created once may return other values each time, in another order.
             let names: BTreeSet<_> = children.iter().map(|(id, _)| id).collect();
-            names.into_iter().for_each(|id| drop(write!(digest, "{id}")));
+            names.into_iter().for_each(|id| drop(write!(bytes, "{id}")));
         } else {
-            children.iter().for_each(|(_, child)| self.slots[slot].write(child, &mut digest));
+            children.iter().for_each(|(_, child)| self.slots[slot].write(child, &mut bytes));
         }
-        digest.finish()
+        digest(&bytes)
     }
 
     /// The arguments of the last call of a slot's function.
     fn inputs(&self, context: &Context<P, S>, progress: &Progress, slot: usize) -> Inputs {
-        let (owner, mut digest) = (owner(context), Digest::default());
+        let (owner, mut bytes) = (owner(context), Vec::new());
         let meta = owner.meta();
-        let _ = serde_json::to_writer(&mut digest, &(meta.generation, &meta.labels, &meta.annotations));
+        let _ = serde_json::to_writer(&mut bytes, &(meta.generation, &meta.labels, &meta.annotations));
         let object = context.controller().own.get(context.key()).and_then(|object| object.decode::<Value>().ok());
         let mut object = object.unwrap_or_default();
         object["metadata"].take();
@@ -126,20 +126,20 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         if let Some(status) = status.as_object_mut() {
             status.retain(|field, _| !["conditions", "observedGeneration"].contains(&&**field));
         }
-        let _ = serde_json::to_writer(&mut digest, &object);
-        let mut of_status = Digest::default();
+        let _ = serde_json::to_writer(&mut bytes, &object);
+        let mut of_status = Vec::new();
         let _ = serde_json::to_writer(&mut of_status, &status);
         for &input in &self.graph.nodes()[slot].inputs {
             for id in provided(&self.graph, &progress.observed, input) {
                 if let Some(child) = progress.observed.children.get(id) {
-                    let _ = write!(digest, "{id} {} {}", child.uid, child.version);
+                    let _ = write!(bytes, "{id} {} {}", child.uid, child.version);
                 } else if let Some(Ok(external)) = progress.objects.get(id).map(ChildObject::get) {
-                    self.slots[input].write_desired(&external, &mut digest);
+                    self.slots[input].write_desired(&external, &mut bytes);
                     self.slots[input].write(&external, &mut of_status);
                 }
             }
         }
-        Inputs { digest: digest.finish(), status: of_status.finish(), reads_more: self.slots[slot].reads_more() }
+        Inputs { digest: digest(&bytes), status: digest(&of_status), reads_more: self.slots[slot].reads_more() }
     }
 
     /// Notes the states of the slots, and tells what has changed.
