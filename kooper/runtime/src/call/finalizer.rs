@@ -190,31 +190,21 @@ impl Finalizing {
     }
 }
 
-/// Only the cleanup, for an object that left the selector.
-pub(crate) struct Departing(pub(crate) Arc<Finalizing>);
-
-impl DynHandler for Departing {
-    fn call(&self, object: Arc<Object>, call: Call) -> BoxFuture<'static, Result<Action, CallError>> {
-        let this = self.0.clone();
-        Box::pin(async move { this.clean_up(object, call).await })
-    }
-
-    fn fits(&self, object: &Object) -> Result<(), DecodeError> {
-        self.0.handler.fits(object)
-    }
-}
-
 /// The handler and its cleanup, as a worker calls them.
-pub(crate) struct Guarded(pub(crate) Arc<Finalizing>);
+pub(crate) struct Guarded {
+    pub(crate) finalizing: Arc<Finalizing>,
+    /// `true` for an object that left the selector: only the cleanup is called.
+    pub(crate) left: bool,
+}
 
 impl DynHandler for Guarded {
     fn call(&self, object: Arc<Object>, call: Call) -> BoxFuture<'static, Result<Action, CallError>> {
-        let this = self.0.clone();
-        Box::pin(async move { this.handle(object, call).await })
+        let (this, left) = (self.finalizing.clone(), self.left);
+        Box::pin(async move { if left { this.clean_up(object, call).await } else { this.handle(object, call).await } })
     }
 
     fn fits(&self, object: &Object) -> Result<(), DecodeError> {
-        self.0.handler.fits(object)
+        self.finalizing.handler.fits(object)
     }
 }
 
@@ -278,7 +268,7 @@ impl Unselected {
             return Ok(Left::Nothing);
         };
         if object.metadata()?.is_deleted() {
-            return Ok(Left::CleanUp(object, Arc::new(Guarded(self.finalizing.clone()))));
+            return Ok(Left::CleanUp(object, self.guarded(false)));
         }
         if self.finalizing.lookup.selects(key).await? {
             return Ok(Left::Nothing);
@@ -288,9 +278,13 @@ impl Unselected {
             return Ok(Left::Nothing);
         }
         if self.finalizing.finalizers.on_leave {
-            return Ok(Left::CleanUp(object, Arc::new(Departing(self.finalizing.clone()))));
+            return Ok(Left::CleanUp(object, self.guarded(true)));
         }
         Ok(Left::Abandoned(object))
+    }
+
+    fn guarded(&self, left: bool) -> Arc<dyn DynHandler> {
+        Arc::new(Guarded { finalizing: self.finalizing.clone(), left })
     }
 }
 

@@ -29,7 +29,7 @@ impl ControllerSpec {
         }
         let handlers = self.parts.handlers(InitContext { controller: controller.clone(), states }).await?;
         let handler: Arc<dyn DynHandler> = match self.finalizing(&handlers, &controller) {
-            Some(finalizing) => Arc::new(Guarded(finalizing)),
+            Some(finalizing) => Arc::new(Guarded { finalizing, left: false }),
             None => handlers.handler,
         };
         handler.call(object, call).await.map_err(|error| match error {

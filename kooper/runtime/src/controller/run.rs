@@ -395,7 +395,7 @@ impl Runner {
             Some(finalizing) => {
                 let unselected = self.watching.unselected();
                 let unselected = unselected.map(|all| Arc::new(Unselected { finalizing: finalizing.clone(), all }));
-                (Arc::new(Guarded(finalizing)) as Arc<dyn DynHandler>, unselected)
+                (Arc::new(Guarded { finalizing, left: false }) as Arc<dyn DynHandler>, unselected)
             }
             None => (handlers.handler, None),
         };
