@@ -291,7 +291,7 @@ impl Installer {
         let mut last = "the API server has not reported a condition yet".to_owned();
         let wait = async {
             loop {
-                if let CrdState::Ready = state(&current, &mut last).map_err(not)? {
+                if state(&current, &mut last).map_err(not)? {
                     return Ok(());
                 }
                 let version = current.resource_version().unwrap_or_default();
@@ -300,7 +300,7 @@ impl Installer {
                 while let Ok(Some(event)) = events.try_next().await {
                     match event {
                         WatchEvent::Added(crd) | WatchEvent::Modified(crd) => {
-                            if let CrdState::Ready = state(&crd, &mut last).map_err(not)? {
+                            if state(&crd, &mut last).map_err(not)? {
                                 return Ok(());
                             }
                         }
@@ -343,14 +343,9 @@ async fn ratchets(client: &Client) -> bool {
     version.major == "1" && minor.is_ok_and(|minor| minor >= RATCHETS_SINCE)
 }
 
-enum CrdState {
-    Ready,
-    Waiting,
-}
-
-/// The state of a CRD; an error if it will never be established. `last` is set to
+/// Returns `true` if a CRD is established, and an error if it will never be. `last` is set to
 /// the message of the condition that is awaited.
-fn state(crd: &CustomResourceDefinition, last: &mut String) -> Result<CrdState, String> {
+fn state(crd: &CustomResourceDefinition, last: &mut String) -> Result<bool, String> {
     let conditions = crd.status.iter().flat_map(|status| status.conditions.iter().flatten());
     let mut ready = 0;
     for condition in conditions {
@@ -364,16 +359,13 @@ fn state(crd: &CustomResourceDefinition, last: &mut String) -> Result<CrdState, 
             _ => {}
         }
     }
-    Ok(if ready == 2 { CrdState::Ready } else { CrdState::Waiting })
+    Ok(ready == 2)
 }
 
 /// Returns an error with the reason if a CRD of the cluster is not established.
 pub fn is_established(crd: &CustomResourceDefinition) -> Result<(), String> {
     let mut last = "the API server has not reported a condition yet".to_owned();
-    match state(crd, &mut last)? {
-        CrdState::Ready => Ok(()),
-        CrdState::Waiting => Err(last),
-    }
+    if state(crd, &mut last)? { Ok(()) } else { Err(last) }
 }
 
 impl std::fmt::Debug for Installer {

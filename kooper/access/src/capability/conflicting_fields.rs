@@ -174,7 +174,7 @@ impl ResourceClient<'_> {
 
     /// The field manager of edits. The one that applies would own the fields
     /// twice.
-    fn healer(&self) -> String {
+    pub(super) fn healer(&self) -> String {
         format!("{}/heal", self.controller.field_manager())
     }
 
