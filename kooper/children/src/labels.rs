@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kooper_access::internal::{BUCKET, bucket_of_owner};
+use kooper_runtime::internal::watch::retriever::fnv1a;
 use serde_json::Value;
 
 use crate::observed::SlotLabel;
@@ -89,11 +90,6 @@ fn value(name: &str) -> String {
     let hash = format!("{:016x}", fnv1a(bytes));
     let kept: String = name.chars().filter(char::is_ascii_alphanumeric).take(LONGEST - hash.len() - 1).collect();
     if kept.is_empty() { hash } else { format!("{kept}-{hash}") }
-}
-
-/// A hash that is the same in every version of the program.
-fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kooper_runtime::internal::watch::retriever::fnv1a;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
@@ -13,17 +14,17 @@ pub(crate) const VERSION: &str = "kooper.rs/version";
 /// The annotation with the name of the program that it belongs to.
 pub const PROGRAM: &str = "kooper.rs/program";
 
-/// The annotation with the hash of the content.
+/// The annotation with the hash of the content, which is the same in every build of the program.
 pub(crate) const HASH: &str = "kooper.rs/schema-hash";
 
 /// A CRD with the annotations by which a later one is compared with it, and by which
 /// a program, in the form of its name in Kubernetes, recognises its own.
 #[must_use]
 pub fn annotated(mut crd: CustomResourceDefinition, program: &str, version: &str) -> CustomResourceDefinition {
-    let mut hash = Fnv::default();
-    hash.value(&content(&crd));
+    let mut bytes = Vec::new();
+    write(&content(&crd), &mut bytes);
     let annotations = crd.annotations_mut();
-    annotations.insert(HASH.to_owned(), format!("{:016x}", hash.0));
+    annotations.insert(HASH.to_owned(), format!("{:016x}", fnv1a(&bytes)));
     annotations.insert(PROGRAM.to_owned(), program.to_owned());
     annotations.insert(VERSION.to_owned(), version.to_owned());
     crd
@@ -99,41 +100,28 @@ fn strip(value: &mut Value) {
     }
 }
 
-/// The hash FNV-1a: the same in every build of the program.
-struct Fnv(u64);
-
-impl Default for Fnv {
-    fn default() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
+/// Writes what is hashed. Fields are in the order of their names.
+fn write(value: &Value, to: &mut Vec<u8>) {
+    match value {
+        Value::Object(fields) => {
+            let mut fields: Vec<_> = fields.iter().collect();
+            fields.sort_by_key(|(name, _)| *name);
+            for (name, value) in fields {
+                write_text(name, to);
+                write(value, to);
+            }
+            write_text("}", to);
+        }
+        Value::Array(list) => {
+            list.iter().for_each(|value| write(value, to));
+            write_text("]", to);
+        }
+        scalar => write_text(&scalar.to_string(), to),
     }
 }
 
-impl Fnv {
-    /// Fields are hashed in the order of their names.
-    fn value(&mut self, value: &Value) {
-        match value {
-            Value::Object(fields) => {
-                let mut fields: Vec<_> = fields.iter().collect();
-                fields.sort_by_key(|(name, _)| *name);
-                for (name, value) in fields {
-                    self.text(name);
-                    self.value(value);
-                }
-                self.text("}");
-            }
-            Value::Array(list) => {
-                list.iter().for_each(|value| self.value(value));
-                self.text("]");
-            }
-            scalar => self.text(&scalar.to_string()),
-        }
-    }
-
-    fn text(&mut self, text: &str) {
-        for byte in text.bytes().chain([0]) {
-            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    }
+fn write_text(text: &str, to: &mut Vec<u8>) {
+    to.extend(text.bytes().chain([0]));
 }
 
 /// A version as semantic versioning orders it; missing numbers are 0.

@@ -9,6 +9,7 @@ use k8s_openapi::jiff::Timestamp;
 use kooper_grammar::name;
 use kooper_runtime::Note;
 use kooper_runtime::internal::call::events::{cut, with_tail};
+use kooper_runtime::internal::watch::retriever::fnv1a;
 
 /// The API server's limits, in bytes.
 const WORD: usize = 128;
@@ -88,10 +89,9 @@ fn metadata(note: &Note, suffix: &str) -> ObjectMeta {
     }
 }
 
-/// FNV-1a: the same in every process and version.
+/// The same in every process and version.
 fn hash(parts: &[&str]) -> u64 {
-    let bytes = parts.iter().flat_map(|part| part.bytes().chain([0]));
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    fnv1a(&parts.iter().flat_map(|part| part.bytes().chain([0])).collect::<Vec<_>>())
 }
 
 fn word(text: &str) -> String {
