@@ -235,18 +235,12 @@ impl Unselected {
             "the object or its namespace no longer matches the selector, and the object keeps the finalizer {own}: it is not cleaned \
              up until it matches again or is deleted. To clean up such objects at once, set `on_leave = cleanup`"
         );
-        controller.report(Note {
-            regarding: controller.reference(object),
-            related: None,
-            warning: true,
-            reason: "LeftSelector".to_owned(),
-            action: "Skip".to_owned(),
-            message: format!(
-                "The object or its namespace no longer matches the selector of the controller {}. The object keeps the \
-                 finalizer {own} and is not handled.",
-                controller.controller
-            ),
-        });
+        let message = format!(
+            "The object or its namespace no longer matches the selector of the controller {}. The object keeps the \
+             finalizer {own} and is not handled.",
+            controller.controller
+        );
+        controller.report(Note::warning(controller.reference(object), "LeftSelector", "Skip", message));
     }
 
     /// The object of the key, if it has our finalizer as far as the cache knows.

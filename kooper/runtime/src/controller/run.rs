@@ -301,11 +301,7 @@ impl Runner {
                 &self.tombstones,
                 &self.undecodable,
             );
-            let error = match AssertUnwindSafe(opening).catch_unwind().await {
-                Ok(Ok(())) => break,
-                Ok(Err(error)) => error::chain(&*error),
-                Err(panic) => format!("it panicked: {}", error::panic_text(&*panic)),
-            };
+            let Some(error) = pass::problem(AssertUnwindSafe(opening).catch_unwind().await) else { break };
             self.pause(starting, "retriever", &error, &mut failures).await;
         }
         starting.over();

@@ -52,19 +52,13 @@ impl Unremoved {
             controller = %controller.controller, %key,
             "the object is being deleted and keeps the finalizer {finalizer}, which this program has set: write `cleanup = path, finalizer = \"{finalizer}\"`, or `while_deleting` so that the handler is called and can remove it"
         );
-        controller.report(Note {
-            regarding: controller.reference(object),
-            related: None,
-            warning: true,
-            reason: "FinalizerNotRemoved".to_owned(),
-            action: "Skip".to_owned(),
-            message: format!(
-                "The object is being deleted and keeps the finalizer {finalizer}, which the controller {} has set. \
-                 The controller has neither `cleanup` nor `while_deleting`, so it is not called for objects that are \
-                 being deleted.",
-                controller.controller
-            ),
-        });
+        let message = format!(
+            "The object is being deleted and keeps the finalizer {finalizer}, which the controller {} has set. \
+             The controller has neither `cleanup` nor `while_deleting`, so it is not called for objects that are \
+             being deleted.",
+            controller.controller
+        );
+        controller.report(Note::warning(controller.reference(object), "FinalizerNotRemoved", "Skip", message));
     }
 
     /// Forgets an object that no longer exists.

@@ -152,14 +152,8 @@ fn record(events: Arc<dyn EventRecorder>, leases: &Leases, identity: &str) -> An
                 format!("{identity} waits: the lease is held by {holder}, which is not a replica of this controller"),
             ),
         };
-        events.publish(Note {
-            // `kubectl describe` finds Events by it.
-            regarding: ObjectReference { uid: uid.map(str::to_owned), ..regarding.clone() },
-            related: None,
-            warning,
-            reason: "LeaderElection".to_owned(),
-            action: action.to_owned(),
-            message,
-        });
+        // `kubectl describe` finds Events by the uid.
+        let regarding = ObjectReference { uid: uid.map(str::to_owned), ..regarding.clone() };
+        events.publish(Note { warning, ..Note::warning(regarding, "LeaderElection", action, message) });
     })
 }

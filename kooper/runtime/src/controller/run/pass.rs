@@ -64,7 +64,7 @@ impl Runner {
 }
 
 /// Why something failed, if it did.
-fn problem(ended: std::thread::Result<Result<(), error::BoxError>>) -> Option<String> {
+pub(super) fn problem(ended: std::thread::Result<Result<(), error::BoxError>>) -> Option<String> {
     match ended {
         Ok(Ok(())) => None,
         Ok(Err(error)) => Some(error::chain(&*error)),
