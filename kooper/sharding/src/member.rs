@@ -31,7 +31,7 @@ mod stop;
 use map_view::MapView;
 use slots::Slots;
 pub(crate) use standby::Standby;
-pub(crate) use steps::{MapAnswer, MapStep, SessionAnswer, SessionStep, SlotsStep};
+pub(crate) use steps::{MapStep, SessionStep, SlotsStep};
 
 /// A moment of the local clock: the time since its start.
 type Moment = Duration;

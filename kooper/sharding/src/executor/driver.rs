@@ -9,7 +9,7 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use kooper_base::clock::wall;
 use kooper_base::leader::lease::Lease;
-use kooper_base::leader::lease_state::RequestTimeout;
+use kooper_base::leader::lease_state::{RequestTimeout, WriteResult};
 use kooper_base::metrics::{Counter, Gauge, MetricsRecorder, ReadGauge};
 use kooper_runtime::Shard as OwnedShard;
 use kooper_runtime::internal::watch::selection::SelectorState;
@@ -26,7 +26,7 @@ use super::watches::{Seen, Watches};
 use super::{ShardingOptions, Shared};
 use crate::hash::{Shard, ShardCount};
 use crate::map::ShardMap;
-use crate::member::{MapAnswer, MapStep, Member, SessionAnswer, SessionStep, SlotsStep};
+use crate::member::{MapStep, Member, SessionStep, SlotsStep};
 
 /// Timers use a clock that stops while the machine is suspended. The right clock is read at least
 /// this often.
@@ -423,12 +423,7 @@ impl Driver {
         match answer {
             Answer::SessionRead(slot, found) => member.handle_session_read(slot, sent, now, found.map_err(drop)),
             Answer::SessionWrite(slot, written) => {
-                let answer = match written {
-                    Ok(record) => SessionAnswer::Committed(record),
-                    Err(error) if error.is_conflict() => SessionAnswer::Conflict,
-                    Err(_) => SessionAnswer::Failed,
-                };
-                member.handle_session_write(slot, sent, now, answer);
+                member.handle_session_write(slot, sent, now, result_of(written));
             }
             Answer::Slots(found, error) => {
                 if !found.is_empty() {
@@ -445,14 +440,7 @@ impl Driver {
                 self.has_leader = matches!(found, Err(StoreError::Held(..)));
                 member.handle_map_read(sent, now, found.map_err(drop));
             }
-            Answer::MapWrite(written) => {
-                let answer = match written {
-                    Ok(record) => MapAnswer::Committed(record),
-                    Err(error) if error.is_conflict() => MapAnswer::Conflict,
-                    Err(_) => MapAnswer::Failed,
-                };
-                member.handle_map_write(sent, now, answer);
-            }
+            Answer::MapWrite(written) => member.handle_map_write(sent, now, result_of(written)),
         }
     }
 
@@ -465,6 +453,15 @@ impl Driver {
             Some(Seen::Slot(slot, record)) => member.handle_slot_event(slot, now, record),
             None => {}
         }
+    }
+}
+
+/// A write as the member sees it.
+fn result_of<T>(written: Result<T, StoreError>) -> WriteResult<T> {
+    match written {
+        Ok(stored) => WriteResult::Committed(stored),
+        Err(error) if error.is_conflict() => WriteResult::Conflict,
+        Err(_) => WriteResult::Failed,
     }
 }
 

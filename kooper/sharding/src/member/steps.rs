@@ -29,17 +29,6 @@ pub(crate) enum SessionStep {
     Gone,
 }
 
-/// The result of a write of a slot.
-#[derive(Debug)]
-pub(crate) enum SessionAnswer {
-    /// The stored record.
-    Committed(SlotRecord),
-    /// Another version is stored.
-    Conflict,
-    /// It was rejected, or its result is unknown.
-    Failed,
-}
-
 /// The next request for the slots of all replicas.
 #[derive(Debug)]
 pub(crate) enum SlotsStep {
@@ -60,17 +49,6 @@ pub(crate) enum MapStep {
     Write(MapWrite),
     /// Wait until then, unless something happens.
     Wait(Duration),
-}
-
-/// The result of a write of the map.
-#[derive(Debug)]
-pub(crate) enum MapAnswer {
-    /// The stored map; `None` if the Lease was returned.
-    Committed(Option<MapRecord>),
-    /// Another version is stored.
-    Conflict,
-    /// It was rejected, or its result is unknown.
-    Failed,
 }
 
 impl Member {
@@ -211,18 +189,24 @@ impl Member {
     }
 
     /// Handles the result of the write of the own slot that was sent at `sent`.
-    pub(crate) fn handle_session_write(&mut self, slot: u8, sent: Duration, now: Duration, answer: SessionAnswer) {
+    pub(crate) fn handle_session_write(
+        &mut self,
+        slot: u8,
+        sent: Duration,
+        now: Duration,
+        answer: WriteResult<SlotRecord>,
+    ) {
         let Some(seat) = self.seat.as_mut().filter(|seat| seat.slot == slot) else { return };
         match answer {
-            SessionAnswer::Committed(stored) => {
+            WriteResult::Committed(stored) => {
                 seat.claim.handle_write_result(now, WriteResult::Committed(stored.record.clone()));
                 if self.mutant == Some(Mutant::FromTheAnswer) {
                     seat.bonus = now.saturating_sub(sent);
                 }
                 self.slots.observe(slot, None, now, Some(stored), &self.map);
             }
-            SessionAnswer::Conflict => seat.claim.handle_write_result(now, WriteResult::Conflict),
-            SessionAnswer::Failed => seat.claim.handle_write_result(now, WriteResult::Failed),
+            WriteResult::Conflict => seat.claim.handle_write_result(now, WriteResult::Conflict),
+            WriteResult::Failed => seat.claim.handle_write_result(now, WriteResult::Failed),
         }
         self.changed = true;
         self.note_announced(now);
@@ -383,16 +367,17 @@ impl Member {
         self.map.is_unsure = false;
     }
 
-    /// Handles the result of the write of the map that was sent at `sent`.
-    pub(crate) fn handle_map_write(&mut self, sent: Duration, now: Duration, answer: MapAnswer) {
+    /// Handles the result of the write of the map that was sent at `sent`. There is no stored map if the Lease was
+    /// returned.
+    pub(crate) fn handle_map_write(&mut self, sent: Duration, now: Duration, answer: WriteResult<Option<MapRecord>>) {
         self.map.not_before = now;
         self.changed = true;
         match answer {
-            MapAnswer::Committed(record) => {
+            WriteResult::Committed(record) => {
                 self.map.committed(sent, now, record);
             }
-            MapAnswer::Conflict => {}
-            MapAnswer::Failed => self.map.failed(),
+            WriteResult::Conflict => {}
+            WriteResult::Failed => self.map.failed(),
         }
     }
 

@@ -5,6 +5,7 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kooper_base::leader::lease_state::WriteResult;
 use kooper_base::leader::scope::WatchedNamespaces;
 
 use super::dice::Dice;
@@ -13,7 +14,7 @@ use super::process::{Call, InFlight, Process};
 use super::scenario::{Disruption, Scheduled, SimEvent, Summary};
 use super::{Configuration, Mutant};
 use crate::map::{MapRecord, MapWrite};
-use crate::member::{MapAnswer, MapStep, SessionAnswer, SessionStep, SlotsStep};
+use crate::member::{MapStep, SessionStep, SlotsStep};
 use crate::session::SlotRecord;
 
 mod check;
@@ -424,9 +425,9 @@ impl World {
             (Request::SessionRead(slot), _) => member.handle_session_read(slot, sent, now, Err(())),
             (Request::SessionWrite(slot, ..), answer) => {
                 let answer = match answer {
-                    Some(Answer::SlotStored(stored)) => SessionAnswer::Committed(stored),
-                    Some(Answer::Conflict) => SessionAnswer::Conflict,
-                    _ => SessionAnswer::Failed,
+                    Some(Answer::SlotStored(stored)) => WriteResult::Committed(stored),
+                    Some(Answer::Conflict) => WriteResult::Conflict,
+                    _ => WriteResult::Failed,
                 };
                 member.handle_session_write(slot, sent, now, answer);
             }
@@ -437,9 +438,9 @@ impl World {
             (Request::MapRead, _) => member.handle_map_read(sent, now, Err(())),
             (Request::MapWrite(..), answer) => {
                 let answer = match answer {
-                    Some(Answer::MapStored(stored)) => MapAnswer::Committed(stored),
-                    Some(Answer::Conflict) => MapAnswer::Conflict,
-                    _ => MapAnswer::Failed,
+                    Some(Answer::MapStored(stored)) => WriteResult::Committed(stored),
+                    Some(Answer::Conflict) => WriteResult::Conflict,
+                    _ => WriteResult::Failed,
                 };
                 member.handle_map_write(sent, now, answer);
             }

@@ -79,9 +79,9 @@ pub struct LeaseWrite {
 
 /// The result of a write.
 #[derive(Debug)]
-pub enum WriteResult {
+pub enum WriteResult<T = Record> {
     /// The stored record.
-    Committed(Record),
+    Committed(T),
     /// Another version is stored.
     Conflict,
     /// The write was rejected, or its result is unknown.
