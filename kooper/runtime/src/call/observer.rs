@@ -74,40 +74,8 @@ pub enum Outcome<'a> {
 /// All observers of a controller's calls, told one after the other.
 pub(crate) struct Observers(pub(crate) Vec<Arc<dyn CallObserver>>);
 
-impl CallObserver for Observers {
-    fn taken(&self, item: &Item) {
-        self.0.iter().for_each(|one| one.taken(item));
-    }
-
-    fn ended(&self, call: &EndedCall<'_>) {
-        self.0.iter().for_each(|one| one.ended(call));
-    }
-
-    fn returned(&self, call: &EndedCall<'_>, returned: Returned) {
-        self.0.iter().for_each(|one| one.returned(call, returned));
-    }
-
-    fn deleted(&self, failure: Option<&Failure>, took: Duration) {
-        self.0.iter().for_each(|one| one.deleted(failure, took));
-    }
-
-    fn recovered(&self, attempt: &Attempt, released: usize) {
-        self.0.iter().for_each(|one| one.recovered(attempt, released));
-    }
-
-    fn gone(&self, key: &ObjectKey, took: Option<Duration>) {
-        self.0.iter().for_each(|one| one.gone(key, took));
-    }
-
-    fn abandoned(&self, key: &ObjectKey) {
-        self.0.iter().for_each(|one| one.abandoned(key));
-    }
-
-    fn ignored(&self, key: &ObjectKey) {
-        self.0.iter().for_each(|one| one.ignored(key));
-    }
-
-    fn term_ended(&self) {
-        self.0.iter().for_each(|one| one.term_ended());
+impl Observers {
+    pub(crate) fn each(&self, tell: impl Fn(&dyn CallObserver)) {
+        self.0.iter().for_each(|one| tell(&**one));
     }
 }

@@ -24,7 +24,7 @@ use crate::call::attempt::{Attempt, Failure, Part, Work};
 use crate::call::context::ControllerContext;
 use crate::call::finalizer::{Left, Unselected};
 use crate::call::handler::CallError;
-use crate::call::observer::CallObserver;
+use crate::call::observer::Observers;
 use crate::call::{Call, Tasks};
 use crate::error::panicking::{Panic, caught, caught_call};
 use crate::executor::{Executor, Task};
@@ -59,7 +59,7 @@ pub(crate) struct Workers {
     /// The calls that run now, those of an earlier term included.
     pub(crate) busy: Arc<Busy>,
     /// Is told how calls end.
-    pub(crate) observer: Arc<dyn CallObserver>,
+    pub(crate) observer: Arc<Observers>,
     /// Where the calls run.
     pub(crate) executor: Executor,
     /// Handlers run only while leadership is held.
@@ -128,7 +128,7 @@ impl Workers {
 
     async fn process(self: &Arc<Self>, item: Item) {
         let functions = &self.functions;
-        self.observer.taken(&item);
+        self.observer.each(|one| one.taken(&item));
         let Some(was_deleted) = self.call_deleted(&item).await else { return };
         let started = Instant::now();
         if !self.may_run().await {
@@ -153,7 +153,7 @@ impl Workers {
         let (call, token) = self.call(&item, shard.clone());
         let (part, uid, future): (_, _, BoxFuture<'static, CallResult>) = match own {
             Some(object) if functions.ignores(&object) => {
-                self.observer.ignored(&item.key);
+                self.observer.each(|one| one.ignored(&item.key));
                 if let Some(unremoved) = &functions.unremoved {
                     self.tasks.stopping.run_until_cancelled(unremoved.examine(&object, &self.controller)).await;
                 }
@@ -265,7 +265,8 @@ impl Workers {
             };
             let ended = self.run_call(&attempt, token, shard_ended(shard), Box::pin(calling)).await?;
             called = true;
-            self.observer.deleted(ended.as_ref().err(), attempt.started.elapsed());
+            let took = attempt.started.elapsed();
+            self.observer.each(|one| one.deleted(ended.as_ref().err(), took));
             if let Err(failure) = ended {
                 attempt.span.in_scope(|| {
                     let text = failure.of(attempt.part);
@@ -372,7 +373,8 @@ impl Workers {
             let ended = task.await;
             drop(running);
             if attempt.part == Part::Deleted {
-                workers.observer.deleted(ended_as(ended, failure).as_ref().err(), attempt.started.elapsed());
+                let (ended, took) = (ended_as(ended, failure), attempt.started.elapsed());
+                workers.observer.each(|one| one.deleted(ended.as_ref().err(), took));
                 // Another object of the name may wait for its handler.
                 workers.give_back(&attempt.key, attempt.ticket, Completion::Success(Some(Duration::ZERO)));
                 return;
@@ -380,7 +382,7 @@ impl Workers {
             let ended = ended_as(ended, failure);
             if workers.daemons.is_some() && matches!(ended, Err(Failure::Stopped | Failure::Ended)) {
                 // It began to end because its object had changed.
-                workers.observer.ignored(&attempt.key);
+                workers.observer.each(|one| one.ignored(&attempt.key));
                 workers.give_back(&attempt.key, attempt.ticket, Completion::Success(Some(Duration::ZERO)));
                 return;
             }

@@ -117,7 +117,7 @@ pub struct Runner {
     states: Arc<States>,
     busy: Arc<Busy>,
     undecodable: Arc<Undecodable>,
-    observer: Arc<dyn CallObserver>,
+    observer: Arc<Observers>,
     starting: Arc<Starting>,
     view: Arc<ControllerView>,
     grants: Arc<Grants>,
@@ -177,7 +177,7 @@ impl Runner {
         process.health.add(undecodable.clone());
         let mut observers: Vec<Arc<dyn CallObserver>> = vec![undecodable.clone()];
         observers.extend((hooks.observe)(&context, watching.unselected()));
-        let observer: Arc<dyn CallObserver> = Arc::new(Observers(observers));
+        let observer = Arc::new(Observers(observers));
         let grants = Arc::new(Grants::new(admission.clone()));
         let enqueuer = Enqueuer {
             controller: context.clone(),

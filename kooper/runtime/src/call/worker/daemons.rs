@@ -95,14 +95,14 @@ impl Workers {
                 ended = &mut running => ended,
                 () = tokio::time::sleep(daemon.daemons.steady) => {
                     let released = workers.controller.queue.clear_failures(&attempt.key);
-                    workers.observer.recovered(&attempt, released);
+                    workers.observer.each(|one| one.recovered(&attempt, released));
                     running.await
                 }
             };
             drop(daemon);
             let Some(ended) = ended else { return };
             if matches!(ended, Err(Failure::Stopped | Failure::Ended)) {
-                workers.observer.ignored(&attempt.key);
+                workers.observer.each(|one| one.ignored(&attempt.key));
                 // It begins again if the shard stays nevertheless, or has come back.
                 let again = (leaving.is_cancelled() || term.is_cancelled()).then_some(Duration::ZERO);
                 workers.give_back(&attempt.key, attempt.ticket, Completion::Success(again));

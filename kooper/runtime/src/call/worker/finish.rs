@@ -40,11 +40,11 @@ impl Workers {
         let outcome = match ended {
             Ok(Called::Gone) => return self.gone(key, attempt.ticket, Some(attempt.started.elapsed())),
             Ok(Called::Abandoned) => {
-                self.observer.abandoned(key);
+                self.observer.each(|one| one.abandoned(key));
                 return self.gone(key, attempt.ticket, Some(attempt.started.elapsed()));
             }
             Ok(Called::Unwanted) => {
-                self.observer.ignored(key);
+                self.observer.each(|one| one.ignored(key));
                 self.give_back(key, attempt.ticket, Completion::Skipped);
                 return;
             }
@@ -59,9 +59,9 @@ impl Workers {
             Outcome::Failure(failure, _) => self.grants.admission.ended(key, Err(&failure.of(attempt.part))),
         }
         let call = EndedCall { attempt, outcome, took: attempt.started.elapsed() };
-        self.observer.ended(&call);
+        self.observer.each(|one| one.ended(&call));
         let returned = self.give_back(key, attempt.ticket, completion(outcome));
-        self.observer.returned(&call, returned);
+        self.observer.each(|one| one.returned(&call, returned));
     }
 
     /// Returns whether a failed call was the last one for its object, which is being
@@ -85,7 +85,7 @@ impl Workers {
 
     /// Gives back a key without an object, which took this time to find out.
     pub(super) fn gone(&self, key: &ObjectKey, ticket: Ticket, took: Option<Duration>) {
-        self.observer.gone(key, took);
+        self.observer.each(|one| one.gone(key, took));
         if let Some(unremoved) = &self.functions.unremoved {
             unremoved.forget(key);
         }

@@ -53,7 +53,7 @@ impl Runner {
             elector = holding.end().await;
             self.enqueuer.close();
             self.tombstones.clear();
-            self.observer.term_ended();
+            self.observer.each(|one| one.term_ended());
             if !ended {
                 // A call that still runs might write, so the lease is not released but expires.
                 elector.abandon();

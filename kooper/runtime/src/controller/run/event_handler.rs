@@ -10,7 +10,7 @@ use crate::call::context::ControllerContext;
 use crate::call::events::Note;
 use crate::call::finalizer::Finalizers;
 use crate::call::handler::Wants;
-use crate::call::observer::CallObserver;
+use crate::call::observer::Observers;
 use crate::call::worker::{Daemons, Grants, Tombstone, Tombstones, Undecodable};
 use crate::controller::namespaces::Namespaces;
 use crate::controller::parts::MapKeys;
@@ -39,7 +39,7 @@ pub(super) struct Enqueuer {
     pub(super) open: AtomicBool,
     pub(super) grants: Arc<Grants>,
     /// Is told which keys nothing is called for.
-    pub(super) observer: Arc<dyn CallObserver>,
+    pub(super) observer: Arc<Observers>,
 }
 
 /// Closes the enqueuer when the controller has ended, for whatever reason.
@@ -98,7 +98,7 @@ impl Enqueuer {
     /// it finds no object.
     fn left(&self, key: &ObjectKey) {
         self.controller.child_observer.owner_gone(key);
-        self.observer.ignored(key);
+        self.observer.each(|one| one.ignored(key));
         self.queue().forget(key);
     }
 
@@ -196,7 +196,7 @@ impl EventHandler {
         let ends = !self.while_deleting && begins_to_terminate(change);
         if ends {
             // The handler is not called for it again.
-            self.enqueuer.observer.ignored(key);
+            self.enqueuer.observer.each(|one| one.ignored(key));
         }
         let (mut asks, mut pauses) = (false, false);
         if let (Some(old), Some(new)) = (&change.old, &change.new) {
@@ -232,7 +232,7 @@ impl EventHandler {
             }
             // One that begins to terminate is queued once, so that a worker ends what was planned for it.
             (_, Some(new)) if !ends && !reports && !(self.wants)(new) => {
-                self.enqueuer.observer.ignored(key);
+                self.enqueuer.observer.each(|one| one.ignored(key));
                 self.enqueuer.remember(key);
                 if !kept {
                     return;

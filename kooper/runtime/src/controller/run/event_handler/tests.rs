@@ -8,7 +8,6 @@ use tokio::sync::watch;
 
 use super::*;
 use crate::call::context::Caches;
-use crate::call::observer::Observers;
 use crate::leader::shard::Shard;
 use crate::metrics::NoMetrics;
 use crate::queue::{Admission, AdmitAll, Completion, Grant, WriteOrigin};
