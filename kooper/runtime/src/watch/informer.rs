@@ -56,6 +56,21 @@ pub(crate) enum Seen {
     Watched,
 }
 
+/// What an informer observes beside changes of objects.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Signal<'a> {
+    /// The objects were listed again.
+    Relisted,
+    /// The server serves the kind, and did not before.
+    Served,
+    /// A list with a lower version was accepted.
+    Restored,
+    /// An object was malformed.
+    Malformed,
+    /// A list or watch request failed.
+    Failed(&'a RetrieveError),
+}
+
 /// Receives what an informer observes.
 pub(crate) trait Sink: Send + Sync {
     /// An object changed; the store has the change already.
@@ -64,21 +79,12 @@ pub(crate) trait Sink: Send + Sync {
     fn left(&self, object: &Arc<Object>) {
         let _ = object;
     }
-    /// The objects were listed again.
-    fn relisted(&self) {}
-    /// The server serves the kind, and did not before.
-    fn served(&self) {}
+    fn signal(&self, signal: Signal<'_>) {
+        let _ = signal;
+    }
     /// Returns `true` if all other sinks are informed of each change first.
     fn is_last(&self) -> bool {
         false
-    }
-    /// A list with a lower version was accepted.
-    fn restored(&self) {}
-    /// An object was malformed.
-    fn malformed(&self) {}
-    /// A list or watch request failed.
-    fn failed(&self, error: &RetrieveError) {
-        let _ = error;
     }
 }
 
@@ -341,7 +347,7 @@ impl Informer {
                     Verdict::Expired(message) => return End::Expired(message),
                     Verdict::Failed(error) => {
                         tracing::debug!(watch = %self.status, "silent: {}", error::chain(&error));
-                        self.sink.failed(&error);
+                        self.sink.signal(Signal::Failed(&error));
                         if liveness.is_over() {
                             return End::Silent;
                         }
@@ -381,11 +387,11 @@ impl Informer {
                     self.advance(&version);
                 }
                 Event::Malformed(malformed) => {
-                    self.sink.malformed();
+                    self.sink.signal(Signal::Malformed);
                     self.status.record_unreadable(&malformed);
                 }
                 Event::MalformedDeletion(malformed) => {
-                    self.sink.malformed();
+                    self.sink.signal(Signal::Malformed);
                     self.status.record_unreadable(&malformed);
                     return End::Expired("a deleted object cannot be read".to_owned());
                 }
@@ -398,7 +404,7 @@ impl Informer {
     fn record_event(&self) {
         self.status.record_event();
         if self.store.note_served(true) {
-            self.sink.served();
+            self.sink.signal(Signal::Served);
         }
     }
 
@@ -450,7 +456,7 @@ impl Informer {
             _ => {}
         }
         if !self.status.is_absent() {
-            self.sink.failed(error);
+            self.sink.signal(Signal::Failed(error));
         }
         tokio::time::sleep(wait).await;
     }

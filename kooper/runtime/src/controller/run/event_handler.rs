@@ -22,9 +22,8 @@ use crate::object::{DecodeError, Metadata, Object, differs};
 use crate::queue::reason::Reason;
 use crate::queue::{AddOptions, CacheRef, Lane, Revision, Urgency, WorkQueue};
 use crate::watch::cache_id::CacheId;
-use crate::watch::informer::{Seen, Sink};
+use crate::watch::informer::{Seen, Signal, Sink};
 use crate::watch::namespaces::NamespaceSelection;
-use crate::watch::retriever::RetrieveError;
 use crate::watch::store::{Cache, Change};
 
 /// The entrance to a controller's queue, for its watches.
@@ -427,7 +426,8 @@ pub(super) struct Served {
 impl Sink for Served {
     fn changed(&self, _: &Change, _: Seen) {}
 
-    fn served(&self) {
+    fn signal(&self, signal: Signal<'_>) {
+        let Signal::Served = signal else { return };
         let (enqueuer, ours) = (self.enqueuer.clone(), self.ours.clone());
         tokio::spawn(async move {
             for object in ours.parts().flatten() {
@@ -466,20 +466,14 @@ impl Sink for Progress {
         true
     }
 
-    fn relisted(&self) {
-        self.enqueuer.count(Counter::Relist);
-    }
-
-    fn restored(&self) {
-        self.enqueuer.count(Counter::Restore);
-    }
-
-    fn failed(&self, error: &RetrieveError) {
-        self.enqueuer.count(Counter::WatchError(error.fault()));
-    }
-
-    fn malformed(&self) {
-        self.enqueuer.count(Counter::DecodeError);
+    fn signal(&self, signal: Signal<'_>) {
+        self.enqueuer.count(match signal {
+            Signal::Relisted => Counter::Relist,
+            Signal::Restored => Counter::Restore,
+            Signal::Malformed => Counter::DecodeError,
+            Signal::Failed(error) => Counter::WatchError(error.fault()),
+            Signal::Served => return,
+        });
     }
 }
 

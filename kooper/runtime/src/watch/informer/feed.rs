@@ -9,12 +9,11 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use super::shared::Fan;
-use super::{Seen, Sink, Watched};
+use super::{Seen, Signal, Sink, Watched};
 use crate::error::panic_text;
 use crate::executor::{Executor, Task};
 use crate::object::Object;
 use crate::watch::blocking::off_the_runtime;
-use crate::watch::retriever::RetrieveError;
 use crate::watch::store::Change;
 
 /// The maximum number of changes that may wait for a function. At this limit the watch
@@ -101,23 +100,7 @@ impl Sink for Feed {
         self.send(Waiting::Left(object.clone()));
     }
 
-    fn relisted(&self) {
-        self.sinks.relisted();
-    }
-
-    fn served(&self) {
-        self.sinks.served();
-    }
-
-    fn restored(&self) {
-        self.sinks.restored();
-    }
-
-    fn malformed(&self) {
-        self.sinks.malformed();
-    }
-
-    fn failed(&self, error: &RetrieveError) {
-        self.sinks.failed(error);
+    fn signal(&self, signal: Signal<'_>) {
+        self.sinks.signal(signal);
     }
 }

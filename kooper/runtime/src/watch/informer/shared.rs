@@ -10,13 +10,13 @@ use tokio::task::coop::consume_budget;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::{Informer, Seen, Sink, WatchStatus};
+use super::{Informer, Seen, Signal, Sink, WatchStatus};
 use crate::executor::Executor;
 use crate::object::Object;
 use crate::object::key::ObjectKey;
 use crate::object::kind::KindInfo;
 use crate::watch::cache_id::CacheId;
-use crate::watch::retriever::{ErasedRetriever, RetrieveError, Scope};
+use crate::watch::retriever::{ErasedRetriever, Scope};
 use crate::watch::selection::{CacheSelection, Narrowed};
 use crate::watch::store::{Change, Store};
 
@@ -232,24 +232,8 @@ impl Sink for Fan {
         self.each(|sink| sink.left(object));
     }
 
-    fn relisted(&self) {
-        self.each(|sink| sink.relisted());
-    }
-
-    fn served(&self) {
-        self.each(|sink| sink.served());
-    }
-
-    fn restored(&self) {
-        self.each(|sink| sink.restored());
-    }
-
-    fn malformed(&self) {
-        self.each(|sink| sink.malformed());
-    }
-
-    fn failed(&self, error: &RetrieveError) {
-        self.each(|sink| sink.failed(error));
+    fn signal(&self, signal: Signal<'_>) {
+        self.each(|sink| sink.signal(signal));
     }
 }
 

@@ -7,7 +7,7 @@ use tokio::task::coop::consume_budget;
 use tokio::time::{Instant, timeout_at};
 
 use super::liveness::version_after;
-use super::{Events, Informer, LISTS_SILENCE, Seen};
+use super::{Events, Informer, LISTS_SILENCE, Seen, Signal};
 use crate::object::{MalformedObject, Object, older};
 use crate::watch::retriever::{Event, ListRequest, RetrieveError};
 use crate::watch::silence::Silence;
@@ -69,7 +69,7 @@ impl Informer {
         let Some(retriever) = self.retriever.joined(self.joined, &self.version) else { return Ok(false) };
         // Some may have left after those that the watch has dropped.
         self.drop_unselected().await;
-        self.sink.relisted();
+        self.sink.signal(Signal::Relisted);
         let mut request = ListRequest { continue_token: None, limit: self.page };
         loop {
             let page = retriever.list(request.clone()).await?;
@@ -269,7 +269,7 @@ impl Informer {
     /// Records that a list has an object that cannot be read.
     fn skip_unreadable(&self, listed: &mut ListSnapshot, malformed: &MalformedObject) {
         listed.lacks_some = true;
-        self.sink.malformed();
+        self.sink.signal(Signal::Malformed);
         self.status.record_unreadable(malformed);
     }
 
@@ -284,7 +284,7 @@ impl Informer {
         self.went_back += 1;
         if self.restored || self.went_back >= LOWER_LISTS {
             tracing::warn!(watch = %self.status, from = %self.version, to = %version, "the server's resource versions went back, as after a restore from a backup: accepting its list");
-            self.sink.restored();
+            self.sink.signal(Signal::Restored);
             self.version.clear();
             self.went_back = 0;
             return Ok(());
@@ -302,7 +302,7 @@ impl Informer {
         let first = !self.status.is_synced();
         let seen = if first { Seen::First } else { Seen::Listed };
         if !first {
-            self.sink.relisted();
+            self.sink.signal(Signal::Relisted);
         }
         for known in std::mem::take(&mut self.undecided) {
             if listed.may_have(known.key()) {
@@ -338,7 +338,7 @@ impl Informer {
         // continues.
         self.status.record_sync(objects);
         if self.store.note_served(true) {
-            self.sink.served();
+            self.sink.signal(Signal::Served);
         }
         if let Some(selection) = &self.selection {
             selection.listed(self.joined);

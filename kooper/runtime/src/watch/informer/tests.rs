@@ -109,17 +109,16 @@ impl Sink for RecordingSink {
         self.changed.notify_one();
     }
 
-    fn relisted(&self) {
-        *self.relists.lock() += 1;
-        self.changed.notify_one();
-    }
-
-    fn restored(&self) {
-        *self.restores.lock() += 1;
-    }
-
-    fn malformed(&self) {
-        *self.malformed.lock() += 1;
+    fn signal(&self, signal: Signal<'_>) {
+        match signal {
+            Signal::Relisted => {
+                *self.relists.lock() += 1;
+                self.changed.notify_one();
+            }
+            Signal::Restored => *self.restores.lock() += 1,
+            Signal::Malformed => *self.malformed.lock() += 1,
+            Signal::Served | Signal::Failed(_) => {}
+        }
     }
 }
 
