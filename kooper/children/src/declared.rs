@@ -101,30 +101,12 @@ pub trait IntoSlot<P, S, M> {
     type Planned: PlanSlot<P, S>;
 
     #[doc(hidden)]
-    fn into_slot(self) -> impl DynSlotOf<P, S>;
+    fn into_slot(self) -> AnySlot<P, S>;
 }
 
 /// A slot without its type.
 #[doc(hidden)]
-pub trait DynSlotOf<P, S>: sealed::Sealed<P, S> {}
-
-mod sealed {
-    pub trait Sealed<P, S> {
-        #[allow(private_interfaces, reason = "only this crate calls it")]
-        fn boxed(self) -> Box<dyn crate::typed::DynSlot<P, S>>;
-    }
-}
-
-struct Boxed<P, S>(Box<dyn DynSlot<P, S>>);
-
-impl<P, S> sealed::Sealed<P, S> for Boxed<P, S> {
-    #[allow(private_interfaces, reason = "only this crate calls it")]
-    fn boxed(self) -> Box<dyn DynSlot<P, S>> {
-        self.0
-    }
-}
-
-impl<P, S> DynSlotOf<P, S> for Boxed<P, S> {}
+pub struct AnySlot<P, S>(Box<dyn DynSlot<P, S>>);
 
 /// The marker of functions.
 #[derive(Debug)]
@@ -144,7 +126,7 @@ where
 {
     type Planned = Planned<F, Deletes, M>;
 
-    fn into_slot(self) -> impl DynSlotOf<P, S> {
+    fn into_slot(self) -> AnySlot<P, S> {
         IntoSlot::<P, S, OfSlot<M>>::into_slot(SlotExt::<P, M>::slot(self))
     }
 }
@@ -159,16 +141,16 @@ where
 {
     type Planned = Planned<F, V, M>;
 
-    fn into_slot(self) -> impl DynSlotOf<P, S> {
+    fn into_slot(self) -> AnySlot<P, S> {
         let kind = KindInfo::of::<<F::Form as Form>::Kind>();
-        Boxed(Box::new(Typed { slot: self, resource: kind.resource().into(), kind, signature: PhantomData::<fn(M)> }))
+        AnySlot(Box::new(Typed { slot: self, resource: kind.resource().into(), kind, signature: PhantomData::<fn(M)> }))
     }
 }
 
 impl<P: Kind, S, L> Declaration<P, S, L> {
     /// Adds a slot.
     pub fn child<C: IntoSlot<P, S, M>, M>(mut self, slot: C) -> Declaration<P, S, (C::Planned, L)> {
-        self.slots.push(sealed::Sealed::boxed(slot.into_slot()));
+        self.slots.push(slot.into_slot().0);
         self.planned()
     }
 
@@ -469,6 +451,7 @@ macro_rules! debugs {
 }
 
 debugs! {
+    AnySlot<P, S>, |this: &Self| this.0.id().name.clone();
     Declared<P, S, L>, |this: &Self| this.executor.graph.to_text();
     Applying<P, S, L, H>, |this: &Self| this.executor.graph.to_text();
     Deleting<P, S, L, H>, |this: &Self| this.executor.graph.to_text();
