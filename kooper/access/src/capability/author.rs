@@ -31,22 +31,25 @@ pub(super) enum Sent {
     Patch(PatchBody),
 }
 
+/// The field managers of an object.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct ManagedObject {
-    metadata: ManagedMetadata,
+pub(super) struct ManagedObject {
+    pub(super) metadata: ManagedMetadata,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct ManagedMetadata {
-    managed_fields: Vec<ManagedEntry>,
+pub(super) struct ManagedMetadata {
+    pub(super) managed_fields: Vec<ManagedEntry>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct ManagedEntry {
-    manager: String,
+pub(super) struct ManagedEntry {
+    pub(super) manager: String,
+    pub(super) operation: String,
+    pub(super) subresource: String,
     time: Option<String>,
 }
 

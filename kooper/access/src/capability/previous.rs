@@ -1,31 +1,10 @@
 //! Fields that the controller applied under a previous name.
 
-use serde::Deserialize;
 use serde_json::json;
 
+use super::author::{ManagedEntry, ManagedObject};
 use super::error::AccessError;
 use super::request::{ApiResponse, Operation, ResourceClient};
-
-/// The field managers of an object.
-#[derive(Deserialize)]
-struct Managed {
-    metadata: Metadata,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Metadata {
-    #[serde(default)]
-    managed_fields: Vec<Entry>,
-}
-
-#[derive(Deserialize)]
-struct Entry {
-    manager: String,
-    operation: String,
-    #[serde(default)]
-    subresource: String,
-}
 
 impl ResourceClient<'_> {
     /// Takes over the fields that the controller applied under its previous names.
@@ -54,8 +33,9 @@ fn applied_by(managers: &[String], text: &str, status: bool) -> Vec<String> {
     if !managers.iter().any(|manager| text.contains(manager)) {
         return Vec::new();
     }
-    let Ok(Managed { metadata }) = serde_json::from_str(text) else { return Vec::new() };
-    let of_part = |entry: &Entry| entry.operation == "Apply" && entry.subresource == if status { "status" } else { "" };
+    let Ok(ManagedObject { metadata }) = serde_json::from_str(text) else { return Vec::new() };
+    let of_part =
+        |entry: &ManagedEntry| entry.operation == "Apply" && entry.subresource == if status { "status" } else { "" };
     let has =
         |manager: &String| metadata.managed_fields.iter().any(|entry| entry.manager == *manager && of_part(entry));
     managers.iter().filter(|manager| has(manager)).cloned().collect()
