@@ -73,6 +73,9 @@ pub mod watchdog;
 pub use elector::{Announce, Announcement, Elector, ElectorOptions};
 #[doc(hidden)]
 pub use fence::is_fenced;
+/// The identity of a process that a test simulates.
+#[doc(hidden)]
+pub use identity::make as new_identity;
 #[doc(hidden)]
 pub use leadership::Leadership;
 #[doc(hidden)]
@@ -229,11 +232,4 @@ pub enum ElectionError {
 pub fn identity() -> String {
     static IDENTITY: OnceLock<String> = OnceLock::new();
     IDENTITY.get_or_init(identity::make).clone()
-}
-
-/// The identity of a process that a test simulates.
-#[doc(hidden)]
-#[must_use]
-pub fn new_identity() -> String {
-    identity::make()
 }

@@ -3,7 +3,8 @@
 use std::hash::{BuildHasher, RandomState};
 
 /// `<hostname>_<uuid>`, client-go's form.
-pub(super) fn make() -> String {
+#[must_use]
+pub fn make() -> String {
     format!("{}_{}", host(), uuid())
 }
 
