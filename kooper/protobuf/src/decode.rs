@@ -98,9 +98,6 @@ impl<'a, 's, S: Sink> Decoder<'a, 's, S> {
             }
             return Ok(());
         }
-        if !self.sink.wants(field.name()) {
-            return Ok(());
-        }
         if field.is_list() {
             return self.list(place, field, found);
         }

@@ -13,13 +13,6 @@ pub use self::value::ValueSink;
 pub trait Sink {
     /// An object begins.
     fn begin_object(&mut self);
-    /// Returns `true` if the value of a field is wanted. Otherwise it is not decoded,
-    /// and neither its key nor its value is written. The entries of maps are always
-    /// wanted.
-    fn wants(&mut self, key: &str) -> bool {
-        let _ = key;
-        true
-    }
     /// The key of the value that follows.
     fn key(&mut self, key: &str);
     /// The innermost object ends.
