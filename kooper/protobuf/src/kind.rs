@@ -6,8 +6,8 @@ use crate::canonical::is_canonical;
 use crate::decode::Decoder;
 use crate::encode;
 use crate::envelope::MAGIC;
-use crate::error::{DecodeError, EncodeError};
-use crate::sink::{JsonSink, Sink, ValueSink};
+use crate::error::{DecodeError, EncodeError, Problem};
+use crate::sink::{JsonSink, Sink};
 use crate::table::{Message, Row, Version};
 use crate::wire::Span;
 
@@ -80,9 +80,12 @@ impl Kind {
     ///
     /// If the bytes are not an object of this kind.
     pub fn decode_value(self, raw: &[u8]) -> Result<Value, DecodeError> {
-        let mut sink = ValueSink::default();
-        self.decode(raw, &mut sink)?;
-        Ok(sink.into_value())
+        // Numbers of such an object are not written as text and read again.
+        if self.is_canonical(raw) {
+            return self.deserialize(raw);
+        }
+        let json = self.decode_json(raw)?;
+        serde_json::from_slice(&json).map_err(|error| DecodeError::at(self.message().into(), Problem::Json(error), 0))
     }
 
     /// Returns `true` if the bytes are an object of this kind as Kubernetes encodes it: the fields of each message are in

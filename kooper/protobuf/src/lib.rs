@@ -56,7 +56,7 @@ pub use self::kind::Kind;
 pub use self::list::List;
 pub use self::pages::{ListMetadata, ListReader};
 pub use self::schema::Schema;
-pub use self::sink::{JsonSink, Sink, ValueSink};
+pub use self::sink::{JsonSink, Sink};
 
 /// The media type of an encoded object.
 pub const CONTENT_TYPE: &str = "application/vnd.kubernetes.protobuf";

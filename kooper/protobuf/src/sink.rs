@@ -1,10 +1,8 @@
 //! Where a decoder writes JSON to.
 
 mod json;
-mod value;
 
 pub use self::json::JsonSink;
-pub use self::value::ValueSink;
 
 /// Receives JSON piece by piece, in the order in which it is written.
 ///

@@ -1,4 +1,4 @@
-//! Whatever the bytes are, decoding ends with JSON or with an error, and both sinks agree.
+//! Whatever the bytes are, decoding ends with JSON or with an error, and a type gets what the JSON has.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -23,23 +23,18 @@ fn decode(bytes: &[u8]) {
         let Some(kind) = Kind::of(api_version, kind) else { continue };
         let deserialized = kind.deserialize::<Value>(envelope.raw());
         if kind.is_canonical(envelope.raw()) {
-            assert_eq!(deserialized.unwrap(), kind.decode_value(envelope.raw()).unwrap());
+            let json = kind.decode_json(envelope.raw()).unwrap();
+            assert_eq!(deserialized.unwrap(), serde_json::from_slice::<Value>(&json).unwrap());
         }
-        match (kind.decode_json(envelope.raw()), kind.decode_value(envelope.raw())) {
-            (Ok(json), Ok(value)) => {
-                let read: Value = serde_json::from_slice(&json).unwrap();
-                assert_eq!(read, value);
+        match kind.decode_value(envelope.raw()) {
+            Ok(value) => {
                 // A value that can be encoded has the same encoding after another round trip.
                 if let Ok(again) = kind.encode(&value) {
                     let again = kind.decode_value(Envelope::open(&again).unwrap().raw()).unwrap();
                     assert_eq!(kind.encode(&again).unwrap(), kind.encode(&value).unwrap());
                 }
             }
-            (Err(one), Err(other)) => {
-                assert_eq!((one.place(), one.offset()), (other.place(), other.offset()));
-                assert!(one.offset() <= envelope.raw().len(), "{one}");
-            }
-            (Ok(_), Err(error)) | (Err(error), Ok(_)) => panic!("only one sink refused: {error}"),
+            Err(error) => assert!(error.offset() <= envelope.raw().len(), "{error}"),
         }
     }
 }
@@ -48,12 +43,8 @@ fn decode(bytes: &[u8]) {
 fn read_list(bytes: &[u8]) {
     for chunk in [7, 4096] {
         let mut reader = ListReader::default();
-        let all = bytes.chunks(chunk).try_for_each(|chunk| {
-            reader.push(chunk, |kind, item| match (kind.decode_json(item), kind.decode_value(item)) {
-                (Ok(_), Ok(_)) | (Err(_), Err(_)) => {}
-                _ => panic!("only one sink refused"),
-            })
-        });
+        let all =
+            bytes.chunks(chunk).try_for_each(|chunk| reader.push(chunk, |kind, item| drop(kind.decode_value(item))));
         if all.is_ok() {
             drop(reader.finish());
         }
