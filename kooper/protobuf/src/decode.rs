@@ -10,7 +10,7 @@ mod value;
 use std::ops::Range;
 
 use crate::error::{DecodeError, NESTING, Place, Problem};
-use crate::sink::Sink;
+use crate::json::JsonSink;
 use crate::table::{Field, Message, Type};
 use crate::wire::{Reader, Span, Token, Value};
 
@@ -18,15 +18,15 @@ use crate::wire::{Reader, Span, Token, Value};
 const TOKENS: usize = 64;
 
 /// Decodes the messages of one object.
-pub(crate) struct Decoder<'a, 's, S> {
-    sink: &'s mut S,
+pub(crate) struct Decoder<'a, 's> {
+    sink: &'s mut JsonSink,
     /// The fields of the message that is decoded, behind those of the messages around it.
     tokens: Vec<Token<'a>>,
     nesting: usize,
 }
 
-impl<'a, 's, S: Sink> Decoder<'a, 's, S> {
-    pub(crate) fn new(sink: &'s mut S) -> Self {
+impl<'a, 's> Decoder<'a, 's> {
+    pub(crate) fn new(sink: &'s mut JsonSink) -> Self {
         Self { sink, tokens: Vec::with_capacity(TOKENS), nesting: 0 }
     }
 
@@ -192,7 +192,7 @@ impl<'a, 's, S: Sink> Decoder<'a, 's, S> {
         place: Place,
         found: &Range<usize>,
         around: Span<'a>,
-        decode: impl for<'b, 't> Fn(&mut Decoder<'b, 't, S>, Span<'b>) -> Result<(), DecodeError>,
+        decode: impl for<'b, 't> Fn(&mut Decoder<'b, 't>, Span<'b>) -> Result<(), DecodeError>,
     ) -> Result<(), DecodeError> {
         let mut parts = self.tokens[found.clone()].iter().map(|token| match token.value {
             Value::Bytes(span) => Ok(span),

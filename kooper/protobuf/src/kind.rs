@@ -7,7 +7,7 @@ use crate::decode::Decoder;
 use crate::encode;
 use crate::envelope::MAGIC;
 use crate::error::{DecodeError, EncodeError, Problem};
-use crate::sink::{JsonSink, Sink};
+use crate::json::JsonSink;
 use crate::table::{Message, Row, Version};
 use crate::wire::Span;
 
@@ -52,17 +52,7 @@ impl Kind {
         self.row.name()
     }
 
-    /// Decodes an object, as [`Envelope::raw`](crate::Envelope::raw) has it, into a sink.
-    ///
-    /// # Errors
-    ///
-    /// If the bytes are not an object of this kind. The sink then holds an incomplete object.
-    pub fn decode(self, raw: &[u8], sink: &mut impl Sink) -> Result<(), DecodeError> {
-        let span = Span { bytes: raw, offset: 0 };
-        Decoder::new(sink).object(self.message(), self.api_version(), self.name(), span)
-    }
-
-    /// Decodes an object into JSON.
+    /// Decodes an object, as [`Envelope::raw`](crate::Envelope::raw) has it, into JSON.
     ///
     /// # Errors
     ///
@@ -70,7 +60,8 @@ impl Kind {
     pub fn decode_json(self, raw: &[u8]) -> Result<Vec<u8>, DecodeError> {
         // JSON is about a third longer.
         let mut sink = JsonSink::new(Vec::with_capacity(raw.len() + raw.len() / 2));
-        self.decode(raw, &mut sink)?;
+        let span = Span { bytes: raw, offset: 0 };
+        Decoder::new(&mut sink).object(self.message(), self.api_version(), self.name(), span)?;
         Ok(sink.into_bytes())
     }
 

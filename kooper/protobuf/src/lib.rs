@@ -38,12 +38,12 @@ mod encode;
 mod envelope;
 mod error;
 mod fields;
+mod json;
 mod kind;
 mod lexer;
 mod list;
 mod pages;
 mod schema;
-mod sink;
 mod table;
 mod time;
 pub mod watch;
@@ -56,7 +56,6 @@ pub use self::kind::Kind;
 pub use self::list::List;
 pub use self::pages::{ListMetadata, ListReader};
 pub use self::schema::Schema;
-pub use self::sink::{JsonSink, Sink};
 
 /// The media type of an encoded object.
 pub const CONTENT_TYPE: &str = "application/vnd.kubernetes.protobuf";

@@ -2,12 +2,11 @@
 
 use super::{Decoder, wrong};
 use crate::error::{DecodeError, NESTING, Place, Problem};
-use crate::sink::Sink;
 use crate::table::Field;
 use crate::time;
 use crate::wire::{Reader, Span, Token, Value};
 
-impl<'a, S: Sink> Decoder<'a, '_, S> {
+impl<'a> Decoder<'a, '_> {
     pub(super) fn time(&mut self, place: Place, span: Span<'a>, micros: bool) -> Result<(), DecodeError> {
         if span.bytes.is_empty() {
             self.sink.null();

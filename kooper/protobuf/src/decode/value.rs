@@ -5,11 +5,10 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::{Decoder, wrong};
 use crate::error::{DecodeError, Place, Problem};
-use crate::sink::Sink;
 use crate::table::{Field, Type};
 use crate::wire::{Token, Value};
 
-impl<'a, S: Sink> Decoder<'a, '_, S> {
+impl<'a> Decoder<'a, '_> {
     /// Writes the value of a field, an item of a list, or the value of a map.
     pub(super) fn value(&mut self, place: Place, field: Field, token: Token<'a>) -> Result<(), DecodeError> {
         match (field.of(), token.value) {
