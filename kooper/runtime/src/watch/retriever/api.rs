@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{FutureExt, Stream, stream};
-use http::header::{ACCEPT, HeaderValue};
+use http::header::{ACCEPT, ACCEPT_ENCODING, HeaderValue};
 use http::{Request, Response, Uri};
 use http_body::Frame;
 use http_body_util::BodyExt;
@@ -212,7 +212,10 @@ impl<K: Resource<DynamicType = ()> + 'static> Retriever<K> for ApiRetriever<K> {
             } else {
                 path.watch(&params, &request.version)
             };
-            let request_ = self.complete(request_.map_err(RetrieveError::connection)?)?;
+            let mut request_ = self.complete(request_.map_err(RetrieveError::connection)?)?;
+            // Since 1.37, API servers compress each event of a watch by itself, and the client of `kube`, with its
+            // feature `gzip`, reads only the first.
+            request_.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
             let response = send(&self.client, request_).await.map_err(|error| match error {
                 RetrieveError::Status { code: 400 | 405 | 422, message } if request.initial_events => {
                     RetrieveError::NoStreaming(message)
@@ -335,6 +338,7 @@ mod tests {
 
     use futures_util::StreamExt;
     use http_body_util::StreamBody;
+    use k8s_openapi::api::core::v1::ConfigMap;
     use tokio::sync::mpsc::unbounded_channel;
     use tokio::time::Instant;
 
@@ -343,6 +347,19 @@ mod tests {
     fn frame(kind: &str, metadata: &str) -> Frame<Bytes> {
         let object = format!(r#"{{"kind":"ConfigMap","apiVersion":"v1","metadata":{metadata}}}"#);
         Frame::data(format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n").into())
+    }
+
+    #[tokio::test]
+    async fn a_watch_asks_for_a_response_that_is_not_compressed() {
+        let (asked, mut requests) = unbounded_channel();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            asked.send(request.headers().get(ACCEPT_ENCODING).cloned()).unwrap();
+            ready(Ok::<_, Infallible>(Response::new(Body::empty())))
+        });
+        let retriever = ApiRetriever::<ConfigMap>::new(Client::new(service, "default"), Scope::default());
+        let request = WatchRequest { version: "1".to_owned(), initial_events: false };
+        drop(retriever.watch(request).await.unwrap());
+        assert_eq!(requests.recv().await.unwrap().unwrap(), "identity");
     }
 
     #[tokio::test(start_paused = true)]
