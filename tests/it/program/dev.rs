@@ -1,6 +1,7 @@
 //! A program on an API server of its own has the permissions that it has in a cluster.
 
 use kooper_tests::dev::Home;
+use kooper_tests::process::Process;
 use kooper_tests::wait::eventually;
 use serde_json::json;
 
@@ -37,6 +38,18 @@ fn every_crd_is_installed_and_each_kind_begins_with_the_least_object() {
     }
     dev.process.wait_for_page("/readyz", 200, &["ok"]);
     dev.stop();
+}
+
+#[test]
+fn the_proxy_of_the_environment_is_not_used_for_a_server_on_loopback() {
+    let home = Home::new(env!("CARGO_TARGET_TMPDIR"), "behind-a-proxy");
+    let state = home.path().to_str().expect("the path is UTF-8");
+    let variables = [("XDG_STATE_HOME", state), ("HTTPS_PROXY", "http://127.0.0.1:9")];
+    let mut dev = Process::start(env!("CARGO_BIN_EXE_crd_shops"), &["dev", "--port", "0"], &variables);
+    dev.wait_for_line(&["  objects      shop/hello  stall/hello"]);
+    dev.wait_for_page("/readyz", 200, &["ok"]);
+    dev.signal("INT");
+    assert_eq!(dev.exit_code(), Some(0), "{}", dev.lines().join("\n"));
 }
 
 #[test]

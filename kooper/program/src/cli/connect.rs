@@ -17,6 +17,7 @@ use crate::metrics::Prometheus;
 use kooper_runtime::internal::controller::installation::Installation;
 use kooper_runtime::internal::error::chain;
 
+mod proxy;
 mod renewal;
 #[cfg(test)]
 mod tests;
@@ -232,7 +233,14 @@ async fn load(kubeconfig: Kubeconfig, context: Option<String>, file: &str) -> Re
     let clusters = names(kubeconfig.clusters.iter().map(|cluster| &cluster.name));
     let options = KubeConfigOptions { context, ..KubeConfigOptions::default() };
     let file = file.to_owned();
-    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
+    let has_own_proxy = proxy::is_configured(&kubeconfig, options.context.as_deref());
+    let mut config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
+    if let Ok(config) = &mut config
+        && !has_own_proxy
+        && proxy::is_direct(&config.cluster_url, &proxy::exceptions())
+    {
+        config.proxy_url = None;
+    }
     if let Some(source) = config.as_ref().ok().and_then(bad_token) {
         let problem = format!("{source} contains characters that are not allowed in a header, such as a line break");
         return Err(ConnectError::Material { file, what: "token", problem });

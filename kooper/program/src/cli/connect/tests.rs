@@ -171,6 +171,15 @@ async fn a_token_file_with_a_line_break_is_an_error_before_anything_is_sent() {
 }
 
 #[tokio::test]
+async fn the_proxy_of_a_cluster_is_used_for_loopback_too() {
+    let directory = Directory::new();
+    let text = KUBECONFIG.replace("8001'", "8001', proxy-url: 'http://proxy.example.com:3128'");
+    let places = Places { flag: Some(directory.file("config", &text)), ..nowhere() };
+    let config = places.config(Some("plain".to_owned())).await.expect("a valid configuration");
+    assert_eq!(config.proxy_url.as_ref().map(shown).as_deref(), Some("http://proxy.example.com:3128"));
+}
+
+#[tokio::test]
 async fn no_error_contains_a_value_of_the_kubeconfig() {
     let fields = [
         ("clusters", "cluster", "server"),
