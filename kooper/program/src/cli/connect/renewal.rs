@@ -2,20 +2,23 @@
 //!
 //! kube runs an exec plugin again for a new token, but keeps the first client
 //! certificate: a connection uses the certificate that its client was built with.
+//! It runs the plugin within a request, and discards the token of one that takes
+//! longer than the request.
 
 use parking_lot::Mutex;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use http::{Request, Response, StatusCode};
+use http::{Request, Response, StatusCode, Uri};
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use kube::client::Body;
 use tokio::sync::Notify;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::task::AbortOnDropHandle;
 use tower::Service;
 
 use super::ConnectError;
@@ -29,20 +32,40 @@ const EARLY: Duration = Duration::from_secs(60);
 /// adjusted.
 const PAUSE: Duration = Duration::from_secs(10);
 
+/// An exec plugin that runs for this long is reported. A request for a new token may take as long.
+const LONG: Duration = Duration::from_secs(60);
+
+/// The delay between two requests for a new token.
+const PACE: Duration = Duration::from_secs(1);
+
 /// Builds a client with new credentials.
 type Build = dyn Fn() -> Result<Client, ConnectError> + Send + Sync;
 
 /// A client that can be replaced while requests are in flight: each request is sent
 /// by the client that is current when it begins.
-#[derive(Clone)]
 pub(super) struct Renewal {
     current: Arc<Current>,
+    /// They are aborted when the client is dropped.
+    _tasks: [AbortOnDropHandle<()>; 2],
 }
 
 struct Current {
     client: Mutex<Client>,
     /// The server rejected the credentials.
     rejected: Notify,
+    /// A request was cancelled before it had a response.
+    cancelled: Notify,
+}
+
+/// Notifies when a request is dropped that has no response yet.
+struct Unanswered<'a>(Option<&'a Notify>);
+
+impl Drop for Unanswered<'_> {
+    fn drop(&mut self) {
+        if let Some(cancelled) = self.0 {
+            cancelled.notify_one();
+        }
+    }
 }
 
 impl Renewal {
@@ -52,9 +75,11 @@ impl Renewal {
     ) -> Result<Client, ConnectError> {
         let client = build()?;
         let namespace = client.default_namespace().to_owned();
-        let current = Arc::new(Current { client: Mutex::new(client), rejected: Notify::new() });
-        tokio::spawn(renew(Arc::downgrade(&current), Arc::new(build)));
-        Ok(Client::new(Self { current }, namespace))
+        let (client, rejected, cancelled) = (Mutex::new(client), Notify::new(), Notify::new());
+        let current = Arc::new(Current { client, rejected, cancelled });
+        let authorizing = tokio::spawn(authorize(Arc::clone(&current)));
+        let renewing = tokio::spawn(renew(Arc::clone(&current), Arc::new(build)));
+        Ok(Client::new(Self { current, _tasks: [authorizing, renewing].map(AbortOnDropHandle::new) }, namespace))
     }
 }
 
@@ -76,7 +101,10 @@ impl Service<Request<Body>> for Renewal {
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let current = Arc::clone(&self.current);
         Box::pin(async move {
-            let answer = current.client().send(request).await?;
+            let mut unanswered = Unanswered(Some(&current.cancelled));
+            let answer = current.client().send(request).await;
+            unanswered.0 = None;
+            let answer = answer?;
             if answer.status() == StatusCode::UNAUTHORIZED {
                 current.rejected.notify_one();
             }
@@ -85,31 +113,51 @@ impl Service<Request<Body>> for Renewal {
     }
 }
 
-/// Replaces the client when its credentials are about to expire or are rejected, as
-/// long as it is used.
-async fn renew(current: Weak<Current>, build: Arc<Build>) {
+/// Sends a request that may take long after another was cancelled. The elector cancels
+/// its requests after seconds: with a plugin that takes longer, none of them would ever
+/// have a new token.
+async fn authorize(current: Arc<Current>) {
+    loop {
+        current.cancelled.notified().await;
+        let mut request = Request::new(Body::empty());
+        *request.uri_mut() = Uri::from_static("/version");
+        drop(timeout(LONG, current.client().send(request)).await);
+        sleep(PACE).await;
+    }
+}
+
+/// Replaces the client when its credentials are about to expire or are rejected.
+async fn renew(current: Arc<Current>, build: Arc<Build>) {
     let mut built = Timestamp::now();
     loop {
-        let Some(held) = current.upgrade() else { return };
-        let until = *held.client().valid_until();
+        let until = *current.client().valid_until();
         let due = until.is_some_and(|until| is_due(built, until, Timestamp::now()));
-        let rejected = !due && tokio::time::timeout(PAUSE, held.rejected.notified()).await.is_ok();
-        drop(held);
-        if !due && !rejected {
+        if !due && timeout(PAUSE, current.rejected.notified()).await.is_err() {
             continue;
         }
         let again = Arc::clone(&build);
+        let started = Instant::now();
         // A plugin may run for a long time.
-        let renewed = tokio::task::spawn_blocking(move || again()).await;
-        match (renewed, current.upgrade()) {
-            (_, None) => return,
-            (Ok(Ok(client)), Some(held)) => {
-                *held.client.lock() = client;
+        let mut building = tokio::task::spawn_blocking(move || again());
+        let renewed = loop {
+            match timeout(LONG, &mut building).await {
+                Ok(renewed) => break renewed,
+                // Another attempt would start another process, which would hang as well.
+                Err(_) => tracing::warn!(
+                    "the exec plugin has been running for {} s, so the credentials are not renewed: end its process if \
+                     it hangs",
+                    started.elapsed().as_secs()
+                ),
+            }
+        };
+        match renewed {
+            Ok(Ok(client)) => {
+                *current.client.lock() = client;
                 built = Timestamp::now();
                 tracing::info!("the credentials of the exec plugin have been renewed");
             }
-            (Ok(Err(error)), _) => tracing::warn!("the credentials of the exec plugin could not be renewed: {error}"),
-            (Err(error), _) => tracing::warn!("the credentials of the exec plugin could not be renewed: {error}"),
+            Ok(Err(error)) => tracing::warn!("the credentials of the exec plugin could not be renewed: {error}"),
+            Err(error) => tracing::warn!("the credentials of the exec plugin could not be renewed: {error}"),
         }
         sleep(PAUSE).await;
     }
@@ -162,7 +210,7 @@ mod tests {
                 sleep(Duration::from_millis(20)).await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(3600), wait).await.expect(what);
+        timeout(Duration::from_secs(3600), wait).await.expect(what);
     }
 
     #[test]
@@ -198,6 +246,34 @@ mod tests {
         eventually("it is rebuilt", || built.load(Ordering::Relaxed) == 2).await;
         sleep(PAUSE).await;
         assert_eq!(code(&client).await, StatusCode::OK);
+    }
+
+    /// A client as that of kube, whose exec plugin takes six seconds.
+    #[tokio::test(start_paused = true)]
+    async fn a_plugin_that_takes_longer_than_requests_may_take_renews_the_token() {
+        let renewed = Arc::new(tokio::sync::Mutex::new(false));
+        let build = move || {
+            let renewed = Arc::clone(&renewed);
+            let answer = tower::service_fn(move |_: Request<Body>| {
+                let renewed = Arc::clone(&renewed);
+                async move {
+                    let mut renewed = renewed.lock().await;
+                    if !*renewed {
+                        sleep(Duration::from_secs(6)).await;
+                        *renewed = true;
+                    }
+                    Ok::<_, BoxError>(Response::new(Body::empty()))
+                }
+            });
+            Ok(Client::new(answer, "here"))
+        };
+        let client = Renewal::client(build).unwrap();
+        let mut cancelled = 0;
+        while timeout(Duration::from_secs(5), code(&client)).await.is_err() {
+            cancelled += 1;
+            assert!(cancelled < 5, "the token is not renewed");
+        }
+        assert!(cancelled > 0, "the plugin takes longer than a request");
     }
 
     #[tokio::test(start_paused = true)]

@@ -309,3 +309,36 @@ async fn a_rejected_request_is_sent_once_and_counted() {
         "{shown}"
     );
 }
+
+/// Prints a token that has expired, and, once there is a file `slow` beside it, takes two
+/// seconds for one that has not.
+const PLUGIN: &str = r#"
+year=2020
+if [ -e "${0%/*}/slow" ]; then
+    sleep 2
+    year=2099
+fi
+echo '{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",'
+echo '"status": {"token": "t", "expirationTimestamp": "'$year'-01-01T00:00:00Z"}}'
+"#;
+
+#[tokio::test]
+async fn a_token_is_renewed_by_a_plugin_that_takes_longer_than_a_request_for_a_lease() {
+    let (address, _) = busy_server();
+    let directory = Directory::new();
+    let plugin = directory.file("plugin.sh", PLUGIN).display().to_string();
+    let exec = format!(
+        "exec: {{apiVersion: client.authentication.k8s.io/v1, command: sh, args: ['{plugin}'], interactiveMode: Never}}"
+    );
+    let text = KUBECONFIG.replace("127.0.0.1:8001", &address.to_string()).replace("token: secret", &exec);
+    let (kubeconfig, context) = (Some(directory.file("config", &text)), Some("plain".to_owned()));
+    let settings = Settings { kubeconfig, context, ..Settings::default() };
+    let metrics = Prometheus::new(&prometheus::Registry::new()).expect("a new registry");
+    let client = connect("shop", &settings, &metrics).await.expect("a valid configuration").lease_client;
+    directory.file("slow", "");
+    // As the elector does, with a shorter limit.
+    let attempt = || tokio::time::timeout(Duration::from_secs(1), client.apiserver_version());
+    attempt().await.expect_err("the plugin takes longer");
+    let answered = async { while attempt().await.is_err() {} };
+    tokio::time::timeout(Duration::from_secs(30), answered).await.expect("the token is renewed");
+}
