@@ -122,9 +122,11 @@ fn clients(program: &str, mut config: Config, in_pod: bool, metrics: &Prometheus
     let server = shown(&config.cluster_url);
     let layer = metrics.client_layer(&config.cluster_url);
     let client = move |config: Config| {
-        let (layer, has_plugin) = (layer.clone(), config.auth_info.exec.is_some());
+        let (layer, user) = (layer.clone(), &config.auth_info);
+        // Files of a certificate are read, and a plugin is run, when a client is built.
+        let is_renewable = user.exec.is_some() || user.client_certificate.is_some();
         let build = move || crate::client::connect(config.clone(), &layer).map_err(ConnectError::Client);
-        if has_plugin { Renewal::client(build) } else { build() }
+        if is_renewable { Renewal::client(build) } else { build() }
     };
     let quick = for_leases(config.clone());
     let lease_client = client(quick.clone())?;

@@ -1,4 +1,5 @@
-//! A client that is rebuilt before its credentials expire.
+//! A client that is rebuilt before its credentials expire, or when the server rejects
+//! them: kube reads the files of a client certificate once.
 //!
 //! kube runs an exec plugin again for a new token, but keeps the first client
 //! certificate: a connection uses the certificate that its client was built with.
@@ -154,10 +155,10 @@ async fn renew(current: Arc<Current>, build: Arc<Build>) {
             Ok(Ok(client)) => {
                 *current.client.lock() = client;
                 built = Timestamp::now();
-                tracing::info!("the credentials of the exec plugin have been renewed");
+                tracing::info!("the credentials of the kubeconfig have been loaded again");
             }
-            Ok(Err(error)) => tracing::warn!("the credentials of the exec plugin could not be renewed: {error}"),
-            Err(error) => tracing::warn!("the credentials of the exec plugin could not be renewed: {error}"),
+            Ok(Err(error)) => tracing::warn!("the credentials of the kubeconfig could not be loaded again: {error}"),
+            Err(error) => tracing::warn!("the credentials of the kubeconfig could not be loaded again: {error}"),
         }
         sleep(PAUSE).await;
     }

@@ -342,3 +342,74 @@ async fn a_token_is_renewed_by_a_plugin_that_takes_longer_than_a_request_for_a_l
     let answered = async { while attempt().await.is_err() {} };
     tokio::time::timeout(Duration::from_secs(30), answered).await.expect("the token is renewed");
 }
+
+#[cfg(feature = "rustls-tls")]
+#[tokio::test]
+async fn the_files_of_a_client_certificate_are_read_again_when_the_server_rejects_it() {
+    use rcgen::{CertifiedKey, KeyPair};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio_rustls::TlsAcceptor;
+    use tokio_rustls::rustls::pki_types::PrivatePkcs8KeyDer;
+    use tokio_rustls::rustls::server::WebPkiClientVerifier;
+    use tokio_rustls::rustls::{RootCertStore, ServerConfig};
+
+    let pair = || rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).expect("a certificate");
+    let (own, old, new) = (pair(), pair(), pair());
+    let mut roots = RootCertStore::empty();
+    for client in [&old, &new] {
+        roots.add(client.cert.der().clone()).expect("a certificate");
+    }
+    let provider = Arc::new(kooper_serving::provider());
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider)).build();
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("the provider has them")
+        .with_client_cert_verifier(verifier.expect("there are certificates"))
+        .with_single_cert(
+            vec![own.cert.der().clone()],
+            PrivatePkcs8KeyDer::from(own.signing_key.serialize_der()).into(),
+        );
+    let acceptor = TlsAcceptor::from(Arc::new(config.expect("a certificate and its key")));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("bound").to_string();
+    let accepted = new.cert.der().clone();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let Ok(mut stream) = acceptor.accept(stream).await else { continue };
+            let mut request = [0; 4096];
+            if stream.read(&mut request).await.is_ok_and(|read| read > 0) {
+                let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
+                let code = if chain.first() == Some(&accepted) { "200 OK" } else { "401 Unauthorized" };
+                let answer = format!("HTTP/1.1 {code}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
+                stream.write_all(answer.as_bytes()).await.expect("answered");
+                drop(stream.shutdown().await);
+            }
+        }
+    });
+
+    let directory = Directory::new();
+    let write = |client: &CertifiedKey<KeyPair>| {
+        let certificate = directory.file("client.crt", &client.cert.pem());
+        let key = directory.file("client.key", &client.signing_key.serialize_pem());
+        format!("client-certificate: '{}', client-key: '{}'", certificate.display(), key.display())
+    };
+    let authority = directory.file("ca.crt", &own.cert.pem()).display().to_string();
+    let text = KUBECONFIG.replace("127.0.0.1:6443", &address).replace("absent.crt", &authority);
+    let text = text.replace("token: secret", &write(&old));
+    let (kubeconfig, context) = (Some(directory.file("config", &text)), Some("near".to_owned()));
+    let settings = Settings { kubeconfig, context, ..Settings::default() };
+    let metrics = Prometheus::new(&prometheus::Registry::new()).expect("a new registry");
+    let client = connect("shop", &settings, &metrics).await.expect("a valid configuration").client;
+    write(&new);
+    let code = || async {
+        let answer = client.send(http::Request::new(kube::client::Body::empty())).await;
+        answer.expect("a response").status().as_u16()
+    };
+    assert_eq!(code().await, 401);
+    let renewed = async {
+        while code().await != 200 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), renewed).await.expect("the new files are read");
+}
