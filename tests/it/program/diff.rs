@@ -65,10 +65,13 @@ fn an_object_is_compared_with_what_its_controllers_would_make_of_it() {
     let mut tagged = shop("tea", "hello", false);
     tagged["metadata"]["labels"] = json!({"tagged": "blue", "kept": "blue"});
     diffed.cluster.apply([tagged.clone()]);
+    // Annotations that were never applied are those of others.
+    diffed.cluster.must(&["-n", "trade", "annotate", "shop", "tea", "zone.example.com/door=open"]);
     tagged["metadata"]["labels"] = json!({"kept": "blue"});
     let (code, text, log) = diffed.of("tagged.json", &tagged.to_string());
     assert_eq!(code, Some(1), "{text}{log}");
     assert!(text.contains("\n     kept: blue\n") && !text.contains("tagged"), "{text}{log}");
+    assert!(text.contains("\n     zone.example.com/door: open\n"), "{text}{log}");
 }
 
 #[test]

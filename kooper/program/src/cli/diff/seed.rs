@@ -3,7 +3,7 @@
 use kube::Client;
 use kube::core::Request;
 use kube::core::params::{GetParams, Patch, PatchParams, ValidationDirective};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::cli::document::{Document, DocumentError};
 use kooper_access::Controller;
@@ -102,14 +102,14 @@ impl<'a> Seed<'a> {
         // The API server replaces what was applied last.
         let last = self.last_applied(client).await?;
         self.patch(client, &Patch::Apply(&object)).await?;
-        match last.and_then(|last| removal(&last, &object)) {
+        match last.and_then(|(last, stored)| removal(&last, &object, &stored)) {
             Some(removal) => self.patch(client, &Patch::Merge(&removal)).await,
             None => Ok(()),
         }
     }
 
-    /// The object that `kubectl apply` applied last without `--server-side`.
-    async fn last_applied(&self, client: &Client) -> Result<Option<Value>, SeedError> {
+    /// The object that `kubectl apply` applied last without `--server-side`, and the one that is stored now.
+    async fn last_applied(&self, client: &Client) -> Result<Option<(Value, Value)>, SeedError> {
         let request = Request::new(self.kind.path(self.key.namespace()));
         let request = request.get(&escape(self.key.name()), &GetParams::default());
         let request = request.map_err(|error| rejected(self.document, "", &chain(&error)))?;
@@ -119,7 +119,8 @@ impl<'a> Seed<'a> {
             found => found.map_err(|error| rejected(self.document, "", &chain(&error)))?,
         };
         let last = found["metadata"]["annotations"][LAST_APPLIED].as_str();
-        Ok(last.and_then(|last| serde_json::from_str(last).ok()))
+        let last: Option<Value> = last.and_then(|last| serde_json::from_str(last).ok());
+        Ok(last.map(|last| (last, found)))
     }
 
     async fn patch(&self, client: &Client, patch: &Patch<&Value>) -> Result<(), SeedError> {
@@ -160,20 +161,29 @@ impl<'a> Seed<'a> {
     }
 }
 
-/// A merge patch without the fields that were applied last and are not applied any more; `None` if there are none. Entries of
-/// lists stay: the server merges them as it does those of the apply.
-fn removal(last: &Value, object: &Value) -> Option<Value> {
+/// A merge patch without the fields that were applied last and are not applied any more; `None` if there are none. The
+/// fields of others stay, and so do entries of lists: the server merges them as it does those of the apply.
+fn removal(last: &Value, object: &Value, stored: &Value) -> Option<Value> {
     let (Value::Object(last), Value::Object(object)) = (last, object) else { return None };
     let mut removed = Map::new();
     for (field, last) in last {
-        match object.get(field) {
+        let stored = &stored[field];
+        let patch = match object.get(field) {
             // The server's own.
-            _ if ["apiVersion", "kind", "status", "creationTimestamp"].contains(&&**field) => {}
-            Some(now) => drop(removal(last, now).map(|fields| removed.insert(field.clone(), fields))),
-            None => drop(removed.insert(field.clone(), Value::Null)),
-        }
+            _ if ["apiVersion", "kind", "status", "creationTimestamp"].contains(&&**field) => None,
+            Some(now) => removal(last, now, stored),
+            None if has_more(stored, last) => removal(last, &json!({}), stored),
+            None => Some(Value::Null),
+        };
+        removed.extend(patch.map(|patch| (field.clone(), patch)));
     }
     (!removed.is_empty()).then_some(Value::Object(removed))
+}
+
+/// Returns `true` if an object has fields that another one does not have.
+fn has_more(object: &Value, other: &Value) -> bool {
+    let (Value::Object(object), Value::Object(other)) = (object, other) else { return false };
+    object.iter().any(|(field, value)| other.get(field).is_none_or(|other| has_more(value, other)))
 }
 
 fn rejected(document: &Document, field: &str, problem: &str) -> SeedError {
@@ -193,4 +203,23 @@ fn unknown(api_version: &str, kind: &str, controllers: &[Controller]) -> String 
     known.sort_unstable();
     known.dedup();
     format!("no controller of this program handles {kind} of {api_version}: they handle {}", known.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_have_written_is_not_removed() {
+        let last = json!({
+            "metadata": {"annotations": {}, "labels": {"a": "b"}}, "spec": {"size": {"width": 1}, "price": 2},
+        });
+        let mut stored = last.clone();
+        stored["metadata"] = json!({"annotations": {"note": "c"}, "labels": {"a": "b", "d": "e"}});
+        let object = json!({"metadata": {"name": "x"}, "spec": {"price": 2}});
+        // An object that would be empty is removed as a whole: its fields may be required in it.
+        let expected = json!({"metadata": {"labels": {"a": null}}, "spec": {"size": null}});
+        assert_eq!(removal(&last, &object, &stored), Some(expected));
+        assert_eq!(removal(&last, &last, &stored), None);
+    }
 }
