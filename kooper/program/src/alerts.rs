@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::query::{Scope, one_of};
+use super::query::{Scope, one_of, watchers};
 use super::rbac::Place;
 use crate::metrics::table;
 use kooper_access::Controller;
@@ -33,8 +33,8 @@ pub(crate) enum Condition {
     Is(String),
     /// There is no value.
     Absent,
-    /// There is none at all, or no more for one of the installations that had one in the last hour.
-    AbsentFromAny,
+    /// There is none at all, or no more for one of the installations that had one in the last hour. The series have this label.
+    AbsentFromAny(&'static str),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +45,13 @@ pub(crate) enum Severity {
     Warning,
     /// Nothing is lost but information.
     Info,
+}
+
+impl Condition {
+    /// There is no value. The series have this label.
+    fn absent(scope: &Scope, label: &'static str) -> Self {
+        if scope.target.is_empty() { Self::AbsentFromAny(label) } else { Self::Absent }
+    }
 }
 
 impl Severity {
@@ -59,6 +66,10 @@ impl Severity {
 
 const CONTROLLER: &[&str] = &["controller"];
 
+/// The controllers that work for the webhooks of one target: those that watch what webhooks read, and the one that
+/// registers them, whose name all programs share.
+const WEBHOOKS: [&str; 2] = ["webhook-[a-z0-9-]+", "kooper-webhooks"];
+
 /// The alerts for all installations of a program whose metrics are collected. Its webhooks are known by their paths.
 pub(crate) fn of_program(controllers: &[Controller], webhooks: &[String], place: &Place) -> Vec<Alert> {
     let leases = controllers.iter().filter_map(|one| one.leases(&place.installation, &place.lease_namespace));
@@ -69,16 +80,18 @@ pub(crate) fn of_program(controllers: &[Controller], webhooks: &[String], place:
         installations: Some(format!("installation=\"{}\"", place.account())),
         ..Scope::default()
     };
-    alerts(&scope, controllers, !leases.is_empty(), !webhooks.is_empty())
+    alerts(&scope, controllers, !leases.is_empty(), &watchers(webhooks))
 }
 
 /// The alerts for the metrics of one target, such as `namespace="shop"`.
 pub(crate) fn of_target(controllers: &[Controller], has_webhooks: bool, target: Vec<String>) -> Vec<Alert> {
+    let watchers = if has_webhooks { WEBHOOKS.map(str::to_owned).to_vec() } else { Vec::new() };
     // Leader election may depend on settings. Without it, its series do not exist.
-    alerts(&Scope { target, ..Scope::default() }, controllers, true, has_webhooks)
+    alerts(&Scope { target, ..Scope::default() }, controllers, true, &watchers)
 }
 
-fn alerts(scope: &Scope, controllers: &[Controller], elected: bool, has_webhooks: bool) -> Vec<Alert> {
+/// The alerts of controllers, and of webhooks for which these controllers work.
+fn alerts(scope: &Scope, controllers: &[Controller], elected: bool, webhooks: &[String]) -> Vec<Alert> {
     let absent = |controller: &Controller| {
         let own = Scope { controllers: Some(format!("controller=\"{}\"", controller.name())), ..scope.clone() };
         Alert {
@@ -86,7 +99,7 @@ fn alerts(scope: &Scope, controllers: &[Controller], elected: bool, has_webhooks
             severity: Severity::Critical,
             hold: "10m",
             value: own.of(&table::MAX_WORKERS),
-            condition: if scope.target.is_empty() { Condition::AbsentFromAny } else { Condition::Absent },
+            condition: Condition::absent(scope, "controller"),
             summary: "The controller {{ $labels.controller }} has no metrics",
             description: "The program does not run, or its metrics are not collected. See the state and the log of \
                           its pods, and the targets page of Prometheus.",
@@ -94,10 +107,14 @@ fn alerts(scope: &Scope, controllers: &[Controller], elected: bool, has_webhooks
         }
     };
     let mut alerts: Vec<_> = controllers.iter().map(absent).collect();
-    let of = |names: String| Scope { controllers: Some(format!("controller=~\"{names}\"")), ..scope.clone() };
+    let of = |with_daemons: bool| {
+        let own = controllers.iter().filter(|one| with_daemons || !one.is_daemon()).map(Controller::name);
+        let names = one_of(own.chain(webhooks.iter().map(String::as_str)));
+        Scope { controllers: Some(format!("controller=~\"{names}\"")), ..scope.clone() }
+    };
     // The calls of daemons that end are mostly failures.
-    let calls = of(one_of(controllers.iter().filter(|one| !one.is_daemon()).map(Controller::name)));
-    let scope = of(one_of(controllers.iter().map(Controller::name)));
+    let calls = of(false);
+    let scope = of(true);
     let mut add = |name, severity, hold, value, condition: &str, [summary, description]: [&'static str; 2]| {
         let condition = Condition::Is(condition.to_owned());
         alerts.push(Alert { name, severity, hold, value, condition, summary, description, controller: None });
@@ -263,7 +280,7 @@ fn alerts(scope: &Scope, controllers: &[Controller], elected: bool, has_webhooks
             "They are forbidden, or there are too many. The log of the program has the reason.",
         ],
     );
-    if has_webhooks {
+    if !webhooks.is_empty() {
         webhooks::add(&scope, &mut alerts);
     }
     alerts
@@ -275,11 +292,11 @@ impl Alert {
         match &self.condition {
             Condition::Is(comparison) => format!("{} {comparison}", self.value),
             Condition::Absent => format!("absent({})", self.value),
-            Condition::AbsentFromAny => {
-                let each = "group by (namespace, job, controller)";
+            Condition::AbsentFromAny(label) => {
+                let each = format!("group by (namespace, job, {label})");
                 let value = &self.value;
                 format!(
-                    "absent({value}) or on (controller) ({each} (last_over_time({value}[1h])) unless {each} ({value}))"
+                    "absent({value}) or on ({label}) ({each} (last_over_time({value}[1h])) unless {each} ({value}))"
                 )
             }
         }

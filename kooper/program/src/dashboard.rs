@@ -6,8 +6,9 @@ mod tests;
 
 use serde_json::{Value, json};
 
-use super::query::{Scope, one_of};
+use super::query::{Scope, one_of, watchers};
 use crate::metrics::table;
+use crate::metrics::table::Metric;
 use kooper_access::Controller;
 use panels::{Panel, rows};
 
@@ -23,8 +24,8 @@ const SCHEMA: u32 = 39;
 /// The longest uid that Grafana accepts.
 const LONGEST_UID: usize = 40;
 
-/// The dashboard of a program, for every installation of it.
-pub(crate) fn dashboard(program: &str, controllers: &[Controller], has_webhooks: bool) -> Value {
+/// The dashboard of a program, for every installation of it. Its webhooks are known by their paths.
+pub(crate) fn dashboard(program: &str, controllers: &[Controller], webhooks: &[String]) -> Value {
     let has = |feature: fn(&Controller) -> bool| controllers.iter().any(feature);
     let (elected, shared) = (has(Controller::has_leader_election), has(Controller::has_shards));
     let uid: String = format!("kooper-{program}").chars().take(LONGEST_UID).collect();
@@ -39,8 +40,8 @@ pub(crate) fn dashboard(program: &str, controllers: &[Controller], has_webhooks:
         "refresh": "30s",
         "time": {"from": "now-1h", "to": "now"},
         "timezone": "browser",
-        "templating": {"list": variables(controllers)},
-        "panels": placed(&rows(&scope(), elected, shared, has_webhooks)),
+        "templating": {"list": variables(program, controllers, webhooks)},
+        "panels": placed(&rows(&scope(), elected, shared, !webhooks.is_empty())),
     })
 }
 
@@ -54,13 +55,17 @@ fn scope() -> Scope {
 }
 
 /// Where the series come from: each variable narrows the next one.
-fn variables(controllers: &[Controller]) -> Vec<Value> {
-    let names = one_of(controllers.iter().map(Controller::name));
-    let known = format!("controller=~\"{names}\"");
-    let of = |matchers: &[&str]| {
-        let matchers: Vec<_> = matchers.iter().copied().chain([&*known]).collect();
-        format!("{}{{{}}}", table::MAX_WORKERS.name, matchers.join(", "))
+fn variables(program: &str, controllers: &[Controller], webhooks: &[String]) -> Vec<Value> {
+    let watchers = watchers(webhooks);
+    let names = one_of(controllers.iter().map(Controller::name).chain(watchers.iter().map(String::as_str)));
+    let by_controller = (&table::MAX_WORKERS, format!("controller=~\"{names}\""));
+    // Webhooks that read nothing have no controllers.
+    let by_installation = (&table::WEBHOOK_PROBED, format!("installation=~\"{program}([.].*)?\""));
+    let of = |(metric, known): &(&Metric, String), matchers: &[&str]| {
+        let matchers: Vec<_> = matchers.iter().copied().chain([&**known]).collect();
+        format!("{}{{{}}}", metric.name, matchers.join(", "))
     };
+    let place = if controllers.is_empty() { &by_installation } else { &by_controller };
     let target = scope().target;
     let variable = |name: &str, label: &str, selector: String| {
         let query = format!("label_values({selector}, {name})");
@@ -75,9 +80,9 @@ fn variables(controllers: &[Controller]) -> Vec<Value> {
     };
     vec![
         json!({"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus"}),
-        variable("namespace", "Namespace", of(&[])),
-        variable("job", "Job", of(&[&target[0]])),
-        variable("controller", "Controller", of(&[&target[0], &target[1]])),
+        variable("namespace", "Namespace", of(place, &[])),
+        variable("job", "Job", of(place, &[&target[0]])),
+        variable("controller", "Controller", of(&by_controller, &[&target[0], &target[1]])),
     ]
 }
 

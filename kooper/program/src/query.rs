@@ -1,6 +1,8 @@
 //! Queries in PromQL over the metrics of the table, so that a metric that is renamed
 //! is renamed in every query.
 
+use kooper_grammar::name::kebab;
+
 use crate::metrics::table;
 use crate::metrics::table::{Metric, MetricKind};
 
@@ -90,6 +92,12 @@ pub(crate) fn one_of<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     names.into_iter().map(|name| name.replace('.', "[.]")).collect::<Vec<_>>().join("|")
 }
 
+/// The names of the controllers that watch what webhooks with these paths read. A webhook that reads nothing has none.
+pub(crate) fn watchers(paths: &[String]) -> Vec<String> {
+    let name = |path: &String| format!("webhook-{}", kebab(path.rsplit('/').next().unwrap_or_default()));
+    paths.iter().map(name).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -129,5 +137,6 @@ mod tests {
              (rate(kooper_controller_event_in_queue_duration_seconds_bucket[5m])))"
         );
         assert_eq!(one_of(["shop-a.blue", "shop-b"]), "shop-a[.]blue|shop-b");
+        assert_eq!(watchers(&["/validate-example-com-v1-shop/check_price".to_owned()]), ["webhook-check-price"]);
     }
 }

@@ -43,7 +43,7 @@ fn alerts_are_for_the_controllers_and_leases_of_the_program() {
             "KooperNoLeader" => r#"{name=~"shop-pods[.]blue"}"#,
             "KooperWebhookFailing" => &format!(r#"{{webhook=~"{PATH}", code!="200"}}"#),
             webhooks if webhooks.starts_with("KooperWebhook") => r#"{installation="shop.blue"}"#,
-            _ => r#"{controller=~"pods|maps"}"#,
+            _ => r#"{controller=~"pods|maps|webhook-check"}"#,
         };
         assert!(expression.contains(matcher), "{}: {expression}", alert.name);
     }
@@ -56,6 +56,15 @@ fn alerts_are_for_the_controllers_and_leases_of_the_program() {
     );
     let without = of_program(&controllers(false), &[], &place());
     assert!(!names(&without).iter().any(|name| *name == "KooperNoLeader" || name.starts_with("KooperWebhook")));
+}
+
+#[test]
+fn webhooks_alone_have_an_alert_when_the_program_is_down() {
+    let expressions: Vec<_> = of_program(&[], &webhooks(), &place()).iter().map(Alert::expression).collect();
+    let is_in_one = |part: &str| expressions.iter().any(|expression| expression.contains(part));
+    assert!(is_in_one("absent(kooper_webhook_last_probe_timestamp_seconds{"), "{expressions:#?}");
+    assert!(is_in_one(r#"kooper_watch_errors_total{controller=~"webhook-check"}"#), "{expressions:#?}");
+    assert!(!is_in_one(r#"controller=~"""#), "series of other programs have no such label: {expressions:#?}");
 }
 
 #[test]

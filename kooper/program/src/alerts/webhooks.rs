@@ -6,6 +6,17 @@ use crate::query::Scope;
 
 /// Adds them.
 pub(super) fn add(scope: &Scope, alerts: &mut Vec<Alert>) {
+    alerts.push(Alert {
+        name: "KooperWebhookAbsent",
+        severity: Severity::Critical,
+        hold: "10m",
+        value: scope.of(&table::WEBHOOK_PROBED),
+        condition: Condition::absent(scope, "installation"),
+        summary: "The webhooks have no metrics",
+        description: "The program does not run, or its metrics are not collected. See the state and the log of its pods, \
+                      and the targets page of Prometheus.",
+        controller: None,
+    });
     let mut add = |name, severity, hold, value, condition: &str, [summary, description]: [&'static str; 2]| {
         let condition = Condition::Is(condition.to_owned());
         alerts.push(Alert { name, severity, hold, value, condition, summary, description, controller: None });

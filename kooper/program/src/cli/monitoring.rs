@@ -13,9 +13,9 @@ use kooper_runtime::BoxError;
 /// Prints a dashboard of the controllers.
 pub(crate) fn dashboard(invocation: &Invocation<'_>) -> Result<ExitCode, BoxError> {
     let controllers = invocation.controllers_quietly()?;
-    let has_webhooks = webhooks::has_any(invocation)?;
+    let paths = webhooks::paths(invocation)?;
     let program = invocation.installation().program;
-    print(&(serde_json::to_string_pretty(&dashboard::dashboard(&program, &controllers, has_webhooks))? + "\n"))
+    print(&(serde_json::to_string_pretty(&dashboard::dashboard(&program, &controllers, &paths))? + "\n"))
 }
 
 /// Prints alerts for the controllers.

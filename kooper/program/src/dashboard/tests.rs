@@ -14,6 +14,10 @@ fn controllers(all: bool) -> Vec<Controller> {
     controllers.into_iter().map(|builder| builder.build().expect("a controller")).collect()
 }
 
+fn webhooks() -> [String; 1] {
+    ["/validate-example-com-v1-shop/check".to_owned()]
+}
+
 fn panels(dashboard: &Value) -> &Vec<Value> {
     dashboard["panels"].as_array().expect("a list")
 }
@@ -34,7 +38,7 @@ fn every_metric_of_the_table_is_on_the_dashboard_or_has_a_twin_there() {
         &table::PROCESS_FILES,
         &table::PROCESS_MOST_FILES,
     ];
-    let text = dashboard("shop", &controllers(true), true).to_string();
+    let text = dashboard("shop", &controllers(true), &webhooks()).to_string();
     for metric in table::ALL {
         let is_shown =
             text.contains(&format!("{}{{", metric.name)) || text.contains(&format!("{}_bucket{{", metric.name));
@@ -45,7 +49,7 @@ fn every_metric_of_the_table_is_on_the_dashboard_or_has_a_twin_there() {
 
 #[test]
 fn panels_have_a_place_of_their_own_and_queries_of_the_chosen_series() {
-    let dashboard = dashboard("shop", &controllers(true), true);
+    let dashboard = dashboard("shop", &controllers(true), &webhooks());
     let (mut ids, mut places) = (BTreeSet::new(), BTreeSet::new());
     for panel in panels(&dashboard) {
         assert!(ids.insert(panel["id"].as_u64()), "{panel}");
@@ -67,19 +71,27 @@ fn panels_have_a_place_of_their_own_and_queries_of_the_chosen_series() {
 
 #[test]
 fn a_program_without_leader_election_shards_and_webhooks_has_no_panels_for_them() {
-    let titles = |elected, has_webhooks| {
-        let dashboard = dashboard("shop", &controllers(elected), has_webhooks);
+    let titles = |elected, webhooks: &[String]| {
+        let dashboard = dashboard("shop", &controllers(elected), webhooks);
         let rows = panels(&dashboard).iter().filter(|panel| panel["type"] == "row");
         rows.map(|row| row["title"].as_str().unwrap_or_default().to_owned()).collect::<Vec<_>>()
     };
-    assert_eq!(titles(false, false), ["Calls", "Work queue", "Watches", "Process"]);
-    assert_eq!(titles(true, false), ["Calls", "Work queue", "Watches", "Leader election", "Shards", "Process"]);
-    assert_eq!(titles(false, true), ["Calls", "Work queue", "Watches", "Webhooks", "Process"]);
+    assert_eq!(titles(false, &[]), ["Calls", "Work queue", "Watches", "Process"]);
+    assert_eq!(titles(true, &[]), ["Calls", "Work queue", "Watches", "Leader election", "Shards", "Process"]);
+    assert_eq!(titles(false, &webhooks()), ["Calls", "Work queue", "Watches", "Webhooks", "Process"]);
 }
 
 #[test]
 fn the_uid_is_as_long_as_grafana_allows() {
     let name = "a".repeat(63);
-    let dashboard = dashboard(&name, &controllers(false), false);
+    let dashboard = dashboard(&name, &controllers(false), &[]);
     assert_eq!(dashboard["uid"].as_str().map(str::len), Some(LONGEST_UID));
+}
+
+#[test]
+fn a_program_with_webhooks_alone_is_found_by_its_installations() {
+    let text = dashboard("shop", &[], &webhooks())["templating"].to_string().replace("\\\"", "'");
+    let query = "label_values(kooper_webhook_last_probe_timestamp_seconds{installation=~'shop([.].*)?'}, namespace)";
+    assert!(text.contains(query), "{text}");
+    assert!(text.contains("controller=~'webhook-check'}") && !text.contains("controller=~''"), "{text}");
 }
