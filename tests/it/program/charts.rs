@@ -263,6 +263,8 @@ fn the_documents_of_the_chart_are_those_of_manifests() {
             "--till 1234 --settings-secret a.b --metrics-secret a",
         ),
         (json!({"settings": {"greeting": "hello", "quiet": true}}), "--quiet --greeting hello"),
+        (json!({"settings": {"cache": false}}), "--cache=false"),
+        (json!({"settings": {"cache": true, "quiet": false}}), "--cache=true"),
         (json!({"settings": {"greeting": "$(HOME)$5$$"}}), "--greeting $(HOME)$5$$"),
         (
             json!({"settings": {"closed": ["sunday", "monday"], "till-file": "/till"}}),
@@ -300,6 +302,7 @@ fn bad_values_are_refused_with_their_name() {
         (json!({"settings": {"greetings": "hi"}}), "greetings"),
         (json!({"settings": {"closed": "friday"}}), "closed"),
         (json!({"settings": {"quiet": "very"}}), "quiet"),
+        (json!({"settings": {"cache": "maybe"}}), "cache"),
         (json!({"settings": {"till": "1234"}}), "till"),
         (json!({"replicas": 2}), "several replicas would all handle every object"),
         (json!({"listen": "127.0.0.1:8080"}), "probes and metrics cannot be reached"),

@@ -68,6 +68,9 @@ struct InstalledSettings {
     /// No music
     #[arg(long)]
     quiet: bool,
+    /// Whether prices are kept in memory
+    #[arg(long)]
+    cache: Option<bool>,
     /// The code of the till
     #[arg(long, env = "INSTALLED_TILL")]
     till: Option<kooper::SecretValue>,

@@ -249,6 +249,7 @@ fn named(
         .replace("LONGEST", &manifests::longest_name(has_webhooks).to_string())
         .replace("TOKEN_FILE", manifests::TOKEN_FILE)
         .replace("SETTING_FILES", &values::files(&settings.own.flags).to_string())
+        .replace("SETTING_WORDS", &values::words(&settings.own.flags).to_string())
         .replace("SETTING_PATH", &manifests::setting_file("%s"))
         .replace("CERTIFICATE_MOUNT", &certificate.mounts[0].to_string())
         .replace("SETTING_MOUNT", &files.mounts[0].to_string())

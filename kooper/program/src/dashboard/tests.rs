@@ -25,7 +25,7 @@ fn panels(dashboard: &Value) -> &Vec<Value> {
 #[test]
 fn every_metric_of_the_table_is_on_the_dashboard_or_has_a_twin_there() {
     // Those of Kooper for Go, and one that has the same value under another name.
-    const TWINS: [&table::Metric; 11] = [
+    const TWINS: [&Metric; 11] = [
         &table::QUEUED_EVENTS,
         &table::IN_QUEUE,
         &table::PROCESSED,

@@ -37,8 +37,10 @@ pub(crate) struct OwnFlag {
     /// Without its dashes.
     pub(crate) name: String,
     pub(crate) help: String,
-    /// The only values that it takes; empty for any.
+    /// The only values that it takes, with their aliases; empty for any.
     pub(crate) values: Vec<String>,
+    /// `true` if it takes these values in capital letters, too.
+    pub(crate) ignores_case: bool,
     pub(crate) takes_values: bool,
     /// `true` if the value is the path of a file with a secret.
     pub(crate) is_file: bool,
@@ -115,7 +117,8 @@ impl OwnSettings {
             Some(OwnFlag {
                 name: arg.get_long()?.to_owned(),
                 help: arg.get_help().map(ToString::to_string).unwrap_or_default(),
-                values: values.iter().map(|value| value.get_name().to_owned()).collect(),
+                values: values.iter().flat_map(|value| value.get_name_and_aliases().map(str::to_owned)).collect(),
+                ignores_case: arg.is_ignore_case_set(),
                 takes_values: arg.get_action().takes_values(),
                 is_file,
             })

@@ -217,14 +217,17 @@ PROGRAM{{ with .Values.instance }}.{{ . }}{{ end }}
 {{- if $variables }}{{ toJson $variables }}{{ else }}[]{{ end -}}
 {{- end }}
 
-{{- /* The arguments of `run`: the program's own settings. */ -}}
+{{- /* The arguments of `run`: the program's own settings. YAML reads words such as `on` and `no` as booleans. */ -}}
 {{- define "PROGRAM.args" -}}
 {{- $args := list "run" -}}
 {{- range $setting, $value := .Values.settings | default dict -}}
 {{- $flag := include "PROGRAM.flag" $setting -}}
 {{- range $one := kindIs "slice" $value | ternary $value (list $value) -}}
 {{- if kindIs "map" $one }}{{ $args = append $args (printf "--%s=%s" $flag (printf "SETTING_PATH" (trimSuffix "-file" $flag))) -}}
-{{- else if kindIs "bool" $one }}{{ if $one }}{{ $args = append $args (printf "--%s" $flag) }}{{ end -}}
+{{- else if kindIs "bool" $one -}}
+{{- $word := dig $flag (toString $one) "" (fromJson `SETTING_WORDS`) -}}
+{{- if $word }}{{ $args = append $args (printf "--%s=%s" $flag $word) -}}
+{{- else if $one }}{{ $args = append $args (printf "--%s" $flag) }}{{ end -}}
 {{- else if kindIs "float64" $one }}{{ $args = append $args (printf "--%s=%s" $flag (toJson $one)) -}}
 {{- else if not (kindIs "invalid" $one) }}{{ $args = append $args (printf "--%s=%v" $flag $one) }}{{ end -}}
 {{- end -}}

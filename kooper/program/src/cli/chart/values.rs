@@ -1,7 +1,7 @@
 //! The values of the chart: the settings of the program, with their schema.
 
 use serde_json::map::Entry;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::cli::args::{self, Flag, OwnFlag, Settings};
 use crate::manifests::{self, Choices};
@@ -15,6 +15,9 @@ const SUBDOMAIN: &str = "^[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?$";
 
 /// A duration, as in Go.
 const DURATION: &str = "([0-9]+(\\.[0-9]+)?(ns|us|µs|ms|s|m|h))+";
+
+/// What YAML reads as booleans.
+const BOOLEANS: [(&str, [&str; 4]); 2] = [("true", ["true", "yes", "y", "on"]), ("false", ["false", "no", "n", "off"])];
 
 /// The name of the value for a flag: `drainTimeout` for `--drain-timeout`.
 fn name(flag: &Flag) -> String {
@@ -37,6 +40,21 @@ fn camel(flag: &str) -> String {
 /// The values for settings from Secrets, with their flags.
 pub(super) fn files(own: &[OwnFlag]) -> Value {
     own.iter().filter(|flag| flag.is_file).map(|flag| (camel(&flag.name), Value::from(&*flag.name))).collect()
+}
+
+/// What settings with values take for a boolean, by their flags.
+pub(super) fn words(own: &[OwnFlag]) -> Value {
+    let words = own.iter().map(|flag| (flag.name.clone(), words_of(flag)));
+    words.filter(|(_, words)| !words.is_empty()).collect()
+}
+
+/// What a setting takes for a boolean: `{"true": "on", "false": "off"}`.
+fn words_of(flag: &OwnFlag) -> Map<String, Value> {
+    let word = |(name, known): (&str, [&str; 4])| {
+        let word = flag.values.iter().find(|value| known.contains(&value.to_lowercase().as_str()))?;
+        Some((name.to_owned(), word.clone().into()))
+    };
+    BOOLEANS.into_iter().filter_map(word).collect()
 }
 
 /// Pairs of a value and its variable, as arguments of a template function.
@@ -108,7 +126,7 @@ pub(super) fn yaml(settings: &Settings, choices: &Choices, secret: &str, has_crd
     )?;
     add("Additional environment variables, such as those with values from Secrets", "env", &json!([]))?;
     if !settings.own.flags.is_empty() {
-        let mut own = serde_json::Map::new();
+        let mut own = Map::new();
         for secret_setting in &choices.secrets {
             let value = json!({"secretName": secret, "key": secret_setting});
             own.insert(camel(&format!("{secret_setting}-file")), value);
@@ -206,10 +224,14 @@ pub(super) fn schema(has_crds: bool, own: &[OwnFlag]) -> Value {
 
 /// The schema of one of the program's own settings. Several values are a list.
 fn of_own(flag: &OwnFlag) -> Value {
+    let booleans = words_of(flag).into_iter().map(|(name, _)| json!({"const": name == "true"}));
     let one = match &flag.values[..] {
         _ if !flag.takes_values => json!({"type": "boolean"}),
         [] => json!({"type": ["string", "number"]}),
-        values => json!({"enum": values}),
+        values => {
+            let words = if flag.ignores_case { json!({"type": "string"}) } else { json!({"enum": values}) };
+            json!({"anyOf": std::iter::once(words).chain(booleans).collect::<Vec<_>>()})
+        }
     };
     json!({"description": flag.help, "anyOf": [one, {"type": "array", "items": one}, {"type": "null"}]})
 }
@@ -261,5 +283,26 @@ mod tests {
         free.sort_unstable();
         assert_eq!(free, ["log-level"], "the placeholders of other flags have a schema");
         assert!(names.iter().all(|name| schema["properties"][name].is_object()));
+    }
+
+    #[test]
+    fn a_boolean_is_the_word_of_a_setting_that_yaml_reads_as_one() {
+        let flag = |name: &str, values: &[&str], ignores_case: bool| OwnFlag {
+            name: name.to_owned(),
+            help: String::new(),
+            values: values.iter().copied().map(str::to_owned).collect(),
+            ignores_case,
+            takes_values: true,
+            is_file: false,
+        };
+        let [music, tax] = [flag("music", &["On", "OFF", "low"], true), flag("tax", &["no", "low"], false)];
+        assert_eq!(
+            of_own(&music)["anyOf"][0],
+            json!({"anyOf": [{"type": "string"}, {"const": false}, {"const": true}]})
+        );
+        assert_eq!(of_own(&tax)["anyOf"][0], json!({"anyOf": [{"enum": ["no", "low"]}, {"const": false}]}));
+        let size = flag("size", &["small"], false);
+        let expected = json!({"music": {"true": "On", "false": "OFF"}, "tax": {"false": "no"}});
+        assert_eq!(words(&[music, tax, size]), expected);
     }
 }
