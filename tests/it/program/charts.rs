@@ -303,6 +303,7 @@ fn bad_values_are_refused_with_their_name() {
         (json!({"settings": {"closed": "friday"}}), "closed"),
         (json!({"settings": {"quiet": "very"}}), "quiet"),
         (json!({"settings": {"cache": "maybe"}}), "cache"),
+        (json!({"settings": {"greeting": 1.10}}), "greeting"),
         (json!({"settings": {"till": "1234"}}), "till"),
         (json!({"replicas": 2}), "several replicas would all handle every object"),
         (json!({"listen": "127.0.0.1:8080"}), "probes and metrics cannot be reached"),

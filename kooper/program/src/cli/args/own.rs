@@ -8,7 +8,9 @@
 mod pod;
 mod secret;
 
+use std::any::TypeId;
 use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
 
 use clap::builder::ValueParser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -42,6 +44,8 @@ pub(crate) struct OwnFlag {
     /// `true` if it takes these values in capital letters, too.
     pub(crate) ignores_case: bool,
     pub(crate) takes_values: bool,
+    /// `true` if a value is kept as it is written, and not parsed.
+    pub(crate) is_text: bool,
     /// `true` if the value is the path of a file with a secret.
     pub(crate) is_file: bool,
 }
@@ -111,6 +115,7 @@ impl OwnSettings {
 
     /// The long flags, without secrets but with those for their files.
     pub(super) fn flags(&self) -> Vec<OwnFlag> {
+        let texts = [TypeId::of::<String>(), TypeId::of::<OsString>(), TypeId::of::<PathBuf>()];
         let flag = |arg: &Arg, is_file: bool| {
             let is_possible = arg.get_action().takes_values() && arg.get_value_delimiter().is_none();
             let values = if is_possible { arg.get_possible_values() } else { Vec::new() };
@@ -120,6 +125,7 @@ impl OwnSettings {
                 values: values.iter().flat_map(|value| value.get_name_and_aliases().map(str::to_owned)).collect(),
                 ignores_case: arg.is_ignore_case_set(),
                 takes_values: arg.get_action().takes_values(),
+                is_text: texts.iter().any(|text| arg.get_value_parser().type_id() == *text),
                 is_file,
             })
         };

@@ -227,6 +227,8 @@ fn of_own(flag: &OwnFlag) -> Value {
     let booleans = words_of(flag).into_iter().map(|(name, _)| json!({"const": name == "true"}));
     let one = match &flag.values[..] {
         _ if !flag.takes_values => json!({"type": "boolean"}),
+        // A number would have another form than its text: 0644, 1.10 and 1e3.
+        [] if flag.is_text => json!({"type": "string"}),
         [] => json!({"type": ["string", "number"]}),
         values => {
             let words = if flag.ignores_case { json!({"type": "string"}) } else { json!({"enum": values}) };
@@ -293,6 +295,7 @@ mod tests {
             values: values.iter().copied().map(str::to_owned).collect(),
             ignores_case,
             takes_values: true,
+            is_text: false,
             is_file: false,
         };
         let [music, tax] = [flag("music", &["On", "OFF", "low"], true), flag("tax", &["no", "low"], false)];
