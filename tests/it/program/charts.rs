@@ -315,6 +315,8 @@ fn bad_values_are_refused_with_their_name() {
         (json!({"metricsAuth": "basic"}), "metricsAuth"),
         (json!({"statusPage": "yes"}), "statusPage"),
         (json!({"metricsSecret": "a", "metricsCertFile": "/b"}), "`metricsSecret` sets the files"),
+        (json!({"metricsCertFile": "/b"}), "`metricsCertFile` and `metricsKeyFile` need each other"),
+        (json!({"metricsKeyFile": "/b"}), "`metricsCertFile` and `metricsKeyFile` need each other"),
         (json!({"listenProbes": ":8080"}), "metrics and probes cannot be on the same port"),
         (json!({"instance": "x".repeat(60)}), "longer than 63 characters"),
     ] {

@@ -181,6 +181,8 @@ fn flags_that_do_not_fit_are_reported_with_what_to_write() {
             &["--metrics-secret", "a", "--metrics-cert-file", "/b"],
             "`--metrics-secret` sets the files of the certificate",
         ),
+        (&["--metrics-cert-file", "/b"], "`--metrics-cert-file` needs `--metrics-key-file`: set both, or none of them"),
+        (&["--metrics-key-file", "/b"], "`--metrics-key-file` needs `--metrics-cert-file`: set both, or none of them"),
         (&["--with", "tea"], "write `network-policy`, `service-monitor`, `alerts` or `host-network`"),
         (&["--format", "helm"], "write `--output FOLDER`"),
     ] {

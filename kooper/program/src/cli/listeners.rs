@@ -1,7 +1,6 @@
 //! The listeners of metrics and probes: one for both, or one for each.
 
 use std::net::SocketAddr;
-#[cfg(feature = "rustls-tls")]
 use std::path::PathBuf;
 
 use prometheus::Registry;
@@ -27,7 +26,7 @@ pub(super) struct Listeners {
 
 /// Why the metrics cannot be secured.
 #[derive(Debug, thiserror::Error)]
-enum SecurityError {
+pub(super) enum SecurityError {
     #[error("`--{one}` needs `--{other}`: set both, or none of them")]
     Half { one: &'static str, other: &'static str },
     #[error("metrics and probes cannot both be on {0}: choose another port with `--listen-probes`, or leave it out")]
@@ -69,16 +68,7 @@ impl Listeners {
         main: impl FnOnce(Listen) -> Result<Option<Listener>, ListenError>,
         probes: impl FnOnce(Listen) -> Result<Option<Listener>, ListenError>,
     ) -> Result<Self, BoxError> {
-        let pair = match (&settings.metrics_certificate, &settings.metrics_key) {
-            (Some(certificate), Some(key)) => Some((certificate.clone(), key.clone())),
-            (None, None) => None,
-            (Some(_), None) => {
-                return Err(SecurityError::Half { one: "metrics-cert-file", other: "metrics-key-file" }.into());
-            }
-            (None, Some(_)) => {
-                return Err(SecurityError::Half { one: "metrics-key-file", other: "metrics-cert-file" }.into());
-            }
-        };
+        let pair = certificate_files(settings)?;
         if let Listen::At(one) = settings.listen
             && settings.probes() == Some(Listen::At(one))
             && one.port() != 0
@@ -155,6 +145,16 @@ impl Listeners {
             servers.push(serve(listener, SiteBuilder::new(Offer::Probes))?);
         }
         Ok(servers)
+    }
+}
+
+/// The files of the certificate and its key, or an error if one of them is missing.
+pub(super) fn certificate_files(settings: &Settings) -> Result<Option<(PathBuf, PathBuf)>, SecurityError> {
+    match (&settings.metrics_certificate, &settings.metrics_key) {
+        (Some(certificate), Some(key)) => Ok(Some((certificate.clone(), key.clone()))),
+        (None, None) => Ok(None),
+        (Some(_), None) => Err(SecurityError::Half { one: "metrics-cert-file", other: "metrics-key-file" }),
+        (None, Some(_)) => Err(SecurityError::Half { one: "metrics-key-file", other: "metrics-cert-file" }),
     }
 }
 

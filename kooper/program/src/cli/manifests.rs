@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use super::args::{self, Addition, Format, Listen, Settings};
 use super::chart;
 use super::invocation::Invocation;
+use super::listeners::certificate_files;
 use super::print::{crds, place, print, warn, yaml};
 use super::webhooks;
 use crate::http::Listener;
@@ -92,7 +93,7 @@ fn choices(settings: &Settings, has_webhooks: bool) -> Result<Choices, BoxError>
         probes: settings.probes().map(|listen| address(listen, Listener::DEFAULT_PROBES)),
         security: Security {
             reviews_tokens: settings.reviews_tokens(),
-            has_certificate: chosen.metrics_secret.is_some() || settings.metrics_certificate.is_some(),
+            has_certificate: chosen.metrics_secret.is_some() || certificate_files(settings)?.is_some(),
             secret: chosen.metrics_secret.clone(),
         },
         webhooks: has_webhooks.then_some(settings.webhook_port.unwrap_or(WEBHOOKS.1)),

@@ -110,8 +110,8 @@ pub(crate) enum ManifestError {
     #[error("anyone in the cluster could read the status page: write `--metrics-auth token`, or `--status-page off`")]
     OpenStatusPage,
     #[error(
-        "metrics for users of the cluster are served over HTTPS, which needs the feature `rustls-tls` of kooper: add it, \
-         and build the program again, or write `--metrics-auth none`"
+        "metrics for users of the cluster, and those with a certificate, are served over HTTPS, which needs the feature \
+         `rustls-tls` of kooper: add it, and build the program again, or write `--metrics-auth none` without a certificate"
     )]
     NoTls,
     #[error("metrics and probes cannot be on the same port: choose another one with `--listen-probes`")]
@@ -324,11 +324,11 @@ impl Choices {
 
     /// Returns an error if the pods could not start, or if everyone could read a protected page.
     fn check_security(&self, controllers: &[Controller], place: &Place) -> Result<(), ManifestError> {
+        self.check_tls()?;
         if !self.security.reviews_tokens {
             let is_open = self.has_status_page && self.listen.is_some();
             return if is_open { Err(ManifestError::OpenStatusPage) } else { Ok(()) };
         }
-        self.check_tls()?;
         let unsecured = Place { reviews_tokens: false, ..place.clone() };
         let mut grants = rbac::known(controllers, &unsecured).into_keys();
         let has_roles_alone =
@@ -336,9 +336,9 @@ impl Choices {
         if has_roles_alone && !self.has_chosen_auth { Err(ManifestError::RolesAlone) } else { Ok(()) }
     }
 
-    /// Returns an error if tokens are reviewed, but this program was built without HTTPS.
+    /// Returns an error if the metrics are served over HTTPS, but this program was built without it.
     pub(crate) fn check_tls(&self) -> Result<(), ManifestError> {
-        let can_serve = cfg!(feature = "rustls-tls") || !self.security.reviews_tokens;
+        let can_serve = cfg!(feature = "rustls-tls") || !self.security.has_tls();
         if can_serve { Ok(()) } else { Err(ManifestError::NoTls) }
     }
 }

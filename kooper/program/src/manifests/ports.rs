@@ -41,7 +41,7 @@ pub(crate) struct Security {
 }
 
 impl Security {
-    fn has_tls(&self) -> bool {
+    pub(super) fn has_tls(&self) -> bool {
         self.has_certificate || self.reviews_tokens
     }
 

@@ -212,6 +212,8 @@ PROGRAM{{ with .Values.instance }}.{{ . }}{{ end }}
 {{- fail "`metricsSecret` sets the files of the certificate: remove `metricsCertFile` and `metricsKeyFile`" -}}
 {{- end -}}
 {{- $variables = concat $variables (list CERTIFICATE_VARIABLES) -}}
+{{- else if ne (empty .Values.metricsCertFile) (empty .Values.metricsKeyFile) -}}
+{{- fail "`metricsCertFile` and `metricsKeyFile` need each other: set both, or none of them" -}}
 {{- end -}}
 {{- $variables = concat $variables (.Values.env | default list) -}}
 {{- if $variables }}{{ toJson $variables }}{{ else }}[]{{ end -}}
