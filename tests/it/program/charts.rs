@@ -311,6 +311,10 @@ fn bad_values_are_refused_with_their_name() {
         (json!({"statusPage": true, "metricsAuth": "none"}), "anyone in the cluster could read the status page"),
         (json!({"settings": {"tillFile": "/a"}}), "tillFile"),
         (json!({"listen": "off", "serviceMonitor": true}), "serviceMonitor needs the metrics"),
+        (
+            json!({"metricsAudience": "a", "serviceMonitor": true}),
+            "remove `metricsAudience`, or set `serviceMonitor: false`",
+        ),
         (json!({"listen": "off", "alerts": true}), "alerts needs the metrics"),
         (json!({"metricsAuth": "basic"}), "metricsAuth"),
         (json!({"statusPage": "yes"}), "statusPage"),

@@ -183,6 +183,10 @@ fn flags_that_do_not_fit_are_reported_with_what_to_write() {
         ),
         (&["--metrics-cert-file", "/b"], "`--metrics-cert-file` needs `--metrics-key-file`: set both, or none of them"),
         (&["--metrics-key-file", "/b"], "`--metrics-key-file` needs `--metrics-cert-file`: set both, or none of them"),
+        (
+            &["--metrics-audience", "a", "--with", "service-monitor"],
+            "remove `--metrics-audience`, or `service-monitor` from `--with`",
+        ),
         (&["--with", "tea"], "write `network-policy`, `service-monitor`, `alerts` or `host-network`"),
         (&["--format", "helm"], "write `--output FOLDER`"),
     ] {

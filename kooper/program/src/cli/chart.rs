@@ -144,11 +144,14 @@ fn documents(name: &str, workload: &Workload) -> Result<String, BoxError> {
     text += &format!(
         "{{{{- if and .Values.hostNetwork .Values.networkPolicy }}}}\n{{{{- fail \"a NetworkPolicy has no effect on pods in \
          the network of their nodes: set `hostNetwork: false`, or `networkPolicy: false`\" }}}}\n{{{{- end }}}}\n\
-         {{{{- if and (eq ({}) \"on\") ({}) (not ({})) }}}}\n{{{{- fail \"anyone in the cluster could read the status \
+         {{{{- if and .Values.serviceMonitor .Values.metricsAudience ({reviews}) }}}}\n{{{{- fail \"a ServiceMonitor sends the \
+         token of Prometheus' service account, which is for the API server: remove `metricsAudience`, or set \
+         `serviceMonitor: false`\" }}}}\n{{{{- end }}}}\n\
+         {{{{- if and (eq ({}) \"on\") ({}) (not ({reviews})) }}}}\n{{{{- fail \"anyone in the cluster could read the status \
          page: set `metricsAuth: token`, or `statusPage: off`\" }}}}\n{{{{- end }}}}\n",
         format_args!("include \"{name}.setting\" (list . \"statusPage\")"),
         include(name, "port"),
-        include(name, "reviews")
+        reviews = include(name, "reviews"),
     );
     for (part, document) in workload.documents() {
         let document = render(&document)?;

@@ -93,6 +93,7 @@ fn choices(settings: &Settings, has_webhooks: bool) -> Result<Choices, BoxError>
         probes: settings.probes().map(|listen| address(listen, Listener::DEFAULT_PROBES)),
         security: Security {
             reviews_tokens: settings.reviews_tokens(),
+            has_audience: settings.metrics_audience.is_some(),
             has_certificate: chosen.metrics_secret.is_some() || certificate_files(settings)?.is_some(),
             secret: chosen.metrics_secret.clone(),
         },

@@ -114,6 +114,11 @@ pub(crate) enum ManifestError {
          `rustls-tls` of kooper: add it, and build the program again, or write `--metrics-auth none` without a certificate"
     )]
     NoTls,
+    #[error(
+        "a ServiceMonitor sends the token of Prometheus' service account, which is for the API server: remove \
+         `--metrics-audience`, or `service-monitor` from `--with`"
+    )]
+    Audience,
     #[error("metrics and probes cannot be on the same port: choose another one with `--listen-probes`")]
     SamePort,
     #[error(
@@ -322,12 +327,16 @@ impl Choices {
         }
     }
 
-    /// Returns an error if the pods could not start, or if everyone could read a protected page.
+    /// Returns an error if the pods could not start, if everyone could read a protected page, or if Prometheus could not
+    /// read the metrics.
     fn check_security(&self, controllers: &[Controller], place: &Place) -> Result<(), ManifestError> {
         self.check_tls()?;
         if !self.security.reviews_tokens {
             let is_open = self.has_status_page && self.listen.is_some();
             return if is_open { Err(ManifestError::OpenStatusPage) } else { Ok(()) };
+        }
+        if self.service_monitor && self.security.has_audience {
+            return Err(ManifestError::Audience);
         }
         let unsecured = Place { reviews_tokens: false, ..place.clone() };
         let mut grants = rbac::known(controllers, &unsecured).into_keys();

@@ -34,6 +34,8 @@ pub(crate) enum ProbePort {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Security {
     pub(crate) reviews_tokens: bool,
+    /// `true` if tokens have to be for another audience than the API server.
+    pub(crate) has_audience: bool,
     /// `true` if a certificate is in files.
     pub(crate) has_certificate: bool,
     /// The Secret with the certificate.

@@ -61,7 +61,12 @@ fn the_documents_are_those_of_the_snapshots() {
         Choices { network_policy: false, service_monitor: false, variables: Vec::new(), args: Vec::new(), ..choices() };
     let secured = Choices {
         probes: Some("[::]:8081".parse().ok()),
-        security: Security { reviews_tokens: true, has_certificate: true, secret: Some("shop-metrics".into()) },
+        security: Security {
+            reviews_tokens: true,
+            has_certificate: true,
+            secret: Some("shop-metrics".into()),
+            ..Security::default()
+        },
         secrets: vec!["password".into()],
         alerts: true,
         ..choices()
