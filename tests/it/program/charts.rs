@@ -251,6 +251,7 @@ fn the_documents_of_the_chart_are_those_of_manifests() {
             json!({"drainTimeout": "500ms", "logLevel": "info,kube=debug"}),
             "--drain-timeout 500ms --log-level info,kube=debug",
         ),
+        (json!({"drainTimeout": "1.s", "resync": ".5h"}), "--drain-timeout 1.s --resync .5h"),
         (json!({"statusPage": true}), "--status-page on"),
         (json!({"statusPage": "off", "metricsAuth": "token"}), "--status-page off --metrics-auth token"),
         (
@@ -297,6 +298,10 @@ fn bad_values_are_refused_with_their_name() {
         (json!({"worker": 3}), "worker"),
         (json!({"resync": "5"}), "resync"),
         (json!({"resync": true}), "resync"),
+        (json!({"resync": "0s"}), "resync"),
+        (json!({"drainTimeout": "0s"}), "drainTimeout"),
+        (json!({"listen": "localhost:8080"}), "listen"),
+        (json!({"listen": ":99999"}), "probes and metrics cannot be reached on :99999"),
         (json!({"instance": "Blue"}), "instance"),
         (json!({"leaderElection": "yes"}), "leaderElection"),
         (json!({"settings": {"greetings": "hi"}}), "greetings"),

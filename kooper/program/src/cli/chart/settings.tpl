@@ -76,7 +76,7 @@ PROGRAM{{ with .Values.instance }}.{{ . }}{{ end }}
 {{- define "PROGRAM.portOf" -}}
 {{- $listen := index . 2 -}}
 {{- $port := regexFind "[0-9]+$" $listen -}}
-{{- if or (hasPrefix "127." $listen) (hasPrefix "[::1]" $listen) (lt (int $port) 1024) -}}
+{{- if or (hasPrefix "127." $listen) (hasPrefix "[::1]" $listen) (lt (int $port) 1024) (gt (int $port) 65535) -}}
 {{- fail (printf "probes and metrics cannot be reached on %s: set `%s` to `[::]:8080`, or another port from 1024 up" $listen (index . 1)) -}}
 {{- end -}}
 {{- $port -}}

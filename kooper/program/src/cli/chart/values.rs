@@ -14,7 +14,10 @@ const LABEL: &str = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$";
 const SUBDOMAIN: &str = "^[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?$";
 
 /// A duration, as in Go.
-const DURATION: &str = "([0-9]+(\\.[0-9]+)?(ns|us|µs|ms|s|m|h))+";
+const DURATION: &str = "^(([0-9]+\\.?[0-9]*|\\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$";
+
+/// An IP address, or none, and a port.
+const ADDRESS: &str = "^([0-9.]+|\\[[0-9a-fA-F:.]+\\])?:[0-9]{1,5}$";
 
 /// What YAML reads as booleans.
 const BOOLEANS: [(&str, [&str; 4]); 2] = [("true", ["true", "yes", "y", "on"]), ("false", ["false", "no", "n", "off"])];
@@ -258,11 +261,12 @@ fn of(placeholder: &str) -> Value {
         "NAME" => json!({"type": "string", "pattern": LABEL}),
         "FILE" => json!({"type": "string", "pattern": "^/.+"}),
         "NAME@HASH" => json!({"type": "string", "pattern": "^[^@,\\s]+@[^@,\\s]+$"}),
-        "DURATION" => json!({"type": "string", "pattern": format!("^{DURATION}$")}),
-        "DURATION|off" => json!({"anyOf": [
-            {"type": "string", "pattern": format!("^(off|{DURATION})$")}, {"const": false},
-        ]}),
-        "ADDR|off" => json!({"anyOf": [{"type": "string", "pattern": "^(off|.*:[0-9]+)$"}, {"const": false}]}),
+        // Zero is refused.
+        "DURATION" => json!({"type": "string", "pattern": DURATION, "not": {"pattern": "^[^1-9]*$"}}),
+        "ADDR" => json!({"type": "string", "pattern": ADDRESS}),
+        "DURATION|off" | "ADDR|off" => {
+            json!({"anyOf": [of(placeholder.trim_end_matches("|off")), {"enum": ["off", false]}]})
+        }
         "on|off" => json!({"enum": ["on", "off", true, false]}),
         words if words.contains('|') => json!({"enum": words.split('|').collect::<Vec<_>>()}),
         _ => json!({"type": "string", "minLength": 1}),
