@@ -212,6 +212,7 @@ fn the_documents_of_the_chart_are_those_of_manifests() {
     };
     for (values, flags) in [
         (json!({}), ""),
+        (json!({"enabled": true, "global": {"registry": "a"}}), ""),
         (json!({"leaderElection": true}), "--leader-election on"),
         (
             json!({"leaderElection": "on", "replicas": 1, "instance": "blue"}),

@@ -178,7 +178,9 @@ pub(super) fn yaml(settings: &Settings, choices: &Choices, secret: &str, has_crd
 /// `values.schema.json`.
 pub(super) fn schema(has_crds: bool, own: &[OwnFlag]) -> Value {
     let mut properties = json!({
+        // Of a chart that has this one as a dependency.
         "global": {},
+        "enabled": {"type": "boolean"},
         "image": {"type": "string", "pattern": "^\\S+$"},
         "imagePullSecrets": {"type": "array", "items": {
             "type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"],
