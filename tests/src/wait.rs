@@ -6,6 +6,9 @@ use std::time::{Duration, Instant};
 /// The longest wait. It allows for a loaded machine.
 pub const TIMEOUT: Duration = Duration::from_secs(60);
 
+/// The shortest and the longest pause between two looks.
+const PAUSES: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(500)];
+
 /// Polls until the function returns a value.
 ///
 /// # Panics
@@ -14,11 +17,14 @@ pub const TIMEOUT: Duration = Duration::from_secs(60);
 pub fn until<T>(what: &str, look: impl Fn() -> Option<T>, seen: impl Fn() -> String) -> T {
     let deadline = Instant::now() + TIMEOUT;
     loop {
+        let begun = Instant::now();
         if let Some(found) = look() {
             return found;
         }
+        let took = begun.elapsed();
         assert!(Instant::now() < deadline, "not within {} s: {what}; instead:\n{}", TIMEOUT.as_secs(), seen());
-        thread::park_timeout(Duration::from_millis(20));
+        // A look that starts a process takes the CPU that what is awaited needs.
+        thread::park_timeout((took * 3).clamp(PAUSES[0], PAUSES[1]));
     }
 }
 
