@@ -13,6 +13,7 @@ use std::sync::OnceLock;
 use serde_json::{Value, json};
 
 use crate::process::ended;
+use crate::wait::until;
 
 /// A running instance with its own data. Dropping it stops it; if the process
 /// ends without that, a watchdog does.
@@ -148,11 +149,12 @@ impl ControlPlane {
     ///
     /// If it fails.
     pub fn must(&self, args: &[&str]) -> String {
-        let mut output = self.kubectl(args);
         // `kubectl wait` fails, instead of waiting, for an object whose status has no conditions yet.
-        while args.first() == Some(&"wait") && output.stderr.contains(".status.conditions accessor error: <nil>") {
-            output = self.kubectl(args);
-        }
+        let is_early = |output: &Output| {
+            args.first() == Some(&"wait") && output.stderr.contains(".status.conditions accessor error: <nil>")
+        };
+        let run = || Some(self.kubectl(args)).filter(|output| !is_early(output));
+        let output = until(&format!("kubectl {args:?}"), run, || "the status has no conditions".to_owned());
         assert!(output.success, "kubectl {args:?}: {}", output.stderr);
         output.stdout
     }
