@@ -10,6 +10,9 @@ use serde_json::{Value, json};
 const PROGRAM: &str = env!("CARGO_BIN_EXE_installed");
 const CRD: &str = "shops.installed.example.com";
 
+/// The objects that have finalizers of the program.
+const NAMES: [&str; 5] = ["shop/tea", "shop/milk", "configmap/a", "configmap/b", "configmap/left"];
+
 /// A cluster with the CRD, and a namespace with two shops and three ConfigMaps that have finalizers of the program.
 /// The last ConfigMap is not selected any more.
 struct Installed(ControlPlane);
@@ -35,9 +38,10 @@ impl Installed {
         program.wait_for_page("/readyz", 200, &[]);
         this.0.apply([shop("tea", false), shop("milk", false)]);
         this.0.apply(["a", "b", "left"].map(|name| config(name, &json!({"shop": "yes"}))));
-        for name in ["shop/tea", "shop/milk", "configmap/a", "configmap/b", "configmap/left"] {
-            eventually(name, || this.finalizers(name).contains("installed.example.com/"));
-        }
+        let set = ["-n", "trade", "wait", "--for=jsonpath={.metadata.finalizers[0]}", "--timeout=60s"];
+        this.0.must(&[&set[..], &NAMES].concat());
+        let finalizers = this.finalizers(&NAMES);
+        assert_eq!(finalizers.matches("installed.example.com/").count(), NAMES.len(), "{finalizers}");
         drop(program);
         this.0.must(&["-n", "trade", "label", "configmap", "left", "shop-"]);
         Some(this)
@@ -76,8 +80,10 @@ impl Installed {
         assert!(applied.success, "{}", applied.stderr);
     }
 
-    fn finalizers(&self, name: &str) -> String {
-        self.0.must(&["-n", "trade", "get", name, "--output=jsonpath={.metadata.finalizers}"])
+    /// The finalizers of several objects, without those that have none.
+    fn finalizers(&self, names: &[&str]) -> String {
+        let path = "--output=jsonpath={.items[*].metadata.finalizers}";
+        self.0.must(&[&["-n", "trade", "get", path], names].concat())
     }
 
     fn exists(&self, args: &[&str]) -> bool {
@@ -113,9 +119,7 @@ fn everything_is_cleaned_up_and_removed_and_twice_is_fine() {
     }
     assert!(!log.contains("opened"), "no handler is called: {log}");
     assert!(!installed.exists(&["crd", CRD]));
-    for name in ["a", "b", "left"] {
-        assert_eq!(installed.finalizers(&format!("configmap/{name}")), "");
-    }
+    assert_eq!(installed.finalizers(&NAMES[2..]), "");
     let (again, _) = installed.uninstall(&[]);
     assert!(!again.contains("delete") && !again.contains("clean up"), "{again}");
     installed.nothing_hangs();
@@ -311,9 +315,7 @@ fn kept_crds_keep_their_objects_and_only_deleted_ones_are_cleaned_up() {
     let (_, log) = installed.uninstall(&["--keep-crds"]);
     assert!(log.contains("closed tea") && !log.contains("closed milk") && !log.contains("forgot"), "{log}");
     assert!(!installed.exists(&["shop", "tea"]));
-    for name in ["shop/milk", "configmap/a", "configmap/b", "configmap/left"] {
-        assert_eq!(installed.finalizers(name), "", "{name}");
-    }
+    assert_eq!(installed.finalizers(&NAMES[1..]), "");
     installed.nothing_hangs();
 }
 
@@ -322,8 +324,7 @@ fn objects_that_another_installation_handles_too_are_not_changed() {
     let Some(installed) = Installed::start() else { return };
     installed.install("default");
     installed.install("trade");
-    let names = ["shop/tea", "shop/milk", "configmap/a", "configmap/b", "configmap/left"];
-    let finalizers = || names.map(|name| installed.finalizers(name));
+    let finalizers = || installed.finalizers(&NAMES);
     let before = finalizers();
     let keep = ["uninstall", "--keep-crds"];
     let with_election = ["--leader-election", "on"];
@@ -372,7 +373,7 @@ fn objects_that_another_installation_handles_too_are_not_changed() {
     let (stdout, _) = installed.uninstall(&keep[1..]);
     assert!(stdout.starts_with("stop      Deployment default/installed\n"), "{stdout}");
     assert!(stdout.contains("release   shops.installed.example.com: trade/milk, trade/tea;"), "{stdout}");
-    assert_eq!(finalizers(), names.map(|_| String::new()));
+    assert_eq!(finalizers(), "");
     installed.nothing_hangs();
 }
 
@@ -384,7 +385,7 @@ fn the_crd_of_another_program_is_kept_with_its_objects() {
     let line = "keep      CRD shops.installed.example.com: it belongs to the program `market`\n";
     assert!(stdout.contains(line), "{stdout}");
     assert!(log.contains("closed tea") && log.contains("closed milk"), "{log}");
-    assert_eq!(installed.finalizers("shop/tea"), "");
+    assert_eq!(installed.finalizers(&["shop/tea", "shop/milk"]), "");
     installed.0.must(&["annotate", "crd", CRD, "kooper.rs/program-"]);
     let (stdout, _) = installed.uninstall(&[]);
     assert!(stdout.contains("it was not installed by this program: `kubectl delete crd"), "{stdout}");
