@@ -58,8 +58,10 @@ fn blocked_functions_delay_nothing_else(count: usize) {
     cluster.apply(others.iter().map(|name| config(name)));
     for name in &others {
         program.wait_for_line(&[&format!("{name} is handled")]);
-        cluster.must(&["--namespace", &namespace, "get", "configmap", &format!("{name}-child")]);
     }
+    let children: Vec<_> = others.iter().map(|name| format!("{name}-child")).collect();
+    let get = ["--namespace", &namespace, "get", "configmap"].into_iter();
+    cluster.must(&get.chain(children.iter().map(String::as_str)).collect::<Vec<_>>());
     cluster.must(&["--namespace", &namespace, "delete", "configmap", "other-0"]);
     program.wait_for_line(&["other-0 is cleaned up"]);
 
