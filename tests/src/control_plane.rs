@@ -78,6 +78,16 @@ impl ControlPlane {
         SHARED.get_or_init(Self::start).as_ref()
     }
 
+    /// Like [`ControlPlane::shared`], but without a controller manager: nothing but the tests writes to it.
+    ///
+    /// # Panics
+    ///
+    /// Like [`ControlPlane::start`].
+    pub fn without_controllers() -> Option<&'static Self> {
+        static WITHOUT_CONTROLLERS: OnceLock<Option<ControlPlane>> = OnceLock::new();
+        WITHOUT_CONTROLLERS.get_or_init(|| Self::start_with(&["--without-controller-manager"])).as_ref()
+    }
+
     /// The kubeconfig of a user in `system:masters`.
     #[must_use]
     pub fn kubeconfig(&self) -> &Path {

@@ -113,7 +113,7 @@ fn without_streaming_lists_the_role_is_sufficient_and_each_rule_is_needed() {
 
 #[test]
 fn check_lists_every_missing_rule() {
-    let Some(cluster) = ControlPlane::start_with(&["--without-controller-manager"]) else { return };
+    let Some(cluster) = ControlPlane::without_controllers() else { return };
     let subject = permissions("lacking");
     let (passed, stdout, stderr) = subject.call(Some(cluster.limited_kubeconfig()), &["check"]);
     assert!(!passed);

@@ -7,6 +7,7 @@ mod random;
 #[path = "../../../kooper/apiserver/tests/patches/replay.rs"]
 mod replay;
 
+use parking_lot::Mutex;
 use std::fmt::Write;
 use std::path::Path;
 
@@ -22,10 +23,9 @@ use crate::live::connection;
 /// The default number of random histories.
 const RANDOM_HISTORIES: u64 = 40;
 
-/// A server with the kinds that the histories use. Nothing else writes to it.
+/// A server with the kinds that the histories use. Nothing else writes to their objects.
 struct Server {
     client: Client,
-    _control_plane: ControlPlane,
 }
 
 #[tokio::test]
@@ -88,13 +88,11 @@ async fn random_patches_have_the_same_result_on_the_real_server() {
 
 impl Server {
     async fn start() -> Option<Self> {
-        let control_plane = ControlPlane::start_with(&["--without-controller-manager"])?;
-        control_plane.apply([widget(), json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "t"}})]);
-        // Pods are rejected without one.
-        control_plane.must(&["create", "serviceaccount", "default", "--namespace=t"]);
-        eventually("widgets are served", || control_plane.kubectl(&["get", "widgets", "--namespace=t"]).success);
+        let control_plane = ControlPlane::without_controllers()?;
+        prepare(control_plane);
+        // A client belongs to the runtime of its test.
         let client = Client::try_from(connection(control_plane.kubeconfig(), None).await).unwrap();
-        Some(Self { client, _control_plane: control_plane })
+        Some(Self { client })
     }
 
     /// Sends all requests of a history and notes the responses.
@@ -146,6 +144,19 @@ impl Server {
         let body = answer.into_body().collect_bytes().await.unwrap();
         (code, serde_json::from_slice(&body).unwrap_or_else(|_| String::from_utf8_lossy(&body).into_owned().into()))
     }
+}
+
+/// Installs what the histories need. Two applications at the same time would both create the objects.
+fn prepare(control_plane: &ControlPlane) {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _one = ONE_AT_A_TIME.lock();
+    control_plane.apply([
+        widget(),
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "t"}}),
+        // Pods are rejected without one.
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"namespace": "t", "name": "default"}}),
+    ]);
+    eventually("widgets are served", || control_plane.kubectl(&["get", "widgets", "--namespace=t"]).success);
 }
 
 fn collection(history: &History) -> String {
