@@ -1,5 +1,6 @@
 //! `diff`: what one pass over the objects of files would write.
 
+use parking_lot::MutexGuard;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -10,7 +11,7 @@ use serde_json::json;
 use crate::program::dry_run::{PROGRAM, call, cluster, config, shop, state};
 
 struct Diffed {
-    cluster: ControlPlane,
+    cluster: MutexGuard<'static, ControlPlane>,
     home: Home,
 }
 
