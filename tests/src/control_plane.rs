@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{self, Command, Stdio};
 use std::sync::OnceLock;
 
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 
 use crate::process::ended;
@@ -86,6 +87,21 @@ impl ControlPlane {
     pub fn without_controllers() -> Option<&'static Self> {
         static WITHOUT_CONTROLLERS: OnceLock<Option<ControlPlane>> = OnceLock::new();
         WITHOUT_CONTROLLERS.get_or_init(|| Self::start_with(&["--without-controller-manager"])).as_ref()
+    }
+
+    /// An instance without a controller manager whose API server may be stopped and killed. One test at a time has it,
+    /// and needs its own namespace.
+    ///
+    /// # Panics
+    ///
+    /// Like [`ControlPlane::start`].
+    pub fn mortal() -> Option<MutexGuard<'static, Self>> {
+        static MORTAL: OnceLock<Option<Mutex<ControlPlane>>> = OnceLock::new();
+        let start = || Self::start_with(&["--without-controller-manager"]).map(Mutex::new);
+        let cluster = MORTAL.get_or_init(start).as_ref()?.lock();
+        // A test that failed may have left it stopped.
+        cluster.start_apiserver();
+        Some(cluster)
     }
 
     /// The kubeconfig of a user in `system:masters`.

@@ -70,7 +70,7 @@ fn token(cluster: &ControlPlane, account: &str) -> String {
 
 #[test]
 fn only_users_of_the_cluster_with_the_permission_read_the_metrics() {
-    let Some(cluster) = ControlPlane::start() else { return };
+    let Some(cluster) = ControlPlane::mortal() else { return };
     cluster.must(&["create", "namespace", NAMESPACE]);
     cluster.must(&["create", "serviceaccount", "reader", "--namespace", NAMESPACE]);
     cluster.must(&["create", "serviceaccount", "other", "--namespace", NAMESPACE]);

@@ -1,5 +1,6 @@
 //! Faults of watches between a controller and a real API server. No change is lost.
 
+use parking_lot::MutexGuard;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
@@ -27,10 +28,11 @@ fn shared(namespace: &str) -> Option<&'static ControlPlane> {
     Some(cluster)
 }
 
-/// A separate control plane that the test may stop, with the object `first` in the namespace `default`.
-fn own(options: &[&str]) -> Option<ControlPlane> {
-    let cluster = ControlPlane::start_with(&[&["--without-controller-manager"], options].concat())?;
-    cluster.apply([configmap("default", "first", "0")]);
+/// The control plane that the test may stop, with a new namespace that contains the object `first`.
+fn mortal(namespace: &str) -> Option<MutexGuard<'static, ControlPlane>> {
+    let cluster = ControlPlane::mortal()?;
+    cluster.must(&["create", "namespace", namespace]);
+    cluster.apply([configmap(namespace, "first", "0")]);
     Some(cluster)
 }
 
@@ -254,39 +256,41 @@ fn a_child_that_is_deleted_in_a_gap_enqueues_its_owner() {
 
 #[test]
 fn a_410_in_the_stream_lists_again_and_reveals_the_changes_in_the_gap() {
-    let Some(cluster) = own(&[]) else { return };
-    cluster.apply([configmap("default", "goes", "0")]);
+    let namespace = "gone-in-the-stream";
+    let Some(cluster) = mortal(namespace) else { return };
+    cluster.apply([configmap(namespace, "goes", "0")]);
     let proxy = Proxy::start(cluster.address());
     let seen = Seen::default();
     let config = connection(cluster.kubeconfig(), Some(proxy.address()));
-    let live = Live::start(config, [recorder("recorder", "default", &seen)]);
+    let live = Live::start(config, [recorder("recorder", namespace, &seen)]);
     seen.wait_for(&[("first", "0"), ("goes", "0")]);
     let objects = live.metric(OBJECTS);
 
     // A restarted server has no events from before.
     proxy.shut();
-    cluster.apply([configmap("default", "first", "1"), configmap("default", "comes", "1")]);
-    cluster.must(&["delete", "configmap", "goes"]);
+    cluster.apply([configmap(namespace, "first", "1"), configmap(namespace, "comes", "1")]);
+    cluster.must(&["delete", "configmap", "goes", "--namespace", namespace]);
     cluster.stop_apiserver();
     cluster.start_apiserver();
     proxy.open();
     seen.wait_for(&[("first", "1"), ("comes", "1")]);
     live.wait_for_metric(OBJECTS, |now| now == objects);
     assert_eq!(live.metric(RELISTS), 1.0);
-    cluster.apply([configmap("default", "first", "2")]);
+    cluster.apply([configmap(namespace, "first", "2")]);
     seen.wait_for(&[("first", "2")]);
     live.stop();
 }
 
 #[test]
 fn a_controller_waits_for_a_stopped_or_killed_api_server_and_loses_no_change() {
-    let Some(cluster) = own(&[]) else { return };
+    let namespace = "unavailable";
+    let Some(cluster) = mortal(namespace) else { return };
     let seen = Seen::default();
-    let live = Live::start(connection(cluster.kubeconfig(), None), [recorder("recorder", "default", &seen)]);
+    let live = Live::start(connection(cluster.kubeconfig(), None), [recorder("recorder", namespace, &seen)]);
     seen.wait_for(&[("first", "0")]);
 
     for value in ["stopped", "killed"] {
-        cluster.apply([configmap("default", "before", value)]);
+        cluster.apply([configmap(namespace, "before", value)]);
         if value == "stopped" {
             cluster.stop_apiserver();
         } else {
@@ -295,10 +299,13 @@ fn a_controller_waits_for_a_stopped_or_killed_api_server_and_loses_no_change() {
         // The cache is complete, so the process stays ready, and reports the error.
         live.wait_for_ready(
             true,
-            &["recorder: configmaps in default: ", "check that the API server runs and that its address is correct"],
+            &[
+                "recorder: configmaps in unavailable: ",
+                "check that the API server runs and that its address is correct",
+            ],
         );
         cluster.start_apiserver();
-        cluster.apply([configmap("default", "after", value), configmap("default", "first", value)]);
+        cluster.apply([configmap(namespace, "after", value), configmap(namespace, "first", value)]);
         seen.wait_for(&[("before", value), ("after", value), ("first", value)]);
         live.wait_for_ready(true, &["ok"]);
     }
@@ -308,7 +315,9 @@ fn a_controller_waits_for_a_stopped_or_killed_api_server_and_loses_no_change() {
 
 #[test]
 fn a_server_without_streaming_lists_is_listed_in_pages_and_watched() {
-    let Some(cluster) = own(&["--without-streaming-lists"]) else { return };
+    let options = ["--without-controller-manager", "--without-streaming-lists"];
+    let Some(cluster) = ControlPlane::start_with(&options) else { return };
+    cluster.apply([configmap("default", "first", "0")]);
     let names: Vec<_> = (0..510).map(|n| format!("config-{n}")).collect();
     let items: Vec<_> = names.iter().map(|name| configmap("default", name, "0")).collect();
     let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
