@@ -19,7 +19,6 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_installed");
 
 /// It needs no CRD, so it is always ready.
 const ECHO: &str = env!("CARGO_BIN_EXE_echo");
-const NAMESPACE: &str = "secured";
 const LOOPBACK: [&str; 4] = ["--listen", "127.0.0.1:0", "--listen-probes", "127.0.0.1:0"];
 
 /// The address after a field of the line about the start.
@@ -48,14 +47,14 @@ fn probe(address: SocketAddr, page: &str) -> (u16, String) {
 }
 
 /// Applies what the program prints for `rbac`, and returns a kubeconfig of its account.
-fn account(cluster: &ControlPlane, args: &[&str]) -> PathBuf {
-    let rbac = ["rbac", "--install-namespace", NAMESPACE, "--namespace", NAMESPACE];
+fn account(cluster: &ControlPlane, namespace: &str, args: &[&str]) -> PathBuf {
+    let rbac = ["rbac", "--install-namespace", namespace, "--namespace", namespace];
     let printed = Command::new(PROGRAM).args(rbac).args(args).output().unwrap();
     assert!(printed.status.success(), "{}", String::from_utf8_lossy(&printed.stderr));
     let applied = cluster.kubectl_with(&["apply", "--filename=-"], &String::from_utf8_lossy(&printed.stdout));
     assert!(applied.success, "{}", applied.stderr);
-    let token = token(cluster, "installed");
-    cluster.kubeconfig_with("account", |text| {
+    let token = token(cluster, namespace, "installed");
+    cluster.kubeconfig_with(namespace, |text| {
         let line = |line: &str| match line.split_once("token:") {
             Some((before, _)) => format!("{before}token: {token}"),
             None => line.to_owned(),
@@ -64,31 +63,46 @@ fn account(cluster: &ControlPlane, args: &[&str]) -> PathBuf {
     })
 }
 
-fn token(cluster: &ControlPlane, account: &str) -> String {
-    cluster.must(&["create", "token", account, "--namespace", NAMESPACE]).trim().to_owned()
+fn token(cluster: &ControlPlane, namespace: &str, account: &str) -> String {
+    cluster.must(&["create", "token", account, "--namespace", namespace]).trim().to_owned()
+}
+
+/// The namespace with these ServiceAccounts.
+fn accounts(namespace: &str, names: &[&str]) -> Vec<Value> {
+    let metadata = |name: &str| json!({"namespace": namespace, "name": name});
+    let account = |name: &&str| json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata(name)});
+    let itself = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+    [itself].into_iter().chain(names.iter().map(account)).collect()
+}
+
+/// Binds a role of the cluster to a ServiceAccount. The name of the binding is that of both.
+fn binding(namespace: &str, role: &str, account: &str) -> Value {
+    let group = "rbac.authorization.k8s.io";
+    json!({
+        "apiVersion": format!("{group}/v1"), "kind": "ClusterRoleBinding",
+        "metadata": {"name": format!("{namespace}:{account}:{role}")},
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": role},
+        "subjects": [{"kind": "ServiceAccount", "namespace": namespace, "name": account}],
+    })
 }
 
 #[test]
 fn only_users_of_the_cluster_with_the_permission_read_the_metrics() {
     let Some(cluster) = ControlPlane::mortal() else { return };
-    cluster.must(&["create", "namespace", NAMESPACE]);
-    cluster.must(&["create", "serviceaccount", "reader", "--namespace", NAMESPACE]);
-    cluster.must(&["create", "serviceaccount", "other", "--namespace", NAMESPACE]);
-    let kubeconfig = account(&cluster, &["--metrics-auth", "token"]);
-    let role = format!("{NAMESPACE}:installed:metrics-reader");
-    let reader = format!("{NAMESPACE}:reader");
-    let clusterrole = format!("--clusterrole={role}");
-    let subject = format!("--serviceaccount={reader}");
-    cluster.must(&["create", "clusterrolebinding", "reads-metrics", &clusterrole, &subject]);
+    let namespace = "secured-metrics";
+    cluster.apply(accounts(namespace, &["reader", "other"]));
+    let kubeconfig = account(&cluster, namespace, &["--metrics-auth", "token"]);
+    let role = format!("{namespace}:installed:metrics-reader");
+    cluster.apply([binding(namespace, &role, "reader")]);
 
-    let flags = ["--namespace", NAMESPACE, "--metrics-auth", "token", "--kubeconfig", kubeconfig.to_str().unwrap()];
+    let flags = ["--namespace", namespace, "--metrics-auth", "token", "--kubeconfig", kubeconfig.to_str().unwrap()];
     let program = Process::start(PROGRAM, &[&flags[..], &LOOPBACK].concat(), &[]);
     let (metrics, probes) = (address(&program, "listen"), address(&program, "listen_probes"));
-    let (reader, other) = (token(&cluster, "reader"), token(&cluster, "other"));
+    let [reader, other] = ["reader", "other"].map(|name| token(&cluster, namespace, name));
     assert_eq!(get(metrics, "/metrics", None).0, 401);
     assert_eq!(get(metrics, "/metrics", Some("nonsense")).0, 401);
     let forbidden = get(metrics, "/metrics", Some(&other));
-    let user = format!("the user `system:serviceaccount:{NAMESPACE}:other` may not get /metrics");
+    let user = format!("the user `system:serviceaccount:{namespace}:other` may not get /metrics");
     assert!(forbidden.0 == 403 && forbidden.1.starts_with(&user), "{forbidden:?}");
     let (status, body) = get(metrics, "/metrics", Some(&reader));
     assert!(status == 200 && body.contains("workqueue_depth"), "{status}: {body}");
@@ -114,33 +128,31 @@ fn only_users_of_the_cluster_with_the_permission_read_the_metrics() {
     assert_eq!(program.count(&["cannot be reviewed"]), 1, "{:?}", program.lines());
 
     // A grant is seen when the verdict before has expired.
-    let subject = format!("--serviceaccount={NAMESPACE}:other");
-    cluster.must(&["create", "clusterrolebinding", "reads-metrics-too", &clusterrole, &subject]);
+    cluster.apply([binding(namespace, &role, "other")]);
     let answer = || get(metrics, "/metrics", Some(&other));
     until("the grant is seen", || (answer().0 == 200).then_some(()), || format!("{:?}", answer()));
 }
 
 #[test]
 fn the_status_page_is_protected_as_the_metrics_and_never_beside_probes() {
-    let Some(cluster) = ControlPlane::start() else { return };
-    cluster.must(&["create", "namespace", NAMESPACE]);
-    for name in ["person", "scraper"] {
-        cluster.must(&["create", "serviceaccount", name, "--namespace", NAMESPACE]);
-    }
-    let kubeconfig = account(&cluster, &["--metrics-auth", "token"]);
-    cluster.must(&["create", "clusterrole", "status-reader", "--verb=get", "--non-resource-url=/status"]);
-    for (binding, role, name) in [
-        ("reads-status", "status-reader".to_owned(), "person"),
-        ("reads-metrics", format!("{NAMESPACE}:installed:metrics-reader"), "scraper"),
-    ] {
-        let (role, subject) = (format!("--clusterrole={role}"), format!("--serviceaccount={NAMESPACE}:{name}"));
-        cluster.must(&["create", "clusterrolebinding", binding, &role, &subject]);
-    }
-    let flags = ["--namespace", NAMESPACE, "--metrics-auth", "token", "--kubeconfig", kubeconfig.to_str().unwrap()];
+    let Some(cluster) = ControlPlane::shared() else { return };
+    let namespace = "secured-page";
+    cluster.apply(accounts(namespace, &["person", "scraper"]));
+    let kubeconfig = account(cluster, namespace, &["--metrics-auth", "token"]);
+    let status_reader = format!("{namespace}:status-reader");
+    cluster.apply([
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": status_reader},
+            "rules": [{"nonResourceURLs": ["/status"], "verbs": ["get"]}],
+        }),
+        binding(namespace, &status_reader, "person"),
+        binding(namespace, &format!("{namespace}:installed:metrics-reader"), "scraper"),
+    ]);
+    let flags = ["--namespace", namespace, "--metrics-auth", "token", "--kubeconfig", kubeconfig.to_str().unwrap()];
     let on = ["--status-page", "on"];
     let program = Process::start(PROGRAM, &[&flags[..], &LOOPBACK, &on].concat(), &[]);
     let (metrics, probes) = (address(&program, "listen"), address(&program, "listen_probes"));
-    let (person, scraper) = (token(&cluster, "person"), token(&cluster, "scraper"));
+    let [person, scraper] = ["person", "scraper"].map(|name| token(cluster, namespace, name));
     for page in ["/status", "/status?q=tea", "/status.css", "/status.js"] {
         assert_eq!(get(metrics, page, None).0, 401, "{page}");
         assert_eq!(get(metrics, page, Some(&scraper)).0, 403, "{page}");
@@ -154,11 +166,12 @@ fn the_status_page_is_protected_as_the_metrics_and_never_beside_probes() {
 
 #[test]
 fn without_the_rules_of_reviews_the_log_says_which_roles_to_apply() {
-    let Some(cluster) = ControlPlane::start() else { return };
-    cluster.must(&["create", "namespace", NAMESPACE]);
-    let kubeconfig = account(&cluster, &[]);
+    let Some(cluster) = ControlPlane::shared() else { return };
+    let namespace = "secured-reviews";
+    cluster.must(&["create", "namespace", namespace]);
+    let kubeconfig = account(cluster, namespace, &[]);
     let kubeconfig = kubeconfig.to_str().unwrap();
-    let flags = ["--namespace", NAMESPACE, "--metrics-auth", "token", "--kubeconfig", kubeconfig];
+    let flags = ["--namespace", namespace, "--metrics-auth", "token", "--kubeconfig", kubeconfig];
     let program = Process::start(PROGRAM, &[&flags[..], &LOOPBACK].concat(), &[]);
     assert_eq!(get(address(&program, "listen"), "/metrics", Some("nonsense")).0, 503);
     program.wait_for_line(&["cannot be reviewed", "apply the roles that `rbac --metrics-auth token` prints"]);
@@ -275,15 +288,13 @@ fn a_real_prometheus_scrapes_as_the_service_monitor_says() {
     if !has("prometheus") {
         return;
     }
-    let Some(cluster) = ControlPlane::start() else { return };
-    cluster.must(&["create", "namespace", NAMESPACE]);
-    cluster.must(&["create", "serviceaccount", "reader", "--namespace", NAMESPACE]);
-    let kubeconfig = account(&cluster, &["--metrics-auth", "token"]);
-    let role = format!("--clusterrole={NAMESPACE}:installed:metrics-reader");
-    let reader = format!("--serviceaccount={NAMESPACE}:reader");
-    cluster.must(&["create", "clusterrolebinding", "reads-metrics", &role, &reader]);
+    let Some(cluster) = ControlPlane::shared() else { return };
+    let namespace = "secured-scrapes";
+    cluster.apply(accounts(namespace, &["reader"]));
+    let kubeconfig = account(cluster, namespace, &["--metrics-auth", "token"]);
+    cluster.apply([binding(namespace, &format!("{namespace}:installed:metrics-reader"), "reader")]);
 
-    let installed = ["--install-namespace", NAMESPACE, "--metrics-auth", "token", "--metrics-secret", "metrics"];
+    let installed = ["--install-namespace", namespace, "--metrics-auth", "token", "--metrics-secret", "metrics"];
     let with = ["--image", "example.com/installed:1", "--with", "service-monitor"];
     let printed = Command::new(PROGRAM).arg("manifests").args(installed).args(with).output().unwrap();
     assert!(printed.status.success(), "{}", String::from_utf8_lossy(&printed.stderr));
@@ -298,13 +309,13 @@ fn a_real_prometheus_scrapes_as_the_service_monitor_says() {
     mount.swap("1", &certificate.cert.pem(), &certificate.signing_key.serialize_pem());
     let files = mount.flags();
     let files = files.each_ref().map(String::as_str);
-    let flags = ["--namespace", NAMESPACE, "--metrics-auth", "token", "--kubeconfig", kubeconfig.to_str().unwrap()];
+    let flags = ["--namespace", namespace, "--metrics-auth", "token", "--kubeconfig", kubeconfig.to_str().unwrap()];
     let program = Process::start(PROGRAM, &[&flags[..], &LOOPBACK, &files].concat(), &[]);
 
     // Scrape the endpoint as configured by the Prometheus Operator, with the files that it mounts.
     let (token_file, ca_file) = (mount.0.join("token"), mount.0.join("ca.crt"));
     assert!(endpoint["bearerTokenFile"].is_string() && endpoint["tlsConfig"]["ca"]["secret"].is_object(), "{endpoint}");
-    fs::write(&token_file, token(&cluster, "reader")).unwrap();
+    fs::write(&token_file, token(cluster, namespace, "reader")).unwrap();
     fs::write(&ca_file, certificate.cert.pem()).unwrap();
     let scrape = json!({
         "job_name": "kooper", "scheme": endpoint["scheme"], "metrics_path": endpoint["path"],
