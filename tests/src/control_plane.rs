@@ -89,6 +89,19 @@ impl ControlPlane {
         WITHOUT_CONTROLLERS.get_or_init(|| Self::start_with(&["--without-controller-manager"])).as_ref()
     }
 
+    /// Like [`ControlPlane::shared`], but without streaming lists, and with those controllers alone that collect garbage
+    /// and make ServiceAccounts.
+    ///
+    /// # Panics
+    ///
+    /// Like [`ControlPlane::start`].
+    pub fn without_streaming_lists() -> Option<&'static Self> {
+        static WITHOUT_STREAMING_LISTS: OnceLock<Option<ControlPlane>> = OnceLock::new();
+        let controllers = "garbage-collector-controller,serviceaccount-controller";
+        let start = || Self::start_with(&["--without-streaming-lists", "--controllers", controllers]);
+        WITHOUT_STREAMING_LISTS.get_or_init(start).as_ref()
+    }
+
     /// An instance without a controller manager whose API server may be stopped and killed. One test at a time has it,
     /// and needs its own namespace.
     ///

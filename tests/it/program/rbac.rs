@@ -93,15 +93,9 @@ fn the_printed_role_is_sufficient_with_streaming_lists() {
 
 #[test]
 fn without_streaming_lists_the_role_is_sufficient_and_each_rule_is_needed() {
-    let Some(cluster) = ControlPlane::start_with(&[
-        "--without-streaming-lists",
-        "--controllers",
-        "garbage-collector-controller,serviceaccount-controller",
-    ]) else {
-        return;
-    };
+    let Some(cluster) = ControlPlane::without_streaming_lists() else { return };
     let subject = permissions("least-role");
-    let installed = subject.install(&cluster);
+    let installed = subject.install(cluster);
     installed.is_enough();
     let (crds, others): (Vec<_>, Vec<_>) = installed.rules().into_iter().partition(Rule::is_of_crd);
     assert_eq!((crds.len(), others.len()), (4, 81));

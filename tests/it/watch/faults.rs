@@ -315,28 +315,29 @@ fn a_controller_waits_for_a_stopped_or_killed_api_server_and_loses_no_change() {
 
 #[test]
 fn a_server_without_streaming_lists_is_listed_in_pages_and_watched() {
-    let options = ["--without-controller-manager", "--without-streaming-lists"];
-    let Some(cluster) = ControlPlane::start_with(&options) else { return };
-    cluster.apply([configmap("default", "first", "0")]);
+    let namespace = "paged";
+    let Some(cluster) = ControlPlane::without_streaming_lists() else { return };
+    cluster.must(&["create", "namespace", namespace]);
     let names: Vec<_> = (0..510).map(|n| format!("config-{n}")).collect();
-    let items: Vec<_> = names.iter().map(|name| configmap("default", name, "0")).collect();
+    let items: Vec<_> = names.iter().map(|name| configmap(namespace, name, "0")).collect();
     let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
     assert!(cluster.kubectl_with(&["create", "--filename=-"], &list).success);
 
     let seen = Seen::default();
-    let live = Live::start(connection(cluster.kubeconfig(), None), [recorder("recorder", "default", &seen)]);
+    let live = Live::start(connection(cluster.kubeconfig(), None), [recorder("recorder", namespace, &seen)]);
     seen.wait_for(&names.iter().map(|name| (name, "0")).collect::<Vec<_>>());
-    cluster.apply([configmap("default", "config-7", "1"), configmap("default", "new", "1")]);
+    cluster.apply([configmap(namespace, "config-7", "1"), configmap(namespace, "new", "1")]);
     seen.wait_for(&[("config-7", "1"), ("new", "1")]);
     assert_eq!(live.metric(RELISTS), 0.0);
     live.stop();
 
     let log = cluster.audit_log();
+    let path_of_all = format!("/api/v1/namespaces/{namespace}/configmaps?");
     let requests = |part: &str, code: u16| {
         let right = |event: &&Value| {
             let path = event["requestURI"].as_str().unwrap_or_default();
             let kubectl = event["userAgent"].as_str().is_some_and(|agent| agent.starts_with("kubectl"));
-            path.starts_with("/api/v1/namespaces/default/configmaps?")
+            path.starts_with(&path_of_all)
                 && path.contains(part)
                 && !kubectl
                 && event["responseStatus"]["code"] == code
