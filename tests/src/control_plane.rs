@@ -1,6 +1,8 @@
 //! A real Kubernetes control plane for tests: etcd, kube-apiserver and
 //! kube-controller-manager on loopback, by the scripts in `tests/control-plane`.
 
+mod pool;
+
 use std::env;
 use std::ffi::OsStr;
 use std::fs;
@@ -15,6 +17,8 @@ use serde_json::{Value, json};
 
 use crate::process::ended;
 use crate::wait::until;
+
+pub use pool::Pooled;
 
 /// A running instance with its own data. Dropping it stops it; if the process
 /// ends without that, a watchdog does.
@@ -219,8 +223,12 @@ impl ControlPlane {
             .args(args)
             .env("KUBECONFIG", &self.kubeconfig)
             // The default cache is keyed by port: a later instance on the same port would use it.
-            .env("KUBECACHEDIR", self.dir.join("kubectl-cache"));
+            .env("KUBECACHEDIR", self.kubectl_cache());
         command
+    }
+
+    fn kubectl_cache(&self) -> PathBuf {
+        self.dir.join("kubectl-cache")
     }
 
     /// Writes a kubeconfig like that of the user in `system:masters`, changed by `edit`, and returns its path.

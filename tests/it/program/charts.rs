@@ -441,7 +441,7 @@ fn the_chart_of_a_program_with_webhooks_has_the_documents_and_roles_of_manifests
 #[test]
 fn a_release_is_installed_upgraded_and_uninstalled_on_the_real_server() {
     let Some(chart) = Chart::write(INSTALLED, "release") else { return };
-    let Some(cluster) = ControlPlane::start() else { return };
+    let Some(cluster) = ControlPlane::pooled() else { return };
     let kubeconfig = cluster.kubeconfig().to_str().unwrap();
     let place = ["--namespace", NAMESPACE, "--kubeconfig", kubeconfig];
     let helm = |args: &[&str], values: &Value| {

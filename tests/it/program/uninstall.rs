@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use kooper_tests::control_plane::{ControlPlane, Output};
+use kooper_tests::control_plane::{ControlPlane, Output, Pooled};
 use kooper_tests::process::{Process, output};
 use kooper_tests::wait::{eventually, until};
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ const NAMES: [&str; 5] = ["shop/tea", "shop/milk", "configmap/a", "configmap/b",
 
 /// A cluster with the CRD, and a namespace with two shops and three ConfigMaps that have finalizers of the program.
 /// The last ConfigMap is not selected any more.
-struct Installed(ControlPlane);
+struct Installed(Pooled);
 
 fn shop(name: &str, stuck: bool) -> Value {
     json!({
@@ -30,8 +30,7 @@ fn config(name: &str, labels: &Value) -> Value {
 
 impl Installed {
     fn start() -> Option<Self> {
-        let cluster = ControlPlane::start()?;
-        let this = Self(cluster);
+        let this = Self(ControlPlane::pooled()?);
         this.apply_crd(|crd| crd);
         this.0.must(&["create", "namespace", "trade"]);
         let program = this.program(&["run"]);
@@ -92,6 +91,13 @@ impl Installed {
         success
     }
 
+    /// Removes all finalizers, so that the next test can have the cluster.
+    fn release(&self, shops: &str) {
+        let shops = ["tea", "milk"].map(|name| format!("{shops}/{name}"));
+        let patch = ["-n", "trade", "patch", "--type=merge", "--patch", r#"{"metadata":{"finalizers":null}}"#];
+        self.0.must(&[&patch[..], &shops.each_ref().map(String::as_str), &NAMES[2..]].concat());
+    }
+
     /// Deletes the namespace with everything in it and the CRD, without the program.
     fn nothing_hangs(&self) {
         self.0.must(&["delete", "namespace", "trade", "--timeout=60s"]);
@@ -144,6 +150,7 @@ fn check_refuses_another_instance_for_the_same_namespaces() {
         let (_, stdout, _) = check(instance, namespace);
         assert!(!stdout.contains("missing  controller"), "{stdout}");
     }
+    installed.release("shops");
 }
 
 #[test]
@@ -409,6 +416,7 @@ fn a_version_that_the_cluster_does_not_serve_changes_nothing() {
     let shop = ["--namespace=trade", "get", "shops.v0.installed.example.com", "tea"];
     let finalizers = installed.0.must(&[&shop[..], &["--output=jsonpath={.metadata.finalizers}"]].concat());
     assert!(finalizers.contains("installed.example.com/"), "{finalizers}");
+    installed.release("shops.v0.installed.example.com");
 }
 
 #[test]
