@@ -64,7 +64,6 @@ mod cluster {
     mod attribute;
     mod children;
     mod clock;
-    mod control_plane;
     mod daemons;
     mod exploration;
     mod garbage;
