@@ -12,7 +12,6 @@ use kooper::retriever::{channel, fixed};
 use kooper::{Call, CancellationToken, Controller, ControllerError, RunError};
 use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::faults::Proxy;
-use kooper_tests::process::Process;
 use kooper_tests::wait::{TIMEOUT, eventually, until};
 use serde_json::json;
 
@@ -208,24 +207,6 @@ fn an_init_that_ignores_its_abort_after_leadership_was_lost_ends_the_operator() 
     let ended = replica.end();
     release.cancel();
     assert!(matches!(ended, Err(RunError::Controller { reason: ControllerError::AbortIgnored, .. })), "{ended:?}");
-}
-
-#[test]
-fn a_program_whose_handler_blocks_at_the_end_of_its_term_exits_with_1() {
-    let namespace = "leader-exit";
-    let Some(cluster) = cluster(namespace) else { return };
-    let proxy = Proxy::start(cluster.address());
-    let (direct, proxied) = (cluster.address().to_string(), proxy.address().to_string());
-    let kubeconfig = cluster.kubeconfig_with(namespace, |text| text.replace(&direct, &proxied));
-    let kubeconfig = kubeconfig.to_str().unwrap();
-    let places = ["--namespace", namespace, "--lease-namespace", namespace];
-    let args = [&["--kubeconfig", kubeconfig, "--listen", "127.0.0.1:0"], &places[..]].concat();
-    let mut program = Process::start(env!("CARGO_BIN_EXE_blocks"), &args, &[("TOKIO_WORKER_THREADS", "1")]);
-    program.wait_for_line(&["the handler begins"]);
-    proxy.shut();
-    assert_eq!(program.exit_code(), Some(1), "{}", program.lines().join("\n"));
-    program.wait_for_line(&["leadership lost: the lease could not be renewed in time: "]);
-    program.wait_for_line(&["ERROR", "controller=\"blocks\"", "a handler still runs at the end of its term"]);
 }
 
 /// A patch that changes the holder, as another client would.

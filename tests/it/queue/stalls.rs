@@ -136,7 +136,8 @@ fn no_blocked_handler_runs_beside_those_of_the_next_leader() {
     let blocks = |process: &Process| names.iter().all(|name| process.count(&[&format!("{name} blocks")]) == 1);
     until("another replica leads", || others.iter().any(blocks).then_some(()), || first.lines().join("\n"));
     assert_eq!(first.exit_code(), Some(1), "{}", first.lines().join("\n"));
-    first.wait_for_line(&["controller=\"stalls\"", "a handler still runs at the end of its term"]);
+    first.wait_for_line(&["leadership lost: the lease could not be renewed in time: "]);
+    first.wait_for_line(&["ERROR", "controller=\"stalls\"", "a handler still runs at the end of its term"]);
     let beats = std::fs::read_to_string(&beats).unwrap();
     let mut turns: Vec<&str> = beats.lines().collect();
     turns.dedup();
