@@ -83,6 +83,17 @@ impl ControlPlane {
         SHARED.get_or_init(Self::start).as_ref()
     }
 
+    /// The same instance, with a new namespace that has these objects.
+    ///
+    /// # Panics
+    ///
+    /// Like [`ControlPlane::start`], and if an object is rejected.
+    pub fn shared_in(namespace: &str, objects: impl IntoIterator<Item = Value>) -> Option<&'static Self> {
+        let cluster = Self::shared()?;
+        cluster.create_namespace(namespace, objects);
+        Some(cluster)
+    }
+
     /// Like [`ControlPlane::shared`], but without a controller manager: nothing but the tests writes to it.
     ///
     /// # Panics
@@ -212,6 +223,16 @@ impl ControlPlane {
         let list = json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
         let output = self.kubectl_with(&["apply", "--filename=-"], &list);
         assert!(output.success, "kubectl apply: {}", output.stderr);
+    }
+
+    /// Creates a namespace with these objects, all in one call.
+    ///
+    /// # Panics
+    ///
+    /// If one is rejected.
+    pub fn create_namespace(&self, name: &str, objects: impl IntoIterator<Item = Value>) {
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        self.apply([namespace].into_iter().chain(objects));
     }
 
     /// kubectl with these arguments, not started yet: for commands that keep running, such as `proxy`.

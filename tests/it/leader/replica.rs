@@ -167,8 +167,7 @@ pub(super) fn cluster(namespace: &str) -> Option<&'static ControlPlane> {
 }
 
 pub(super) fn prepare(cluster: &ControlPlane, namespace: &str) {
-    cluster.must(&["create", "namespace", namespace]);
-    cluster.apply([configmap(namespace, "work", "1"), configmap(namespace, "record", "1")]);
+    cluster.create_namespace(namespace, [configmap(namespace, "work", "1"), configmap(namespace, "record", "1")]);
 }
 
 /// A controller whose only call writes all the time, until it is cancelled. It logs `WHO writes` when a write begins,

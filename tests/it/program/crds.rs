@@ -131,8 +131,7 @@ fn writes(cluster: &ControlPlane, name: &str) -> usize {
 #[test]
 fn a_crd_is_installed_once_and_not_written_again() {
     let namespace = "crds-fresh";
-    let Some(cluster) = ControlPlane::shared() else { return };
-    cluster.must(&["create", "namespace", namespace]);
+    let Some(cluster) = ControlPlane::shared_in(namespace, []) else { return };
     let seen = Seen::default();
     let live = start(cluster, [installer::<Fresh>("fresh", namespace, &seen)]);
     live.wait_for_ready(true, &["ok"]);
@@ -160,8 +159,7 @@ fn a_crd_is_installed_once_and_not_written_again() {
 #[test]
 fn a_newer_crd_and_an_equal_one_are_kept() {
     let namespace = "crds-kept";
-    let Some(cluster) = ControlPlane::shared() else { return };
-    cluster.must(&["create", "namespace", namespace]);
+    let Some(cluster) = ControlPlane::shared_in(namespace, []) else { return };
     let mut newer = with_size(Kept::crd(), json!({"type": "integer", "format": "int64"}));
     newer["metadata"]["annotations"] = json!({"kooper.rs/version": "7.0.0"});
     cluster.apply([newer]);
@@ -185,12 +183,10 @@ fn a_newer_crd_and_an_equal_one_are_kept() {
 #[test]
 fn an_incompatible_or_foreign_crd_is_not_replaced_and_other_controllers_work() {
     let namespace = "crds-refused";
-    let Some(cluster) = ControlPlane::shared() else { return };
-    cluster.must(&["create", "namespace", namespace]);
+    let Some(cluster) = ControlPlane::shared_in(namespace, [configmap(namespace, "settings", "1")]) else { return };
     cluster.apply([
         with_size(Broken::crd(), json!({"type": "string"})),
         with_size(Foreign::crd(), json!({"type": "integer", "format": "int32", "maximum": 7})),
-        configmap(namespace, "settings", "1"),
     ]);
     let seen = Seen::default();
     let live = start(
@@ -228,8 +224,7 @@ fn an_incompatible_or_foreign_crd_is_not_replaced_and_other_controllers_work() {
 #[test]
 fn a_renamed_program_takes_over_the_crd_that_it_applied_under_its_previous_name() {
     let namespace = "crds-renamed";
-    let Some(cluster) = ControlPlane::shared() else { return };
-    cluster.must(&["create", "namespace", namespace]);
+    let Some(cluster) = ControlPlane::shared_in(namespace, []) else { return };
     let described = json!({"type": "integer", "format": "int32", "description": "as the previous program had it"});
     let args = ["apply", "--server-side", "--field-manager=previous-shop", "--filename=-"];
     let applied = cluster.kubectl_with(&args, &with_size(Renamed::crd(), described).to_string());
@@ -251,8 +246,7 @@ fn a_renamed_program_takes_over_the_crd_that_it_applied_under_its_previous_name(
 #[test]
 fn a_crd_whose_names_are_taken_is_reported_and_retried() {
     let namespace = "crds-taken";
-    let Some(cluster) = ControlPlane::shared() else { return };
-    cluster.must(&["create", "namespace", namespace]);
+    let Some(cluster) = ControlPlane::shared_in(namespace, []) else { return };
     // Another kind of the group has the list's name.
     let mut other = serde_json::to_value(Taken::crd()).unwrap();
     other["metadata"]["name"] = json!("others.taken.example.com");
@@ -273,9 +267,8 @@ fn a_crd_whose_names_are_taken_is_reported_and_retried() {
 #[test]
 fn a_crd_that_is_being_deleted_is_awaited_and_installed_again() {
     let namespace = "crds-leaving";
-    let Some(cluster) = ControlPlane::shared() else { return };
-    cluster.must(&["create", "namespace", namespace]);
-    cluster.apply([serde_json::to_value(Leaving::crd()).unwrap()]);
+    let leaving = serde_json::to_value(Leaving::crd()).unwrap();
+    let Some(cluster) = ControlPlane::shared_in(namespace, [leaving]) else { return };
     cluster.must(&["wait", "--for=condition=established", "crd/leavings.leaving.example.com", "--timeout=60s"]);
     let mut held = object(namespace, "Leaving", "leaving.example.com");
     held["metadata"]["finalizers"] = json!(["example.com/held"]);
@@ -295,8 +288,7 @@ fn a_crd_that_is_being_deleted_is_awaited_and_installed_again() {
 #[test]
 fn an_incompatible_change_is_applied_with_consent_for_exactly_this_change() {
     let namespace = "crds-allowed";
-    let Some(cluster) = ControlPlane::shared() else { return };
-    cluster.must(&["create", "namespace", namespace]);
+    let Some(cluster) = ControlPlane::shared_in(namespace, []) else { return };
     let name = "alloweds.allowed.example.com";
     let mut old = serde_json::to_value(Allowed::crd()).unwrap();
     let spec = &mut old["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
@@ -335,8 +327,7 @@ fn an_incompatible_change_is_applied_with_consent_for_exactly_this_change() {
 #[test]
 fn a_limit_is_tightened_because_the_server_keeps_accepting_stored_values() {
     let namespace = "crds-limited";
-    let Some(cluster) = ControlPlane::shared() else { return };
-    cluster.must(&["create", "namespace", namespace]);
+    let Some(cluster) = ControlPlane::shared_in(namespace, []) else { return };
     let name = "limiteds.limited.example.com";
     let old = with_size(Limited::crd(), json!({"type": "integer", "format": "int32"})).to_string();
     // The program of the test uses the same field manager.
@@ -373,8 +364,7 @@ fn program(path: &str) -> String {
 #[test]
 fn a_crd_deleted_while_the_program_runs_makes_it_not_ready_until_it_exists_again() {
     let namespace = "crds-gone";
-    let Some(cluster) = ControlPlane::shared() else { return };
-    cluster.must(&["create", "namespace", namespace]);
+    let Some(cluster) = ControlPlane::shared_in(namespace, []) else { return };
     let name = "gones.gone.example.com";
     let seen = Seen::default();
     let live = start(cluster, [installer::<Gone>("gone", namespace, &seen)]);
@@ -394,8 +384,7 @@ fn a_crd_deleted_while_the_program_runs_makes_it_not_ready_until_it_exists_again
 #[test]
 fn objects_that_delay_the_deletion_of_their_crd_are_cleaned_up_by_a_program_that_starts_meanwhile() {
     let namespace = "crds-cleaned";
-    let Some(cluster) = ControlPlane::shared() else { return };
-    cluster.must(&["create", "namespace", namespace]);
+    let Some(cluster) = ControlPlane::shared_in(namespace, []) else { return };
     let name = "cleaneds.cleaned.example.com";
     cluster.apply([serde_json::to_value(Cleaned::crd()).unwrap()]);
     cluster.must(&["wait", "--for=condition=established", "crd", name, "--timeout=60s"]);

@@ -53,13 +53,12 @@ fn prepared() -> Option<ControlPlane> {
     let applied = cluster.kubectl_with(&["apply", "--server-side", "--filename=-"], &crd);
     assert!(applied.success, "{}", applied.stderr);
     cluster.must(&["wait", "--for=condition=established", "crd", "shops.rehearsed.example.com", "--timeout=60s"]);
-    cluster.must(&["create", "namespace", "trade"]);
     let mut old = shop("old", "bye", false);
     old["metadata"]["finalizers"] = json!(["rehearsed.example.com/shop"]);
     let metadata = json!({"namespace": "trade", "name": "keeper", "labels": {"locked": "yes"}});
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata});
     let shops = [shop("tea", "hello", false), shop("broken", "", true), old];
-    cluster.apply(shops.into_iter().chain([config("stale"), config("old-config"), account]));
+    cluster.create_namespace("trade", shops.into_iter().chain([config("stale"), config("old-config"), account]));
     cluster.must(&["-n", "trade", "delete", "shop", "old", "--wait=false"]);
     Some(cluster)
 }

@@ -66,8 +66,7 @@ fn start(kubeconfig: &str, more: &[&str]) -> Process {
 
 #[test]
 fn no_output_contains_a_secret() {
-    let Some(cluster) = ControlPlane::shared() else { return };
-    cluster.must(&["create", "namespace", "canary"]);
+    let Some(cluster) = ControlPlane::shared_in("canary", []) else { return };
     let lax = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     cluster.apply([json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",

@@ -32,11 +32,11 @@ impl Installed {
     fn start() -> Option<Self> {
         let this = Self(ControlPlane::pooled()?);
         this.apply_crd(|crd| crd);
-        this.0.must(&["create", "namespace", "trade"]);
         let program = this.program(&["run"]);
         program.wait_for_page("/readyz", 200, &[]);
-        this.0.apply([shop("tea", false), shop("milk", false)]);
-        this.0.apply(["a", "b", "left"].map(|name| config(name, &json!({"shop": "yes"}))));
+        let shops = [shop("tea", false), shop("milk", false)];
+        let configs = ["a", "b", "left"].map(|name| config(name, &json!({"shop": "yes"})));
+        this.0.create_namespace("trade", shops.into_iter().chain(configs));
         let set = ["-n", "trade", "wait", "--for=jsonpath={.metadata.finalizers[0]}", "--timeout=60s"];
         this.0.must(&[&set[..], &NAMES].concat());
         let finalizers = this.finalizers(&NAMES);

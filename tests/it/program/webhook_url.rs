@@ -21,8 +21,7 @@ struct Ground {
 
 impl Ground {
     fn new(namespace: &'static str) -> Option<Self> {
-        let cluster = ControlPlane::shared()?;
-        cluster.must(&["create", "namespace", namespace]);
+        let cluster = ControlPlane::shared_in(namespace, [])?;
         let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|socket| socket.local_addr());
         let url = format!("https://{}", free.expect("a free port"));
         Some(Self { cluster, namespace, url })
@@ -128,10 +127,8 @@ fn a_killed_program_on_this_machine_denies_nothing_and_the_next_one_takes_its_we
 fn a_second_signal_ends_a_program_that_cannot_remove_its_webhooks() {
     let Some(ground) = Ground::new("webhook-url-held") else { return };
     let (server, proxy) = (ground.cluster.address(), Proxy::start(ground.cluster.address()));
-    let direct = std::fs::read_to_string(ground.cluster.kubeconfig()).expect("a kubeconfig");
-    let proxied = tempfile::NamedTempFile::new().expect("a file");
-    std::fs::write(&proxied, direct.replace(&server.to_string(), &proxy.address().to_string())).expect("it is written");
-    let mut program = ground.start_with(proxied.path());
+    let proxied = |direct: String| direct.replace(&server.to_string(), &proxy.address().to_string());
+    let mut program = ground.start_with(&ground.cluster.kubeconfig_with("webhook-url-held", proxied));
     ground.is_guarded();
     proxy.hold_answers();
     program.signal("TERM");

@@ -19,10 +19,7 @@ use serde_json::json;
 use crate::live::{Live, configmap, connection, state};
 
 fn cluster(namespace: &str) -> Option<&'static ControlPlane> {
-    let cluster = ControlPlane::shared()?;
-    cluster.must(&["create", "namespace", namespace]);
-    cluster.apply([configmap(namespace, "a", "0")]);
-    Some(cluster)
+    ControlPlane::shared_in(namespace, [configmap(namespace, "a", "0")])
 }
 
 #[test]

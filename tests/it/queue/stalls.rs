@@ -94,9 +94,8 @@ fn functions_that_block_their_threads_delay_nothing_else_on_two_cores() {
 #[test]
 fn a_panic_is_printed_once_however_often_the_call_is_retried() {
     let namespace = "stalls-panics";
-    let Some(cluster) = ControlPlane::shared() else { return };
-    cluster.must(&["create", "namespace", namespace]);
-    cluster.apply(["panic-1", "panic-2"].map(|name| object("ConfigMap", namespace, name)));
+    let configs = ["panic-1", "panic-2"].map(|name| object("ConfigMap", namespace, name));
+    let Some(cluster) = ControlPlane::shared_in(namespace, configs) else { return };
     let program = Process::run(&mut command(cluster.kubeconfig(), namespace, 2));
     program.wait_for_metric("controller_runtime_reconcile_panics_total{controller=\"stalls\"}", |panics| panics >= 6.0);
     assert_eq!(program.count(&["panicked at tests/programs/stalls/main.rs"]), 1);
@@ -108,8 +107,7 @@ fn a_panic_is_printed_once_however_often_the_call_is_retried() {
 #[test]
 fn no_blocked_handler_runs_beside_those_of_the_next_leader() {
     let namespace = "stalls-leaders";
-    let Some(cluster) = ControlPlane::shared() else { return };
-    cluster.must(&["create", "namespace", namespace]);
+    let Some(cluster) = ControlPlane::shared_in(namespace, []) else { return };
     let proxy = Proxy::start(cluster.address());
     let (direct, proxied) = (cluster.address().to_string(), proxy.address().to_string());
     let through_proxy = cluster.kubeconfig_with(namespace, |text| text.replace(&direct, &proxied));

@@ -29,9 +29,7 @@ fn wait_for_shards(replica: &Live, count: f64) {
 
 #[test]
 fn replicas_that_may_not_watch_leases_share_the_shards_and_follow_each_other() {
-    let Some(cluster) = ControlPlane::shared() else { return };
-    cluster.must(&["create", "namespace", NAMESPACE]);
-    cluster.apply(grant(NAMESPACE, "", "configmaps"));
+    let Some(cluster) = ControlPlane::shared_in(NAMESPACE, grant(NAMESPACE, "", "configmaps")) else { return };
     let [mut role, binding] = grant(NAMESPACE, "coordination.k8s.io", "leases");
     role["rules"][0]["verbs"] = json!(["get", "create", "update"]);
     cluster.apply([role, binding]);

@@ -23,17 +23,11 @@ struct GadgetSpec {
 #[test]
 fn a_missing_kind_and_a_forbidden_one_do_not_affect_a_third() {
     let namespace = "access";
-    let Some(cluster) = ControlPlane::shared() else { return };
-    cluster.must(&["create", "namespace", namespace]);
-    cluster.apply(grant(namespace, "", "configmaps").into_iter().chain(grant(
-        namespace,
-        "access.example.com",
-        "gadgets",
-    )));
-    cluster.apply([configmap(namespace, "settings", "1")]);
-    cluster.apply([json!({
-        "apiVersion": "v1", "kind": "Secret", "metadata": {"namespace": namespace, "name": "password"}
-    })]);
+    let grants = [grant(namespace, "", "configmaps"), grant(namespace, "access.example.com", "gadgets")];
+    let secret =
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"namespace": namespace, "name": "password"}});
+    let objects = grants.into_iter().flatten().chain([configmap(namespace, "settings", "1"), secret]);
+    let Some(cluster) = ControlPlane::shared_in(namespace, objects) else { return };
 
     let seen = Seen::default();
     let (gadgets, secrets) = (seen.clone(), seen.clone());

@@ -48,8 +48,7 @@ fn install_lax<K: CustomResourceExt>(cluster: &ControlPlane) {
 #[test]
 fn an_object_that_does_not_fit_the_type_is_reported_and_the_others_are_handled() {
     let namespace = "bad-objects";
-    let Some(cluster) = ControlPlane::shared() else { return };
-    cluster.must(&["create", "namespace", namespace]);
+    let Some(cluster) = ControlPlane::shared_in(namespace, []) else { return };
     install_lax::<Shoe>(cluster);
     let good: Vec<_> = (0..30).map(|n| format!("shoe-{n}")).collect();
     cluster.apply(
@@ -98,8 +97,7 @@ fn an_object_that_does_not_fit_the_type_is_reported_and_the_others_are_handled()
 fn an_object_that_does_not_fit_the_type_gets_no_finalizer_and_keeps_an_existing_one() {
     const FINALIZER: &str = "bad-finalizers.example.com/cleanup";
     let namespace = "bad-finalizers";
-    let Some(cluster) = ControlPlane::shared() else { return };
-    cluster.must(&["create", "namespace", namespace]);
+    let Some(cluster) = ControlPlane::shared_in(namespace, []) else { return };
     install_lax::<Boot>(cluster);
     let mut marked = sized::<Boot>(namespace, "marked", "large");
     marked["metadata"]["finalizers"] = json!([FINALIZER]);
@@ -158,8 +156,7 @@ fn an_object_that_does_not_fit_the_type_gets_no_finalizer_and_keeps_an_existing_
 #[test]
 fn handlers_that_always_panic_hang_or_fail_do_not_block_other_objects() {
     let namespace = "bad-handlers";
-    let Some(cluster) = ControlPlane::shared() else { return };
-    cluster.must(&["create", "namespace", namespace]);
+    let Some(cluster) = ControlPlane::shared_in(namespace, []) else { return };
     let bad = ["panics", "hangs", "fails"];
     let good: Vec<_> = (0..20).map(|n| format!("good-{n}")).collect();
     let all = |value: &str| {

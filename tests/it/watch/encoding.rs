@@ -247,8 +247,7 @@ fn objects_are_the_same_in_json_and_in_protobuf() {
 fn metadata_comes_in_protobuf_and_types_that_may_know_more_come_in_json() {
     let Some(cluster) = ControlPlane::shared() else { return };
     let namespace = "wire-metadata";
-    cluster.must(&["create", "namespace", namespace]);
-    cluster.apply([crate::live::configmap(namespace, "a", "1")]);
+    cluster.create_namespace(namespace, [crate::live::configmap(namespace, "a", "1")]);
     run(async {
         let wire = Wire::new(cluster).await;
         let scope = Scope { namespace: Some(namespace.into()), metadata_only: true, ..Scope::default() };

@@ -22,17 +22,13 @@ const OBJECTS: &str = "kooper_store_objects{controller=\"recorder\"}";
 
 /// The shared control plane with a new namespace that contains the object `first`.
 fn shared(namespace: &str) -> Option<&'static ControlPlane> {
-    let cluster = ControlPlane::shared()?;
-    cluster.must(&["create", "namespace", namespace]);
-    cluster.apply([configmap(namespace, "first", "0")]);
-    Some(cluster)
+    ControlPlane::shared_in(namespace, [configmap(namespace, "first", "0")])
 }
 
 /// The control plane that the test may stop, with a new namespace that contains the object `first`.
 fn mortal(namespace: &str) -> Option<MutexGuard<'static, ControlPlane>> {
     let cluster = ControlPlane::mortal()?;
-    cluster.must(&["create", "namespace", namespace]);
-    cluster.apply([configmap(namespace, "first", "0")]);
+    cluster.create_namespace(namespace, [configmap(namespace, "first", "0")]);
     Some(cluster)
 }
 
@@ -172,8 +168,7 @@ fn a_410_response_lists_once_and_reveals_the_changes_in_the_gap() {
 fn the_first_call_waits_until_every_namespace_is_listed_or_has_failed() {
     let [first, slow] = ["listed-first", "listed-later"];
     let Some(cluster) = shared(first) else { return };
-    cluster.must(&["create", "namespace", slow]);
-    cluster.apply([configmap(slow, "there", "0")]);
+    cluster.create_namespace(slow, [configmap(slow, "there", "0")]);
     let (_plain, address) = plain(cluster);
     let (held, lists) = (Arc::new(Barrier::new(2)), Arc::new(AtomicUsize::new(0)));
     let (holds, counts) = (held.clone(), lists.clone());

@@ -27,10 +27,9 @@ fn controller(name: &str, namespaces: &[&str], seen: &Seen) -> Controller {
 #[test]
 fn a_missing_or_forbidden_namespace_does_not_stop_the_others_and_is_handled_once_it_can_be_watched() {
     let [open, missing] = ["namespaces-open", "namespaces-missing"];
-    let Some(cluster) = ControlPlane::shared() else { return };
-    cluster.must(&["create", "namespace", open]);
-    cluster.apply(grant(open, "", "configmaps").into_iter().chain(grant(open, "", "secrets")));
-    cluster.apply([configmap(open, "open", "1")]);
+    let grants = [grant(open, "", "configmaps"), grant(open, "", "secrets")];
+    let objects = grants.into_iter().flatten().chain([configmap(open, "open", "1")]);
+    let Some(cluster) = ControlPlane::shared_in(open, objects) else { return };
 
     let seen = Seen::default();
     let controllers = [controller("several", &[open, missing], &seen)];

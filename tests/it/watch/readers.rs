@@ -20,9 +20,8 @@ use crate::live::{Live, configmap, connection};
 /// The shared control plane with new namespaces.
 fn shared(namespaces: &[&str]) -> Option<&'static ControlPlane> {
     let cluster = ControlPlane::shared()?;
-    for namespace in namespaces {
-        cluster.must(&["create", "namespace", namespace]);
-    }
+    let namespace = |name: &&str| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+    cluster.apply(namespaces.iter().map(namespace));
     Some(cluster)
 }
 

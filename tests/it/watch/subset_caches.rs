@@ -14,12 +14,6 @@ use serde_json::{Value, json};
 use crate::fixture::{Log, eventually, run_with};
 use crate::live::{Live, configmap, connection};
 
-fn shared(namespace: &str) -> Option<&'static ControlPlane> {
-    let cluster = ControlPlane::shared()?;
-    cluster.must(&["create", "namespace", namespace]);
-    Some(cluster)
-}
-
 fn start(cluster: &ControlPlane, controllers: impl IntoIterator<Item = Controller>) -> Live {
     Live::start(connection(cluster.kubeconfig(), None), controllers)
 }
@@ -73,7 +67,7 @@ impl Subset for Named {
 #[test]
 fn a_reader_has_the_objects_of_its_subset_and_equal_caches_share_a_watch() {
     let namespace = "narrow-reader";
-    let Some(cluster) = shared(namespace) else { return };
+    let Some(cluster) = ControlPlane::shared_in(namespace, []) else { return };
     cluster.apply([
         configmap(namespace, "one", "1"),
         secret(namespace, "a", &json!({"app": "shop"})),
@@ -208,7 +202,7 @@ async fn one_call_in_a_test_reads_what_reads_selects() -> Result<()> {
 #[test]
 fn only_metadata_is_fetched_for_partial_objects() {
     let namespace = "narrow-metadata";
-    let Some(cluster) = shared(namespace) else { return };
+    let Some(cluster) = ControlPlane::shared_in(namespace, []) else { return };
     let big = "x".repeat(600_000);
     cluster.apply([secret(namespace, "one", &json!({}))]);
     let created = cluster.kubectl_with(&["create", "--filename=-"], &configmap(namespace, "big", &big).to_string());
@@ -284,8 +278,7 @@ fn label(cluster: &ControlPlane, namespace: &str, name: &str) -> Value {
 #[test]
 fn a_child_that_left_the_selection_of_owns_is_found_and_healed() {
     let namespace = "narrow-heals";
-    let Some(cluster) = shared(namespace) else { return };
-    cluster.apply([configmap(namespace, "parent", "1")]);
+    let Some(cluster) = ControlPlane::shared_in(namespace, [configmap(namespace, "parent", "1")]) else { return };
     let log = Log::default();
     let children = Secret::all().labels("app=shop, !legacy").metadata_only();
     let live = start(cluster, [applies(namespace, children, &[("app", "shop")], &log)]);
@@ -311,8 +304,7 @@ fn a_child_that_left_the_selection_of_owns_is_found_and_healed() {
 #[test]
 fn a_child_that_owns_would_not_select_is_rejected_before_it_is_written() {
     let namespace = "narrow-rejects";
-    let Some(cluster) = shared(namespace) else { return };
-    cluster.apply([configmap(namespace, "parent", "1")]);
+    let Some(cluster) = ControlPlane::shared_in(namespace, [configmap(namespace, "parent", "1")]) else { return };
     let log = Log::default();
     let children = Secret::all().labels("app=shop").metadata_only();
     let live = start(cluster, [applies(namespace, children, &[("app", "web")], &log)]);
@@ -328,8 +320,8 @@ fn a_child_that_owns_would_not_select_is_rejected_before_it_is_written() {
 #[test]
 fn an_object_of_another_owner_outside_of_the_selection_is_not_changed() {
     let namespace = "narrow-foreign";
-    let Some(cluster) = shared(namespace) else { return };
-    cluster.apply([configmap(namespace, "parent", "1"), secret(namespace, "child", &json!({"app": "other"}))]);
+    let objects = [configmap(namespace, "parent", "1"), secret(namespace, "child", &json!({"app": "other"}))];
+    let Some(cluster) = ControlPlane::shared_in(namespace, objects) else { return };
     let log = Log::default();
     let children = Secret::all().labels("app=shop").metadata_only();
     let live = start(cluster, [applies(namespace, children, &[("app", "shop")], &log)]);
@@ -345,8 +337,8 @@ fn an_object_of_another_owner_outside_of_the_selection_is_not_changed() {
 #[test]
 fn a_write_does_not_wait_for_a_cache_that_does_not_select_it() {
     let namespace = "narrow-waits";
-    let Some(cluster) = shared(namespace) else { return };
-    cluster.apply([configmap(namespace, "parent", "1"), secret(namespace, "child", &json!({}))]);
+    let objects = [configmap(namespace, "parent", "1"), secret(namespace, "child", &json!({}))];
+    let Some(cluster) = ControlPlane::shared_in(namespace, objects) else { return };
     let log = Log::default();
     let seen = log.clone();
     let handler = move |call: Call, _shop: Reader<Secret, OfShop>, secrets: Patcher<Secret>| {

@@ -51,9 +51,7 @@ fn secret(name: &str, value: &str) -> Secret {
 #[test]
 fn events_are_recorded_and_become_a_series() {
     let namespace = "records-events";
-    let Some(cluster) = ControlPlane::shared() else { return };
-    cluster.must(&["create", "namespace", namespace]);
-    cluster.apply([configmap(namespace, "one", "1")]);
+    let Some(cluster) = ControlPlane::shared_in(namespace, [configmap(namespace, "one", "1")]) else { return };
     let seen = Seen::default();
     let noted = seen.clone();
     let handler = move |config: Arc<ConfigMap>, recorder: Recorder| {

@@ -41,8 +41,7 @@ impl Stand {
     where
         T: Kind + Serialize + Clone,
     {
-        let cluster = ControlPlane::shared()?;
-        cluster.must(&["create", "namespace", namespace]);
+        let cluster = ControlPlane::shared_in(namespace, [])?;
         if let Some(adopted) = adopted {
             let created = cluster.kubectl_with(&["-n", namespace, "create", "-f", "-"], &adopted.to_string());
             assert!(created.success, "{}", created.stderr);

@@ -54,12 +54,6 @@ fn builder(namespace: &str, calls: &Calls) -> Builder<ConfigMap> {
         })
 }
 
-fn cluster(namespace: &str) -> Option<&'static ControlPlane> {
-    let cluster = ControlPlane::shared()?;
-    cluster.must(&["create", "namespace", namespace]);
-    Some(cluster)
-}
-
 fn start(cluster: &ControlPlane, controller: Builder<ConfigMap>) -> Live {
     Live::start(connection(cluster.kubeconfig(), None), [controller.build().unwrap()])
 }
@@ -89,7 +83,7 @@ fn marked(namespace: &str, name: &str, finalizers: &[&str], labels: &[(&str, &st
 #[test]
 fn the_finalizer_is_set_before_the_first_call_and_removed_after_cleanup_and_others_are_kept() {
     let namespace = "finalizers-first";
-    let Some(cluster) = cluster(namespace) else { return };
+    let Some(cluster) = ControlPlane::shared_in(namespace, []) else { return };
     let calls = Calls::default();
     let live = start(cluster, builder(namespace, &calls));
 
@@ -110,7 +104,7 @@ fn the_finalizer_is_set_before_the_first_call_and_removed_after_cleanup_and_othe
 #[test]
 fn cleanup_that_fails_panics_or_requeues_keeps_the_finalizer_until_it_is_done() {
     let namespace = "finalizers-slow";
-    let Some(cluster) = cluster(namespace) else { return };
+    let Some(cluster) = ControlPlane::shared_in(namespace, []) else { return };
     let (calls, tries) = (Calls::default(), Arc::new(AtomicUsize::new(0)));
     let counted = tries.clone();
     let controller = builder(namespace, &calls).cleanup(FINALIZER, move |call: Call| {
@@ -140,7 +134,7 @@ fn cleanup_that_fails_panics_or_requeues_keeps_the_finalizer_until_it_is_done() 
 fn cleanup_that_hangs_or_always_fails_keeps_its_object_and_affects_no_other() {
     const TIMEOUTS: &str = "kooper_handler_timeouts_total{controller=\"keeper\"}";
     let namespace = "finalizers-stuck";
-    let Some(cluster) = cluster(namespace) else { return };
+    let Some(cluster) = ControlPlane::shared_in(namespace, []) else { return };
     let calls = Calls::default();
     let cleaned = calls.clone();
     let controller = builder(namespace, &calls).timeout(Duration::from_millis(200)).cleanup(
@@ -194,7 +188,7 @@ fn cleanup_that_hangs_or_always_fails_keeps_its_object_and_affects_no_other() {
 #[test]
 fn neither_a_filter_nor_a_selector_hides_a_deletion() {
     let namespace = "finalizers-hidden";
-    let Some(cluster) = cluster(namespace) else { return };
+    let Some(cluster) = ControlPlane::shared_in(namespace, []) else { return };
     let calls = Calls::default();
     // The filter is not called for an object that waits to be cleaned up.
     let live = start(
@@ -227,7 +221,7 @@ fn neither_a_filter_nor_a_selector_hides_a_deletion() {
 #[test]
 fn an_object_that_leaves_the_selector_is_cleaned_up_with_on_leave() {
     let namespace = "finalizers-leave";
-    let Some(cluster) = cluster(namespace) else { return };
+    let Some(cluster) = ControlPlane::shared_in(namespace, []) else { return };
     let calls = Calls::default();
     let live = start(cluster, builder(namespace, &calls).labels("app=shop").cleanup_on_leave());
     cluster.apply([marked(namespace, "a", &[], &[("app", "shop")])]);
@@ -245,7 +239,7 @@ fn an_object_that_leaves_the_selector_is_cleaned_up_with_on_leave() {
 #[test]
 fn a_previous_finalizer_is_taken_over() {
     let namespace = "finalizers-previous";
-    let Some(cluster) = cluster(namespace) else { return };
+    let Some(cluster) = ControlPlane::shared_in(namespace, []) else { return };
     let calls = Calls::default();
     let live = start(
         cluster,

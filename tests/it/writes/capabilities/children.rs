@@ -45,8 +45,7 @@ fn parents(namespace: &str, seen: &Seen, set: impl FnOnce(Builder<ConfigMap>) ->
 #[test]
 fn a_child_is_created_and_corrected_and_never_taken_from_another_owner() {
     let namespace = "children";
-    let Some(cluster) = ControlPlane::shared() else { return };
-    cluster.must(&["create", "namespace", namespace]);
+    let Some(cluster) = ControlPlane::shared_in(namespace, []) else { return };
     cluster.must(&["-n", namespace, "create", "secret", "generic", "foreign", "--from-literal=value=theirs"]);
     cluster.must(&["-n", namespace, "create", "secret", "generic", "orphan", "--from-literal=value=theirs"]);
     cluster.apply([configmap(namespace, "one", "first")]);
@@ -80,9 +79,7 @@ fn a_child_is_created_and_corrected_and_never_taken_from_another_owner() {
 #[test]
 fn an_owner_without_its_child_is_queued_when_the_other_child_is_deleted() {
     let namespace = "contested";
-    let Some(cluster) = ControlPlane::shared() else { return };
-    cluster.must(&["create", "namespace", namespace]);
-    cluster.apply([configmap(namespace, "one", "wanted")]);
+    let Some(cluster) = ControlPlane::shared_in(namespace, [configmap(namespace, "one", "wanted")]) else { return };
     let seen = Seen::default();
     // Its own retry would be too late for the test.
     let long = Duration::from_secs(3600);
@@ -102,9 +99,7 @@ fn an_owner_without_its_child_is_queued_when_the_other_child_is_deleted() {
 #[test]
 fn fields_applied_under_a_previous_name_are_taken_over() {
     let namespace = "renamed";
-    let Some(cluster) = ControlPlane::shared() else { return };
-    cluster.must(&["create", "namespace", namespace]);
-    cluster.apply([configmap(namespace, "one", "1")]);
+    let Some(cluster) = ControlPlane::shared_in(namespace, [configmap(namespace, "one", "1")]) else { return };
     let seen = Seen::default();
     let run = |name: &str, previous: &[&str], data: &[(&str, &str)]| {
         let mut settings = ConfigMap::default();
@@ -136,8 +131,7 @@ fn fields_applied_under_a_previous_name_are_taken_over() {
 #[test]
 fn an_object_that_is_not_cached_yet_is_not_taken_over() {
     let namespace = "unseen";
-    let Some(cluster) = ControlPlane::shared() else { return };
-    cluster.must(&["create", "namespace", namespace]);
+    let Some(cluster) = ControlPlane::shared_in(namespace, []) else { return };
     cluster.must(&["-n", namespace, "create", "secret", "generic", "there", "--from-literal=value=theirs"]);
     cluster.apply([configmap(namespace, "one", "1")]);
     let seen = Seen::default();

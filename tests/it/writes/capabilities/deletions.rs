@@ -17,9 +17,7 @@ use crate::live::{Seen, configmap};
 #[test]
 fn a_deletion_only_affects_the_object_with_the_expected_uid() {
     let namespace = "deletions";
-    let Some(cluster) = ControlPlane::shared() else { return };
-    cluster.must(&["create", "namespace", namespace]);
-    cluster.apply([configmap(namespace, "one", "1")]);
+    let Some(cluster) = ControlPlane::shared_in(namespace, [configmap(namespace, "one", "1")]) else { return };
     let seen = Seen::default();
     let noted = seen.clone();
     let handler = move |config: Arc<ConfigMap>,
@@ -67,8 +65,7 @@ fn a_deletion_only_affects_the_object_with_the_expected_uid() {
 #[test]
 fn a_job_is_deleted_with_its_pods_and_a_pod_is_evicted_by_its_uid() {
     let namespace = "dependents";
-    let Some(cluster) = ControlPlane::shared() else { return };
-    cluster.must(&["create", "namespace", namespace]);
+    let Some(cluster) = ControlPlane::shared_in(namespace, []) else { return };
     let template = json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "work", "image": "work"}]}});
     cluster.apply([
         json!({

@@ -103,9 +103,7 @@ fn expected(namespace: &str) -> String {
 #[test]
 fn an_error_names_the_object_whose_name_is_invalid() {
     let namespace = "invalid-names";
-    let Some(cluster) = ControlPlane::shared() else { return };
-    cluster.must(&["create", "namespace", namespace]);
-    cluster.apply([configmap(namespace, "one", "1")]);
+    let Some(cluster) = ControlPlane::shared_in(namespace, [configmap(namespace, "one", "1")]) else { return };
     let seen = Seen::default();
     let noted = seen.clone();
     let handler = move |configs: Applier<ConfigMap>,

@@ -33,8 +33,7 @@ fn pod(namespace: &str, name: &str) -> Pod {
 #[test]
 fn a_rejection_by_admission_does_not_name_a_rule() {
     let namespace = "forbidden";
-    let Some(cluster) = ControlPlane::shared() else { return };
-    cluster.must(&["create", "namespace", namespace]);
+    let Some(cluster) = ControlPlane::shared_in(namespace, []) else { return };
     cluster.must(&["label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted"]);
     cluster.must(&["-n", namespace, "create", "quota", "secrets", "--hard=secrets=0"]);
     cluster.apply([
@@ -110,9 +109,7 @@ fn a_rejection_by_admission_does_not_name_a_rule() {
 #[test]
 fn a_forbidden_request_is_reported_with_the_missing_rule() {
     let namespace = "refusals";
-    let Some(cluster) = ControlPlane::shared() else { return };
-    cluster.must(&["create", "namespace", namespace]);
-    cluster.apply(grant(namespace, "", "services"));
+    let Some(cluster) = ControlPlane::shared_in(namespace, grant(namespace, "", "services")) else { return };
     cluster.must(&["-n", namespace, "create", "service", "clusterip", "web", "--tcp=80"]);
     let seen = Seen::default();
     let noted = seen.clone();

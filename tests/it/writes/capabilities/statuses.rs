@@ -14,8 +14,7 @@ use crate::live::Seen;
 #[test]
 fn an_unchanged_status_is_not_written() {
     let namespace = "statuses";
-    let Some(cluster) = ControlPlane::shared() else { return };
-    cluster.must(&["create", "namespace", namespace]);
+    let Some(cluster) = ControlPlane::shared_in(namespace, []) else { return };
     cluster.must(&["-n", namespace, "create", "service", "clusterip", "web", "--tcp=80"]);
     let seen = Seen::default();
     let noted = seen.clone();
@@ -54,8 +53,7 @@ fn an_unchanged_status_is_not_written() {
 #[test]
 fn a_second_status_in_one_call_is_compared_with_the_first() {
     let namespace = "statuses-twice";
-    let Some(cluster) = ControlPlane::shared() else { return };
-    cluster.must(&["create", "namespace", namespace]);
+    let Some(cluster) = ControlPlane::shared_in(namespace, []) else { return };
     cluster.must(&["-n", namespace, "create", "service", "loadbalancer", "web", "--tcp=80"]);
     let seen = Seen::default();
     let noted = seen.clone();
