@@ -12,6 +12,7 @@ use kooper::Controller;
 use kooper::controller::operator::Builder;
 use kooper::kube::config::{KubeConfigOptions, Kubeconfig};
 use kooper::kube::{Client, Config};
+use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::process::value;
 use kooper_tests::wait::until;
 use serde_json::{Value, json};
@@ -32,6 +33,11 @@ impl Live {
         controllers: impl IntoIterator<Item = Controller>,
     ) -> Self {
         Self::start_edited(config, controllers, |builder| builder)
+    }
+
+    /// Starts controllers as the user in `system:masters`.
+    pub(crate) fn on(cluster: &ControlPlane, controllers: impl IntoIterator<Item = Controller>) -> Self {
+        Self::start(connection(cluster.kubeconfig(), None), controllers)
     }
 
     /// Starts controllers in an operator with further settings.

@@ -114,10 +114,6 @@ fn object(namespace: &str, kind: &str, group: &str) -> Value {
     })
 }
 
-fn start(cluster: &ControlPlane, controllers: impl IntoIterator<Item = Controller>) -> Live {
-    Live::start(connection(cluster.kubeconfig(), None), controllers)
-}
-
 /// The number of write requests for a CRD.
 fn writes(cluster: &ControlPlane, name: &str) -> usize {
     let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}?");
@@ -133,7 +129,7 @@ fn a_crd_is_installed_once_and_not_written_again() {
     let namespace = "crds-fresh";
     let Some(cluster) = ControlPlane::shared_in(namespace, []) else { return };
     let seen = Seen::default();
-    let live = start(cluster, [installer::<Fresh>("fresh", namespace, &seen)]);
+    let live = Live::on(cluster, [installer::<Fresh>("fresh", namespace, &seen)]);
     live.wait_for_ready(true, &["ok"]);
     cluster.apply([object(namespace, "Fresh", "fresh.example.com")]);
     seen.wait_for(&[("fresh", "seen")]);
@@ -146,7 +142,7 @@ fn a_crd_is_installed_once_and_not_written_again() {
     let sent = writes(cluster, "freshes.fresh.example.com");
     assert_ne!(sent, 0);
     // Two replicas at once, and both again.
-    let replicas = [(); 2].map(|()| start(cluster, [installer::<Fresh>("fresh", namespace, &seen)]));
+    let replicas = [(); 2].map(|()| Live::on(cluster, [installer::<Fresh>("fresh", namespace, &seen)]));
     for replica in &replicas {
         replica.wait_for_ready(true, &["ok"]);
     }
@@ -164,7 +160,7 @@ fn a_newer_crd_and_an_equal_one_are_kept() {
     newer["metadata"]["annotations"] = json!({"kooper.rs/version": "7.0.0"});
     cluster.apply([newer]);
     let seen = Seen::default();
-    let live = start(cluster, [installer::<Kept>("kept", namespace, &seen)]);
+    let live = Live::on(cluster, [installer::<Kept>("kept", namespace, &seen)]);
     live.wait_for_ready(true, &["ok"]);
     live.stop();
     let there = crd(cluster, "kepts.kept.example.com");
@@ -173,7 +169,7 @@ fn a_newer_crd_and_an_equal_one_are_kept() {
 
     cluster.apply([serde_json::to_value(Kept::crd()).unwrap()]);
     let before = crd(cluster, "kepts.kept.example.com");
-    let live = start(cluster, [installer::<Kept>("kept", namespace, &seen)]);
+    let live = Live::on(cluster, [installer::<Kept>("kept", namespace, &seen)]);
     live.wait_for_ready(true, &["ok"]);
     live.stop();
     let after = crd(cluster, "kepts.kept.example.com");
@@ -189,7 +185,7 @@ fn an_incompatible_or_foreign_crd_is_not_replaced_and_other_controllers_work() {
         with_size(Foreign::crd(), json!({"type": "integer", "format": "int32", "maximum": 7})),
     ]);
     let seen = Seen::default();
-    let live = start(
+    let live = Live::on(
         cluster,
         [
             installer::<Broken>("broken", namespace, &seen),
@@ -232,7 +228,7 @@ fn a_renamed_program_takes_over_the_crd_that_it_applied_under_its_previous_name(
 
     let controller = Controller::builder::<Renamed>("renamed").namespaces([namespace]).install_crd();
     let controller = controller.previous_program("previous-shop").handler(async |_: Arc<Renamed>| {}).build().unwrap();
-    let live = start(cluster, [controller]);
+    let live = Live::on(cluster, [controller]);
     live.wait_for_ready(true, &["ok"]);
     live.stop();
 
@@ -254,7 +250,7 @@ fn a_crd_whose_names_are_taken_is_reported_and_retried() {
     cluster.apply([other]);
     cluster.must(&["wait", "--for=condition=established", "crd/others.taken.example.com", "--timeout=60s"]);
     let seen = Seen::default();
-    let live = start(cluster, [installer::<Taken>("taken", namespace, &seen)]);
+    let live = Live::on(cluster, [installer::<Taken>("taken", namespace, &seen)]);
     live.wait_for_ready(
         false,
         &["the CRD `takens.taken.example.com` is not established: ", "already in use", "delete the other CRD"],
@@ -275,7 +271,7 @@ fn a_crd_that_is_being_deleted_is_awaited_and_installed_again() {
     cluster.apply([held]);
     let old = crd(cluster, "leavings.leaving.example.com");
     cluster.must(&["delete", "crd", "leavings.leaving.example.com", "--wait=false"]);
-    let live = start(cluster, [installer::<Leaving>("leaving", namespace, &Seen::default())]);
+    let live = Live::on(cluster, [installer::<Leaving>("leaving", namespace, &Seen::default())]);
     live.wait_for_ready(false, &["the CRD `leavings.leaving.example.com` is being deleted: it is removed when"]);
     let here = format!("--namespace={namespace}");
     let free = r#"{"metadata": {"finalizers": null}}"#;
@@ -339,7 +335,7 @@ fn a_limit_is_tightened_because_the_server_keeps_accepting_stored_values() {
     large["spec"]["size"] = json!(9);
     cluster.apply([large]);
     let seen = Seen::default();
-    let live = start(cluster, [installer::<Limited>("limited", namespace, &seen)]);
+    let live = Live::on(cluster, [installer::<Limited>("limited", namespace, &seen)]);
     live.wait_for_ready(true, &["ok"]);
     seen.wait_for(&[("limited", "seen")]);
     live.stop();
@@ -367,7 +363,7 @@ fn a_crd_deleted_while_the_program_runs_makes_it_not_ready_until_it_exists_again
     let Some(cluster) = ControlPlane::shared_in(namespace, []) else { return };
     let name = "gones.gone.example.com";
     let seen = Seen::default();
-    let live = start(cluster, [installer::<Gone>("gone", namespace, &seen)]);
+    let live = Live::on(cluster, [installer::<Gone>("gone", namespace, &seen)]);
     live.wait_for_ready(true, &["ok"]);
     let installed = writes(cluster, name);
     cluster.must(&["delete", "crd", name]);
@@ -405,7 +401,7 @@ fn objects_that_delay_the_deletion_of_their_crd_are_cleaned_up_by_a_program_that
         .handler(async || {})
         .build()
         .unwrap();
-    let live = start(cluster, [controller]);
+    let live = Live::on(cluster, [controller]);
     seen.wait_for(&[("cleaned", "cleaned up")]);
     live.wait_for_ready(true, &["ok"]);
     assert_ne!(crd(cluster, name)["metadata"]["uid"], old["metadata"]["uid"]);

@@ -15,7 +15,7 @@ use kooper_tests::wait::until;
 use serde_json::{Value, json};
 
 use crate::fixture::{Log, config, eventually, run};
-use crate::live::{Live, configmap, connection};
+use crate::live::{Live, configmap};
 
 /// The shared control plane with new namespaces.
 fn shared(namespaces: &[&str]) -> Option<&'static ControlPlane> {
@@ -23,10 +23,6 @@ fn shared(namespaces: &[&str]) -> Option<&'static ControlPlane> {
     let namespace = |name: &&str| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     cluster.apply(namespaces.iter().map(namespace));
     Some(cluster)
-}
-
-fn start(cluster: &ControlPlane, controllers: impl IntoIterator<Item = Controller>) -> Live {
-    Live::start(connection(cluster.kubeconfig(), None), controllers)
 }
 
 fn secret(namespace: &str, name: &str, labels: &Value) -> Value {
@@ -98,7 +94,7 @@ fn a_handler_reads_all_objects_from_its_first_call() {
         })
         .build()
         .unwrap();
-    let live = start(cluster, [controller]);
+    let live = Live::on(cluster, [controller]);
     wait_for(&log, "a: 40, 20, 7");
     wait_for(&log, "b: 40, 20, 7");
     cluster.must(&["label", "configmap", "config-7", "--namespace", namespace, "parity=even", "--overwrite"]);
@@ -136,7 +132,7 @@ fn controllers_and_readers_of_the_same_objects_share_one_watch() {
         .build()
         .unwrap();
     let controllers = ["one", "two"].map(|name| notes(name, &[namespace], &log).build().unwrap());
-    let live = start(cluster, controllers.into_iter().chain([reader]));
+    let live = Live::on(cluster, controllers.into_iter().chain([reader]));
     wait_for_times(&log, "one-watch/first: initial", 2);
     wait_for(&log, "one-watch/reads: true");
     cluster.apply([configmap(namespace, "first", "2")]);
@@ -162,7 +158,7 @@ fn a_child_queues_its_controlling_owner_and_no_object_of_another_kind_with_that_
     let [parent, other] = ["parent", "other"].map(|name| uid(cluster, namespace, "configmap", name));
     let account = uid(cluster, namespace, "serviceaccount", "parent");
     let log = Log::default();
-    let live = start(cluster, [notes("owns", &[namespace], &log).owns(Secret::all()).build().unwrap()]);
+    let live = Live::on(cluster, [notes("owns", &[namespace], &log).owns(Secret::all()).build().unwrap()]);
     wait_for(&log, "owns/parent: initial");
     wait_for(&log, "owns/other: initial");
 
@@ -214,7 +210,7 @@ fn a_mapped_object_queues_the_keys_of_its_old_and_its_new_version() {
     cluster.apply([secret(one, "bad", &json!({"for": "a"}))]);
     let log = Log::default();
     let controller = notes("maps", &[one, two], &log).watches::<Secret, _, _>(named).build().unwrap();
-    let live = start(cluster, [controller]);
+    let live = Live::on(cluster, [controller]);
     for key in ["maps-one/a", "maps-one/b", "maps-two/a"] {
         wait_for(&log, &format!("{key}: initial"));
     }
@@ -298,7 +294,7 @@ fn a_type_that_panics_while_it_is_decoded_loses_no_key_of_another_controller() {
         note.note(call.key().name().to_owned());
         async {}
     });
-    let live = start(cluster, [fragile, secrets.build().unwrap()]);
+    let live = Live::on(cluster, [fragile, secrets.build().unwrap()]);
     for name in &names {
         wait_for(&seen, name);
     }
@@ -327,7 +323,7 @@ fn a_map_function_can_read_the_cache() {
     let log = Log::default();
     // With a selector the controller's own cache is another one.
     let controller = notes("map-reads", &[namespace], &log).labels("uses").watches::<Secret, _, _>(users);
-    let live = start(cluster, [controller.build().unwrap()]);
+    let live = Live::on(cluster, [controller.build().unwrap()]);
     for name in ["a", "b", "c"] {
         wait_for(&log, &format!("map-reads/{name}: initial"));
     }
@@ -409,7 +405,7 @@ fn deleted_distinguishes_objects_that_left_the_selector() {
         config
     }));
     let log = Log::default();
-    let live = start(cluster, [mourns(&log).namespaces([namespace]).labels("app=shop").build().unwrap()]);
+    let live = Live::on(cluster, [mourns(&log).namespaces([namespace]).labels("app=shop").build().unwrap()]);
     wait_for(&log, "handler: leaves leaves");
     wait_for(&log, "handler: deleted deleted");
     cluster.must(&["label", "configmap", "leaves", "--namespace", namespace, "app=none", "--overwrite"]);

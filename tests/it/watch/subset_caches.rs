@@ -12,11 +12,7 @@ use kooper_tests::wait::until;
 use serde_json::{Value, json};
 
 use crate::fixture::{Log, eventually, run_with};
-use crate::live::{Live, configmap, connection};
-
-fn start(cluster: &ControlPlane, controllers: impl IntoIterator<Item = Controller>) -> Live {
-    Live::start(connection(cluster.kubeconfig(), None), controllers)
-}
+use crate::live::{Live, configmap};
 
 fn secret(namespace: &str, name: &str, labels: &Value) -> Value {
     json!({
@@ -102,7 +98,7 @@ fn a_reader_has_the_objects_of_its_subset_and_equal_caches_share_a_watch() {
         .build()
         .unwrap();
     let own = Controller::builder::<Secret>("own").namespaces([namespace]).labels(" app = shop ").handler(async || {});
-    let live = start(cluster, [controller, own.build().unwrap()]);
+    let live = Live::on(cluster, [controller, own.build().unwrap()]);
     wait_for(&log, "1: a b | a c | 3");
     cluster.must(&["-n", namespace, "label", "secret", "b", "app-"]);
     cluster.must(&["-n", namespace, "label", "secret", "c", "app=shop"]);
@@ -222,7 +218,7 @@ fn only_metadata_is_fetched_for_partial_objects() {
         })
         .build()
         .unwrap();
-    let live = start(cluster, [controller]);
+    let live = Live::on(cluster, [controller]);
     wait_for(&log, "big: true");
     let size = live.metric("kooper_store_bytes{controller=\"metadata\"}");
     assert!(size > 0.0 && size < 50_000.0, "{size} bytes");
@@ -281,7 +277,7 @@ fn a_child_that_left_the_selection_of_owns_is_found_and_healed() {
     let Some(cluster) = ControlPlane::shared_in(namespace, [configmap(namespace, "parent", "1")]) else { return };
     let log = Log::default();
     let children = Secret::all().labels("app=shop, !legacy").metadata_only();
-    let live = start(cluster, [applies(namespace, children, &[("app", "shop")], &log)]);
+    let live = Live::on(cluster, [applies(namespace, children, &[("app", "shop")], &log)]);
     let has = |name: &'static str, value: Value| {
         until(
             &format!("{name} is {value}"),
@@ -307,7 +303,7 @@ fn a_child_that_owns_would_not_select_is_rejected_before_it_is_written() {
     let Some(cluster) = ControlPlane::shared_in(namespace, [configmap(namespace, "parent", "1")]) else { return };
     let log = Log::default();
     let children = Secret::all().labels("app=shop").metadata_only();
-    let live = start(cluster, [applies(namespace, children, &[("app", "web")], &log)]);
+    let live = Live::on(cluster, [applies(namespace, children, &[("app", "web")], &log)]);
     wait_for(
         &log,
         "initial: Secret `narrow-rejects/child` is not selected by `owns` (labels app=shop): its label `app` is `web`: \
@@ -324,7 +320,7 @@ fn an_object_of_another_owner_outside_of_the_selection_is_not_changed() {
     let Some(cluster) = ControlPlane::shared_in(namespace, objects) else { return };
     let log = Log::default();
     let children = Secret::all().labels("app=shop").metadata_only();
-    let live = start(cluster, [applies(namespace, children, &[("app", "shop")], &log)]);
+    let live = Live::on(cluster, [applies(namespace, children, &[("app", "shop")], &log)]);
     until(
         "the foreign object is found",
         || log.lines().iter().any(|line| line.contains("is not controlled by")).then_some(()),
@@ -360,7 +356,7 @@ fn a_write_does_not_wait_for_a_cache_that_does_not_select_it() {
         .build()
         .unwrap();
     let begin = std::time::Instant::now();
-    let live = start(cluster, [controller]);
+    let live = Live::on(cluster, [controller]);
     until("twenty calls", || (log.count() >= 20).then_some(()), || format!("{:#?}", log.lines()));
     // A key would wait for five seconds for each write that its caches do not show.
     assert!(begin.elapsed() < Duration::from_secs(60), "{:?}", begin.elapsed());

@@ -13,7 +13,7 @@ use kooper::{Call, Controller};
 use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::wait::{eventually, until};
 
-use crate::live::{Live, configmap, connection};
+use crate::live::{Live, configmap};
 
 const FINALIZER: &str = "tests.example.com/cleanup";
 /// A patch that removes all finalizers.
@@ -55,7 +55,7 @@ fn builder(namespace: &str, calls: &Calls) -> Builder<ConfigMap> {
 }
 
 fn start(cluster: &ControlPlane, controller: Builder<ConfigMap>) -> Live {
-    Live::start(connection(cluster.kubeconfig(), None), [controller.build().unwrap()])
+    Live::on(cluster, [controller.build().unwrap()])
 }
 
 fn finalizers(cluster: &ControlPlane, namespace: &str, name: &str) -> String {
