@@ -8,10 +8,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kooper::Controller;
 use kooper::controller::operator::Builder;
 use kooper::kube::config::{KubeConfigOptions, Kubeconfig};
 use kooper::kube::{Client, Config};
+use kooper::{Controller, Health};
 use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::process::value;
 use kooper_tests::wait::until;
@@ -65,15 +65,7 @@ impl Live {
 
     /// Waits until the operator is ready, or not, with a text that contains all of these.
     pub(crate) fn wait_for_ready(&self, ready: bool, parts: &[&str]) {
-        let health = || match self.running.health.ready() {
-            Ok(text) => (true, text),
-            Err(text) => (false, text),
-        };
-        let right = || {
-            let (is, text) = health();
-            (is == ready && parts.iter().all(|part| text.contains(part))).then_some(())
-        };
-        until(&format!("ready: {ready}, {parts:?}"), right, || format!("{:?}", health()));
+        wait_for_ready(&self.running.health, ready, parts);
     }
 
     /// Returns `false` if only a restart of the process helps.
@@ -95,6 +87,18 @@ impl Live {
     pub(crate) fn stop(self) {
         self.runtime.block_on(self.running.stop()).unwrap();
     }
+}
+
+/// Waits until an operator is ready, or not, with a text that contains all of these.
+pub(crate) fn wait_for_ready(health: &Health, ready: bool, parts: &[&str]) {
+    let right = || {
+        let (is, text) = match health.ready() {
+            Ok(text) => (true, text),
+            Err(text) => (false, text),
+        };
+        (is == ready && parts.iter().all(|part| text.contains(part))).then_some(())
+    };
+    until(&format!("ready: {ready}, {parts:?}"), right, || format!("{:?}", health.ready()));
 }
 
 /// The connection of a kubeconfig, to another address if one is given.

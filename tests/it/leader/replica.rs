@@ -20,7 +20,7 @@ use tokio::runtime::{self, Runtime};
 use tokio::task::JoinHandle;
 
 use crate::fixture::Log;
-use crate::live::{configmap, connection};
+use crate::live::{configmap, connection, wait_for_ready};
 
 /// Short timings, so that the tests are fast.
 pub(super) fn quick(namespace: &str) -> LeaderElection {
@@ -126,14 +126,7 @@ impl Replica {
 
     /// Waits until it is ready, or is not, with a message that contains all parts.
     pub(super) fn wait_for_ready(&self, ready: bool, parts: &[&str]) {
-        let right = || {
-            let (is, text) = match self.ready() {
-                Ok(text) => (true, text),
-                Err(text) => (false, text),
-            };
-            (is == ready && parts.iter().all(|part| text.contains(part))).then_some(())
-        };
-        until(&format!("ready: {ready}, {parts:?}"), right, || format!("{:?}", self.ready()));
+        wait_for_ready(&self.health, ready, parts);
     }
 
     /// Stops it gracefully.

@@ -21,13 +21,6 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_installed");
 const ECHO: &str = env!("CARGO_BIN_EXE_echo");
 const LOOPBACK: [&str; 4] = ["--listen", "127.0.0.1:0", "--listen-probes", "127.0.0.1:0"];
 
-/// The address after a field of the line about the start.
-fn address(program: &Process, field: &str) -> SocketAddr {
-    let line = program.wait_for_line(&[" starting ", field]);
-    let rest = line.split(&format!(" {field}=\"")).nth(1).and_then(|rest| rest.split('"').next());
-    rest.and_then(|address| address.parse().ok()).unwrap_or_else(|| panic!("no {field} in {line}"))
-}
-
 /// The status and the body of a page over HTTPS.
 fn get(address: SocketAddr, page: &str, token: Option<&str>) -> (u16, String) {
     let authorization = token.map(|token| format!("Bearer {token}"));
@@ -97,7 +90,7 @@ fn only_users_of_the_cluster_with_the_permission_read_the_metrics() {
 
     let flags = ["--namespace", namespace, "--metrics-auth", "token", "--kubeconfig", kubeconfig.to_str().unwrap()];
     let program = Process::start(PROGRAM, &[&flags[..], &LOOPBACK].concat(), &[]);
-    let (metrics, probes) = (address(&program, "listen"), address(&program, "listen_probes"));
+    let (metrics, probes) = (program.address(), program.probes());
     let [reader, other] = ["reader", "other"].map(|name| token(&cluster, namespace, name));
     assert_eq!(get(metrics, "/metrics", None).0, 401);
     assert_eq!(get(metrics, "/metrics", Some("nonsense")).0, 401);
@@ -151,7 +144,7 @@ fn the_status_page_is_protected_as_the_metrics_and_never_beside_probes() {
     let flags = ["--namespace", namespace, "--metrics-auth", "token", "--kubeconfig", kubeconfig.to_str().unwrap()];
     let on = ["--status-page", "on"];
     let program = Process::start(PROGRAM, &[&flags[..], &LOOPBACK, &on].concat(), &[]);
-    let (metrics, probes) = (address(&program, "listen"), address(&program, "listen_probes"));
+    let (metrics, probes) = (program.address(), program.probes());
     let [person, scraper] = ["person", "scraper"].map(|name| token(cluster, namespace, name));
     for page in ["/status", "/status?q=tea", "/status.css", "/status.js"] {
         assert_eq!(get(metrics, page, None).0, 401, "{page}");
@@ -173,7 +166,7 @@ fn without_the_rules_of_reviews_the_log_says_which_roles_to_apply() {
     let kubeconfig = kubeconfig.to_str().unwrap();
     let flags = ["--namespace", namespace, "--metrics-auth", "token", "--kubeconfig", kubeconfig];
     let program = Process::start(PROGRAM, &[&flags[..], &LOOPBACK].concat(), &[]);
-    assert_eq!(get(address(&program, "listen"), "/metrics", Some("nonsense")).0, 503);
+    assert_eq!(get(program.address(), "/metrics", Some("nonsense")).0, 503);
     program.wait_for_line(&["cannot be reviewed", "apply the roles that `rbac --metrics-auth token` prints"]);
     let checked = Command::new(PROGRAM).arg("check").args(flags).output().unwrap();
     let text = String::from_utf8_lossy(&checked.stdout).into_owned();
@@ -261,7 +254,7 @@ fn metrics_are_served_over_https_with_the_certificate_of_the_moment() {
     let files = files.each_ref().map(String::as_str);
     let common = ["--kubeconfig", cluster.kubeconfig().to_str().unwrap(), "--namespace", "default"];
     let program = Process::start(PROGRAM, &[&common[..], &LOOPBACK, &files].concat(), &[]);
-    let metrics = address(&program, "listen");
+    let metrics = program.address();
     assert_eq!(serves(metrics, &first), Ok(()));
     assert!(serves(metrics, &second).is_err());
     let mut plain = TcpStream::connect(metrics).unwrap();
@@ -280,7 +273,7 @@ fn metrics_are_served_over_https_with_the_certificate_of_the_moment() {
         (program.count(&problem) == 1).then_some(())
     };
     until("the problem is logged", logged, || program.lines().join("\n"));
-    assert_eq!(probe(address(&program, "listen_probes"), "/healthz").0, 200, "probes have no TLS");
+    assert_eq!(probe(program.probes(), "/healthz").0, 200, "probes have no TLS");
 }
 
 #[test]
@@ -321,7 +314,7 @@ fn a_real_prometheus_scrapes_as_the_service_monitor_says() {
         "job_name": "kooper", "scheme": endpoint["scheme"], "metrics_path": endpoint["path"],
         "authorization": {"credentials_file": token_file},
         "tls_config": {"ca_file": ca_file, "server_name": host},
-        "static_configs": [{"targets": [address(&program, "listen").to_string()]}],
+        "static_configs": [{"targets": [program.address().to_string()]}],
     });
     let prometheus = Prometheus::scraping(&mount.0, &scrape, &[]);
     prometheus.wait_for_data("workqueue_depth{job=\"kooper\"}");
