@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use crate::control_plane::{ControlPlane, Output};
 use crate::process::Process;
 use crate::wait::until;
+use crate::yaml::documents;
 
 pub use rule::Rule;
 
@@ -66,12 +67,7 @@ impl Subject<'_> {
         assert!(printed, "{stderr}");
         let applied = cluster.kubectl_with(&["apply", "--filename=-"], &yaml);
         assert!(applied.success, "{}\n{yaml}", applied.stderr);
-        let shown = cluster.kubectl_with(&["create", "--dry-run=client", "--output=json", "--filename=-"], &yaml);
-        let documents: Vec<_> = serde_json::Deserializer::from_str(&shown.stdout)
-            .into_iter::<Value>()
-            .map(|document| document.expect("kubectl prints JSON"))
-            .flat_map(|document| document["items"].as_array().cloned().unwrap_or_else(|| vec![document]))
-            .collect();
+        let documents = documents(&yaml);
         assert_eq!(documents[0]["kind"], "ServiceAccount");
         let account = documents[0]["metadata"]["name"].as_str().expect("it has a name");
         let token = cluster.must(&["create", "token", account, &format!("--namespace={namespace}")]);

@@ -13,3 +13,4 @@ pub mod process;
 pub mod prometheus;
 pub mod tools;
 pub mod wait;
+pub mod yaml;

@@ -15,6 +15,7 @@ use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::process::output;
 use kooper_tests::tools::has;
 use kooper_tests::wait::until;
+use kooper_tests::yaml::documents;
 use serde_json::{Value, json};
 
 const INSTALLED: &str = env!("CARGO_BIN_EXE_installed");
@@ -75,18 +76,6 @@ impl Chart {
         assert!(done, "{stderr}");
         documents(&stdout)
     }
-}
-
-fn documents(yaml: &str) -> Vec<Value> {
-    let mut texts = vec![String::new()];
-    for line in yaml.lines() {
-        match line {
-            "---" => texts.push(String::new()),
-            line => *texts.last_mut().unwrap() += &format!("{line}\n"),
-        }
-    }
-    let parse = |text: &String| serde_saphyr::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"));
-    texts.iter().map(parse).filter(|document: &Value| document.is_object()).collect()
 }
 
 fn strings(value: &Value) -> Vec<String> {

@@ -4,6 +4,7 @@ use std::process::Command;
 
 use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::process::Process;
+use kooper_tests::yaml::documents;
 use serde_json::{Value, json};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_crd_shops");
@@ -17,10 +18,7 @@ fn call(cluster: &ControlPlane, args: &[&str]) -> (bool, String) {
 /// The CRDs that the program prints, with another schema of `spec`.
 fn printed(cluster: &ControlPlane, plural: &str, edit: impl Fn(&mut Value)) -> String {
     let (_, yaml) = call(cluster, &["crd"]);
-    let shown = cluster.kubectl_with(&["create", "--dry-run=client", "--output=json", "--filename=-"], &yaml);
-    let crds = serde_json::Deserializer::from_str(&shown.stdout).into_iter::<Value>().map(Result::unwrap);
-    let mut crds = crds.flat_map(|one| one["items"].as_array().cloned().unwrap_or_else(|| vec![one]));
-    let mut crd = crds.find(|crd| crd["spec"]["names"]["plural"] == plural).unwrap();
+    let mut crd = documents(&yaml).into_iter().find(|crd| crd["spec"]["names"]["plural"] == plural).unwrap();
     edit(&mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]);
     crd.to_string()
 }

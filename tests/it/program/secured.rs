@@ -13,6 +13,7 @@ use kooper_tests::process::Process;
 use kooper_tests::prometheus::Prometheus;
 use kooper_tests::tools::has;
 use kooper_tests::wait::until;
+use kooper_tests::yaml::documents;
 use serde_json::{Value, json};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_installed");
@@ -291,9 +292,8 @@ fn a_real_prometheus_scrapes_as_the_service_monitor_says() {
     let with = ["--image", "example.com/installed:1", "--with", "service-monitor"];
     let printed = Command::new(PROGRAM).arg("manifests").args(installed).args(with).output().unwrap();
     assert!(printed.status.success(), "{}", String::from_utf8_lossy(&printed.stderr));
-    let text = String::from_utf8_lossy(&printed.stdout).into_owned();
-    let monitor = text.split("---\n").find(|document| document.contains("kind: ServiceMonitor")).unwrap();
-    let monitor: Value = serde_saphyr::from_str(monitor).unwrap();
+    let printed = documents(&String::from_utf8_lossy(&printed.stdout));
+    let monitor = printed.iter().find(|document| document["kind"] == "ServiceMonitor").unwrap();
     let endpoint = &monitor["spec"]["endpoints"][0];
     let host = endpoint["tlsConfig"]["serverName"].as_str().unwrap();
 

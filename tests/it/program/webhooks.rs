@@ -5,6 +5,7 @@ use std::process::Command;
 use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::least_role::{Installed, Subject};
 use kooper_tests::wait::eventually;
+use kooper_tests::yaml::documents;
 use serde_json::{Value, json};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_guarded");
@@ -20,10 +21,7 @@ fn call(args: &[&str]) -> (bool, String, String) {
 fn printed(args: &[&str]) -> Vec<Value> {
     let (done, yaml, stderr) = call(args);
     assert!(done, "{stderr}");
-    yaml.split("---\n")
-        .filter(|text| text.contains("kind:"))
-        .map(|text| serde_saphyr::from_str(text).unwrap())
-        .collect()
+    documents(&yaml)
 }
 
 /// The rules of a role for a resource: the names and the verbs.
