@@ -35,6 +35,8 @@ pub struct ControlPlane {
 pub struct Output {
     /// `true` if it exited with 0.
     pub success: bool,
+    /// The exit code; `None` if a signal ended it.
+    pub code: Option<i32>,
     /// Its output on stdout.
     pub stdout: String,
     /// Its output on stderr.
@@ -190,11 +192,7 @@ impl ControlPlane {
         let writer = std::thread::spawn(move || stdin.write_all(input.as_bytes()));
         let output = ended(child).expect("kubectl can be waited for");
         drop(writer.join());
-        Output {
-            success: output.status.success(),
-            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-        }
+        output.into()
     }
 
     /// Runs kubectl and returns what it printed.
@@ -325,6 +323,18 @@ impl ControlPlane {
         // The text after the last line feed is still being written.
         let whole = log.rfind('\n').map_or("", |end| &log[..end]);
         whole.lines().map(|line| serde_json::from_str(line).expect("an audit event is JSON")).collect()
+    }
+}
+
+impl From<process::Output> for Output {
+    fn from(output: process::Output) -> Self {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Self {
+            success: output.status.success(),
+            code: output.status.code(),
+            stdout: text(&output.stdout),
+            stderr: text(&output.stderr),
+        }
     }
 }
 

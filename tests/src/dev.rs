@@ -160,11 +160,7 @@ impl Dev {
             .stdin(Stdio::null())
             .output()
             .expect("kubectl can be run");
-        Some(Output {
-            success: output.status.success(),
-            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-        })
+        Some(output.into())
     }
 
     /// Sends SIGINT, as Ctrl-C does, and waits for the end.

@@ -11,7 +11,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::control_plane::{ControlPlane, Output};
-use crate::process::Process;
+use crate::process::{Process, run};
 use crate::wait::until;
 use crate::yaml::documents;
 
@@ -118,9 +118,8 @@ impl Subject<'_> {
         if let Some(kubeconfig) = kubeconfig {
             command.arg("--kubeconfig").arg(kubeconfig);
         }
-        let output = command.output().expect("the program can be run");
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        (output.status.success(), text(&output.stdout), text(&output.stderr))
+        let Output { success, stdout, stderr, .. } = run(&mut command);
+        (success, stdout, stderr)
     }
 }
 

@@ -9,6 +9,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::control_plane;
 use crate::wait::{TIMEOUT, until};
 
 /// The longest time that a command may take: one that hangs fails its test, and no other.
@@ -17,13 +18,14 @@ const LIMIT: Duration = Duration::from_secs(300);
 /// The time in which a page is expected. A paused program accepts connections, too.
 const PAGE: Duration = Duration::from_secs(10);
 
-/// Runs a command like [`Command::output`], and ends it if it hangs.
+/// Runs a command to its end, without an input. It is ended if it hangs.
 ///
-/// # Errors
+/// # Panics
 ///
 /// If it cannot be run.
-pub fn output(command: &mut Command) -> io::Result<process::Output> {
-    ended(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?)
+pub fn run(command: &mut Command) -> control_plane::Output {
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    child.and_then(ended).unwrap_or_else(|error| panic!("{command:?}: {error}")).into()
 }
 
 /// The output of a command that runs already. It is ended if it hangs.

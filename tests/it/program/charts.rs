@@ -11,8 +11,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use kooper_tests::control_plane::ControlPlane;
-use kooper_tests::process::output;
+use kooper_tests::control_plane::{ControlPlane, Output};
+use kooper_tests::process::run;
 use kooper_tests::tools::has;
 use kooper_tests::wait::until;
 use kooper_tests::yaml::documents;
@@ -30,9 +30,8 @@ struct Chart {
 }
 
 fn call(command: &mut Command) -> (bool, String, String) {
-    let output = output(command).unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (output.status.success(), text(&output.stdout), text(&output.stderr))
+    let Output { success, stdout, stderr, .. } = run(command);
+    (success, stdout, stderr)
 }
 
 impl Chart {

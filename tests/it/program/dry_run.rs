@@ -6,9 +6,9 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use kooper_apiserver::ApiServer;
-use kooper_tests::control_plane::ControlPlane;
+use kooper_tests::control_plane::{ControlPlane, Output};
 use kooper_tests::dev::Home;
-use kooper_tests::process::output;
+use kooper_tests::process::run;
 use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Client, ResourceExt};
@@ -19,9 +19,8 @@ pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_rehearsed");
 /// The exit code, stdout and stderr of the program.
 pub(crate) fn call(kubeconfig: &Path, args: &[&str]) -> (Option<i32>, String, String) {
     let mut command = Command::new(PROGRAM);
-    let output = output(command.args(args).arg("--kubeconfig").arg(kubeconfig)).unwrap();
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (output.status.code(), text(&output.stdout), text(&output.stderr))
+    let Output { code, stdout, stderr, .. } = run(command.args(args).arg("--kubeconfig").arg(kubeconfig));
+    (code, stdout, stderr)
 }
 
 pub(crate) fn shop(name: &str, greeting: &str, fails: bool) -> Value {

@@ -2,9 +2,9 @@
 
 use std::process::Command;
 
-use kooper_tests::control_plane::ControlPlane;
+use kooper_tests::control_plane::{ControlPlane, Output};
 use kooper_tests::https;
-use kooper_tests::process::Process;
+use kooper_tests::process::{Process, run};
 use kooper_tests::wait::until;
 use serde_json::Value;
 
@@ -12,9 +12,8 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_installed");
 
 /// Runs a command of the program without a cluster: whether it exits with 0, its stdout and stderr.
 fn call(args: &[&str]) -> (bool, String, String) {
-    let output = Command::new(PROGRAM).args(args).output().unwrap();
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (output.status.success(), text(&output.stdout), text(&output.stderr))
+    let Output { success, stdout, stderr, .. } = run(Command::new(PROGRAM).args(args));
+    (success, stdout, stderr)
 }
 
 /// Applies what the program prints for `manifests` with these arguments, and returns kubectl's output.

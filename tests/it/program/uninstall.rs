@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use kooper_tests::control_plane::{ControlPlane, Output, Pooled};
-use kooper_tests::process::{Process, output};
+use kooper_tests::process::{Process, run};
 use kooper_tests::wait::{eventually, until};
 use serde_json::{Value, json};
 
@@ -55,9 +55,10 @@ impl Installed {
     }
 
     fn call(&self, args: &[&str]) -> (bool, String, String) {
-        let output = output(Command::new(PROGRAM).args(args).arg("--kubeconfig").arg(self.0.kubeconfig())).unwrap();
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        (output.status.success(), text(&output.stdout), text(&output.stderr))
+        let mut command = Command::new(PROGRAM);
+        let Output { success, stdout, stderr, .. } =
+            run(command.args(args).arg("--kubeconfig").arg(self.0.kubeconfig()));
+        (success, stdout, stderr)
     }
 
     /// Runs `uninstall`, which succeeds: its stdout and its log.
@@ -267,10 +268,10 @@ fn the_leases_of_shards_are_deleted_unless_a_member_works() {
     let map = || cluster.must(&["-n", namespace, "get", "lease", "shared-shared", "--output=jsonpath={.metadata.uid}"]);
     let uninstall = || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_shared"));
-        let output = command.arg("uninstall").args(place).args(["--install-namespace", namespace]).output().unwrap();
-        let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        assert!(output.status.success(), "{stdout}{stderr}");
-        stdout.into_owned()
+        let Output { success, stdout, stderr, .. } =
+            run(command.arg("uninstall").args(place).args(["--install-namespace", namespace]));
+        assert!(success, "{stdout}{stderr}");
+        stdout
     };
     let shared = env!("CARGO_BIN_EXE_shared");
     let mut program = Process::start(shared, &[&["run", "--listen", "127.0.0.1:0"], &place[..]].concat(), &[]);

@@ -2,8 +2,9 @@
 
 use std::process::Command;
 
-use kooper_tests::control_plane::ControlPlane;
+use kooper_tests::control_plane::{ControlPlane, Output};
 use kooper_tests::least_role::{Installed, Subject};
+use kooper_tests::process::run;
 use kooper_tests::wait::eventually;
 use kooper_tests::yaml::documents;
 use serde_json::{Value, json};
@@ -12,9 +13,8 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_guarded");
 
 /// Runs a command of the program: whether it exits with 0, its stdout and stderr.
 fn call(args: &[&str]) -> (bool, String, String) {
-    let output = Command::new(PROGRAM).args(args).output().unwrap();
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (output.status.success(), text(&output.stdout), text(&output.stderr))
+    let Output { success, stdout, stderr, .. } = run(Command::new(PROGRAM).args(args));
+    (success, stdout, stderr)
 }
 
 /// The documents that a command prints.

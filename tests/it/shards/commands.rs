@@ -4,8 +4,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use kooper_tests::control_plane::Output;
 use kooper_tests::dev::Home;
-use kooper_tests::process::{Process, output};
+use kooper_tests::process::{Process, run};
 use kooper_tests::wait::{eventually, until};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_shared");
@@ -30,9 +31,8 @@ impl Replicas {
     fn call(&self, args: &[&str]) -> (bool, String) {
         let mut command = Command::new(PROGRAM);
         command.args(args).arg("--kubeconfig").arg(&self.kubeconfig).args(["--lease-namespace", "default"]);
-        let output = output(&mut command).unwrap();
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        (output.status.success(), text(&output.stdout) + &text(&output.stderr))
+        let Output { success, stdout, stderr, .. } = run(&mut command);
+        (success, stdout + &stderr)
     }
 
     fn must(&self, args: &[&str]) -> String {
