@@ -262,6 +262,31 @@ impl ControlPlane {
         file
     }
 
+    /// Creates a token of a ServiceAccount.
+    ///
+    /// # Panics
+    ///
+    /// If the account does not exist.
+    pub fn token(&self, namespace: &str, account: &str) -> String {
+        self.must(&["create", "token", account, "--namespace", namespace]).trim().to_owned()
+    }
+
+    /// Writes a kubeconfig of a ServiceAccount, and returns its path.
+    ///
+    /// # Panics
+    ///
+    /// If the account does not exist.
+    pub fn kubeconfig_of(&self, namespace: &str, account: &str) -> PathBuf {
+        let token = self.token(namespace, account);
+        self.kubeconfig_with(&format!("{namespace}-{account}"), |text| {
+            let with_token = |line: &str| match line.split_once("token:") {
+                Some((before, _)) => format!("{before}token: {token}"),
+                None => line.to_owned(),
+            };
+            text.lines().map(with_token).collect::<Vec<_>>().join("\n")
+        })
+    }
+
     /// The address of the API server.
     ///
     /// # Panics

@@ -70,14 +70,7 @@ impl Subject<'_> {
         let documents = documents(&yaml);
         assert_eq!(documents[0]["kind"], "ServiceAccount");
         let account = documents[0]["metadata"]["name"].as_str().expect("it has a name");
-        let token = cluster.must(&["create", "token", account, &format!("--namespace={namespace}")]);
-        let kubeconfig = cluster.kubeconfig_with(&format!("{namespace}-{account}"), |text| {
-            let with_token = |line: &str| match line.split_once("token:") {
-                Some((before, _)) => format!("{before}token: {}", token.trim()),
-                None => line.to_owned(),
-            };
-            text.lines().map(with_token).collect::<Vec<_>>().join("\n")
-        });
+        let kubeconfig = cluster.kubeconfig_of(namespace, account);
         Installed { cluster, subject: self, documents, kubeconfig, number: Cell::default() }
     }
 

@@ -462,14 +462,7 @@ fn a_release_is_installed_upgraded_and_uninstalled_on_the_real_server() {
         let job: Value = serde_json::from_str(&job().stdout).unwrap();
         let pod = &job["spec"]["template"]["spec"];
         let account = pod["serviceAccountName"].as_str().unwrap();
-        let token = cluster.must(&["create", "token", account, "--namespace", NAMESPACE]);
-        let kubeconfig = cluster.kubeconfig_with("hook", |text| {
-            let line = |line: &str| match line.split_once("token:") {
-                Some((before, _)) => format!("{before}token: {}", token.trim()),
-                None => line.to_owned(),
-            };
-            text.lines().map(line).collect::<Vec<_>>().join("\n")
-        });
+        let kubeconfig = cluster.kubeconfig_of(NAMESPACE, account);
         let container = &pod["containers"][0];
         let mut command = Command::new(INSTALLED);
         command.args(strings(&container["args"])).env("KUBECONFIG", kubeconfig);

@@ -92,14 +92,7 @@ fn the_program_runs_with_the_account_and_the_variables_of_its_deployment() {
     install(cluster, namespace, &[&args[..], &secured].concat());
 
     let container = get(cluster, namespace, "deployment/installed")["spec"]["template"]["spec"]["containers"][0].take();
-    let token = cluster.must(&["create", "token", "installed", "--namespace", namespace]);
-    let kubeconfig = cluster.kubeconfig_with(namespace, |text| {
-        let line = |line: &str| match line.split_once("token:") {
-            Some((before, _)) => format!("{before}token: {}", token.trim()),
-            None => line.to_owned(),
-        };
-        text.lines().map(line).collect::<Vec<_>>().join("\n")
-    });
+    let kubeconfig = cluster.kubeconfig_of(namespace, "installed");
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let variables: Vec<_> =
         container["env"].as_array().unwrap().iter().map(|one| (text(&one["name"]), text(&one["value"]))).collect();

@@ -47,18 +47,7 @@ fn account(cluster: &ControlPlane, namespace: &str, args: &[&str]) -> PathBuf {
     assert!(printed.status.success(), "{}", String::from_utf8_lossy(&printed.stderr));
     let applied = cluster.kubectl_with(&["apply", "--filename=-"], &String::from_utf8_lossy(&printed.stdout));
     assert!(applied.success, "{}", applied.stderr);
-    let token = token(cluster, namespace, "installed");
-    cluster.kubeconfig_with(namespace, |text| {
-        let line = |line: &str| match line.split_once("token:") {
-            Some((before, _)) => format!("{before}token: {token}"),
-            None => line.to_owned(),
-        };
-        text.lines().map(line).collect::<Vec<_>>().join("\n")
-    })
-}
-
-fn token(cluster: &ControlPlane, namespace: &str, account: &str) -> String {
-    cluster.must(&["create", "token", account, "--namespace", namespace]).trim().to_owned()
+    cluster.kubeconfig_of(namespace, "installed")
 }
 
 /// The namespace with these ServiceAccounts.
@@ -92,7 +81,7 @@ fn only_users_of_the_cluster_with_the_permission_read_the_metrics() {
     let flags = ["--namespace", namespace, "--metrics-auth", "token", "--kubeconfig", kubeconfig.to_str().unwrap()];
     let program = Process::start(PROGRAM, &[&flags[..], &LOOPBACK].concat(), &[]);
     let (metrics, probes) = (program.address(), program.probes());
-    let [reader, other] = ["reader", "other"].map(|name| token(&cluster, namespace, name));
+    let [reader, other] = ["reader", "other"].map(|name| cluster.token(namespace, name));
     assert_eq!(get(metrics, "/metrics", None).0, 401);
     assert_eq!(get(metrics, "/metrics", Some("nonsense")).0, 401);
     let forbidden = get(metrics, "/metrics", Some(&other));
@@ -146,7 +135,7 @@ fn the_status_page_is_protected_as_the_metrics_and_never_beside_probes() {
     let on = ["--status-page", "on"];
     let program = Process::start(PROGRAM, &[&flags[..], &LOOPBACK, &on].concat(), &[]);
     let (metrics, probes) = (program.address(), program.probes());
-    let [person, scraper] = ["person", "scraper"].map(|name| token(cluster, namespace, name));
+    let [person, scraper] = ["person", "scraper"].map(|name| cluster.token(namespace, name));
     for page in ["/status", "/status?q=tea", "/status.css", "/status.js"] {
         assert_eq!(get(metrics, page, None).0, 401, "{page}");
         assert_eq!(get(metrics, page, Some(&scraper)).0, 403, "{page}");
@@ -308,7 +297,7 @@ fn a_real_prometheus_scrapes_as_the_service_monitor_says() {
     // Scrape the endpoint as configured by the Prometheus Operator, with the files that it mounts.
     let (token_file, ca_file) = (mount.0.join("token"), mount.0.join("ca.crt"));
     assert!(endpoint["bearerTokenFile"].is_string() && endpoint["tlsConfig"]["ca"]["secret"].is_object(), "{endpoint}");
-    fs::write(&token_file, token(cluster, namespace, "reader")).unwrap();
+    fs::write(&token_file, cluster.token(namespace, "reader")).unwrap();
     fs::write(&ca_file, certificate.cert.pem()).unwrap();
     let scrape = json!({
         "job_name": "kooper", "scheme": endpoint["scheme"], "metrics_path": endpoint["path"],
