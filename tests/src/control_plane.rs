@@ -219,8 +219,18 @@ impl ControlPlane {
     pub fn apply(&self, objects: impl IntoIterator<Item = Value>) {
         let items: Vec<_> = objects.into_iter().collect();
         let list = json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
-        let output = self.kubectl_with(&["apply", "--filename=-"], &list);
+        self.apply_text(&[], &list);
+    }
+
+    /// Applies a text in JSON or YAML, with further flags, and returns what kubectl printed.
+    ///
+    /// # Panics
+    ///
+    /// If an object is rejected.
+    pub fn apply_text(&self, flags: &[&str], text: &str) -> String {
+        let output = self.kubectl_with(&[&["apply", "--filename=-"], flags].concat(), text);
         assert!(output.success, "kubectl apply: {}", output.stderr);
+        output.stdout
     }
 
     /// Creates a namespace with these objects, all in one call.

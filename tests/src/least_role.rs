@@ -65,8 +65,7 @@ impl Subject<'_> {
         }
         let (printed, yaml, stderr) = self.call(None, &["rbac", "--install-namespace", namespace]);
         assert!(printed, "{stderr}");
-        let applied = cluster.kubectl_with(&["apply", "--filename=-"], &yaml);
-        assert!(applied.success, "{}\n{yaml}", applied.stderr);
+        cluster.apply_text(&[], &yaml);
         let documents = documents(&yaml);
         assert_eq!(documents[0]["kind"], "ServiceAccount");
         let account = documents[0]["metadata"]["name"].as_str().expect("it has a name");

@@ -25,9 +25,7 @@ fn printed(cluster: &ControlPlane, plural: &str, edit: impl Fn(&mut Value)) -> S
 
 fn apply(cluster: &ControlPlane, manager: &str, crd: &str) {
     let manager = format!("--field-manager={manager}");
-    let args = ["apply", "--server-side", "--force-conflicts", &manager, "--filename=-"];
-    let applied = cluster.kubectl_with(&args, crd);
-    assert!(applied.success, "{}", applied.stderr);
+    cluster.apply_text(&["--server-side", "--force-conflicts", &manager], crd);
     for name in ["shops.shops.example.com", "stalls.shops.example.com"].into_iter().filter(|name| crd.contains(name)) {
         cluster.must(&["wait", "--for=condition=established", "crd", name, "--timeout=60s"]);
     }

@@ -42,15 +42,16 @@ pub(crate) fn cluster() -> Option<MutexGuard<'static, ControlPlane>> {
     let cluster = CLUSTER.get_or_init(|| prepared().map(Mutex::new)).as_ref()?.lock();
     // A test before may have changed these, also if it has failed.
     cluster.apply([shop("tea", "hello", false)]);
-    cluster.must(&["-n", "trade", "delete", "secret", "init", "--ignore-not-found"]);
+    let released = r#"{"metadata":{"finalizers":null}}"#;
+    cluster.kubectl(&["-n", "trade", "patch", "configmap", "kept", "--type=merge", "--patch", released]);
+    cluster.must(&["-n", "trade", "delete", "secret/init", "configmap/kept", "--ignore-not-found"]);
     Some(cluster)
 }
 
 fn prepared() -> Option<ControlPlane> {
     let cluster = ControlPlane::start()?;
     let (_, crd, _) = call(cluster.kubeconfig(), &["crd"]);
-    let applied = cluster.kubectl_with(&["apply", "--server-side", "--filename=-"], &crd);
-    assert!(applied.success, "{}", applied.stderr);
+    cluster.apply_text(&["--server-side"], &crd);
     cluster.must(&["wait", "--for=condition=established", "crd", "shops.rehearsed.example.com", "--timeout=60s"]);
     let mut old = shop("old", "bye", false);
     old["metadata"]["finalizers"] = json!(["rehearsed.example.com/shop"]);

@@ -29,8 +29,7 @@ fn install(cluster: &ControlPlane, namespace: &str, args: &[&str]) -> String {
 
 fn install_crds(cluster: &ControlPlane) {
     let (_, crds, _) = call(&["crd"]);
-    let applied = cluster.kubectl_with(&["apply", "--server-side", "--filename=-"], &crds);
-    assert!(applied.success, "{}", applied.stderr);
+    cluster.apply_text(&["--server-side"], &crds);
 }
 
 fn get(cluster: &ControlPlane, namespace: &str, kind: &str) -> Value {

@@ -36,10 +36,9 @@ fn words(command: &str) -> Vec<String> {
 fn run(cluster: &ControlPlane, folder: &Path, command: &str) -> String {
     if command == "shop crd | kubectl apply --server-side -f -" {
         let crd = serde_json::to_string(&Shop::crd()).expect("JSON");
-        let output = cluster.kubectl_with(&["apply", "--server-side", "-f", "-"], &crd);
-        assert!(output.success, "{}", output.stderr);
+        let stdout = cluster.apply_text(&["--server-side"], &crd);
         cluster.must(&["wait", "--for=condition=Established", "crd/shops.example.com"]);
-        return output.stdout;
+        return stdout;
     }
     let words = words(command);
     let [program, args @ ..] = &words[..] else { panic!("no command") };

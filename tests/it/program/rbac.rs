@@ -231,8 +231,7 @@ fn kubectl_accepts_the_output_of_crd_and_rbac_and_the_program_keeps_such_a_crd()
     let (_, crds, stderr) = subject.call(None, &["crd"]);
     assert!(crds.contains("kooper.rs/schema-hash") && crds.contains("kooper.rs/version"), "{crds}{stderr}");
     for yaml in [roles, crds] {
-        let applied = cluster.kubectl_with(&["apply", "--filename=-"], &yaml);
-        assert!(applied.success, "{}\n{yaml}", applied.stderr);
+        cluster.apply_text(&[], &yaml);
     }
     let version = || cluster.must(&["get", "crd", "--output=jsonpath={.items[*].metadata.resourceVersion}"]);
     cluster.must(&["wait", "--for=condition=established", "crd", "--all", "--timeout=60s"]);

@@ -45,8 +45,7 @@ fn account(cluster: &ControlPlane, namespace: &str, args: &[&str]) -> PathBuf {
     let rbac = ["rbac", "--install-namespace", namespace, "--namespace", namespace];
     let printed = Command::new(PROGRAM).args(rbac).args(args).output().unwrap();
     assert!(printed.status.success(), "{}", String::from_utf8_lossy(&printed.stderr));
-    let applied = cluster.kubectl_with(&["apply", "--filename=-"], &String::from_utf8_lossy(&printed.stdout));
-    assert!(applied.success, "{}", applied.stderr);
+    cluster.apply_text(&[], &String::from_utf8_lossy(&printed.stdout));
     cluster.kubeconfig_of(namespace, "installed")
 }
 

@@ -48,9 +48,7 @@ impl Installed {
 
     fn apply_crd(&self, edit: impl FnOnce(String) -> String) {
         let (_, yaml, _) = self.call(&["crd"]);
-        let applied =
-            self.0.kubectl_with(&["apply", "--server-side", "--force-conflicts", "--filename=-"], &edit(yaml));
-        assert!(applied.success, "{}", applied.stderr);
+        self.0.apply_text(&["--server-side", "--force-conflicts"], &edit(yaml));
         self.0.must(&["wait", "--for=condition=established", "crd", CRD, "--timeout=60s"]);
     }
 
@@ -76,8 +74,7 @@ impl Installed {
     /// Applies the output of `manifests`. There is no kubelet, so nothing runs.
     fn install(&self, namespace: &str) {
         let (_, yaml, _) = self.call(&["manifests", "--image", "none", "--install-namespace", namespace]);
-        let applied = self.0.kubectl_with(&["apply", "--filename=-"], &yaml);
-        assert!(applied.success, "{}", applied.stderr);
+        self.0.apply_text(&[], &yaml);
     }
 
     /// The finalizers of several objects, without those that have none.
@@ -138,9 +135,7 @@ fn check_refuses_another_instance_for_the_same_namespaces() {
     let blue = ["--instance", "blue", "--namespace", "trade", "--install-namespace", "trade"];
     let image = ["--image", "example.com/installed:1", "--metrics-auth", "none"];
     let (_, manifests, _) = installed.call(&[&["manifests"], &blue[..], &image].concat());
-    let applied =
-        installed.0.kubectl_with(&["apply", "--server-side", "--force-conflicts", "--filename=-"], &manifests);
-    assert!(applied.success, "{}", applied.stderr);
+    installed.0.apply_text(&["--server-side", "--force-conflicts"], &manifests);
     let check =
         |instance: &str, namespace: &str| installed.call(&["check", "--instance", instance, "--namespace", namespace]);
     let (fits, stdout, _) = check("green", "trade");

@@ -119,8 +119,7 @@ impl<'a> Fleet<'a> {
         });
         let list = json!({"apiVersion": "v1", "kind": "List", "items": items.collect::<Vec<_>>()}).to_string();
         // One request for each object, instead of two.
-        let applied = self.cluster.kubectl_with(&["apply", "--server-side", "--filename=-"], &list);
-        assert!(applied.success, "{}", applied.stderr);
+        self.cluster.apply_text(&["--server-side"], &list);
     }
 
     /// Sets the value of all objects, and waits until each is handled with it.
