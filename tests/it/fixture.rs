@@ -4,10 +4,12 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::Stream;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kooper::controller::operator::Builder;
 use kooper::kube::Client;
 use kooper::metrics::Prometheus;
+use kooper::retriever::{Event, ListRequest, Page, RetrieveError, Retriever, WatchRequest};
 use kooper::{CancellationToken, Controller, Operator};
 use kooper::{Health, RunError};
 use tokio::task::JoinHandle;
@@ -98,6 +100,24 @@ impl Log {
 
     pub(crate) fn count(&self) -> usize {
         self.0.lock().len()
+    }
+}
+
+/// Lists the objects of the inner retriever, except those of this name. Watches have all.
+pub(crate) struct Hiding<R>(pub(crate) R, pub(crate) &'static str);
+
+impl<R: Retriever<ConfigMap>> Retriever<ConfigMap> for Hiding<R> {
+    async fn list(&self, request: ListRequest) -> Result<Page, RetrieveError> {
+        let mut page = self.0.list(request).await?;
+        page.objects.retain(|object| object.as_ref().is_ok_and(|object| object.key().name() != self.1));
+        Ok(page)
+    }
+
+    async fn watch(
+        &self,
+        request: WatchRequest,
+    ) -> Result<impl Stream<Item = Result<Event, RetrieveError>> + Send + 'static, RetrieveError> {
+        self.0.watch(request).await
     }
 }
 

@@ -4,17 +4,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use futures_util::{Stream, StreamExt, stream};
+use futures_util::{StreamExt, stream};
 use k8s_openapi::api::core::v1::ConfigMap;
+use kooper::Controller;
 use kooper::controller::{Builder, MetricsCompat};
 use kooper::object::Object;
 use kooper::prelude::*;
-use kooper::retriever::{Event, ListRequest, Page, RetrieveError, Sender, WatchRequest, channel, fixed, from_fns};
-use kooper::{Controller, Retriever};
+use kooper::retriever::{Event, Page, RetrieveError, Sender, channel, fixed, from_fns};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 
-use crate::fixture::{Log, Running, config, eventually, run};
+use crate::fixture::{Hiding, Log, Running, config, eventually, run};
 
 fn builder(name: &str) -> Builder<ConfigMap> {
     Controller::builder::<ConfigMap>(name).resync(None)
@@ -42,24 +42,6 @@ fn held(name: &str, log: &Log) -> (Running, Sender, Arc<Semaphore>) {
     (run([controller]), events, gate)
 }
 
-/// Yields the objects of the inner retriever, except those named `hidden`.
-struct Hiding<R>(R);
-
-impl<R: Retriever<ConfigMap>> Retriever<ConfigMap> for Hiding<R> {
-    async fn list(&self, request: ListRequest) -> Result<Page, RetrieveError> {
-        let mut page = self.0.list(request).await?;
-        page.objects.retain(|object| object.as_ref().is_ok_and(|object| object.key().name() != "hidden"));
-        Ok(page)
-    }
-
-    async fn watch(
-        &self,
-        request: WatchRequest,
-    ) -> Result<impl Stream<Item = Result<Event, RetrieveError>> + Send + 'static, RetrieveError> {
-        self.0.watch(request).await
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_retriever_of_two_closures_can_be_wrapped_by_another() {
     let list = |_| async {
@@ -79,7 +61,7 @@ async fn a_retriever_of_two_closures_can_be_wrapped_by_another() {
         seen.note(format!("{} {}", object.name_any(), value(&object)));
         async {}
     };
-    let retriever = Hiding(from_fns::<ConfigMap, _, _, _, _, _>(list, watch));
+    let retriever = Hiding(from_fns::<ConfigMap, _, _, _, _, _>(list, watch), "hidden");
     let _running = run([builder("closures").retriever(retriever).handler(handler).build().unwrap()]);
     eventually("what is listed and what is watched", || log.count() == 2).await;
     let mut lines = log.lines();

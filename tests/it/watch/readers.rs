@@ -2,19 +2,18 @@
 
 use std::sync::Arc;
 
-use futures_util::stream::Stream;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kooper::Controller;
 use kooper::capability::{Reader, by};
 use kooper::controller::Builder;
 use kooper::prelude::*;
-use kooper::retriever::{Event, ListRequest, Page, RetrieveError, Retriever, WatchRequest, channel};
+use kooper::retriever::{RetrieveError, channel};
 use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::wait::until;
 use serde_json::{Value, json};
 
-use crate::fixture::{Log, config, eventually, run};
+use crate::fixture::{Hiding, Log, config, eventually, run};
 use crate::live::{Live, configmap};
 
 /// The shared control plane with new namespaces.
@@ -419,29 +418,11 @@ fn deleted_distinguishes_objects_that_left_the_selector() {
     assert_eq!(deletions, ["deleted: leaves leaves Left", "deleted: deleted deleted Deleted"]);
 }
 
-/// Lists the objects of the inner retriever, except those named `b`.
-struct Unlisted<R>(R);
-
-impl<R: Retriever<ConfigMap>> Retriever<ConfigMap> for Unlisted<R> {
-    async fn list(&self, request: ListRequest) -> Result<Page, RetrieveError> {
-        let mut page = self.0.list(request).await?;
-        page.objects.retain(|object| object.as_ref().is_ok_and(|object| object.key().name() != "b"));
-        Ok(page)
-    }
-
-    async fn watch(
-        &self,
-        request: WatchRequest,
-    ) -> Result<impl Stream<Item = Result<Event, RetrieveError>> + Send + 'static, RetrieveError> {
-        self.0.watch(request).await
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn deleted_is_called_with_the_last_known_state_after_a_gap() {
     let (retriever, events) = channel([config("a", "1")]).unwrap();
     let log = Log::default();
-    let _running = run([mourns(&log).retriever(Unlisted(retriever)).build().unwrap()]);
+    let _running = run([mourns(&log).retriever(Hiding(retriever, "b")).build().unwrap()]);
     events.add(&config("b", "1")).unwrap();
     events.modify(&config("b", "2")).unwrap();
     eventually("b", || log.lines().contains(&"handler: b 2".to_owned())).await;
