@@ -12,70 +12,34 @@ use serde_json::{Value, json};
 
 use crate::live::{Live, Seen, configmap, connection, recorder};
 
-#[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[kube(group = "fresh.example.com", version = "v1", kind = "Fresh", plural = "freshes", namespaced)]
-struct FreshSpec {
-    size: i32,
+/// Kinds with a size, each in a group of its own.
+macro_rules! kinds {
+    ($($spec:ident: $kind:tt, $plural:tt, $group:tt;)*) => {$(
+        #[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
+        #[kube(group = $group, version = "v1", kind = $kind, plural = $plural, namespaced)]
+        struct $spec {
+            size: i32,
+        }
+    )*};
 }
 
-#[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[kube(group = "kept.example.com", version = "v1", kind = "Kept", plural = "kepts", namespaced)]
-struct KeptSpec {
-    size: i32,
-}
-
-#[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[kube(group = "broken.example.com", version = "v1", kind = "Broken", plural = "brokens", namespaced)]
-struct BrokenSpec {
-    size: i32,
-}
-
-#[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[kube(group = "foreign.example.com", version = "v1", kind = "Foreign", plural = "foreigns", namespaced)]
-struct ForeignSpec {
-    size: i32,
-}
-
-#[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[kube(group = "taken.example.com", version = "v1", kind = "Taken", plural = "takens", namespaced)]
-struct TakenSpec {
-    size: i32,
-}
-
-#[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[kube(group = "leaving.example.com", version = "v1", kind = "Leaving", plural = "leavings", namespaced)]
-struct LeavingSpec {
-    size: i32,
-}
-
-#[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[kube(group = "allowed.example.com", version = "v1", kind = "Allowed", plural = "alloweds", namespaced)]
-struct AllowedSpec {
-    size: i32,
+kinds! {
+    FreshSpec: "Fresh", "freshes", "fresh.example.com";
+    KeptSpec: "Kept", "kepts", "kept.example.com";
+    BrokenSpec: "Broken", "brokens", "broken.example.com";
+    ForeignSpec: "Foreign", "foreigns", "foreign.example.com";
+    TakenSpec: "Taken", "takens", "taken.example.com";
+    LeavingSpec: "Leaving", "leavings", "leaving.example.com";
+    AllowedSpec: "Allowed", "alloweds", "allowed.example.com";
+    GoneSpec: "Gone", "gones", "gone.example.com";
+    CleanedSpec: "Cleaned", "cleaneds", "cleaned.example.com";
+    RenamedSpec: "Renamed", "renameds", "renamed.example.com";
 }
 
 #[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[kube(group = "limited.example.com", version = "v1", kind = "Limited", plural = "limiteds", namespaced)]
 struct LimitedSpec {
     #[schemars(range(max = 5))]
-    size: i32,
-}
-
-#[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[kube(group = "gone.example.com", version = "v1", kind = "Gone", plural = "gones", namespaced)]
-struct GoneSpec {
-    size: i32,
-}
-
-#[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[kube(group = "cleaned.example.com", version = "v1", kind = "Cleaned", plural = "cleaneds", namespaced)]
-struct CleanedSpec {
-    size: i32,
-}
-
-#[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[kube(group = "renamed.example.com", version = "v1", kind = "Renamed", plural = "renameds", namespaced)]
-struct RenamedSpec {
     size: i32,
 }
 
