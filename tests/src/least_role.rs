@@ -48,6 +48,8 @@ pub struct Installed<'a> {
     documents: Vec<Value>,
     kubeconfig: PathBuf,
     number: Cell<u32>,
+    /// The document that lacks a rule.
+    lacking: Cell<Option<usize>>,
 }
 
 impl Subject<'_> {
@@ -70,7 +72,7 @@ impl Subject<'_> {
         assert_eq!(documents[0]["kind"], "ServiceAccount");
         let account = documents[0]["metadata"]["name"].as_str().expect("it has a name");
         let kubeconfig = cluster.kubeconfig_of(namespace, account);
-        Installed { cluster, subject: self, documents, kubeconfig, number: Cell::default() }
+        Installed { cluster, subject: self, documents, kubeconfig, number: Cell::default(), lacking: Cell::default() }
     }
 
     /// The namespace of its leases.
@@ -211,7 +213,7 @@ impl Installed<'_> {
             let place = format!("--namespace={}", self.subject.lease_namespace());
             self.cluster.must(&["delete", "lease", self.subject.lease_name(), "--ignore-not-found", &place]);
         }
-        self.apply(|other| other != rule, !installs);
+        self.apply_without(rule, !installs);
         let (advice, role) = (format!("add the rule \"{rule}\"{} to ", rule.pinned()), self.role(rule));
         let only = |(success, missing): (bool, Vec<String>)| {
             let [line] = &missing[..] else { return None };
@@ -243,17 +245,17 @@ impl Installed<'_> {
         list.to_string().replace("NUMBER", &self.number.get().to_string())
     }
 
-    /// Applies the roles with some of their rules, and new objects.
-    fn apply(&self, wanted: impl Fn(&Rule) -> bool, with_objects: bool) {
-        let roles = self.documents.iter().enumerate().filter(|(_, document)| document["rules"].is_array());
-        let mut items: Vec<_> = roles
-            .map(|(at, document)| {
-                let mut document = document.clone();
-                let rules = Rule::all(at, &document).into_iter().filter(|rule| wanted(rule)).map(|rule| rule.json());
-                document["rules"] = rules.collect();
-                document
-            })
-            .collect();
+    /// Applies the role of a rule without that rule, the role that lacked one before, and new objects.
+    fn apply_without(&self, rule: &Rule, with_objects: bool) {
+        let before = self.lacking.replace(Some(rule.document));
+        let changed = before.filter(|at| *at != rule.document).into_iter().chain([rule.document]);
+        let role = |at: usize| {
+            let mut document = self.documents[at].clone();
+            let rules = Rule::all(at, &document).into_iter().filter(|other| other != rule).map(|rule| rule.json());
+            document["rules"] = rules.collect();
+            document
+        };
+        let mut items: Vec<_> = changed.map(role).collect();
         if with_objects {
             let list: Value = serde_json::from_str(&self.objects()).expect("it was made of JSON");
             items.extend(list["items"].as_array().into_iter().flatten().cloned());
