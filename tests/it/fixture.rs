@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use futures_util::Stream;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kooper::controller::operator::Builder;
+use kooper::controller::{self, operator};
 use kooper::kube::Client;
 use kooper::metrics::Prometheus;
 use kooper::retriever::{Event, ListRequest, Page, RetrieveError, Retriever, WatchRequest};
 use kooper::{CancellationToken, Controller, Operator};
-use kooper::{Health, RunError};
+use kooper::{Health, Kind, RunError};
+use serde::de::DeserializeOwned;
 use tokio::task::JoinHandle;
 
 /// A running operator; stopped when it is dropped.
@@ -30,11 +31,32 @@ pub(crate) fn run_with(client: Option<Client>, controllers: impl IntoIterator<It
     run_edited(client, controllers, |builder| builder)
 }
 
+/// Starts the only controller of an operator.
+pub(crate) trait Start {
+    fn start(self) -> Running;
+}
+
+impl<K, O, S> Start for controller::Builder<K, O, S>
+where
+    K: Kind,
+    O: DeserializeOwned + Send + Sync + 'static,
+    S: Send + Sync + 'static,
+{
+    fn start(self) -> Running {
+        run([self.build().unwrap()])
+    }
+}
+
+/// A controller of ConfigMaps without a resync.
+pub(crate) fn builder(name: &str) -> controller::Builder<ConfigMap> {
+    Controller::builder(name).resync(None)
+}
+
 /// An operator with further settings.
 pub(crate) fn run_edited(
     client: Option<Client>,
     controllers: impl IntoIterator<Item = Controller>,
-    edit: impl FnOnce(Builder) -> Builder,
+    edit: impl FnOnce(operator::Builder) -> operator::Builder,
 ) -> Running {
     let (shutdown, health, registry) = (CancellationToken::new(), Health::default(), prometheus::Registry::new());
     let mut builder = Operator::builder()

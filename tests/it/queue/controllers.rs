@@ -16,7 +16,7 @@ use kooper::prelude::*;
 use kooper::retriever::{channel, fixed};
 use kooper::{CancellationToken, Controller, Operator, RunError};
 
-use crate::fixture::{Log, config, eventually, run};
+use crate::fixture::{Log, builder, config, eventually, run};
 
 struct Panics;
 
@@ -46,8 +46,7 @@ async fn a_recorder_that_panics_loses_only_measurements() {
     let log = Log::default();
     let seen = log.clone();
     let (retriever, events) = channel([config("a", "1")]).unwrap();
-    let controller = Controller::builder::<ConfigMap>("measured")
-        .resync(None)
+    let controller = builder("measured")
         .retriever(retriever)
         .handler(move |call: Call| {
             seen.note(format!("{} {}", call.key().name(), call.reasons()));
@@ -76,8 +75,7 @@ async fn one_handler_serves_independent_controllers_of_different_kinds() {
     let log = Log::default();
     let mut secret = Secret::default();
     secret.metadata.name = Some("s".to_owned());
-    let first = Controller::builder::<ConfigMap>("multi-configmap")
-        .resync(None)
+    let first = builder("multi-configmap")
         .retriever(fixed([config("c", "1")]).unwrap())
         .state(log.clone())
         .handler(count::<ConfigMap>)

@@ -10,23 +10,20 @@ use kooper::retriever::{channel, fixed};
 use kooper::{Action, Call, Controller, HandlerError};
 use tokio::time::Instant;
 
-use crate::fixture::{Log, config, eventually, run};
+use crate::fixture::{Log, Start, builder, config, eventually};
 
 #[tokio::test(start_paused = true)]
 async fn every_object_is_handled_once_at_start_and_then_on_each_change() {
     let (retriever, events) = channel([config("a", "1"), config("b", "1")]).unwrap();
     let log = Log::default();
     let seen = log.clone();
-    let controller = Controller::builder::<ConfigMap>("echo")
-        .resync(None)
+    let running = builder("echo")
         .retriever(retriever)
         .handler(move |object: Arc<ConfigMap>, call: Call| {
             seen.note(format!("{} {} {}", call.key(), object.data.as_ref().unwrap()["value"], call.reasons()));
             async {}
         })
-        .build()
-        .unwrap();
-    let running = run([controller]);
+        .start();
     eventually("the first list", || log.count() == 2).await;
     events.modify(&config("a", "2")).unwrap();
     events.add(&config("c", "1")).unwrap();
@@ -43,16 +40,14 @@ async fn every_object_is_handled_once_at_start_and_then_on_each_change() {
 async fn each_object_is_reconciled_again_within_each_resync_interval() {
     let log = Log::default();
     let seen = log.clone();
-    let controller = Controller::builder::<ConfigMap>("resync")
+    let _running = Controller::builder::<ConfigMap>("resync")
         .resync(Duration::from_secs(45))
         .retriever(fixed([config("a", "1")]).unwrap())
         .handler(move |call: Call| {
             seen.note(call.reasons().to_string());
             async {}
         })
-        .build()
-        .unwrap();
-    let _running = run([controller]);
+        .start();
     let start = Instant::now();
     eventually("five calls", || log.count() == 5).await;
     assert!(start.elapsed() <= Duration::from_secs(4 * 45 + 1));
@@ -64,8 +59,7 @@ async fn a_panic_fails_only_the_call_of_its_key() {
     let log = Log::default();
     let seen = log.clone();
     let objects: Vec<_> = (0..1000).map(|n| config(&format!("o-{n}"), "1")).chain([config("good", "1")]).collect();
-    let controller = Controller::builder::<ConfigMap>("panics")
-        .resync(None)
+    let running = builder("panics")
         .retries(0)
         .retriever(fixed(objects).unwrap())
         .handler(move |object: Arc<ConfigMap>| {
@@ -75,9 +69,7 @@ async fn a_panic_fails_only_the_call_of_its_key() {
                 seen.note(object.name_any());
             }
         })
-        .build()
-        .unwrap();
-    let running = run([controller]);
+        .start();
     eventually("the good one", || log.count() == 1).await;
     let panics = "controller_runtime_reconcile_panics_total{controller=\"panics\"}";
     eventually("a thousand panics", || running.metric(panics) == Some(1000.0)).await;
@@ -91,8 +83,7 @@ async fn a_failed_key_is_retried_until_it_succeeds_and_never_dropped() {
     let counted = tries.clone();
     let log = Log::default();
     let seen = log.clone();
-    let controller = Controller::builder::<ConfigMap>("stubborn")
-        .resync(None)
+    let running = builder("stubborn")
         .retriever(fixed([config("a", "1")]).unwrap())
         .handler(move |call: Call| {
             let attempt = counted.fetch_add(1, Ordering::SeqCst) + 1;
@@ -106,9 +97,7 @@ async fn a_failed_key_is_retried_until_it_succeeds_and_never_dropped() {
                 Ok(())
             }
         })
-        .build()
-        .unwrap();
-    let running = run([controller]);
+        .start();
     let wait = async {
         while log.count() == 0 {
             tokio::time::sleep(Duration::from_secs(1)).await;
@@ -125,17 +114,14 @@ async fn a_permanent_error_waits_for_the_next_change() {
     let (retriever, events) = channel([config("a", "bad")]).unwrap();
     let log = Log::default();
     let seen = log.clone();
-    let controller = Controller::builder::<ConfigMap>("picky")
-        .resync(None)
+    let _running = builder("picky")
         .retriever(retriever)
         .handler(move |object: Arc<ConfigMap>| {
             let value = object.data.as_ref().unwrap()["value"].clone();
             seen.note(value.clone());
             async move { if value == "bad" { Err(HandlerError::permanent("the value is bad")) } else { Ok(()) } }
         })
-        .build()
-        .unwrap();
-    let _running = run([controller]);
+        .start();
     eventually("one call", || log.count() == 1).await;
     tokio::time::sleep(Duration::from_secs(3600)).await;
     assert_eq!(log.count(), 1);
@@ -147,16 +133,13 @@ async fn a_permanent_error_waits_for_the_next_change() {
 async fn an_error_with_a_delay_is_retried_after_it() {
     let log = Log::default();
     let seen = log.clone();
-    let controller = Controller::builder::<ConfigMap>("later")
-        .resync(None)
+    let _running = builder("later")
         .retriever(fixed([config("a", "1")]).unwrap())
         .handler(move |call: Call| {
             seen.note(format!("{}: {}", call.attempt(), call.reasons()));
             async { Err::<(), _>(HandlerError::retry_after(Duration::from_secs(600), "the database is away")) }
         })
-        .build()
-        .unwrap();
-    let _running = run([controller]);
+        .start();
     let start = Instant::now();
     eventually("three calls", || log.count() == 3).await;
     let took = start.elapsed().as_secs();
@@ -168,16 +151,13 @@ async fn an_error_with_a_delay_is_retried_after_it() {
 async fn a_handler_that_requests_a_requeue_is_called_again_in_time() {
     let log = Log::default();
     let seen = log.clone();
-    let controller = Controller::builder::<ConfigMap>("poll")
-        .resync(None)
+    let _running = builder("poll")
         .retriever(fixed([config("a", "1")]).unwrap())
         .handler(move || {
             seen.note("");
             async { Action::requeue_after(Duration::from_secs(60)) }
         })
-        .build()
-        .unwrap();
-    let _running = run([controller]);
+        .start();
     let start = Instant::now();
     eventually("ten calls", || log.count() == 10).await;
     let took = start.elapsed().as_secs();
@@ -188,8 +168,7 @@ async fn a_handler_that_requests_a_requeue_is_called_again_in_time() {
 async fn a_call_that_exceeds_its_timeout_is_cancelled_and_retried() {
     let log = Log::default();
     let seen = log.clone();
-    let controller = Controller::builder::<ConfigMap>("slow")
-        .resync(None)
+    let running = builder("slow")
         .timeout(Duration::from_secs(30))
         .retriever(fixed([config("a", "1")]).unwrap())
         .handler(move |call: Call| {
@@ -201,9 +180,7 @@ async fn a_call_that_exceeds_its_timeout_is_cancelled_and_retried() {
                 }
             }
         })
-        .build()
-        .unwrap();
-    let running = run([controller]);
+        .start();
     eventually("the second attempt", || log.lines() == ["attempt 1", "attempt 2"]).await;
     assert_eq!(running.metric("kooper_handler_timeouts_total{controller=\"slow\"}"), Some(1.0));
 }
@@ -214,8 +191,7 @@ async fn no_two_workers_handle_the_same_key_at_once() {
     let at_once = Arc::new(AtomicU32::new(0));
     let log = Log::default();
     let (seen, inside) = (log.clone(), at_once.clone());
-    let controller = Controller::builder::<ConfigMap>("serial")
-        .resync(None)
+    let running = builder("serial")
         .workers(8)
         .retriever(retriever)
         .handler(move |object: Arc<ConfigMap>| {
@@ -227,9 +203,7 @@ async fn no_two_workers_handle_the_same_key_at_once() {
                 seen.note(object.data.as_ref().unwrap()["value"].clone());
             }
         })
-        .build()
-        .unwrap();
-    let running = run([controller]);
+        .start();
     for n in 1..=100 {
         events.modify(&config("a", &n.to_string())).unwrap();
         tokio::time::sleep(Duration::from_millis(7)).await;
@@ -246,16 +220,13 @@ async fn an_object_that_does_not_decode_is_reported_and_the_others_are_handled()
     events.add(&bad).unwrap();
     let log = Log::default();
     let seen = log.clone();
-    let controller = Controller::builder::<ConfigMap>("poison")
-        .resync(None)
+    let running = builder("poison")
         .retriever(retriever)
         .handler(move |object: Arc<ConfigMap>| {
             seen.note(object.name_any());
             async {}
         })
-        .build()
-        .unwrap();
-    let running = run([controller]);
+        .start();
     let errors = "kooper_decode_errors_total{controller=\"poison\"}";
     eventually("the good ones", || log.count() == 100).await;
     eventually("the bad one counted", || running.metric(errors) == Some(1.0)).await;
@@ -269,8 +240,7 @@ async fn an_object_that_does_not_decode_is_reported_and_the_others_are_handled()
 async fn a_stop_waits_for_running_handlers_and_starts_no_new_ones() {
     let log = Log::default();
     let seen = log.clone();
-    let controller = Controller::builder::<ConfigMap>("drain")
-        .resync(None)
+    let running = builder("drain")
         .workers(1)
         .retriever(fixed([config("a", "1"), config("b", "1")]).unwrap())
         .handler(move |call: Call| {
@@ -282,9 +252,7 @@ async fn a_stop_waits_for_running_handlers_and_starts_no_new_ones() {
                 seen.note("ended");
             }
         })
-        .build()
-        .unwrap();
-    let running = run([controller]);
+        .start();
     eventually("the first call", || log.count() == 1).await;
     let start = Instant::now();
     running.stop().await.unwrap();
@@ -296,16 +264,13 @@ async fn a_stop_waits_for_running_handlers_and_starts_no_new_ones() {
 async fn a_handler_that_ignores_the_stop_is_aborted_when_the_drain_time_is_over() {
     let log = Log::default();
     let seen = log.clone();
-    let controller = Controller::builder::<ConfigMap>("deaf")
-        .resync(None)
+    let running = builder("deaf")
         .retriever(fixed([config("a", "1")]).unwrap())
         .handler(move || {
             seen.note("begun");
             std::future::pending::<()>()
         })
-        .build()
-        .unwrap();
-    let running = run([controller]);
+        .start();
     eventually("the call", || log.count() == 1).await;
     let start = Instant::now();
     running.stop().await.unwrap();
@@ -322,8 +287,7 @@ fn a_handler_that_blocks_is_reported_as_stuck_and_its_worker_is_replaced() {
     let log = Log::default();
     let (seen, barrier) = (log.clone(), release.clone());
     runtime.block_on(async {
-        let controller = Controller::builder::<ConfigMap>("blocked")
-            .resync(None)
+        let running = builder("blocked")
             .workers(1)
             .retries(0)
             .timeout(Duration::from_millis(10))
@@ -339,9 +303,7 @@ fn a_handler_that_blocks_is_reported_as_stuck_and_its_worker_is_replaced() {
                     }
                 }
             })
-            .build()
-            .unwrap();
-        let running = run([controller]);
+            .start();
         eventually("both keys, by one worker and its replacement", || {
             log.lines().contains(&"a".to_owned()) && log.lines().contains(&"b".to_owned())
         })
@@ -368,8 +330,7 @@ fn an_object_that_is_created_again_is_handled_once_the_stuck_deletion_of_its_nam
     let (handled, deleted, barrier) = (log.clone(), log.clone(), release.clone());
     runtime.block_on(async {
         let (retriever, events) = channel([config("a", "1")]).unwrap();
-        let controller = Controller::builder::<ConfigMap>("blocked")
-            .resync(None)
+        let running = builder("blocked")
             .workers(1)
             .retries(0)
             .timeout(Duration::from_millis(10))
@@ -386,9 +347,7 @@ fn an_object_that_is_created_again_is_handled_once_the_stuck_deletion_of_its_nam
                 handled.note(format!("handled {}", object.data.as_ref().unwrap()["value"]));
                 async {}
             })
-            .build()
-            .unwrap();
-        let running = run([controller]);
+            .start();
         eventually("the first object", || log.lines() == ["handled 1"]).await;
         events.delete(&config("a", "1")).unwrap();
         eventually("its deletion is stuck", || {
@@ -406,8 +365,7 @@ fn an_object_that_is_created_again_is_handled_once_the_stuck_deletion_of_its_nam
 async fn a_call_that_exceeds_its_timeout_can_clean_up() {
     let log = Log::default();
     let seen = log.clone();
-    let controller = Controller::builder::<ConfigMap>("tidy")
-        .resync(None)
+    let running = builder("tidy")
         .retries(0)
         .timeout(Duration::from_secs(30))
         .retriever(fixed([config("a", "1")]).unwrap())
@@ -418,9 +376,7 @@ async fn a_call_that_exceeds_its_timeout_can_clean_up() {
                 seen.note("tidied up");
             }
         })
-        .build()
-        .unwrap();
-    let running = run([controller]);
+        .start();
     eventually("the end", || log.count() == 1).await;
     let timeouts = "kooper_handler_timeouts_total{controller=\"tidy\"}";
     eventually("it counts as a timeout", || running.metric(timeouts) == Some(1.0)).await;

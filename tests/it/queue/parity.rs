@@ -7,18 +7,14 @@ use std::time::Duration;
 use futures_util::{StreamExt, stream};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kooper::Controller;
-use kooper::controller::{Builder, MetricsCompat};
+use kooper::controller::MetricsCompat;
 use kooper::object::Object;
 use kooper::prelude::*;
 use kooper::retriever::{Event, Page, RetrieveError, Sender, channel, fixed, from_fns};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 
-use crate::fixture::{Hiding, Log, Running, config, eventually, run};
-
-fn builder(name: &str) -> Builder<ConfigMap> {
-    Controller::builder::<ConfigMap>(name).resync(None)
-}
+use crate::fixture::{Hiding, Log, Running, Start, builder, config, eventually};
 
 fn value(object: &ConfigMap) -> &str {
     &object.data.as_ref().unwrap()["value"]
@@ -38,8 +34,7 @@ fn held(name: &str, log: &Log) -> (Running, Sender, Arc<Semaphore>) {
             }
         }
     };
-    let controller = builder(name).workers(1).timeout(None).retriever(retriever).handler(handler).build().unwrap();
-    (run([controller]), events, gate)
+    (builder(name).workers(1).timeout(None).retriever(retriever).handler(handler).start(), events, gate)
 }
 
 #[tokio::test(start_paused = true)]
@@ -62,7 +57,7 @@ async fn a_retriever_of_two_closures_can_be_wrapped_by_another() {
         async {}
     };
     let retriever = Hiding(from_fns::<ConfigMap, _, _, _, _, _>(list, watch), "hidden");
-    let _running = run([builder("closures").retriever(retriever).handler(handler).build().unwrap()]);
+    let _running = builder("closures").retriever(retriever).handler(handler).start();
     eventually("what is listed and what is watched", || log.count() == 2).await;
     let mut lines = log.lines();
     lines.sort();
@@ -85,7 +80,7 @@ async fn three_workers_and_a_resync_of_three_minutes_are_the_default() {
         }
     };
     let defaults = Controller::builder::<ConfigMap>("defaults").retriever(fixed(objects).unwrap());
-    let _running = run([defaults.handler(handler).build().unwrap()]);
+    let _running = defaults.handler(handler).start();
     let start = Instant::now();
     eventually("each twice and some thrice", || log.lines().iter().filter(|name| *name == "o-0").count() == 3).await;
     assert_eq!(most.load(Ordering::SeqCst), 3);
@@ -147,11 +142,11 @@ async fn a_key_without_an_object_is_counted_and_calls_no_handler() {
 #[tokio::test(start_paused = true)]
 async fn a_call_of_deleted_counts_once_by_how_it_ended() {
     let (retriever, events) = channel([config("good", "1"), config("bad", "1")]).unwrap();
-    let controller = builder("deletions")
+    let running = builder("deletions")
         .retriever(retriever)
         .deleted(|object: Arc<ConfigMap>| async move { assert_ne!(object.name_any(), "bad") })
-        .handler(|| async {});
-    let running = run([controller.build().unwrap()]);
+        .handler(|| async {})
+        .start();
     let processed = |success: bool| {
         let series = "kooper_controller_processed_event_duration_seconds_count";
         running.metric(&format!("{series}{{controller=\"deletions\",success=\"{success}\"}}")).unwrap_or_default()
@@ -178,7 +173,7 @@ async fn a_success_resets_the_retry_budget() {
         seen.note(format!("{} {}", value(&object), call.attempt()));
         async move { if call.attempt() <= 2 { Err("not yet") } else { Ok(()) } }
     };
-    let _running = run([builder("budget").retries(2).retriever(retriever).handler(handler).build().unwrap()]);
+    let _running = builder("budget").retries(2).retriever(retriever).handler(handler).start();
     for n in 0..5 {
         events.modify(&config("a", &n.to_string())).unwrap();
         // Go calls the key three times for the first change and once for each other.
@@ -197,7 +192,7 @@ async fn a_failure_without_a_retry_is_not_counted_as_requeued_or_timed_in_the_qu
         seen.note("");
         async { Err::<(), _>("never") }
     };
-    let running = run([builder("refused").retries(1).retriever(retriever).handler(handler).build().unwrap()]);
+    let running = builder("refused").retries(1).retriever(retriever).handler(handler).start();
     eventually("a call and its retry", || log.count() == 2).await;
     sleep(Duration::from_secs(3600)).await;
     let requeued = "kooper_controller_queued_events_total{controller=\"refused\",requeue=\"true\"}";
@@ -216,8 +211,7 @@ async fn a_requested_requeue_is_not_counted_as_a_retry() {
         seen.note("");
         async { Action::requeue_after(Duration::from_secs(1)) }
     };
-    let running =
-        run([builder("requeued").retriever(fixed([config("a", "1")]).unwrap()).handler(handler).build().unwrap()]);
+    let running = builder("requeued").retriever(fixed([config("a", "1")]).unwrap()).handler(handler).start();
     eventually("five calls", || log.count() == 5).await;
     let queued = |requeue| {
         running
@@ -239,7 +233,7 @@ async fn a_retried_failure_counts_as_a_failure_unless_go_metrics_are_requested()
         if let Some(compat) = compat {
             builder = builder.metrics_compat(compat);
         }
-        let running = run([builder.handler(handler).build().unwrap()]);
+        let running = builder.handler(handler).start();
         eventually("a failure and a success", || log.count() == 2).await;
         let count = |success| {
             let series = "kooper_controller_processed_event_duration_seconds_count";
@@ -260,7 +254,7 @@ async fn a_list_that_always_fails_shows_its_cause() {
     let list = |_| async { Err(RetrieveError::Forbidden("configmaps is forbidden".to_owned())) };
     let watch = |_| async { Ok(stream::pending()) };
     let retriever = from_fns::<ConfigMap, _, _, _, _, _>(list, watch);
-    let running = run([builder("blind").retriever(retriever).handler(|| async {}).build().unwrap()]);
+    let running = builder("blind").retriever(retriever).handler(|| async {}).start();
     let cause = "not allowed: configmaps is forbidden";
     eventually("the cause", || running.health.ready().is_err_and(|why| why.contains(cause))).await;
     sleep(Duration::from_secs(600)).await;
@@ -285,8 +279,7 @@ async fn a_handler_that_changes_its_object_does_not_affect_other_calls() {
             Action::requeue_after(Duration::from_secs(1))
         }
     };
-    let _running =
-        run([builder("copies").retriever(fixed([config("a", "1")]).unwrap()).handler(handler).build().unwrap()]);
+    let _running = builder("copies").retriever(fixed([config("a", "1")]).unwrap()).handler(handler).start();
     eventually("three calls", || log.count() >= 3).await;
     assert_eq!(log.lines()[..3], ["1", "1", "1"]);
 }

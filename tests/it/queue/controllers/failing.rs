@@ -5,20 +5,18 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kooper::Controller;
 use kooper::kube::core::Status;
 use kooper::prelude::*;
 use kooper::retriever::channel;
 
-use crate::fixture::{Log, config, eventually, run};
+use crate::fixture::{Log, Start, builder, config, eventually};
 
 #[tokio::test(start_paused = true)]
 async fn a_new_generation_of_a_failing_object_is_handled_at_once_and_other_changes_within_ten_seconds() {
     let (retriever, events) = channel([config("a", "1")]).unwrap();
     let log = Log::default();
     let (seen, start) = (log.clone(), tokio::time::Instant::now());
-    let controller = Controller::builder::<ConfigMap>("failing")
-        .resync(None)
+    let _running = builder("failing")
         .while_deleting()
         .retriever(retriever)
         .handler(move |object: Arc<ConfigMap>, call: Call| {
@@ -27,9 +25,7 @@ async fn a_new_generation_of_a_failing_object_is_handled_at_once_and_other_chang
             seen.note(format!("{} {label} {value} {}", start.elapsed().as_secs(), call.attempt()));
             async { Err::<(), _>(HandlerError::retry_after(Duration::from_secs(86_400), "tomorrow")) }
         })
-        .build()
-        .unwrap();
-    let _running = run([controller]);
+        .start();
     eventually("the first list", || log.count() == 1).await;
     let labelled = |n: u32, value: &str| {
         let mut object = config("a", value);
@@ -64,8 +60,7 @@ async fn an_object_that_is_deleted_during_its_refused_call_does_not_show_that_th
     let (retriever, events) = channel((0..50).map(|n| config(&n.to_string(), "1"))).unwrap();
     let log = Log::default();
     let seen = log.clone();
-    let controller = Controller::builder::<ConfigMap>("refused")
-        .resync(None)
+    let _running = builder("refused")
         .retriever(retriever)
         .handler(move |object: Arc<ConfigMap>| {
             seen.note("");
@@ -75,9 +70,7 @@ async fn an_object_that_is_deleted_during_its_refused_call_does_not_show_that_th
             }
             async { Err::<(), _>(forbidden("a")) }
         })
-        .build()
-        .unwrap();
-    let _running = run([controller]);
+        .start();
     eventually("one is called again", || log.count() > 50).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(log.count() <= 53, "{} calls: the others still wait", log.count());
@@ -89,8 +82,7 @@ async fn one_of_the_objects_that_lack_a_permission_is_retried_and_the_others_fol
     let log = Log::default();
     let granted = Arc::new(AtomicU32::new(0));
     let (seen, rule) = (log.clone(), granted.clone());
-    let controller = Controller::builder::<ConfigMap>("forbidden")
-        .resync(None)
+    let _running = builder("forbidden")
         .retriever(retriever)
         .handler(move |call: Call| {
             let result = if rule.load(Ordering::SeqCst) == 1 {
@@ -102,9 +94,7 @@ async fn one_of_the_objects_that_lack_a_permission_is_retried_and_the_others_fol
             };
             async { result }
         })
-        .build()
-        .unwrap();
-    let _running = run([controller]);
+        .start();
     eventually("each was refused", || log.count() >= 50).await;
     tokio::time::sleep(Duration::from_secs(3600)).await;
     let refused = log.count() - 50;

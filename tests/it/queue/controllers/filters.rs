@@ -13,15 +13,14 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::fixture::{Log, config, eventually, run};
+use crate::fixture::{Log, Start, builder, config, eventually};
 
 #[tokio::test(start_paused = true)]
 async fn a_change_outside_of_the_configured_sections_calls_no_handler() {
     let (retriever, events) = channel([config("a", "1")]).unwrap();
     let log = Log::default();
     let seen = log.clone();
-    let controller = Controller::builder::<ConfigMap>("changed")
-        .resync(None)
+    let _running = builder("changed")
         .changed([Changed::Generation])
         .while_deleting()
         .retriever(retriever)
@@ -29,9 +28,7 @@ async fn a_change_outside_of_the_configured_sections_calls_no_handler() {
             seen.note(call.reasons().to_string());
             async {}
         })
-        .build()
-        .unwrap();
-    let _running = run([controller]);
+        .start();
     eventually("the first list", || log.count() == 1).await;
     let mut labelled = config("a", "1");
     labelled.metadata.labels = Some([("new".to_owned(), "label".to_owned())].into());
@@ -55,7 +52,7 @@ async fn a_change_of_the_status_alone_calls_no_handler_with_changed_generation()
     let (retriever, events) = channel([web.clone()]).unwrap();
     let log = Log::default();
     let seen = log.clone();
-    let controller = Controller::builder::<Deployment>("status-only")
+    let _running = Controller::builder::<Deployment>("status-only")
         .resync(None)
         .changed([Changed::Generation])
         .retriever(retriever)
@@ -63,9 +60,7 @@ async fn a_change_of_the_status_alone_calls_no_handler_with_changed_generation()
             seen.note(format!("{:?}", object.metadata.generation));
             async {}
         })
-        .build()
-        .unwrap();
-    let _running = run([controller]);
+        .start();
     eventually("the first list", || log.count() == 1).await;
     web.status = Some(DeploymentStatus { replicas: Some(3), ..DeploymentStatus::default() });
     events.modify(&web).unwrap();
@@ -87,7 +82,7 @@ async fn when_is_called_for_events_the_first_list_and_resyncs() {
     let seen = log.clone();
     let open = Arc::new(AtomicU32::new(0));
     let gate = open.clone();
-    let controller = Controller::builder::<ConfigMap>("when")
+    let _running = Controller::builder::<ConfigMap>("when")
         .resync(Duration::from_secs(60))
         .when(move |object| {
             object.data.as_ref().is_some_and(|data| data["value"] == "1") || gate.load(Ordering::SeqCst) == 1
@@ -97,9 +92,7 @@ async fn when_is_called_for_events_the_first_list_and_resyncs() {
             seen.note(format!("{} {}", call.key().name(), call.reasons()));
             async {}
         })
-        .build()
-        .unwrap();
-    let _running = run([controller]);
+        .start();
     eventually("the first list", || log.lines() == ["yes initial"]).await;
     events.modify(&config("yes", "0")).unwrap();
     tokio::time::sleep(Duration::from_secs(120)).await;
@@ -119,8 +112,7 @@ async fn when_is_called_before_each_call_for_any_reason() {
     let seen = log.clone();
     let open = Arc::new(AtomicU32::new(1));
     let gate = open.clone();
-    let controller = Controller::builder::<ConfigMap>("when-each-call")
-        .resync(None)
+    let _running = builder("when-each-call")
         .backoff(Duration::from_secs(60), Duration::from_secs(60))
         .when(move |_| gate.load(Ordering::SeqCst) == 1)
         .retriever(retriever)
@@ -132,9 +124,7 @@ async fn when_is_called_before_each_call_for_any_reason() {
                 if fails { Err("it fails") } else { Ok(again) }
             }
         })
-        .build()
-        .unwrap();
-    let _running = run([controller]);
+        .start();
     eventually("the first list", || log.count() == 2).await;
     open.store(0, Ordering::SeqCst);
     tokio::time::sleep(Duration::from_secs(600)).await;
@@ -154,7 +144,7 @@ async fn only_a_change_of_a_named_field_calls_the_handler_also_after_missed_vers
     let (retriever, events) = channel([sized(1, false)]).unwrap();
     let log = Log::default();
     let seen = log.clone();
-    let controller = Controller::builder::<Deployment>("fields")
+    let _running = Controller::builder::<Deployment>("fields")
         .resync(None)
         .changed([Changed::Field("spec.replicas"), Changed::Field("metadata.labels['app']")])
         .retriever(retriever)
@@ -162,9 +152,7 @@ async fn only_a_change_of_a_named_field_calls_the_handler_also_after_missed_vers
             seen.note(format!("{:?}", object.spec.as_ref().and_then(|spec| spec.replicas)));
             async {}
         })
-        .build()
-        .unwrap();
-    let _running = run([controller]);
+        .start();
     eventually("the first list", || log.count() == 1).await;
     events.modify(&sized(1, true)).unwrap();
     let mut labelled = sized(1, true);

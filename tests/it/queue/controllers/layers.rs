@@ -9,7 +9,7 @@ use kooper::prelude::*;
 use kooper::retriever::fixed;
 use tower::{Layer, Service};
 
-use crate::fixture::{Log, config, eventually, run};
+use crate::fixture::{Log, Start, config, eventually};
 
 /// A layer that calls a closure with the key of each call.
 #[derive(Clone)]
@@ -55,7 +55,7 @@ async fn the_first_layer_is_the_outermost() {
         let log = log.clone();
         Before(move |key: &ObjectKey| log.note(format!("{name} {key}")))
     };
-    let controller = Controller::builder::<ConfigMap>("layers")
+    let _running = Controller::builder::<ConfigMap>("layers")
         .retriever(fixed([config("a", "1")]).unwrap())
         .layer(noted("outer"))
         .layer(noted("inner"))
@@ -63,9 +63,7 @@ async fn the_first_layer_is_the_outermost() {
             seen.note("handler");
             async {}
         })
-        .build()
-        .unwrap();
-    let _running = run([controller]);
+        .start();
     eventually("all three", || log.count() >= 3).await;
     assert_eq!(log.lines()[..3], ["outer test/a", "inner test/a", "handler"]);
 }
@@ -74,7 +72,7 @@ async fn the_first_layer_is_the_outermost() {
 async fn a_layer_that_panics_fails_only_that_call() {
     let log = Log::default();
     let seen = log.clone();
-    let controller = Controller::builder::<ConfigMap>("strict")
+    let running = Controller::builder::<ConfigMap>("strict")
         .workers(1)
         .retriever(fixed([config("bad", "1"), config("good", "1")]).unwrap())
         .layer(Before(|key: &ObjectKey| assert_ne!(key.name(), "bad")))
@@ -82,9 +80,7 @@ async fn a_layer_that_panics_fails_only_that_call() {
             seen.note(call.key().name().to_owned());
             async {}
         })
-        .build()
-        .unwrap();
-    let running = run([controller]);
+        .start();
     let panics = "controller_runtime_reconcile_panics_total{controller=\"strict\"}";
     eventually("both", || log.count() == 1 && running.metric(panics) >= Some(2.0)).await;
     assert_eq!(log.lines(), ["good"]);

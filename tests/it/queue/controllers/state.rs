@@ -8,7 +8,7 @@ use kooper::Controller;
 use kooper::prelude::*;
 use kooper::retriever::fixed;
 
-use crate::fixture::{Log, config, eventually, run};
+use crate::fixture::{Log, Start, builder, config, eventually, run};
 
 #[tokio::test(start_paused = true)]
 async fn init_runs_once_for_all_controllers_and_is_retried_when_it_fails() {
@@ -55,9 +55,9 @@ async fn a_state_given_to_the_builder_is_shared_by_all_calls() {
     }
     let log = Log::default();
     let shared = Shared { calls: AtomicU32::new(40), log: log.clone() };
-    let controller = Controller::builder::<ConfigMap>("state").resync(None).state(shared);
+    let controller = builder("state").state(shared);
     let retriever = fixed([config("a", "1")]).unwrap();
-    let _running = run([controller.retriever(retriever).handler(handle).build().unwrap()]);
+    let _running = controller.retriever(retriever).handler(handle).start();
     eventually("three calls", || log.count() >= 3).await;
     assert_eq!(log.lines()[..3], ["40", "41", "42"]);
 }
