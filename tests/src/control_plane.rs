@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use crate::process::ended;
 use crate::wait::until;
 
+pub use crate::process::Output;
 pub use pool::Pooled;
 
 /// A running instance with its own data. Dropping it stops it; if the process
@@ -28,19 +29,6 @@ pub struct ControlPlane {
     dir: PathBuf,
     kubeconfig: PathBuf,
     limited_kubeconfig: PathBuf,
-}
-
-/// Result and output of a command.
-#[derive(Clone, Debug)]
-pub struct Output {
-    /// `true` if it exited with 0.
-    pub success: bool,
-    /// The exit code; `None` if a signal ended it.
-    pub code: Option<i32>,
-    /// Its output on stdout.
-    pub stdout: String,
-    /// Its output on stderr.
-    pub stderr: String,
 }
 
 impl ControlPlane {
@@ -358,18 +346,6 @@ impl ControlPlane {
         // The text after the last line feed is still being written.
         let whole = log.rfind('\n').map_or("", |end| &log[..end]);
         whole.lines().map(|line| serde_json::from_str(line).expect("an audit event is JSON")).collect()
-    }
-}
-
-impl From<process::Output> for Output {
-    fn from(output: process::Output) -> Self {
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        Self {
-            success: output.status.success(),
-            code: output.status.code(),
-            stdout: text(&output.stdout),
-            stderr: text(&output.stderr),
-        }
     }
 }
 

@@ -9,7 +9,6 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::control_plane;
 use crate::wait::{TIMEOUT, until};
 
 /// The longest time that a command may take: one that hangs fails its test, and no other.
@@ -18,12 +17,37 @@ const LIMIT: Duration = Duration::from_secs(300);
 /// The time in which a page is expected. A paused program accepts connections, too.
 const PAGE: Duration = Duration::from_secs(10);
 
+/// Result and output of a command.
+#[derive(Clone, Debug)]
+pub struct Output {
+    /// `true` if it exited with 0.
+    pub success: bool,
+    /// The exit code; `None` if a signal ended it.
+    pub code: Option<i32>,
+    /// Its output on stdout.
+    pub stdout: String,
+    /// Its output on stderr.
+    pub stderr: String,
+}
+
+impl From<process::Output> for Output {
+    fn from(output: process::Output) -> Self {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Self {
+            success: output.status.success(),
+            code: output.status.code(),
+            stdout: text(&output.stdout),
+            stderr: text(&output.stderr),
+        }
+    }
+}
+
 /// Runs a command to its end, without an input. It is ended if it hangs.
 ///
 /// # Panics
 ///
 /// If it cannot be run.
-pub fn run(command: &mut Command) -> control_plane::Output {
+pub fn run(command: &mut Command) -> Output {
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     child.and_then(ended).unwrap_or_else(|error| panic!("{command:?}: {error}")).into()
 }
@@ -50,12 +74,12 @@ pub fn ended(child: Child) -> io::Result<process::Output> {
 #[must_use = "dropping it ends the program"]
 pub struct Process {
     child: Child,
-    output: Arc<Output>,
+    output: Arc<Log>,
 }
 
 /// Output of the program so far.
 #[derive(Debug, Default)]
-struct Output {
+struct Log {
     written: Mutex<Written>,
     more: Condvar,
 }
@@ -116,7 +140,7 @@ impl Process {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap_or_else(|error| panic!("{} can't be started: {error}", command.get_program().display()));
-        let output = Arc::new(Output::default());
+        let output = Arc::new(Log::default());
         collect(child.stdout.take().expect("stdout is piped"), &output);
         collect(child.stderr.take().expect("stderr is piped"), &output);
         Self { child, output }
@@ -272,7 +296,7 @@ pub fn value(metrics: &str, series: &str) -> Option<f64> {
     metrics.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' ')?.parse().ok())
 }
 
-impl Output {
+impl Log {
     fn lock(&self) -> MutexGuard<'_, Written> {
         self.written.lock()
     }
@@ -291,7 +315,7 @@ impl Output {
     }
 }
 
-fn collect(stream: impl Read + Send + 'static, output: &Arc<Output>) {
+fn collect(stream: impl Read + Send + 'static, output: &Arc<Log>) {
     let output = output.clone();
     thread::spawn(move || {
         for line in BufReader::new(stream).lines().map_while(Result::ok) {
