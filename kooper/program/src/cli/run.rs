@@ -203,13 +203,15 @@ pub(super) struct Supervisor {
     signals: Signals,
     /// Cancelled to stop as after a signal.
     stopped: CancellationToken,
+    /// `true` after the first signal.
+    is_stopping: bool,
 }
 
 impl Supervisor {
     pub(super) fn new() -> Result<Self, BoxError> {
         let main = Builder::new_current_thread().enable_all().build()?;
         let signals = main.block_on(async { Signals::listen() })?;
-        Ok(Self { main, signals, stopped: CancellationToken::new() })
+        Ok(Self { main, signals, stopped: CancellationToken::new(), is_stopping: false })
     }
 
     /// Stops the program when this is cancelled, as after a signal.
@@ -219,7 +221,7 @@ impl Supervisor {
     }
 
     fn supervise(&mut self, program: &Runtime, operator: Operator, drain: Duration) -> ExitCode {
-        let Self { main, signals, stopped } = self;
+        let Self { main, signals, stopped, is_stopping } = self;
         let code = main.block_on(async {
             let stop = CancellationToken::new();
             let mut running = program.spawn(operator.run(stop.clone()));
@@ -227,6 +229,7 @@ impl Supervisor {
                 ended = &mut running => return ended_alone(ended),
                 () = stopped.cancelled() => stop.cancel(),
                 signal = signals.next() => {
+                    *is_stopping = true;
                     let drain = kooper_grammar::duration::format(drain);
                     tracing::info!("{signal}: stopping; running handlers have {drain} to end; a second signal ends \
                                     the program at once");
@@ -238,13 +241,19 @@ impl Supervisor {
         ExitCode::from(code)
     }
 
-    /// Waits for what ends after the controllers, such as the server of webhooks, but not beyond one more signal.
+    /// Waits for what ends after the controllers, such as the server of webhooks, but not beyond the second signal.
     fn until_signal(&mut self, ending: impl Future<Output = ()>) {
-        let Self { main, signals, .. } = self;
+        let Self { main, signals, is_stopping, .. } = self;
+        let second = async {
+            if !*is_stopping {
+                signals.next().await;
+            }
+            signals.next().await
+        };
         main.block_on(async {
             tokio::select! {
                 () = ending => {}
-                signal = signals.next() => end_at_once(signal),
+                signal = second => end_at_once(signal),
             }
         });
     }
