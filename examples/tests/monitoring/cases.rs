@@ -272,6 +272,13 @@ pub(super) const CASES: &[Case] = &[
         )),
     },
     Case {
+        name: "a program with webhooks is down",
+        alert: "KooperWebhookAbsent",
+        series: &[(r#"kooper_webhook_last_probe_timestamp_seconds{installation="webhooks"}"#, "0+60x20")],
+        quiet: &["20m", "34m"],
+        fires: Some(("40m", &[("installation", "webhooks")], "The webhooks have no metrics")),
+    },
+    Case {
         name: "no API server reaches the webhooks",
         alert: "KooperWebhookUnreached",
         series: &[(r#"kooper_webhook_last_probe_timestamp_seconds{installation="webhooks"}"#, "0x60")],
