@@ -6,6 +6,6 @@ mod runtime;
 mod stack;
 
 pub use abort::abort;
-pub use retry_after::retry_after;
+pub use retry_after::{requested_pause, retry_after};
 pub use runtime::on_current_runtime;
 pub use stack::{ClientStack, Next, RequestLayer, ResponseBody, boxed, from_fn};

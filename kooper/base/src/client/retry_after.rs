@@ -1,7 +1,9 @@
 //! The layer that tells callers for how long the API server asks them to wait.
 
+use std::time::Duration;
+
 use bytes::Bytes;
-use http::{HeaderValue, Response, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 use tower::ServiceExt;
@@ -20,10 +22,13 @@ const BODY: usize = 1 << 20;
 #[must_use]
 pub fn retry_after() -> RequestLayer {
     from_fn(|request, next: Next| async move {
+        // Behind it is a pod.
+        let is_proxied = request.uri().path().contains("/proxy");
         let response = next.oneshot(request).await?;
-        match seconds(&response) {
-            Some(seconds) => with_status(response, seconds).await,
-            None => Ok(response),
+        let is_busy = matches!(response.status(), StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
+        match requested_pause(response.headers()) {
+            Some(pause) if is_busy && !is_proxied => with_status(response, pause.as_secs()).await,
+            _ => Ok(response),
         }
     })
 }
@@ -43,20 +48,21 @@ async fn with_status(response: Response<ResponseBody>, seconds: u64) -> Result<R
     Ok(Response::from_parts(parts, body.boxed_unsync()))
 }
 
-/// The seconds that the response asks for. A date is no number of seconds.
-fn seconds(response: &Response<ResponseBody>) -> Option<u64> {
-    let is_busy = matches!(response.status(), StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
-    let header = response.headers().get(header::RETRY_AFTER).filter(|_| is_busy)?;
-    header.to_str().ok()?.parse().ok().map(|seconds: u64| seconds.min(LONGEST))
+/// The pause of the header `Retry-After`, in whole seconds. A date is none.
+#[must_use]
+pub fn requested_pause(headers: &HeaderMap) -> Option<Duration> {
+    let seconds: u64 = headers.get(header::RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
+    Some(Duration::from_secs(seconds.min(LONGEST)))
 }
 
 /// The `Status` of the body, or one with its text, that has the seconds.
 fn status(text: &[u8], code: StatusCode, seconds: u64) -> Value {
     let known = serde_json::from_slice(text).ok().filter(|status: &Value| status["kind"] == "Status");
+    let reason = if code == StatusCode::TOO_MANY_REQUESTS { "TooManyRequests" } else { "ServiceUnavailable" };
     let mut status = known.unwrap_or_else(|| {
         json!({
             "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code.as_u16(),
-            "message": String::from_utf8_lossy(text).trim(), "reason": code.canonical_reason(),
+            "message": String::from_utf8_lossy(text).trim(), "reason": reason,
         })
     });
     if !status["details"].is_object() {
@@ -71,8 +77,6 @@ fn status(text: &[u8], code: StatusCode, seconds: u64) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use http::Request;
     use kube::Client;
     use kube::client::Body;

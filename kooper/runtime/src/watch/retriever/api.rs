@@ -25,6 +25,7 @@ use super::shard_selector::{ShardSelector, fnv1a};
 use super::status::status_error;
 use super::{Event, ListRequest, Page, RetrieveError, Retriever, WatchRequest};
 use crate::backoff::fraction;
+use crate::client::requested_pause;
 use crate::object::kind::is_metadata;
 use crate::object::partial::has_known_fields;
 use crate::watch::silence::Silence;
@@ -308,7 +309,7 @@ async fn send(client: &Client, request: Request<Vec<u8>>) -> Result<Response<Bod
     if code.is_success() {
         return Ok(response);
     }
-    let pause = retry_after(&response);
+    let pause = requested_pause(response.headers());
     let body = http_body_util::Limited::new(response.into_body(), 1 << 20)
         .collect()
         .await
@@ -323,11 +324,6 @@ fn transport(error: kube::Error) -> RetrieveError {
         kube::Error::HyperError(error) => RetrieveError::connection(error),
         error => RetrieveError::connection(error),
     }
-}
-
-fn retry_after(response: &Response<Body>) -> Option<Duration> {
-    let seconds = response.headers().get(http::header::RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
-    Some(Duration::from_secs(seconds))
 }
 
 #[cfg(test)]
