@@ -165,7 +165,7 @@ impl Elector {
         }
         self.watch = None;
         self.claim.set_watching(false);
-        self.status.enter(Phase::Leading);
+        self.status.enter(Phase::Leading, false);
         self.metrics.count(&self.controller, Counter::LeaderTransition);
         let identity = &**self.claim.identity();
         tracing::info!(controller = &*self.controller, lease = &*self.lease.name, identity, "acquired leadership");
@@ -256,11 +256,10 @@ impl Elector {
             match timeout(patience, previous.holder(&*self.clock)).await.unwrap_or(Err(LeaseError::Silent(patience))) {
                 Ok(None) => {}
                 Ok(Some(holder)) => {
-                    self.status.record_success(RequestPurpose::Previous);
                     let (lease, whose) = (Arc::clone(previous.name()), previous.whose());
                     let phase = Phase::Previous { lease, whose, holder };
                     let text = self.status.standby(&phase).unwrap_or_default();
-                    if self.status.enter(phase) {
+                    if self.status.enter(phase, true) {
                         tracing::info!(controller = &*self.controller, "{text}");
                     }
                     return true;
@@ -387,7 +386,7 @@ impl Elector {
             },
             (None, Some(holder)) => Phase::Unmarked(holder),
         };
-        if !self.status.enter(phase.clone()) {
+        if !self.status.enter(phase.clone(), self.claim.waits(self.clock.now())) {
             return;
         }
         let text = self.status.standby(&phase).unwrap_or_default();

@@ -235,6 +235,12 @@ impl LeaseState {
         NextStep::Read
     }
 
+    /// Returns `true` while another candidate holds the lease and may renew it.
+    #[must_use]
+    pub fn waits(&self, now: Moment) -> bool {
+        self.known.record().is_some() && self.free_at().is_none_or(|free| now < free)
+    }
+
     /// When this candidate may acquire the lease: zero for at once, `None` if it
     /// must not as long as the record does not change.
     fn free_at(&self) -> Option<Moment> {

@@ -168,14 +168,15 @@ impl ElectionStatus {
     }
 
     /// Sets the phase; returns whether it has changed. While a respected lease is
-    /// held, it does not matter that ours is free.
-    pub(super) fn enter(&self, phase: Phase) -> bool {
+    /// held, it does not matter that ours is free. A candidate that `waits` for another one
+    /// needs no request until then.
+    pub(super) fn enter(&self, phase: Phase, waits: bool) -> bool {
         let mut state = self.state.lock();
         if matches!(state.phase, Phase::Previous { .. }) && phase == Phase::Free {
             return false;
         }
-        if !matches!(phase, Phase::Free | Phase::Leading) {
-            // A standby neither writes nor reads the respected Leases; who waits for their holder has just read it.
+        if waits {
+            // It neither writes nor reads the respected Leases; who waits for their holder has just read it.
             state.clear(RequestPurpose::Write);
             state.clear(RequestPurpose::Previous);
         }

@@ -51,7 +51,9 @@ async fn a_standby_is_ready_although_its_last_write_was_forbidden() {
     status.record_failure(RequestPurpose::Write, &refused("update"));
     status.record_success(RequestPurpose::Read);
     assert!(status.ready().is_err());
-    status.enter(Phase::Standby("other".into()));
+    status.enter(Phase::Standby("other".into()), false);
+    assert!(status.ready().is_err(), "the Lease has expired, and it cannot be acquired");
+    status.enter(Phase::Standby("other".into()), true);
     assert!(status.ready().unwrap().unwrap().contains("held by other"));
 }
 
@@ -63,7 +65,7 @@ async fn a_standby_is_ready_although_a_respected_lease_could_not_be_read_once() 
         status.record_success(RequestPurpose::Read);
         status.record_failure(RequestPurpose::Previous, &refused("get"));
         assert!(status.ready().is_err());
-        status.enter(phase);
+        status.enter(phase, true);
         assert!(status.ready().unwrap().unwrap().contains("other"));
     }
 }
