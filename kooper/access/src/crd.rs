@@ -40,7 +40,7 @@ use crate::capability::NEVER;
 /// The number of CRDs of a process that are compared and applied at the same time.
 const AT_A_TIME: usize = 4;
 
-/// Maximum time for a CRD to be established before a warning is logged.
+/// The longest time to compare and apply a CRD, and the longest for it to be established.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The delay before a failed watch of a CRD is re-established.
@@ -112,8 +112,10 @@ impl Installer {
         let current = {
             // Never closed.
             let _turn = self.turns.acquire().await;
-            let late = format!("the API server did not respond within {} s", TIMEOUT.as_secs());
-            let late = || InstallError::NotEstablished { name: name.clone(), message: late };
+            let late = || {
+                let message = format!("it was not compared and applied within {} s", TIMEOUT.as_secs());
+                InstallError::NotEstablished { name: name.clone(), message }
+            };
             timeout(TIMEOUT, self.place(client, &crds, &name, &crd)).await.map_err(|_| late())??
         };
         self.established(&crds, &name, current).await

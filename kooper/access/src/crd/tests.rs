@@ -288,3 +288,17 @@ async fn a_newer_crd_that_was_applied_meanwhile_is_not_replaced() {
     Installer::new(advice(Some("shop")), "2.0.0", [], Vec::new()).install(&client, ours).await.expect("it is kept");
     assert_eq!(*applied.lock(), ["1"], "the version that was compared");
 }
+
+#[tokio::test(start_paused = true)]
+async fn crds_whose_requests_have_no_response_do_not_hold_up_others_for_ever() {
+    let silent = |_: http::Request<kube::client::Body>| {
+        std::future::pending::<Result<http::Response<kube::client::Body>, kube::Error>>()
+    };
+    let (client, ours) = (Client::new(tower::service_fn(silent), "default"), crd(&json!({"type": "string"})));
+    let installer = Installer::new(advice(Some("shop")), "1.0.0", [], Vec::new());
+    let all = join_all((0..=AT_A_TIME).map(|_| installer.install(&client, ours.clone()))).await;
+    for installed in all {
+        let error = installed.expect_err("there is no response").to_string();
+        assert!(error.contains("it was not compared and applied within 30 s"), "{error}");
+    }
+}
