@@ -172,7 +172,10 @@ fn removal(last: &Value, object: &Value, stored: &Value) -> Option<Value> {
             // The server's own.
             _ if ["apiVersion", "kind", "status", "creationTimestamp"].contains(&&**field) => None,
             Some(now) => removal(last, now, stored),
-            None if has_more(stored, last) => removal(last, &json!({}), stored),
+            // What else another object has beside the applied fields may be defaults of the API server.
+            None if ["labels", "annotations"].contains(&&**field) && has_more(stored, last) => {
+                removal(last, &json!({}), stored)
+            }
             None => Some(Value::Null),
         };
         removed.extend(patch.map(|patch| (field.clone(), patch)));
@@ -215,6 +218,7 @@ mod tests {
             "metadata": {"annotations": {}, "labels": {"a": "b"}}, "spec": {"size": {"width": 1}, "price": 2},
         });
         let mut stored = last.clone();
+        stored["spec"]["size"]["height"] = json!(2);
         stored["metadata"] = json!({"annotations": {"note": "c"}, "labels": {"a": "b", "d": "e"}});
         let object = json!({"metadata": {"name": "x"}, "spec": {"price": 2}});
         // An object that would be empty is removed as a whole: its fields may be required in it.
