@@ -124,9 +124,9 @@ fn clients(program: &str, mut config: Config, in_pod: bool, metrics: &Prometheus
     let client = move |config: Config| {
         let (layer, user) = (layer.clone(), &config.auth_info);
         // Files of a certificate are read, and a plugin is run, when a client is built.
-        let is_renewable = user.exec.is_some() || user.client_certificate.is_some();
+        let (has_plugin, has_file) = (user.exec.is_some(), user.client_certificate.is_some());
         let build = move || crate::client::connect(config.clone(), &layer).map_err(ConnectError::Client);
-        if is_renewable { Renewal::client(build) } else { build() }
+        if has_plugin || has_file { Renewal::client(build, has_plugin) } else { build() }
     };
     let quick = for_leases(config.clone());
     let lease_client = client(quick.clone())?;
@@ -235,13 +235,12 @@ async fn load(kubeconfig: Kubeconfig, context: Option<String>, file: &str) -> Re
     let clusters = names(kubeconfig.clusters.iter().map(|cluster| &cluster.name));
     let options = KubeConfigOptions { context, ..KubeConfigOptions::default() };
     let file = file.to_owned();
-    let has_own_proxy = proxy::is_configured(&kubeconfig, options.context.as_deref());
+    let own_proxy = proxy::of_cluster(&kubeconfig, options.context.as_deref());
     let mut config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
-    if let Ok(config) = &mut config
-        && !has_own_proxy
-        && proxy::is_direct(&config.cluster_url, &proxy::exceptions())
-    {
-        config.proxy_url = None;
+    if let Ok(config) = &mut config {
+        let url = own_proxy.or_else(|| proxy::of_environment(&config.cluster_url));
+        // kube has refused one that does not parse.
+        config.proxy_url = url.and_then(|url| url.parse().ok());
     }
     if let Some(source) = config.as_ref().ok().and_then(bad_token) {
         let problem = format!("{source} contains characters that are not allowed in a header, such as a line break");

@@ -1,6 +1,6 @@
-//! The servers that are reached without the proxy of the environment.
+//! The proxy of a client.
 //!
-//! kube takes the proxy of `HTTPS_PROXY` for each server, and compares `NO_PROXY` with
+//! kube takes the one of `HTTPS_PROXY` for each server, and compares `NO_PROXY` with
 //! the URL of the proxy, if at all.
 
 use std::net::IpAddr;
@@ -9,25 +9,27 @@ use http::Uri;
 use http::uri::Scheme;
 use kube::config::Kubeconfig;
 
-/// Returns `true` if the cluster of the context has a proxy of its own.
-pub(super) fn is_configured(kubeconfig: &Kubeconfig, context: Option<&str>) -> bool {
+/// The proxy of the cluster of the context.
+pub(super) fn of_cluster(kubeconfig: &Kubeconfig, context: Option<&str>) -> Option<String> {
     let context = context.or(kubeconfig.current_context.as_deref());
     let context = kubeconfig.contexts.iter().find(|named| Some(named.name.as_str()) == context);
     let name = context.and_then(|named| named.context.as_ref()).map(|context| &context.cluster);
     let cluster = kubeconfig.clusters.iter().find(|named| Some(&named.name) == name);
     let proxy = cluster.and_then(|named| named.cluster.as_ref()).and_then(|cluster| cluster.proxy_url.as_deref());
-    proxy.is_some_and(|url| !url.is_empty())
+    proxy.filter(|url| !url.is_empty()).map(str::to_owned)
 }
 
-/// The list of `NO_PROXY`, or of `no_proxy`.
-pub(super) fn exceptions() -> String {
-    let list = |name: &str| std::env::var(name).ok().filter(|list| !list.is_empty());
-    list("NO_PROXY").or_else(|| list("no_proxy")).unwrap_or_default()
+/// The proxy of the environment for a server.
+pub(super) fn of_environment(server: &Uri) -> Option<String> {
+    let variable =
+        |names: [&str; 2]| names.iter().find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()));
+    let exceptions = variable(["NO_PROXY", "no_proxy"]).unwrap_or_default();
+    variable(["HTTPS_PROXY", "https_proxy"]).filter(|_| !is_direct(server, &exceptions))
 }
 
 /// Returns `true` if Go, and so kubectl, takes no proxy for the server: it is on
 /// loopback, or in the list.
-pub(super) fn is_direct(server: &Uri, exceptions: &str) -> bool {
+fn is_direct(server: &Uri, exceptions: &str) -> bool {
     let host = server.host().unwrap_or_default().trim_matches(['[', ']']).to_ascii_lowercase();
     let address: Option<IpAddr> = host.parse().ok();
     if host == "localhost" || address.is_some_and(|address| address.is_loopback()) {
@@ -46,7 +48,7 @@ pub(super) fn is_direct(server: &Uri, exceptions: &str) -> bool {
             Some(address) => contains(name, address),
             None => is_in_domain(&host, name),
         };
-        (name == "*" || is_named) && only.is_none_or(|only| only == port)
+        (name == "*" || (is_named && !name.is_empty())) && only.is_none_or(|only| only == port)
     })
 }
 
@@ -83,6 +85,7 @@ mod tests {
             ("https://localhost:6443", "", true),
             ("https://10.0.0.1:6443", "", false),
             ("https://localhost.corp", "", false),
+            ("https://api.corp.:6443", "", false),
             ("https://10.0.0.1:6443", "*", true),
             ("https://10.0.0.1:6443", "127.0.0.1, 10.0.0.1", true),
             ("https://10.0.0.1:6443", "10.0.0.10", false),

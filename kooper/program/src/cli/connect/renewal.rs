@@ -47,7 +47,7 @@ type Build = dyn Fn() -> Result<Client, ConnectError> + Send + Sync;
 pub(super) struct Renewal {
     current: Arc<Current>,
     /// They are aborted when the client is dropped.
-    _tasks: [AbortOnDropHandle<()>; 2],
+    _tasks: Vec<AbortOnDropHandle<()>>,
 }
 
 struct Current {
@@ -73,14 +73,17 @@ impl Renewal {
     /// A client that is renewed as long as it is used.
     pub(super) fn client(
         build: impl Fn() -> Result<Client, ConnectError> + Send + Sync + 'static,
+        has_plugin: bool,
     ) -> Result<Client, ConnectError> {
         let client = build()?;
         let namespace = client.default_namespace().to_owned();
         let (client, rejected, cancelled) = (Mutex::new(client), Notify::new(), Notify::new());
         let current = Arc::new(Current { client, rejected, cancelled });
-        let authorizing = tokio::spawn(authorize(Arc::clone(&current)));
-        let renewing = tokio::spawn(renew(Arc::clone(&current), Arc::new(build)));
-        Ok(Client::new(Self { current, _tasks: [authorizing, renewing].map(AbortOnDropHandle::new) }, namespace))
+        let mut tasks = vec![AbortOnDropHandle::new(tokio::spawn(renew(Arc::clone(&current), Arc::new(build))))];
+        if has_plugin {
+            tasks.push(AbortOnDropHandle::new(tokio::spawn(authorize(Arc::clone(&current)))));
+        }
+        Ok(Client::new(Self { current, _tasks: tasks }, namespace))
     }
 }
 
@@ -145,8 +148,7 @@ async fn renew(current: Arc<Current>, build: Arc<Build>) {
                 Ok(renewed) => break renewed,
                 // Another attempt would start another process, which would hang as well.
                 Err(_) => tracing::warn!(
-                    "the exec plugin has been running for {} s, so the credentials are not renewed: end its process if \
-                     it hangs",
+                    "the credentials of the kubeconfig have been loading for {} s: end the exec plugin if it hangs",
                     started.elapsed().as_secs()
                 ),
             }
@@ -229,7 +231,7 @@ mod tests {
             |number| if number == 0 { StatusCode::OK } else { StatusCode::ACCEPTED },
             |number| (number == 0).then(Timestamp::now),
         );
-        let client = Renewal::client(build).unwrap();
+        let client = Renewal::client(build, true).unwrap();
         assert_eq!(client.default_namespace(), "here");
         eventually("it is rebuilt", || built.load(Ordering::Relaxed) == 2).await;
         sleep(PAUSE).await;
@@ -242,7 +244,7 @@ mod tests {
     async fn credentials_that_the_server_rejects_are_renewed() {
         let (built, build) =
             builder(|number| if number == 0 { StatusCode::UNAUTHORIZED } else { StatusCode::OK }, |_| None);
-        let client = Renewal::client(build).unwrap();
+        let client = Renewal::client(build, true).unwrap();
         assert_eq!(code(&client).await, StatusCode::UNAUTHORIZED);
         eventually("it is rebuilt", || built.load(Ordering::Relaxed) == 2).await;
         sleep(PAUSE).await;
@@ -268,7 +270,7 @@ mod tests {
             });
             Ok(Client::new(answer, "here"))
         };
-        let client = Renewal::client(build).unwrap();
+        let client = Renewal::client(build, true).unwrap();
         let mut cancelled = 0;
         while timeout(Duration::from_secs(5), code(&client)).await.is_err() {
             cancelled += 1;
@@ -286,7 +288,7 @@ mod tests {
             0 => first(),
             _ => Err(ConnectError::ContextInPod),
         };
-        let client = Renewal::client(build).unwrap();
+        let client = Renewal::client(build, true).unwrap();
         eventually("it is retried", || tries.load(Ordering::Relaxed) > 3).await;
         assert_eq!(code(&client).await, StatusCode::OK, "the last client stays in use");
         drop(client);
