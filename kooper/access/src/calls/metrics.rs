@@ -37,7 +37,7 @@ impl CallMetrics {
             Failure::Decode(_) => self.count(Counter::DecodeError),
             Failure::Panic(_) => self.count(Counter::Panic),
             Failure::Timeout(_) => self.count(Counter::Timeout),
-            Failure::Handler(_) | Failure::Finalizer(_) | Failure::Stopped | Failure::Ended => {}
+            Failure::Handler(_) | Failure::Finalizer(_) | Failure::Stopped | Failure::Ended | Failure::Changed => {}
         }
     }
 }

@@ -94,7 +94,7 @@ impl Reporter {
         // `None` if the next call has succeeded already.
         let failures = self.failing.get(key);
         let text = match failure {
-            Failure::Stopped | Failure::Ended => why,
+            Failure::Stopped | Failure::Ended | Failure::Changed => why,
             _ => {
                 let repeated = failures.map(|failures| repeated(failures.same())).unwrap_or_default();
                 format!("{why}{repeated}; {}", next_run(returned))
@@ -113,7 +113,7 @@ impl Reporter {
         attempt.span.record("otel.status_code", "ERROR");
         let is_due = failures.is_some_and(|failures| is_due(failures, returned));
         match failure {
-            Failure::Stopped | Failure::Ended => {}
+            Failure::Stopped | Failure::Ended | Failure::Changed => {}
             _ if !(gives_up || is_due) => {}
             Failure::Decode(error) => self.report_undecodable(key, error, returned),
             _ => self.report_failure(attempt, &failure.published(attempt.part, self.detail), returned),

@@ -57,6 +57,8 @@ pub enum Failure {
     Stopped,
     /// The term of its shard or of the leader is over: another replica may work on its object.
     Ended,
+    /// It was the call of a daemon, and its object has changed.
+    Changed,
 }
 
 /// The function that is called.
@@ -77,7 +79,7 @@ impl Failure {
             Self::Handler(error) | Self::Finalizer(error) => error::retry_hint(&**error, namespace),
             // The same bytes will not decode next time either.
             Self::Decode(_) => RetryHint::Never,
-            Self::Panic(_) | Self::Timeout(_) | Self::Stopped | Self::Ended => RetryHint::Backoff,
+            Self::Panic(_) | Self::Timeout(_) | Self::Stopped | Self::Ended | Self::Changed => RetryHint::Backoff,
         }
     }
 
@@ -104,6 +106,12 @@ impl Failure {
     pub(crate) fn is_conflict(&self) -> bool {
         let (Self::Handler(error) | Self::Finalizer(error)) = self else { return false };
         error::is_conflict(&**error)
+    }
+
+    /// Returns `true` if the call was aborted for a reason that is not its own.
+    #[must_use]
+    pub fn is_abort(&self) -> bool {
+        matches!(self, Self::Stopped | Self::Ended | Self::Changed)
     }
 
     /// The failure of a call of this function, for the log and for people.
@@ -141,6 +149,7 @@ impl Failure {
             }
             Self::Stopped => format!("{part} was aborted: the drain time is over"),
             Self::Ended => format!("{part} was aborted: another replica may work on its object"),
+            Self::Changed => format!("{part} was aborted: its object has changed"),
         }
     }
 }

@@ -265,16 +265,21 @@ impl Workers {
             };
             let ended = self.run_call(&attempt, token, shard_ended(shard), Box::pin(calling)).await?;
             called = true;
-            let took = attempt.started.elapsed();
-            self.observer.each(|one| one.deleted(ended.as_ref().err(), took));
-            if let Err(failure) = ended {
-                attempt.span.in_scope(|| {
-                    let text = failure.of(attempt.part);
-                    tracing::error!(controller = %self.name(), key = %item.key, "{text}; it is not called again for this object");
-                });
-                // OpenTelemetry marks failed spans like this.
-                attempt.span.record("otel.status_code", "ERROR");
-            }
+            self.end_deleted(&attempt, &ended);
+        }
+    }
+
+    /// Reports how a call of `deleted` has ended.
+    fn end_deleted(&self, attempt: &Attempt, ended: &Ended) {
+        let (failure, took) = (ended.as_ref().err(), attempt.started.elapsed());
+        self.observer.each(|one| one.deleted(failure, took));
+        if let Some(failure) = failure {
+            attempt.span.in_scope(|| {
+                let text = failure.of(attempt.part);
+                tracing::error!(controller = %self.name(), key = %attempt.key, "{text}; it is not called again for this object");
+            });
+            // OpenTelemetry marks failed spans like this.
+            attempt.span.record("otel.status_code", "ERROR");
         }
     }
 
@@ -373,14 +378,13 @@ impl Workers {
             let ended = task.await;
             drop(running);
             if attempt.part == Part::Deleted {
-                let (ended, took) = (ended_as(ended, failure), attempt.started.elapsed());
-                workers.observer.each(|one| one.deleted(ended.as_ref().err(), took));
+                workers.end_deleted(&attempt, &ended_as(ended, failure));
                 // Another object of the name may wait for its handler.
                 workers.give_back(&attempt.key, attempt.ticket, Completion::Success(Some(Duration::ZERO)));
                 return;
             }
             let ended = ended_as(ended, failure);
-            if workers.daemons.is_some() && matches!(ended, Err(Failure::Stopped | Failure::Ended)) {
+            if workers.daemons.is_some() && ended.as_ref().is_err_and(Failure::is_abort) {
                 // It began to end because its object had changed.
                 workers.observer.each(|one| one.ignored(&attempt.key));
                 workers.give_back(&attempt.key, attempt.ticket, Completion::Success(Some(Duration::ZERO)));

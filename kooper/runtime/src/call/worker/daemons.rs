@@ -84,7 +84,7 @@ impl Workers {
                     failure = shard_ended(shard) => failure,
                     () = leaving.cancelled() => Failure::Ended,
                     () = stopping.cancelled() => Failure::Stopped,
-                    () = changed.cancelled() => Failure::Stopped,
+                    () = changed.cancelled() => Failure::Changed,
                 }
             }
         };
@@ -101,7 +101,7 @@ impl Workers {
             };
             drop(daemon);
             let Some(ended) = ended else { return };
-            if matches!(ended, Err(Failure::Stopped | Failure::Ended)) {
+            if ended.as_ref().is_err_and(Failure::is_abort) {
                 workers.observer.each(|one| one.ignored(&attempt.key));
                 // It begins again if the shard stays nevertheless, or has come back.
                 let again = (leaving.is_cancelled() || term.is_cancelled()).then_some(Duration::ZERO);

@@ -68,7 +68,7 @@ impl Workers {
     /// deleted or was deleted in the meantime. The failure then has no consequence: a
     /// cleanup, or a new object with the same name, has a separate call.
     fn ends_with_deletion(&self, attempt: &Attempt, failure: &Failure) -> bool {
-        if matches!(failure, Failure::Stopped | Failure::Ended) {
+        if failure.is_abort() {
             return false;
         }
         let object =
