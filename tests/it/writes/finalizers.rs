@@ -9,9 +9,12 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kooper::controller::Builder;
 use kooper::prelude::*;
-use kooper::{Call, Controller};
+use kooper::{BoxError, Call, Controller};
 use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::wait::{eventually, until};
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
 
 use crate::live::{Live, configmap};
 
@@ -114,7 +117,7 @@ fn cleanup_that_fails_panics_or_requeues_keeps_the_finalizer_until_it_is_done() 
                 0 => Err(format!("{} is not empty", call.key()).into()),
                 1 => panic!("no way"),
                 2 => Ok(Action::requeue_after(Duration::from_millis(50))),
-                _ => Ok::<_, kooper::BoxError>(Action::done()),
+                _ => Ok::<_, BoxError>(Action::done()),
             }
         }
     });
@@ -145,7 +148,7 @@ fn cleanup_that_hangs_or_always_fails_keeps_its_object_and_affects_no_other() {
                 match &*object.name_any() {
                     "hangs" => std::future::pending().await,
                     "fails" => Err("it never works".into()),
-                    _ => Ok::<_, kooper::BoxError>(()),
+                    _ => Ok::<_, BoxError>(()),
                 }
             }
         },
@@ -251,4 +254,31 @@ fn a_previous_finalizer_is_taken_over() {
     wait_until_deleted(cluster, namespace, "a");
     live.stop();
     calls.wait_for(&format!("cleanup a [{FINALIZER}]"));
+}
+
+#[test]
+fn cleanup_is_called_again_for_what_it_has_not_seen() {
+    let namespace = "finalizers-changed";
+    let Some(cluster) = ControlPlane::shared_in(namespace, []) else { return };
+    let calls = Calls::default();
+    let cleaned = calls.clone();
+    let controller = builder(namespace, &calls).cleanup(FINALIZER, move |object: Arc<ConfigMap>, client: Client| {
+        let cleaned = cleaned.clone();
+        async move {
+            let id = object.annotations().get("id").cloned().unwrap_or_default();
+            cleaned.0.lock().push(format!("cleanup {id}"));
+            // Another client writes what its cache does not have yet.
+            let late = json!({"metadata": {"annotations": {"id": "late"}}});
+            let objects: Api<ConfigMap> = Api::namespaced(client, "finalizers-changed");
+            objects.patch(&object.name_any(), &PatchParams::default(), &Patch::Merge(late)).await?;
+            Ok::<_, BoxError>(())
+        }
+    });
+    let live = start(cluster, controller);
+    cluster.apply([configmap(namespace, "a", "0")]);
+    calls.wait_for(&format!("handle a [{FINALIZER}]"));
+    cluster.must(&["delete", "configmap", "a", "--namespace", namespace]);
+    let seen: Vec<_> = calls.all().into_iter().filter(|call| call.starts_with("cleanup")).collect();
+    assert_eq!(seen, ["cleanup ", "cleanup late"]);
+    live.stop();
 }

@@ -18,7 +18,8 @@ use crate::call::handler::{CallError, DynHandler};
 use crate::call::lookup::{Lookup, UpdateResult};
 use crate::error::BoxError;
 use crate::object::key::ObjectKey;
-use crate::object::{DecodeError, Metadata, Object};
+use crate::object::sections::Changed;
+use crate::object::{DecodeError, Metadata, Object, differs};
 use crate::queue::WriteOrigin;
 use crate::watch::store::Cache;
 
@@ -27,6 +28,13 @@ pub use unremoved::set_by;
 
 /// Maximum number of attempts to update the finalizers of an object in one call.
 const CONFLICTS: usize = 8;
+
+/// How often `cleanup` is called again within a call, because the object has changed. One that writes to it each time
+/// would not end.
+const REPEATS: usize = 3;
+
+/// What `cleanup` may have read.
+const READ: [Changed; 4] = [Changed::Generation, Changed::Labels, Changed::Annotations, Changed::Status];
 
 /// The finalizers of one controller.
 #[derive(Debug, Clone)]
@@ -145,22 +153,27 @@ impl Finalizing {
         Err(self.contended(object.key()))
     }
 
-    /// Calls `cleanup`, and removes the finalizer if it is done.
+    /// Calls `cleanup`, and removes the finalizer if it is done. A newer version of the object may name more that is to be
+    /// cleaned up, such as the id of what was created last.
     async fn clean_up(&self, mut object: Arc<Object>, call: Call) -> Result<Action, CallError> {
-        let action = self.cleanup.call(object.clone(), call.clone()).await?;
-        if action.delay().is_some() {
-            return Ok(action);
-        }
-        let uid = object.uid().to_owned();
+        let (mut seen, mut calls) = (object.clone(), 0);
         for _ in 0..CONFLICTS {
+            if calls == 0 || (calls <= REPEATS && differs(&seen, &object, &READ)) {
+                calls += 1;
+                seen = object.clone();
+                let action = self.cleanup.call(object.clone(), call.clone()).await?;
+                if action.delay().is_some() {
+                    return Ok(action);
+                }
+            }
             let metadata = object.metadata().map_err(CallError::Decode)?;
             let wanted = self.finalizers.removed(&metadata.finalizers);
-            if wanted == metadata.finalizers || object.uid() != uid {
+            if wanted == metadata.finalizers {
                 return Ok(Action::done());
             }
             match self.set(&object, &wanted, &call).await? {
-                Some(now) => object = now,
-                None => return Ok(Action::done()),
+                Some(now) if now.uid() == object.uid() => object = now,
+                _ => return Ok(Action::done()),
             }
         }
         Err(self.contended(object.key()))
