@@ -458,8 +458,17 @@ fn check_names(controllers: &[Controller], installation: &Installation) -> Resul
 /// that another applies.
 fn check_claims(controllers: &[Controller]) -> Result<(), ConfigError> {
     for (index, one) in controllers.iter().enumerate() {
-        for other in controllers.iter().take(index) {
-            if one.finalizer().is_some() && one.finalizer() == other.finalizer() && one.kind() == other.kind() {
+        let is_same_kind = |other: &Controller| one.kind_info().is_same(other.kind_info());
+        for other in controllers.iter().take(index).filter(|other| is_same_kind(other)) {
+            let is_shared = |previous: &&String| other.previous_finalizers().contains(previous);
+            if let Some(previous) = one.previous_finalizers().iter().find(is_shared) {
+                let problem = format!(
+                    "the controller `{}` of the same kind has `{previous}`, too: the first to finish would remove it for both. Remove it from one of them",
+                    other.name()
+                );
+                return Err(one.error("previous_finalizers", ConfigErrorKind::Taken, problem));
+            }
+            if one.finalizer().is_some() && one.finalizer() == other.finalizer() {
                 let problem = format!(
                     "the controller `{}` of the same kind has this finalizer: the first to finish would remove it for both. Set another finalizer for one of them",
                     other.name()
@@ -472,7 +481,7 @@ fn check_claims(controllers: &[Controller]) -> Result<(), ConfigError> {
                 let problem = format!("`{}` is the current name of another controller of this program", other.name());
                 return Err(one.error("previous_names", ConfigErrorKind::Taken, problem));
             }
-            let current = |previous: &&String| Some(previous.as_str()) == other.finalizer();
+            let current = |previous: &&String| is_same_kind(other) && Some(previous.as_str()) == other.finalizer();
             if let Some(previous) = one.previous_finalizers().iter().find(current) {
                 let problem = format!("`{previous}` is the current finalizer of the controller `{}`", other.name());
                 return Err(one.error("previous_finalizers", ConfigErrorKind::Taken, problem));
