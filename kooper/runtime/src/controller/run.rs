@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt};
 use kube::Client;
+use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -149,10 +150,12 @@ impl Runner {
         let watching = Watching::new(&controller, process, hooks.partition.as_deref());
         let (metrics, controller_name) = (process.metrics.clone(), name.clone());
         queue.on_add(move || metrics.count(&controller_name, Counter::Add));
+        // Outside of a runtime no client can be made around another one.
+        let pauses = Handle::try_current().is_ok().then(retry_after);
         // The fence, too, belongs to the runtime that no handler blocks.
         let client = process.stack.clone();
-        let client = client
-            .map(|stack| stack.with([retry_after()]).with(leadership.fence()).with(on_current_runtime()).client());
+        let client =
+            client.map(|stack| stack.with(pauses).with(leadership.fence()).with(on_current_runtime()).client());
         let context = Arc::new(ControllerContext {
             installation: process.installation.to_string().into(),
             controller: name.clone(),
@@ -161,6 +164,7 @@ impl Runner {
             caches: watching.caches(),
             queue,
             own: watching.primary(),
+            own_id: controller.primary.id,
             previous: config.previous_managers(&process.installation),
             child_observer: hooks.child_observer,
             annotations: config.annotations.clone(),
@@ -318,6 +322,10 @@ impl Runner {
             let taking = async move {
                 while let Some(Some(key)) = shutdown.run_until_cancelled(keys.next()).await {
                     enqueuer.wake(&key, Lane::Event, Reason::External, Urgency::Now);
+                }
+                if !shutdown.is_cancelled() {
+                    let controller = &*enqueuer.controller.controller;
+                    tracing::warn!(controller, "a source of keys has ended: it produces no more keys");
                 }
             };
             let taking = AssertUnwindSafe(taking).catch_unwind().map(move |ended| {
