@@ -61,7 +61,9 @@ impl RealServer {
             return Err(format!("the real server did not start:\n{said}").into());
         }
         let kubeconfig = Kubeconfig::read_from(String::from_utf8(started.stdout)?.trim_end())?;
-        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+        let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+        // kube takes that of `HTTPS_PROXY` for loopback, too.
+        config.proxy_url = None;
         Ok(Self { config, has_controllers: assets.join("kube-controller-manager").is_file() })
     }
 
@@ -106,8 +108,19 @@ impl RealServer {
 
 /// The folder of the scripts, which outlives the process: the watchdog runs them at its end.
 fn scripts() -> Result<PathBuf> {
-    let folder = std::env::temp_dir().join(concat!("kooper-control-plane-", env!("CARGO_PKG_VERSION")));
-    std::fs::create_dir_all(&folder)?;
+    let folder = std::env::temp_dir().join(folder_name());
+    write_scripts(&folder)?;
+    Ok(folder)
+}
+
+fn write_scripts(folder: &Path) -> Result<()> {
+    make_private(folder).map_err(|error| {
+        let folder = folder.display();
+        format!(
+            "the scripts of the real server cannot be written to {folder}: {error}; remove it, or set TMPDIR to a \
+             folder of your own"
+        )
+    })?;
     for (name, text) in SCRIPTS {
         // Other processes may run them: a file is replaced whole, or not at all.
         let file = folder.join(name);
@@ -119,7 +132,34 @@ fn scripts() -> Result<PathBuf> {
         make_executable(&new)?;
         std::fs::rename(&new, &file)?;
     }
-    Ok(folder)
+    Ok(())
+}
+
+/// A name for each version and user.
+#[cfg(unix)]
+fn folder_name() -> String {
+    format!("kooper-control-plane-{}-{}", env!("CARGO_PKG_VERSION"), rustix::process::geteuid().as_raw())
+}
+
+#[cfg(not(unix))]
+fn folder_name() -> String {
+    concat!("kooper-control-plane-", env!("CARGO_PKG_VERSION")).to_owned()
+}
+
+/// Creates a folder that only its user can open. Another user may have created it, with scripts of their own.
+#[cfg(unix)]
+fn make_private(folder: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let there = std::fs::symlink_metadata(folder)?;
+    let is_own = there.uid() == rustix::process::geteuid().as_raw() && there.mode() & 0o077 == 0;
+    if there.is_dir() && is_own { Ok(()) } else { Err(std::io::Error::other("other users can open this folder")) }
+}
+
+#[cfg(not(unix))]
+fn make_private(folder: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(folder)
 }
 
 #[cfg(unix)]
@@ -131,4 +171,25 @@ fn make_executable(file: &Path) -> std::io::Result<()> {
 #[cfg(not(unix))]
 fn make_executable(_: &Path) -> std::io::Result<()> {
     Ok(())
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::fs::{Permissions, metadata, remove_dir_all, set_permissions};
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn the_scripts_are_for_their_user_alone() {
+        let folder = std::env::temp_dir().join(format!("kooper-scripts-{}", std::process::id()));
+        write_scripts(&folder).expect("they are written");
+        write_scripts(&folder).expect("they are there");
+        assert!(folder.join("start").is_file());
+        assert_eq!(metadata(&folder).expect("it is there").permissions().mode() & 0o777, 0o700);
+        set_permissions(&folder, Permissions::from_mode(0o755)).expect("it is ours");
+        let refused = write_scripts(&folder).expect_err("others can open it").to_string();
+        assert!(refused.contains(&*folder.to_string_lossy()), "{refused}");
+        remove_dir_all(&folder).expect("it is ours");
+    }
 }
