@@ -48,7 +48,7 @@ fn writes(cluster: &ControlPlane, namespace: &str, resource: &str) -> Vec<Write>
         let time = event[field].as_str().and_then(|time| time.parse::<Timestamp>().ok());
         time.expect("an audit event has its times").as_microsecond()
     };
-    let log = cluster.audit_log();
+    let log = cluster.audit_log(namespace);
     let ours = log.iter().filter(|event| {
         let (object, by) = (&event["objectRef"], event["userAgent"].as_str().unwrap_or_default());
         object["namespace"] == namespace

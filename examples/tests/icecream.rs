@@ -245,5 +245,5 @@ pub(crate) fn writes(cluster: &ControlPlane, namespace: &str) -> Vec<String> {
         // Other components have their own accounts and Events.
         (writes && event["user"]["username"] == "admin").then(|| format!("{verb} {path}"))
     };
-    cluster.audit_log().iter().filter_map(written).collect()
+    cluster.audit_log(namespace).iter().filter_map(written).collect()
 }

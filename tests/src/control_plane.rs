@@ -205,9 +205,7 @@ impl ControlPlane {
     ///
     /// If one is rejected.
     pub fn apply(&self, objects: impl IntoIterator<Item = Value>) {
-        let items: Vec<_> = objects.into_iter().collect();
-        let list = json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
-        self.apply_text(&[], &list);
+        self.apply_text(&[], &list(objects));
     }
 
     /// Applies a text in JSON or YAML, with further flags, and returns what kubectl printed.
@@ -225,10 +223,12 @@ impl ControlPlane {
     ///
     /// # Panics
     ///
-    /// If one is rejected.
+    /// If one exists already, or is rejected.
     pub fn create_namespace(&self, name: &str, objects: impl IntoIterator<Item = Value>) {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-        self.apply([namespace].into_iter().chain(objects));
+        let list = list([namespace].into_iter().chain(objects));
+        let output = self.kubectl_with(&["create", "--save-config", "--filename=-"], &list);
+        assert!(output.success, "kubectl create: {}", output.stderr);
     }
 
     /// kubectl with these arguments, not started yet: for commands that keep running, such as `proxy`.
@@ -335,18 +335,25 @@ impl ControlPlane {
         script("start", &args);
     }
 
-    /// The completed requests, as audit events: one for each
+    /// The completed requests that contain `part`, as audit events: one for each
     /// request, and for a watch one at its start and one at its end.
     ///
     /// # Panics
     ///
     /// If the log cannot be read.
-    pub fn audit_log(&self) -> Vec<Value> {
+    pub fn audit_log(&self, part: &str) -> Vec<Value> {
         let log = fs::read_to_string(self.dir.join("audit.log")).expect("the audit log can be read");
         // The text after the last line feed is still being written.
         let whole = log.rfind('\n').map_or("", |end| &log[..end]);
-        whole.lines().map(|line| serde_json::from_str(line).expect("an audit event is JSON")).collect()
+        let lines = whole.lines().filter(|line| line.contains(part));
+        lines.map(|line| serde_json::from_str(line).expect("an audit event is JSON")).collect()
     }
+}
+
+/// The objects as one text for kubectl.
+fn list(objects: impl IntoIterator<Item = Value>) -> String {
+    let items: Vec<_> = objects.into_iter().collect();
+    json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()
 }
 
 impl Drop for ControlPlane {

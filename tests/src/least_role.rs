@@ -184,7 +184,8 @@ impl Installed<'_> {
             account["namespace"].as_str().unwrap_or_default(),
             account["name"].as_str().unwrap_or_default()
         );
-        self.cluster.audit_log().into_iter().filter(|event| event["user"]["username"] == user.as_str()).collect()
+        let log = self.cluster.audit_log(&user);
+        log.into_iter().filter(|event| event["user"]["username"] == user.as_str()).collect()
     }
 
     /// Checks that the API server has forbidden none of these.

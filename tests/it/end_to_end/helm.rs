@@ -104,7 +104,7 @@ impl Walk {
             let user = event["user"]["username"].as_str().unwrap_or_default();
             ACCOUNTS.contains(&user) && event["responseStatus"]["code"] == 403
         };
-        self.release.cluster.audit_log().into_iter().filter(is_refused).collect()
+        self.release.cluster.audit_log("").into_iter().filter(is_refused).collect()
     }
 
     /// Waits for the pods of the sample, and until the operator reports them.

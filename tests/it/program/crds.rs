@@ -85,7 +85,7 @@ fn writes(cluster: &ControlPlane, name: &str) -> usize {
         ["create", "patch", "update"].contains(&event["verb"].as_str().unwrap_or_default())
             && event["requestURI"].as_str().is_some_and(|uri| uri.starts_with(&path))
     };
-    cluster.audit_log().iter().filter(is_write).count()
+    cluster.audit_log(name).iter().filter(is_write).count()
 }
 
 #[test]

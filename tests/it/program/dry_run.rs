@@ -72,7 +72,7 @@ pub(crate) fn state(cluster: &ControlPlane) -> String {
 #[test]
 fn nothing_is_written_and_every_write_is_shown() {
     let Some(cluster) = cluster() else { return };
-    let (before, requests) = (state(&cluster), cluster.audit_log().len());
+    let (before, requests) = (state(&cluster), cluster.audit_log("").len());
     let (code, stdout, stderr) = call(cluster.kubeconfig(), &["run", "--dry-run"]);
     assert_eq!(code, Some(1), "one handler fails: {stdout}{stderr}");
     assert_eq!(state(&cluster), before);
@@ -100,7 +100,7 @@ fn nothing_is_written_and_every_write_is_shown() {
     assert!(!stdout.contains("canary") && !stderr.contains("canary"), "{stdout}{stderr}");
 
     // A test before may have run `check`, which creates reviews of access.
-    let writes: Vec<_> = cluster.audit_log().into_iter().skip(requests).filter(is_write).collect();
+    let writes: Vec<_> = cluster.audit_log("").into_iter().skip(requests).filter(is_write).collect();
     assert!(writes.len() > 10, "{writes:#?}");
     for write in writes {
         let uri = write["requestURI"].as_str().unwrap();

@@ -47,5 +47,5 @@ fn replicas_that_may_not_watch_leases_share_the_shards_and_follow_each_other() {
             == (&json!("watch"), &json!("leases"), &json!(NAMESPACE))
             && *code == 403
     };
-    assert!(cluster.audit_log().iter().any(is_refused), "a watch was refused");
+    assert!(cluster.audit_log(NAMESPACE).iter().any(is_refused), "a watch was refused");
 }

@@ -326,7 +326,7 @@ fn a_server_without_streaming_lists_is_listed_in_pages_and_watched() {
     assert_eq!(live.metric(RELISTS), 0.0);
     live.stop();
 
-    let log = cluster.audit_log();
+    let log = cluster.audit_log(namespace);
     let path_of_all = format!("/api/v1/namespaces/{namespace}/configmaps?");
     let requests = |part: &str, code: u16| {
         let right = |event: &&Value| {

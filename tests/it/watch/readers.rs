@@ -144,7 +144,7 @@ fn controllers_and_readers_of_the_same_objects_share_one_watch() {
             && path.contains("watch=true")
             && event["stage"] == "ResponseStarted"
     };
-    let watches = || cluster.audit_log().iter().filter(of_ours).count();
+    let watches = || cluster.audit_log("one-watch").iter().filter(of_ours).count();
     until("one request", || (watches() == 1).then_some(()), || format!("{} requests", watches()));
 }
 

@@ -32,7 +32,7 @@ fn watches(cluster: &ControlPlane, namespace: &str) -> Vec<String> {
 
 fn watches_of(cluster: &ControlPlane, namespace: &str, resource: &str) -> Vec<String> {
     let path = format!("/api/v1/namespaces/{namespace}/{resource}?");
-    let audit = cluster.audit_log();
+    let audit = cluster.audit_log(namespace);
     let requests = audit.iter().filter(|event| event["stage"] == "ResponseStarted");
     let paths = requests.filter_map(|event| event["requestURI"].as_str()?.strip_prefix(&path));
     paths.filter(|query| query.contains("watch=true")).map(str::to_owned).collect()

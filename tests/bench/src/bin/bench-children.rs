@@ -256,10 +256,10 @@ async fn one(program: &Program, comparing: &Comparing) -> Result<Measured> {
 
     // The last changes are seen, and each object is reconciled once more.
     tokio::time::sleep(Duration::from_secs(2 * u64::from(comparing.resync))).await;
-    let (requests, cpu) = (plane.audit_log().len(), usage.cpu()?);
+    let (requests, cpu) = (plane.audit_log("").len(), usage.cpu()?);
     tokio::time::sleep(Duration::from_secs(comparing.seconds.into())).await;
     let (cpu, resident, peak) = (usage.cpu()? - cpu, usage.resident()?, usage.peak()?);
-    let requests = u32::try_from(plane.audit_log().len() - requests)?;
+    let requests = u32::try_from(plane.audit_log("").len() - requests)?;
     let reconciliations =
         f64::from(u32::try_from(comparing.owners)?) * f64::from(comparing.seconds) / f64::from(comparing.resync);
     let cpu = cpu.as_secs_f64() * 1e6 / reconciliations;
@@ -302,7 +302,7 @@ fn patches_of_children(plane: &ControlPlane) -> usize {
         let object = &event["objectRef"];
         event["verb"] == "patch" && object["resource"] != "wikis" && object.get("subresource").is_none()
     };
-    plane.audit_log().iter().filter(is_child).count()
+    plane.audit_log("").iter().filter(is_child).count()
 }
 
 async fn all_ready(wikis: &Api<Wiki>, count: usize) -> Result<bool> {

@@ -12,10 +12,10 @@ use kooper_tests::control_plane::ControlPlane;
 use super::*;
 use crate::live::{Live, Seen, configmap, connection};
 
-/// All times are a fifteenth of those of production: 180 s, 290 s, and 5 minutes of compaction.
-const SILENCE: Duration = Duration::from_secs(12);
-const END: Duration = Duration::from_secs(19);
-const COMPACTION: &str = "20s";
+/// All times are a thirtieth of those of production: 180 s, 290 s, and 5 minutes of compaction.
+const SILENCE: Duration = Duration::from_secs(6);
+const END: Duration = Duration::from_millis(9_500);
+const COMPACTION: &str = "10s";
 
 /// The requests of a retriever.
 #[derive(Debug, Default)]
@@ -90,7 +90,7 @@ fn a_quiet_kind_without_bookmarks_is_listed_once_however_often_the_server_compac
             break;
         }
         assert!(Instant::now() < deadline, "the watch was not probed: {requests:?}");
-        std::thread::sleep(Duration::from_secs(1));
+        std::thread::sleep(Duration::from_secs(2));
     }
     assert_eq!(count(&requests.whole), 1, "only the first list is whole");
 
