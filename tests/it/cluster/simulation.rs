@@ -334,6 +334,18 @@ async fn a_job_fails_when_its_pods_do(cluster: Cluster) -> Result<()> {
 }
 
 #[kooper::test]
+async fn a_job_whose_pods_no_node_takes_fails_at_its_deadline(cluster: Cluster) -> Result<()> {
+    let mut job = job(json!({"activeDeadlineSeconds": 1}));
+    let selector = Some([("disk".to_owned(), "ssd".to_owned())].into());
+    job.spec.get_or_insert_default().template.spec.get_or_insert_default().node_selector = selector;
+    let job = cluster.create(&job).await?;
+    let failed = cluster.wait(&job, |job: &Job| has_condition(job, "Failed")).await;
+    assert_eq!(failed.status.and_then(|status| status.failed), Some(1));
+    assert!(cluster.list::<Pod>().await?.is_empty());
+    Ok(())
+}
+
+#[kooper::test]
 async fn a_suspended_job_waits(cluster: Cluster) -> Result<()> {
     let job = cluster.create(&job(json!({"suspend": true}))).await?;
     cluster.wait(&job, |job: &Job| has_condition(job, "Suspended")).await;

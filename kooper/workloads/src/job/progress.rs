@@ -120,7 +120,7 @@ impl Progress {
                 }
             }
         }
-        for pod in pods.iter().filter(|pod| is_tracked(pod) && is_terminal(pod)) {
+        for pod in pods.iter().filter(|pod| is_tracked(pod) && has_ended(pod)) {
             let uid = pod.metadata.uid.clone().unwrap_or_default();
             let succeeds = phase(pod) == "Succeeded";
             if succeeds
@@ -236,6 +236,13 @@ impl Progress {
         }
         status
     }
+}
+
+/// Returns `true` if no container of the pod will run any more. No kubelet ends a pod that is deleted before it is
+/// bound to a node.
+fn has_ended(pod: &Pod) -> bool {
+    let is_bound = || pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
+    is_terminal(pod) || pod.metadata.deletion_timestamp.is_some() && !is_bound()
 }
 
 /// Sets a condition. One that is as wanted stays as it is.
