@@ -66,6 +66,10 @@ async fn reconcile(
     let is_over = progress::finished(Some(&status)).is_some() || progress.verdict.is_some();
     children::unless_gone(statuses.apply_status(&job, &status).await)?;
     for pod in &progress.delete {
+        // A pod that is superfluous is no failure; those of a job that ends are counted.
+        if !is_over && is_tracked(pod) {
+            untrack(pod, &patcher).await?;
+        }
         deleter.delete_object(pod).await?;
     }
     if !is_over {
@@ -115,4 +119,45 @@ fn active(pods: &[Arc<Pod>]) -> usize {
 
 fn started(status: &JobStatus) -> Option<&Time> {
     status.start_time.as_ref()
+}
+
+#[cfg(test)]
+mod tests {
+    use kooper_apiserver::ApiServer;
+    use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
+
+    use super::*;
+    use crate::Simulation;
+    use crate::pods::phase;
+
+    /// Waits until the pods are as expected.
+    async fn until(pods: &Api<Pod>, expected: impl Fn(&[Pod]) -> bool) {
+        for _ in 0..1000 {
+            if expected(&pods.list(&ListParams::default()).await.unwrap().items) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        panic!("the pods are not as expected: {:#?}", pods.list(&ListParams::default()).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pod_that_a_suspended_job_stops_is_no_failure() {
+        let server = ApiServer::start().await.unwrap();
+        let simulation = Simulation::visible(&server);
+        let jobs = Api::<Job>::default_namespaced(server.client());
+        let pods = Api::<Pod>::default_namespaced(server.client());
+        let template = json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "task:1"}]}});
+        let job = json!({"metadata": {"name": "task"}, "spec": {"backoffLimit": 0, "template": template}});
+        jobs.create(&PostParams::default(), &serde_json::from_value(job).unwrap()).await.unwrap();
+        until(&pods, |pods| pods.iter().any(|pod| phase(pod) == "Running")).await;
+        let suspend = Patch::Merge(json!({"spec": {"suspend": true}}));
+        jobs.patch("task", &PatchParams::default(), &suspend).await.unwrap();
+        until(&pods, <[Pod]>::is_empty).await;
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        let status = jobs.get("task").await.unwrap().status.unwrap_or_default();
+        let conditions: Vec<_> = status.conditions.iter().flatten().map(|one| one.type_.as_str()).collect();
+        assert_eq!((status.failed, conditions.as_slice()), (None, &["Suspended"][..]));
+        simulation.stop().await;
+    }
 }

@@ -218,6 +218,12 @@ scenarios! {
     a_suspended_job: |cluster| {
         cluster.create(&job(json!({"suspend": true}))).await?;
     }
+    a_job_that_is_suspended_later: |cluster| {
+        let picky = json!({"spec": {"nodeSelector": {"disk": "ssd"}}});
+        let task = cluster.create(&job(json!({"backoffLimit": 0, "template": picky}))).await?;
+        cluster.wait(&task, |task: &Job| task.status.as_ref().is_some_and(|status| status.active == Some(1))).await;
+        cluster.patch(&task, json!({"spec": {"suspend": true}})).await?;
+    }
     a_job_that_fails: |cluster| {
         let picky = json!({"spec": {"nodeSelector": {"disk": "ssd"}}});
         let task = cluster.create(&job(json!({"backoffLimit": 0, "template": picky}))).await?;
