@@ -64,6 +64,7 @@ mod cluster {
     mod attribute;
     mod children;
     mod clock;
+    mod cron_jobs;
     mod daemons;
     mod exploration;
     mod garbage;

@@ -1,5 +1,7 @@
 //! CronJobs: a job at each time of a schedule.
 
+mod times;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,15 +9,14 @@ use k8s_openapi::api::batch::v1::{CronJob, CronJobSpec, CronJobStatus, Job};
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use k8s_openapi::jiff::Timestamp;
-use k8s_openapi::jiff::tz::TimeZone;
 use kube::ResourceExt as _;
 
+use self::times::Times;
 use super::children::{controlled, unless_gone};
 use super::versions::Field as _;
 use kooper_access::KindExt as _;
 use kooper_access::capability::owned_by;
 use kooper_access::{Controller, Creator, Deleter, Reader, StatusWriter};
-use kooper_grammar::cron::Schedule;
 use kooper_runtime::internal::clock;
 use kooper_runtime::{Action, ConfigError, Result};
 
@@ -49,12 +50,13 @@ async fn reconcile(
     };
     let mut wait = None;
     if spec.suspend != Some(true)
-        && let Ok(schedule) = Schedule::parse(&spec.schedule)
+        && let Some(times) = Times::of(spec)?
     {
-        let zone = spec.time_zone.as_deref().map_or(Ok(TimeZone::UTC), TimeZone::get)?;
         let created = cron.metadata.creation_timestamp.as_ref().map_or(now, |time| time.0);
         let since = status.last_schedule_time.as_ref().map_or(created, |time| time.0.max(created));
-        if let Some(due) = last_due(&schedule, since, now, &zone, spec.starting_deadline_seconds)
+        let last = times.last(since, now);
+        let deadline = spec.starting_deadline_seconds.map(|seconds| now.as_second() - seconds);
+        if let Some(due) = last.filter(|due| deadline.is_none_or(|deadline| due.as_second() > deadline))
             && allows(spec, &all, &status, &deleter).await?
         {
             match creator.create(&owned_by(&cron, job_of(&cron, spec, due))?).await {
@@ -65,35 +67,13 @@ async fn reconcile(
             }
             status.last_schedule_time = Some(Time(due));
         }
-        let next = clock::scheduled(&schedule, now, &zone);
-        wait = next
+        wait = times
+            .after(last.unwrap_or(since))
             .map(|next| Duration::try_from(next.duration_since(now)).unwrap_or_default() + Duration::from_millis(50));
     }
     status.active = status.active.filter(|active| !active.is_empty());
     unless_gone(statuses.apply_status(&cron, &status).await)?;
     Ok(wait.map_or(Action::done(), Action::requeue_after))
-}
-
-/// The last time for which no job was created yet. Those before are missed.
-fn last_due(
-    schedule: &Schedule,
-    since: Timestamp,
-    now: Timestamp,
-    zone: &TimeZone,
-    deadline: Option<i64>,
-) -> Option<Timestamp> {
-    let earliest = deadline.and_then(|deadline| Timestamp::from_second(now.as_second() - deadline).ok());
-    let mut due = None;
-    let mut at = earliest.map_or(since, |earliest| since.max(earliest));
-    // As many as Kubernetes looks at.
-    for _ in 0..100 {
-        at = clock::scheduled(schedule, at, zone).filter(|at| *at <= now)?;
-        due = Some(at);
-        if clock::scheduled(schedule, at, zone).is_none_or(|next| next > now) {
-            break;
-        }
-    }
-    due
 }
 
 /// Returns `true` if a job may begin now. Deletes the jobs that it replaces.
