@@ -286,14 +286,15 @@ impl Cluster {
         list.items.into_iter().map(decode).collect()
     }
 
-    /// Deletes an object. It may exist until its finalizers are removed, see
-    /// [`wait_deleted`](Self::wait_deleted).
+    /// Deletes an object, and its dependents after it, as kubectl does. It may exist until its finalizers are
+    /// removed, see [`wait_deleted`](Self::wait_deleted).
     ///
     /// # Errors
     /// The error of the server, such as 404 if it does not exist.
     pub async fn delete<T: Kind>(&self, object: &T) -> kube::Result<()> {
         let (api, name) = self.place_of(object);
-        api.delete(&name, &DeleteParams::default()).await.map(drop)
+        // Without a policy, the pods of a Job would be orphaned.
+        api.delete(&name, &DeleteParams::background()).await.map(drop)
     }
 
     /// Installs a CRD, and returns when its kind is served. Those of the

@@ -8,7 +8,6 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kooper::apiserver::faults::Requests;
-use kooper::kube::api::{Api, DeleteParams};
 use kooper::prelude::*;
 use kooper::testing::Cluster;
 use serde::de::DeserializeOwned;
@@ -301,8 +300,7 @@ async fn a_job_completes_and_takes_its_pods_along(cluster: Cluster) -> Result<()
     assert_eq!((status.succeeded, status.failed, status.active), (Some(3), None, None));
     let pods: Vec<Pod> = cluster.list().await?;
     assert!(pods.len() == 3 && pods.iter().all(|pod| pod.finalizers().is_empty()));
-    let background = DeleteParams::background();
-    Api::<Job>::default_namespaced(cluster.client()).delete("task", &background).await?;
+    cluster.delete(&job).await?;
     for pod in &pods {
         cluster.wait_deleted(pod).await;
     }
