@@ -64,6 +64,9 @@ fn files_and_folders_are_applied_each_object_after_what_it_needs() {
     let others = others.to_str().expect("the path is UTF-8");
     let dev = home.start(ONEFILE_ECHO_POD, &["--port", "0", "-f", &pods, "--filename", others]);
     dev.process.wait_for_line(&["  objects", "pod/anna", "namespace/people", "pod/ben", "gadget/one"]);
+    dev.process.wait_for_line(&["kubectl get pods --all-namespaces"]);
+    dev.process.wait_for_line(&["kubectl label pod/anna mood=good --namespace people"]);
+    dev.process.wait_for_line(&["kubectl delete pod/anna --namespace people"]);
     dev.process.wait_for_line(&["seen pod=anna namespace=\"people\""]);
     dev.process.wait_for_line(&["seen pod=ben namespace=\"default\""]);
     // Nothing but these.

@@ -32,7 +32,7 @@ use super::webhooks::Served;
 use crate::http::{ListenError, Listener};
 use crate::rbac::Place;
 use folder::Folder;
-use greeting::Greeting;
+use greeting::{Applied, Greeting};
 use identity::Identity;
 use kooper_access::Controller;
 use kooper_access::internal::crd::{annotated, merged};
@@ -111,7 +111,7 @@ pub(super) fn dev(mut invocation: Invocation<'_>) -> Result<ExitCode, BoxError> 
         let objects = if files.is_empty() {
             sample::apply_all(&client, &controllers, &mut notes).await?
         } else {
-            let objects = files.iter().map(Document::shown).collect();
+            let objects = files.iter().map(Applied::from).collect();
             apply::apply(&client, files).await?;
             objects
         };

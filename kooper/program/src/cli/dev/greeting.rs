@@ -1,10 +1,15 @@
 //! The first lines in the terminal.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::Path;
 
+use crate::cli::document::Document;
 use kooper_access::Controller;
+
+/// The namespace of objects that name none.
+const NAMESPACE: &str = "default";
 
 /// Describes the running program, and how to connect to its API server.
 pub(super) struct Greeting<'a> {
@@ -22,9 +27,25 @@ pub(super) struct Greeting<'a> {
     /// `true` if the account has all permissions.
     pub(super) unrestricted: bool,
     /// The objects that were applied.
-    pub(super) objects: Vec<String>,
+    pub(super) objects: Vec<Applied>,
     /// Anything unusual, such as another port.
     pub(super) notes: Vec<String>,
+}
+
+/// An object that was applied.
+#[derive(Debug)]
+pub(super) struct Applied {
+    /// Kind and name, such as `pod/hello`.
+    shown: String,
+    /// Without a meaning if the kind is cluster-scoped.
+    namespace: String,
+}
+
+impl From<&Document> for Applied {
+    fn from(document: &Document) -> Self {
+        let namespace = document.object["metadata"]["namespace"].as_str().unwrap_or(NAMESPACE).to_owned();
+        Self { shown: document.shown(), namespace }
+    }
 }
 
 impl fmt::Display for Greeting<'_> {
@@ -71,15 +92,22 @@ impl Greeting<'_> {
             return vec![("kubectl get namespaces".to_owned(), "")];
         };
         let kind = controller.kind_info();
+        let own = format!("{}/", kind.kind.to_lowercase());
+        let objects: Vec<_> = self.objects.iter().filter(|object| object.shown.starts_with(&own)).collect();
+        let namespaces: BTreeSet<_> = objects.iter().map(|object| object.namespace.as_str()).collect();
+        let is_named = |namespace: &str| kind.namespaced && namespace != NAMESPACE;
+        let in_namespace =
+            |namespace: &str| if is_named(namespace) { format!(" --namespace {namespace}") } else { String::new() };
         let place = match controller.namespaces().first() {
             Some(namespace) if kind.namespaced => format!(" --namespace {namespace}"),
-            _ => String::new(),
+            None if kind.namespaced && namespaces.len() > 1 => " --all-namespaces".to_owned(),
+            _ => namespaces.first().map(|namespace| in_namespace(namespace)).unwrap_or_default(),
         };
         commands.push((format!("kubectl get {}{place}", kind.plural), ""));
-        let own = format!("{}/", kind.kind.to_lowercase());
-        if let Some(object) = self.objects.iter().find(|object| object.starts_with(&own)) {
-            commands.push((format!("kubectl label {object} mood=good{place}"), "a change: the handler is called"));
-            commands.push((format!("kubectl delete {object}{place}"), ""));
+        if let Some(Applied { shown, namespace }) = objects.first() {
+            let place = in_namespace(namespace);
+            commands.push((format!("kubectl label {shown} mood=good{place}"), "a change: the handler is called"));
+            commands.push((format!("kubectl delete {shown}{place}"), ""));
         }
         commands
     }
@@ -98,8 +126,9 @@ fn namespaces(controller: &Controller) -> String {
 }
 
 /// The names of objects, six in a line.
-fn lines(objects: &[String]) -> Vec<String> {
-    objects.chunks(6).map(|line| line.join("  ")).collect()
+fn lines(objects: &[Applied]) -> Vec<String> {
+    let names: Vec<_> = objects.iter().map(|object| object.shown.as_str()).collect();
+    names.chunks(6).map(|line| line.join("  ")).collect()
 }
 
 /// An address for clients on this machine.

@@ -5,6 +5,7 @@ use kube::Client;
 use serde_json::{Value, json};
 
 use super::apply;
+use super::greeting::Applied;
 use super::least::{self, Unmade};
 use crate::cli::document::{self, Document, DocumentError};
 use kooper_access::Controller;
@@ -36,15 +37,15 @@ fn written(controllers: &[Controller]) -> Result<Vec<Document>, DocumentError> {
     Ok(documents.collect::<Result<Vec<_>, _>>()?.concat())
 }
 
-/// Applies the sample files, and for each controller without sample files a generated object. Returns the names of the
-/// objects; a kind without an object is added to the notes.
+/// Applies the sample files, and for each controller without sample files a generated object. Returns the objects; a
+/// kind without an object is added to the notes.
 pub(super) async fn apply_all(
     client: &Client,
     controllers: &[Controller],
     notes: &mut Vec<String>,
-) -> Result<Vec<String>, BoxError> {
+) -> Result<Vec<Applied>, BoxError> {
     let written = written(controllers)?;
-    let mut objects: Vec<_> = written.iter().map(Document::shown).collect();
+    let mut objects: Vec<_> = written.iter().map(Applied::from).collect();
     apply::apply(client, written).await?;
     apply::apply(client, namespaces(controllers)).await?;
     for sample in samples(controllers) {
@@ -82,12 +83,12 @@ fn samples(controllers: &[Controller]) -> Vec<Sample<'_>> {
 }
 
 impl Sample<'_> {
-    /// Applies the object. Returns its name, or a message that explains what to do instead.
-    async fn apply(self, client: &Client) -> Result<String, String> {
+    /// Applies the object, or returns a message that explains what to do instead.
+    async fn apply(self, client: &Client) -> Result<Applied, String> {
         let Self { kind, made } = self;
         let applied = match made {
             Ok(document) => {
-                apply::apply_one(client, &document).await.map(|()| document.shown()).map_err(|e| e.to_string())
+                apply::apply_one(client, &document).await.map(|()| Applied::from(&document)).map_err(|e| e.to_string())
             }
             Err(error) => Err(error.to_string()),
         };
