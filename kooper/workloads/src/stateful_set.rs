@@ -200,8 +200,13 @@ async fn create(
         let claim = pod::claim(set, spec, template, ordinal);
         let name = claim.metadata.name.as_deref().unwrap_or_default();
         let key = ObjectKey::new(set.metadata.namespace.as_deref(), name);
-        if writers.claims.get(&key)?.is_some() {
-            continue;
+        match writers.claims.get(&key)? {
+            // It goes as soon as no pod uses it, with its data.
+            Some(claim) if claim.metadata.deletion_timestamp.is_some() => {
+                return Err(format!("the claim `{key}` is being deleted: its pod waits for another one").into());
+            }
+            Some(_) => continue,
+            None => {}
         }
         match writers.claim_creator.create(&claim).await {
             Err(error) if error.is_conflict() => {}

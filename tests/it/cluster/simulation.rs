@@ -203,20 +203,24 @@ async fn a_test_without_pods_has_no_node(cluster: Cluster) -> Result<()> {
     Ok(())
 }
 
-#[kooper::test]
-async fn a_stateful_set_has_its_pods_in_order_with_claims(cluster: Cluster) -> Result<()> {
+/// A set whose pods have a claim each.
+fn stateful_set(replicas: i32) -> StatefulSet {
     let labels = json!({"app": "db"});
-    let set: StatefulSet = object(json!({
+    object(json!({
         "metadata": {"name": "db"},
         "spec": {
-            "replicas": 3, "serviceName": "db", "selector": {"matchLabels": labels},
+            "replicas": replicas, "serviceName": "db", "selector": {"matchLabels": labels},
             "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": "db:1"}]}},
             "volumeClaimTemplates": [{
                 "metadata": {"name": "data"},
                 "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
             }]
         }
-    }));
+    }))
+}
+
+#[kooper::test]
+async fn a_stateful_set_has_its_pods_in_order_with_claims(cluster: Cluster) -> Result<()> {
     let is_done = |set: &StatefulSet, replicas: i32| {
         let status = set.status.clone().unwrap_or_default();
         status.observed_generation == set.metadata.generation
@@ -225,7 +229,7 @@ async fn a_stateful_set_has_its_pods_in_order_with_claims(cluster: Cluster) -> R
             && status.updated_replicas.unwrap_or_default() == replicas
             && status.current_revision == status.update_revision
     };
-    let set = cluster.create(&set).await?;
+    let set = cluster.create(&stateful_set(3)).await?;
     cluster.wait(&set, |set| is_done(set, 3)).await;
     let mut pods: Vec<Pod> = cluster.list().await?;
     pods.sort_by_key(ResourceExt::resource_version);
@@ -244,6 +248,23 @@ async fn a_stateful_set_has_its_pods_in_order_with_claims(cluster: Cluster) -> R
     cluster.wait(&set, |set| is_done(set, 1)).await;
     assert!(cluster.get::<Pod>("db-0").await?.is_some());
     assert_eq!(cluster.list::<PersistentVolumeClaim>().await?.len(), 3);
+    Ok(())
+}
+
+#[kooper::test]
+async fn a_claim_that_is_replaced(cluster: Cluster) -> Result<()> {
+    cluster.create(&stateful_set(1)).await?;
+    let pod = cluster.wait("db-0", is_ready).await;
+    let claim: PersistentVolumeClaim = cluster.get("data-db-0").await?.expect("the set has made it");
+    let finalizers = json!(["kubernetes.io/pvc-protection", "example.com/held"]);
+    cluster.patch(&claim, json!({"metadata": {"finalizers": finalizers}})).await?;
+    cluster.delete(&claim).await?;
+    cluster.delete(&pod).await?;
+    cluster.wait_deleted(&pod).await;
+    // A pod that was made before would have no claim from now on.
+    cluster.patch(&claim, json!({"metadata": {"finalizers": null}})).await?;
+    cluster.wait("data-db-0", |other: &PersistentVolumeClaim| other.uid() != claim.uid()).await;
+    cluster.wait("db-0", is_ready).await;
     Ok(())
 }
 
