@@ -3,19 +3,24 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Container, Event, Pod, PodStatus};
+use k8s_openapi::api::core::v1::{ConfigMap, Container, Event, PersistentVolumeClaim, Pod, PodStatus, Secret};
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{DeleteParams, Preconditions};
 
+use self::needs::Stock;
 use super::children::{controller_of, key_of, unless_gone};
 use super::pods::{is_terminal, phase};
 use super::{Pace, node, notes};
 use kooper_access::KindExt as _;
-use kooper_access::{Controller, Creator, Deleter, State, StatusWriter};
+use kooper_access::{Controller, Creator, Deleter, Getter, State, StatusWriter};
 use kooper_runtime::internal::clock;
 use kooper_runtime::{Action, ConfigError, Result};
 
+mod needs;
 mod status;
+
+/// The time between two looks for what a pod waits for.
+const LOOK: Duration = Duration::from_secs(1);
 
 pub(super) fn controller(pace: Pace) -> Result<Controller, ConfigError> {
     Pod::controller("kubelet").resync(None).while_deleting().when(is_bound).state(pace).handler(reconcile).build()
@@ -25,12 +30,16 @@ fn is_bound(pod: &Pod) -> bool {
     pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some())
 }
 
+#[expect(clippy::too_many_arguments, reason = "each grants one verb")]
 async fn reconcile(
     pod: Arc<Pod>,
     pace: State<Pace>,
     statuses: StatusWriter<Pod>,
     deleter: Deleter<Pod>,
     events: Creator<Event>,
+    configs: Getter<ConfigMap>,
+    secrets: Getter<Secret>,
+    claims: Getter<PersistentVolumeClaim>,
 ) -> Result<Action> {
     let now = clock::wall();
     if pod.metadata.deletion_timestamp.is_some() {
@@ -38,6 +47,14 @@ async fn reconcile(
     }
     let before = pod.status.clone().unwrap_or_default();
     let step = next(&pod, &before, *pace, now);
+    if step == Next::Run
+        && let Some(why) = (Stock { configs, secrets, claims }).why_not(&pod).await?
+    {
+        if status::held_back_by(&before) != Some(why.as_str()) {
+            unless_gone(statuses.apply_status(&pod, &status::held_back(&pod, &before, &why, now)?).await)?;
+        }
+        return Ok(Action::requeue_after(LOOK));
+    }
     let (status, wait) = match step {
         Next::Nothing => return Ok(Action::done()),
         Next::Wait(left) => return Ok(Action::requeue_after(left)),

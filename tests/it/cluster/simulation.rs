@@ -3,7 +3,7 @@
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{
-    ConfigMap, Endpoints, Event, Node, PersistentVolume, PersistentVolumeClaim, Pod, Service,
+    ConfigMap, Endpoints, Event, Node, PersistentVolume, PersistentVolumeClaim, Pod, Secret, Service,
 };
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -92,6 +92,29 @@ async fn a_pod_that_no_node_takes_says_why(cluster: Cluster) -> Result<()> {
     cluster.create(&node).await?;
     let running = cluster.wait(&pod, is_ready).await;
     assert_eq!(running.spec.and_then(|spec| spec.node_name).as_deref(), Some("fast"));
+    Ok(())
+}
+
+#[kooper::test]
+async fn a_pod_waits_for_its_secret(cluster: Cluster) -> Result<()> {
+    let pod: Pod = object(json!({"metadata": {"name": "shop"}, "spec": {"containers": [{
+        "name": "main", "image": "shop:1",
+        "env": [{"name": "PASSWORD", "valueFrom": {"secretKeyRef": {"name": "shop", "key": "password"}}}]
+    }]}}));
+    let pod = cluster.create(&pod).await?;
+    let waits_for = |why: &'static str| {
+        move |pod: &Pod| {
+            let mut containers = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
+            let why_not = containers.find_map(|one| one.state.as_ref()?.waiting.as_ref()?.message.as_deref());
+            why_not.is_some_and(|message| message.contains(why))
+        }
+    };
+    cluster.wait(&pod, waits_for("secret \"shop\" not found")).await;
+    let secret: Secret = object(json!({"metadata": {"name": "shop"}, "stringData": {"user": "anna"}}));
+    let secret = cluster.create(&secret).await?;
+    cluster.wait(&pod, waits_for("couldn't find key password in secret ")).await;
+    cluster.patch(&secret, json!({"data": {"password": "c2VjcmV0"}})).await?;
+    cluster.wait(&pod, is_ready).await;
     Ok(())
 }
 

@@ -43,6 +43,24 @@ pub(super) fn prepared(pod: &Pod, now: Timestamp) -> Result<PodStatus> {
     }))?)
 }
 
+/// The status while something that the containers need is missing.
+pub(super) fn held_back(pod: &Pod, before: &PodStatus, why: &str, now: Timestamp) -> Result<PodStatus> {
+    let start = before.start_time.as_ref().map_or(now, |start| start.0);
+    let mut status = prepared(pod, start)?;
+    let waiting = status.container_statuses.iter_mut().flatten().filter_map(|one| one.state.as_mut()?.waiting.as_mut());
+    for waiting in waiting {
+        waiting.reason = Some("CreateContainerConfigError".to_owned());
+        waiting.message = Some(why.to_owned());
+    }
+    Ok(status)
+}
+
+/// What is missing according to a status.
+pub(super) fn held_back_by(status: &PodStatus) -> Option<&str> {
+    let mut containers = status.container_statuses.iter().flatten();
+    containers.find_map(|one| one.state.as_ref()?.waiting.as_ref()?.message.as_deref())
+}
+
 /// The status of a pod that runs, with the next free address.
 pub(super) fn running(pod: &Pod, before: &PodStatus, now: Timestamp) -> Result<PodStatus> {
     let spec = pod.spec.clone().unwrap_or_default();
