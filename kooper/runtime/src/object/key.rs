@@ -93,6 +93,11 @@ impl ObjectKey {
         self.text.split_once('/').map_or(&*self.text, |(_, name)| name)
     }
 
+    /// Returns `true` if the object is in the namespace, or if any namespace will do.
+    pub(crate) fn is_in(&self, namespace: Option<&str>) -> bool {
+        namespace.is_none() || self.namespace() == namespace
+    }
+
     /// The key as a string: `namespace/name` or `name`.
     #[must_use]
     pub fn as_str(&self) -> &str {

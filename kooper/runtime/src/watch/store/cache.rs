@@ -80,7 +80,12 @@ impl Cache {
     /// All objects of a namespace, or of all, in no particular order.
     #[must_use]
     pub fn all(&self, namespace: Option<&str>) -> Vec<Arc<Object>> {
-        self.of(namespace).flat_map(|store| store.all()).filter(|object| is_in(object, namespace)).collect()
+        let all = |(watched, store): &(Option<String>, Arc<Store>)| match namespace {
+            // An index has them, so that the objects of other namespaces are not visited.
+            Some(namespace) if watched.is_none() => store.of_namespace(namespace),
+            _ => store.all(),
+        };
+        self.of(namespace).flat_map(all).collect()
     }
 
     /// All objects, in no particular order, shard by shard.
@@ -92,14 +97,13 @@ impl Cache {
     /// that cannot be read, in no particular order.
     #[must_use]
     pub fn find(&self, by: Indexer, values: &[String], namespace: Option<&str>) -> Vec<IndexHit> {
-        let found = self.of(namespace).flat_map(|store| store.find(by, values));
-        found.filter(|found| is_in(&found.object, namespace)).collect()
+        self.of(namespace).flat_map(|(_, store)| store.find(by, values, namespace)).collect()
     }
 
-    /// The stores that may contain objects of a namespace, or of all.
-    fn of(&self, namespace: Option<&str>) -> impl Iterator<Item = &Arc<Store>> {
+    /// The stores that may contain objects of a namespace, or of all, each with its namespace.
+    fn of(&self, namespace: Option<&str>) -> impl Iterator<Item = &(Option<String>, Arc<Store>)> {
         let may_hold = move |watched: Option<&str>| namespace.is_none() || watched.is_none() || watched == namespace;
-        self.stores.iter().filter(move |(watched, _)| may_hold(watched.as_deref())).map(|(_, store)| store)
+        self.stores.iter().filter(move |(watched, _)| may_hold(watched.as_deref()))
     }
 
     /// The number of objects in all stores, and their size in bytes.
@@ -107,8 +111,4 @@ impl Cache {
     pub(crate) fn size(&self) -> (usize, usize) {
         self.stores.iter().map(|(_, store)| store.size()).fold((0, 0), |sum, size| (sum.0 + size.0, sum.1 + size.1))
     }
-}
-
-fn is_in(object: &Object, namespace: Option<&str>) -> bool {
-    namespace.is_none() || object.key().namespace() == namespace
 }

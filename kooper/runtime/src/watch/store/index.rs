@@ -55,6 +55,12 @@ impl Indexer {
         })
     }
 
+    /// Objects by their namespaces.
+    pub(super) fn namespaces() -> Self {
+        enum Namespaces {}
+        Self::new::<Namespaces>(|object| Ok(object.key().namespace().map(str::to_owned).into_iter().collect()))
+    }
+
     /// Objects by the uids of their owners.
     #[must_use]
     pub fn owners() -> Self {
@@ -97,10 +103,10 @@ pub struct IndexHit {
 }
 
 impl Store {
-    /// The objects that have one of the values, and those that cannot be read. It
-    /// first reads all unread objects, which may take long; changes in that time
-    /// may or may not be in the result.
-    pub(crate) fn find(&self, by: Indexer, values: &[String]) -> Vec<IndexHit> {
+    /// The objects of a namespace, or of all, that have one of the values, and those
+    /// that cannot be read. It first reads all unread objects, which may take long;
+    /// changes in that time may or may not be in the result.
+    pub(crate) fn find(&self, by: Indexer, values: &[String], namespace: Option<&str>) -> Vec<IndexHit> {
         let index = self.index(by);
         if index.is_pending() {
             let unread = self.shards.iter().map(|shard| shard.read().unread_count(by)).sum::<usize>();
@@ -111,17 +117,24 @@ impl Store {
                 read();
             }
         }
-        let (mut found, late) = self.look_up(by, &index, values);
+        let (mut found, late) = self.look_up(by, &index, values, namespace);
         // Objects that have changed meanwhile are checked here; the next call records them.
         found.extend(late.into_iter().filter_map(|object| by.check(object, values)));
         found
     }
 
-    /// The objects that have one of the values or cannot be read, and those that have changed since they were read.
-    fn look_up(&self, by: Indexer, index: &Index, values: &[String]) -> (Vec<IndexHit>, Vec<Arc<Object>>) {
+    /// The objects of a namespace, or of all, that have one of the values or cannot be read, and those that have changed
+    /// since they were read.
+    fn look_up(
+        &self,
+        by: Indexer,
+        index: &Index,
+        values: &[String],
+        namespace: Option<&str>,
+    ) -> (Vec<IndexHit>, Vec<Arc<Object>>) {
         let _same = Held::new(index.recording.read());
         let (mut found, mut late) = (Vec::new(), HashMap::new());
-        for key in index.under(values) {
+        for key in index.under(values, namespace) {
             match self.shard(&key).read().find(by, &key, values) {
                 Some((object, Some(true))) => found.push(IndexHit { object, error: None }),
                 Some((object, None)) => drop(late.insert(key, object)),
@@ -131,13 +144,19 @@ impl Store {
         if index.is_pending() {
             for shard in &self.shards {
                 let contents = shard.read();
-                found.extend(contents.unreadable(by));
-                late.extend(contents.late(by).into_iter().map(|object| (object.key().clone(), object)));
+                found.extend(contents.unreadable(by, namespace));
+                late.extend(contents.late(by, namespace).into_iter().map(|object| (object.key().clone(), object)));
             }
             // One that was found may have changed since.
             found.retain(|hit| !late.contains_key(hit.object.key()));
         }
         (found, late.into_values().collect())
+    }
+
+    /// The objects of a namespace.
+    pub(super) fn of_namespace(&self, namespace: &str) -> Vec<Arc<Object>> {
+        let found = self.find(Indexer::namespaces(), &[namespace.to_owned()], Some(namespace));
+        found.into_iter().map(|hit| hit.object).collect()
     }
 
     /// The index; in a new one, all objects are unread.
@@ -215,20 +234,22 @@ impl Contents {
         Some((self.get(key)?.clone(), index.has(key, values)))
     }
 
-    /// The objects that cannot be read.
-    fn unreadable(&self, by: Indexer) -> Vec<IndexHit> {
+    /// The objects of a namespace, or of all, that cannot be read.
+    fn unreadable(&self, by: Indexer, namespace: Option<&str>) -> Vec<IndexHit> {
         let Some(index) = self.indexes.get(&by.id) else { return Vec::new() };
-        let current = index.unreadable().iter().filter(|(key, _)| !index.unread().contains(*key));
+        let unreadable = index.unreadable().iter().filter(|(key, _)| key.is_in(namespace));
+        let current = unreadable.filter(|(key, _)| !index.unread().contains(*key));
         let hit = |(key, error): (&ObjectKey, &DecodeError)| {
             Some(IndexHit { object: self.get(key)?.clone(), error: Some(error.clone()) })
         };
         current.filter_map(hit).collect()
     }
 
-    /// The objects that have changed since they were read.
-    fn late(&self, by: Indexer) -> Vec<Arc<Object>> {
+    /// The objects of a namespace, or of all, that have changed since they were read.
+    fn late(&self, by: Indexer, namespace: Option<&str>) -> Vec<Arc<Object>> {
         let Some(index) = self.indexes.get(&by.id) else { return Vec::new() };
-        index.unread().iter().filter_map(|key| self.get(key).cloned()).collect()
+        let late = index.unread().iter().filter(|key| key.is_in(namespace));
+        late.filter_map(|key| self.get(key).cloned()).collect()
     }
 }
 

@@ -1,6 +1,6 @@
 //! The parts of an index: the keys by value, and for each shard of a store what its objects have been read as.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,7 +20,7 @@ const KEYS: usize = 8;
 /// The keys of a store's objects, by value.
 #[derive(Debug)]
 pub(super) struct Index {
-    parts: Box<[[RwLock<ByValue>; KEYS]]>,
+    parts: Box<[[RwLock<BTreeSet<Entry>>; KEYS]]>,
     /// Locked while values are recorded, and shared by lookups: none of them misses an object that is recorded meanwhile.
     /// It is locked before shards.
     pub(super) recording: RwLock<()>,
@@ -29,7 +29,9 @@ pub(super) struct Index {
     pending: AtomicUsize,
 }
 
-type ByValue = HashMap<Arc<str>, HashSet<ObjectKey>>;
+/// A value and an object that has it. The order of the keys keeps the objects of a namespace together, so a lookup in one
+/// visits no others.
+type Entry = (Arc<str>, ObjectKey);
 
 impl Default for Index {
     fn default() -> Self {
@@ -43,12 +45,16 @@ impl Index {
         self.pending.load(Ordering::SeqCst) > 0
     }
 
-    /// The objects that have one of the values.
-    pub(super) fn under(&self, values: &[String]) -> Vec<ObjectKey> {
+    /// The objects of a namespace, or of all, that have one of the values.
+    pub(super) fn under(&self, values: &[String], namespace: Option<&str>) -> Vec<ObjectKey> {
         let mut found = Vec::new();
         for value in values {
+            let first: Entry = (value.as_str().into(), first_key(namespace));
             for part in self.parts(value) {
-                found.extend(Held::new(part.read()).get(&**value).into_iter().flatten().cloned());
+                let part = Held::new(part.read());
+                let entries = part.range::<Entry, _>(&first..);
+                let entries = entries.take_while(|(kept, key)| **kept == **value && key.is_in(namespace));
+                found.extend(entries.map(|(_, key)| key.clone()));
             }
         }
         if values.len() > 1 {
@@ -61,28 +67,24 @@ impl Index {
     /// Adds the key of an object that has a value; returns the value as it is kept.
     fn add(&self, value: &str, key: &ObjectKey) -> Arc<str> {
         let mut part = Held::new(self.part(value, key).write());
-        let kept = part.get_key_value(value).map_or_else(|| value.into(), |(kept, _)| kept.clone());
-        part.entry(kept.clone()).or_default().insert(key.clone());
+        let first: Entry = (value.into(), first_key(None));
+        let known = part.range::<Entry, _>(&first..).next().filter(|(kept, _)| **kept == *value);
+        let kept = known.map_or_else(|| first.0.clone(), |(kept, _)| kept.clone());
+        part.insert((kept.clone(), key.clone()));
         kept
     }
 
-    fn remove(&self, value: &str, key: &ObjectKey) {
-        let mut part = Held::new(self.part(value, key).write());
-        if let Some(keys) = part.get_mut(value) {
-            keys.remove(key);
-            if keys.is_empty() {
-                part.remove(value);
-            }
-        }
+    fn remove(&self, value: &Arc<str>, key: &ObjectKey) {
+        Held::new(self.part(value, key).write()).remove(&(value.clone(), key.clone()));
     }
 
     /// The parts for a value.
-    fn parts(&self, value: &str) -> &[RwLock<ByValue>; KEYS] {
+    fn parts(&self, value: &str) -> &[RwLock<BTreeSet<Entry>>; KEYS] {
         &self.parts[part_of(value, VALUES)]
     }
 
     /// The part for a value of an object.
-    fn part(&self, value: &str, key: &ObjectKey) -> &RwLock<ByValue> {
+    fn part(&self, value: &str, key: &ObjectKey) -> &RwLock<BTreeSet<Entry>> {
         &self.parts(value)[part_of(key, KEYS)]
     }
 
@@ -95,6 +97,11 @@ impl Index {
     pub(super) fn is_empty(&self) -> bool {
         self.parts.iter().flatten().all(|part| part.read().is_empty()) && !self.is_pending()
     }
+}
+
+/// The key before all others of a namespace, or of all.
+fn first_key(namespace: Option<&str>) -> ObjectKey {
+    namespace.map_or_else(|| ObjectKey::cluster_scoped(""), |namespace| ObjectKey::namespaced(namespace, ""))
 }
 
 fn part_of<T: Hash + ?Sized>(what: &T, parts: usize) -> usize {

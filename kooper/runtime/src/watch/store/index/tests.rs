@@ -10,6 +10,8 @@ use super::*;
 use crate::watch::store::ListSnapshot;
 
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
+/// In the order of their keys, with a namespace on each side of `shop/`.
+const KEYS: [&str; 6] = ["a", "b", "shop-2/a", "shop/a", "shop/b", "shop0/a"];
 const COLOURS: [&str; 3] = ["red", "green", "blue"];
 
 #[derive(Deserialize)]
@@ -33,16 +35,22 @@ fn colours() -> Indexer {
     })
 }
 
-/// A lamp; without colours it does not decode.
-fn lamp(name: &str, version: u32, colours: Option<&[&str]>) -> Object {
+/// A lamp with a name, or `namespace/name`; without colours it does not decode.
+fn lamp(key: &str, version: u32, colours: Option<&[&str]>) -> Object {
+    let (namespace, name) = key.split_once('/').unwrap_or(("", key));
     let colours = colours.map_or("7".to_owned(), |colours| serde_json::to_string(colours).unwrap());
-    let json = format!(r#"{{"metadata":{{"name":"{name}","resourceVersion":"{version}"}},"colours":{colours}}}"#);
-    Object::parse(json.as_bytes()).unwrap()
+    let metadata = format!(r#"{{"namespace":"{namespace}","name":"{name}","resourceVersion":"{version}"}}"#);
+    Object::parse(format!(r#"{{"metadata":{metadata},"colours":{colours}}}"#).as_bytes()).unwrap()
 }
 
 fn find(store: &Store, value: &str) -> Vec<String> {
-    let mut found: Vec<_> =
-        store.find(colours(), &[value.to_owned()]).iter().map(|one| one.object.key().to_string()).collect();
+    find_in(store, &[value], None)
+}
+
+fn find_in(store: &Store, values: &[&str], namespace: Option<&str>) -> Vec<String> {
+    let values: Vec<String> = values.iter().map(|value| (*value).to_owned()).collect();
+    let found = store.find(colours(), &values, namespace);
+    let mut found: Vec<_> = found.iter().map(|one| one.object.key().to_string()).collect();
     found.sort();
     found
 }
@@ -124,7 +132,7 @@ fn an_object_for_which_the_index_panics_is_returned_with_an_error_and_does_not_a
     store.put(lamp("a", 1, Some(&[])));
     store.put(lamp("b", 1, Some(&["red"])));
     let found = |value: &str| -> BTreeMap<_, _> {
-        let found = store.find(strict, &[value.to_owned()]).into_iter();
+        let found = store.find(strict, &[value.to_owned()], None).into_iter();
         found.map(|one| (one.object.key().to_string(), one.error.map(|error| error.to_string()))).collect()
     };
     let error = "object a is not a valid Strict: the index panicked: a lamp has a colour".to_owned();
@@ -163,11 +171,50 @@ fn labels_and_owners_are_found_without_decoding() {
         {"apiVersion":"v1","kind":"P","name":"p","uid":"u1"},{"apiVersion":"v1","kind":"Q","name":"q","uid":"u2"}]},
         "spec":"no spec"}"#;
     store.put(Object::parse(json).unwrap());
-    let count = |by, value: &str| store.find(by, &[value.to_owned()]).len();
+    let count = |by, value: &str| store.find(by, &[value.to_owned()], None).len();
     assert_eq!((count(Indexer::labels(), "app=web"), count(Indexer::labels(), "app=db")), (1, 0));
     assert_eq!((count(Indexer::owners(), "u2"), count(Indexer::owners(), "p")), (1, 0));
 }
 
+#[test]
+fn a_lookup_in_a_namespace_looks_at_no_object_of_another_one() {
+    let store = Store::default();
+    for number in 0..100 {
+        store.put(lamp(&format!("shop-{number}/a"), 1, Some(&["red"])));
+    }
+    assert_eq!(find_in(&store, &["red"], Some("shop-7")), ["shop-7/a"]);
+    let (index, red) = (store.index(colours()), ["red".to_owned()]);
+    assert_eq!((index.under(&red, Some("shop-7")).len(), index.under(&red, None).len()), (1, 100));
+}
+
+#[test]
+fn an_object_that_does_not_decode_is_found_in_its_namespace_only() {
+    let store = Store::default();
+    store.put(lamp("shop/a", 1, None));
+    store.put(lamp("trade/a", 1, None));
+    assert_eq!(find_in(&store, &["red"], Some("shop")), ["shop/a"]);
+    assert_eq!(find(&store, "red"), ["shop/a", "trade/a"]);
+}
+
+#[test]
+fn the_objects_of_a_namespace_are_found_without_visiting_the_others() {
+    let store = Store::default();
+    KEYS.iter().for_each(|key| drop(store.put(lamp(key, 1, None))));
+    let names = |namespace| {
+        let mut found: Vec<_> = store.of_namespace(namespace).iter().map(|one| one.key().to_string()).collect();
+        found.sort();
+        found
+    };
+    assert_eq!(names("shop"), ["shop/a", "shop/b"]);
+    store.remove(lamp("shop/a", 2, None));
+    store.put(lamp("shop/c", 1, None));
+    assert_eq!(names("shop"), ["shop/b", "shop/c"]);
+    assert_eq!(names("trade"), [""; 0]);
+    let (index, shop) = (store.index(Indexer::namespaces()), ["shop".to_owned()]);
+    assert_eq!(index.under(&shop, None).len(), 2);
+}
+
+type Namespace = Option<&'static str>;
 type Colours = Option<Vec<&'static str>>;
 
 #[derive(Debug, Clone)]
@@ -175,28 +222,32 @@ enum Op {
     Put(usize, Colours),
     Remove(usize),
     Replace(BTreeMap<usize, Colours>),
-    Find(Vec<&'static str>),
+    Find(Vec<&'static str>, Namespace),
     /// A lookup during which an object changes.
-    FindAmid(&'static str, usize, Colours),
+    FindAmid(&'static str, Namespace, usize, Colours),
 }
 
 fn ops() -> impl Strategy<Value = Vec<Op>> {
-    let name = 0..NAMES.len();
+    let name = 0..KEYS.len();
+    let namespace = || prop::sample::select(vec![None, Some("shop"), Some("none")]);
     let colour = || prop::sample::select(&COLOURS[..]);
     let colours = || prop::option::weighted(0.8, prop::collection::vec(colour(), 0..3));
     let op = prop_oneof![
         3 => (name.clone(), colours()).prop_map(|(name, colours)| Op::Put(name, colours)),
         1 => name.clone().prop_map(Op::Remove),
-        1 => prop::collection::btree_map(name.clone(), colours(), 0..NAMES.len()).prop_map(Op::Replace),
-        2 => prop::collection::vec(colour(), 1..3).prop_map(Op::Find),
-        1 => (colour(), name, colours()).prop_map(|(colour, name, colours)| Op::FindAmid(colour, name, colours)),
+        1 => prop::collection::btree_map(name.clone(), colours(), 0..KEYS.len()).prop_map(Op::Replace),
+        2 => (prop::collection::vec(colour(), 1..3), namespace()).prop_map(|(values, place)| Op::Find(values, place)),
+        1 => (colour(), namespace(), name, colours())
+            .prop_map(|(colour, place, name, colours)| Op::FindAmid(colour, place, name, colours)),
     ];
     prop::collection::vec(op, 0..60)
 }
 
-fn scan(model: &BTreeMap<usize, Colours>, values: &[&str]) -> Vec<String> {
+fn scan(model: &BTreeMap<usize, Colours>, values: &[&str], namespace: Namespace) -> Vec<String> {
     let under = |colours: &Colours| colours.as_ref().is_none_or(|own| own.iter().any(|value| values.contains(value)));
-    model.iter().filter(|(_, colours)| under(colours)).map(|(name, _)| NAMES[*name].to_owned()).collect()
+    let is_in = |key: &str| namespace.is_none() || key.split_once('/').map(|(namespace, _)| namespace) == namespace;
+    let found = model.iter().filter(|(name, colours)| is_in(KEYS[**name]) && under(colours));
+    found.map(|(name, _)| KEYS[*name].to_owned()).collect()
 }
 
 proptest! {
@@ -205,7 +256,7 @@ proptest! {
         let store = Arc::new(Store::default());
         let mut model: BTreeMap<usize, Colours> = BTreeMap::new();
         for (version, op) in (1u32..).zip(ops) {
-            let object = |name: usize, colours: &Colours| lamp(NAMES[name], version, colours.as_deref());
+            let object = |name: usize, colours: &Colours| lamp(KEYS[name], version, colours.as_deref());
             match op {
                 Op::Put(name, colours) => {
                     store.put(object(name, &colours));
@@ -223,21 +274,18 @@ proptest! {
                     store.replace(listed).for_each(drop);
                     model = list;
                 }
-                Op::Find(values) => {
-                    let owned: Vec<String> = values.iter().map(|value| (*value).to_owned()).collect();
-                    let mut found: Vec<_> =
-                        store.find(colours(), &owned).iter().map(|one| one.object.key().to_string()).collect();
-                    found.sort();
-                    prop_assert_eq!(found, scan(&model, &values));
+                Op::Find(values, namespace) => {
+                    let found = find_in(&store, &values, namespace);
+                    prop_assert_eq!(found, scan(&model, &values, namespace));
                 }
-                Op::FindAmid(value, name, colours) => {
+                Op::FindAmid(value, namespace, name, colours) => {
                     CHANGED.set(Some((store.clone(), object(name, &colours))));
-                    let found = find(&store, value);
+                    let found = find_in(&store, &[value], namespace);
                     // If there was nothing to read, the change was not made.
                     if CHANGED.take().is_none() {
                         model.insert(name, colours);
                     }
-                    prop_assert_eq!(found, scan(&model, &[value]));
+                    prop_assert_eq!(found, scan(&model, &[value], namespace));
                 }
             }
         }
@@ -263,7 +311,7 @@ async fn other_tasks_run_while_an_index_reads_many_objects() {
     let reading = tokio::spawn(async move {
         // On the same thread, behind this task.
         tokio::spawn(async move { had_turn.send(()) });
-        store.find(waits, &["red".to_owned()]).len()
+        store.find(waits, &["red".to_owned()], None).len()
     });
     assert_eq!(reading.await.unwrap(), 0);
 }
