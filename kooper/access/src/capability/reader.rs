@@ -103,7 +103,7 @@ impl<T: Kind> Reader<T> {
         for object in objects {
             store.put(Object::from_typed(&object)?);
         }
-        Ok(Self::over(store))
+        Ok(Self::over(Cache::new([(None, Arc::new(store))])))
     }
 
     /// The keys of the objects of a selection, without those that its index cannot read.
@@ -112,8 +112,16 @@ impl<T: Kind> Reader<T> {
         by.of(&self.cached()).into_iter().flatten().map(|object| object.key().clone())
     }
 
-    fn over(store: Store) -> Self {
-        let (id, kind, cache) = (CacheId::of::<T>(), KindInfo::of::<T>(), Cache::new([(None, Arc::new(store))]));
+    /// A reader of the objects that the controller handles, unless it has only their metadata, or its readers of the kind
+    /// have the same cache.
+    pub(crate) fn of_handled(controller: &Arc<ControllerContext>) -> Option<Self> {
+        let is_apart =
+            controller.own_id == CacheId::of::<T>() && !controller.own.is_same(&Self::of(controller).cached());
+        is_apart.then(|| Self::over(controller.own.clone()))
+    }
+
+    fn over(cache: Cache) -> Self {
+        let (id, kind) = (CacheId::of::<T>(), KindInfo::of::<T>());
         let caches = [(id, kind.clone(), cache)].into_iter().collect();
         Self::of(&Arc::new(ControllerContext::detached(kind, id, caches)))
     }

@@ -41,6 +41,9 @@ pub struct ControllerContext {
     /// The controller's own objects.
     #[doc(hidden)]
     pub own: Cache,
+    /// Which objects these are, and whether they are whole.
+    #[doc(hidden)]
+    pub own_id: CacheId,
     /// The field managers of previous names.
     pub previous: Vec<String>,
     /// The annotations by which users steer its calls.
@@ -120,6 +123,7 @@ impl ControllerContext {
             kind,
             client: None,
             own: caches.get(primary).cloned().unwrap_or_default(),
+            own_id: primary,
             caches,
             previous: Vec::new(),
             annotations: Annotations::default(),

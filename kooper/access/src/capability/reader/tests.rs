@@ -26,7 +26,7 @@ fn raw(objects: impl IntoIterator<Item = Value>) -> Reader<ConfigMap> {
     for object in objects {
         store.put(Object::parse(object.to_string().as_bytes()).unwrap());
     }
-    Reader::over(store)
+    Reader::over(Cache::new([(None, Arc::new(store))]))
 }
 
 fn names(found: impl Iterator<Item = Result<Arc<ConfigMap>, DecodeError>>) -> Vec<String> {

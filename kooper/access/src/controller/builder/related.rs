@@ -1,5 +1,6 @@
 //! Other sources of keys: children, related objects, external streams.
 
+use std::iter;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -129,7 +130,8 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
 
     /// Watches objects of the kind `T`. A change of one enqueues the keys that
     /// `map` returns for its old and its new version. With `PartialObjectMeta<T>`
-    /// only metadata is fetched.
+    /// only metadata is fetched. If `map` takes a [`Reader`] and the controller handles
+    /// only some objects of its kind, `map` is called with a reader of these, too.
     #[doc(alias = "EnqueueRequestsFromMapFunc")]
     pub fn watches<T, F, Args>(self, map: F) -> Self
     where
@@ -168,9 +170,14 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         let map = Arc::new(map);
         let make = move |controller: &Arc<ControllerContext>| -> MapKeys {
             let (map, reader) = (map.clone(), Reader::<K>::of(controller));
+            // The reader's cache may still lack an object whose handler has been called, and nothing is queued when the
+            // object arrives there. So the function is called with the cache of the handled objects, too.
+            let handled = F::READS.then(|| Reader::<K>::of_handled(controller)).flatten();
             Arc::new(move |object: &Object| {
+                let readers = iter::once(&reader).chain(&handled);
+                let keys_of = |decoded: T| readers.flat_map(|reader| map.keys(&decoded, reader)).collect::<Vec<_>>();
                 // The decoding of a type may panic, too.
-                let keys = || object.decode::<T>().map(|decoded| map.keys(&decoded, &reader));
+                let keys = || object.decode::<T>().map(keys_of);
                 catch_unwind(AssertUnwindSafe(keys)).unwrap_or_else(|panic| {
                     let text = error::panic_text(&*panic);
                     tracing::error!(object = %object.key(), "the function of `watches` panicked: {text}; no key is queued for this object");
@@ -217,5 +224,82 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     /// starts. A stream may need the runtime that exists then.
     pub fn source_from<F: MakeSource<Args>, Args: 'static>(self, make: F) -> Self {
         self.source(stream::once(async move { make.make().keys() }).flatten())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+    use kooper_runtime::internal::watch::cache_id::CacheId;
+    use kooper_runtime::internal::watch::store::{Cache, Store};
+    use kube::core::metadata::PartialObjectMeta;
+
+    use super::super::KindExt;
+    use super::*;
+    use crate::capability::Index;
+
+    /// ConfigMaps by the Secret that they name.
+    struct BySecret;
+
+    impl Index for BySecret {
+        type Object = ConfigMap;
+
+        fn values(config: &ConfigMap) -> impl IntoIterator<Item = String> {
+            config.data.as_ref().and_then(|data| data.get("secret")).cloned()
+        }
+    }
+
+    fn parse(json: &str) -> Object {
+        Object::parse(json.as_bytes()).unwrap()
+    }
+
+    fn cache(objects: &[&str]) -> Cache {
+        let store = Store::default();
+        for object in objects {
+            store.put(parse(object));
+        }
+        Cache::new([(None, Arc::new(store))])
+    }
+
+    /// The keys for a Secret, in a controller whose readers have the first cache, and whose handlers have the second one.
+    fn keys(builder: &Builder<ConfigMap>, read: Cache, own: Cache, own_id: CacheId) -> Vec<ObjectKey> {
+        let (id, kind) = (CacheId::of::<ConfigMap>(), KindInfo::of::<ConfigMap>());
+        let caches = [(id, kind.clone(), read)].into_iter().collect();
+        let mut controller = ControllerContext::detached(kind, id, caches);
+        (controller.own, controller.own_id) = (own, own_id);
+        let [Relation { mapping: Mapping::Function(make), .. }] = &*builder.common.relations else {
+            panic!("one function")
+        };
+        let secret = parse(r#"{"apiVersion":"v1","kind":"Secret","metadata":{"name":"password","namespace":"shop"}}"#);
+        make(&Arc::new(controller))(&secret).unwrap()
+    }
+
+    #[test]
+    fn an_object_that_only_the_cache_of_its_handler_has_is_found() {
+        let builder = ConfigMap::controller("shop").watches(BySecret::users_of::<Secret>);
+        let config = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","namespace":"shop"},
+            "data":{"secret":"password"}}"#;
+        let (whole, x) = (CacheId::of::<ConfigMap>(), ObjectKey::namespaced("shop", "x"));
+        assert_eq!(keys(&builder, cache(&[]), cache(&[config]), whole), std::slice::from_ref(&x));
+        assert_eq!(keys(&builder, cache(&[config]), cache(&[]), whole), [x]);
+    }
+
+    #[test]
+    fn a_function_is_called_once_if_one_cache_is_all_that_it_can_read() {
+        let calls = Arc::new(AtomicUsize::new(0));
+        let counted = calls.clone();
+        let map = move |_: &Secret, _: &Reader<ConfigMap>| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            None::<ObjectKey>
+        };
+        let builder = ConfigMap::controller("shop").watches(map);
+        let (whole, metadata) = (CacheId::of::<ConfigMap>(), CacheId::of::<PartialObjectMeta<ConfigMap>>());
+        let shared = cache(&[]);
+        for (read, own, own_id) in [(shared.clone(), shared, whole), (cache(&[]), cache(&[]), metadata)] {
+            keys(&builder, read, own, own_id);
+            assert_eq!(calls.swap(0, Ordering::Relaxed), 1);
+        }
     }
 }

@@ -51,6 +51,13 @@ impl Cache {
         self.stores.iter().map(|(namespace, _)| namespace.as_deref())
     }
 
+    /// Returns `true` if the other cache has the same stores, so that neither can be behind the other.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        let mut pairs = self.stores.iter().zip(&other.stores);
+        self.stores.len() == other.stores.len() && pairs.all(|((_, one), (_, other))| Arc::ptr_eq(one, other))
+    }
+
     /// Returns `true` while the server does not serve the kind.
     #[must_use]
     pub fn is_unserved(&self) -> bool {
