@@ -7,7 +7,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Client;
-use kube::core::params::{ListParams, Patch, PatchParams};
+use kube::core::params::{GetParams, ListParams, Patch, PatchParams};
 use kube::core::{Request, Status};
 use serde::de::IgnoredAny;
 use serde_json::json;
@@ -32,6 +32,8 @@ pub(crate) struct Lookup {
     pub(crate) namespace_selector: Option<String>,
     pub(crate) labels: Option<String>,
     pub(crate) fields: Option<String>,
+    /// `true` if only the metadata of objects is requested.
+    pub(crate) metadata_only: bool,
     pub(crate) field_manager: String,
 }
 
@@ -57,7 +59,8 @@ pub(crate) struct LookupError {
 impl Lookup {
     /// Gets the object; `None` if it does not exist.
     pub(crate) async fn get(&self, key: &ObjectKey) -> Result<Option<Arc<Object>>, LookupError> {
-        let request = self.path(key).get(&escape(key.name()), &kube::core::params::GetParams::default());
+        let (path, name, params) = (self.path(key), escape(key.name()), GetParams::default());
+        let request = if self.metadata_only { path.get_metadata(&name, &params) } else { path.get(&name, &params) };
         match self.send("get", key, request).await {
             Ok(text) => self.parse("get", key, &text).map(Some),
             Err(SendError::Code(404)) => Ok(None),
@@ -124,11 +127,15 @@ impl Lookup {
         call: &Call,
     ) -> Result<UpdateResult, LookupError> {
         let key = object.key();
-        let patch = json!({"metadata": {
+        let patch = Patch::Merge(json!({"metadata": {
             "uid": object.uid(), "resourceVersion": object.version(), "finalizers": finalizers,
-        }});
+        }}));
         let params = PatchParams { field_manager: Some(self.field_manager.clone()), ..PatchParams::default() };
-        let mut request = self.path(key).patch(&escape(key.name()), &params, &Patch::Merge(patch));
+        let (path, name) = (self.path(key), escape(key.name()));
+        let mut request = match self.metadata_only {
+            true => path.patch_metadata(&name, &params, &patch),
+            false => path.patch(&name, &params, &patch),
+        };
         if let Ok(request) = &mut request {
             call.fence(request.extensions_mut());
         }
@@ -209,11 +216,16 @@ struct Item {
 #[cfg(test)]
 mod tests {
     use http::Response;
+    use http::header::ACCEPT;
     use k8s_openapi::api::core::v1::ConfigMap;
     use kube::client::Body;
+    use parking_lot::Mutex;
+    use tokio_util::sync::CancellationToken;
     use tower::service_fn;
 
     use super::*;
+    use crate::call::Tasks;
+    use crate::queue::reason::Reasons;
 
     /// Sends requests to a server that has one response.
     fn lookup(code: u16, body: &'static str) -> Lookup {
@@ -226,8 +238,33 @@ mod tests {
             namespace_selector: None,
             labels: Some("app=shop".to_owned()),
             fields: None,
+            metadata_only: false,
             field_manager: "shop".to_owned(),
         }
+    }
+
+    #[tokio::test]
+    async fn only_metadata_is_requested_if_a_controller_takes_no_more() {
+        let body = r#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1",
+            "metadata":{"name":"a","namespace":"shop","uid":"u"}}"#;
+        let accepted = Arc::new(Mutex::new(Vec::new()));
+        for metadata_only in [true, false] {
+            let seen = accepted.clone();
+            let server = service_fn(move |request: http::Request<Body>| {
+                let form = request.headers().get(ACCEPT).and_then(|form| form.to_str().ok()).unwrap_or_default();
+                seen.lock().push((request.method().to_string(), form.contains("as=PartialObjectMetadata;")));
+                async move { Response::builder().body(Body::from(body.as_bytes().to_vec())) }
+            });
+            let lookup = Lookup { client: Client::new(server, "shop"), metadata_only, ..lookup(200, body) };
+            let key = ObjectKey::namespaced("shop", "a");
+            let object = lookup.get(&key).await.unwrap().unwrap();
+            let (reasons, cancelled) = (Reasons::default(), CancellationToken::new());
+            let call = Call::new("shop".into(), key, 1, reasons, cancelled, Tasks::default());
+            let now = lookup.set_finalizers(&object, &["shop.io/a".to_owned()], &call).await.unwrap();
+            assert!(matches!(now, UpdateResult::Done(now) if now.uid() == "u"));
+        }
+        let requests = [("GET", true), ("PATCH", true), ("GET", false), ("PATCH", false)];
+        assert_eq!(*accepted.lock(), requests.map(|(method, metadata)| (method.to_owned(), metadata)));
     }
 
     #[tokio::test]

@@ -13,6 +13,7 @@ use crate::call::handler::{CallError, DynHandler, Wants};
 use crate::call::lookup::Lookup;
 use crate::error::Result;
 use crate::object::Object;
+use crate::watch::cache_id::CacheRequest;
 
 impl ControllerSpec {
     /// Calls the handler for an object once, as a worker does, and returns the
@@ -80,12 +81,18 @@ impl ControllerSpec {
 
     /// Reads single objects of the kind from the API server.
     pub(super) fn lookup(&self, controller: &ControllerContext) -> Option<Lookup> {
+        // Whether a cache selects what was written by fields is read in the response.
+        let by_fields = |request: &CacheRequest| {
+            let selected = request.id.selected.filter(|_| request.kind.is_same(&self.kind));
+            selected.is_some_and(|selected| !selected.fields.is_empty())
+        };
         Some(Lookup {
             client: controller.client.clone().filter(|_| !self.own_retriever)?,
             kind: self.kind.clone(),
             namespace_selector: self.config.namespace_selector.clone(),
             labels: self.config.labels.clone(),
             fields: self.config.fields.clone(),
+            metadata_only: self.config.metadata_only && !self.caches.iter().any(by_fields),
             field_manager: controller.field_manager(),
         })
     }
