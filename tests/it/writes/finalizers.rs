@@ -275,10 +275,12 @@ fn cleanup_is_called_again_for_what_it_has_not_seen() {
         }
     });
     let live = start(cluster, controller);
-    cluster.apply([configmap(namespace, "a", "0")]);
-    calls.wait_for(&format!("handle a [{FINALIZER}]"));
-    cluster.must(&["delete", "configmap", "a", "--namespace", namespace]);
+    cluster.apply([marked(namespace, "a", &["example.com/other"], &[])]);
+    calls.wait_for(&format!("handle a [example.com/other {FINALIZER}]"));
+    cluster.must(&["delete", "configmap", "a", "--namespace", namespace, "--wait=false"]);
+    eventually("only the other finalizer is left", || finalizers(cluster, namespace, "a") == "example.com/other");
+    live.stop();
     let seen: Vec<_> = calls.all().into_iter().filter(|call| call.starts_with("cleanup")).collect();
     assert_eq!(seen, ["cleanup ", "cleanup late"]);
-    live.stop();
+    patch(cluster, namespace, "a", RELEASED);
 }

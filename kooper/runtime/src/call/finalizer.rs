@@ -158,6 +158,11 @@ impl Finalizing {
     async fn clean_up(&self, mut object: Arc<Object>, call: Call) -> Result<Action, CallError> {
         let (mut seen, mut calls) = (object.clone(), 0);
         for _ in 0..CONFLICTS {
+            let metadata = object.metadata().map_err(CallError::Decode)?;
+            let wanted = self.finalizers.removed(&metadata.finalizers);
+            if wanted == metadata.finalizers {
+                return Ok(Action::done());
+            }
             if calls == 0 || (calls <= REPEATS && differs(&seen, &object, &READ)) {
                 calls += 1;
                 seen = object.clone();
@@ -165,11 +170,6 @@ impl Finalizing {
                 if action.delay().is_some() {
                     return Ok(action);
                 }
-            }
-            let metadata = object.metadata().map_err(CallError::Decode)?;
-            let wanted = self.finalizers.removed(&metadata.finalizers);
-            if wanted == metadata.finalizers {
-                return Ok(Action::done());
             }
             match self.set(&object, &wanted, &call).await? {
                 Some(now) if now.uid() == object.uid() => object = now,
