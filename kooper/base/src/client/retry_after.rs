@@ -22,8 +22,7 @@ const BODY: usize = 1 << 20;
 #[must_use]
 pub fn retry_after() -> RequestLayer {
     from_fn(|request, next: Next| async move {
-        // Behind it is a pod.
-        let is_proxied = request.uri().path().contains("/proxy");
+        let is_proxied = is_proxied(request.uri().path());
         let response = next.oneshot(request).await?;
         let is_busy = matches!(response.status(), StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
         match requested_pause(response.headers()) {
@@ -46,6 +45,12 @@ async fn with_status(response: Response<ResponseBody>, seconds: u64) -> Result<R
     parts.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     let body = Full::new(Bytes::from(status.to_string())).map_err(|never| match never {});
     Ok(Response::from_parts(parts, body.boxed_unsync()))
+}
+
+/// Returns `true` if a pod, a Service or a node responds behind the API server.
+fn is_proxied(path: &str) -> bool {
+    let parts: Vec<_> = path.split('/').collect();
+    parts.windows(3).any(|part| matches!(part[0], "pods" | "services" | "nodes") && part[2] == "proxy")
 }
 
 /// The pause of the header `Retry-After`, in whole seconds. A date is none.
@@ -110,5 +115,12 @@ mod tests {
         assert_eq!(cause(429, "20", status).await.0, busy(3), "that of the server is more exact");
         assert_eq!(cause(503, "Wed, 21 Oct 2026 07:28:00 GMT", "gone").await.0, Cause::Other);
         assert_eq!(cause(500, "20", "broken").await.0, Cause::Other);
+    }
+
+    #[test]
+    fn only_responses_from_behind_the_api_server_are_left_alone() {
+        assert!(is_proxied("/api/v1/namespaces/a/services/b/proxy/x"));
+        assert!(!is_proxied("/api/v1/namespaces/proxy/configmaps/proxy"));
+        assert!(!is_proxied("/apis/proxy.example.com/v1/proxies"));
     }
 }
