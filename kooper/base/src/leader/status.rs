@@ -168,11 +168,11 @@ impl ElectionStatus {
     }
 
     /// Sets the phase; returns whether it has changed. While a respected lease is
-    /// held, it does not matter that ours is free. A candidate that `waits` for another one
+    /// held, it does not matter that ours is free or has expired. A candidate that `waits` for another one
     /// needs no request until then.
     pub(super) fn enter(&self, phase: Phase, waits: bool) -> bool {
         let mut state = self.state.lock();
-        if matches!(state.phase, Phase::Previous { .. }) && phase == Phase::Free {
+        if matches!(state.phase, Phase::Previous { .. }) && !waits && phase != Phase::Leading {
             return false;
         }
         if waits {

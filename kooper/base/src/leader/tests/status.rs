@@ -69,3 +69,17 @@ async fn a_standby_is_ready_although_a_respected_lease_could_not_be_read_once() 
         assert!(status.ready().unwrap().unwrap().contains("other"));
     }
 }
+
+#[test]
+fn a_candidate_that_respects_another_lease_does_not_report_the_expired_holder_of_its_own() {
+    let status = status();
+    let respected = |holder: &str| Phase::Previous {
+        lease: "shop-old".into(),
+        whose: LeaseOwner::Controller,
+        holder: holder.into(),
+    };
+    assert!(status.enter(respected("a"), true));
+    assert!(!status.enter(Phase::Standby("dead".into()), false));
+    assert!(!status.enter(respected("a"), true), "nothing has changed");
+    assert!(status.enter(Phase::Leading, false));
+}
