@@ -246,7 +246,8 @@ impl Supervisor {
         let Self { main, signals, is_stopping, .. } = self;
         let second = async {
             if !*is_stopping {
-                signals.next().await;
+                let signal = signals.next().await;
+                tracing::info!("{signal}: stopping; a second signal ends the program at once");
             }
             signals.next().await
         };
