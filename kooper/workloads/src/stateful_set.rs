@@ -4,6 +4,7 @@ mod pod;
 mod status;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet, StatefulSetSpec};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
@@ -20,6 +21,9 @@ use kooper_runtime::{Action, ConfigError, ObjectKey, Result};
 
 /// The label of the revisions of a StatefulSet.
 const HASH: &str = "controller.kubernetes.io/hash";
+
+/// The time between two looks for a claim that is being deleted, which is not watched.
+const LOOK: Duration = Duration::from_secs(1);
 
 pub(super) fn controller() -> Result<Controller, ConfigError> {
     StatefulSet::controller("stateful-sets")
@@ -77,15 +81,25 @@ async fn reconcile(
     let current = known.filter(|known| !known.is_empty() && revisions.template(known).is_some()).unwrap_or(update);
     let writers = Writers { pods, deleter, claims, claim_creator };
     let names = (current, update);
-    let written = !deleting && step(&set, spec, &replicas, &revisions, names, &writers).await?;
+    let step =
+        if deleting { Step::default() } else { step(&set, spec, &replicas, &revisions, names, &writers).await? };
     let (status, wait) = status::status(&set, &replicas, names);
     children::unless_gone(statuses.apply_status(&set, &status).await)?;
-    if !written && !deleting {
+    if !step.written && !deleting {
         let labels = replicas.all.iter().filter_map(|(_, pod)| pod.metadata.labels.as_ref()?.get(revisions::LABEL));
         let used: Vec<_> = labels.map(String::as_str).chain([current, update]).collect();
         revisions.clean_up(spec.revision_history_limit, &used, &access).await?;
     }
+    let wait = wait.into_iter().chain(step.waits.then_some(LOOK)).min();
     Ok(wait.map_or(Action::done(), Action::requeue_after))
+}
+
+/// What a step did.
+#[derive(Default)]
+struct Step {
+    written: bool,
+    /// A claim that is being deleted holds a pod up.
+    waits: bool,
 }
 
 /// The pods of a set, by ordinal.
@@ -123,7 +137,7 @@ impl Replicas {
     }
 }
 
-/// Takes the next step toward the desired pods. Returns `true` if something was written.
+/// Takes the next step toward the desired pods.
 async fn step(
     set: &Arc<StatefulSet>,
     spec: &StatefulSetSpec,
@@ -131,32 +145,33 @@ async fn step(
     revisions: &Revisions,
     (current, update): (&str, &str),
     writers: &Writers,
-) -> Result<bool> {
+) -> Result<Step> {
     let in_order = spec.pod_management_policy.as_deref() != Some("Parallel");
     let strategy = spec.update_strategy.clone().unwrap_or_default();
     let rolls = strategy.type_.as_deref() != Some("OnDelete");
     let partition = strategy.rolling_update.and_then(|rolling| rolling.partition).unwrap_or_default();
     let first_new = replicas.wanted.start.saturating_add(if rolls { partition } else { 0 });
-    let mut written = false;
+    let (mut written, mut waits) = (false, false);
     for ordinal in replicas.wanted.clone() {
         match replicas.get(ordinal) {
             None => {
                 let revision = if ordinal < first_new { current } else { update };
                 let template = revisions.template(revision).unwrap_or_else(|| spec.template.clone());
-                create(set, spec, &template, revision, ordinal, writers).await?;
-                written = true;
+                let created = create(set, spec, &template, revision, ordinal, writers).await?;
+                written |= created;
+                waits |= !created;
                 if in_order {
-                    return Ok(true);
+                    return Ok(Step { written, waits });
                 }
             }
             Some(pod) if is_terminal(pod) && pod.metadata.deletion_timestamp.is_none() => {
                 writers.deleter.delete_object(pod).await?;
                 written = true;
                 if in_order {
-                    return Ok(true);
+                    return Ok(Step { written, waits });
                 }
             }
-            Some(pod) if in_order && !replicas.is_healthy(pod) => return Ok(written),
+            Some(pod) if in_order && !replicas.is_healthy(pod) => return Ok(Step { written, waits }),
             Some(_) => {}
         }
     }
@@ -167,27 +182,28 @@ async fn step(
             written = true;
         }
         if in_order {
-            return Ok(written);
+            return Ok(Step { written, waits });
         }
     }
-    if written || !rolls {
-        return Ok(written);
+    if written || waits || !rolls {
+        return Ok(Step { written, waits });
     }
     for ordinal in (first_new.max(replicas.wanted.start)..replicas.wanted.end).rev() {
-        let Some(pod) = replicas.get(ordinal) else { return Ok(false) };
+        let Some(pod) = replicas.get(ordinal) else { break };
         let revision = pod.metadata.labels.as_ref().and_then(|labels| labels.get(revisions::LABEL));
         if revision.map(String::as_str) != Some(update) && pod.metadata.deletion_timestamp.is_none() {
             writers.deleter.delete_object(pod).await?;
-            return Ok(true);
+            written = true;
+            break;
         }
         if !replicas.is_healthy(pod) {
-            return Ok(false);
+            break;
         }
     }
-    Ok(false)
+    Ok(Step { written, waits })
 }
 
-/// Creates a pod, after its claims.
+/// Creates a pod, after its claims. Returns `false` while one of them is being deleted.
 async fn create(
     set: &Arc<StatefulSet>,
     spec: &StatefulSetSpec,
@@ -195,16 +211,14 @@ async fn create(
     revision: &str,
     ordinal: i32,
     writers: &Writers,
-) -> Result<()> {
+) -> Result<bool> {
     for template in spec.volume_claim_templates.iter().flatten() {
         let claim = pod::claim(set, spec, template, ordinal);
         let name = claim.metadata.name.as_deref().unwrap_or_default();
         let key = ObjectKey::new(set.metadata.namespace.as_deref(), name);
         match writers.claims.get(&key)? {
             // It goes as soon as no pod uses it, with its data.
-            Some(claim) if claim.metadata.deletion_timestamp.is_some() => {
-                return Err(format!("the claim `{key}` is being deleted: its pod waits for another one").into());
-            }
+            Some(claim) if claim.metadata.deletion_timestamp.is_some() => return Ok(false),
             Some(_) => continue,
             None => {}
         }
@@ -215,7 +229,7 @@ async fn create(
     }
     match writers.pods.create(&pod::pod(set, spec, template, revision, ordinal)?).await {
         // A pod of another owner has the name: the set waits for it.
-        Err(error) if error.is_namespace_terminating() => Ok(()),
-        created => Ok(created.map(drop)?),
+        Err(error) if error.is_namespace_terminating() => Ok(true),
+        created => Ok(created.map(|_| true)?),
     }
 }
