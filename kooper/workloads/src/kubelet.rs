@@ -19,8 +19,9 @@ use kooper_runtime::{Action, ConfigError, Result};
 mod needs;
 mod status;
 
-/// The time between two looks for what a pod waits for.
-const LOOK: Duration = Duration::from_secs(1);
+/// The shortest and the longest time between two looks for what a pod waits for. It is a tenth of the time that the pod has
+/// waited.
+const LOOKS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
 
 pub(super) fn controller(pace: Pace) -> Result<Controller, ConfigError> {
     Pod::controller("kubelet").resync(None).while_deleting().when(is_bound).state(pace).handler(reconcile).build()
@@ -53,7 +54,8 @@ async fn reconcile(
         if status::held_back_by(&before) != Some(why.as_str()) {
             unless_gone(statuses.apply_status(&pod, &status::held_back(&pod, &before, &why, now)?).await)?;
         }
-        return Ok(Action::requeue_after(LOOK));
+        let waited = before.start_time.as_ref().map_or(Duration::ZERO, |start| since(now, start.0));
+        return Ok(Action::requeue_after((waited / 10).clamp(LOOKS[0], LOOKS[1])));
     }
     let (status, wait) = match step {
         Next::Nothing => return Ok(Action::done()),
@@ -81,6 +83,10 @@ fn containers(pod: &Pod) -> impl Iterator<Item = &Container> {
     pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten().chain(&spec.containers))
 }
 
+fn since(now: Timestamp, then: Timestamp) -> Duration {
+    Duration::try_from(now.duration_since(then)).unwrap_or_default()
+}
+
 /// The next step of a pod.
 #[derive(Debug, PartialEq, Eq)]
 enum Next {
@@ -99,7 +105,7 @@ fn next(pod: &Pod, status: &PodStatus, pace: Pace, now: Timestamp) -> Next {
         return Next::Nothing;
     }
     let since = |time: Option<&k8s_openapi::apimachinery::pkg::apis::meta::v1::Time>| {
-        Duration::try_from(now.duration_since(time.map_or(Timestamp::UNIX_EPOCH, |time| time.0))).unwrap_or_default()
+        since(now, time.map_or(Timestamp::UNIX_EPOCH, |time| time.0))
     };
     if status.pod_ip.is_none() {
         return match status.start_time.as_ref() {
