@@ -85,11 +85,12 @@ impl Running {
 /// Secret.
 async fn renew(client: Client, registration: Arc<Registration>, ready: watch::Sender<bool>) {
     loop {
-        match timeout(ANSWER, registration.withdraw(&client)).await {
+        let error = match timeout(ANSWER, registration.withdraw(&client)).await {
             Ok(Ok(_)) => break,
-            Ok(Err(error)) => tracing::warn!("the webhooks are not ready: {}", chain(&error)),
-            Err(_) => tracing::warn!("the webhooks are not ready: the API server did not respond within {ANSWER:?}"),
-        }
+            Ok(Err(error)) => chain(&error),
+            Err(_) => late(),
+        };
+        tracing::warn!("the webhooks are not ready: {error}");
         sleep(RETRY).await;
     }
     let shared = &registration.shared;
@@ -105,20 +106,22 @@ async fn renew(client: Client, registration: Arc<Registration>, ready: watch::Se
             shared.know(&read.authorities);
             Ok::<_, SecretError>(())
         };
-        match timeout(ANSWER, renewed).await {
-            Ok(Ok(())) => drop(ready.send_replace(true)),
-            Err(_) => tracing::warn!(
-                "the certificate of the webhooks cannot be renewed, and stays in use: the API server did not respond \
-                 within {ANSWER:?}"
-            ),
-            Ok(Err(error)) => {
-                tracing::warn!(
-                    "the certificate of the webhooks cannot be renewed, and stays in use: {}",
-                    chain(&error)
-                );
+        let error = match timeout(ANSWER, renewed).await {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => Some(chain(&error)),
+            Err(_) => Some(late()),
+        };
+        match error {
+            None => drop(ready.send_replace(true)),
+            Some(error) => {
+                tracing::warn!("the certificate of the webhooks cannot be renewed, and stays in use: {error}");
             }
         }
         let is_ready = *ready.borrow();
         sleep(if is_ready { EVERY } else { RETRY }).await;
     }
+}
+
+fn late() -> String {
+    format!("the API server did not respond within {} s", ANSWER.as_secs())
 }
