@@ -223,7 +223,8 @@ mod tests {
 
     #[kooper::test(redis)]
     async fn the_data_of_another_owner_are_kept(cluster: Cluster) -> Result<()> {
-        cluster.create(&stateful_set(&sessions(), &password(&sessions())?)?).await?;
+        let password = cluster.create(&password(&sessions())?).await?;
+        cluster.create(&stateful_set(&sessions(), &password)?).await?;
         cluster.wait("data-sessions-1", |_: &PersistentVolumeClaim| true).await;
         let sessions = cluster.create(&sessions()).await?;
         cluster.wait("sessions", |redis: &Redis| !redis.finalizers().is_empty()).await;

@@ -60,7 +60,7 @@ impl<'a> Envelope<'a> {
         &self.kind
     }
 
-    /// The object without its kind, see [`Kind::decode`](crate::Kind::decode).
+    /// The object without its kind, see [`Kind::decode_json`](crate::Kind::decode_json).
     #[must_use]
     pub fn raw(&self) -> &'a [u8] {
         self.raw.bytes

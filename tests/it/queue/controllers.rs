@@ -14,7 +14,8 @@ use kooper::leader::LeaderElection;
 use kooper::metrics::{Counter, Gauge, MetricsError, MetricsRecorder, ReadGauge};
 use kooper::prelude::*;
 use kooper::retriever::{channel, fixed};
-use kooper::{CancellationToken, Controller, Operator, RunError};
+use kooper::{BoxError, CancellationToken, Controller, Operator, RunError};
+use kube::client::Body;
 
 use crate::fixture::{Log, builder, config, eventually, run};
 
@@ -141,6 +142,31 @@ fn errors_in_settings_name_the_problem_and_what_to_write() {
         twice.unwrap_err().to_string(),
         "controller `ok`: name: two controllers have this name: rename one of them"
     );
+}
+
+#[tokio::test]
+async fn a_finalizer_belongs_to_one_controller_of_a_kind() {
+    fn keeper<K: Kind>(name: &str, finalizer: &str, previous: &str) -> Controller {
+        let builder = Controller::builder::<K>(name).handler(async || {}).cleanup(finalizer, async || {});
+        builder.previous_finalizers([previous]).build().unwrap()
+    }
+    let silent =
+        tower::service_fn(|_: http::Request<Body>| std::future::pending::<Result<http::Response<Body>, BoxError>>());
+    let client = Client::new(silent, "shop");
+    let problem = |one: Controller, other: Controller| {
+        let built = Operator::builder().client(client.clone()).controller(one).controller(other).build();
+        built.map_or_else(|error| error.to_string(), |_| String::new())
+    };
+    let one = || keeper::<ConfigMap>("one", "example.com/one", "example.com/old");
+    let shared = problem(one(), keeper::<ConfigMap>("two", "example.com/two", "example.com/old"));
+    assert!(
+        shared.contains("previous_finalizers: the controller `one` of the same kind has `example.com/old`"),
+        "{shared}"
+    );
+    let current = problem(one(), keeper::<ConfigMap>("two", "example.com/two", "example.com/one"));
+    assert!(current.contains("`example.com/one` is the current finalizer of the controller `one`"), "{current}");
+    let of_another_kind = problem(one(), keeper::<Secret>("two", "example.com/old", "example.com/one"));
+    assert_eq!(of_another_kind, "");
 }
 
 #[test]

@@ -141,12 +141,12 @@ fn the_echo_of_its_own_write_does_not_run_a_failing_key_and_a_write_of_another_c
         .unwrap();
     let live = Live::start(connection(cluster.kubeconfig(), None), [failing, witness]);
     let calls = || reasons.lock().len();
-    // The delay doubles with each failure. After the ninth call it is five seconds.
-    eventually("nine calls, and their last write", || calls() == 9 && *seen.lock() == "9.8");
+    // The delay doubles with each failure. After the tenth call it is ten seconds.
+    eventually("ten calls, and their last write", || calls() == 10 && *seen.lock() == "10.9");
     let early: Vec<_> = reasons.lock().iter().skip(1).filter(|reasons| *reasons != "retry").cloned().collect();
     assert!(early.is_empty(), "calls because of {early:?}");
     cluster.apply([configmap(namespace, "a", "1")]);
-    eventually("a call because of the change", || calls() == 10);
+    eventually("a call because of the change", || calls() == 11);
     assert_eq!(reasons.lock().last().unwrap(), "modified");
     live.stop();
 }
