@@ -14,7 +14,7 @@ use crate::error::BoxError;
 /// The API server asks for less. A longer pause is that of a proxy, and costs each key that long.
 const LONGEST: u64 = 300;
 
-/// What is longer is no error of the API server, and is cut off.
+/// A longer body is no error of the API server, and is cut off.
 const BODY: usize = 1 << 20;
 
 /// Copies the header `Retry-After` of a 429 or 503 to the `Status` of its body, as kube's client drops the headers of an
@@ -22,11 +22,11 @@ const BODY: usize = 1 << 20;
 #[must_use]
 pub fn retry_after() -> RequestLayer {
     from_fn(|request, next: Next| async move {
-        let is_proxied = is_proxied(request.uri().path());
+        let uri = request.uri().clone();
         let response = next.oneshot(request).await?;
         let is_busy = matches!(response.status(), StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
         match requested_pause(response.headers()) {
-            Some(pause) if is_busy && !is_proxied => with_status(response, pause.as_secs()).await,
+            Some(pause) if is_busy && !is_proxied(uri.path()) => with_status(response, pause.as_secs()).await,
             _ => Ok(response),
         }
     })

@@ -375,7 +375,7 @@ pub(crate) fn parse(
 
 /// The flag that has other values before the command than it has in all. clap keeps the last ones of a global flag.
 fn given_twice(program: &ProgramInfo<'_>, line: &[OsString], matches: &ArgMatches) -> Option<String> {
-    // What follows the command is none of its flags.
+    // The arguments after an external command are not read as flags.
     let mut outer = common(program).allow_external_subcommands(true);
     let before = outer.try_get_matches_from_mut(line).ok()?;
     let values = |of: &ArgMatches, id: &Id| -> Vec<OsString> {

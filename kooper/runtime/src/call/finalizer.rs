@@ -29,11 +29,11 @@ pub use unremoved::set_by;
 /// Maximum number of attempts to update the finalizers of an object in one call.
 const CONFLICTS: usize = 8;
 
-/// How often `cleanup` is called again within a call, because the object has changed. One that writes to it each time
-/// would not end.
+/// The most repetitions of `cleanup` within a call because the object has changed. One that writes to it each time would
+/// not end.
 const REPEATS: usize = 3;
 
-/// What `cleanup` may have read.
+/// The sections of an object that `cleanup` may have read.
 const READ: [Changed; 4] = [Changed::Generation, Changed::Labels, Changed::Annotations, Changed::Status];
 
 /// The finalizers of one controller.

@@ -7,6 +7,7 @@ mod pass;
 mod prerequisite;
 mod priorities;
 mod routes;
+mod sources;
 mod watching;
 
 use std::panic::AssertUnwindSafe;
@@ -14,7 +15,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use futures_util::{FutureExt, StreamExt};
+use futures_util::FutureExt;
 use kube::Client;
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
@@ -46,8 +47,7 @@ use crate::executor::{Executor, Task};
 use crate::leader::Elected;
 use crate::leader::Leadership;
 use crate::metrics::{Counter, Gauge, MetricsError, MetricsRecorder};
-use crate::queue::reason::Reason;
-use crate::queue::{Admission, AdmitAll, Lane, Urgency, WorkQueue};
+use crate::queue::{Admission, AdmitAll, WorkQueue};
 use crate::watch::informer::SharedWatches;
 
 use event_handler::{Closing, Enqueuer};
@@ -310,33 +310,6 @@ impl Runner {
         }
         starting.over();
         self.watching.synced(&self.controller.config.namespaces, self.process.client.clone()).await;
-    }
-
-    /// Enqueues external keys, for as long as the controller runs.
-    fn listen(&self, shutdown: &CancellationToken) -> Vec<Task<()>> {
-        let mut tasks = Vec::new();
-        for source in self.controller.sources.iter() {
-            let Some(mut keys) = source.lock().take() else { continue };
-            let (enqueuer, shutdown) = (self.enqueuer.clone(), shutdown.clone());
-            let name = self.context.controller.clone();
-            let taking = async move {
-                while let Some(Some(key)) = shutdown.run_until_cancelled(keys.next()).await {
-                    enqueuer.wake(&key, Lane::Event, Reason::External, Urgency::Now);
-                }
-                if !shutdown.is_cancelled() {
-                    let controller = &*enqueuer.controller.controller;
-                    tracing::warn!(controller, "a source of keys has ended: it produces no more keys");
-                }
-            };
-            let taking = AssertUnwindSafe(taking).catch_unwind().map(move |ended| {
-                if let Err(panic) = ended {
-                    let text = error::panic_text(&*panic);
-                    tracing::error!(controller = %name, "a source of keys panicked: {text}; it produces no more keys");
-                }
-            });
-            tasks.push(self.process.executor.spawn(taking));
-        }
-        tasks
     }
 
     /// Runs the workers until `stop` is cancelled and all calls have ended, with a

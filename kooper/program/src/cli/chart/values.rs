@@ -19,7 +19,7 @@ const DURATION: &str = "^(([0-9]+\\.?[0-9]*|\\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+
 /// An IP address, or none, and a port.
 const ADDRESS: &str = "^([0-9.]+|\\[[0-9a-fA-F:.]+\\])?:[0-9]{1,5}$";
 
-/// What YAML reads as booleans.
+/// The words that YAML reads as booleans.
 const BOOLEANS: [(&str, [&str; 4]); 2] = [("true", ["true", "yes", "y", "on"]), ("false", ["false", "no", "n", "off"])];
 
 /// The name of the value for a flag: `drainTimeout` for `--drain-timeout`.
@@ -45,13 +45,13 @@ pub(super) fn files(own: &[OwnFlag]) -> Value {
     own.iter().filter(|flag| flag.is_file).map(|flag| (camel(&flag.name), Value::from(&*flag.name))).collect()
 }
 
-/// What settings with values take for a boolean, by their flags.
+/// The values of settings that stand for booleans, by their flags.
 pub(super) fn words(own: &[OwnFlag]) -> Value {
     let words = own.iter().map(|flag| (flag.name.clone(), words_of(flag)));
     words.filter(|(_, words)| !words.is_empty()).collect()
 }
 
-/// What a setting takes for a boolean: `{"true": "on", "false": "off"}`.
+/// The values of a setting that stand for booleans: `{"true": "on", "false": "off"}`.
 fn words_of(flag: &OwnFlag) -> Map<String, Value> {
     let word = |(name, known): (&str, [&str; 4])| {
         let word = flag.values.iter().find(|value| known.contains(&value.to_lowercase().as_str()))?;

@@ -172,7 +172,7 @@ fn removal(last: &Value, object: &Value, stored: &Value) -> Option<Value> {
             // The server's own.
             _ if ["apiVersion", "kind", "status", "creationTimestamp"].contains(&&**field) => None,
             Some(now) => removal(last, now, stored),
-            // What else another object has beside the applied fields may be defaults of the API server.
+            // The other fields of another object may be defaults of the API server.
             None if ["labels", "annotations"].contains(&&**field) && has_more(stored, last) => {
                 removal(last, &json!({}), stored)
             }
