@@ -360,13 +360,18 @@ async fn an_indexed_job_has_a_pod_for_each_index(cluster: Cluster) -> Result<()>
     Ok(())
 }
 
+/// A Job whose pods no node takes.
+fn unschedulable(spec: Value) -> Job {
+    let mut job = job(spec);
+    let selector = Some([("disk".to_owned(), "ssd".to_owned())].into());
+    job.spec.get_or_insert_default().template.spec.get_or_insert_default().node_selector = selector;
+    job
+}
+
 #[kooper::test]
 async fn a_job_fails_when_its_pods_do(cluster: Cluster) -> Result<()> {
     // A pod that no node takes ends only as the test ends it.
-    let mut job = job(json!({"backoffLimit": 0}));
-    let selector = Some([("disk".to_owned(), "ssd".to_owned())].into());
-    job.spec.get_or_insert_default().template.spec.get_or_insert_default().node_selector = selector;
-    let job = cluster.create(&job).await?;
+    let job = cluster.create(&unschedulable(json!({"backoffLimit": 0}))).await?;
     cluster.wait(&job, |job: &Job| job.status.as_ref().is_some_and(|status| status.active == Some(1))).await;
     let [pod] = &cluster.list::<Pod>().await?[..] else { panic!("one pod") };
     cluster.patch_status(pod, json!({"status": {"phase": "Failed"}})).await?;
@@ -377,10 +382,7 @@ async fn a_job_fails_when_its_pods_do(cluster: Cluster) -> Result<()> {
 
 #[kooper::test]
 async fn a_job_whose_pods_no_node_takes_fails_at_its_deadline(cluster: Cluster) -> Result<()> {
-    let mut job = job(json!({"activeDeadlineSeconds": 1}));
-    let selector = Some([("disk".to_owned(), "ssd".to_owned())].into());
-    job.spec.get_or_insert_default().template.spec.get_or_insert_default().node_selector = selector;
-    let job = cluster.create(&job).await?;
+    let job = cluster.create(&unschedulable(json!({"activeDeadlineSeconds": 1}))).await?;
     let failed = cluster.wait(&job, |job: &Job| has_condition(job, "Failed")).await;
     assert_eq!(failed.status.and_then(|status| status.failed), Some(1));
     assert!(cluster.list::<Pod>().await?.is_empty());
