@@ -48,25 +48,23 @@ impl ShardSelection {
 
 impl CacheSelection for ShardSelection {
     fn selects(&self, object: &Object) -> bool {
-        let by = {
-            let selected = self.shared.selected.lock();
-            match selected.buckets.len() {
-                // Nor what belongs to no owner of this kind: nothing is called that could want it.
-                0 => return false,
-                // The metadata of each child need not be decoded.
-                count if count == usize::from(BUCKETS) => return true,
-                _ => selected.by,
-            }
-        };
-        let bucket = match &self.part {
-            Part::Own => Some(bucket(by, object)),
-            Part::Children { owner, .. } => owners_bucket(by, owner, object),
-        };
-        // Who wants an object that belongs to no owner of this kind must learn of it.
-        let Some(bucket) = bucket else { return true };
         let selected = self.shared.selected.lock();
+        match selected.buckets.len() {
+            // Nor what belongs to no owner of this kind: nothing is called that could want it.
+            0 => return false,
+            // The metadata of each child need not be decoded.
+            count if count == usize::from(BUCKETS) => return true,
+            _ => {}
+        }
+        let by = selected.by;
+        let Part::Children { owner, .. } = &self.part else {
+            return selected.buckets.contains_key(&bucket(by, object));
+        };
+        drop(selected);
+        // Who wants an object that belongs to no owner of this kind must learn of it.
+        let Some(bucket) = owners_bucket(by, owner, object) else { return true };
         // Objects that were decided by another field are listed again.
-        selected.buckets.contains_key(&bucket)
+        self.shared.selected.lock().buckets.contains_key(&bucket)
     }
 
     fn is_empty(&self) -> bool {

@@ -68,7 +68,7 @@ impl Enqueuer {
         urgency: impl Fn(&Change) -> Urgency,
     ) {
         // A failing or running key is queued although it waits: the change may end its back-off.
-        let waits = |own: &Object| !self.queue().uses_urgency(key) && self.grants.waits(own);
+        let waits = |own: &Object| self.grants.waits(own) && !self.queue().uses_urgency(key);
         if !self.is_open_to(key) || own.is_some_and(waits) || !self.grants.admission.admits(key) {
             return;
         }
