@@ -8,6 +8,7 @@ mod status;
 mod sync;
 
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -310,16 +311,18 @@ impl Informer {
     /// Reads a watch until it ends.
     async fn drain(&mut self, mut events: Events, liveness: &mut Liveness, heard: &mut bool) -> End {
         liveness.reopened();
-        let mut reselected = self.reselected.clone();
+        // One for all events: each new one would be registered with the sender, and removed.
+        let mut reselected = pin!(changed(self.reselected.clone()));
         loop {
             let event = tokio::select! {
                 biased;
-                () = changed(&mut reselected) => {
+                changes = &mut reselected => {
                     self.drop_unselected().await;
                     if self.has_joined() {
                         return End::Joined;
                     }
-                    self.reselected.clone_from(&reselected);
+                    reselected.set(changed(Some(changes.clone())));
+                    self.reselected = Some(changes);
                     if self.retriever.is_outdated() {
                         return End::Left;
                     }
@@ -463,13 +466,13 @@ impl Informer {
 }
 
 /// Waits for a change of the selection; forever without one.
-async fn changed(reselected: &mut Option<watch::Receiver<u64>>) {
-    if let Some(changes) = reselected
+async fn changed(reselected: Option<watch::Receiver<u64>>) -> watch::Receiver<u64> {
+    if let Some(mut changes) = reselected
         && changes.changed().await.is_ok()
     {
-        return;
+        return changes;
     }
-    std::future::pending::<()>().await;
+    std::future::pending().await
 }
 
 #[cfg(test)]
