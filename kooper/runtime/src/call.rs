@@ -27,7 +27,7 @@ use tracing::Instrument;
 
 use self::extensions::Extensions;
 use crate::client::{ClientStack, from_fn};
-use crate::leader::shard::{SentIn, Shard, ShardTerm};
+use crate::leader::shard::{SentIn, Shard, ShardTerm, Work};
 use crate::object::key::ObjectKey;
 use crate::queue::reason::Reasons;
 
@@ -277,13 +277,13 @@ impl Call {
         let task = task(stopping.clone());
         let abort = self.tasks.abort.clone();
         // From now on: the call may end before the task is polled.
-        let working = self.shard.clone().map(|shard| (shard.clone().work(), shard));
+        let working = self.shard.clone().map(Work::begin);
         let running = async move {
-            let Some((_work, shard)) = working else {
+            let Some(work) = working else {
                 abort.run_until_cancelled(task).await;
                 return;
             };
-            let ended = shard.ended();
+            let shard = work.term();
             let leaves = async {
                 shard.leaving().cancelled().await;
                 stopping.cancel();
@@ -292,7 +292,7 @@ impl Call {
             tokio::select! {
                 // First: another replica may own the shard by now, so that the task is not polled again.
                 biased;
-                () = ended.cancelled() => stopping.cancel(),
+                () = shard.ended().cancelled() => stopping.cancel(),
                 _ = abort.run_until_cancelled(task) => {}
                 () = leaves => {}
             }

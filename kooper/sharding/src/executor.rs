@@ -11,6 +11,7 @@ use futures_util::future::BoxFuture;
 use kooper_base::clock::Clock;
 use kooper_base::leader::Leadership;
 use kooper_base::leader::scope::WatchedNamespaces;
+use kooper_base::leader::shard::Work;
 use kooper_base::metrics::MetricsRecorder;
 use kooper_runtime::internal::controller::partition::Partition;
 use kooper_runtime::internal::object::kind::KindInfo;
@@ -33,7 +34,7 @@ mod watches;
 
 use driver::Driver;
 use selection::{Part, ShardSelection, bucket};
-use term::{Terms, Work};
+use term::{Awaited, Terms};
 
 use crate::hash::{BUCKETS, By, Shard, ShardCount, ShardCountError};
 use crate::map::ShardMap;
@@ -215,12 +216,11 @@ impl Admission for ShardAdmission {
     fn grants(&self, object: &Object) -> Grant {
         let shared = &self.shared;
         // The terms are locked until the call counts as running, so that its shard is not given away before.
-        let grant = |bucket, term| Grant::Shard(term, Arc::new(Work::begin(shared, bucket)));
         {
             let terms = shared.terms.lock();
             let bucket = self.bucket(terms.by, object);
             if let Some(term) = terms.get(bucket).filter(|_| shared.leadership.is_held()) {
-                return grant(bucket, Arc::clone(term) as _);
+                return Grant::Shard(Work::begin(Arc::clone(term) as _));
             }
         }
         let member = shared.member.lock();
@@ -236,7 +236,7 @@ impl Admission for ShardAdmission {
                     return Grant::Later;
                 }
                 let shard = OwnedShard::new(shard.0.into(), map.count().get(), term);
-                grant(bucket, terms.open(shared, bucket, shard) as _)
+                Grant::Shard(Work::begin(terms.open(shared, bucket, shard)))
             }
             Some(_) => Grant::Later,
             None if member.selected().any(|selected| selected == shard) => Grant::Later,
@@ -253,7 +253,7 @@ impl Admission for ShardAdmission {
 
     fn await_deleted(&self, object: &Object) -> Option<AwaitedDeletion> {
         let by = self.shared.selected.lock().by;
-        Some(Box::new(Work::awaited(&self.shared, self.bucket(by, object))))
+        Some(Box::new(Awaited::new(&self.shared, self.bucket(by, object))))
     }
 
     fn shards(&self) -> Option<watch::Receiver<BTreeSet<OwnedShard>>> {
@@ -292,7 +292,7 @@ impl ShardAdmission {
         match held.filter(|_| member.draining().any(|draining| draining == shard)) {
             Some(term) => {
                 let shard = OwnedShard::new(shard.0.into(), map.count().get(), term);
-                Grant::Shard(terms.leaving(shared, bucket, shard) as _, Arc::new(Work::begin(shared, bucket)))
+                Grant::Shard(Work::begin(terms.leaving(shared, bucket, shard)))
             }
             None => Grant::Later,
         }
@@ -376,6 +376,18 @@ mod tests {
         assert!(!next.ended.is_cancelled() && !next.leaving.is_cancelled());
         terms.keep(|_| None);
         assert!(next.ended.is_cancelled());
+    }
+
+    #[test]
+    fn a_shard_is_in_use_until_the_last_of_its_calls_and_tasks_has_ended() {
+        let shared = shared();
+        let term = shared.terms.lock().open(&shared, 8, OwnedShard::new(0, 16, 3));
+        let call = Work::begin(term);
+        let stuck = call.clone();
+        drop(call);
+        assert!(shared.runs_any());
+        drop(stuck);
+        assert!(!shared.runs_any());
     }
 
     #[test]

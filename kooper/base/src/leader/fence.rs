@@ -1,5 +1,7 @@
 //! The layer that only sends requests while leadership is held.
 
+use std::future::pending;
+
 use futures_util::FutureExt;
 use tower::ServiceExt;
 
@@ -50,11 +52,16 @@ pub(super) fn layer(leadership: Leadership) -> RequestLayer {
                 return Err(FenceError::NotOwning { method, path }.into());
             }
             let ended = async move {
-                let of_shard = shard.map(|SentIn(shard)| shard.ended()).unwrap_or_default();
+                let of_shard = async {
+                    match &shard {
+                        Some(SentIn(shard)) => shard.ended().cancelled().await,
+                        None => pending().await,
+                    }
+                };
                 tokio::select! {
                     biased;
                     () = leadership.ended(term) => {}
-                    () = of_shard.cancelled() => {}
+                    () = of_shard => {}
                 }
             };
             let mut ended = ended.boxed();

@@ -1,6 +1,5 @@
 //! The right to work on a shard of a controller's objects.
 
-use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
@@ -42,13 +41,52 @@ pub trait ShardTerm: Send + Sync {
     fn is_held(&self) -> bool;
 
     /// Cancelled when this replica must not work on it any more, and when it did not know for a moment whether it may.
-    fn ended(&self) -> CancellationToken;
+    fn ended(&self) -> &CancellationToken;
 
     /// Cancelled when the shard is about to be given away.
-    fn leaving(&self) -> CancellationToken;
+    fn leaving(&self) -> &CancellationToken;
 
-    /// The shard is not given away before the returned value is dropped.
-    fn work(self: Arc<Self>) -> Box<dyn Any + Send + Sync>;
+    /// A call or a task begins, see [`Work`].
+    fn begin(&self);
+
+    /// It has ended.
+    fn end(&self);
+}
+
+/// A call or a task in a term. The shard is not given away before this is dropped.
+pub struct Work(Arc<dyn ShardTerm>);
+
+impl Work {
+    /// A call or a task that begins.
+    #[must_use]
+    pub fn begin(term: Arc<dyn ShardTerm>) -> Self {
+        term.begin();
+        Self(term)
+    }
+
+    /// The term in which it may write.
+    #[must_use]
+    pub fn term(&self) -> &Arc<dyn ShardTerm> {
+        &self.0
+    }
+}
+
+impl Clone for Work {
+    fn clone(&self) -> Self {
+        Self::begin(Arc::clone(&self.0))
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+impl fmt::Debug for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Work").field(&self.0.shard()).finish()
+    }
 }
 
 /// The term in which a request may be sent, among the extensions of the request.

@@ -1,6 +1,5 @@
 //! One call of a key: which function of the controller it calls, and why it failed.
 
-use std::any::Any;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -13,6 +12,7 @@ use crate::error::panicking::Panic;
 use crate::error::redaction::redact;
 use crate::error::refusal::{ApiStatus, Cause};
 use crate::error::{self, BoxError, RetryHint};
+use crate::leader::shard::Work;
 use crate::object::DecodeError;
 use crate::object::key::ObjectKey;
 use crate::queue::Ticket;
@@ -36,9 +36,6 @@ pub struct Attempt {
     #[expect(dead_code, reason = "it is only dropped")]
     pub(crate) work: Option<Work>,
 }
-
-/// Keeps a shard until it is dropped.
-pub(crate) type Work = Arc<dyn Any + Send + Sync>;
 
 /// Why a call failed.
 #[derive(Debug)]

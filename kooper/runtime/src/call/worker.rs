@@ -20,7 +20,7 @@ use tracing::Instrument;
 
 use crate::call::Gone;
 use crate::call::action::Action;
-use crate::call::attempt::{Attempt, Failure, Part, Work};
+use crate::call::attempt::{Attempt, Failure, Part};
 use crate::call::context::ControllerContext;
 use crate::call::finalizer::{Left, Unselected};
 use crate::call::handler::CallError;
@@ -29,7 +29,7 @@ use crate::call::{Call, Tasks};
 use crate::error::panicking::{Panic, caught, caught_call};
 use crate::executor::{Executor, Task};
 use crate::leader::Leadership;
-use crate::leader::shard::ShardTerm;
+use crate::leader::shard::{ShardTerm, Work};
 use crate::object::Object;
 use crate::object::key::ObjectKey;
 use crate::queue::{Completion, Item, Returned, Ticket};
@@ -145,11 +145,12 @@ impl Workers {
         let object = own.as_ref().or(marked.as_ref().map(|(_, object)| object));
         // `deleted` may wait for the shard of another object of the name.
         let waits = functions.deleted.as_ref().is_some_and(|deleted| deleted.tombstones.contains(&item.key));
-        let granted = object.map_or(Ok((None, None)), |object| self.grants.granted(&item.key, object, waits));
-        let Ok((shard, work)) = granted else {
+        let granted = object.map_or(Ok(None), |object| self.grants.granted(&item.key, object, waits));
+        let Ok(work) = granted else {
             self.give_back(&item.key, item.ticket, Completion::Refused);
             return;
         };
+        let shard = term_of(work.as_ref());
         let (call, token) = self.call(&item, shard.clone());
         let (part, uid, future): (_, _, BoxFuture<'static, CallResult>) = match own {
             Some(object) if functions.ignores(&object) => {
@@ -242,7 +243,7 @@ impl Workers {
                 return None;
             }
             let Some(tombstone) = deleted.tombstones.take(&item.key) else { return Some(called) };
-            let (shard, work) = match self.grants.granted_deleted(&item.key, &tombstone.object) {
+            let work = match self.grants.granted_deleted(&item.key, &tombstone.object) {
                 Ok(granted) => granted,
                 Err(Refused::Later) => {
                     later.push(tombstone);
@@ -253,6 +254,7 @@ impl Workers {
             let Tombstone { object, gone, awaited } = tombstone;
             // From now on the call counts.
             drop(awaited);
+            let shard = term_of(work.as_ref());
             let attempt = self.attempt(item, Part::Deleted, object.uid().into(), work);
             let (call, token) = self.call(item, shard.clone());
             let (lookup, function) = (deleted.lookup.clone(), deleted.function.clone());
@@ -398,6 +400,11 @@ impl Workers {
             rest.await;
         }
     }
+}
+
+/// The term in which a call may write.
+fn term_of(work: Option<&Work>) -> Option<Arc<dyn ShardTerm>> {
+    work.map(|work| Arc::clone(work.term()))
 }
 
 /// Waits until another replica may work on the objects of a shard.

@@ -2,11 +2,10 @@
 
 use std::any::Any;
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use crate::leader::shard::{Shard, ShardTerm};
+use crate::leader::shard::{Shard, Work};
 use crate::object::Object;
 use crate::object::key::ObjectKey;
 
@@ -87,9 +86,8 @@ pub type AwaitedDeletion = Box<dyn Any + Send + Sync>;
 pub enum Grant {
     /// It is.
     Free,
-    /// It is, and may write in this term only. The shard is not given away before the second value
-    /// is dropped.
-    Shard(Arc<dyn ShardTerm>, Arc<dyn Any + Send + Sync>),
+    /// It is, and may write in the term of this value only. The shard is not given away before it is dropped.
+    Shard(Work),
     /// Not now. The key is queued again with the next change of the grants.
     Later,
     /// Another replica does it.

@@ -1,6 +1,5 @@
 //! The term in which calls of a shard run. Buckets stay when a shard is split, so terms are theirs.
 
-use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -102,48 +101,50 @@ impl ShardTerm for Term {
         !self.ended.is_cancelled() && owned().is_some_and(|(_, term)| term == self.shard.term)
     }
 
-    fn ended(&self) -> CancellationToken {
-        self.ended.clone()
+    fn ended(&self) -> &CancellationToken {
+        &self.ended
     }
 
-    fn leaving(&self) -> CancellationToken {
-        self.leaving.clone()
+    fn leaving(&self) -> &CancellationToken {
+        &self.leaving
     }
 
-    fn work(self: Arc<Self>) -> Box<dyn Any + Send + Sync> {
-        Box::new(Work::begin(&self.shared, self.bucket))
+    fn begin(&self) {
+        begin(&self.shared.running, self.bucket);
+    }
+
+    fn end(&self) {
+        end(&self.shared, &self.shared.running, self.bucket);
     }
 }
 
-/// A call or task that runs, or a call of `deleted` that is awaited. Its shard is not given away before it ends.
-pub(super) struct Work {
+/// A call of `deleted` that has not begun. Its shard is not given away before this is dropped.
+pub(super) struct Awaited {
     shared: Arc<Shared>,
     bucket: u8,
-    counters: fn(&Shared) -> &[AtomicUsize],
 }
 
-impl Work {
-    pub(super) fn begin(shared: &Arc<Shared>, bucket: u8) -> Self {
-        Self::counted(shared, bucket, |shared| &shared.running)
-    }
-
-    /// A call of `deleted` that has not begun.
-    pub(super) fn awaited(shared: &Arc<Shared>, bucket: u8) -> Self {
-        Self::counted(shared, bucket, |shared| &shared.deleted)
-    }
-
-    fn counted(shared: &Arc<Shared>, bucket: u8, counters: fn(&Shared) -> &[AtomicUsize]) -> Self {
-        counters(shared)[usize::from(bucket)].fetch_add(1, Ordering::AcqRel);
-        Self { shared: Arc::clone(shared), bucket, counters }
+impl Awaited {
+    pub(super) fn new(shared: &Arc<Shared>, bucket: u8) -> Self {
+        begin(&shared.deleted, bucket);
+        Self { shared: Arc::clone(shared), bucket }
     }
 }
 
-impl Drop for Work {
+impl Drop for Awaited {
     fn drop(&mut self) {
-        let running = (self.counters)(&self.shared)[usize::from(self.bucket)].fetch_sub(1, Ordering::SeqCst);
-        // Otherwise each call would wake the driver, which would cost more than a short call.
-        if running == 1 && self.shared.drains.load(Ordering::SeqCst) {
-            self.shared.changed.notify_one();
-        }
+        end(&self.shared, &self.shared.deleted, self.bucket);
+    }
+}
+
+fn begin(counters: &[AtomicUsize], bucket: u8) {
+    counters[usize::from(bucket)].fetch_add(1, Ordering::AcqRel);
+}
+
+fn end(shared: &Shared, counters: &[AtomicUsize], bucket: u8) {
+    let running = counters[usize::from(bucket)].fetch_sub(1, Ordering::SeqCst);
+    // Otherwise each call would wake the driver, which would cost more than a short call.
+    if running == 1 && shared.drains.load(Ordering::SeqCst) {
+        shared.changed.notify_one();
     }
 }

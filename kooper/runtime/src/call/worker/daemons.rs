@@ -75,8 +75,8 @@ impl Workers {
     ) {
         let (workers, stopping, changed) = (self.clone(), self.tasks.stopping.clone(), daemon.changed.clone());
         // A daemon does not end by itself, so its shard would never be given away.
-        let leaving = shard.as_ref().map_or_else(CancellationToken::new, |shard| shard.leaving());
-        let term = shard.as_ref().map_or_else(CancellationToken::new, |shard| shard.ended());
+        let leaving = shard.as_ref().map_or_else(CancellationToken::new, |shard| shard.leaving().clone());
+        let term = shard.as_ref().map_or_else(CancellationToken::new, |shard| shard.ended().clone());
         let over = {
             let leaving = leaving.clone();
             async move {

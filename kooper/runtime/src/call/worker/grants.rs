@@ -5,14 +5,10 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::call::attempt::Work;
-use crate::leader::shard::{Shard, ShardTerm};
+use crate::leader::shard::{Shard, Work};
 use crate::object::Object;
 use crate::object::key::ObjectKey;
 use crate::queue::{Admission, Grant};
-
-/// The term in which a function is called for an object, and what keeps its shard until it has ended.
-type Granted = (Option<Arc<dyn ShardTerm>>, Option<Work>);
 
 /// Why no function is called for an object.
 pub(crate) enum Refused {
@@ -29,26 +25,31 @@ pub(crate) struct Grants {
 
 /// Shards of one map, by their indexes.
 #[derive(Default)]
-pub(crate) struct ShardSet(Vec<Option<Shard>>);
+pub(crate) struct ShardSet {
+    by_index: Vec<Option<Shard>>,
+    /// All shards of the map are in it.
+    is_whole: bool,
+}
 
 impl FromIterator<Shard> for ShardSet {
     fn from_iter<I: IntoIterator<Item = Shard>>(shards: I) -> Self {
-        let mut set = Vec::new();
+        let mut by_index = Vec::new();
         for shard in shards {
-            set.resize(shard.count.into(), None);
-            set.get_mut(usize::from(shard.index)).map(|place| place.replace(shard));
+            by_index.resize(shard.count.into(), None);
+            by_index.get_mut(usize::from(shard.index)).map(|place| place.replace(shard));
         }
-        Self(set)
+        let is_whole = !by_index.is_empty() && by_index.iter().all(Option::is_some);
+        Self { by_index, is_whole }
     }
 }
 
 impl ShardSet {
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.by_index.is_empty()
     }
 
     fn get(&self, index: u16) -> Option<Shard> {
-        self.0.get(usize::from(index)).copied().flatten()
+        self.by_index.get(usize::from(index)).copied().flatten()
     }
 
     fn contains(&self, shard: Shard) -> bool {
@@ -57,8 +58,11 @@ impl ShardSet {
 
     /// Returns `true` if an object is in one of them.
     pub(crate) fn contains_object(&self, admission: &dyn Admission, object: &Object) -> bool {
-        let count = u16::try_from(self.0.len()).unwrap_or_default();
-        count > 0 && admission.index(object, count).is_some_and(|index| self.get(index).is_some())
+        if self.is_whole || self.is_empty() {
+            return self.is_whole;
+        }
+        let count = u16::try_from(self.by_index.len()).unwrap_or_default();
+        admission.index(object, count).is_some_and(|index| self.get(index).is_some())
     }
 }
 
@@ -79,44 +83,37 @@ impl Grants {
 
     /// The shard in whose term a function may be called for an object. A key that is refused for now
     /// is queued again when that changes, as is one that waits for another reason.
-    pub(crate) fn granted(&self, key: &ObjectKey, object: &Object, waits: bool) -> Result<Granted, Refused> {
+    pub(crate) fn granted(&self, key: &ObjectKey, object: &Object, waits: bool) -> Result<Option<Work>, Refused> {
         self.decide(key, waits, || self.admission.grants(object))
     }
 
     /// The same, for a call of `deleted`. The key may still wait for calls for others of its objects.
-    pub(crate) fn granted_deleted(&self, key: &ObjectKey, object: &Object) -> Result<Granted, Refused> {
+    pub(crate) fn granted_deleted(&self, key: &ObjectKey, object: &Object) -> Result<Option<Work>, Refused> {
         self.decide(key, false, || self.admission.grants_deleted(object))
     }
 
-    fn decide(&self, key: &ObjectKey, waits: bool, grant: impl Fn() -> Grant) -> Result<Granted, Refused> {
-        let Some(shards) = &self.shards else { return Ok((None, None)) };
-        let mut state = shards.lock();
-        // As during the first lists, or without a session: the next one may have the shard of the object.
-        if state.handled.is_empty() {
-            state.waiting.insert(key.clone());
-            return Err(Refused::Later);
-        }
-        drop(state);
-        let mut refused = Refused::Later;
+    fn decide(&self, key: &ObjectKey, waits: bool, grant: impl Fn() -> Grant) -> Result<Option<Work>, Refused> {
+        let Some(shards) = &self.shards else { return Ok(None) };
+        let (mut refused, mut had_shards) = (Refused::Later, false);
         // Again after the key was noted: it may have been granted before.
         for _ in 0..2 {
-            refused = match grant() {
-                Grant::Free => return Ok((None, None)),
-                Grant::Shard(term, work) => {
-                    let mut shards = shards.lock();
-                    if shards.handled.contains(term.shard()) {
-                        // Mostly there is none, and nothing to hash.
-                        if !waits && !shards.waiting.is_empty() {
-                            shards.waiting.remove(key);
-                        }
-                        return Ok((Some(term), Some(work)));
+            let grant = grant();
+            let mut state = shards.lock();
+            refused = match grant {
+                Grant::Free => return Ok(None),
+                Grant::Shard(work) if state.handled.contains(work.term().shard()) => {
+                    // Mostly there is none, and nothing to hash.
+                    if !waits && !state.waiting.is_empty() {
+                        state.waiting.remove(key);
                     }
-                    Refused::Later
+                    return Ok(Some(work));
                 }
-                Grant::Later => Refused::Later,
-                Grant::Never => Refused::Never,
+                Grant::Never if had_shards => Refused::Never,
+                _ => Refused::Later,
             };
-            shards.lock().waiting.insert(key.clone());
+            // Without one, as during the first lists or without a session, the next one may be that of the object.
+            had_shards = !state.handled.is_empty();
+            state.waiting.insert(key.clone());
         }
         Err(refused)
     }
@@ -140,13 +137,17 @@ impl Grants {
 
 #[cfg(test)]
 mod tests {
-    use std::any::Any;
     use std::collections::BTreeSet;
+    use std::sync::LazyLock;
 
     use tokio::sync::watch;
     use tokio_util::sync::CancellationToken;
 
     use super::*;
+    use crate::leader::shard::ShardTerm;
+
+    /// Never cancelled.
+    static TOKEN: LazyLock<CancellationToken> = LazyLock::new(CancellationToken::new);
 
     fn shard(index: u16) -> Shard {
         Shard::new(index, 32, 1)
@@ -157,7 +158,7 @@ mod tests {
 
     impl Admission for First {
         fn grants(&self, _: &Object) -> Grant {
-            Grant::Shard(Arc::new(Self), Arc::new(()))
+            Grant::Shard(Work::begin(Arc::new(Self)))
         }
 
         fn shards(&self) -> Option<watch::Receiver<BTreeSet<Shard>>> {
@@ -178,17 +179,17 @@ mod tests {
             true
         }
 
-        fn ended(&self) -> CancellationToken {
-            CancellationToken::new()
+        fn ended(&self) -> &CancellationToken {
+            &TOKEN
         }
 
-        fn leaving(&self) -> CancellationToken {
-            CancellationToken::new()
+        fn leaving(&self) -> &CancellationToken {
+            &TOKEN
         }
 
-        fn work(self: Arc<Self>) -> Box<dyn Any + Send + Sync> {
-            Box::new(())
-        }
+        fn begin(&self) {}
+
+        fn end(&self) {}
     }
 
     #[test]
