@@ -125,7 +125,7 @@ impl Admission {
         self.request.dry_run
     }
 
-    /// Adds a warning for the client, which kubectl prints. It does not affect the result.
+    /// Adds a warning for the client, which kubectl prints on one line. It does not affect the result.
     pub fn warn(&self, warning: impl Into<String>) {
         self.notes.lock().warnings.push(warning.into());
     }

@@ -162,12 +162,18 @@ pub(crate) fn response(request: &Request<'_>, kind: &KindInfo, verdict: &Verdict
         Verdict::Denied(denied) => response["status"] = denied.status(kind, &request.name),
     }
     if !notes.warnings.is_empty() {
-        response["warnings"] = notes.warnings.into();
+        response["warnings"] = notes.warnings.iter().map(|warning| on_one_line(warning)).collect();
     }
     if !notes.audit.is_empty() {
         response["auditAnnotations"] = notes.audit.into_iter().collect();
     }
     json!({"apiVersion": VERSION, "kind": KIND, "response": response}).to_string().into_bytes()
+}
+
+/// A warning without control characters: the API server drops one that has some, such as the end of a line.
+fn on_one_line(warning: &str) -> String {
+    let parts = warning.split(char::is_control).map(str::trim).filter(|part| !part.is_empty());
+    parts.collect::<Vec<_>>().join(" ")
 }
 
 /// The body of a response to a request that was not decided on.
@@ -184,17 +190,30 @@ mod tests {
 
     use super::*;
 
+    fn body(kind: &KindInfo) -> String {
+        // The API server sets the namespace of a Namespace to its name.
+        let request = json!({
+            "uid": "1", "operation": "CREATE", "name": "shop", "namespace": "shop", "userInfo": {}, "object": {},
+            "kind": {"group": "", "version": "v1", "kind": kind.kind},
+        });
+        json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}).to_string()
+    }
+
+    #[test]
+    fn a_warning_of_several_lines_reaches_the_client_on_one() {
+        let kind = KindInfo::of::<ConfigMap>();
+        let body = body(&kind);
+        let request = Request::parse(body.as_bytes()).expect("a review");
+        let warnings = ["one line", "two\r\n  lines\tand a tab\n"].map(str::to_owned).into();
+        let notes = Notes { warnings, ..Notes::default() };
+        let response = response(&request, &kind, &Verdict::Allowed(Patch::default()), notes);
+        let response: Value = serde_json::from_slice(&response).expect("JSON");
+        assert_eq!(response["response"]["warnings"], json!(["one line", "two lines and a tab"]));
+    }
+
     #[test]
     fn the_key_of_an_object_without_a_namespace_has_none_also_that_of_a_namespace() {
-        let key = |kind: &KindInfo| {
-            // The API server sets the namespace of a Namespace to its name.
-            let request = json!({
-                "uid": "1", "operation": "CREATE", "name": "shop", "namespace": "shop", "userInfo": {}, "object": {},
-                "kind": {"group": "", "version": "v1", "kind": kind.kind},
-            });
-            let body = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request});
-            Request::parse(body.to_string().as_bytes()).expect("a review").info(kind).key
-        };
+        let key = |kind: &KindInfo| Request::parse(body(kind).as_bytes()).expect("a review").info(kind).key;
         assert_eq!(key(&KindInfo::of::<Namespace>()), ObjectKey::cluster_scoped("shop"));
         assert_eq!(key(&KindInfo::of::<ConfigMap>()), ObjectKey::new(Some("shop"), "shop"));
     }
