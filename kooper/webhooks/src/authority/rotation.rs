@@ -41,7 +41,9 @@ impl Authorities {
     pub(crate) fn bundle(&self) -> String {
         let next = self.next.iter().map(|(next, _)| &*next.certificate);
         let old = self.old.iter().map(|(old, _)| &**old);
-        [&*self.current.certificate].into_iter().chain(next).chain(old).collect()
+        let all = [&*self.current.certificate].into_iter().chain(next).chain(old);
+        // One that was written by hand may lack the end of its last line: with the next one it would be no PEM.
+        all.map(|certificate| format!("{}\n", certificate.trim_end())).collect()
     }
 
     /// The authorities after what is due now, or `None` if nothing is. `published` is the

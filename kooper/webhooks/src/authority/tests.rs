@@ -62,6 +62,18 @@ fn what_was_written_is_read_again_and_a_malformed_secret_is_not_used() {
     assert!(Authorities::from_data(&data).is_err(), "the key is another one's");
 }
 
+#[test]
+fn a_bundle_has_all_certificates_although_the_secret_has_lost_the_ends_of_their_last_lines() {
+    let later = start() + SignedDuration::from_hours(250 * 24);
+    let authorities = Authorities::new(start()).expect("an authority");
+    let authorities = authorities.advance(later, "").expect("made").expect("it gets a successor");
+    let mut data = authorities.to_data();
+    data.values_mut().for_each(|value| value.0.truncate(value.0.trim_ascii_end().len()));
+    let bundle = Authorities::from_data(&data).expect("it was written").bundle();
+    assert_eq!(CertificateDer::pem_slice_iter(bundle.as_bytes()).count(), 2, "{bundle}");
+    assert!(is_bundle(&bundle) && is_trusted(&bundle, &authorities.current, later, later));
+}
+
 /// Each step of a rotation, with replicas that have signed with the authority of one step
 /// before, and API servers that have the bundle of one step before.
 #[test]
