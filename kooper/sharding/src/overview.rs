@@ -9,7 +9,7 @@ use kooper_base::leader::lease_state::{Record, SHARDS_MARK};
 use kube::Client;
 use serde_json::{Value, json};
 
-use crate::executor::leases::{MAP, OVERRIDES, SESSION, mark};
+use crate::executor::leases::{MAP, OVERRIDES, SESSION, is_map, mark};
 use crate::hash::{BUCKETS, By, Shard};
 use crate::map::{Ownership, ShardMap};
 use crate::overrides::Overrides;
@@ -186,7 +186,7 @@ impl ShardOverview {
         let mut of_map = lease(&name);
         let record = of_map.read().await?;
         let slots = slots(names.iter().skip(1).map(|name| (name, lease(name)))).await?;
-        let is_map = |record: &Record| record.program.as_ref() == Some(&mark);
+        let is_map = |record: &Record| is_map(&of_map, record, &mark);
         let is_own = |program: &&Arc<str>| **program == mark || mark.strip_suffix(SHARDS_MARK) == Some(&***program);
         let program = record.as_ref().and_then(|record| record.program.as_ref());
         if let Some(program) = program.filter(|program| !is_own(program)) {

@@ -243,9 +243,12 @@ fn columns(rows: &[Vec<String>]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use http::{Request, Response};
     use k8s_openapi::api::core::v1::{ConfigMap, Secret};
     use kooper_access::KindExt;
     use kooper_sharding::Shards;
+    use kube::client::Body;
+    use serde_json::json;
 
     use super::*;
 
@@ -278,6 +281,24 @@ mod tests {
             "the program has no controller `plain` with shards: those with shards are `a`, `b`"
         );
         assert!(names(&[], None, &[]).unwrap_err().starts_with("no controller of this program has shards"));
+    }
+
+    /// The replicas work by it.
+    #[tokio::test]
+    async fn a_map_whose_mark_was_removed_is_shown() {
+        let answer = |request: Request<Body>| async move {
+            let map = r#"{"by":"uid","count":1,"sessions":[],"shards":[[null,7]]}"#;
+            let metadata = json!({"name": "shop", "resourceVersion": "7", "annotations": {"kooper.rs/shards": map}});
+            let lease = json!({"metadata": metadata, "spec": {"holderIdentity": "", "leaseDurationSeconds": 1}});
+            let (code, body) =
+                if request.uri().path().ends_with("/leases/shop") { (200_u16, lease) } else { (404, json!({})) };
+            let body = Body::from(body.to_string().into_bytes());
+            Ok::<_, std::convert::Infallible>(Response::builder().status(code).body(body).expect("a response"))
+        };
+        let client = Client::new(tower::service_fn(answer), "default");
+        let names = ["shop", "shop--0"].map(str::to_owned);
+        let overview = ShardOverview::read(&client, "default", &names, "shop/shops", 0).await.expect("a map");
+        assert_eq!(overview.shards().map(|row| row.term).collect::<Vec<_>>(), [7]);
     }
 
     #[test]

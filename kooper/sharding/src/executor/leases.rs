@@ -27,6 +27,15 @@ pub(crate) fn mark(controller: &str) -> Arc<str> {
     format!("{controller}{SHARDS_MARK}").into()
 }
 
+/// Returns `true` if a Lease that was read is that of the map.
+pub(crate) fn is_map(lease: &Lease, record: &Record, mark: &str) -> bool {
+    match &record.program {
+        Some(program) => **program == *mark,
+        // Its mark was removed by hand, and replicas may work by this map.
+        None => lease.annotation(MAP).is_some() && record.is_released(),
+    }
+}
+
 /// Why a Lease cannot be used.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(super) enum StoreError {
@@ -112,15 +121,14 @@ impl MapLease {
     pub(super) async fn read(&mut self) -> Result<Option<MapRecord>, StoreError> {
         self.adopted = None;
         let Some(record) = self.lease.read().await? else { return Ok(None) };
-        match &record.program {
-            Some(program) if *program == self.mark => return self.map(&record).map(Some),
-            // Its mark was removed by hand, and replicas may work by this map.
-            None if self.lease.annotation(MAP).is_some() && record.is_released() => return self.map(&record).map(Some),
-            // Without shards the controller elects a leader with this mark.
-            Some(program) if self.mark.strip_suffix(SHARDS_MARK) != Some(&**program) => {
-                return Err(StoreError::Foreign(self.name.clone(), Arc::clone(program)));
-            }
-            _ => {}
+        if is_map(&self.lease, &record, &self.mark) {
+            return self.map(&record).map(Some);
+        }
+        // Without shards the controller elects a leader with this mark.
+        if let Some(program) = &record.program
+            && self.mark.strip_suffix(SHARDS_MARK) != Some(&**program)
+        {
+            return Err(StoreError::Foreign(self.name.clone(), Arc::clone(program)));
         }
         if record.is_released() || self.has_expired(&record) {
             self.adopted = Some(record.version);
