@@ -274,8 +274,11 @@ impl<P: Kind, S: Send + Sync + 'static, T: ChildKind> DynKind<P, S> for TypedKin
             let metadata =
                 json!({"ownerReferences": others, "labels": labels, "resourceVersion": child.resource_version()});
             let patcher = <Patcher<PartialObjectMeta<T>> as Argument<P, S, (_, ())>>::extract(context);
-            patcher.patch_object(&child, PatchBody::merge(json!({"metadata": metadata}))).await?;
-            Ok(())
+            match patcher.patch_object(&child, PatchBody::merge(json!({"metadata": metadata}))).await {
+                // It was deleted, and the event is late.
+                Err(error) if error.is_not_found() => Ok(()),
+                released => Ok(released.map(drop)?),
+            }
         }
         .boxed()
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Event, PersistentVolumeClaim, Secret};
 use kooper::ConfigErrorKind;
+use kooper::apiserver::faults::Verb;
 use kooper::prelude::*;
 use kooper::testing::Cluster;
 use kooper_children::readiness::Readiness;
@@ -64,6 +65,20 @@ async fn what_is_kept_outlives_its_name_and_its_owner(cluster: Cluster) -> Resul
         let kept = config(&cluster, name).await?.ok_or("it is gone")?;
         assert!(kept.owner_references().is_empty());
     }
+    running.stop().await
+}
+
+#[kooper::test(start_paused = true)]
+async fn an_owner_is_deleted_although_the_cache_has_a_kept_child_that_was_deleted(cluster: Cluster) -> Result<()> {
+    let running = cluster.run([declared!(current.slot().keep())?]).await?;
+    let shop = cluster.create(&corner("a", false, &[])).await?;
+    cluster.settle().await;
+    let frozen = cluster.faults().freeze(Verb::Watch.of("configmaps"));
+    cluster.delete(&config(&cluster, "corner-a").await?.ok_or("it is gone")?).await?;
+    cluster.delete(&shop).await?;
+    cluster.wait_deleted(&shop).await;
+    assert!(events(&cluster, "CleanupFailed").await?.is_empty());
+    drop(frozen);
     running.stop().await
 }
 
