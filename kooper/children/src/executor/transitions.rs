@@ -139,7 +139,12 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
                 }
             }
         }
-        Inputs { digest: digest(&bytes), status: digest(&of_status), reads_more: self.slots[slot].reads_more() }
+        Inputs {
+            owner: digest(meta.uid.as_deref().unwrap_or_default().as_bytes()),
+            digest: digest(&bytes),
+            status: digest(&of_status),
+            reads_more: self.slots[slot].reads_more(),
+        }
     }
 
     /// Notes the states of the slots, and tells what has changed.

@@ -97,6 +97,8 @@ pub(super) struct Trouble {
 /// The arguments of a child function, as far as they are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Inputs {
+    /// A digest of the owner's uid.
+    pub(crate) owner: u64,
     /// A digest of the owner and of the children that it takes.
     pub(crate) digest: u64,
     /// A digest of the status of the owner, and of external objects. It may follow from the children, and differ each time
@@ -148,6 +150,11 @@ impl Slot {
         let is_changed = last.is_some() && self.is_new;
         let inputs = inputs();
         let before = replace(&mut self.inputs, inputs);
+        if inputs.owner != before.owner {
+            // It is another object of the name.
+            self.trouble = None;
+            return Verdict::Apply;
+        }
         let has_new_inputs = inputs.digest != before.digest;
         if self.trouble.is_none() && (!is_changed || has_new_inputs) {
             return Verdict::Apply;
@@ -239,6 +246,20 @@ mod tests {
         assert_eq!(note(&mut slot, 6, inputs(1)), Verdict::Pause(WINDOW / 2, Loop::Bodies, false));
         tokio::time::advance(WINDOW / 2).await;
         assert_eq!(note(&mut slot, 7, inputs(1)), Verdict::Apply);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_children_of_another_owner_of_the_name_are_applied_at_once() {
+        let mut slot = Slot::default();
+        let of = |owner| Inputs { owner, ..inputs(1) };
+        for digest in 0..5 {
+            assert_eq!(note(&mut slot, digest, of(1)), Verdict::Apply);
+        }
+        assert_eq!(note(&mut slot, 5, of(1)), Verdict::Pause(WINDOW, Loop::Bodies, true));
+        assert_eq!(note(&mut slot, 5, of(2)), Verdict::Apply);
+        slot.trouble().pause(Loop::Children, Instant::now());
+        assert_eq!(note(&mut slot, 5, of(2)), Verdict::Pause(WINDOW, Loop::Children, false));
+        assert_eq!(note(&mut slot, 5, of(3)), Verdict::Apply);
     }
 
     #[tokio::test(start_paused = true)]
