@@ -369,13 +369,10 @@ async fn apply(
     armed: &BTreeSet<String>,
 ) -> Result<Value, RegisterError> {
     let mut desired = configuration.desired(bundle, armed, &live);
-    // An apply would keep those that belong to others, too, such as to the client that has restored a backup.
-    let is_gone = |entry: &&Value| !configuration::entries(&desired).any(|desired| desired["name"] == entry["name"]);
-    let gone = configuration::entries(&live).filter(is_gone);
-    let gone: Vec<_> = gone.map(|entry| json!({"name": entry["name"], "$patch": "delete"})).collect();
-    if !gone.is_empty() {
+    let surplus = configuration::surplus(&desired, &live);
+    if !surplus.is_empty() {
         let version = &live["metadata"]["resourceVersion"];
-        let patch = json!({"metadata": {"resourceVersion": version}, "webhooks": gone});
+        let patch = json!({"metadata": {"resourceVersion": version}, "webhooks": surplus});
         live = patched(client, configuration, &Patch::Strategic(patch)).await?;
     }
     if configuration::is_as_desired(&desired, &live) {

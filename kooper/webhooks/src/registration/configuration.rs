@@ -298,6 +298,25 @@ pub(super) fn entries(live: &Value) -> impl Iterator<Item = &Value> + Clone {
     live["webhooks"].as_array().into_iter().flatten()
 }
 
+fn conditions(entry: &Value) -> impl Iterator<Item = &Value> {
+    entry["matchConditions"].as_array().into_iter().flatten()
+}
+
+/// What an apply would keep because it belongs to others, too, such as to the client that has restored a backup: entries
+/// that are not desired, and conditions of the others. A strategic merge patch of these entries deletes it.
+pub(super) fn surplus(desired: &Value, live: &Value) -> Vec<Value> {
+    let deleted = |item: &Value| json!({"name": item["name"], "$patch": "delete"});
+    let surplus = entries(live).filter_map(|entry| {
+        let Some(desired) = entries(desired).find(|one| one["name"] == entry["name"]) else {
+            return Some(deleted(entry));
+        };
+        let is_desired = |one: &Value| conditions(desired).any(|desired| desired["name"] == one["name"]);
+        let surplus: Vec<_> = conditions(entry).filter(|one| !is_desired(one)).map(deleted).collect();
+        (!surplus.is_empty()).then(|| json!({"name": entry["name"], "matchConditions": surplus}))
+    });
+    surplus.collect()
+}
+
 /// The names of the entries that have the policy `Fail`.
 pub(crate) fn armed(live: &Value) -> BTreeSet<String> {
     let armed = entries(live).filter(|entry| entry["failurePolicy"] == "Fail");

@@ -163,6 +163,21 @@ fn a_configuration_is_written_if_it_lacks_something_or_has_an_entry_too_many() {
 }
 
 #[test]
+fn entries_and_conditions_that_an_apply_would_keep_are_deleted() {
+    let registration = registration(own());
+    let desired = validating(&registration, true).desired("a bundle", &armed(&[]), &Value::Null);
+    assert!(configuration::surplus(&desired, &desired).is_empty());
+    let mut live = desired.clone();
+    let entries = live["webhooks"].as_array_mut().expect("a list");
+    let conditions = entries[0]["matchConditions"].as_array_mut().expect("a list");
+    conditions.push(json!({"name": "never", "expression": "false"}));
+    entries.push(json!({"name": "more.shop.kooper.rs"}));
+    let condition = json!({"name": ENTRY, "matchConditions": [{"name": "never", "$patch": "delete"}]});
+    let entry = json!({"name": "more.shop.kooper.rs", "$patch": "delete"});
+    assert_eq!(configuration::surplus(&desired, &live), [condition, entry]);
+}
+
+#[test]
 fn entries_that_others_have_added_are_ignored() {
     let registration = registration(own());
     let configuration = validating(&registration, true);

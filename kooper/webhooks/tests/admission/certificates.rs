@@ -129,7 +129,7 @@ async fn a_certificate_of_files_is_served_with_the_authority_of_another_file() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_function_is_removed_although_its_entry_belongs_to_a_restored_backup_and_entries_of_others_stay() {
+async fn a_function_and_a_condition_are_removed_although_they_belong_to_a_restored_backup_and_entries_of_others_stay() {
     let Some(fixture) = Fixture::new("others").await else { return };
     let more = Webhook::validate::<Shop>("more").function(async |_: Arc<Shop>| Ok::<_, Denied>(()));
     let more = more.build().expect("a webhook");
@@ -149,14 +149,22 @@ async fn a_function_is_removed_although_its_entry_belongs_to_a_restored_backup_a
     metadata.retain(|field, _| !["uid", "resourceVersion", "managedFields"].contains(&field.as_str()));
     let mut other = restored["webhooks"][0].clone();
     (other["name"], other["failurePolicy"]) = (json!("other.example.com"), json!("Ignore"));
-    restored["webhooks"].as_array_mut().expect("a list").push(other);
+    let entries = restored["webhooks"].as_array_mut().expect("a list");
+    let check = entries.iter_mut().find(|one| one["name"] == "check.shop.kooper.rs").expect("it is registered");
+    let conditions = check["matchConditions"].as_array_mut().expect("a list");
+    conditions.push(json!({"name": "never", "expression": "false"}));
+    entries.push(other);
     let name = format!("shop--webhooks.{}", fixture.namespace);
     fixture.plane.must(&["delete", "validatingwebhookconfiguration", &name]);
     assert!(fixture.kubectl(&["create", "-f", "-"], &restored).success);
 
     let program = fixture.start(FailurePolicy::Fail);
     until("it is removed", || entry("more.shop.kooper.rs").is_none()).await;
-    assert!(entry("other.example.com").is_some() && entry("check.shop.kooper.rs").is_some());
+    assert!(entry("other.example.com").is_some());
+    until("the condition is removed", || {
+        entry("check.shop.kooper.rs").is_some_and(|check| !check["matchConditions"].to_string().contains("never"))
+    })
+    .await;
     program.stop().await;
 }
 
