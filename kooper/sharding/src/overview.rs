@@ -9,7 +9,7 @@ use kooper_base::leader::lease_state::{Record, SHARDS_MARK};
 use kube::Client;
 use serde_json::{Value, json};
 
-use crate::executor::leases::{MAP, OVERRIDES, SESSION, is_map, mark};
+use crate::executor::leases::{MAP, OVERRIDES, announcement, is_map, mark};
 use crate::hash::{BUCKETS, By, Shard};
 use crate::map::{Ownership, ShardMap};
 use crate::overrides::Overrides;
@@ -391,8 +391,7 @@ async fn slots<'a>(leases: impl Iterator<Item = (&'a String, Lease)>) -> Result<
     let mut slots = Vec::new();
     for (name, mut lease) in leases {
         let record = lease.read().await?;
-        let announcement = lease.annotation(SESSION).and_then(|text| serde_json::from_str(text).ok());
-        slots.push((name.clone(), record.map(|record| SlotRecord { record, announcement })));
+        slots.push((name.clone(), record.map(|record| SlotRecord { record, announcement: announcement(&lease) })));
     }
     Ok(slots)
 }

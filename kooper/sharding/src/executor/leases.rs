@@ -13,7 +13,7 @@ use crate::overrides::Overrides;
 use crate::session::{Announcement, SlotRecord};
 
 /// The annotation with the announcement of a session.
-pub(crate) const SESSION: &str = "kooper.rs/shards-session";
+const SESSION: &str = "kooper.rs/shards-session";
 
 /// The annotation with the map.
 pub(crate) const MAP: &str = "kooper.rs/shards";
@@ -92,11 +92,15 @@ impl Slot {
         Some(self.with_announcement(record))
     }
 
-    /// A text that cannot be read counts as none: its session is respected, and given no shard.
     fn with_announcement(&self, record: Record) -> SlotRecord {
-        let announcement = self.0.annotation(SESSION).and_then(|text| serde_json::from_str(text).ok());
-        SlotRecord { record, announcement }
+        SlotRecord { record, announcement: announcement(&self.0) }
     }
+}
+
+/// The announcement in a Lease that was read. A text that cannot be read counts as none: its session is respected, and given
+/// no shard.
+pub(crate) fn announcement(lease: &Lease) -> Option<Announcement> {
+    serde_json::from_str(lease.annotation(SESSION)?).ok()
 }
 
 /// The Lease of the map.
