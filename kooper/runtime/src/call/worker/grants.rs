@@ -203,6 +203,26 @@ mod tests {
         assert!(!grants.waits(&object));
     }
 
+    /// It places no object in a shard.
+    struct Unplaced;
+
+    impl Admission for Unplaced {
+        fn shards(&self) -> Option<watch::Receiver<BTreeSet<Shard>>> {
+            Some(watch::Sender::default().subscribe())
+        }
+    }
+
+    #[test]
+    fn a_replica_with_all_shards_handles_each_object_without_its_shard() {
+        let object = Object::parse(br#"{"metadata":{"name":"a","resourceVersion":"1"}}"#).unwrap();
+        let grants = Grants::new(Arc::new(Unplaced));
+        let waits_with = |shards| {
+            grants.handle((0..shards).map(shard).collect());
+            grants.waits(&object)
+        };
+        assert_eq!([0, 31, 32].map(waits_with), [true, true, false]);
+    }
+
     #[test]
     fn a_key_waits_for_another_of_its_objects_although_it_is_granted() {
         let object = Object::parse(br#"{"metadata":{"name":"a","resourceVersion":"1"}}"#).unwrap();
