@@ -407,14 +407,19 @@ where
         Box::pin(async move {
             let pass = executor.delete(&context).await?;
             executor.begin(&context, &pass);
+            // Also if its deletion is refused.
+            let reported = match pass.blocking.first() {
+                Some(child) => executor.report_deletion(&context, child).await,
+                None => Ok(()),
+            };
             if let Some(error) = pass.error {
                 return Err(error);
             }
-            if let Some(child) = pass.blocking.first() {
-                executor.report_deletion(&context, child).await?;
-                return Ok(Action::requeue_after(pass.again.unwrap_or(WAVE_AGAIN)));
+            if pass.blocking.is_empty() {
+                return cleanup.handle(context).await;
             }
-            cleanup.handle(context).await
+            reported?;
+            Ok(Action::requeue_after(pass.again.unwrap_or(WAVE_AGAIN)))
         })
     }
 }

@@ -239,6 +239,21 @@ async fn the_status_names_the_child_that_a_deletion_waits_for(cluster: Cluster) 
     running.stop().await
 }
 
+#[kooper::test(start_paused = true)]
+async fn the_status_names_the_child_whose_deletion_is_rejected(cluster: Cluster) -> Result<()> {
+    let cluster = cluster.with_timeout(Duration::from_secs(3600));
+    let running = cluster.run([controller()?]).await?;
+    let shop = cluster.create(&corner("a", true, &[])).await?;
+    cluster.wait(&shop, is_ready).await;
+    let refused = cluster.faults().on(Verb::Delete.of("services")).reply(403);
+    cluster.delete(&shop).await?;
+    let message = "waits until services `default/corner-front` is gone";
+    cluster.wait(&shop, |shop: &Shop| ready(shop).is_some_and(|ready| ready.message == message)).await;
+    refused.lift();
+    cluster.wait_deleted(&shop).await;
+    running.stop().await
+}
+
 #[test]
 fn a_status_with_other_names_is_a_mistake() {
     #[derive(kube::CustomResource, Clone, Debug, serde::Deserialize, serde::Serialize)]
