@@ -2,6 +2,7 @@
 
 mod arguments;
 mod body;
+mod controllers;
 mod mortal;
 mod real;
 mod role;
@@ -26,7 +27,7 @@ use tokio::time::Instant;
 use kooper_access::handler::Handler;
 use kooper_access::internal::GivenSettings;
 use kooper_runtime::internal::object::kind::KindInfo;
-use kooper_runtime::{Action, Kind, Result};
+use kooper_runtime::{Action, Health, Kind, Result};
 
 pub use arguments::LiveArguments;
 #[doc(hidden)]
@@ -176,6 +177,11 @@ impl Cluster {
     /// Returns whether the environment selects the real server.
     pub(super) fn is_real() -> bool {
         Server::is_real()
+    }
+
+    /// Notes controllers that run, so that a wait that fails shows their problems.
+    pub(super) fn note_controllers(&self, health: &Health) {
+        self.server.controllers().add(health);
     }
 
     /// Everything that is stored.

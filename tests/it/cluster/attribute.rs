@@ -181,6 +181,24 @@ async fn a_wait_that_fails_names_its_line_and_shows_what_is_there(cluster: Clust
     Ok(())
 }
 
+#[kooper::test(start_paused = true)]
+async fn a_wait_that_fails_shows_the_last_error_of_the_handler(cluster: Cluster) -> Result<()> {
+    async fn open(config: Arc<ConfigMap>) -> Result<()> {
+        if config.name_any() == "a" { Err("the key is lost".into()) } else { Ok(()) }
+    }
+    let running = cluster.run([ConfigMap::controller("opener").handler(open).build()?]).await?;
+    let created = cluster.create(&config("a")).await?;
+    let error = "\n\nproblems of the controllers:\n  opener, default/a: the handler failed: the key is lost (call ";
+    let shown = message(cluster.wait("a", |a: &ConfigMap| a.data.is_some())).await;
+    assert!(shown.contains("kind: ConfigMap") && shown.contains(error), "{shown}");
+    let shown = message(cluster.wait_deleted(&created)).await;
+    assert!(shown.contains(error), "{shown}");
+    running.stop().await?;
+    let shown = message(cluster.wait("a", |a: &ConfigMap| a.data.is_some())).await;
+    assert!(!shown.contains("problems"), "{shown}");
+    Ok(())
+}
+
 /// Fails where `KOOPER_FAIL` says so, as the next test does.
 #[kooper::test(shops)]
 async fn a_test_may_fail(cluster: Cluster) -> Result<()> {

@@ -73,6 +73,7 @@ impl Cluster {
             served: None,
         };
         running.ready().await?;
+        self.note_controllers(&running.health);
         Ok(running)
     }
 

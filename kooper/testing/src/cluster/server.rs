@@ -6,6 +6,7 @@ use kooper_apiserver::faults::{Answered, Faults};
 use kooper_apiserver::{ApiServer, StoredObject, User};
 use kube::Client;
 
+use super::controllers::Controllers;
 use super::real::RealServer;
 use kooper_runtime::Result;
 use kooper_workloads::Simulation;
@@ -22,6 +23,7 @@ pub(super) struct Server {
     namespace: String,
     client: Client,
     witness: Client,
+    controllers: Controllers,
     /// Simulates the scheduler, the kubelet and, if needed, the controllers of workloads.
     simulation: Simulation,
     /// Collects garbage and finalizes namespaces, on a real server without kube-controller-manager.
@@ -70,6 +72,7 @@ impl Server {
             namespace: "default".to_owned(),
             client,
             witness,
+            controllers: Controllers::default(),
             simulation,
             _collection: None,
             skips: false,
@@ -84,7 +87,16 @@ impl Server {
         let simulation = Simulation::beside(&client, &namespace, server.has_controllers());
         let _collection =
             (!server.has_controllers()).then(|| Simulation::collecting(&client, &namespace, RealServer::is_of_tests));
-        Ok(Self { backend: Backend::Real(server), namespace, client, witness, simulation, _collection, skips: false })
+        Ok(Self {
+            backend: Backend::Real(server),
+            namespace,
+            client,
+            witness,
+            controllers: Controllers::default(),
+            simulation,
+            _collection,
+            skips: false,
+        })
     }
 
     /// Removes what would stay behind.
@@ -108,6 +120,11 @@ impl Server {
 
     pub(super) fn namespace(&self) -> &str {
         &self.namespace
+    }
+
+    /// The controllers that the test has started.
+    pub(super) fn controllers(&self) -> &Controllers {
+        &self.controllers
     }
 
     pub(super) fn client(&self) -> Client {

@@ -25,7 +25,7 @@ impl Cluster {
     /// # Panics
     /// If it does not within ten seconds (60 on the real server), or those of
     /// [`with_timeout`](Self::with_timeout). The message has the file and line of
-    /// the call, and the object as it is instead.
+    /// the call, the object as it is instead, and the last errors of handlers.
     #[track_caller]
     pub fn wait<T: Kind>(&self, object: impl Named, mut holds: impl FnMut(&T) -> bool) -> impl Future<Output = T> {
         let caller = Location::caller();
@@ -58,7 +58,7 @@ impl Cluster {
     /// # Panics
     /// If it exists after ten seconds (60 on the real server), or those of
     /// [`with_timeout`](Self::with_timeout). The message shows the object, with
-    /// its finalizers.
+    /// its finalizers, and the last errors of handlers.
     #[track_caller]
     pub fn wait_deleted<T: Kind>(&self, object: &T) -> impl Future<Output = ()> {
         let caller = Location::caller();
@@ -118,7 +118,12 @@ impl Cluster {
     }
 
     fn unmet(&self, caller: &Location<'_>, state: &str) -> String {
-        format!("{caller}: the condition was not met within {:?}: {state}", self.timeout)
+        let problems = self.server.controllers().problems();
+        let problems = match &*problems {
+            [] => String::new(),
+            problems => format!("\n\nproblems of the controllers:\n  {}", problems.join("\n  ")),
+        };
+        format!("{caller}: the condition was not met within {:?}: {state}{problems}", self.timeout)
     }
 }
 

@@ -88,8 +88,11 @@ impl Process {
                 return Err(format!("the controllers ended: {why}").into());
             }
             let health = self.shared.state.lock().health.clone();
-            let ready = health.map_or_else(|| Err("they were killed".to_owned()), |health| health.ready());
-            let Err(problem) = ready else { return Ok(()) };
+            let ready = health.as_ref().map_or_else(|| Err("they were killed".to_owned()), Health::ready);
+            let Err(problem) = ready else {
+                health.iter().for_each(|health| self.shared.cluster.note_controllers(health));
+                return Ok(());
+            };
             if since.elapsed() >= START {
                 return Err(format!("the controllers are not ready within {START:?}: {}", problem.trim_end()).into());
             }
