@@ -210,6 +210,19 @@ async fn a_test_may_fail(cluster: Cluster) -> Result<()> {
     Ok(())
 }
 
+/// The same, without the attribute.
+#[tokio::test]
+async fn a_test_that_starts_its_cluster_may_fail() -> Result<()> {
+    if std::env::var_os("KOOPER_FAIL").is_some() {
+        let cluster = Cluster::start().await?.with_timeout(Duration::from_millis(30));
+        cluster.faults().on("secrets").reply(503);
+        let secrets = kube::Api::<Secret>::default_namespaced(cluster.client());
+        secrets.get("corner-key").await.expect_err("it is rejected");
+        cluster.wait("corner", |_: &ConfigMap| true).await;
+    }
+    Ok(())
+}
+
 /// Runs one test of this file alone, and returns whether it passed and what it printed.
 fn alone(name: &str, set: &[(&str, &str)]) -> (bool, String) {
     let program = std::env::current_exe().expect("a test knows its program");
@@ -233,6 +246,13 @@ fn a_failed_test_shows_the_last_requests_and_the_seed() {
         "KOOPER_FAULTS=",
     ] {
         assert!(printed.contains(part), "{part}\n{printed}");
+    }
+    let (passed, printed) =
+        alone("a_test_that_starts_its_cluster_may_fail", &[("KOOPER_FAIL", "1"), ("KOOPER_SEED", "8")]);
+    assert!(!passed);
+    for part in ["there is no ConfigMap", "  get secrets default/corner-key by ", ": 503, injected", "injected, seed 8"]
+    {
+        assert_eq!(printed.matches(part).count(), 1, "{part}\n{printed}");
     }
 }
 

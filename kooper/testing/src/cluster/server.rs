@@ -1,6 +1,7 @@
 //! The server of a cluster: an embedded one, or a namespace of the real one.
 
 use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use kooper_apiserver::faults::{Answered, Faults};
 use kooper_apiserver::{ApiServer, StoredObject, User};
@@ -30,6 +31,8 @@ pub(super) struct Server {
     _collection: Option<Simulation>,
     /// `true` if a test that the real server cannot run is skipped instead of failed.
     skips: bool,
+    /// `true` if the report of a failed test was requested.
+    reported: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -76,6 +79,7 @@ impl Server {
             simulation,
             _collection: None,
             skips: false,
+            reported: AtomicBool::default(),
         })
     }
 
@@ -96,6 +100,7 @@ impl Server {
             simulation,
             _collection,
             skips: false,
+            reported: AtomicBool::default(),
         })
     }
 
@@ -194,6 +199,7 @@ impl Server {
     /// Returns the last requests, the seed and the injected faults, for the output of a failed
     /// test.
     pub(super) fn report(&self) -> String {
+        self.reported.store(true, Ordering::Relaxed);
         let Backend::Embedded(server) = &self.backend else { return String::new() };
         let faults = server.faults();
         let mut report = String::new();
@@ -216,6 +222,18 @@ impl Server {
 
 /// The requests that are shown when a test fails.
 const SHOWN: usize = 30;
+
+impl Drop for Server {
+    /// A test that panics and has started its cluster itself has nothing around it that prints the report.
+    fn drop(&mut self) {
+        if std::thread::panicking() && !self.reported.load(Ordering::Relaxed) {
+            let report = self.report();
+            if !report.is_empty() {
+                eprintln!("{report}");
+            }
+        }
+    }
+}
 
 impl std::fmt::Debug for Server {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
