@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kooper::Controller;
-use kooper::apiserver::faults::WebhookFault;
+use kooper::apiserver::faults::{Verb, WebhookFault};
 use kooper::kube::core::Status;
 use kooper::kube::{self, Error};
 use kooper::prelude::*;
@@ -99,6 +99,16 @@ async fn a_failing_webhook_denies_with_fail_and_nothing_with_ignore(cluster: Clu
         assert_eq!(status(cluster.create(&config("a", &[])).await).code, 422, "it is called again");
         running.stop().await?;
     }
+    Ok(())
+}
+
+#[kooper::test(start_paused = true)]
+async fn an_error_of_the_registration_is_returned(cluster: Cluster) -> Result<()> {
+    cluster.faults().on(Verb::Patch.of("validatingwebhookconfigurations")).reply(422);
+    let error = cluster.run_with_webhooks([], webhooks(FailurePolicy::Fail)).await.expect_err("it is not registered");
+    let error = error.to_string();
+    let expected = ["the webhooks are not registered within 30s: ", "the configuration `", "cannot be patched: "];
+    assert!(expected.iter().all(|part| error.contains(part)), "{error}");
     Ok(())
 }
 

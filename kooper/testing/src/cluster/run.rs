@@ -119,7 +119,10 @@ impl Cluster {
         served.connect(&self.controllers_client()?);
         let mut running = self.run(controllers.into_iter().chain(registering)).await?;
         let registered = tokio::time::timeout(START, served.registered()).await;
-        registered.map_err(|_| format!("the webhooks are not registered within {START:?}"))?;
+        if registered.is_err() {
+            let problems = self.server.controllers().problems().join("\n");
+            return Err(format!("the webhooks are not registered within {START:?}: {problems}").into());
+        }
         running.served = Some((served, self.clone()));
         Ok(running)
     }
