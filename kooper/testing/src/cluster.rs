@@ -26,6 +26,7 @@ use tokio::time::Instant;
 
 use kooper_access::handler::Handler;
 use kooper_access::internal::GivenSettings;
+use kooper_access::internal::crd::is_established;
 use kooper_runtime::internal::object::kind::KindInfo;
 use kooper_runtime::{Action, Health, Kind, Result};
 
@@ -323,21 +324,21 @@ impl Cluster {
     /// The error of the server, also when the CRD is not established in time.
     pub async fn install_crd(&self, crd: &CustomResourceDefinition) -> kube::Result<()> {
         let crd = self.apply(crd).await?;
-        let established = |crd: &CustomResourceDefinition| {
-            let conditions = crd.status.iter().flat_map(|status| status.conditions.iter().flatten());
-            conditions.into_iter().any(|condition| condition.type_ == "Established" && condition.status == "True")
-        };
         let since = Instant::now();
         let deadline = since + self.timeout;
-        while !self.get::<CustomResourceDefinition>(&crd).await?.is_some_and(|crd| established(&crd)) {
+        loop {
+            let established = match self.get::<CustomResourceDefinition>(&crd).await? {
+                Some(crd) => is_established(&crd),
+                None => Err("it was deleted".to_owned()),
+            };
+            let Err(reason) = established else { return Ok(()) };
             if Instant::now() >= deadline {
-                let message =
-                    format!("the CRD `{}` is not established", crd.metadata.name.as_deref().unwrap_or_default());
+                let name = crd.metadata.name.as_deref().unwrap_or_default();
+                let message = format!("the CRD `{name}` is not established: {reason}");
                 return Err(kube::Error::Api(Status::failure(&message, "Timeout").with_code(504).boxed()));
             }
             pause(since).await;
         }
-        Ok(())
     }
 
     /// The arguments of a call for this object, each as the cluster is now.

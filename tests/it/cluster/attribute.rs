@@ -14,7 +14,7 @@ use kooper::kube;
 use kooper::prelude::*;
 use kooper::testing::Cluster;
 use kooper_tests::control_plane;
-use kube::CustomResource;
+use kube::{CustomResource, CustomResourceExt as _};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -267,6 +267,19 @@ fn the_same_tests_run_on_the_real_server() {
     }
     let (passed, printed) = alone("a_child_is_applied_again_after_a_fault", &set);
     assert!(passed && printed.contains("skipped: the real server injects no faults"), "{printed}");
+}
+
+#[kooper::test(start_paused = true)]
+async fn a_crd_that_is_not_established_is_an_error_with_its_reason(cluster: Cluster) -> Result<()> {
+    cluster.install_crd(&Shop::crd()).await?;
+    let mut other = Shop::crd();
+    other.metadata.name = Some("stores.example.com".to_owned());
+    other.spec.names.plural = "stores".to_owned();
+    other.spec.names.singular = Some("store".to_owned());
+    let error = format!("{:?}", cluster.install_crd(&other).await.expect_err("another CRD has its kind"));
+    let expected = ["the CRD `stores.example.com` is not established: ", "is already in use: delete the other CRD"];
+    assert!(expected.iter().all(|part| error.contains(part)), "{error}");
+    Ok(())
 }
 
 #[tokio::test]
