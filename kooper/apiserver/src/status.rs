@@ -15,9 +15,11 @@ pub(crate) struct StatusError {
     pub(crate) code: StatusCode,
     reason: Cow<'static, str>,
     message: String,
-    details: Option<Value>,
+    details: Option<Box<Value>>,
     /// Seconds after which the client may try again.
     pub(crate) retry_after: Option<u32>,
+    /// The token of the rest of a list.
+    continues: Option<String>,
     pub(crate) warnings: Vec<String>,
 }
 
@@ -28,7 +30,15 @@ impl StatusError {
 
     /// A refusal by another program, which may give any reason.
     pub(crate) fn with_reason(code: StatusCode, reason: Cow<'static, str>, message: impl Into<String>) -> Self {
-        Self { code, reason, message: message.into(), details: None, retry_after: None, warnings: Vec::new() }
+        Self {
+            code,
+            reason,
+            message: message.into(),
+            details: None,
+            retry_after: None,
+            continues: None,
+            warnings: Vec::new(),
+        }
     }
 
     pub(crate) fn message(&self) -> &str {
@@ -41,19 +51,25 @@ impl StatusError {
     }
 
     pub(crate) fn with_details(mut self, details: Value) -> Self {
-        self.details = Some(details);
+        self.details = Some(Box::new(details));
         self
     }
 
     /// Adds a cause to the details.
     pub(crate) fn with_cause(mut self, cause: &Value) -> Self {
-        self.details.get_or_insert_with(|| json!({}))["causes"] = json!([cause]);
+        self.details.get_or_insert_default()["causes"] = json!([cause]);
+        self
+    }
+
+    /// Gives the client a token by which it can read the rest of a list.
+    pub(crate) fn with_continue(mut self, token: String) -> Self {
+        self.continues = Some(token);
         self
     }
 
     /// Asks the client to come back after some seconds.
     pub(crate) fn with_retry_after(mut self, seconds: u32) -> Self {
-        self.details.get_or_insert_with(|| json!({}))["retryAfterSeconds"] = json!(seconds);
+        self.details.get_or_insert_default()["retryAfterSeconds"] = json!(seconds);
         self.retry_after = Some(seconds);
         self
     }
@@ -199,14 +215,15 @@ impl StatusError {
         let mut status = Map::new();
         status.insert("kind".into(), json!("Status"));
         status.insert("apiVersion".into(), json!("v1"));
-        status.insert("metadata".into(), json!({}));
+        let metadata = self.continues.as_ref().map_or_else(|| json!({}), |token| json!({"continue": token}));
+        status.insert("metadata".into(), metadata);
         status.insert("status".into(), json!("Failure"));
         status.insert("message".into(), json!(self.message));
         if !self.reason.is_empty() {
             status.insert("reason".into(), json!(self.reason));
         }
         if let Some(details) = &self.details {
-            status.insert("details".into(), details.clone());
+            status.insert("details".into(), Value::clone(details));
         }
         status.insert("code".into(), json!(self.code.as_u16()));
         Value::Object(status)

@@ -220,6 +220,30 @@ async fn history_is_compacted_every_five_minutes() {
 }
 
 #[tokio::test]
+async fn a_list_whose_state_is_compacted_can_continue_in_the_newest_one() {
+    let server = ApiServer::start().await.expect("loopback can be listened on");
+    for name in ["a", "b"] {
+        send(&server, Method::POST, MAPS, json!({"metadata": {"name": name}})).await;
+    }
+    let (_, first) = send(&server, Method::GET, &format!("{MAPS}?limit=1"), Value::Null).await;
+    send(&server, Method::POST, MAPS, json!({"metadata": {"name": "c"}})).await;
+    server.compact();
+    let after = async |page: &Value| {
+        let token = page["metadata"]["continue"].as_str().expect("there is another page");
+        send(&server, Method::GET, &format!("{MAPS}?limit=1&continue={token}"), Value::Null).await
+    };
+    let (status, refusal) = after(&first).await;
+    assert_eq!((status, &refusal["reason"]), (StatusCode::GONE, &json!("Expired")));
+    let message = refusal["message"].as_str().expect("it has a message");
+    assert!(message.contains("or use the continue token in this response"), "{message}");
+    let (status, second) = after(&refusal).await;
+    assert_eq!((status, &second["items"][0]["metadata"]["name"]), (StatusCode::OK, &json!("b")));
+    let (status, third) = after(&second).await;
+    assert_eq!((status, &third["items"][0]["metadata"]["name"]), (StatusCode::OK, &json!("c")));
+    assert_eq!(third["metadata"]["resourceVersion"], second["metadata"]["resourceVersion"]);
+}
+
+#[tokio::test]
 async fn a_user_may_do_what_is_granted() {
     use k8s_openapi::api::core::v1::ConfigMap;
     let server = ApiServer::start().await.expect("loopback can be listened on");

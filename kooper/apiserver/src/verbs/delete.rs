@@ -117,7 +117,7 @@ async fn delete_all(
     let mut last = None;
     while let Some((key, object)) = entries.next() {
         if items.len() >= limit {
-            metadata["continue"] = json!(super::list::token(snapshot.version, last.unwrap_or_default()));
+            metadata["continue"] = json!(super::list::token(Some(snapshot.version), last.unwrap_or_default()));
             if selection.is_empty() {
                 metadata["remainingItemCount"] = json!(entries.count() + 1);
             }

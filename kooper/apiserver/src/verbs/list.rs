@@ -22,6 +22,9 @@ use crate::store::{Object, Snapshot};
 /// Maximum time that a list waits for a version that does not exist yet.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
+/// The version of the newest state in a continue token, as on the real server.
+const NEWEST: &str = "-1";
+
 pub(super) async fn list(call: &Call<'_>) -> Result<Answer, StatusError> {
     let selection = selection(call, false)?;
     let query = &call.request.query;
@@ -56,7 +59,7 @@ pub(super) async fn list(call: &Call<'_>) -> Result<Answer, StatusError> {
         metadata["continue"] = json!("");
     }
     if more && let Some((last, _)) = chosen.last() {
-        metadata["continue"] = json!(token(snapshot.version, last));
+        metadata["continue"] = json!(token(Some(snapshot.version), last));
         if selection.is_empty() {
             metadata["remainingItemCount"] = json!(entries.count() + 1);
         }
@@ -146,14 +149,16 @@ async fn snapshot(call: &Call<'_>, page: &Page) -> Result<Snapshot, StatusError>
     if version > 0 {
         wait_for(call, version).await?;
     }
-    table.snapshot_at(version).map_err(|_| {
-        let message = if page.after.is_some() {
+    table.snapshot_at(version).map_err(|_| match &page.after {
+        Some(after) => StatusError::expired(
             "The provided continue parameter is too old to display a consistent list result. You can start a new list \
-             without the continue parameter."
-        } else {
-            "The resourceVersion for the provided list is too old."
-        };
-        StatusError::expired(message)
+             without the continue parameter, or use the continue token in this response to retrieve the remainder of \
+             the results. Continuing with the provided token results in an inconsistent list - objects that were \
+             created, modified, or deleted between the time the first chunk was returned and now may show up in the \
+             list.",
+        )
+        .with_continue(token(None, after)),
+        None => StatusError::expired("The resourceVersion for the provided list is too old."),
     })
 }
 
@@ -225,7 +230,7 @@ impl Page {
             if given.is_some_and(|version| version != "0") {
                 return Err(StatusError::bad_request("specifying resource version is not allowed when using continue"));
             }
-            return Ok(Self { limit, after: Some(after), version: Some(version), exact: true });
+            return Ok(Self { limit, after: Some(after), version, exact: true });
         }
         let version = given.map(parse_version).transpose()?;
         let exact = match query.get("resourceVersionMatch") {
@@ -310,16 +315,17 @@ pub(super) fn number(query: &Query, name: &str) -> Result<Option<i64>, StatusErr
     query.get(name).map(parse).transpose()
 }
 
-/// Where the next page begins, for clients to give back unread.
-pub(super) fn token(version: u64, last: &str) -> String {
+/// Where the next page begins, for clients to give back unread. Without a version it is one of the newest state.
+pub(super) fn token(version: Option<u64>, last: &str) -> String {
     use std::fmt::Write as _;
+    let version = version.map_or_else(|| NEWEST.to_owned(), |version| version.to_string());
     format!("{version}/{last}").bytes().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
         text
     })
 }
 
-pub(super) fn read_token(text: &str) -> Result<(u64, String), StatusError> {
+pub(super) fn read_token(text: &str) -> Result<(Option<u64>, String), StatusError> {
     let refused = || {
         StatusError::bad_request(
             "invalid continue token: continue key is not valid: illegal base64 data at input byte 0",
@@ -332,5 +338,6 @@ pub(super) fn read_token(text: &str) -> Result<(u64, String), StatusError> {
         .collect();
     let text = String::from_utf8(digits.ok_or_else(refused)?).map_err(|_| refused())?;
     let (version, last) = text.split_once('/').ok_or_else(refused)?;
-    Ok((version.parse().map_err(|_| refused())?, last.to_owned()))
+    let version = if version == NEWEST { None } else { Some(version.parse().map_err(|_| refused())?) };
+    Ok((version, last.to_owned()))
 }
