@@ -88,6 +88,17 @@ async fn a_namespace_goes_when_its_last_finalizer_does() {
     assert_eq!(status, StatusCode::NOT_FOUND);
 }
 
+#[tokio::test]
+async fn a_namespace_that_must_not_be_deleted_is_not_in_a_dry_run_either() {
+    let server = ApiServer::start().await.expect("loopback can be listened on");
+    for query in ["", "?dryRun=All"] {
+        let path = format!("/api/v1/namespaces/default{query}");
+        let (status, refusal) = send(&server, Method::DELETE, &path, Value::Null).await;
+        assert_eq!(status, StatusCode::FORBIDDEN);
+        assert_eq!(refusal["message"], "namespaces \"default\" is forbidden: this namespace may not be deleted");
+    }
+}
+
 /// The real server has the finalizer until its garbage collector has seen the deletion, so it is not compared.
 #[tokio::test]
 async fn a_pod_keeps_its_grace_period_in_the_foreground() {
