@@ -223,7 +223,7 @@ fn check_number(value: &Value, schema: &Value, path: &str, causes: &mut Vec<Caus
         if step <= 0.0 {
             let why = format!("factor MultipleOf declared for {path} must be positive: {step}");
             causes.push(Cause::invalid(path, &json!(step as i64), why));
-        } else if (number / step).fract() != 0.0 {
+        } else if !is_multiple(value, number, step) {
             let why = format!("{path} in body should be a multiple of {}", schema["multipleOf"]);
             causes.push(Cause::invalid(path, value, why));
         }
@@ -244,6 +244,21 @@ fn check_number(value: &Value, schema: &Value, path: &str, causes: &mut Vec<Caus
             causes.push(Cause::invalid(path, value, why));
         }
     }
+}
+
+/// Returns whether a number is a multiple of a step. Of fractions, the real server accepts what is a little more than
+/// one, as few of them are exact.
+fn is_multiple(value: &Value, number: f64, step: f64) -> bool {
+    const ERROR: f64 = 1e-9;
+    const LARGEST: f64 = 9_007_199_254_740_991.0;
+    if let Some(number) = value.as_i64()
+        && step.fract() == 0.0
+    {
+        return number % step as i64 == 0;
+    }
+    let times = if step < 1.0 { 1.0 / step * number } else { number / step };
+    let whole = times.trunc();
+    times.abs() <= LARGEST && (times == whole || whole > 0.0 && (times - whole) / (times + whole) < ERROR)
 }
 
 /// A limit of numbers. The real server compares a whole number with a whole limit.
@@ -291,5 +306,28 @@ fn check_combinations(value: &Value, old: Option<&Value>, schema: &Value, path: 
     }
     if schema.get("not").is_some_and(holds) {
         causes.push(Cause::invalid(path, value, format!("{path} in body must not validate the schema (not)")));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::validate;
+
+    #[test]
+    fn a_fraction_is_a_multiple_of_another_one_as_far_as_floats_are_exact() {
+        let is_valid = |value: Value, of: &str, step: Value| {
+            validate(&value, None, &json!({"type": of, "multipleOf": step})).is_empty()
+        };
+        for value in [json!(0.3), json!(0.7), json!(1.1), json!(-0.3), json!(0.0)] {
+            assert!(is_valid(value.clone(), "number", json!(0.1)), "{value}");
+        }
+        for value in [json!(0.25), json!(0.05), json!(-0.25)] {
+            assert!(!is_valid(value.clone(), "number", json!(0.1)), "{value}");
+        }
+        assert!(is_valid(json!(7.5), "number", json!(2.5)) && !is_valid(json!(7.6), "number", json!(2.5)));
+        let large = 1_000_000_000_000_000_i64;
+        assert!(is_valid(json!(large), "integer", json!(5)) && !is_valid(json!(large + 1), "integer", json!(5)));
     }
 }
