@@ -31,6 +31,7 @@ use self::eval::Scope;
 pub(crate) use self::extent::Extent;
 pub(crate) use self::format::{Format, bytes};
 pub(crate) use self::parse::is_keyword;
+pub(crate) use self::regex::{mistake as pattern_mistake, pattern};
 use self::syntax::{Expr, Issue, report};
 pub(crate) use self::time::{Time, duration};
 pub(crate) use self::types::{Struct, Type};

@@ -15,6 +15,16 @@ pub(super) fn compile(pattern: &str) -> Result<Regex, String> {
     Regex::new(&translated).map_err(|error| format!("error parsing regexp: {error}"))
 }
 
+/// Compiles the pattern of a schema; `None` if that is not possible here.
+pub(crate) fn pattern(pattern: &str) -> Option<Regex> {
+    compile(pattern).ok().or_else(|| Regex::new(pattern).ok())
+}
+
+/// Why a pattern is not a regular expression of Go, if that is certain.
+pub(crate) fn mistake(pattern: &str) -> Option<String> {
+    translated(pattern).err().filter(|why| !why.starts_with(super::LIMIT))
+}
+
 fn limit(what: &str) -> String {
     format!("{}: it does not translate {what} of a regular expression", super::LIMIT)
 }
@@ -35,6 +45,8 @@ fn translated(pattern: &str) -> Result<String, String> {
                 Some(class @ ('D' | 'W' | 'S')) => out.push_str(&format!("[^{}]", ascii(class))),
                 Some('b') => out.push_str(r"(?-u:\b)"),
                 Some('B') => return Err(limit(r"\B")),
+                // A reference to a group; with another digit, it is an octal number.
+                Some(digit @ '1'..='7') if !matches!(chars.peek(), Some('0'..='7')) => return Err(invalid(digit)),
                 Some(escaped) => {
                     escape(escaped, &mut out)?;
                     braces(escaped, &mut chars, &mut out);
@@ -48,6 +60,10 @@ fn translated(pattern: &str) -> Result<String, String> {
                     std::iter::from_fn(|| chars.next_if(|char| !matches!(char, ':' | ')' | 'P' | '<'))).collect();
                 if flags.contains(['x', 'u', 'R', '=', '!']) {
                     return Err(format!("error parsing regexp: invalid or unsupported Perl syntax: `(?{flags}`"));
+                }
+                let rest = chars.clone().collect::<String>();
+                if flags.is_empty() && (rest.starts_with("<=") || rest.starts_with("<!")) {
+                    return Err(format!("error parsing regexp: invalid named capture: `(?{rest}`"));
                 }
                 out.push_str("(?");
                 out.push_str(&flags);
@@ -77,16 +93,21 @@ fn escape(char: char, out: &mut String) -> Result<(), String> {
         'a' | 'f' | 't' | 'n' | 'r' | 'v' | 'A' | 'z' | 'p' | 'P' | 'x' => true,
         '0'..='7' => return Err(limit("octal escapes")),
         'C' => return Err(limit(r"\C")),
-        other => other.is_ascii_punctuation(),
+        other => other.is_ascii() && !other.is_ascii_alphanumeric(),
     };
     if !known {
-        return Err(format!(r"error parsing regexp: invalid escape sequence: `\{char}`"));
+        return Err(invalid(char));
     }
     match char {
         '<' | '>' => out.push(char),
+        ' ' => out.push_str(r"\x20"),
         _ => out.extend(['\\', char]),
     }
     Ok(())
+}
+
+fn invalid(escaped: char) -> String {
+    format!(r"error parsing regexp: invalid escape sequence: `\{escaped}`")
 }
 
 /// Copies the braces behind an escape that may have them.
@@ -114,13 +135,14 @@ fn class(chars: &mut Peekable<Chars<'_>>, out: &mut String) -> Result<(), String
                 out.push(']');
                 return Ok(());
             }
-            '[' if chars.peek() == Some(&':') => {
+            '[' if chars.peek() == Some(&':') && chars.clone().skip(1).collect::<String>().contains(":]") => {
                 let name: String = std::iter::from_fn(|| chars.next_if(|char| *char != ']')).collect();
                 chars.next();
                 out.push_str(&format!("[{name}]"));
             }
             '\\' => match chars.next() {
-                Some(class @ ('d' | 'w' | 's')) => out.push_str(ascii(class)),
+                // In brackets of its own, a hyphen behind it is a character.
+                Some(class @ ('d' | 'w' | 's')) => out.push_str(&format!("[{}]", ascii(class))),
                 Some(class @ ('D' | 'W' | 'S')) => out.push_str(&format!("[^{}]", ascii(class))),
                 Some(escaped) => {
                     escape(escaped, out)?;

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::lists;
 use crate::cause::Cause;
-use crate::schema;
+use crate::{cel, schema};
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 
@@ -34,10 +34,14 @@ fn parts<'a>(schema: &'a Value, path: &str) -> Vec<(String, &'a Value, &'static 
     others.into_iter().chain(properties).chain(items).collect()
 }
 
-/// Every part has a type, and every list has items.
+/// Every part has a type, every list has items, and every pattern is one.
 fn check_structure(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
     if schema["type"] == "array" && schema.get("items").is_none() {
         causes.push(Cause::required(format!("{path}.items"), "must be specified"));
+    }
+    if let Some(why) = schema["pattern"].as_str().and_then(cel::pattern_mistake) {
+        let why = format!("must be a valid regular expression, but isn't: {why}");
+        causes.push(Cause::invalid(format!("{path}.pattern"), &schema["pattern"], why));
     }
     for (path, below, place) in parts(schema, path) {
         let any = below["x-kubernetes-int-or-string"] == true || below["x-kubernetes-preserve-unknown-fields"] == true;
@@ -78,4 +82,39 @@ fn check_members(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
         check_members(below, &path, causes);
     }
     lists::check(schema, path, causes);
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{Cause, check};
+
+    fn mistakes(pattern: &str) -> Vec<String> {
+        let items = json!({"type": "string", "pattern": pattern});
+        let mut causes = Vec::new();
+        check(&json!({"type": "object", "properties": {"names": {"type": "array", "items": items}}}), "s", &mut causes);
+        causes.iter().map(Cause::text).collect()
+    }
+
+    #[test]
+    fn a_pattern_that_go_cannot_read_is_rejected() {
+        for (pattern, why) in [
+            ("^(?=a)", "invalid or unsupported Perl syntax: "),
+            ("(?<!a)b", "invalid named capture: "),
+            (r"(a)\1", "invalid escape sequence: "),
+            ("[a", "missing closing ]"),
+        ] {
+            let found = mistakes(pattern);
+            let shown = format!(
+                "s.properties[names].items.pattern: Invalid value: {pattern:?}: must be a valid regular expression, but \
+                 isn't: error parsing regexp: {why}"
+            );
+            assert!(found.len() == 1 && found[0].starts_with(&shown), "{found:?}");
+        }
+        // Of `\B`, it is not known here what it means.
+        for pattern in ["^[a-z]+$", "a{b", r"a\B", r"[\w-.]", r"[a\ b]", "[[:]", "(?<name>a)"] {
+            assert_eq!(mistakes(pattern), [""; 0], "{pattern}");
+        }
+    }
 }

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::format;
 use crate::cause::Cause;
+use crate::cel;
 
 /// The rules of the schema that an object violates. What an update leaves as it is may violate them.
 pub(super) fn validate(object: &Value, present: Option<&Value>, schema: &Value) -> Vec<Cause> {
@@ -207,7 +208,7 @@ fn check_text(text: &str, schema: &Value, path: &str, causes: &mut Vec<Cause>) {
     }
     if let Some(pattern) = schema["pattern"].as_str() {
         // A pattern that is none was refused with its definition.
-        if regex::Regex::new(pattern).is_ok_and(|pattern| !pattern.is_match(text)) {
+        if cel::pattern(pattern).is_some_and(|pattern| !pattern.is_match(text)) {
             causes.push(Cause::invalid(path, &value, format!("{path} in body should match '{pattern}'")));
         }
     }
@@ -314,6 +315,18 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::validate;
+
+    #[test]
+    fn a_pattern_means_what_it_means_in_go() {
+        let fits = |text: &str, pattern: &str| {
+            validate(&json!(text), None, &json!({"type": "string", "pattern": pattern})).is_empty()
+        };
+        assert!(fits("3", r"^\d$") && !fits("\u{663}", r"^\d$"), "digits are those of ASCII");
+        assert!(fits("a{b", "^a{b$") && !fits("ab", "^a{b$"), "a brace may be a character");
+        assert!(fits("a-.b", r"^[\w-.]+$") && !fits("a+b", r"^[\w-.]+$"), "a hyphen behind a class is a character");
+        assert!(fits("a b", r"^[a\ b]+$") && !fits("a_b", r"^[a\ b]+$"), "a space may be escaped");
+        assert!(fits("a", r"a\B|a") && !fits("b", r"a\B|a"));
+    }
 
     #[test]
     fn a_fraction_is_a_multiple_of_another_one_as_far_as_floats_are_exact() {
