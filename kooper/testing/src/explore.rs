@@ -204,8 +204,8 @@ impl Exploration {
     pub fn of(controllers: impl Fn() -> Result<Vec<Controller>, ConfigError> + Send + Sync + 'static) -> Self {
         Self {
             make: Arc::new(controllers),
-            // That of the test, unless tests share a thread.
-            name: std::thread::current().name().unwrap_or_default().to_owned(),
+            // That of the test, unless tests share the main thread.
+            name: std::thread::current().name().filter(|name| *name != "main").unwrap_or_default().to_owned(),
             settings: GivenSettings::default(),
             desired: Vec::new(),
             ignored: Vec::new(),
@@ -249,7 +249,7 @@ impl Exploration {
         self
     }
 
-    /// The name of the test, which a failure shows.
+    /// The name of the test, which a failure shows; empty if it is unknown.
     pub(crate) fn named(mut self, name: &str) -> Self {
         name.clone_into(&mut self.name);
         self

@@ -65,7 +65,8 @@ impl fmt::Display for Finding {
         writeln!(f, "\nseed {}", self.0.seed)?;
         match &self.0.file {
             Some(Ok(file)) => {
-                write!(f, "{REPLAY}={} cargo test {} repeats only this history", file.display(), self.0.test)
+                let test = if self.0.test.is_empty() { "NAME" } else { self.0.test.as_str() };
+                write!(f, "{REPLAY}={} cargo test {test} repeats only this history", file.display())
             }
             // The seed repeats it, among others.
             Some(Err(error)) => write!(f, "there is no file of this history: {error}"),
@@ -82,3 +83,20 @@ impl fmt::Debug for Finding {
 }
 
 impl Error for Finding {}
+
+#[cfg(test)]
+mod tests {
+    use super::{Finding, Problem, Trial};
+
+    #[test]
+    fn a_finding_shows_how_to_repeat_it_also_if_the_name_of_its_test_is_unknown() {
+        for (test, shown) in [("tests::a", " cargo test tests::a repeats"), ("", " cargo test NAME repeats")] {
+            let trial = Trial::Storm { seed: 1, again: None };
+            let finding = Finding::new(test, 7, trial, Problem::Failed("it is late".to_owned()), Vec::new());
+            let text = finding.to_string();
+            assert!(text.contains("\nseed 7\nKOOPER_REPLAY=") && text.contains(shown), "{text}");
+            let file = finding.file().expect("it can be written");
+            std::fs::remove_file(file).expect("it can be removed");
+        }
+    }
+}

@@ -20,17 +20,24 @@ const STORMS: &str = "KOOPER_STORMS";
 /// The history that a file has.
 #[derive(Deserialize, Serialize)]
 struct Replay {
-    /// The test that it belongs to.
+    /// The test that it belongs to; empty if its name is unknown.
     test: String,
     seed: u64,
     trial: Trial,
+}
+
+impl Replay {
+    /// Returns whether the history may be one of this test. A name is unknown if all tests share a thread.
+    fn is_of(&self, test: &str) -> bool {
+        self.test == test || self.test.is_empty() || test.is_empty()
+    }
 }
 
 /// The history of the file that the environment names, if it is one of this test.
 pub(super) fn replayed(test: &str) -> Option<Trial> {
     let file = PathBuf::from(std::env::var_os(REPLAY)?);
     let replay = read(&file).unwrap_or_else(|problem| panic!("{REPLAY}={}: {problem}", file.display()));
-    (replay.test == test).then_some(replay.trial)
+    replay.is_of(test).then_some(replay.trial)
 }
 
 fn read(file: &Path) -> Result<Replay, String> {
@@ -97,7 +104,14 @@ fn mixed(bits: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Trial, choose};
+    use super::{Replay, Trial, choose};
+
+    #[test]
+    fn a_history_is_replayed_by_its_test_and_where_a_name_is_unknown() {
+        let of = |test: &str| Replay { test: test.to_owned(), seed: 1, trial: Trial::Undisturbed };
+        assert!(of("tests::a").is_of("tests::a") && !of("tests::a").is_of("tests::b"));
+        assert!(of("").is_of("tests::a") && of("tests::a").is_of(""));
+    }
 
     #[test]
     fn a_seed_chooses_the_same_histories_again() {
