@@ -182,6 +182,12 @@ async fn a_wait_that_fails_names_its_line_and_shows_what_is_there(cluster: Clust
 }
 
 #[kooper::test(start_paused = true)]
+async fn a_wait_for_a_kind_without_a_crd_says_so(cluster: Cluster) {
+    let shown = message(cluster.wait("corner", is_open)).await;
+    assert!(shown.ends_with("the API server does not serve Shop: install its CRD with `install_crd`"), "{shown}");
+}
+
+#[kooper::test(start_paused = true)]
 async fn a_wait_that_fails_shows_the_last_error_of_the_handler(cluster: Cluster) -> Result<()> {
     async fn open(config: Arc<ConfigMap>) -> Result<()> {
         if config.name_any() == "a" { Err("the key is lost".into()) } else { Ok(()) }

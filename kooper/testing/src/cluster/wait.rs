@@ -3,6 +3,7 @@
 use std::panic::Location;
 
 use kube::ResourceExt as _;
+use kube::api::ListParams;
 use kube::core::DynamicObject;
 use tokio::time::Instant;
 
@@ -105,8 +106,15 @@ impl Cluster {
                 format!("the {kind} `{key}` is{wrong}:\n\n{}", indented(yaml.trim_end()))
             }
             Ok(None) => {
-                let others = self.api::<T>(key.namespace()).list(&kube::api::ListParams::default()).await;
-                let others: Vec<_> = others.map(|list| list.items).unwrap_or_default();
+                let others = match self.api::<T>(key.namespace()).list(&ListParams::default()).await {
+                    Ok(others) => others,
+                    Err(kube::Error::Api(status)) if status.code == 404 => {
+                        return format!("the API server does not serve {kind}: install its CRD with `install_crd`");
+                    }
+                    Err(error) => {
+                        return format!("there is no {kind} `{key}`; others cannot be listed: {}", chain(&error));
+                    }
+                };
                 let names: Vec<_> = others.iter().map(|other| format!("`{}`", other.name_any())).collect();
                 match (names.is_empty(), key.namespace()) {
                     (true, None) => format!("there is no {kind}"),
