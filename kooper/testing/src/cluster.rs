@@ -49,7 +49,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 /// Pauses between two looks at the cluster. The longer a test waits, the longer it
 /// pauses: a wait of a day, on a paused clock, takes a thousand looks.
-async fn pause(since: Instant) {
+pub(super) async fn pause(since: Instant) {
     tokio::time::sleep(PAUSE.max(since.elapsed() / 50)).await;
 }
 

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::tape::{self, Ends, Tape};
 use crate::Cluster;
+use crate::cluster::pause;
 use kooper_access::Controller;
 use kooper_runtime::internal::error::chain;
 use kooper_runtime::metrics::{Counter, MetricsError, MetricsRecorder, ReadGauge};
@@ -96,7 +97,7 @@ impl Process {
             if since.elapsed() >= START {
                 return Err(format!("the controllers are not ready within {START:?}: {}", problem.trim_end()).into());
             }
-            sleep(Duration::from_millis(10).max(since.elapsed() / 50)).await;
+            pause(since).await;
         }
     }
 
