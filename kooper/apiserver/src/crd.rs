@@ -1,6 +1,7 @@
 //! Custom resource definitions: what they leave out, and what they must hold.
 
 mod lists;
+mod nested;
 mod structure;
 
 use serde_json::{Value, json};

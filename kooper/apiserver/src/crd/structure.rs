@@ -3,9 +3,9 @@
 
 use serde_json::Value;
 
-use super::lists;
+use super::{lists, nested};
 use crate::cause::Cause;
-use crate::{cel, schema};
+use crate::schema;
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 
@@ -34,15 +34,12 @@ fn parts<'a>(schema: &'a Value, path: &str) -> Vec<(String, &'a Value, &'static 
     others.into_iter().chain(properties).chain(items).collect()
 }
 
-/// Every part has a type, every list has items, and every pattern is one.
+/// Every part has a type, every list has items, every pattern is one, and restrictions declare nothing.
 fn check_structure(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
     if schema["type"] == "array" && schema.get("items").is_none() {
         causes.push(Cause::required(format!("{path}.items"), "must be specified"));
     }
-    if let Some(why) = schema["pattern"].as_str().and_then(cel::pattern_mistake) {
-        let why = format!("must be a valid regular expression, but isn't: {why}");
-        causes.push(Cause::invalid(format!("{path}.pattern"), &schema["pattern"], why));
-    }
+    nested::check(schema, path, causes);
     for (path, below, place) in parts(schema, path) {
         let any = below["x-kubernetes-int-or-string"] == true || below["x-kubernetes-preserve-unknown-fields"] == true;
         if !any && below["type"].as_str().unwrap_or_default().is_empty() {
