@@ -25,7 +25,6 @@ pub(super) struct Rules {
     properties: BTreeMap<String, Rules>,
     items: Option<Box<Rules>>,
     others: Option<Box<Rules>>,
-    all_of: Vec<Rules>,
 }
 
 #[derive(Debug)]
@@ -43,7 +42,7 @@ struct Rule {
 
 /// Compiles the rules of a schema; `None` where it has none.
 pub(super) fn compile(schema: &Value) -> Option<Rules> {
-    Rules::of(schema, schema, true)
+    Rules::of(schema, true)
 }
 
 fn rules_of(schema: &Value) -> impl Iterator<Item = &Value> {
@@ -99,31 +98,25 @@ impl Rule {
 }
 
 impl Rules {
-    /// The rules that `from` has for values of the schema; both are the same but in `allOf`.
-    fn of(from: &Value, schema: &Value, root: bool) -> Option<Self> {
-        let declared = from.get(RULES).and_then(|_| declare(schema, root));
-        let below = |from: &Value, key: &str| {
-            let (from, schema) = (from.get(key)?, schema.get(key)?);
-            Self::of(from, schema, is_embedded(schema)).map(Box::new)
+    /// The rules of a schema and of what is below it; `root` is whether its values are whole objects.
+    fn of(schema: &Value, root: bool) -> Option<Self> {
+        let declared = schema.get(RULES).and_then(|_| declare(schema, root));
+        let below = |key: &str| {
+            let schema = schema.get(key)?;
+            Self::of(schema, is_embedded(schema)).map(Box::new)
         };
         let mut properties = BTreeMap::new();
-        for (name, from) in from["properties"].as_object().into_iter().flatten() {
-            let schema = &schema["properties"][name];
-            properties.extend(Self::of(from, schema, is_embedded(schema)).map(|rules| (name.clone(), rules)));
+        for (name, schema) in schema["properties"].as_object().into_iter().flatten() {
+            properties.extend(Self::of(schema, is_embedded(schema)).map(|rules| (name.clone(), rules)));
         }
-        let all_of = from["allOf"].as_array().into_iter().flatten();
         let rules = Self {
-            own: rules_of(from).map(|rule| Rule::of(rule, schema, declared.as_ref())).collect(),
+            own: rules_of(schema).map(|rule| Rule::of(rule, schema, declared.as_ref())).collect(),
             properties,
-            items: below(from, "items"),
-            others: below(from, "additionalProperties"),
-            all_of: all_of.filter_map(|from| Self::of(from, schema, root)).collect(),
+            items: below("items"),
+            others: below("additionalProperties"),
         };
-        let none = rules.own.is_empty()
-            && rules.properties.is_empty()
-            && rules.items.is_none()
-            && rules.others.is_none()
-            && rules.all_of.is_empty();
+        let none =
+            rules.own.is_empty() && rules.properties.is_empty() && rules.items.is_none() && rules.others.is_none();
         (!none).then_some(rules)
     }
 }

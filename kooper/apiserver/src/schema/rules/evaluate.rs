@@ -75,9 +75,6 @@ impl Evaluation {
             return Walked::Continue(());
         }
         self.evaluate_all(rules, place)?;
-        for rules in &rules.all_of {
-            self.walk(rules, Place { ratchet: place.ratchet.around(), ..place })?;
-        }
         match place.value {
             Value::Object(entries) => {
                 for (key, value) in entries {

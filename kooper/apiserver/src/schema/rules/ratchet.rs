@@ -19,11 +19,6 @@ impl<'a> Ratchet<'a> {
         self.current.or(self.parent).is_some_and(|(now, before)| now == before)
     }
 
-    /// That of the value around, which counts for what `allOf` says of this one.
-    pub(super) fn around(self) -> Self {
-        Self { current: None, parent: self.parent }
-    }
-
     /// That of a field.
     pub(super) fn key(self, key: &str) -> Self {
         let Some((now, before)) = self.current else { return self };
