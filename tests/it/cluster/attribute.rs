@@ -205,6 +205,21 @@ async fn a_wait_that_fails_shows_the_last_error_of_the_handler(cluster: Cluster)
     Ok(())
 }
 
+#[kooper::test(start_paused = true)]
+async fn a_wait_that_fails_shows_a_call_that_does_not_end(cluster: Cluster) -> Result<()> {
+    async fn open(config: Arc<ConfigMap>) {
+        if config.name_any() == "a" {
+            std::future::pending::<()>().await;
+        }
+    }
+    let running = cluster.run([ConfigMap::controller("opener").handler(open).build()?]).await?;
+    cluster.create(&config("a")).await?;
+    let shown = message(cluster.wait("a", |a: &ConfigMap| a.data.is_some())).await;
+    assert!(shown.contains("\n  opener, default/a: the call has not ended after "), "{shown}");
+    running.kill().await;
+    Ok(())
+}
+
 /// Fails where `KOOPER_FAIL` says so, as the next test does.
 #[kooper::test(shops)]
 async fn a_test_may_fail(cluster: Cluster) -> Result<()> {

@@ -1,5 +1,7 @@
 //! The controllers that run on a cluster, and why they do not what a test waits for.
 
+use std::time::Duration;
+
 use kooper_access::internal::Failing;
 use kooper_runtime::Health;
 use kooper_runtime::internal::controller::view::{ControllerView, Registered};
@@ -7,6 +9,9 @@ use parking_lot::Mutex;
 
 /// Maximum number of objects of one controller that are shown.
 const SHOWN: usize = 10;
+
+/// Calls that have run for less time are not shown.
+const LONG: Duration = Duration::from_secs(1);
 
 /// The controllers that run on a cluster. They are not kept alive.
 #[derive(Debug, Default)]
@@ -20,7 +25,8 @@ impl Controllers {
         all.extend(health.controllers());
     }
 
-    /// Returns a line for each controller and watch that is not ready, and for each object whose last call failed.
+    /// Returns a line for each controller and watch that is not ready, and for each object whose last call failed or has
+    /// not ended.
     pub(super) fn problems(&self) -> Vec<String> {
         let all = self.0.lock().clone();
         let views: Vec<_> = all.iter().filter_map(|known| known.view.upgrade()).collect();
@@ -39,5 +45,7 @@ fn problems(view: &ControllerView) -> Vec<String> {
         let (error, calls) = failing.last_error(&key)?;
         Some(format!("{name}, {key}: {error} (call {calls})"))
     });
-    unlisted.chain(failed).collect()
+    let running = view.calls().into_iter().filter(|call| call.age >= LONG).take(SHOWN);
+    let running = running.map(|call| format!("{name}, {}: the call has not ended after {:.1?}", call.key, call.age));
+    unlisted.chain(failed).chain(running).collect()
 }
