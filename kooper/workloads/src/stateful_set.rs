@@ -228,7 +228,7 @@ async fn create(
         }
     }
     match writers.pods.create(&pod::pod(set, spec, template, revision, ordinal)?).await {
-        // A pod of another owner has the name: the set waits for it.
+        // The set is deleted with its namespace.
         Err(error) if error.is_namespace_terminating() => Ok(true),
         created => Ok(created.map(|_| true)?),
     }
