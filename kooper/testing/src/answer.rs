@@ -37,7 +37,7 @@ impl Inner {
     fn answer(&self, sent: &Sent) -> Reply {
         let stored = self.store(&sent.group, &sent.resource).get(&sent.key);
         let stored = stored.and_then(|object| serde_json::from_slice::<Value>(&object.json()).ok());
-        let resource = &sent.resource;
+        let resource = sent.qualified();
         match (sent.verb, sent.subresource.as_deref(), stored) {
             ("create", None, Some(_)) => {
                 let message = format!("{resource} {:?} already exists", sent.key.name());

@@ -71,6 +71,11 @@ impl Sent {
         self.group == T::group(&()) && self.resource == T::plural(&())
     }
 
+    /// The resource with its group, such as `deployments.apps`.
+    pub(super) fn qualified(&self) -> String {
+        if self.group.is_empty() { self.resource.clone() } else { format!("{}.{}", self.resource, self.group) }
+    }
+
     /// Decodes the body.
     ///
     /// # Errors
@@ -83,10 +88,7 @@ impl Sent {
 impl fmt::Display for Sent {
     /// Such as `apply deployments.apps default/web`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.verb, self.resource)?;
-        if !self.group.is_empty() {
-            write!(f, ".{}", self.group)?;
-        }
+        write!(f, "{} {}", self.verb, self.qualified())?;
         if let Some(subresource) = &self.subresource {
             write!(f, "/{subresource}")?;
         }

@@ -1,5 +1,6 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Secret, Service, ServiceStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
@@ -133,6 +134,20 @@ async fn each_verb_is_recorded_and_has_a_response() -> Result<()> {
     cluster.forget();
     assert!(cluster.sent().is_empty());
     assert!(getter.fetch(&key("one")).await?.is_some(), "requests do not change the cluster");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_rejection_names_the_resource_with_its_group() -> Result<()> {
+    let cluster = FakeCluster::new();
+    let deployment = cluster.put::<Deployment>(&named("web"))?;
+    let arguments = cluster.arguments(&deployment);
+    let creator: Creator<Deployment> = arguments.take();
+    let rejected = creator.create(&named("web")).await.unwrap_err();
+    assert!(chain(&rejected).contains("deployments.apps \"web\" already exists"), "{rejected:?}");
+    let patcher: Patcher<Deployment> = arguments.take();
+    let rejected = patcher.patch(&key("other"), PatchBody::merge(json!({}))).await.unwrap_err();
+    assert!(chain(&rejected).contains("deployments.apps \"other\" not found"), "{rejected:?}");
     Ok(())
 }
 

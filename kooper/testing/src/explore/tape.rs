@@ -250,8 +250,7 @@ impl Tape {
         if mishap.is_some() {
             (state.met, state.calm) = (true, self.calls());
         }
-        let group = if sent.group.is_empty() { String::new() } else { format!(".{}", sent.group) };
-        let resource = format!("{}{group}", sent.resource);
+        let resource = sent.qualified();
         if let Some(slot) = slot {
             state.slots.insert(format!("{resource} {}", sent.key), slot);
         }
