@@ -95,6 +95,7 @@ pub use sent::Sent;
 /// |---|---|
 /// | get, delete, patch, a write of a status | of an object that was put; 404 if there is none |
 /// | create | the object that was sent; 409 if one of that name exists |
+/// | update | the object that was sent; 404 if there is none, and no conflict if its version is old |
 /// | apply | the object that was sent, with the status of the one that was put |
 /// | merge patch | the object that was put, changed by the patch |
 /// | JSON patch, strategic merge patch | the object that was put, unchanged |
