@@ -187,6 +187,30 @@ async fn a_test_sets_the_requests_that_are_rejected() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_response_that_is_not_an_object_is_an_error_of_each_verb() -> Result<()> {
+    let cluster = FakeCluster::new();
+    let pod = cluster.put::<Pod>(&named("one"))?;
+    // A proxy that requires a login responds with the code 200.
+    cluster.reply(|_| Some(Reply::object(&"<html>log in</html>")));
+    let arguments = cluster.arguments(&pod);
+    let running = k8s_openapi::api::core::v1::PodStatus { phase: Some("Running".to_owned()), ..Default::default() };
+    let failed = [
+        arguments.take::<Getter<Pod>, _>().fetch(&key("one")).await.map(drop),
+        arguments.take::<Creator<Secret>, _>().create(&named("made")).await.map(drop),
+        arguments.take::<Patcher<Pod>, _>().patch_object(&pod, PatchBody::merge(json!({}))).await.map(drop),
+        arguments.take::<StatusWriter<Pod>, _>().apply_status(&pod, &running).await.map(drop),
+        arguments.take::<Deleter<Pod>, _>().delete_object(&pod).await,
+        arguments.take::<Evictor, _>().evict(&pod).await,
+    ];
+    for ended in failed {
+        let error = ended.unwrap_err();
+        assert!(matches!(error, AccessError::Unanswered { .. }), "{error:?}");
+        assert!(error.to_string().contains("no response from the API server: not a Kubernetes object"), "{error}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_reader_returns_the_objects_at_the_time_of_the_call() -> Result<()> {
     let cluster = FakeCluster::new();
     let namespace = cluster.put::<Namespace>(&named("shop"))?;

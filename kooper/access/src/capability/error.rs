@@ -35,7 +35,8 @@ pub enum AccessError {
     /// returned.
     #[error(transparent)]
     Rejected(Box<Rejection>),
-    /// The API server did not respond. A write may have been done.
+    /// The API server did not respond, or what responded is not the API server, such as a
+    /// proxy. A write may have been done.
     #[error("cannot {verb} {kind} `{object}`: no response from the API server: {}", error::chain(&**.source))]
     Unanswered {
         /// The verb, such as `delete`.
@@ -109,6 +110,14 @@ pub(super) struct RequestInfo {
     pub(super) named: bool,
     /// The rule for owner references to the controller's own kind.
     pub(super) owner: Rule,
+}
+
+impl RequestInfo {
+    /// The error of a request whose response is missing, or is not that of the API server.
+    pub(super) fn unanswered(self, source: impl Into<BoxError>) -> AccessError {
+        let Self { verb, kind, object, .. } = self;
+        AccessError::Unanswered { verb, kind, object, source: source.into() }
+    }
 }
 
 impl AccessError {

@@ -127,8 +127,13 @@ impl ResourceClient<'_> {
         let (author, before) = (self.author(&doing), self.cached(key));
         let deletes = matches!(doing, Operation::Delete(_));
         let text = self.answer(key, &doing, &asked).await?;
-        // The response to a deletion or an eviction may be a Status, which has no name.
-        let object = Object::parse(text.as_bytes()).ok().filter(|object| !is_status(object));
+        // The response to a deletion or an eviction may be a Status. Anything else that is not an object comes from
+        // something before the API server, such as the login page of a proxy.
+        let object = if matches!(doing, Operation::Delete(_) | Operation::Evict(_)) && is_status(&text) {
+            None
+        } else {
+            Some(Object::parse(text.as_bytes()).map_err(|malformed| asked.unanswered(malformed))?)
+        };
         match &object {
             Some(object) if writes => {
                 let echo =
@@ -348,10 +353,10 @@ pub(super) fn body<T: Kind + Serialize>(object: &T) -> Result<Value, AccessError
     Ok(body)
 }
 
-fn is_status(object: &Object) -> bool {
+fn is_status(response: &str) -> bool {
     #[derive(serde::Deserialize)]
     struct Head {
-        kind: Option<String>,
+        kind: String,
     }
-    object.decode::<Head>().is_ok_and(|head| head.kind.as_deref() == Some("Status"))
+    serde_json::from_str::<Head>(response).is_ok_and(|head| head.kind == "Status")
 }

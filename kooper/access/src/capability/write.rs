@@ -35,8 +35,7 @@ impl<T: Kind, V> Access<T, V> {
         objects.subset = selected(&self.controller, V::subset());
         Box::pin(async move {
             match objects.send(key, Operation::Get).await {
-                Ok(Some(object)) => Ok(Some(object.decode()?)),
-                Ok(None) => Ok(None),
+                Ok(object) => answered(object, key).map(Some),
                 Err(error) if error.is_gone() => Ok(None),
                 Err(error) => Err(error),
             }
