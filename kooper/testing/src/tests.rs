@@ -211,6 +211,29 @@ async fn a_response_that_is_not_an_object_is_an_error_of_each_verb() -> Result<(
 }
 
 #[tokio::test]
+async fn a_creation_is_sent_again_after_a_conflict_of_a_quota() -> Result<()> {
+    let cluster = FakeCluster::new();
+    let config = cluster.put::<ConfigMap>(&named("one"))?;
+    let sent = Arc::new(AtomicUsize::new(0));
+    let counted = sent.clone();
+    cluster.reply(move |_| {
+        let status = json!({
+            "status": "Failure", "code": 409, "reason": "Conflict",
+            "message": "Operation cannot be fulfilled on resourcequotas \"all\": the object has been modified; please \
+                        apply your changes to the latest version and try again",
+            "details": {"name": "all", "kind": "resourcequotas"},
+        });
+        let is_busy = counted.fetch_add(1, Ordering::Relaxed) % 3 < 2;
+        is_busy.then(|| Reply::status(&serde_json::from_value(status).unwrap()))
+    });
+    let arguments = cluster.arguments(&config);
+    arguments.take::<Creator<Secret>, _>().create(&named("made")).await?;
+    arguments.take::<OwnedApplier<Secret>, _>().apply_owned(&config, &named("child")).await?;
+    assert_eq!(sent.load(Ordering::Relaxed), 6);
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_reader_returns_the_objects_at_the_time_of_the_call() -> Result<()> {
     let cluster = FakeCluster::new();
     let namespace = cluster.put::<Namespace>(&named("shop"))?;

@@ -200,7 +200,7 @@ impl ResourceClient<'_> {
 
 /// Returns whether the server rejected an edit and would also reject a retry.
 fn is_lasting(error: &AccessError) -> bool {
-    matches!(error.code(), Some(403 | 409 | 422)) && !error.is_another()
+    matches!(error.code(), Some(403 | 409 | 422)) && !error.is_another() && !error.is_of_quota()
 }
 
 /// The applied object, with the fields in which the server stores it.

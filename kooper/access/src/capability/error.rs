@@ -140,10 +140,12 @@ impl AccessError {
     }
 
     /// Returns whether the object has changed, was replaced by another one with the
-    /// same name, or already exists.
+    /// same name, or already exists. A conflict of a ResourceQuota, whose usage another write
+    /// has changed at the same time, is not about the object.
     #[must_use]
     pub fn is_conflict(&self) -> bool {
-        self.code() == Some(409) || self.is_another() || matches!(self, Self::Unseen { .. })
+        let is_of_object = self.code() == Some(409) && !self.is_of_quota();
+        is_of_object || self.is_another() || matches!(self, Self::Unseen { .. })
     }
 
     /// Returns whether the request was forbidden (403). Possible reasons are a missing
@@ -178,6 +180,20 @@ impl AccessError {
 
     /// Returns whether the object has changed since the version in the request.
     pub(super) fn is_stale(&self) -> bool {
+        self.has_stale_version() && !self.is_of_quota()
+    }
+
+    /// Returns whether the usage of a ResourceQuota has changed while the request was checked against it. Nothing was
+    /// written, and the same request can succeed.
+    pub(super) fn is_of_quota(&self) -> bool {
+        let Self::Rejected(rejection) = self else { return false };
+        let details = rejection.status.details.as_ref();
+        let is_quota = details.is_some_and(|details| details.kind == "resourcequotas");
+        is_quota && rejection.kind != "ResourceQuota" && self.has_stale_version()
+    }
+
+    /// Returns whether the server has compared the version of an object.
+    fn has_stale_version(&self) -> bool {
         self.cause() == Some(&Cause::Conflict) && self.status().is_some_and(|status| status.reason == "Conflict")
     }
 

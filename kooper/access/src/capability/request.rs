@@ -147,8 +147,8 @@ impl ResourceClient<'_> {
         Ok((object, text))
     }
 
-    /// Sends a request, and once more if the server could not store its result because
-    /// of a write at the same time.
+    /// Sends a request, and again if the server could not store its result, or the usage of a
+    /// quota, because of a write at the same time.
     async fn answer(&self, key: &ObjectKey, doing: &Operation, asked: &RequestInfo) -> Result<String, AccessError> {
         let mut conflicts = 0;
         loop {
@@ -161,12 +161,10 @@ impl ResourceClient<'_> {
             let error = match tokio::time::timeout(TIMEOUT, self.controller.client().request_text(request)).await {
                 Ok(Ok(text)) => return Ok(text),
                 Ok(Err(error)) => AccessError::of(asked.clone(), error),
-                Err(elapsed) => {
-                    let RequestInfo { verb, kind, object, .. } = asked.clone();
-                    return Err(AccessError::Unanswered { verb, kind, object, source: elapsed.into() });
-                }
+                Err(elapsed) => return Err(asked.clone().unanswered(elapsed)),
             };
-            if conflicts == CONFLICTS || !error.is_stale() || !doing.is_for_any_version() {
+            let may_repeat = error.is_of_quota() || (error.is_stale() && doing.is_for_any_version());
+            if conflicts == CONFLICTS || !may_repeat {
                 return Err(error);
             }
             conflicts += 1;

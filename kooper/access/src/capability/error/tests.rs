@@ -105,6 +105,26 @@ fn another_object_of_the_same_name_is_a_conflict_in_each_form_of_the_response() 
 }
 
 #[test]
+fn a_conflict_of_a_quota_does_not_mean_that_the_object_exists_or_has_changed() {
+    let message = "Operation cannot be fulfilled on resourcequotas \"all\": the object has been modified; please apply your \
+                   changes to the latest version and try again";
+    let conflict = |kind: &str, asked: &str| {
+        let details = StatusDetails { name: "all".to_owned(), kind: kind.to_owned(), ..details() };
+        let mut error = refused(409, message, details);
+        if let AccessError::Rejected(rejection) = &mut error {
+            rejection.status.reason = "Conflict".to_owned();
+            rejection.kind = asked.to_owned();
+        }
+        error
+    };
+    let of_quota = conflict("resourcequotas", "Deployment");
+    assert!(of_quota.is_of_quota() && !of_quota.is_conflict() && !of_quota.has_changed(), "{of_quota:?}");
+    for of_object in [conflict("deployments", "Deployment"), conflict("resourcequotas", "ResourceQuota")] {
+        assert!(!of_object.is_of_quota() && of_object.is_conflict() && of_object.has_changed(), "{of_object:?}");
+    }
+}
+
+#[test]
 fn an_error_that_no_retry_can_fix_is_not_retried() {
     let error = AccessError::from(OwnerError::Unborn { owner: "Shop".to_owned() });
     assert_eq!(retry_hint(&error, None), RetryHint::Never);
