@@ -211,6 +211,26 @@ async fn a_response_that_is_not_an_object_is_an_error_of_each_verb() -> Result<(
 }
 
 #[tokio::test]
+async fn an_edit_begins_again_if_another_object_has_the_name_by_then() -> Result<()> {
+    let cluster = FakeCluster::new();
+    let config = cluster.put::<ConfigMap>(&named("one"))?;
+    let sent = Arc::new(AtomicUsize::new(0));
+    let counted = sent.clone();
+    cluster.reply(move |_| {
+        let replaced = "Precondition failed: UID in precondition: 1, UID in object meta: 2";
+        (counted.fetch_add(1, Ordering::Relaxed) == 1).then(|| Reply::rejected(409, "Conflict", replaced))
+    });
+    let configs: Patcher<ConfigMap> = cluster.arguments(&config).take();
+    let edit = |config: &mut ConfigMap| {
+        config.data.get_or_insert_default().insert("a".to_owned(), "b".to_owned());
+    };
+    let edited = configs.edit(&key("one"), edit).await?;
+    assert_eq!(edited.data.unwrap()["a"], "b");
+    assert_eq!(sent.load(Ordering::Relaxed), 4, "both times it was read, too");
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_creation_is_sent_again_after_a_conflict_of_a_quota() -> Result<()> {
     let cluster = FakeCluster::new();
     let config = cluster.put::<ConfigMap>(&named("one"))?;

@@ -57,7 +57,7 @@ impl<T: Kind, V> Access<T, V> {
             let mut conflicts = 0;
             loop {
                 match objects.edit_once(key, &mut edit).await {
-                    Err(error) if error.is_stale() && conflicts < CONFLICTS => {}
+                    Err(error) if error.has_changed() && conflicts < CONFLICTS => {}
                     ended => return ended,
                 }
                 conflicts += 1;
