@@ -211,6 +211,29 @@ async fn a_response_that_is_not_an_object_is_an_error_of_each_verb() -> Result<(
 }
 
 #[tokio::test]
+async fn an_object_that_was_not_read_is_not_written_as_unchanged() -> Result<()> {
+    let cluster = FakeCluster::new();
+    let pod = cluster.put::<Pod>(&named("one"))?;
+    let mut built: Pod = named("one");
+    built.metadata.namespace = Some("default".to_owned());
+    let arguments = cluster.arguments(&pod);
+    let (pods, statuses): (Deleter<Pod>, StatusWriter<Pod>) = (arguments.take(), arguments.take());
+    let running = k8s_openapi::api::core::v1::PodStatus { phase: Some("Running".to_owned()), ..Default::default() };
+    for version in [None, Some(String::new())] {
+        built.metadata.resource_version = version;
+        let deleted = pods.delete_unchanged(&built).await;
+        let applied = statuses.apply_status_unchanged(&built, &running).await.map(drop);
+        for error in [deleted.unwrap_err(), applied.unwrap_err()] {
+            assert!(error.to_string().starts_with("Pod `default/one` has no resource version"), "{error}");
+        }
+    }
+    assert!(cluster.summary().is_empty());
+    pods.delete_unchanged(&pod).await?;
+    assert!(statuses.apply_status_unchanged(&pod, &running).await?);
+    Ok(())
+}
+
+#[tokio::test]
 async fn an_edit_begins_again_if_another_object_has_the_name_by_then() -> Result<()> {
     let cluster = FakeCluster::new();
     let config = cluster.put::<ConfigMap>(&named("one"))?;

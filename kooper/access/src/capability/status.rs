@@ -1,5 +1,7 @@
 //! Writing the status of an object.
 
+use std::future::ready;
+
 use kooper_runtime::{Kind, ObjectKey};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -9,7 +11,7 @@ use super::grant::MayWriteStatus;
 use super::has_status::HasStatus;
 use super::request::{Operation, ResourceClient};
 use super::statuses::{KnownStatus, ReservedStatus, Statuses};
-use super::write::key_of;
+use super::write::{key_of, version_of};
 use super::{Access, Request};
 
 impl<T: Kind, V> Access<T, V> {
@@ -33,8 +35,9 @@ impl<T: Kind, V> Access<T, V> {
     /// ```
     ///
     /// # Errors
-    /// If the object no longer exists ([`AccessError::is_not_found`]), or
-    /// the API server rejects the request or does not respond.
+    /// If the object no longer exists ([`AccessError::is_not_found`], or a conflict
+    /// if another object has its name), or the API server rejects the request or
+    /// does not respond.
     pub fn apply_status<'a, M>(&'a self, object: &T, status: &T::Status) -> Request<'a, bool>
     where
         T: HasStatus<M, Status: Serialize>,
@@ -50,13 +53,17 @@ impl<T: Kind, V> Access<T, V> {
     ///
     /// # Errors
     /// If the object has changed ([`AccessError::is_conflict`]): return the error, and the
-    /// call is repeated with the object as it is. Otherwise those of `apply_status`.
+    /// call is repeated with the object as it is. If it was not read from the API server and
+    /// so has no version. Otherwise those of `apply_status`.
     pub fn apply_status_unchanged<'a, M>(&'a self, object: &T, status: &T::Status) -> Request<'a, bool>
     where
         T: HasStatus<M, Status: Serialize>,
         V: MayWriteStatus<T>,
     {
-        self.apply_status_at(object, status, Some(object.meta().resource_version.clone().unwrap_or_default()))
+        match version_of(object) {
+            Ok(version) => self.apply_status_at(object, status, Some(version)),
+            Err(error) => Box::pin(ready(Err(error))),
+        }
     }
 
     /// Applies a status to the object, or to this version of it.

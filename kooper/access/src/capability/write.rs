@@ -168,17 +168,18 @@ impl<T: Kind, V> Access<T, V> {
     /// error if it no longer exists.
     ///
     /// # Errors
-    /// If it has changed ([`AccessError::is_conflict`]), or the API server rejects
-    /// the request or does not respond.
+    /// If it has changed ([`AccessError::is_conflict`]), was not read from the API server and
+    /// so has no version, or the API server rejects the request or does not respond.
     pub fn delete_unchanged<'a>(&'a self, object: &'a T) -> Request<'a, ()>
     where
         V: MayDelete<T>,
     {
-        let meta = object.meta();
-        let preconditions = Preconditions { uid: meta.uid.clone(), resource_version: meta.resource_version.clone() };
         let objects = self.objects();
-        let params = DeleteParams::default().preconditions(preconditions);
-        Box::pin(async move { objects.delete(&key_of(object), params).await })
+        Box::pin(async move {
+            let (uid, version) = (object.meta().uid.clone(), version_of(object)?);
+            let preconditions = Preconditions { uid, resource_version: Some(version) };
+            objects.delete(&key_of(object), DeleteParams::default().preconditions(preconditions)).await
+        })
     }
 
     /// Deletes with a custom grace period, propagation policy or preconditions.
@@ -257,6 +258,18 @@ pub(super) fn received<O>(object: Option<O>, kind: &str, key: &ObjectKey) -> Res
         kind: kind.to_owned(),
         object: key.clone(),
         source: "the response is not an object".into(),
+    })
+}
+
+/// The version of an object that was read. Without one, a write would be to any version.
+pub(super) fn version_of<T: Kind>(object: &T) -> Result<String, AccessError> {
+    let version = object.meta().resource_version.clone().filter(|version| !version.is_empty());
+    version.ok_or_else(|| {
+        let (kind, key) = (T::kind(&()), key_of(object));
+        AccessError::wrong(format!(
+            "{kind} `{key}` has no resource version, so it is not known whether it has changed: pass an object that was \
+             read from the API server"
+        ))
     })
 }
 
