@@ -147,9 +147,12 @@ impl<K: Kind> Builder<K> {
     }
 
     /// Fetches only the metadata of objects: the handler receives
-    /// `Arc<PartialObjectMeta<K>>`. Call it before `init`, `state`, `when` and
-    /// `handler`.
+    /// `Arc<PartialObjectMeta<K>>`. Call it before `init`, `state`, `handler` and
+    /// other functions: [`build`](Self::build) returns an error for one that was set before.
     pub fn metadata_only(mut self) -> Builder<K, PartialObjectMeta<K>> {
+        let objects =
+            [("when", self.when.is_some()), ("priority", self.priority.is_some()), ("layer", !self.layers.is_empty())];
+        self.comes_first("metadata_only", objects);
         self.common.config.metadata_only = true;
         Builder::with(self.common, self.state)
     }
@@ -164,14 +167,16 @@ impl<K: Kind, O: Send + Sync + 'static> Builder<K, O> {
     /// the first time.
     ///
     /// If the function fails, the error is logged and it is called again after
-    /// a back-off. Call it before `handler`; to use a value that exists
-    /// already, see [`state`](Self::state).
+    /// a back-off. Call it before `handler`, `cleanup`, `daemon` and `deleted`:
+    /// [`build`](Self::build) returns an error for one that was set before. To use
+    /// a value that exists already, see [`state`](Self::state).
     pub fn init<I, S, Args>(mut self, init: I) -> Builder<K, O, S>
     where
         I: Init<S, Args> + Clone,
         S: Send + Sync + 'static,
         Args: 'static,
     {
+        self.comes_first("init", []);
         I::plan(&mut self.common.plan);
         self.common.has_init = true;
         // Two values of one type may differ unless the type has size zero, like
@@ -191,7 +196,7 @@ impl<K: Kind, O: Send + Sync + 'static> Builder<K, O> {
 
     /// Sets the state that handlers receive as [`State<S>`] to a value that
     /// exists already, whereas [`init`](Self::init) builds one. Call it before
-    /// `handler`.
+    /// `handler`, `cleanup`, `daemon` and `deleted`, like `init`.
     ///
     /// All calls share the value. To share it between controllers, give each a
     /// clone of an `Arc`. A `Client` inside the value keeps sending requests
@@ -217,7 +222,8 @@ impl<K: Kind, O: Send + Sync + 'static> Builder<K, O> {
     /// # let _ = controller;
     /// # Ok::<_, kooper::ConfigError>(())
     /// ```
-    pub fn state<S: Send + Sync + 'static>(self, state: S) -> Builder<K, O, S> {
+    pub fn state<S: Send + Sync + 'static>(mut self, state: S) -> Builder<K, O, S> {
+        self.comes_first("state", []);
         let state = State::new(state);
         let state: MakeState<S> = Arc::new(move |_| Box::pin(std::future::ready(Ok(state.clone()))));
         Builder { layers: self.layers, when: self.when, priority: self.priority, ..Builder::with(self.common, state) }
@@ -238,6 +244,29 @@ impl<K, O, S> Builder<K, O, S> {
             when: None,
             priority: None,
             kind: PhantomData,
+        }
+    }
+
+    /// Notes a mistake in a setting that changes types if a function was set before it: the next builder has no place for
+    /// a function of other types. A handler that is lost is missing.
+    fn comes_first<const N: usize>(&mut self, setting: &'static str, others: [(&str, bool); N]) {
+        let functions = [
+            ("cleanup", self.cleanup.is_some()),
+            ("daemon", self.daemon.is_some()),
+            ("deleted", self.deleted.is_some()),
+        ];
+        if let Some((lost, _)) = functions.into_iter().chain(others).find(|(_, is_set)| *is_set) {
+            let problem = format!("it changes the types of the functions and is called after `{lost}`: call it before");
+            self.common.note(setting, ConfigErrorKind::Conflict, problem);
+        }
+    }
+}
+
+impl Common {
+    /// Notes a mistake in a setting, which `build` returns if it is the first one.
+    fn note(&mut self, setting: &'static str, kind: ConfigErrorKind, problem: impl std::fmt::Display) {
+        if self.mistake.is_none() {
+            self.mistake = Some(self.config.error(setting, kind, problem));
         }
     }
 }
@@ -369,8 +398,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     /// Notes a mistake in a setting, which `build` returns if it is the first one.
     #[doc(hidden)]
     pub fn mistaken(mut self, setting: &'static str, problem: impl std::fmt::Display) -> Self {
-        let mistake = || self.common.config.error(setting, ConfigErrorKind::Malformed, problem);
-        self.common.mistake = self.common.mistake.or_else(|| Some(mistake()));
+        self.common.note(setting, ConfigErrorKind::Malformed, problem);
         self
     }
 
@@ -452,3 +480,6 @@ impl<K, O, S> std::fmt::Debug for Builder<K, O, S> {
         f.debug_struct("Builder").field("config", &self.common.config).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,31 @@
+use k8s_openapi::api::core::v1::ConfigMap;
+
+use super::*;
+use crate::Controller;
+use crate::controller::Task;
+
+fn builder() -> Builder<ConfigMap> {
+    ConfigMap::controller("shop")
+}
+
+#[test]
+fn a_function_that_a_later_setting_would_drop_is_an_error() {
+    let init = || std::future::ready(Ok::<_, BoxError>(1_u8));
+    let task = Task::builder("task", Duration::from_secs(60));
+    let built: [(_, Result<Controller, ConfigError>); 6] = [
+        ("`cleanup`", builder().cleanup("example.com/shop", async || {}).init(init).handler(async || {}).build()),
+        ("`daemon`", builder().daemon(async || {}).state(1_u8).handler(async || {}).build()),
+        ("`deleted`", builder().deleted(async || {}).state(1_u8).handler(async || {}).build()),
+        ("`when`", builder().when(|_| false).metadata_only().handler(async || {}).build()),
+        ("`priority`", builder().priority(|_| 1).metadata_only().handler(async || {}).build()),
+        ("`layer`", task.metadata_only().handler(async || {}).build()),
+    ];
+    for (lost, built) in built {
+        let error = built.unwrap_err();
+        assert_eq!(error.kind, ConfigErrorKind::Conflict, "{error}");
+        assert!(error.problem.contains(&format!("is called after {lost}: call it before")), "{error}");
+    }
+    let layer = tower::layer::layer_fn(|service: HandlerService<ConfigMap>| service);
+    let kept = builder().when(|_| false).layer(layer).init(init);
+    assert!(kept.cleanup("example.com/shop", async || {}).handler(async || {}).build().is_ok());
+}
