@@ -311,7 +311,7 @@ impl Plan {
 
     /// Notes the rules that `rbac` lists, beside those of the arguments.
     pub(crate) fn grant(&mut self, rules: Vec<Rule>) {
-        self.rbac = Some(rules);
+        self.rbac.get_or_insert_default().extend(rules);
     }
 
     /// Settles which caches readers and children have.

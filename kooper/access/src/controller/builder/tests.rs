@@ -29,3 +29,11 @@ fn a_function_that_a_later_setting_would_drop_is_an_error() {
     let kept = builder().when(|_| false).layer(layer).init(init);
     assert!(kept.cleanup("example.com/shop", async || {}).handler(async || {}).build().is_ok());
 }
+
+#[test]
+fn permissions_that_are_added_one_after_the_other_are_all_granted() {
+    let rules = builder().rbac(["apps/deployments: get"]).rbac(["pods: list"]);
+    let controller = rules.handler(async || {}).build().unwrap();
+    let rules: Vec<_> = controller.plan().rbac().unwrap().iter().map(ToString::to_string).collect();
+    assert_eq!(rules, ["apps/deployments: get", "pods: list"]);
+}
