@@ -261,7 +261,8 @@ impl ResourceClient<'_> {
             }
             (Some(_), false) => {
                 format!(
-                    "{kind} `{key}` has a namespace, but its kind is cluster-scoped: use `ObjectKey::cluster_scoped`"
+                    "{kind} `{key}` has a namespace, but its kind is cluster-scoped: clear `metadata.namespace`, or use \
+                     `ObjectKey::cluster_scoped`"
                 )
             }
             _ => match (invalid, self.subset.filter(|subset| !subset.admits(key))) {

@@ -94,7 +94,7 @@ fn expected(namespace: &str) -> String {
         twice("Err(\"ConfigMap `My Shop/web` has an invalid `metadata.namespace`: \\\"My Shop\\\" is not a DNS label: write lower-case letters, digits and `-`, beginning and ending with a letter or digit\")".to_owned()),
         "Ok(\"a role: 50 é\")\nOk(true)\ntrue".to_owned(),
         impossible("ClusterRole `web/status`"),
-        "Err(\"ClusterRole `web/status` has a namespace, but its kind is cluster-scoped: use \
+        "Err(\"ClusterRole `web/status` has a namespace, but its kind is cluster-scoped: clear `metadata.namespace`, or use \
          `ObjectKey::cluster_scoped`\")\nfalse".to_owned(),
     ]
     .join("\n")
