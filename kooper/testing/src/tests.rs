@@ -96,7 +96,10 @@ async fn each_verb_is_recorded_and_has_a_response() -> Result<()> {
     assert!(names[0] != names[1] && names[0].starts_with("made-"), "{names:?}");
 
     let applier: Applier<ConfigMap> = arguments.take();
-    assert!(applier.apply(&named("config")).await?.uid().is_some());
+    let mut config: ConfigMap = named("config");
+    config.metadata.namespace = Some(String::new());
+    let applied = applier.apply(&config).await?;
+    assert!(applied.uid().is_some() && applied.namespace().as_deref() == Some("default"), "that of the call");
 
     let patcher: Patcher<Pod> = arguments.take();
     let merge = PatchBody::merge(json!({"metadata": {"labels": {"tier": "web"}, "finalizers": null}}));

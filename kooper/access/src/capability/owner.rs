@@ -102,7 +102,7 @@ where
             return Err(OwnerError::ChildOfCluster { child: named, owner: parent });
         }
         match child.meta().namespace.clone() {
-            Some(other) if other != namespace => {
+            Some(other) if !other.is_empty() && other != namespace => {
                 return Err(OwnerError::OtherNamespace { child: named, namespace: other, owner: parent });
             }
             _ => child.meta_mut().namespace = Some(namespace.to_owned()),
@@ -220,6 +220,8 @@ mod tests {
     #[test]
     fn a_child_gets_the_namespace_of_its_owner_and_one_reference() {
         let owner: ConfigMap = named(Some("shop"), "7");
+        let child = owned_by(&owner, named::<Secret>(Some(""), "")).unwrap();
+        assert_eq!(child.metadata.namespace.as_deref(), Some("shop"), "an empty one counts as none");
         let child = owned_by(&owner, named::<Secret>(None, "")).and_then(|child| owned_by(&owner, child)).unwrap();
         assert_eq!(child.metadata.namespace.as_deref(), Some("shop"));
         let [reference] = child.metadata.owner_references.unwrap().try_into().unwrap();

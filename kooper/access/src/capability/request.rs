@@ -280,7 +280,7 @@ impl ResourceClient<'_> {
     pub(super) fn key_of(&self, body: &mut Value) -> ObjectKey {
         let own = self.call.and_then(|call| call.key().namespace()).filter(|_| self.kind.namespaced);
         let metadata = &mut body["metadata"];
-        if !metadata["namespace"].is_string()
+        if metadata["namespace"].as_str().is_none_or(str::is_empty)
             && let Some(namespace) = own
         {
             metadata["namespace"] = namespace.into();
