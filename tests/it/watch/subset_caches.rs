@@ -297,6 +297,22 @@ fn a_child_that_left_the_selection_of_owns_is_found_and_healed() {
     assert!(!log.lines().iter().any(|line| line.contains("cannot") || line.contains("exists")), "{:#?}", log.lines());
 }
 
+#[kooper::test]
+async fn a_child_returns_to_that_of_several_selections_which_it_was_applied_for(cluster: Cluster) -> Result<()> {
+    let handler = |parent: Arc<ConfigMap>, secrets: OwnedApplier<Secret>| async move {
+        secrets.apply_owned(&parent, &child_of(&[("app", "web")])).await.map(drop)
+    };
+    let controller = Controller::builder::<ConfigMap>("parents").fields("metadata.name=parent").resync(None);
+    let controller = controller.owns(Secret::all().labels("app=shop")).owns(Secret::all().labels("app=web, !legacy"));
+    let running = cluster.run([controller.handler(handler).build()?]).await?;
+    let namespace = cluster.namespace().to_owned();
+    cluster.create(&serde_json::from_value::<ConfigMap>(configmap(&namespace, "parent", "1"))?).await?;
+    let child = cluster.wait("child", |child: &Secret| child.labels().contains_key("app")).await;
+    let child = cluster.patch(&child, json!({"metadata": {"labels": {"legacy": "yes"}}})).await?;
+    cluster.wait(&child, |child: &Secret| !child.labels().contains_key("legacy")).await;
+    running.stop().await
+}
+
 #[test]
 fn a_child_that_owns_would_not_select_is_rejected_before_it_is_written() {
     let namespace = "narrow-rejects";

@@ -49,7 +49,9 @@ impl ResourceClient<'_> {
         applied: Option<Object>,
     ) -> Result<Option<Object>, AccessError> {
         let narrow = self.narrow();
-        let (Some(mut object), Some(selected)) = (applied.as_ref(), narrow.first()) else { return Ok(applied) };
+        // Of several selections, the one that the child was applied for.
+        let selected = narrow.iter().find(|selected| selected.first_miss(body, false).is_none());
+        let (Some(mut object), Some(selected)) = (applied.as_ref(), selected) else { return Ok(applied) };
         if narrow.iter().any(|selected| selected.selects(object)) {
             return Ok(applied);
         }
