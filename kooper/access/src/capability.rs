@@ -150,7 +150,7 @@ impl<T, V> Clone for Access<T, V> {
 
 impl<T, V> std::fmt::Debug for Access<T, V> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Access").field("backing", &self.controller).field("call", &self.call).finish()
+        f.debug_struct("Access").field("controller", &self.controller).field("call", &self.call).finish()
     }
 }
 

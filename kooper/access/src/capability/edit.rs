@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::error::AccessError;
 use super::grant::MayPatch;
 use super::patch::PatchBody;
-use super::request::{CONFLICTS, Operation, ResourceClient, pause_after};
+use super::request::{CONFLICTS, Operation, ResourceClient, as_json, pause_after};
 use super::write::{answered, received};
 use super::{Access, Request};
 use crate::three_way_merge::{merge_patch, three_way_merge};
@@ -77,9 +77,9 @@ impl ResourceClient<'_> {
         // The permission to patch includes that to read: a patch that is empty returns the object.
         let live = received(self.send(key, patch(json!({}))).await?, &self.kind.kind, key)?;
         let mut object: T = live.decode()?;
-        let before = self.json(&object)?;
+        let before = as_json(&object)?;
         edit(&mut object);
-        let after = self.json(&object)?;
+        let after = as_json(&object)?;
         if before == after {
             return Ok(object);
         }
@@ -91,11 +91,5 @@ impl ResourceClient<'_> {
             difference["metadata"][condition] = live["metadata"][condition].clone();
         }
         answered(self.send(key, patch(difference)).await?, key)
-    }
-
-    fn json<T: Serialize>(&self, object: &T) -> Result<Value, AccessError> {
-        let kind = &self.kind.kind;
-        serde_json::to_value(object)
-            .map_err(|error| AccessError::wrong(format!("a {kind} cannot be written as JSON: {error}")))
     }
 }

@@ -336,9 +336,7 @@ impl ResourceClient<'_> {
 
 /// The body of an object, without the fields that only the API server sets.
 pub(super) fn body<T: Kind + Serialize>(object: &T) -> Result<Value, AccessError> {
-    let kind = T::kind(&());
-    let mut body = serde_json::to_value(object)
-        .map_err(|error| AccessError::wrong(format!("a {kind} cannot be written as JSON: {error}")))?;
+    let (kind, mut body) = (T::kind(&()), as_json(object)?);
     let Value::Object(fields) = &mut body else {
         return Err(AccessError::wrong(format!("a {kind} serializes to JSON that is not an object")));
     };
@@ -350,6 +348,12 @@ pub(super) fn body<T: Kind + Serialize>(object: &T) -> Result<Value, AccessError
         }
     }
     Ok(body)
+}
+
+/// All fields of an object.
+pub(super) fn as_json<T: Kind + Serialize>(object: &T) -> Result<Value, AccessError> {
+    serde_json::to_value(object)
+        .map_err(|error| AccessError::wrong(format!("a {} cannot be written as JSON: {error}", T::kind(&()))))
 }
 
 fn is_status(response: &str) -> bool {
