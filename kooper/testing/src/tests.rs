@@ -339,6 +339,12 @@ async fn an_object_without_a_name_is_rejected() {
     let cluster = FakeCluster::new();
     assert!(cluster.put(&Pod::default()).is_err());
     assert!(cluster.put::<Namespace>(&named("")).is_err());
+    let arguments = cluster.arguments(&cluster.put::<Pod>(&named("one")).unwrap());
+    let applied = arguments.take::<Applier<Secret>, _>().apply(&named("")).await.unwrap_err();
+    assert_eq!(applied.to_string(), "a Secret to write has no name: set `metadata.name`");
+    let got = arguments.take::<Getter<Secret>, _>().fetch(&key("")).await.unwrap_err();
+    assert_eq!(got.to_string(), "the key `default/` of a Secret has no name: pass that of an object");
+    assert!(cluster.summary().is_empty());
 }
 
 #[tokio::test]

@@ -246,7 +246,12 @@ impl ResourceClient<'_> {
         let name = doing.name().unwrap_or(key.name());
         let invalid = key.namespace().and_then(|namespace| name::label(namespace).err());
         let problem = match (key.namespace(), self.kind.namespaced) {
-            _ if key.name().is_empty() => format!("a {kind} to write has no name: set `metadata.name`"),
+            _ if key.name().is_empty() => match doing {
+                Operation::Get | Operation::Patch(..) | Operation::Delete(_) | Operation::Evict(_) => {
+                    format!("the key `{key}` of a {kind} has no name: pass that of an object")
+                }
+                _ => format!("a {kind} to write has no name: set `metadata.name`"),
+            },
             _ if !is_possible(name) => {
                 format!(
                     "{kind} `{key}` has an invalid `metadata.name`: a name cannot contain `/` or `%`, and cannot be \
