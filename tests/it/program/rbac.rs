@@ -204,16 +204,17 @@ fn a_namespace_that_is_being_deleted_is_reported_without_advice_about_rules() {
     // Without a controller manager they are never deleted, nor are the objects in them.
     cluster.must(&["delete", "namespace", namespaces[0], namespaces[1], "--wait=false"]);
     // A call that fails for this reason has no consequence, and is only logged for those who look for it.
-    let program = subject.start_logging(cluster.kubeconfig(), "info,kooper_runtime::call=debug");
+    let program =
+        subject.start_logging(cluster.kubeconfig(), "info,kooper_runtime::call=debug,kooper_access::events=debug");
     let why = "is being deleted and nothing can be created in it: no rule is missing";
     for what in [
         "cannot apply ConfigMap `leaving/lamp-",
         "cannot create Lease `leaving/made-`",
-        "the Kubernetes Event `Seen` could not be written",
         "cannot create the Lease leaving-leases/permissions-claims",
     ] {
         program.wait_for_line(&[what, why]);
     }
+    program.wait_for_line(&["a Kubernetes Event is dropped", "because it is being terminated"]);
     let advised = program.lines().into_iter().find(|line| line.contains(" the rule "));
     assert_eq!(advised, None);
 }

@@ -50,6 +50,10 @@ impl Server {
                 let code = server.codes.lock().pop().unwrap_or(200);
                 let answer = match code {
                     200 => json!({"metadata": {"name": "event"}, "eventTime": "2026-01-01T00:00:00.000000Z"}),
+                    404 => {
+                        let details = json!({"name": "bank", "kind": "namespaces"});
+                        json!({"kind": "Status", "code": 404, "message": "no", "reason": "No", "details": details})
+                    }
                     code => json!({"kind": "Status", "code": code, "message": "no", "reason": "No"}),
                 };
                 let answer = Body::from(serde_json::to_vec(&answer)?);
@@ -119,6 +123,19 @@ async fn an_event_that_has_expired_is_written_again() {
     let methods: Vec<_> = server.asked().into_iter().map(|(method, ..)| method).collect();
     assert_eq!(methods, [Method::POST, Method::PATCH, Method::POST]);
     assert_eq!(dropped.0.load(Ordering::Relaxed), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_is_lost_with_its_namespace_is_counted_and_no_cause_to_log() {
+    let server = Server::answering(&[404, 403]);
+    let (sink, dropped) = sink(&server);
+    let logged = || sink.inner.as_ref().map(|inner| inner.drops.logged.lock().len());
+    for (message, causes) in [("first", 0), ("second", 1)] {
+        sink.publish(note("one", message));
+        sink.drain(LONG).await;
+        assert_eq!(logged(), Some(causes), "{message}");
+    }
+    assert_eq!(dropped.0.load(Ordering::Relaxed), 2);
 }
 
 #[test]

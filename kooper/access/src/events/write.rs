@@ -9,7 +9,7 @@ use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
 use kooper_grammar::access::Rule;
-use kooper_runtime::internal::error::refusal::{ApiStatus, Needs};
+use kooper_runtime::internal::error::refusal::{ApiStatus, Cause, Needs};
 use kooper_runtime::internal::{clock, leader};
 use kooper_runtime::metrics::{Counter, MetricsRecorder};
 use kooper_runtime::{Note, error};
@@ -56,6 +56,12 @@ impl WriteError {
     /// Returns whether the server responded with this status code.
     fn has_code(&self, code: u16) -> bool {
         matches!(self, Self::Server(kube::Error::Api(status)) if status.code == code)
+    }
+
+    /// Returns whether the object is deleted with its namespace, so that nobody misses its Event.
+    fn is_of_deleted_namespace(&self) -> bool {
+        let Self::Server(kube::Error::Api(status)) = self else { return false };
+        matches!(ApiStatus::of(status).cause, Cause::NamespaceTerminating | Cause::NoNamespace)
     }
 }
 
@@ -268,6 +274,11 @@ impl Writer {
         self.drops.count();
         let namespace = note.regarding.namespace.as_deref().filter(|namespace| !namespace.is_empty());
         let namespace = namespace.unwrap_or("default");
+        if failure.is_of_deleted_namespace() {
+            let controller = self.drops.controller();
+            tracing::debug!(controller, namespace, reason = note.reason, "a Kubernetes Event is dropped: {failure}");
+            return;
+        }
         let (cause, advice) = match failure {
             WriteError::Server(error) if leader::is_fenced(error) => return,
             WriteError::Server(kube::Error::Api(status)) => {
@@ -294,7 +305,7 @@ pub(super) struct Drops {
     controller: Arc<str>,
     metrics: Arc<dyn MetricsRecorder>,
     /// The causes that were logged.
-    logged: Mutex<HashSet<String>>,
+    pub(super) logged: Mutex<HashSet<String>>,
 }
 
 impl Drops {
