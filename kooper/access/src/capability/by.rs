@@ -35,7 +35,6 @@ pub struct Selection<T> {
     namespace: Option<String>,
     equal: Vec<(String, String)>,
     selector: Selector,
-    owner: Option<String>,
     index: Option<(Indexer, String)>,
     kind: PhantomData<fn() -> T>,
 }
@@ -141,7 +140,7 @@ pub fn owner<T, M>(owner: &impl AsObject<M>) -> Selection<T> {
 
 /// Selects the objects with an owner reference to this uid.
 pub fn owner_uid<T>(uid: impl Into<String>) -> Selection<T> {
-    Selection { owner: Some(uid.into()), ..Selection::all() }
+    Selection { index: Some((Indexer::owners(), uid.into())), ..Selection::all() }
 }
 
 /// Selects the children without owner references of the owner with this uid.
@@ -165,14 +164,7 @@ fn indexed<I: Index>(value: impl Into<String>) -> Selection<I::Object> {
 
 impl<T> Selection<T> {
     fn all() -> Self {
-        Self {
-            namespace: None,
-            equal: Vec::new(),
-            selector: Selector::default(),
-            owner: None,
-            index: None,
-            kind: PhantomData,
-        }
+        Self { namespace: None, equal: Vec::new(), selector: Selector::default(), index: None, kind: PhantomData }
     }
 
     /// Limits the selection to a namespace.
@@ -206,9 +198,6 @@ impl<T> Selection<T> {
         if let Some((by, value)) = &self.index {
             return find(*by, std::slice::from_ref(value));
         }
-        if let Some(uid) = &self.owner {
-            return find(Indexer::owners(), std::slice::from_ref(uid));
-        }
         // The longer a value, the fewer objects have it, as a rule: one names an instance, another one a program.
         if let Some((key, value)) = self.equal.iter().max_by_key(|(_, value)| value.len()) {
             return find(Indexer::labels(), &[format!("{key}={value}")]);
@@ -224,17 +213,13 @@ impl<T> Selection<T> {
     }
 
     fn matches(&self, object: &Object) -> Result<bool, DecodeError> {
-        // Of an object that was found by its owner, the index has read it.
-        let owner = self.owner.as_ref().filter(|_| self.index.is_some());
-        if self.equal.is_empty() && self.selector.is_empty() && owner.is_none() {
+        // The value of the index was compared when the object was found.
+        if self.equal.is_empty() && self.selector.is_empty() {
             return Ok(true);
         }
         let metadata = object.metadata()?;
         let label = |key: &str| metadata.labels.get(key).map(String::as_str);
-        let owned = |uid: &String| metadata.owner_references.iter().any(|owner| owner.uid == *uid);
-        Ok(self.equal.iter().all(|(key, value)| label(key) == Some(value))
-            && self.selector.matches(label)
-            && owner.is_none_or(owned))
+        Ok(self.equal.iter().all(|(key, value)| label(key) == Some(value)) && self.selector.matches(label))
     }
 }
 
@@ -244,7 +229,6 @@ impl<T> fmt::Debug for Selection<T> {
             .field("namespace", &self.namespace)
             .field("equal", &self.equal)
             .field("selector", &self.selector)
-            .field("owner", &self.owner)
             .field("index", &self.index)
             .finish()
     }
