@@ -1,6 +1,7 @@
 //! Conditions: the state of an object in its status, each with its last transition.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kooper_runtime::internal::call::events::cut;
 use kooper_runtime::internal::clock;
 use kooper_runtime::internal::object::as_object::AsObject;
 use kube::Resource as _;
@@ -13,6 +14,10 @@ const RECONCILING: &str = "Reconciling";
 const STALLED: &str = "Stalled";
 /// The conditions that kstatus reads besides `Ready`. They are removed unless a call sets them.
 const ABNORMAL: [&str; 2] = [RECONCILING, STALLED];
+/// The API server's limit of a message, in bytes. It rejects the whole status with a longer one.
+const LONGEST: usize = 32_768;
+/// The end of a message that is cut off.
+const DOTS: &str = "…";
 
 /// The conditions that one call of a handler sets on an object.
 ///
@@ -84,8 +89,8 @@ impl Conditions {
     }
 
     /// Sets a condition by its type. `reason` is one CamelCase word, `message`
-    /// is for people. `Ready` becomes `True` by [`ready`](Self::ready) only:
-    /// here it can be set to `False`.
+    /// is for people, and is cut off after 32 768 bytes. `Ready` becomes `True` by
+    /// [`ready`](Self::ready) only: here it can be set to `False`.
     pub fn set(
         &mut self,
         name: &str,
@@ -157,8 +162,13 @@ impl Conditions {
         self.not_ready(reason, message)
     }
 
-    fn put(&mut self, name: &str, holds: ConditionStatus, reason: String, message: String) {
+    fn put(&mut self, name: &str, holds: ConditionStatus, reason: String, mut message: String) {
         self.unset.retain(|one| *one != name);
+        let kept = cut(&message, LONGEST, DOTS).len();
+        if kept < message.len() {
+            message.truncate(kept);
+            message.push_str(DOTS);
+        }
         let condition = Condition {
             type_: name.to_owned(),
             status: format!("{holds:?}"),
@@ -236,6 +246,20 @@ mod tests {
             (condition(&list, READY).status.as_str(), condition(&list, READY).message.as_str()),
             ("False", "no")
         );
+    }
+
+    #[test]
+    fn a_message_that_the_api_server_would_reject_is_cut_off() {
+        let mut pass = Conditions::of(&object(1), &[]);
+        let page = kooper_runtime::HandlerError::permanent("x".repeat(2 * LONGEST));
+        pass.set("Scaled", false, "Long", "é".repeat(LONGEST)).failed("Rejected", &page);
+        for one in pass.into_vec() {
+            assert!((LONGEST - 3..=LONGEST).contains(&one.message.len()), "{}: {}", one.type_, one.message.len());
+            assert!(one.message.ends_with(DOTS), "{}", one.type_);
+        }
+        let mut pass = Conditions::of(&object(1), &[]);
+        pass.not_ready("Long", "x".repeat(LONGEST));
+        assert!(!pass.into_vec()[0].message.ends_with(DOTS));
     }
 
     #[test]
