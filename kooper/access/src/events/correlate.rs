@@ -52,8 +52,8 @@ pub(super) enum Due {
 }
 
 impl Correlator {
-    /// Takes a note; `false` if it exceeds the object's limit.
-    pub(super) fn take(&mut self, note: Note, now: Instant, at: Timestamp) -> bool {
+    /// Takes a note, or returns its object if that has exceeded its limit.
+    pub(super) fn take(&mut self, note: Note, now: Instant, at: Timestamp) -> Result<(), Box<ObjectReference>> {
         let key = key(&note);
         if self.swept.is_none_or(|swept| now.saturating_duration_since(swept) >= WINDOW) {
             self.series.retain(|_, series| now.saturating_duration_since(series.seen) < WINDOW);
@@ -65,7 +65,7 @@ impl Correlator {
             (series.last, series.seen) = (at, now);
         } else {
             if !self.limit.take(&object(&note.regarding), now, 0.0) {
-                return false;
+                return Err(Box::new(note.regarding));
             }
             if self.series.len() >= SERIES {
                 self.make_room();
@@ -76,7 +76,7 @@ impl Correlator {
         if !self.unwritten.contains(&key) {
             self.unwritten.push(key);
         }
-        true
+        Ok(())
     }
 
     /// Forgets the quarter of the written Events that did not repeat for the
@@ -165,12 +165,13 @@ mod tests {
     #[test]
     fn equal_events_become_one_with_a_count() {
         let (mut correlator, start) = (Correlator::default(), Instant::now());
-        assert!(correlator.take(note("a", "Synced"), start, at(1)));
+        assert!(correlator.take(note("a", "Synced"), start, at(1)).is_ok());
         assert!(matches!(&*written(&mut correlator, start), [Due::New { .. }]));
         assert!(
-            correlator.take(note("a", "Synced"), start, at(2)) && correlator.take(note("a", "Synced"), start, at(3))
+            correlator.take(note("a", "Synced"), start, at(2)).is_ok()
+                && correlator.take(note("a", "Synced"), start, at(3)).is_ok()
         );
-        assert!(correlator.take(note("a", "Scaled"), start, at(4)));
+        assert!(correlator.take(note("a", "Scaled"), start, at(4)).is_ok());
         let due = written(&mut correlator, start);
         assert!(matches!(&due[0], Due::More { count: 3, last, .. } if *last == at(3)), "{due:?}");
         assert!(matches!(&due[1], Due::New { note, .. } if note.reason == "Scaled"), "{due:?}");
@@ -181,7 +182,8 @@ mod tests {
     fn repetitions_before_the_first_is_written_are_written_after_it() {
         let (mut correlator, start) = (Correlator::default(), Instant::now());
         assert!(
-            correlator.take(note("a", "Synced"), start, at(1)) && correlator.take(note("a", "Synced"), start, at(2))
+            correlator.take(note("a", "Synced"), start, at(1)).is_ok()
+                && correlator.take(note("a", "Synced"), start, at(2)).is_ok()
         );
         assert!(matches!(&*written(&mut correlator, start), [Due::New { .. }]));
         assert!(matches!(&*written(&mut correlator, start), [Due::More { count: 2, .. }]));
@@ -190,26 +192,26 @@ mod tests {
     #[test]
     fn an_event_that_repeats_after_some_minutes_is_new() {
         let (mut correlator, start) = (Correlator::default(), Instant::now());
-        assert!(correlator.take(note("a", "Synced"), start, at(1)));
+        assert!(correlator.take(note("a", "Synced"), start, at(1)).is_ok());
         written(&mut correlator, start);
-        assert!(correlator.take(note("a", "Synced"), start + WINDOW, at(361)));
+        assert!(correlator.take(note("a", "Synced"), start + WINDOW, at(361)).is_ok());
         assert!(matches!(&*correlator.due(start + WINDOW), [Due::New { first, .. }] if *first == at(361)));
     }
 
     #[test]
     fn the_limit_of_one_object_does_not_affect_another() {
         let (mut correlator, start) = (Correlator::default(), Instant::now());
-        let taken = (0..40).filter(|n| correlator.take(note("a", &format!("Reason{n}")), start, at(1))).count();
+        let taken = (0..40).filter(|n| correlator.take(note("a", &format!("Reason{n}")), start, at(1)).is_ok()).count();
         assert_eq!(taken, 25);
-        assert!(correlator.take(note("b", "Synced"), start, at(1)));
+        assert!(correlator.take(note("b", "Synced"), start, at(1)).is_ok());
         assert_eq!(written(&mut correlator, start).len(), 26);
-        assert!(correlator.take(note("a", "Reason0"), start, at(2)), "a written Event is still counted");
+        assert!(correlator.take(note("a", "Reason0"), start, at(2)).is_ok(), "a written Event is still counted");
         assert_eq!(correlator.due(start), [], "but it is not written at once");
         let mut due: Vec<Due> = Vec::new();
         for repetition in 1..=6 {
             assert_eq!(due, [], "it leaves five to new Events");
             let later = start + Duration::from_secs(301) * repetition;
-            assert!(correlator.take(note("a", "Reason0"), later, at(302)));
+            assert!(correlator.take(note("a", "Reason0"), later, at(302)).is_ok());
             due = correlator.due(later);
         }
         assert!(matches!(&*due, [Due::More { count: 8, .. }]), "{due:?}");
@@ -220,11 +222,11 @@ mod tests {
         let (mut correlator, start) = (Correlator::default(), Instant::now());
         let mut writes = 0;
         for _ in 0..40 {
-            assert!(correlator.take(note("a", "Synced"), start, at(1)));
+            assert!(correlator.take(note("a", "Synced"), start, at(1)).is_ok());
             writes += written(&mut correlator, start).len();
         }
         assert_eq!(writes, 20);
-        assert!(correlator.take(note("a", "Failed"), start, at(2)), "a new Event");
+        assert!(correlator.take(note("a", "Failed"), start, at(2)).is_ok(), "a new Event");
         assert!(matches!(&*written(&mut correlator, start), [Due::New { .. }]));
     }
 
@@ -232,11 +234,11 @@ mod tests {
     fn events_that_are_not_written_yet_are_not_forgotten() {
         let (mut correlator, start) = (Correlator::default(), Instant::now());
         for n in 0..SERIES - 1 {
-            assert!(correlator.take(note(&n.to_string(), "Synced"), start, at(1)));
+            assert!(correlator.take(note(&n.to_string(), "Synced"), start, at(1)).is_ok());
             written(&mut correlator, start);
         }
         for n in 0..100 {
-            assert!(correlator.take(note(&format!("late-{n}"), "Synced"), start, at(1)));
+            assert!(correlator.take(note(&format!("late-{n}"), "Synced"), start, at(1)).is_ok());
         }
         assert_eq!(written(&mut correlator, start).len(), 100);
     }
@@ -245,11 +247,14 @@ mod tests {
     fn memory_is_bounded_without_losing_events() {
         let (mut correlator, start) = (Correlator::default(), Instant::now());
         for n in 0..3 * SERIES {
-            assert!(correlator.take(note(&n.to_string(), "Synced"), start, at(1)), "the Event of object {n} is lost");
+            assert!(
+                correlator.take(note(&n.to_string(), "Synced"), start, at(1)).is_ok(),
+                "the Event of object {n} is lost"
+            );
             assert!(matches!(&*written(&mut correlator, start), [Due::New { .. }]), "object {n}");
             assert!(correlator.series.len() <= SERIES);
         }
-        assert!(correlator.take(note("late", "Synced"), start + WINDOW, at(2)));
+        assert!(correlator.take(note("late", "Synced"), start + WINDOW, at(2)).is_ok());
         assert_eq!(correlator.series.len(), 1);
     }
 }

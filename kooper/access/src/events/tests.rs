@@ -126,6 +126,21 @@ async fn an_event_that_has_expired_is_written_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn events_beyond_the_limit_of_an_object_are_counted_and_it_is_named() {
+    let server = Server::default();
+    let (sink, dropped) = sink(&server);
+    for n in 0..27 {
+        sink.publish(note("one", &n.to_string()));
+    }
+    sink.drain(LONG).await;
+    assert_eq!((server.asked().len(), dropped.0.load(Ordering::Relaxed)), (25, 2));
+    let mut regarding = note("one", "").regarding;
+    regarding.kind = Some("Shop".to_owned());
+    let text = write::too_many(&regarding);
+    assert!(text.starts_with("too many Kubernetes Events on the Shop `bank/one`: at most 25 at once"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_event_that_is_lost_with_its_namespace_is_counted_and_no_cause_to_log() {
     let server = Server::answering(&[404, 403]);
     let (sink, dropped) = sink(&server);

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Event as CoreEvent;
+use k8s_openapi::api::core::v1::{Event as CoreEvent, ObjectReference};
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
@@ -12,7 +12,7 @@ use kooper_grammar::access::Rule;
 use kooper_runtime::internal::error::refusal::{ApiStatus, Cause, Needs};
 use kooper_runtime::internal::{clock, leader};
 use kooper_runtime::metrics::{Counter, MetricsRecorder};
-use kooper_runtime::{Note, error};
+use kooper_runtime::{Note, ObjectKey, error};
 use kube::Client;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use parking_lot::Mutex;
@@ -86,13 +86,9 @@ impl Writer {
             for message in batch.drain(..) {
                 match message {
                     Message::Note(note) => {
-                        if !self.correlator.take(*note, Instant::now(), clock::wall()) {
+                        if let Err(object) = self.correlator.take(*note, Instant::now(), clock::wall()) {
                             self.drops.count();
-                            self.drops.log_once("rate", || {
-                                "too many Kubernetes Events on one object: at most 25 at once and then one every five \
-                                 minutes are written; further ones are dropped and counted"
-                                    .to_owned()
-                            });
+                            self.drops.log_once("rate", || too_many(&object));
                         }
                     }
                     Message::Lasting(note) => {
@@ -139,7 +135,7 @@ impl Writer {
                     // It has expired or was deleted.
                     Err(WriteError::Server(kube::Error::Api(status))) if status.code == 404 => {
                         self.correlator.forget(&key);
-                        self.correlator.take(note, Instant::now(), last);
+                        let _ = self.correlator.take(note, Instant::now(), last);
                     }
                     Err(failure) => self.fail(&key, &note, &failure),
                 }
@@ -298,6 +294,16 @@ impl Writer {
             )
         });
     }
+}
+
+/// The message about the first object that has too many Events.
+pub(super) fn too_many(ObjectReference { kind, namespace, name, .. }: &ObjectReference) -> String {
+    let key = ObjectKey::new(namespace.as_deref(), name.as_deref().unwrap_or_default());
+    let kind = kind.as_deref().unwrap_or("object");
+    format!(
+        "too many Kubernetes Events on the {kind} `{key}`: at most 25 at once and then one every five minutes are written \
+         for each object; further ones are dropped and counted"
+    )
 }
 
 /// Counts the Events that a controller drops, and logs each cause once.
