@@ -18,7 +18,9 @@ use crate::subset::selected;
 /// Reading from a cache, which [`Reader`] grants. The cache stores JSON: objects
 /// are decoded when they are read.
 impl<T: Kind, V> Access<T, V> {
-    /// The object, or `None` if the cache does not have it.
+    /// The object, or `None` if the cache does not have it: it does not exist, is not
+    /// selected, is in a namespace that the controller does not watch, or was created a
+    /// moment ago. [`Getter`](super::Getter) distinguishes these.
     ///
     /// # Errors
     /// If the object does not decode as the type.
