@@ -131,19 +131,21 @@ impl<T> All<T> {
         Self { selected: Selected::default(), secret: false, mistake: None, kind: PhantomData }
     }
 
-    /// Selects the objects that match a label selector.
+    /// Selects the objects that match a label selector, which must not be empty.
     pub fn labels(mut self, selector: impl AsRef<str>) -> Self {
         match Selector::parse(selector.as_ref()) {
+            Ok(labels) if labels.is_empty() => self.mistake("`labels` is empty and selects all objects: remove it"),
             Ok(labels) => self.selected.labels = labels,
             Err(error) => self.mistake(error),
         }
         self
     }
 
-    /// Selects the objects that match a field selector. The API server supports a
-    /// few fields of each kind. A role can be limited to `metadata.name=…`.
+    /// Selects the objects that match a field selector, which must not be empty. The API
+    /// server supports a few fields of each kind. A role can be limited to `metadata.name=…`.
     pub fn fields(mut self, selector: impl AsRef<str>) -> Self {
         match FieldSelector::parse(selector.as_ref()) {
+            Ok(fields) if fields.is_empty() => self.mistake("`fields` is empty and selects all objects: remove it"),
             Ok(fields) => self.selected.fields = fields,
             Err(error) => self.mistake(error),
         }
@@ -291,6 +293,8 @@ mod tests {
         for (wrong, begin) in [
             (all().labels("a==").labels("=").fields("a=b"), ""),
             (all().fields("type"), ""),
+            (all().labels(""), "`labels` is empty"),
+            (all().fields(""), "`fields` is empty"),
             (all().names(["A"]), "\"A\" "),
             (all().names([""; 0]), "`names` is empty"),
             (all().namespaces(["a.b"]), "\"a.b\" "),
