@@ -10,12 +10,13 @@ use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 use kooper_runtime::Note;
+use kooper_runtime::internal::backoff::TokenBucket;
 use tokio::time::Instant;
 
 /// Maximum number of Events that are written at once, and then per second. A thousand
 /// objects that fail together must not overload the API server.
-const BURST: f64 = 100.0;
-const PER_SECOND: f64 = 10.0;
+const BURST: u32 = 100;
+const PER_SECOND: u32 = 10;
 
 /// Events of no more objects than this wait to be written, and of no more the counts are
 /// known.
@@ -30,8 +31,7 @@ pub(super) struct Lasting {
     order: VecDeque<Key>,
     /// Number of times that each Event was written, and the time of the last write.
     counts: ByObject<(i32, Instant)>,
-    tokens: f64,
-    filled: Instant,
+    bucket: TokenBucket,
 }
 
 /// Values by the uid of an object, and by the reason of an Event.
@@ -56,7 +56,7 @@ pub(super) struct DueLasting {
 impl Lasting {
     pub(super) fn new(now: Instant) -> Self {
         let (waiting, order, counts) = (HashMap::new(), VecDeque::new(), HashMap::new());
-        Self { waiting, order, counts, tokens: BURST, filled: now }
+        Self { waiting, order, counts, bucket: TokenBucket::new(PER_SECOND, BURST, now) }
     }
 
     /// Takes a note, which replaces one that waits; `false` if too many wait. A Normal
@@ -83,8 +83,7 @@ impl Lasting {
 
     /// The next one to write, if one may be written now.
     pub(super) fn due(&mut self, now: Instant) -> Option<DueLasting> {
-        self.fill(now);
-        if self.tokens < 1.0 {
+        if self.bucket.next(now) > now {
             return None;
         }
         while let Some((uid, reason)) = self.order.pop_front() {
@@ -93,7 +92,8 @@ impl Lasting {
             if of_object.is_empty() {
                 self.waiting.remove(&uid);
             }
-            self.tokens -= 1.0;
+            // It has a token.
+            let _ = self.bucket.take(now);
             let before = self.counts.get(&uid).and_then(|counts| counts.get(&reason)).map(|(count, _)| *count);
             return Some(DueLasting { note, at, before });
         }
@@ -101,10 +101,8 @@ impl Lasting {
     }
 
     /// Returns the time until an Event may be written; `None` if none waits.
-    pub(super) fn wait(&mut self, now: Instant) -> Option<Duration> {
-        self.fill(now);
-        let lacking = (1.0 - self.tokens).max(0.0);
-        (!self.waiting.is_empty()).then(|| Duration::from_secs_f64(lacking / PER_SECOND))
+    pub(super) fn wait(&self, now: Instant) -> Option<Duration> {
+        (!self.waiting.is_empty()).then(|| self.bucket.next(now).saturating_duration_since(now))
     }
 
     /// Notes how often an Event has been written.
@@ -130,11 +128,6 @@ impl Lasting {
                 self.counts.remove(&uid);
             }
         }
-    }
-
-    fn fill(&mut self, now: Instant) {
-        let gained = now.saturating_duration_since(self.filled).as_secs_f64() * PER_SECOND;
-        (self.tokens, self.filled) = ((self.tokens + gained).min(BURST), now);
     }
 }
 
