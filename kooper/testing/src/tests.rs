@@ -280,6 +280,19 @@ async fn a_creation_is_sent_again_after_a_conflict_of_a_quota() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_child_that_a_webhook_denies_is_not_taken_for_one_that_exists() -> Result<()> {
+    let cluster = FakeCluster::new();
+    let config = cluster.put::<ConfigMap>(&named("one"))?;
+    let denied = "admission webhook \"lamps.example.com\" denied the request: it is still lit";
+    cluster.reply(move |_| Some(Reply::rejected(409, "Conflict", denied)));
+    let secrets: OwnedApplier<Secret> = cluster.arguments(&config).take();
+    let error = secrets.apply_owned(&config, &named("child")).await.unwrap_err();
+    assert!(matches!(error, AccessError::Rejected(_)) && error.to_string().contains("still lit"), "{error:?}");
+    assert_eq!(cluster.summary(), ["apply secrets default/child"]);
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_reader_returns_the_objects_at_the_time_of_the_call() -> Result<()> {
     let cluster = FakeCluster::new();
     let namespace = cluster.put::<Namespace>(&named("shop"))?;

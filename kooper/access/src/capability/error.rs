@@ -141,11 +141,12 @@ impl AccessError {
 
     /// Returns whether the object has changed, was replaced by another one with the
     /// same name, or already exists. A conflict of a ResourceQuota, whose usage another write
-    /// has changed at the same time, is not about the object.
+    /// has changed at the same time, is not about the object, and neither is the code 409 of an
+    /// admission webhook.
     #[must_use]
     pub fn is_conflict(&self) -> bool {
-        let is_of_object = self.code() == Some(409) && !self.is_of_quota();
-        is_of_object || self.is_another() || matches!(self, Self::Unseen { .. })
+        let is_of_object = !self.is_of_quota() && !matches!(self.cause(), Some(Cause::Rejected(_)));
+        (self.code() == Some(409) && is_of_object) || self.is_another() || matches!(self, Self::Unseen { .. })
     }
 
     /// Returns whether the request was forbidden (403). Possible reasons are a missing

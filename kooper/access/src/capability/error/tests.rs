@@ -125,6 +125,12 @@ fn a_conflict_of_a_quota_does_not_mean_that_the_object_exists_or_has_changed() {
 }
 
 #[test]
+fn a_webhook_that_denies_a_request_with_409_is_no_conflict() {
+    let denied = refused(409, "admission webhook \"lamps.example.com\" denied the request: it is still lit", details());
+    assert!(denied.code() == Some(409) && !denied.is_conflict() && !denied.has_changed(), "{denied:?}");
+}
+
+#[test]
 fn an_error_that_no_retry_can_fix_is_not_retried() {
     let error = AccessError::from(OwnerError::Unborn { owner: "Shop".to_owned() });
     assert_eq!(retry_hint(&error, None), RetryHint::Never);
