@@ -13,7 +13,7 @@ use serde::de::IgnoredAny;
 use serde_json::json;
 
 use crate::call::{Call, Gone};
-use crate::error::refusal::{ApiStatus, Needs};
+use crate::error::refusal::{ApiStatus, Cause, Needs};
 use crate::error::{BoxError, chain};
 use crate::object::Object;
 use crate::object::key::ObjectKey;
@@ -161,7 +161,7 @@ impl Lookup {
         let silent = |_| SendError::Other(self.failed(verb, key, format!("no response within {TIMEOUT:?}")));
         let answer = tokio::time::timeout(TIMEOUT, self.client.request_text(request)).await.map_err(silent)?;
         answer.map_err(|error| match error {
-            kube::Error::Api(status) if status.code == 409 || is_missing(&status) => SendError::Code(status.code),
+            kube::Error::Api(status) if is_stale(&status) || is_missing(&status) => SendError::Code(status.code),
             kube::Error::Api(status) => SendError::Other(self.rejected(verb, key, ApiStatus::of(&status))),
             error => SendError::Other(self.failed(verb, key, error)),
         })
@@ -187,6 +187,11 @@ impl Lookup {
         let refusal = refusal.with_advice(&Needs { rule: &rule, only: None, namespace: key.namespace() });
         self.failed(verb, key, refusal)
     }
+}
+
+/// Returns `true` if the object has changed. A webhook may deny a request with the same code.
+fn is_stale(status: &Status) -> bool {
+    status.code == 409 && !matches!(ApiStatus::of(status).cause, Cause::Rejected(_))
 }
 
 /// Returns `true` if the object does not exist. A 404 without its name is that of a proxy, or of a replica of the API server
@@ -276,6 +281,21 @@ mod tests {
         let proxy = lookup(404, "404 page not found");
         assert!(proxy.get(object.key()).await.is_err());
         assert_eq!(proxy.how_gone(&object).await, Gone::Unknown);
+    }
+
+    #[tokio::test]
+    async fn a_webhook_that_denies_a_finalizer_with_409_is_not_a_change_of_the_object() {
+        let object = Object::parse(br#"{"metadata":{"name":"a","namespace":"shop","uid":"u"}}"#).unwrap();
+        let (reasons, cancelled) = (Reasons::default(), CancellationToken::new());
+        let call = Call::new("shop".into(), object.key().clone(), 1, reasons, cancelled, Tasks::default());
+        let finalizers = ["shop.io/a".to_owned()];
+        let changed = r#"{"kind":"Status","code":409,"reason":"Conflict","message":"the object has been modified"}"#;
+        let changed = lookup(409, changed).set_finalizers(&object, &finalizers, &call).await;
+        assert!(matches!(changed, Ok(UpdateResult::Conflict)));
+        let denied = r#"{"kind":"Status","code":409,"message":"admission webhook \"a.io\" denied the request: no"}"#;
+        let denied = lookup(409, denied).set_finalizers(&object, &finalizers, &call).await;
+        let error = denied.err().map(|error| chain(&error)).unwrap();
+        assert!(error.contains("admission webhook \"a.io\" denied the request: no"), "{error}");
     }
 
     #[tokio::test]
