@@ -133,10 +133,11 @@ impl AccessError {
         self.status().map(|status| status.code)
     }
 
-    /// Returns whether the object or its kind does not exist (404).
+    /// Returns whether the object, its namespace or its kind does not exist (404). The same code
+    /// of an admission webhook is about something else.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
-        self.code() == Some(404)
+        self.code() == Some(404) && !self.is_denied()
     }
 
     /// Returns whether the object has changed, was replaced by another one with the
@@ -145,7 +146,7 @@ impl AccessError {
     /// admission webhook.
     #[must_use]
     pub fn is_conflict(&self) -> bool {
-        let is_of_object = !self.is_of_quota() && !matches!(self.cause(), Some(Cause::Rejected(_)));
+        let is_of_object = !self.is_of_quota() && !self.is_denied();
         (self.code() == Some(409) && is_of_object) || self.is_another() || matches!(self, Self::Unseen { .. })
     }
 
@@ -206,6 +207,11 @@ impl AccessError {
     /// Returns whether an object with this name already exists.
     pub(super) fn exists(&self) -> bool {
         self.status().is_some_and(|status| status.code == 409 && status.reason == "AlreadyExists")
+    }
+
+    /// Returns whether an admission webhook or policy has rejected the request, with any code.
+    fn is_denied(&self) -> bool {
+        matches!(self.cause(), Some(Cause::Rejected(_)))
     }
 
     /// The same error, and what is known about it.
