@@ -76,7 +76,8 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         check_fields::<K>(&config, crd)?;
         check_retries::<K>(&config)?;
         let handler = handler.ok_or_else(|| {
-            config.error("handler", ConfigErrorKind::Missing, "it is missing: set one with `.handler(…)`")
+            let problem = "it is missing: set one with `.handler(…)`, after `init`, `state` and `metadata_only`";
+            config.error("handler", ConfigErrorKind::Missing, problem)
         })?;
         if let Some(mistake) = mistake {
             return Err(mistake);

@@ -25,6 +25,9 @@ fn a_function_that_a_later_setting_would_drop_is_an_error() {
         assert_eq!(error.kind, ConfigErrorKind::Conflict, "{error}");
         assert!(error.problem.contains(&format!("is called after {lost}: call it before")), "{error}");
     }
+    let error = builder().handler(async || {}).state(1_u8).build().unwrap_err();
+    assert_eq!(error.kind, ConfigErrorKind::Missing, "{error}");
+    assert!(error.problem.contains("after `init`, `state`"), "{error}");
     let layer = tower::layer::layer_fn(|service: HandlerService<ConfigMap>| service);
     let kept = builder().when(|_| false).layer(layer).init(init);
     assert!(kept.cleanup("example.com/shop", async || {}).handler(async || {}).build().is_ok());
