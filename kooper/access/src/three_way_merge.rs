@@ -48,11 +48,10 @@ fn merge_fields(from: &Map<String, Value>, to: &Map<String, Value>, onto: &mut M
     }
 }
 
-/// Lists with distinguishable entries are changed entry by entry, others as a whole.
+/// Lists with distinguishable entries are changed entry by entry, others by the places of the entries.
 fn merge_entries(from: &[Value], to: &[Value], onto: &mut Vec<Value>) {
     let Some(same) = identity([from, to, onto.as_slice()]) else {
-        onto.clear();
-        onto.extend_from_slice(to);
+        *onto = by_place(from, to, onto);
         return;
     };
     let find = |list: &[Value], one: &Value| list.iter().position(|other| same(one, other));
@@ -64,6 +63,42 @@ fn merge_entries(from: &[Value], to: &[Value], onto: &mut Vec<Value>) {
             None if before == Some(one) => {}
             None => onto.push(one.clone()),
         }
+    }
+}
+
+/// The second list. If the first one has the entries of the third one, but not all of their fields, these fields are kept.
+fn by_place(from: &[Value], to: &[Value], onto: &[Value]) -> Vec<Value> {
+    if from.len() != onto.len() || !from.iter().zip(onto).all(|(part, whole)| is_part(part, whole)) {
+        return to.to_vec();
+    }
+    let entry = |(at, one): (usize, &Value)| {
+        let is_same = |place: &usize| from.get(*place) == Some(one);
+        let place = Some(at).filter(is_same).or_else(|| (0..from.len()).find(is_same));
+        match (place, from.get(at)) {
+            (Some(place), _) => onto[place].clone(),
+            // It has changed in its place.
+            (None, Some(before)) if from.len() == to.len() && !to.contains(before) => {
+                let mut whole = onto[at].clone();
+                three_way_merge(before, one, &mut whole);
+                whole
+            }
+            (None, _) => one.clone(),
+        }
+    };
+    to.iter().enumerate().map(entry).collect()
+}
+
+/// Returns `true` if a value has some of the fields of another one, and nothing else.
+fn is_part(part: &Value, whole: &Value) -> bool {
+    match (part, whole) {
+        (Value::Null, _) => true,
+        (Value::Object(part), Value::Object(whole)) => {
+            part.iter().all(|(field, part)| is_part(part, whole.get(field).unwrap_or(&Value::Null)))
+        }
+        (Value::Array(part), Value::Array(whole)) => {
+            part.len() == whole.len() && part.iter().zip(whole).all(|(part, whole)| is_part(part, whole))
+        }
+        (part, whole) => part == whole,
     }
 }
 
@@ -237,6 +272,25 @@ mod tests {
         // Nothing distinguishes them.
         assert_eq!(grafted(&json!([[1]]), &json!([[2]]), json!([[3]])), json!([[2]]));
         assert_eq!(grafted(&Value::Null, &json!({"a": [1]}), json!({"b": 1})), json!({"a": [1], "b": 1}));
+    }
+
+    #[test]
+    fn entries_that_nothing_distinguishes_keep_the_fields_that_the_first_state_lacks() {
+        let from = json!([{"path": "/a"}, {"path": "/b"}]);
+        let onto = json!([{"path": "/a", "more": 1}, {"path": "/b", "more": 2}]);
+        for (to, expected) in [
+            (json!([{"path": "/c"}, {"path": "/b"}]), json!([{"path": "/c", "more": 1}, {"path": "/b", "more": 2}])),
+            (json!([{"path": "/b"}]), json!([{"path": "/b", "more": 2}])),
+            (json!([{"path": "/b"}, {"path": "/c"}]), json!([{"path": "/b", "more": 2}, {"path": "/c"}])),
+            (
+                json!([{"path": "/a"}, {"path": "/c"}, {"path": "/b"}]),
+                json!([{"path": "/a", "more": 1}, {"path": "/c"}, {"path": "/b", "more": 2}]),
+            ),
+        ] {
+            assert_eq!(grafted(&from, &to, onto.clone()), expected, "{to}");
+        }
+        let other = json!([{"path": "/x", "more": 1}, {"path": "/b", "more": 2}]);
+        assert_eq!(grafted(&from, &json!([{"path": "/b"}]), other), json!([{"path": "/b"}]));
     }
 
     #[test]
