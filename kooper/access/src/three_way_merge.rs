@@ -55,6 +55,17 @@ fn merge_entries(from: &[Value], to: &[Value], onto: &mut Vec<Value>) {
         return;
     };
     let find = |list: &[Value], one: &Value| list.iter().position(|other| same(one, other));
+    // Nothing else was added or removed, so that the order is that of the second state, too.
+    if from.len() == onto.len() && from.iter().zip(&*onto).all(|(one, other)| same(one, other)) {
+        let entry = |one: &Value| {
+            let Some(at) = find(from, one) else { return one.clone() };
+            let mut whole = onto[at].clone();
+            three_way_merge(&from[at], one, &mut whole);
+            whole
+        };
+        *onto = to.iter().map(entry).collect();
+        return;
+    }
     onto.retain(|one| find(to, one).is_some() || find(from, one).is_none());
     for one in to {
         let before = find(from, one).map(|at| &from[at]);
@@ -272,6 +283,16 @@ mod tests {
         // Nothing distinguishes them.
         assert_eq!(grafted(&json!([[1]]), &json!([[2]]), json!([[3]])), json!([[2]]));
         assert_eq!(grafted(&Value::Null, &json!({"a": [1]}), json!({"b": 1})), json!({"a": [1], "b": 1}));
+    }
+
+    #[test]
+    fn entries_of_the_same_list_get_the_order_of_the_second_state() {
+        let entry = |name: &str, note: &Value| json!({"name": name, "note": note});
+        let from = json!([entry("a", &Value::Null), entry("b", &Value::Null)]);
+        let to = json!([entry("c", &json!("new")), entry("b", &json!("x")), entry("a", &Value::Null)]);
+        let onto = json!([{"name": "a", "more": 1}, {"name": "b"}]);
+        let expected = json!([{"name": "c", "note": "new"}, {"name": "b", "note": "x"}, {"name": "a", "more": 1}]);
+        assert_eq!(grafted(&from, &to, onto), expected);
     }
 
     #[test]
