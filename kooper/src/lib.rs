@@ -257,9 +257,9 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 #[doc(inline)]
 pub use kooper_access::{
-    AccessError, Applier, Clock, Conditions, Controller, Creator, Deleter, Evictor, Getter, KindExt, Operator,
-    OwnedApplier, Patcher, Reader, Recorder, SecretValue, Settings, State, StatusWriter, capability, controller,
-    events, extract, handler, plan,
+    AccessError, Applier, BuildError, Clock, Conditions, ConfigError, ConfigErrorKind, Controller, Creator, Deleter,
+    Evictor, Getter, KindExt, Operator, OwnedApplier, Patcher, Reader, Recorder, RunError, SecretValue, Settings,
+    State, StatusWriter, capability, controller, events, extract, handler, plan,
 };
 #[cfg(feature = "apiserver")]
 pub use kooper_apiserver as apiserver;
@@ -281,9 +281,9 @@ pub use kooper_program::client;
 pub use kooper_program::{http, metrics};
 #[doc(inline)]
 pub use kooper_runtime::{
-    Action, BoxError, BuildError, Call, Changed, ConfigError, ConfigErrorKind, ControllerError, DurationError,
-    GoDuration, Gone, HandlerError, Health, Kind, NameError, Namespaced, ObjectKey, Reason, Reasons, Result, Retriever,
-    RunError, Shard, Status, backoff, error, leader, object, queue, retriever,
+    Action, BoxError, Call, Changed, ControllerError, DurationError, GoDuration, Gone, HandlerError, Health, Kind,
+    NameError, Namespaced, ObjectKey, Reason, Reasons, Result, Retriever, Shard, Status, backoff, error, leader,
+    object, queue, retriever,
 };
 #[doc(inline)]
 pub use kooper_testing as testing;

@@ -1,6 +1,8 @@
 //! Controllers as users describe them: a kind, a handler with arguments by their types, settings.
 
 pub(crate) mod builder;
+mod check;
+pub(crate) mod error;
 mod handler_builder;
 pub mod operator;
 mod overrides;
@@ -26,9 +28,7 @@ use kooper_runtime::internal::object::kind::KindInfo;
 use kooper_runtime::internal::watch::cache_id::CacheId;
 use kooper_runtime::metrics::MetricsRecorder;
 use kooper_runtime::object::Object;
-use kooper_runtime::{
-    Action, Call, Changed, ConfigError, ConfigErrorKind, ControllerContext, Kind, ObjectKey, Result as HandlerResult,
-};
+use kooper_runtime::{Action, Call, Changed, ControllerContext, Kind, ObjectKey, Result as HandlerResult};
 use kooper_sharding::Shards;
 use parking_lot::Mutex;
 
@@ -39,6 +39,7 @@ use crate::crd::{Compared, Installed, Installer};
 use crate::plan::{Plan, SettingsNeed};
 use crate::settings::GivenSettings;
 use builder::{MakeCrd, Sample};
+use error::{ConfigError, ConfigErrorKind};
 
 pub use builder::{All, Builder, CustomKind, KindExt, MakeSource, MapFn, Source};
 pub use handler_builder::{HandlerBuilder, TypedHandler};
@@ -366,7 +367,7 @@ impl Controller {
     }
 
     pub(crate) fn error(&self, field: &'static str, kind: ConfigErrorKind, problem: impl Display) -> ConfigError {
-        self.spec.config.error(field, kind, problem)
+        ConfigError::new(&self.spec.config, field, kind, problem)
     }
 
     /// Returns `true` if the controller cannot run without a connection to an API server.

@@ -26,6 +26,7 @@ pub use capability::{
 };
 
 pub use clock::Clock;
+pub use controller::error::{BuildError, ConfigError, ConfigErrorKind, RunError};
 pub use controller::operator::Operator;
 pub use controller::{Controller, KindExt};
 pub use extract::State;

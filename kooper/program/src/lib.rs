@@ -29,10 +29,10 @@ mod settings;
 
 use serde::de::DeserializeOwned;
 
-use kooper_access::Controller;
 use kooper_access::controller::Builder;
 use kooper_access::internal::GivenSettings;
-use kooper_runtime::{ConfigError, ConfigErrorKind, Kind};
+use kooper_access::{ConfigError, ConfigErrorKind, Controller};
+use kooper_runtime::Kind;
 #[cfg(feature = "webhooks")]
 use kooper_webhooks::Webhook;
 

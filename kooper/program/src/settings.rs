@@ -7,11 +7,9 @@ use std::any::TypeId;
 use clap::{ArgMatches, Command};
 
 #[cfg(feature = "cli")]
-use kooper_access::Controller;
-#[cfg(feature = "cli")]
 use kooper_access::internal::GivenSettings;
 #[cfg(feature = "cli")]
-use kooper_runtime::ConfigError;
+use kooper_access::{ConfigError, Controller};
 
 /// A type that can be the settings of a program.
 #[cfg(feature = "cli")]

@@ -22,7 +22,7 @@ pub use call::context::ControllerContext;
 pub use call::events::{FailureEvents, Note};
 pub use call::{Call, Gone};
 pub use controller::config::MetricsCompat;
-pub use controller::error::{BuildError, ConfigError, ConfigErrorKind, ControllerError, RunError};
+pub use controller::error::ControllerError;
 pub use controller::health::Health;
 pub use error::{BoxError, HandlerError, Result};
 pub use kooper_base::leader::shard::Shard;

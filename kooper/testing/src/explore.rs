@@ -39,10 +39,10 @@ use self::reference::Reference;
 use self::trial::{Sequence, Trial};
 use crate::Cluster;
 use crate::cluster::is_paused;
-use kooper_access::Controller;
 use kooper_access::internal::GivenSettings;
+use kooper_access::{ConfigError, Controller};
+use kooper_runtime::Kind;
 use kooper_runtime::internal::error::chain;
-use kooper_runtime::{ConfigError, Kind};
 
 pub use self::finding::Finding;
 pub use self::frame::explore;

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret;
-use kooper_access::{Controller, Recorder, State};
+use kooper_access::{ConfigError as ControllerError, Controller, Recorder, State};
 use kooper_runtime::internal::controller::installation::Installation;
 use kooper_runtime::internal::error::public_chain;
 use kooper_runtime::leader::LeaderElection;
-use kooper_runtime::{Action, ConfigError as ControllerError, Result};
+use kooper_runtime::{Action, Result};
 use kooper_serving::{CertificateError, FileCertificate};
 use kube::Client;
 use kube::api::ObjectMeta;

@@ -14,8 +14,8 @@ use super::children::{expression, key_of, matches, unless_gone};
 use super::pods::is_terminal;
 use kooper_access::KindExt as _;
 use kooper_access::capability::{Index, PatchBody, by};
-use kooper_access::{Controller, Creator, Deleter, Patcher, Reader, StatusWriter};
-use kooper_runtime::{ConfigError, ObjectKey, Result};
+use kooper_access::{ConfigError, Controller, Creator, Deleter, Patcher, Reader, StatusWriter};
+use kooper_runtime::{ObjectKey, Result};
 
 /// The finalizers of claims that pods use, and of volumes that claims use.
 const CLAIM_IN_USE: &str = "kubernetes.io/pvc-protection";

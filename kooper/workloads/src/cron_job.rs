@@ -16,9 +16,9 @@ use super::children::{controlled, unless_gone};
 use super::versions::Field as _;
 use kooper_access::KindExt as _;
 use kooper_access::capability::owned_by;
-use kooper_access::{Controller, Creator, Deleter, Reader, StatusWriter};
+use kooper_access::{ConfigError, Controller, Creator, Deleter, Reader, StatusWriter};
 use kooper_runtime::internal::clock;
-use kooper_runtime::{Action, ConfigError, Result};
+use kooper_runtime::{Action, Result};
 
 /// The time for which a job was created.
 const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";

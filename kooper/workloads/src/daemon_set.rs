@@ -18,9 +18,9 @@ use super::scheduler;
 use super::versions::Field as _;
 use kooper_access::KindExt as _;
 use kooper_access::capability::owned_by;
-use kooper_access::{Controller, Creator, Deleter, Patcher, Reader, StatusWriter};
+use kooper_access::{ConfigError, Controller, Creator, Deleter, Patcher, Reader, StatusWriter};
 use kooper_runtime::internal::clock;
-use kooper_runtime::{Action, ConfigError, ObjectKey, Result};
+use kooper_runtime::{Action, ObjectKey, Result};
 
 /// The taints that the pods of every DaemonSet tolerate.
 const TOLERATED: [(&str, &str); 6] = [

@@ -18,8 +18,8 @@ use super::pods::is_terminal;
 use super::versions::Field as _;
 use kooper_access::KindExt as _;
 use kooper_access::capability::PatchBody;
-use kooper_access::{Controller, Creator, Deleter, Patcher, Reader, StatusWriter};
-use kooper_runtime::{Action, ConfigError, ObjectKey, Result};
+use kooper_access::{ConfigError, Controller, Creator, Deleter, Patcher, Reader, StatusWriter};
+use kooper_runtime::{Action, ObjectKey, Result};
 
 /// The number of a Deployment's template, on it and on its ReplicaSets.
 const REVISION: &str = "deployment.kubernetes.io/revision";

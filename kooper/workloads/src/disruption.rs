@@ -14,9 +14,9 @@ use super::pods::{is_active, is_ready, is_terminal};
 use super::versions::{Field as _, given};
 use kooper_access::KindExt as _;
 use kooper_access::capability::by;
-use kooper_access::{Controller, Reader, StatusWriter};
+use kooper_access::{ConfigError, Controller, Reader, StatusWriter};
 use kooper_runtime::internal::clock;
-use kooper_runtime::{ConfigError, ObjectKey, Result};
+use kooper_runtime::{ObjectKey, Result};
 
 pub(super) fn controller() -> Result<Controller, ConfigError> {
     PodDisruptionBudget::controller("disruption")

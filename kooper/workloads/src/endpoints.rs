@@ -17,9 +17,9 @@ use super::pods::{is_ready, is_terminal};
 use super::versions::{Field as _, given};
 use kooper_access::KindExt as _;
 use kooper_access::capability::{Index, PatchBody, by, owned_by};
-use kooper_access::{Controller, Creator, Deleter, Patcher, Reader};
+use kooper_access::{ConfigError, Controller, Creator, Deleter, Patcher, Reader};
 use kooper_runtime::internal::clock;
-use kooper_runtime::{ConfigError, ObjectKey, Result};
+use kooper_runtime::{ObjectKey, Result};
 
 /// The labels of EndpointSlices and Endpoints: the Service, and who writes them.
 const SERVICE: &str = "kubernetes.io/service-name";

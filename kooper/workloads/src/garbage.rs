@@ -17,9 +17,9 @@ use serde_json::{Value, json};
 
 use self::content::Content;
 use self::graph::{Policy, Step};
-use kooper_access::Controller;
 use kooper_access::KindExt as _;
-use kooper_runtime::{Action, ConfigError, Result};
+use kooper_access::{ConfigError, Controller};
+use kooper_runtime::{Action, Result};
 
 /// The time between two passes, if the first one has found nothing to do, and if it has.
 const IDLE: Duration = Duration::from_secs(1);

@@ -20,9 +20,9 @@ use super::children::{self, adopters, claim, key_of};
 use super::pods::is_active;
 use kooper_access::KindExt as _;
 use kooper_access::capability::PatchBody;
-use kooper_access::{Controller, Creator, Deleter, Patcher, Reader, StatusWriter};
+use kooper_access::{ConfigError, Controller, Creator, Deleter, Patcher, Reader, StatusWriter};
 use kooper_runtime::internal::clock;
-use kooper_runtime::{Action, ConfigError, Result};
+use kooper_runtime::{Action, Result};
 
 pub(super) use self::tracking::controller as tracking;
 

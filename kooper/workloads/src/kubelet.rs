@@ -12,9 +12,9 @@ use super::children::{controller_of, key_of, unless_gone};
 use super::pods::{is_terminal, phase};
 use super::{Pace, node, notes};
 use kooper_access::KindExt as _;
-use kooper_access::{Controller, Creator, Deleter, Getter, State, StatusWriter};
+use kooper_access::{ConfigError, Controller, Creator, Deleter, Getter, State, StatusWriter};
 use kooper_runtime::internal::clock;
-use kooper_runtime::{Action, ConfigError, Result};
+use kooper_runtime::{Action, Result};
 
 mod needs;
 mod status;

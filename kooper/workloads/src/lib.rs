@@ -36,8 +36,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use kooper_access::controller::operator::Builder;
-use kooper_access::{Controller, Operator};
-use kooper_runtime::BuildError;
+use kooper_access::{BuildError, Controller, Operator};
 use kooper_runtime::internal::error::chain;
 
 /// The name of the program, which field managers begin with.

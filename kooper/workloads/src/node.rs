@@ -14,9 +14,9 @@ use super::children::unless_gone;
 use super::{Pace, typed};
 use kooper_access::KindExt as _;
 use kooper_access::capability::{PatchBody, owned_by};
-use kooper_access::{Applier, Controller, Patcher, State, StatusWriter};
+use kooper_access::{Applier, ConfigError, Controller, Patcher, State, StatusWriter};
 use kooper_runtime::internal::clock;
-use kooper_runtime::{Action, ConfigError, Result};
+use kooper_runtime::{Action, Result};
 
 /// The name of the node that every cluster has.
 pub(super) const NAME: &str = "node-1";

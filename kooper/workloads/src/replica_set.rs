@@ -12,9 +12,9 @@ use super::pods::{self, available_in, count, is_active, is_ready, is_terminal};
 use super::versions::{Field as _, given};
 use kooper_access::KindExt as _;
 use kooper_access::capability::owned_by;
-use kooper_access::{AccessError, Controller, Creator, Deleter, Patcher, Reader, StatusWriter};
+use kooper_access::{AccessError, ConfigError, Controller, Creator, Deleter, Patcher, Reader, StatusWriter};
 use kooper_runtime::internal::clock;
-use kooper_runtime::{Action, ConfigError, Result};
+use kooper_runtime::{Action, Result};
 
 /// The most pods that one call creates or deletes.
 const BURST: usize = 500;

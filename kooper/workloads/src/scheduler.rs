@@ -16,9 +16,9 @@ use super::pods::is_terminal;
 use super::{Pace, notes};
 use kooper_access::KindExt as _;
 use kooper_access::capability::{Index, by};
-use kooper_access::{Controller, Creator, Reader, State, StatusWriter};
+use kooper_access::{ConfigError, Controller, Creator, Reader, State, StatusWriter};
 use kooper_runtime::internal::clock;
-use kooper_runtime::{ConfigError, ObjectKey, Result};
+use kooper_runtime::{ObjectKey, Result};
 
 /// The scheduler of pods that name no other.
 const SCHEDULER: &str = "default-scheduler";

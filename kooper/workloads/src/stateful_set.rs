@@ -15,9 +15,9 @@ use super::pods::{available_in, is_terminal, phase};
 use super::revisions::{self, Revisions};
 use super::versions::Field as _;
 use kooper_access::KindExt as _;
-use kooper_access::{Controller, Creator, Deleter, Patcher, Reader, StatusWriter};
+use kooper_access::{ConfigError, Controller, Creator, Deleter, Patcher, Reader, StatusWriter};
 use kooper_runtime::internal::clock;
-use kooper_runtime::{Action, ConfigError, ObjectKey, Result};
+use kooper_runtime::{Action, ObjectKey, Result};
 
 /// The label of the revisions of a StatefulSet.
 const HASH: &str = "controller.kubernetes.io/hash";

@@ -23,10 +23,7 @@ use kooper_runtime::internal::controller::Config;
 use kooper_runtime::internal::controller::parts::{KeyStream, Relation};
 use kooper_runtime::internal::controller::states::InitContext;
 use kooper_runtime::internal::watch::retriever::{ErasedRetriever, erase};
-use kooper_runtime::{
-    Action, BoxError, Changed, ConfigError, ConfigErrorKind, ControllerContext, FailureEvents, Kind, MetricsCompat,
-    Retriever,
-};
+use kooper_runtime::{Action, BoxError, Changed, ControllerContext, FailureEvents, Kind, MetricsCompat, Retriever};
 use kooper_sharding::Shards;
 use kube::Client;
 use kube::core::metadata::PartialObjectMeta;
@@ -36,6 +33,7 @@ use tower::Service;
 use self::daemon::Daemon;
 use self::filter::FilterFn;
 use crate::calls::Additions;
+use crate::controller::error::{ConfigError, ConfigErrorKind};
 use crate::extract::{Context, Removed, State};
 use crate::handler::{Filter, Function, Handler, HandlerService, Init, Input, Middleware, PriorityOf};
 use crate::plan::Plan;
@@ -266,7 +264,7 @@ impl Common {
     /// Notes a mistake in a setting, which `build` returns if it is the first one.
     fn note(&mut self, setting: &'static str, kind: ConfigErrorKind, problem: impl std::fmt::Display) {
         if self.mistake.is_none() {
-            self.mistake = Some(self.config.error(setting, kind, problem));
+            self.mistake = Some(ConfigError::new(&self.config, setting, kind, problem));
         }
     }
 }

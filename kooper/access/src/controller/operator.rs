@@ -19,12 +19,13 @@ use kooper_runtime::internal::leader::Elected;
 use kooper_runtime::internal::metrics::PanicSafe;
 use kooper_runtime::internal::watch::informer::SharedWatches;
 use kooper_runtime::metrics::{MetricsRecorder, NoMetrics};
-use kooper_runtime::{BuildError, ConfigError, ConfigErrorKind, ControllerError, Health, RunError};
+use kooper_runtime::{ControllerError, Health};
 use kube::Client;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::controller::Controller;
+use crate::controller::error::{BuildError, ConfigError, ConfigErrorKind, RunError};
 use crate::crd::{Advice, Installer};
 use crate::events::EventSink;
 use crate::settings::GivenSettings;

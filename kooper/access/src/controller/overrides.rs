@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use kooper_runtime::ConfigError;
 use kooper_runtime::internal::controller::Config;
 use kooper_runtime::leader::LeaderElection;
 use kooper_sharding::Shards;
@@ -10,6 +9,8 @@ use kooper_sharding::Shards;
 use super::Controller;
 use super::builder::daemon;
 use super::builder::namespaces::{DELETED, NAMESPACE_SELECTOR, UNSELECTED};
+use super::check::check;
+use super::error::ConfigError;
 
 impl Controller {
     /// Watches these namespaces instead of the built-in ones; an empty list is
@@ -114,7 +115,7 @@ impl Controller {
     fn set(&mut self, change: impl FnOnce(&mut Config)) -> Result<(), ConfigError> {
         let mut config = self.spec.config.clone();
         change(&mut config);
-        config.check()?;
+        check(&config)?;
         self.spec.config = config;
         Ok(())
     }

@@ -20,10 +20,10 @@ use super::signals::{Signal, Signals};
 use super::webhooks::{self, Served};
 use crate::metrics::Prometheus;
 use kooper_access::controller::operator::Builder as OperatorBuilder;
-use kooper_access::{Controller, Operator};
+use kooper_access::{Controller, Operator, RunError};
 use kooper_runtime::internal::error::chain;
 use kooper_runtime::internal::leader::Watchdog;
-use kooper_runtime::{BoxError, Health, RunError};
+use kooper_runtime::{BoxError, Health};
 
 /// Time after the drain timeout in which the operator has to end by itself.
 pub(super) const GRACE: Duration = Duration::from_secs(8);

@@ -1,15 +1,13 @@
-//! The settings of a controller, and their validation.
+//! The settings of a controller.
 
 use std::time::Duration;
 
 use kooper_grammar::selector::{FieldSelector, Selector};
-use kooper_grammar::{field_path, name};
 
 use crate::backoff::Backoff;
 use crate::call::annotations::Annotations;
 use crate::call::events::FailureEvents;
 use crate::call::finalizer::{Finalizers, Retirement};
-use crate::controller::error::{ConfigError, ConfigErrorKind};
 use crate::controller::installation::Installation;
 use crate::leader::{LeaderElection, LeaseOwner, PreviousLease};
 use crate::object::sections::{self, Changed};
@@ -255,131 +253,5 @@ impl Config {
         let fields = fields.map(|text| FieldSelector::parse(text).map_or(text.clone(), |one| one.to_string()));
         let (metadata_only, json_only) = (self.metadata_only, self.json_only);
         Scope { labels, fields, metadata_only, json_only, ..Scope::default() }.in_each(&self.namespaces)
-    }
-
-    /// An error in a setting.
-    pub fn error(&self, field: &'static str, kind: ConfigErrorKind, problem: impl std::fmt::Display) -> ConfigError {
-        ConfigError { controller: self.name.clone(), field, kind, problem: problem.to_string() }
-    }
-    fn malformed<E: std::fmt::Display>(&self, field: &'static str) -> impl Fn(E) -> ConfigError {
-        move |error| self.error(field, ConfigErrorKind::Malformed, error)
-    }
-    fn out_of_range(&self, field: &'static str, problem: impl std::fmt::Display) -> ConfigError {
-        self.error(field, ConfigErrorKind::OutOfRange, problem)
-    }
-
-    /// Returns an error for a selector that is empty, such as a constant without a value.
-    fn selects(&self, field: &'static str, selector: &str) -> Result<(), ConfigError> {
-        if selector.trim().is_empty() {
-            return Err(self.out_of_range(field, "the selector is empty and selects everything: remove it"));
-        }
-        Ok(())
-    }
-
-    /// Returns an error for the first invalid setting; the name is checked first.
-    pub fn check(&self) -> Result<(), ConfigError> {
-        if self.name.is_empty() {
-            return Err(self.error(
-                "name",
-                ConfigErrorKind::Missing,
-                "it is missing: give the controller a name, such as `echo`",
-            ));
-        }
-        name::label(&self.name).map_err(self.malformed("name"))?;
-        if self.workers == 0 {
-            return Err(self.out_of_range("workers", "a controller needs workers: set 1 or more"));
-        }
-        for (field, value) in [("resync", self.resync), ("timeout", self.timeout), ("debounce", self.debounce)] {
-            if value.is_some_and(|value| value.is_zero()) {
-                return Err(
-                    self.out_of_range(field, "the duration must be longer than 0: set a longer one, or `None` for off")
-                );
-            }
-        }
-        if self.backoff.initial.is_zero() || self.backoff.max < self.backoff.initial {
-            return Err(self.out_of_range("backoff", "the initial delay must be above 0 and not above the maximum"));
-        }
-        if self.retry_rate.0 == 0 || self.retry_rate.1 == 0 {
-            return Err(self.out_of_range("retry_rate", "the rate and the burst must be 1 or more"));
-        }
-        for namespace in &self.namespaces {
-            name::label(namespace).map_err(self.malformed("namespaces"))?;
-        }
-        if let Some(labels) = &self.namespace_selector {
-            Selector::parse(labels).map_err(self.malformed("namespaces"))?;
-            self.selects("namespaces", labels)?;
-            if !self.namespaces.is_empty() {
-                let problem = "namespaces are selected by their labels or listed by their names: remove one of the two";
-                return Err(self.error("namespaces", ConfigErrorKind::Conflict, problem));
-            }
-        }
-        if let Some(labels) = &self.labels {
-            Selector::parse(labels).map_err(self.malformed("labels"))?;
-            self.selects("labels", labels)?;
-        }
-        if let Some(fields) = &self.fields {
-            FieldSelector::parse(fields).map_err(self.malformed("fields"))?;
-            self.selects("fields", fields)?;
-        }
-        for (field, name) in [("pause", &self.annotations.pause), ("reconcile_now", &self.annotations.reconcile_now)] {
-            name.iter().try_for_each(|name| name::qualified(name).map_err(self.malformed(field)))?;
-        }
-        if self.annotations.pause.is_some() && self.annotations.pause == self.annotations.reconcile_now {
-            let problem = "the same annotation pauses an object: choose two";
-            return Err(self.error("reconcile_now", ConfigErrorKind::Conflict, problem));
-        }
-        if self.changed.is_empty() {
-            return Err(self.out_of_range(
-                "changed",
-                "the list is empty, so no change would call the handler: add one, or `Changed::Any`",
-            ));
-        }
-        if self.metadata_only && self.changed.contains(&Changed::Status) {
-            let problem = "with `metadata_only` the status is not fetched: remove `Changed::Status`";
-            return Err(self.error("changed", ConfigErrorKind::Conflict, problem));
-        }
-        for path in self.changed_fields() {
-            field_path::check(path).map_err(self.malformed("changed"))?;
-            if self.metadata_only && field_path::names(path).next() != Some("metadata") {
-                let problem = format!("with `metadata_only` `{path}` is not fetched: remove it");
-                return Err(self.error("changed", ConfigErrorKind::Conflict, problem));
-            }
-        }
-        if let Some(election) = &self.leader {
-            election.check().map_err(|problem| self.out_of_range("leader_election", problem))?;
-        }
-        if let Some(finalizer) = &self.finalizer {
-            name::finalizer(finalizer).map_err(self.malformed("cleanup"))?;
-            if self.while_deleting {
-                let problem = "`cleanup` is called instead of the handler for an object that is being deleted: remove \
-                               one of the two";
-                return Err(self.error("while_deleting", ConfigErrorKind::Conflict, problem));
-            }
-        }
-        for previous in &self.previous_names {
-            name::label(previous).map_err(self.malformed("previous_names"))?;
-            if *previous == self.name {
-                let problem = format!("\"{previous}\" is the current name: list only earlier ones");
-                return Err(self.error("previous_names", ConfigErrorKind::Conflict, problem));
-            }
-        }
-        for previous in &self.previous_finalizers {
-            name::finalizer(previous).map_err(self.malformed("previous_finalizers"))?;
-            if self.finalizer.as_ref() == Some(previous) {
-                let problem = format!("\"{previous}\" is the current finalizer: list only earlier ones");
-                return Err(self.error("previous_finalizers", ConfigErrorKind::Conflict, problem));
-            }
-            if self.finalizer.is_none() {
-                let problem = format!(
-                    "the previous finalizer \"{previous}\" is removed by `cleanup`: set `cleanup` with the current finalizer, \
-                     or leave the previous one out"
-                );
-                return Err(self.error("previous_finalizers", ConfigErrorKind::Conflict, problem));
-            }
-        }
-        if let Some(program) = &self.previous_program {
-            name::label(program).map_err(self.malformed("previous_program"))?;
-        }
-        Ok(())
     }
 }

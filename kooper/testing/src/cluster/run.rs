@@ -10,9 +10,9 @@ use tokio_util::sync::CancellationToken;
 use super::{Cluster, PROGRAM, mortal, pause, role};
 use kooper_access::controller::operator::Builder;
 use kooper_access::internal::crd::{annotated, merged};
-use kooper_access::{Controller, Operator};
+use kooper_access::{Controller, Operator, RunError};
 use kooper_runtime::internal::leader;
-use kooper_runtime::{Health, Result, RunError};
+use kooper_runtime::{Health, Result};
 
 /// Maximum time until controllers are ready.
 const START: Duration = Duration::from_secs(30);

@@ -13,10 +13,10 @@ use tokio_util::sync::CancellationToken;
 use super::tape::{self, Ends, Tape};
 use crate::Cluster;
 use crate::cluster::pause;
-use kooper_access::Controller;
+use kooper_access::{ConfigError, Controller, RunError};
 use kooper_runtime::internal::error::chain;
 use kooper_runtime::metrics::{Counter, MetricsError, MetricsRecorder, ReadGauge};
-use kooper_runtime::{ConfigError, Health, ObjectKey, Result, RunError};
+use kooper_runtime::{Health, ObjectKey, Result};
 use kooper_sharding::Shards;
 
 /// Time between the kill of a process and its restart.

@@ -9,8 +9,8 @@ use super::{is_tracked, progress, untrack};
 use crate::children::{controller_of, key_of};
 use kooper_access::KindExt as _;
 use kooper_access::capability::by;
-use kooper_access::{Controller, Patcher, Reader};
-use kooper_runtime::{ConfigError, ObjectKey, Result};
+use kooper_access::{ConfigError, Controller, Patcher, Reader};
+use kooper_runtime::{ObjectKey, Result};
 
 pub(crate) fn controller() -> Result<Controller, ConfigError> {
     Pod::controller("job-tracking")

@@ -17,7 +17,7 @@ use kooper_runtime::internal::object::sections::may_have_field;
 use kooper_runtime::internal::watch::cache_id::{CacheRequest, Used};
 use kooper_runtime::internal::watch::retriever::ErasedRetriever;
 use kooper_runtime::internal::watch::selected::Selected;
-use kooper_runtime::{BoxError, ConfigError, ConfigErrorKind, FailureEvents, Kind};
+use kooper_runtime::{BoxError, FailureEvents, Kind};
 use kooper_sharding::Shards;
 use kube::Client;
 use kube::core::metadata::PartialObjectMeta;
@@ -27,6 +27,8 @@ use super::daemon::{self, Daemon};
 use super::namespaces::{DELETED, NAMESPACE_SELECTOR, UNSELECTED};
 use super::{Builder, Common, MakeCrd, MakeRetriever, MakeService, MakeState, Wrap};
 use crate::calls::Additions;
+use crate::controller::check::check;
+use crate::controller::error::{ConfigError, ConfigErrorKind};
 use crate::controller::{Controller, Task};
 use crate::crd::has_field;
 use crate::extract::Removed;
@@ -70,14 +72,14 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
             additions,
         } = common;
         config.metadata_only |= is_metadata::<K>();
-        config.check()?;
+        check(&config)?;
         check_shards(shards.as_ref(), &config)?;
         check_replicas(everywhere, shard_of.is_some(), &config)?;
         check_fields::<K>(&config, crd)?;
         check_retries::<K>(&config)?;
         let handler = handler.ok_or_else(|| {
             let problem = "it is missing: set one with `.handler(…)`, after `init`, `state` and `metadata_only`";
-            config.error("handler", ConfigErrorKind::Missing, problem)
+            ConfigError::new(&config, "handler", ConfigErrorKind::Missing, problem)
         })?;
         if let Some(mistake) = mistake {
             return Err(mistake);
@@ -90,7 +92,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         if daemon.is_some() && own_retriever {
             let problem = "a daemon needs objects of the API server, and a custom retriever may return others: remove \
                            one of the two";
-            return Err(config.error("daemon", ConfigErrorKind::Conflict, problem));
+            return Err(ConfigError::new(&config, "daemon", ConfigErrorKind::Conflict, problem));
         }
         let daemon = daemon.map(|daemon| {
             let mut with_daemon = plan.clone();
@@ -100,22 +102,22 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         });
         plan_settings::<K>(&config, &mut plan, own_retriever, deleted.is_some(), installs_crd);
         if let Some((setting, mistake)) = plan.mistake() {
-            return Err(config.error(setting, ConfigErrorKind::Malformed, mistake));
+            return Err(ConfigError::new(&config, setting, ConfigErrorKind::Malformed, mistake));
         }
         if is_task::<K>() && config.may_leave() {
             let problem = "a task has no objects to select: write the namespaces as strings, or select what it reads \
                            with `reads`";
             let setting = if config.selected() { "labels" } else { "namespaces" };
-            return Err(config.error(setting, ConfigErrorKind::Conflict, problem));
+            return Err(ConfigError::new(&config, setting, ConfigErrorKind::Conflict, problem));
         }
         if own_retriever && !is_task::<K>() && (config.may_leave() || !config.namespaces.is_empty()) {
             let problem = "a custom retriever selects its objects itself: remove `namespaces`, `labels` and `fields`";
-            return Err(config.error("retriever", ConfigErrorKind::Conflict, problem));
+            return Err(ConfigError::new(&config, "retriever", ConfigErrorKind::Conflict, problem));
         }
         if own_retriever && (config.finalizer.is_some() || installs_crd) {
             let problem = "`cleanup` and `install_crd` need objects of the API server, but a custom retriever may \
                            return others: remove them";
-            return Err(config.error("retriever", ConfigErrorKind::Conflict, problem));
+            return Err(ConfigError::new(&config, "retriever", ConfigErrorKind::Conflict, problem));
         }
         let daemon = daemon.map(|(daemon, plan)| controller_of::<K, O, S>(daemon, &config, plan, (&state, &when)));
         let daemon = daemon.transpose()?.map(|mut daemon| {
@@ -165,10 +167,10 @@ fn controller_of<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send +
     (state, when): (&MakeState<S>, &Option<Filter<O>>),
 ) -> Result<Controller, ConfigError> {
     let config = daemon::config(config);
-    config.check()?;
+    check(&config)?;
     plan_settings::<K>(&config, &mut plan, false, false, false);
     if let Some((setting, mistake)) = plan.mistake() {
-        return Err(config.error(setting, ConfigErrorKind::Malformed, mistake));
+        return Err(ConfigError::new(&config, setting, ConfigErrorKind::Malformed, mistake));
     }
     let parts = TypedParts {
         state: state.clone(),
@@ -313,7 +315,7 @@ fn check_fields<K: Kind>(config: &Config, crd: Option<MakeCrd>) -> Result<(), Co
         let of_metadata = names.next() == Some("metadata");
         if of_metadata && names.next() == Some("managedFields") {
             let problem = format!("objects are kept without `metadata.managedFields`: remove `{path}`");
-            return Err(config.error("changed", ConfigErrorKind::Malformed, problem));
+            return Err(ConfigError::new(config, "changed", ConfigErrorKind::Malformed, problem));
         }
         let exists = match crd {
             _ if of_metadata => may_have_field(Some(("meta.k8s.io/v1", "PartialObjectMetadata")), path),
@@ -322,7 +324,7 @@ fn check_fields<K: Kind>(config: &Config, crd: Option<MakeCrd>) -> Result<(), Co
         };
         if !exists {
             let problem = format!("`{}` has no field `{path}`: write the names of fields as in JSON", kind.kind);
-            return Err(config.error("changed", ConfigErrorKind::Malformed, problem));
+            return Err(ConfigError::new(config, "changed", ConfigErrorKind::Malformed, problem));
         }
     }
     Ok(())
@@ -337,7 +339,7 @@ fn is_task<K: Kind>() -> bool {
 fn check_retries<K: Kind>(config: &Config) -> Result<(), ConfigError> {
     if config.retries.is_some() && is_task::<K>() {
         let problem = "a task has no changes that would end the wait: remove `retries`";
-        return Err(config.error("retries", ConfigErrorKind::Conflict, problem));
+        return Err(ConfigError::new(config, "retries", ConfigErrorKind::Conflict, problem));
     }
     Ok(())
 }
@@ -349,12 +351,12 @@ fn check_replicas(everywhere: bool, in_shard: bool, config: &Config) -> Result<(
         let problem = format!(
             "`everywhere` and `{other}` exclude each other: a task runs in each replica or in one. Remove one of the two"
         );
-        return Err(config.error("everywhere", ConfigErrorKind::Conflict, problem));
+        return Err(ConfigError::new(config, "everywhere", ConfigErrorKind::Conflict, problem));
     }
     if in_shard && config.leader.is_some() {
         let problem = "`shard_of` and `leader_election` exclude each other: a task runs in the replica that owns its \
                        shard, or in the leader. Remove one of the two";
-        return Err(config.error("shard_of", ConfigErrorKind::Conflict, problem));
+        return Err(ConfigError::new(config, "shard_of", ConfigErrorKind::Conflict, problem));
     }
     Ok(())
 }
@@ -365,11 +367,11 @@ fn check_shards(shards: Option<&Shards>, config: &Config) -> Result<(), ConfigEr
     if config.leader.is_some() {
         let problem =
             "`shards` and `leader_election` exclude each other: with shards every replica works. Remove one of the two";
-        return Err(config.error("shards", ConfigErrorKind::Conflict, problem));
+        return Err(ConfigError::new(config, "shards", ConfigErrorKind::Conflict, problem));
     }
     if config.namespace_selector.is_some() {
         let problem = "shards and a selector for namespaces exclude each other: remove one of the two";
-        return Err(config.error("shards", ConfigErrorKind::Conflict, problem));
+        return Err(ConfigError::new(config, "shards", ConfigErrorKind::Conflict, problem));
     }
-    shards.check().map_err(|problem| config.error("shards", ConfigErrorKind::OutOfRange, problem))
+    shards.check().map_err(|problem| ConfigError::new(config, "shards", ConfigErrorKind::OutOfRange, problem))
 }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use kooper_runtime::internal::controller::Process;
 use kooper_runtime::internal::controller::partition::Partition;
-use kooper_runtime::{ConfigError, ConfigErrorKind};
 use kooper_sharding::{Sharding, ShardingOptions};
 
 use crate::controller::Controller;
+use crate::controller::error::{ConfigError, ConfigErrorKind};
 
 /// The shards of the controllers that have some, by the names of the controllers.
 pub(super) struct Shardings(HashMap<String, Sharding>);
