@@ -4,6 +4,7 @@ pub(crate) mod builder;
 mod check;
 pub(crate) mod error;
 mod handler_builder;
+mod names;
 pub mod operator;
 mod overrides;
 mod shards;
@@ -17,8 +18,7 @@ use futures_util::stream::BoxStream;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kooper_runtime::internal::call::extensions::Extensions;
 use kooper_runtime::internal::call::finalizer::{Finalizers, Retirement};
-use kooper_runtime::internal::controller::config::Leases;
-use kooper_runtime::internal::controller::installation::Installation;
+use kooper_runtime::internal::controller::config::Names;
 use kooper_runtime::internal::controller::partition::Partition;
 use kooper_runtime::internal::controller::parts::KeyStream;
 use kooper_runtime::internal::controller::prerequisite::Prerequisite;
@@ -168,13 +168,6 @@ impl Controller {
         &self.plan
     }
 
-    /// Its leases in an installation, unless it runs without leader election.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn leases(&self, installation: &Installation, namespace: &str) -> Option<Leases> {
-        self.spec.config.leases(installation, namespace)
-    }
-
     /// The CRD of its kind, if known, and whether the controller installs it.
     #[doc(hidden)]
     #[must_use]
@@ -301,13 +294,6 @@ impl Controller {
         self.spec.config.ignores_deletion()
     }
 
-    /// All field managers whose fields are its own.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn managers(&self, installation: &Installation) -> Vec<String> {
-        self.spec.config.managers(installation)
-    }
-
     /// From now on it only cleans up, whether or not it selects an object, and
     /// installs no CRD: the program is uninstalled.
     #[doc(hidden)]
@@ -326,10 +312,6 @@ impl Controller {
     #[must_use]
     pub fn finalizer(&self) -> Option<&str> {
         self.spec.config.finalizer.as_deref()
-    }
-
-    pub(crate) fn field_manager(&self, installation: &Installation) -> String {
-        self.spec.config.field_manager(installation)
     }
 
     pub(crate) fn previous_names(&self) -> &[String] {
@@ -430,6 +412,7 @@ impl Controller {
         self,
         crds: &Arc<Installer>,
         settings: GivenSettings,
+        names: Names,
         partition: Option<Arc<dyn Partition>>,
         metrics: Arc<dyn MetricsRecorder>,
     ) -> (ControllerSpec, Hooks) {
@@ -438,7 +421,7 @@ impl Controller {
         let observe = observe(&self.spec.config, metrics, observers);
         fill(&extensions, &self.plan, settings);
         let child_observer = extensions.get::<Children>();
-        (self.spec, Hooks { prerequisite, extensions, child_observer, observe, partition })
+        (self.spec, Hooks { names, prerequisite, extensions, child_observer, observe, partition })
     }
 
     /// The CRD of the kind, which is installed or compared before the controller starts.

@@ -15,6 +15,7 @@ mod crd;
 pub mod events;
 pub mod extract;
 pub mod handler;
+mod installation;
 pub mod plan;
 mod settings;
 mod subset;
@@ -40,6 +41,7 @@ pub mod internal {
     pub use crate::context::extensions;
     pub use crate::controller::builder::Sample;
     pub use crate::controller::operator::{DRAIN, check_tasks};
+    pub use crate::installation::Installation;
     pub use crate::settings::GivenSettings;
     pub use kooper_sharding::{BUCKET, bucket_of_owner};
     pub mod crd {

@@ -13,9 +13,9 @@ use kooper_grammar::access::Rule;
 use serde_json::{Value, json};
 
 use kooper_access::Controller;
+use kooper_access::internal::Installation;
 use kooper_access::plan::{Need, Reach};
 use kooper_children::graph::Graph;
-use kooper_runtime::internal::controller::installation::Installation;
 
 pub use roles::{documents, metrics_reader, rules};
 

@@ -3,7 +3,6 @@
 pub(crate) mod config;
 pub(crate) mod error;
 pub(crate) mod health;
-pub(crate) mod installation;
 mod namespaces;
 mod once;
 pub(crate) mod partition;
@@ -25,6 +24,7 @@ use crate::object::kind::KindInfo;
 use crate::watch::cache_id::CacheRequest;
 
 pub use config::Config;
+use config::Names;
 use partition::Partition;
 use parts::{DynController, KeyStream, Relation};
 use prerequisite::Prerequisite;
@@ -72,6 +72,8 @@ impl std::fmt::Debug for ControllerSpec {
 
 /// What the crates above add to the run of a controller.
 pub struct Hooks {
+    /// Its names on the API server.
+    pub names: Names,
     /// The condition for its start.
     pub prerequisite: Option<Arc<dyn Prerequisite>>,
     /// What its arguments keep.

@@ -38,10 +38,7 @@ pub mod call {
 pub mod controller {
     pub use crate::controller::{Config, ControllerSpec, Hooks, Process, Runner};
     pub mod config {
-        pub use crate::controller::config::Leases;
-    }
-    pub mod installation {
-        pub use crate::controller::installation::Installation;
+        pub use crate::controller::config::{Leases, Names};
     }
     pub mod parts {
         pub use crate::controller::parts::{

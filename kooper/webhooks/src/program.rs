@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret;
+use kooper_access::internal::Installation;
 use kooper_access::{ConfigError as ControllerError, Controller, Recorder, State};
-use kooper_runtime::internal::controller::installation::Installation;
 use kooper_runtime::internal::error::public_chain;
 use kooper_runtime::leader::LeaderElection;
 use kooper_runtime::{Action, Result};

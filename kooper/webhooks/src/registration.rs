@@ -15,11 +15,11 @@ use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::rbac::v1::ClusterRole;
+use kooper_access::internal::Installation;
 use kooper_access::plan::{Need, Reach};
 use kooper_grammar::access::Rule;
 use kooper_runtime::Action;
 use kooper_runtime::internal::clock;
-use kooper_runtime::internal::controller::installation::Installation;
 use kube::api::{Api, Patch, PatchParams};
 use kube::core::{ApiResource, DynamicObject};
 use kube::{Client, Error, Resource};

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use kooper_grammar::name;
 use kooper_runtime::internal::client::{ClientStack, RequestLayer};
-use kooper_runtime::internal::controller::installation::Installation;
 use kooper_runtime::internal::controller::partition::Partition;
 use kooper_runtime::internal::controller::pass::Pass;
 use kooper_runtime::internal::controller::{Process, Runner};
@@ -28,6 +27,7 @@ use crate::controller::Controller;
 use crate::controller::error::{BuildError, ConfigError, ConfigErrorKind, RunError};
 use crate::crd::{Advice, Installer};
 use crate::events::EventSink;
+use crate::installation::Installation;
 use crate::settings::GivenSettings;
 use sharding::Shardings;
 #[doc(hidden)]
@@ -397,8 +397,6 @@ impl Builder {
             start_events: Arc::new(move |client, controller| {
                 Arc::new(EventSink::start(client, &program, controller, &instance, metrics.clone()))
             }),
-            installation,
-            lease_namespace: namespace,
             client: stack.as_ref().map(ClientStack::client),
             stack,
             lease_client: self.lease_client,
@@ -412,11 +410,12 @@ impl Builder {
             rejoins_election: self.rejoins_election,
             pass: self.pass,
         };
-        let (settings, partition, shardings) =
-            (self.settings, self.partition, Shardings::new(&self.controllers, &process)?);
+        let shardings = Shardings::new(&self.controllers, (&installation, &namespace), &process)?;
+        let (settings, partition) = (self.settings, self.partition);
         let runners = self.controllers.into_iter().map(|controller| {
             let partition = partition.clone().or_else(|| shardings.part(&controller));
-            let (spec, hooks) = controller.into_run(&crds, settings.clone(), partition, process.metrics.clone());
+            let names = controller.names(&installation, &namespace);
+            let (spec, hooks) = controller.into_run(&crds, settings.clone(), names, partition, process.metrics.clone());
             Ok(Runner::new(spec, hooks, &process)?)
         });
         let runners = runners.collect::<Result<_, BuildError>>()?;

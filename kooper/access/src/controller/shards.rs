@@ -1,9 +1,9 @@
 //! The shards of a controller, and their Leases.
 
-use kooper_runtime::internal::controller::installation::Installation;
 use kooper_sharding::Shards;
 
 use super::Controller;
+use crate::installation::Installation;
 
 /// The Leases of a controller's shards.
 #[doc(hidden)]

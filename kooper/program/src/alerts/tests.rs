@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 
 use super::*;
 use kooper::shards::Shards;
-use kooper_runtime::internal::controller::installation::Installation;
+use kooper_access::internal::Installation;
 use kooper_runtime::leader::LeaderElection;
 
 fn place() -> Place {

@@ -22,7 +22,7 @@ use super::logging::{self, LogFormat};
 use crate::SettingsType;
 use kooper_access::internal::DRAIN;
 use kooper_access::internal::GivenSettings;
-use kooper_runtime::internal::controller::installation::Installation;
+use kooper_access::internal::Installation;
 
 pub(crate) use flags::Flag;
 pub(crate) use installation::{Addition, AlertFormat, Format, GraphFormat, ManifestSettings, UninstallSettings};

@@ -14,7 +14,7 @@ use kube::config::{Config, InClusterError, KubeConfigOptions, Kubeconfig, Kubeco
 
 use super::args::Settings;
 use crate::metrics::Prometheus;
-use kooper_runtime::internal::controller::installation::Installation;
+use kooper_access::internal::Installation;
 use kooper_runtime::internal::error::chain;
 
 mod proxy;

@@ -4,9 +4,9 @@ use super::app::App;
 use super::args::Settings;
 use super::connect::Connection;
 use kooper_access::Controller;
+use kooper_access::internal::Installation;
 use kooper_access::internal::check_tasks;
 use kooper_runtime::BoxError;
-use kooper_runtime::internal::controller::installation::Installation;
 use kooper_runtime::leader::LeaderElection;
 
 /// A program that runs a command with these settings.

@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::*;
 use kooper_access::controller::Task;
-use kooper_runtime::internal::controller::installation::Installation;
+use kooper_access::internal::Installation;
 use kooper_runtime::leader::LeaderElection;
 use kooper_sharding::Shards;
 

@@ -8,8 +8,7 @@ use crate::backoff::Backoff;
 use crate::call::annotations::Annotations;
 use crate::call::events::FailureEvents;
 use crate::call::finalizer::{Finalizers, Retirement};
-use crate::controller::installation::Installation;
-use crate::leader::{LeaderElection, LeaseOwner, PreviousLease};
+use crate::leader::{LeaderElection, PreviousLease};
 use crate::object::sections::{self, Changed};
 use crate::queue::QueueOptions;
 use crate::watch::retriever::Scope;
@@ -36,10 +35,23 @@ pub struct Leases {
     /// The mark in its annotation.
     pub mark: String,
     /// The marks of previous names.
-    pub(crate) previous_marks: Vec<String>,
+    pub previous_marks: Vec<String>,
     /// The Leases of previous names, and of the installation without an instance
     /// name: they are respected, and never written.
     pub previous: Vec<PreviousLease>,
+}
+
+/// The names of a controller on the API server.
+#[derive(Debug, Clone)]
+pub struct Names {
+    /// The program's name with that of its instance.
+    pub installation: String,
+    /// All field managers whose fields are the controller's own.
+    pub managers: Vec<String>,
+    /// Those of previous names, and of the installation without an instance name.
+    pub previous_managers: Vec<String>,
+    /// Its Leases; `None` without leader election.
+    pub leases: Option<Leases>,
 }
 
 /// The settings of a controller.
@@ -153,41 +165,11 @@ impl Config {
         Some(Finalizers { own, previous, on_leave, retirement: self.retirement })
     }
 
-    /// The current and previous names of program and controller, the latest first.
-    fn names<'a>(&'a self, program: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
-        let programs = [Some(program), self.previous_program.as_deref()].into_iter().flatten();
-        programs.flat_map(|program| {
-            std::iter::once(&self.name).chain(&self.previous_names).map(move |name| (program, name.as_str()))
-        })
-    }
-
-    /// The field manager, `<program>/<controller>` or `<program>.<instance>/<controller>`.
-    #[must_use]
-    pub fn field_manager(&self, installation: &Installation) -> String {
-        format!("{installation}/{}", self.name)
-    }
-
-    /// All field managers whose fields are the controller's own. Requests of a `Client`
-    /// without a field manager have that of the user agent, which begins with the program.
-    #[must_use]
-    pub fn managers(&self, installation: &Installation) -> Vec<String> {
-        let own = [self.field_manager(installation), installation.program.clone()];
-        own.into_iter().chain(self.previous_managers(installation)).collect()
-    }
-
     /// Returns `true` if no function of the controller is called for an object that is being
     /// deleted. A finalizer that the handler has set is then not removed.
     #[must_use]
     pub fn ignores_deletion(&self) -> bool {
         !self.while_deleting && self.finalizer.is_none() && !self.daemon
-    }
-
-    /// The field managers of previous names, and of an installation that had no instance name.
-    pub(crate) fn previous_managers(&self, installation: &Installation) -> Vec<String> {
-        let names = || self.names(&installation.program);
-        let unnamed = names().filter(|_| installation.instance.is_some());
-        let unnamed = unnamed.map(|(program, name)| format!("{program}/{name}"));
-        names().skip(1).map(|(program, name)| format!("{}/{name}", installation.of(program))).chain(unnamed).collect()
     }
 
     /// Returns `true` if a label or field selector is set.
@@ -200,33 +182,6 @@ impl Config {
     #[must_use]
     pub fn may_leave(&self) -> bool {
         self.selected() || self.namespace_selector.is_some()
-    }
-
-    /// The leases of the controller in an installation; `None` without leader
-    /// election. They are in `namespace` unless the settings name another one.
-    #[must_use]
-    pub fn leases(&self, installation: &Installation, namespace: &str) -> Option<Leases> {
-        let (lease, own_namespace) = self.leader.as_ref()?.place();
-        let shared = |(program, name): (&str, &str)| format!("{program}-{name}");
-        let own = lease.map_or_else(|| shared((&installation.program, &self.name)), str::to_owned);
-        let name = installation.name(&own);
-        let previous = |lease: String, whose| PreviousLease { name: lease, whose };
-        let mut all: Vec<_> =
-            installation.instance.iter().map(|_| previous(own.clone(), LeaseOwner::NoInstance)).collect();
-        for names in self.names(&installation.program).skip(1) {
-            let whose = if names.0 == installation.program { LeaseOwner::Controller } else { LeaseOwner::Program };
-            all.push(previous(installation.name(&shared(names)), whose));
-            all.extend(installation.instance.iter().map(|_| previous(shared(names), whose)));
-        }
-        let marks = self.names(&installation.program);
-        let mut marks = marks.map(|(program, name)| format!("{}/{name}", installation.of(program)));
-        Some(Leases {
-            name,
-            namespace: own_namespace.unwrap_or(namespace).to_owned(),
-            mark: marks.next().unwrap_or_default(),
-            previous_marks: marks.collect(),
-            previous: all,
-        })
     }
 
     /// The paths among the changes that queue a key.

@@ -34,9 +34,9 @@ use crate::call::handler::DynHandler;
 use crate::call::observer::{CallObserver, Observers};
 use crate::call::worker::{Busy, Cleanup, Deletions, Functions, Grants, Limits, Tombstones, Undecodable, Workers};
 use crate::client::{ClientStack, on_current_runtime, retry_after};
+use crate::controller::config::Names;
 use crate::controller::error::ControllerError;
 use crate::controller::health::Health;
-use crate::controller::installation::Installation;
 use crate::controller::partition::Partition;
 use crate::controller::pass::{ControllerPass, Pass};
 use crate::controller::prerequisite::Prerequisite;
@@ -69,16 +69,12 @@ const EVENTS_GRACE: Duration = Duration::from_secs(2);
 #[derive(Clone)]
 #[expect(missing_debug_implementations, reason = "other crates of Kooper only pass it on")]
 pub struct Process {
-    /// The name in field managers and leases.
-    pub installation: Installation,
     /// The client of all controllers.
     pub client: Option<Client>,
     /// The layers in it.
     pub stack: Option<ClientStack>,
     /// The client for Leases, which does not wait for other requests.
     pub lease_client: Option<Client>,
-    /// The namespace of leases.
-    pub lease_namespace: String,
     /// The identity of this process.
     pub identity: String,
     /// The states that controllers share.
@@ -105,6 +101,7 @@ pub struct Process {
 #[expect(missing_debug_implementations, reason = "other crates of Kooper only pass it on")]
 pub struct Runner {
     controller: ControllerSpec,
+    names: Names,
     prerequisite: Option<Arc<dyn Prerequisite>>,
     partition: Option<Arc<dyn Partition>>,
     /// The time between the end of a term and the earliest beginning of another one.
@@ -157,7 +154,7 @@ impl Runner {
         let client =
             client.map(|stack| stack.with(pauses).with(leadership.fence()).with(on_current_runtime()).client());
         let context = Arc::new(ControllerContext {
-            installation: process.installation.to_string().into(),
+            installation: hooks.names.installation.as_str().into(),
             controller: name.clone(),
             kind: controller.kind.clone(),
             client: client.clone(),
@@ -165,7 +162,7 @@ impl Runner {
             queue,
             own: watching.primary(),
             own_id: controller.primary.id,
-            previous: config.previous_managers(&process.installation),
+            previous: hooks.names.previous_managers.clone(),
             child_observer: hooks.child_observer,
             annotations: config.annotations.clone(),
             extensions: hooks.extensions,
@@ -217,6 +214,7 @@ impl Runner {
             leadership,
             watching,
             controller,
+            names: hooks.names,
             prerequisite: hooks.prerequisite,
             partition: hooks.partition,
             margin,
@@ -377,7 +375,7 @@ impl Runner {
             None => (handlers.handler, None),
         };
         let unremoved = lookup.clone().filter(|_| config.ignores_deletion());
-        let unremoved = unremoved.map(|lookup| Unremoved::new(lookup, config.managers(&self.process.installation)));
+        let unremoved = unremoved.map(|lookup| Unremoved::new(lookup, self.names.managers.clone()));
         let tombstones = &self.tombstones;
         let deletions = |function| Deletions {
             tombstones: tombstones.clone(),

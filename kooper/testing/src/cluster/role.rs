@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use super::PROGRAM;
 use kooper_access::Controller;
+use kooper_access::internal::Installation;
 use kooper_program::rbac::{self, Place};
 use kooper_runtime::Result;
-use kooper_runtime::internal::controller::installation::Installation;
 
 /// Applies the ServiceAccount of the controllers with their generated role. Where a
 /// controller takes a `Client` and lists nothing with `rbac`, they may do everything.

@@ -9,13 +9,19 @@ use kooper_sharding::{Sharding, ShardingOptions};
 
 use crate::controller::Controller;
 use crate::controller::error::{ConfigError, ConfigErrorKind};
+use crate::installation::Installation;
 
 /// The shards of the controllers that have some, by the names of the controllers.
 pub(super) struct Shardings(HashMap<String, Sharding>);
 
 impl Shardings {
-    pub(super) fn new(controllers: &[Controller], process: &Process) -> Result<Self, ConfigError> {
-        let named = |one: &Controller| Some((one.name().to_owned(), sharding(one, process).transpose()?));
+    /// The Leases are those of an installation, by default in this namespace.
+    pub(super) fn new(
+        controllers: &[Controller],
+        place: (&Installation, &str),
+        process: &Process,
+    ) -> Result<Self, ConfigError> {
+        let named = |one: &Controller| Some((one.name().to_owned(), sharding(one, place, process).transpose()?));
         controllers.iter().filter_map(named).map(|(name, one)| Ok((name, one?))).collect::<Result<_, _>>().map(Self)
     }
 
@@ -47,9 +53,13 @@ pub fn check_tasks(controllers: &[Controller]) -> Result<(), ConfigError> {
     Ok(())
 }
 
-fn sharding(controller: &Controller, process: &Process) -> Result<Option<Sharding>, ConfigError> {
+fn sharding(
+    controller: &Controller,
+    (installation, namespace): (&Installation, &str),
+    process: &Process,
+) -> Result<Option<Sharding>, ConfigError> {
     let client = process.lease_client.clone().or_else(|| process.client.clone());
-    let leases = controller.shard_leases(&process.installation, &process.lease_namespace);
+    let leases = controller.shard_leases(installation, namespace);
     let Some((leases, client)) = leases.zip(client).filter(|_| process.pass.is_none()) else { return Ok(None) };
     let sharding = Sharding::new(ShardingOptions {
         controller: controller.name().into(),

@@ -173,7 +173,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use kooper_runtime::internal::controller::installation::Installation;
+    use kooper_access::internal::Installation;
     use kooper_runtime::leader::LeaderElection;
     use kooper_sharding::Shards;
 

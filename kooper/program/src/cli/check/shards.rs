@@ -108,7 +108,7 @@ fn crowded(deployment: &Deployment, leases: &ShardLeases<'_>, place: &Place) -> 
 mod tests {
     use k8s_openapi::api::core::v1::ConfigMap;
     use kooper_access::KindExt;
-    use kooper_runtime::internal::controller::installation::Installation;
+    use kooper_access::internal::Installation;
     use kooper_sharding::Shards;
     use serde_json::json;
 

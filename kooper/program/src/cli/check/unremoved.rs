@@ -7,9 +7,9 @@ use kube::{Client, ResourceExt};
 
 use super::left::{PAGE, resource};
 use kooper_access::Controller;
+use kooper_access::internal::Installation;
 use kooper_runtime::ObjectKey;
 use kooper_runtime::internal::call::finalizer::set_by;
-use kooper_runtime::internal::controller::installation::Installation;
 
 /// Maximum number of pages to read. In a larger collection, an affected object is likely
 /// among the first.

@@ -53,7 +53,7 @@ mod tests {
     use kube::Client;
 
     use super::*;
-    use kooper_runtime::internal::controller::installation::Installation;
+    use kooper_access::internal::Installation;
     use kooper_runtime::leader::LeaderElection;
 
     #[test]

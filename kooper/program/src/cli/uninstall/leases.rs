@@ -102,7 +102,7 @@ pub(super) async fn delete(client: &Client, name: &LeaseName, lease: Lease) -> k
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1::Pod;
-    use kooper_runtime::internal::controller::installation::Installation;
+    use kooper_access::internal::Installation;
     use kooper_runtime::leader::LeaderElection;
     use kooper_sharding::Shards;
 

@@ -78,7 +78,7 @@ impl Runner {
         let config = &self.controller.config;
         let election = config.leader.clone()?;
         let client = self.process.lease_client.clone().or_else(|| self.process.client.clone())?;
-        let leases = config.leases(&self.process.installation, &self.process.lease_namespace)?;
+        let leases = self.names.leases.clone()?;
         let announce = record(events, &leases, &self.process.identity);
         Some(Elector::new(ElectorOptions {
             controller: config.name.as_str().into(),
