@@ -274,7 +274,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     /// called again; `None` disables resyncs. Default: 3 minutes.
     #[doc(alias = "sync period")]
     pub fn resync(mut self, every: impl Into<Option<Duration>>) -> Self {
-        self.common.config.resync = every.into();
+        self.common.config.queue.resync = every.into();
         self
     }
 
@@ -288,7 +288,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     /// The maximum number of retries of a failed key; `None` sets no limit. Default: no
     /// limit.
     pub fn retries(mut self, retries: impl Into<Option<u32>>) -> Self {
-        self.common.config.retries = retries.into();
+        self.common.config.queue.retries = retries.into();
         self
     }
 
@@ -296,7 +296,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     /// 5 ms and 1000 s.
     #[doc(alias = "rate limiter")]
     pub fn backoff(mut self, initial: Duration, max: Duration) -> Self {
-        self.common.config.backoff = kooper_runtime::backoff::Backoff { initial, max };
+        self.common.config.queue.backoff = kooper_runtime::backoff::Backoff { initial, max };
         self
     }
 
@@ -304,7 +304,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     /// burst. Default: 10 per second and a burst of 100.
     #[doc(alias = "rate limiter")]
     pub fn retry_rate(mut self, per_second: u32, burst: u32) -> Self {
-        self.common.config.retry_rate = (per_second, burst);
+        self.common.config.queue.retry_rate = (per_second, burst);
         self
     }
 

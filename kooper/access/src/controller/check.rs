@@ -23,7 +23,8 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
     if config.workers == 0 {
         return Err(out_of_range(config, "workers", "a controller needs workers: set 1 or more"));
     }
-    for (field, value) in [("resync", config.resync), ("timeout", config.timeout), ("debounce", config.debounce)] {
+    let queue = &config.queue;
+    for (field, value) in [("resync", queue.resync), ("timeout", config.timeout), ("debounce", queue.debounce)] {
         if value.is_some_and(|value| value.is_zero()) {
             return Err(out_of_range(
                 config,
@@ -32,10 +33,10 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
             ));
         }
     }
-    if config.backoff.initial.is_zero() || config.backoff.max < config.backoff.initial {
+    if queue.backoff.initial.is_zero() || queue.backoff.max < queue.backoff.initial {
         return Err(out_of_range(config, "backoff", "the initial delay must be above 0 and not above the maximum"));
     }
-    if config.retry_rate.0 == 0 || config.retry_rate.1 == 0 {
+    if queue.retry_rate.0 == 0 || queue.retry_rate.1 == 0 {
         return Err(out_of_range(config, "retry_rate", "the rate and the burst must be 1 or more"));
     }
     for namespace in &config.namespaces {

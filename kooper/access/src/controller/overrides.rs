@@ -70,7 +70,7 @@ impl Controller {
     /// When the interval is zero; then it is not changed.
     pub fn set_resync(&mut self, resync: Option<Duration>) -> Result<(), ConfigError> {
         let has_none = self.spec.config.daemon || self.is_task();
-        self.set(|config| config.resync = resync.filter(|_| !has_none))
+        self.set(|config| config.queue.resync = resync.filter(|_| !has_none))
     }
 
     /// Fetches objects as JSON only, as is good for a packet capture. Otherwise

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use kooper_grammar::selector::{FieldSelector, Selector};
 
-use crate::backoff::Backoff;
 use crate::call::annotations::Annotations;
 use crate::call::events::FailureEvents;
 use crate::call::finalizer::{Finalizers, Retirement};
@@ -59,16 +58,10 @@ pub struct Names {
 pub struct Config {
     /// The name of the controller.
     pub name: String,
-    /// The interval of resyncs.
-    pub resync: Option<Duration>,
+    /// The delays, limits and resyncs of its queue.
+    pub queue: QueueOptions,
     /// The number of concurrent calls.
     pub workers: usize,
-    /// The most retries; `None` for no limit.
-    pub retries: Option<u32>,
-    /// The delays of retries.
-    pub backoff: Backoff,
-    /// The retries of all keys per second, and at once.
-    pub retry_rate: (u32, u32),
     /// The limit of a call.
     pub timeout: Option<Duration>,
     /// The namespaces that are watched; empty for all.
@@ -85,8 +78,6 @@ pub struct Config {
     pub metadata_only: bool,
     /// `true` if objects are fetched as JSON only.
     pub json_only: bool,
-    /// The time that changes wait for others; `None` to queue a key at once.
-    pub debounce: Option<Duration>,
     /// The changes that queue a key.
     pub changed: Vec<Changed>,
     /// What the counters count.
@@ -125,11 +116,8 @@ impl Config {
     pub fn new(name: String) -> Self {
         Self {
             name,
-            resync: Some(Duration::from_secs(180)),
+            queue: QueueOptions { resync: Some(Duration::from_secs(180)), ..QueueOptions::default() },
             workers: 3,
-            retries: None,
-            backoff: Backoff::default(),
-            retry_rate: (10, 100),
             timeout: Some(Duration::from_secs(300)),
             namespaces: Vec::new(),
             own_namespace: false,
@@ -138,7 +126,6 @@ impl Config {
             fields: None,
             metadata_only: false,
             json_only: false,
-            debounce: None,
             changed: vec![Changed::Any],
             metrics_compat: MetricsCompat::default(),
             stuck_after: Duration::from_secs(30),
@@ -187,17 +174,6 @@ impl Config {
     /// The paths among the changes that queue a key.
     pub fn changed_fields(&self) -> impl Iterator<Item = &'static str> {
         sections::fields(&self.changed)
-    }
-
-    /// The options of its queue. Without `repeats`, each key runs once, and at once.
-    pub(crate) fn queue(&self, repeats: bool) -> QueueOptions {
-        QueueOptions {
-            backoff: self.backoff,
-            retries: self.retries,
-            retry_rate: self.retry_rate,
-            resync: self.resync.filter(|_| repeats),
-            debounce: self.debounce.filter(|_| repeats),
-        }
     }
 
     /// The scopes of the lists and watches.

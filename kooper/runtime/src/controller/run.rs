@@ -136,7 +136,12 @@ impl Runner {
             (None, Some(partition)) => partition.admission(),
             (None, None) => Arc::new(AdmitAll),
         };
-        let queue = Arc::new(WorkQueue::new(config.queue(admission.repeats())));
+        let mut options = config.queue.clone();
+        if !admission.repeats() {
+            // Each key runs once, and at once.
+            (options.resync, options.debounce) = (None, None);
+        }
+        let queue = Arc::new(WorkQueue::new(options));
         let read = queue.clone();
         process.metrics.register_queue_length(&config.name, Box::new(move || read.len() as f64))?;
         let (leadership, margin) = match (&config.leader, &hooks.partition) {

@@ -2,6 +2,7 @@
 
 use kooper_runtime::internal::controller::Config;
 use kooper_runtime::leader::LeaderElection;
+use kooper_runtime::queue::QueueOptions;
 use kooper_runtime::{Changed, Kind};
 use kooper_sharding::Shards;
 use serde::de::DeserializeOwned;
@@ -61,11 +62,10 @@ pub(crate) fn config(controller: &Config) -> Config {
     let controller = controller.clone();
     Config {
         name: name(&controller.name),
-        resync: None,
+        // A change that cancels a daemon restarts it.
+        queue: QueueOptions { resync: None, debounce: None, ..controller.queue },
         workers: 1,
         timeout: None,
-        // A change that cancels a daemon restarts it.
-        debounce: None,
         changed: vec![Changed::Generation],
         leader: controller.leader.map(election),
         previous_names: controller.previous_names.iter().map(|previous| name(previous)).collect(),

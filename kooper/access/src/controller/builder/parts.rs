@@ -337,7 +337,7 @@ fn is_task<K: Kind>() -> bool {
 
 /// Checks that a task has no limit of retries, after which it would never run again.
 fn check_retries<K: Kind>(config: &Config) -> Result<(), ConfigError> {
-    if config.retries.is_some() && is_task::<K>() {
+    if config.queue.retries.is_some() && is_task::<K>() {
         let problem = "a task has no changes that would end the wait: remove `retries`";
         return Err(ConfigError::new(config, "retries", ConfigErrorKind::Conflict, problem));
     }

@@ -26,7 +26,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     /// # Ok::<_, kooper::ConfigError>(())
     /// ```
     pub fn debounce(mut self, interval: impl Into<Option<Duration>>) -> Self {
-        self.common.config.debounce = interval.into();
+        self.common.config.queue.debounce = interval.into();
         self
     }
 

@@ -106,7 +106,7 @@ impl Watching {
         });
         let namespaces = Arc::new(Namespaces::new(controller.name(), primary.scopes.len() > 1, statuses));
         process.health.add(namespaces.clone());
-        let daemons = config.daemon.then(|| Arc::new(Daemons::new(config.backoff.max.min(STEADY))));
+        let daemons = config.daemon.then(|| Arc::new(Daemons::new(config.queue.backoff.max.min(STEADY))));
         let (tasks, feeds) = (JoinSet::new(), Vec::new());
         let watching = Self { others, daemons, primary, unselected, selected_namespaces, namespaces, tasks, feeds };
         watching.measure(controller.name(), &*process.metrics);
