@@ -42,7 +42,7 @@ use crate::controller::pass::{ControllerPass, Pass};
 use crate::controller::prerequisite::Prerequisite;
 use crate::controller::starting::Starting;
 use crate::controller::view::ControllerView;
-use crate::error::{self, BoxError};
+use crate::error;
 use crate::executor::{Executor, Task};
 use crate::leader::Elected;
 use crate::leader::Leadership;
@@ -258,7 +258,6 @@ impl Runner {
     /// Until `shutdown` is cancelled and everything has ended.
     pub async fn run(mut self, shutdown: CancellationToken) -> Result<(), ControllerError> {
         self.context.events.run_here();
-        let starting = self.starting.clone();
         let _closing = Closing(self.enqueuer.clone());
         if !self.controller.config.namespaces.is_empty()
             && let Some(finalizer) = &self.controller.config.finalizer
@@ -276,52 +275,54 @@ impl Runner {
         }
         // The first lists queue keys already.
         let _deciding = self.decide_priorities();
-        let started = shutdown.run_until_cancelled(self.start(&starting)).await;
+        let started = shutdown.run_until_cancelled(self.start()).await;
         if started.is_none() {
             return Ok(());
         }
         let sources = self.listen(&shutdown);
         let result = match (&self.controller.config.leader, self.partition.clone()) {
             (None, Some(partition)) => {
-                self.run_part(&*partition, &starting, &shutdown).await;
+                self.run_part(&*partition, &shutdown).await;
                 Ok(())
             }
             (None, None) => {
-                self.run_term(&starting, &shutdown, &CancellationToken::new()).await;
+                self.run_term(&shutdown, &CancellationToken::new()).await;
                 Ok(())
             }
-            (Some(_), _) => self.run_elected(&starting, &shutdown).await,
+            (Some(_), _) => self.run_elected(&shutdown).await,
         };
         drop(sources);
         result
     }
 
     /// Starts the watches, and waits for the first lists.
-    async fn start(&mut self, starting: &Starting) {
-        self.meet_prerequisite(starting).await;
+    async fn start(&mut self) {
+        self.meet_prerequisite().await;
         let mut failures = 0;
-        loop {
-            let opening = self.watching.open(
-                &self.controller,
-                &self.process,
-                &self.enqueuer,
-                &self.tombstones,
-                &self.undecodable,
-            );
-            let Some(error) = pass::problem(AssertUnwindSafe(opening).catch_unwind().await) else { break };
-            self.pause(starting, "retriever", &error, &mut failures).await;
+        while let Err(error) = self.open().await {
+            self.pause("retriever", &error, &mut failures).await;
         }
-        starting.over();
+        self.starting.over();
         self.watching.synced(&self.controller.config.namespaces, self.process.client.clone()).await;
+    }
+
+    /// Opens the caches.
+    async fn open(&mut self) -> Result<(), String> {
+        let opening =
+            self.watching.open(&self.controller, &self.process, &self.enqueuer, &self.tombstones, &self.undecodable);
+        match AssertUnwindSafe(opening).catch_unwind().await {
+            Ok(opened) => opened.map_err(|error| error::chain(&*error)),
+            Err(panic) => Err(format!("it panicked: {}", error::panic_text(&*panic))),
+        }
     }
 
     /// Runs the workers until `stop` is cancelled and all calls have ended, with a
     /// shorter drain time if `lost` is cancelled. Returns `false` if a call or task
     /// is still running after its abort.
-    async fn run_term(&self, starting: &Starting, stop: &CancellationToken, lost: &CancellationToken) -> bool {
-        let Some(handlers) = stop.run_until_cancelled(self.handlers(starting)).await else {
+    async fn run_term(&self, stop: &CancellationToken, lost: &CancellationToken) -> bool {
+        let Some(handlers) = stop.run_until_cancelled(self.handlers()).await else {
             // A standby does not build a state.
-            starting.over();
+            self.starting.over();
             return self.init_ended().await;
         };
         self.partition.iter().for_each(|partition| partition.works());
@@ -410,29 +411,30 @@ impl Runner {
     }
 
     /// Builds the state and the handler, and retries as long as `init` fails.
-    async fn handlers(&self, starting: &Starting) -> Handlers {
-        let context = InitContext { controller: self.context.clone(), states: self.states.clone() };
-        starting.begins();
+    async fn handlers(&self) -> Handlers {
+        self.starting.begins();
         let mut failures = 0;
         loop {
-            let error = match self.build(context.clone()).await {
-                Ok(Ok(handlers)) => {
-                    starting.over();
+            match self.build().await {
+                Ok(handlers) => {
+                    self.starting.over();
                     return handlers;
                 }
-                Ok(Err(error)) => error::chain(&*error),
-                Err(error) => error.text(),
-            };
-            self.pause(starting, "init", &error, &mut failures).await;
+                Err(error) => self.pause("init", &error, &mut failures).await,
+            }
         }
     }
 
     /// Calls `init`, and builds the functions.
-    fn build(&self, context: InitContext) -> Task<Result<Handlers, BoxError>> {
+    async fn build(&self) -> Result<Handlers, String> {
         let parts = self.controller.parts.clone();
+        let context = InitContext { controller: self.context.clone(), states: self.states.clone() };
         let building = self.process.executor.spawn(async move { parts.handlers(context).await });
         self.busy.initializes(&building.poll_time());
-        building
+        match building.await {
+            Ok(built) => built.map_err(|error| error::chain(&*error)),
+            Err(error) => Err(error.text()),
+        }
     }
 
     /// Waits for the end of an `init` that was aborted; `false` if it blocks its thread.
@@ -445,11 +447,11 @@ impl Runner {
         timeout(self.before_the_next_term(ABORT_GRACE), ended).await.is_ok()
     }
 
-    async fn pause(&self, starting: &Starting, what: &str, error: &str, failures: &mut u32) {
+    async fn pause(&self, what: &str, error: &str, failures: &mut u32) {
         *failures += 1;
         let wait = INIT_BACKOFF.delay(*failures);
         tracing::error!(controller = self.controller.name(), retry_in = ?wait, "`{what}` failed: {error}");
-        starting.failed(what, error);
+        self.starting.failed(what, error);
         sleep(wait).await;
     }
 

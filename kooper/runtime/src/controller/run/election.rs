@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{EVENTS_GRACE, Runner, Starting};
+use super::{EVENTS_GRACE, Runner};
 use crate::call::events::{EventRecorder, Note};
 use crate::controller::config::Leases;
 use crate::controller::error::ControllerError;
@@ -23,11 +23,7 @@ const LAST_EVENT_GRACE: Duration = Duration::from_secs(1);
 
 impl Runner {
     /// Waits for leadership, works while it leads, and waits again.
-    pub(super) async fn run_elected(
-        &self,
-        starting: &Starting,
-        shutdown: &CancellationToken,
-    ) -> Result<(), ControllerError> {
+    pub(super) async fn run_elected(&self, shutdown: &CancellationToken) -> Result<(), ControllerError> {
         let events = self.lease_events();
         let Some(mut elector) = self.elector(events.clone()) else { return Ok(()) };
         self.process.health.add(elector.status());
@@ -49,7 +45,7 @@ impl Runner {
             let wake = |key: &ObjectKey| self.enqueuer.wake(key, Lane::Background, Reason::Leader, Urgency::Idle);
             let filling = handled.each(|_| true, wake);
             let _ = stop.run_until_cancelled(filling).await;
-            let ended = self.run_term(starting, &stop, &lost).await;
+            let ended = self.run_term(&stop, &lost).await;
             elector = holding.end().await;
             self.enqueuer.close();
             self.tombstones.clear();

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{Runner, Starting};
+use super::Runner;
 use crate::call::worker::ShardSet;
 use crate::controller::partition::Partition;
 use crate::leader::shard::Shard;
@@ -30,7 +30,7 @@ const RELEASE: Duration = Duration::from_millis(2500);
 
 impl Runner {
     /// Holds the part, works on it, and releases it.
-    pub(super) async fn run_part(&self, partition: &dyn Partition, starting: &Starting, shutdown: &CancellationToken) {
+    pub(super) async fn run_part(&self, partition: &dyn Partition, shutdown: &CancellationToken) {
         let _waking = self.wake_granted().map(|waking| AbortOnDropHandle::new(tokio::spawn(waking)));
         let (failed, failure) = oneshot::channel();
         let hold = AssertUnwindSafe(partition.hold(shutdown.clone())).catch_unwind();
@@ -69,7 +69,7 @@ impl Runner {
                 stop.cancel();
                 left
             };
-            let (left, ended) = tokio::join!(leaving, self.run_term(starting, &stop, &lost));
+            let (left, ended) = tokio::join!(leaving, self.run_term(&stop, &lost));
             // A call that still runs might write, so the part is not released but expires.
             if left || !ended {
                 return;

@@ -1,15 +1,12 @@
 //! The run of a controller that handles each object once.
 
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use futures_util::FutureExt;
 use tokio_util::sync::CancellationToken;
 
-use super::{InitContext, Runner};
+use super::Runner;
 use crate::controller::parts::Handlers;
 use crate::controller::pass::{ControllerPass, Leaving};
-use crate::error;
 
 impl Runner {
     /// Handles each object once, after the caches of all controllers are complete. Ends
@@ -33,9 +30,7 @@ impl Runner {
         if !self.predict(pass).await {
             return None;
         }
-        let opening =
-            self.watching.open(&self.controller, &self.process, &self.enqueuer, &self.tombstones, &self.undecodable);
-        if let Some(problem) = problem(AssertUnwindSafe(opening).catch_unwind().await) {
+        if let Err(problem) = self.open().await {
             pass.problem(format!("the retriever failed: {problem}"));
             return None;
         }
@@ -44,14 +39,7 @@ impl Runner {
         if !tried.complete {
             return None;
         }
-        let context = InitContext { controller: self.context.clone(), states: self.states.clone() };
-        let problem = match self.build(context).await {
-            Ok(Ok(handlers)) => return Some(handlers),
-            Ok(Err(error)) => error::chain(&*error),
-            Err(error) => error.text(),
-        };
-        pass.problem(format!("`init` failed: {problem}"));
-        None
+        self.build().await.inspect_err(|problem| pass.problem(format!("`init` failed: {problem}"))).ok()
     }
 
     /// Tells the pass what the prerequisite would do; `false` if there are no objects before it.
@@ -60,14 +48,5 @@ impl Runner {
             (Some(client), Some(prerequisite)) => prerequisite.predict(client, pass).await,
             _ => true,
         }
-    }
-}
-
-/// Why something failed, if it did.
-pub(super) fn problem(ended: std::thread::Result<Result<(), error::BoxError>>) -> Option<String> {
-    match ended {
-        Ok(Ok(())) => None,
-        Ok(Err(error)) => Some(error::chain(&*error)),
-        Err(panic) => Some(format!("it panicked: {}", error::panic_text(&*panic))),
     }
 }

@@ -11,13 +11,13 @@ use crate::controller::prerequisite::{Prerequisite, Unmet};
 impl Runner {
     /// Meets the prerequisite. If the controller can start without, it does, is not ready, and
     /// it is retried.
-    pub(super) async fn meet_prerequisite(&mut self, starting: &Starting) {
+    pub(super) async fn meet_prerequisite(&mut self) {
         let Some(client) = self.process.client.clone() else { return };
         let Some(prerequisite) = self.prerequisite.clone() else { return };
         let (name, mut failures) = (prerequisite.name(), 0);
         while let Err(Unmet { problem, consequence }) = prerequisite.meet(&client).await {
             let Some(consequence) = consequence else {
-                self.pause(starting, name, &problem, &mut failures).await;
+                self.pause(name, &problem, &mut failures).await;
                 continue;
             };
             tracing::error!(controller = self.controller.name(), "`{name}` failed: {problem}; {consequence}");
