@@ -2,6 +2,7 @@
 
 mod election;
 mod event_handler;
+mod handled;
 mod part;
 mod pass;
 mod prerequisite;

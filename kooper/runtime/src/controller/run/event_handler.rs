@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tokio::task::coop::consume_budget;
-
+use super::handled::Handled;
 use crate::call::Gone;
 use crate::call::context::ControllerContext;
 use crate::call::events::Note;
@@ -312,11 +311,8 @@ pub(super) struct Related {
     pub(super) kind: KindInfo,
     /// Its name, for reasons.
     pub(super) name: Arc<str>,
-    /// The controller's own objects: only their keys are queued.
-    pub(super) ours: Cache,
-    /// The objects outside of the selector that wait to be cleaned up: their keys
-    /// are queued, too.
-    pub(super) leaving: Option<(Cache, Finalizers)>,
+    /// Only the keys of these objects are queued.
+    pub(super) handled: Handled,
     pub(super) keys: Keys,
 }
 
@@ -329,14 +325,6 @@ pub(super) enum Keys {
 }
 
 impl Related {
-    /// The controller's own object of this key, or one that waits to be cleaned up.
-    fn own(&self, key: &ObjectKey) -> Option<Arc<Object>> {
-        self.ours.get(key).or_else(|| {
-            let (all, finalizers) = self.leaving.as_ref()?;
-            all.get(key).filter(|object| finalizers.concern(object))
-        })
-    }
-
     /// The keys that the old and the new object are mapped to.
     fn keys(&self, change: &Change) -> Vec<ObjectKey> {
         match &self.keys {
@@ -378,7 +366,7 @@ impl Sink for Related {
         let lane = if seen == Seen::First { Lane::Background } else { Lane::Event };
         let Some(object) = change.key() else { return };
         for key in keys {
-            let Some(own) = self.own(&key) else { continue };
+            let Some(own) = self.handled.get(&key) else { continue };
             let reason = Reason::Related(self.name.clone(), object.clone());
             // Its deletion may wait for this change.
             let debounced = seen != Seen::First && !own.is_terminating();
@@ -419,8 +407,7 @@ impl Sink for Leaving {
 /// Queues all keys once the cluster serves a kind that the controller can do without.
 pub(super) struct Served {
     pub(super) enqueuer: Arc<Enqueuer>,
-    /// The controller's own objects.
-    pub(super) ours: Cache,
+    pub(super) handled: Handled,
 }
 
 impl Sink for Served {
@@ -428,13 +415,9 @@ impl Sink for Served {
 
     fn signal(&self, signal: Signal<'_>) {
         let Signal::Served = signal else { return };
-        let (enqueuer, ours) = (self.enqueuer.clone(), self.ours.clone());
-        tokio::spawn(async move {
-            for object in ours.parts().flatten() {
-                enqueuer.wake(object.key(), Lane::Background, Reason::KindServed, Urgency::Soon);
-                consume_budget().await;
-            }
-        });
+        let (enqueuer, handled) = (self.enqueuer.clone(), self.handled.clone());
+        let wake = move |key: &ObjectKey| enqueuer.wake(key, Lane::Background, Reason::KindServed, Urgency::Soon);
+        tokio::spawn(async move { handled.each(|_| true, wake).await });
     }
 }
 

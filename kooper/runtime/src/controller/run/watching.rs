@@ -1,21 +1,19 @@
 //! The watches of a controller: of its own kind, its relations and its readers.
 
 use std::collections::HashMap;
-use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use kube::Client;
 use tokio::task::JoinSet;
-use tokio::task::coop::consume_budget;
 use tokio::time::timeout;
 
 use super::Process;
 use super::event_handler::{Enqueuer, EventHandler, Keys, Leaving, Progress, Related, Served};
+use super::handled::Handled;
 use super::routes::Routes;
 use crate::call::context::Caches;
-use crate::call::finalizer::Finalizers;
 use crate::call::worker::{Daemons, Tombstones, Undecodable};
 use crate::client::on_current_runtime;
 use crate::controller::namespaces::{Awaited, Namespaces, Tried};
@@ -27,8 +25,6 @@ use crate::controller::{Config, ControllerSpec};
 use crate::error::BoxError;
 use crate::executor::Task;
 use crate::metrics::{Gauge, MetricsRecorder};
-use crate::object::Object;
-use crate::object::key::ObjectKey;
 use crate::queue::CacheRef;
 use crate::watch::cache_id::{CacheId, CacheRequest, Used};
 use crate::watch::informer::{Sink, WatchStatus, Watched};
@@ -60,27 +56,6 @@ struct Watches {
     request: CacheRequest,
     scopes: Vec<Scope>,
     watched: Vec<Arc<Watched>>,
-}
-
-/// The objects that a controller handles: its own, and those with its finalizer that are not selected any more.
-pub(super) struct Handled {
-    pub(super) primary: Cache,
-    leaving: Option<(Cache, Finalizers)>,
-}
-
-impl Handled {
-    /// Calls `take` with the key of each object that is wanted. Other tasks of the thread run in between.
-    pub(super) async fn each(&self, is_wanted: impl Fn(&Object) -> bool, take: impl Fn(&ObjectKey)) {
-        let leaving = self.leaving.iter().map(|(all, finalizers)| (all, Some(finalizers)));
-        for (cache, finalizers) in iter::once((&self.primary, None)).chain(leaving) {
-            for object in cache.parts().flatten() {
-                if is_wanted(&object) && finalizers.is_none_or(|finalizers| finalizers.concern(&object)) {
-                    take(object.key());
-                }
-                consume_budget().await;
-            }
-        }
-    }
 }
 
 impl Watching {
@@ -183,6 +158,7 @@ impl Watching {
         if custom.is_none() && process.client.is_none() {
             return Err("the operator has no client".into());
         }
+        let handled = self.handled(&controller.config);
         let dispatch: Arc<dyn Sink> = Arc::new(EventHandler {
             enqueuer: enqueuer.clone(),
             wants: controller.wants(),
@@ -193,7 +169,7 @@ impl Watching {
             undecodable: undecodable.clone(),
             daemons: self.daemons.clone(),
             namespaces: self.selected_namespaces.as_ref().map(|(_, selection)| selection.clone()),
-            unselected: self.unselected().zip(controller.config.finalizers()),
+            unselected: handled.leaving.clone(),
         });
         let once = process.pass.is_some();
         let mapped = controller.relations.iter().filter(|relation| matches!(relation.mapping, Mapping::Function(_)));
@@ -231,14 +207,13 @@ impl Watching {
                 id: relation.cache,
                 name: relation.kind.kind.as_str().into(),
                 kind: relation.kind.clone(),
-                ours: self.primary(),
-                leaving: self.unselected().zip(controller.config.finalizers()),
+                handled: handled.clone(),
                 keys,
             });
             watches.subscribe(&sink, &routes).await;
         }
         for watches in self.others.values().filter(|watches| watches.request.optional) {
-            let sink: Arc<dyn Sink> = Arc::new(Served { enqueuer: enqueuer.clone(), ours: self.primary() });
+            let sink: Arc<dyn Sink> = Arc::new(Served { enqueuer: enqueuer.clone(), handled: handled.clone() });
             watches.subscribe(&sink, &routes).await;
         }
         if let Some(pass) = &process.pass {
