@@ -188,7 +188,6 @@ impl Runner {
         let grants = Arc::new(Grants::new(admission.clone()));
         let enqueuer = Enqueuer {
             controller: context.clone(),
-            metrics: process.metrics.clone(),
             namespaces: watching.namespaces(),
             open: AtomicBool::new(config.leader.is_none()),
             grants: grants.clone(),

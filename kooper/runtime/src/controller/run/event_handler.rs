@@ -13,7 +13,7 @@ use crate::call::observer::Observers;
 use crate::call::worker::{Daemons, Grants, Tombstone, Tombstones, Undecodable};
 use crate::controller::namespaces::Namespaces;
 use crate::controller::parts::MapKeys;
-use crate::metrics::{Counter, MetricsRecorder};
+use crate::metrics::Counter;
 use crate::object::key::ObjectKey;
 use crate::object::kind::KindInfo;
 use crate::object::sections::Changed;
@@ -27,9 +27,8 @@ use crate::watch::store::{Cache, Change};
 
 /// The entrance to a controller's queue, for its watches.
 pub(super) struct Enqueuer {
-    /// The controller: its name and its queue.
+    /// The controller: its name, its queue and its metrics.
     pub(super) controller: Arc<ControllerContext>,
-    pub(super) metrics: Arc<dyn MetricsRecorder>,
     /// The namespaces whose keys may be handled.
     pub(super) namespaces: Arc<Namespaces>,
     /// Closed while another replica leads: no worker takes keys then, and every
@@ -54,7 +53,10 @@ impl Enqueuer {
         &self.controller.queue
     }
     fn count(&self, counter: Counter) {
-        self.metrics.count(&self.controller.controller, counter);
+        self.controller.metrics.count(&self.controller.controller, counter);
+    }
+    fn count_event(&self) {
+        self.controller.metrics.inc_event_queued(&self.controller.controller, false);
     }
     /// Queues a key because of a change of an object in a cache, unless the key's `own` object waits for its shard.
     fn add(
@@ -81,14 +83,14 @@ impl Enqueuer {
             // An object in a list may contain changes beside the own write.
             _ => self.queue().add_with_options(key, reason, AddOptions { urgency: urgency(), ..options }),
         }
-        self.metrics.inc_event_queued(&self.controller.controller, false);
+        self.count_event();
     }
 
     /// Queues a key for a reason that is not a change of an object.
     pub(super) fn wake(&self, key: &ObjectKey, lane: Lane, reason: Reason, urgency: Urgency) {
         if self.admits(key) {
             self.queue().add_with_options(key, reason, AddOptions::new(lane, urgency));
-            self.metrics.inc_event_queued(&self.controller.controller, false);
+            self.count_event();
         }
     }
 

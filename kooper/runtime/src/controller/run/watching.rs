@@ -1,6 +1,7 @@
 //! The watches of a controller: of its own kind, its relations and its readers.
 
 use std::collections::HashMap;
+use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -62,9 +63,13 @@ impl Watching {
     pub(super) fn new(controller: &ControllerSpec, process: &Process, partition: Option<&dyn Partition>) -> Self {
         let config = &controller.config;
         let scopes = if controller.own_retriever { vec![Scope::default()] } else { config.scopes() };
+        let watches = |request: &CacheRequest, scopes: Vec<Scope>, own, selection: Option<&Arc<NamespaceSelection>>| {
+            let watched = |scope| watched(controller, process, partition, request, scope, own, selection);
+            Watches { watched: scopes.iter().map(watched).collect(), request: request.clone(), scopes }
+        };
         let others = controller.caches.iter().chain(&controller.namespaces).map(|request| {
             let scopes = request.scopes(&config.namespaces, config.json_only);
-            (request.id, Watches::new(controller, process, partition, request, scopes, false, None))
+            (request.id, watches(request, scopes, false, None))
         });
         let others: HashMap<CacheId, Watches> = others.collect();
         let selected_namespaces = controller.namespaces.as_ref().and_then(|request| {
@@ -72,7 +77,7 @@ impl Watching {
             Some((request.id, Arc::new(NamespaceSelection::new(controller.name(), namespaces))))
         });
         let selection = selected_namespaces.as_ref().map(|(_, selection)| selection);
-        let primary = Watches::new(controller, process, partition, &controller.primary, scopes, true, selection);
+        let primary = watches(&controller.primary, scopes, true, selection);
         let unselected = controller.unselected.as_ref().filter(|_| config.may_leave()).map(|request| request.id);
         let statuses = others.values().chain([&primary]).flat_map(|watches| {
             let is_fixed = watches.request.id.selected.is_some_and(|selected| !selected.namespaces.is_empty());
@@ -91,7 +96,7 @@ impl Watching {
     /// Registers the sizes of all caches of the controller, shared ones included. The
     /// size of secret objects is not published.
     fn measure(&self, name: &str, metrics: &dyn MetricsRecorder) {
-        let stores: Vec<Arc<Store>> = self.each().into_iter().map(|watched| watched.store.clone()).collect();
+        let stores: Vec<Arc<Store>> = self.all().into_iter().map(|watched| watched.store.clone()).collect();
         let again: Vec<_> = stores.iter().filter(|store| !store.is_secret()).cloned().collect();
         gauge(metrics, name, Gauge::StoreObjects, move || {
             stores.iter().map(|store| store.size().0).sum::<usize>() as f64
@@ -99,24 +104,14 @@ impl Watching {
         gauge(metrics, name, Gauge::StoreBytes, move || again.iter().map(|store| store.size().1).sum::<usize>() as f64);
     }
 
-    /// Every watch once: a reader of the controller's own kind shares its watch.
-    fn each(&self) -> Vec<&Arc<Watched>> {
-        let mut each: Vec<&Arc<Watched>> = Vec::new();
-        for watches in self.others.values().chain([&self.primary]) {
-            for watched in &watches.watched {
-                if !each.iter().any(|known| Arc::ptr_eq(known, watched)) {
-                    each.push(watched);
-                }
+    /// Every watch once, the controller's own first: a reader of its kind shares its watch.
+    pub(super) fn all(&self) -> Vec<Arc<Watched>> {
+        let mut all: Vec<Arc<Watched>> = Vec::new();
+        for watched in iter::once(&self.primary).chain(self.others.values()).flat_map(|watches| &watches.watched) {
+            if !all.iter().any(|known| Arc::ptr_eq(known, watched)) {
+                all.push(watched.clone());
             }
         }
-        each
-    }
-
-    /// Every watch once, the controller's own first.
-    pub(super) fn all(&self) -> Vec<Arc<Watched>> {
-        let mut all = self.primary.watched.clone();
-        let is_own = |one: &Arc<Watched>| self.primary.watched.iter().any(|own| Arc::ptr_eq(own, one));
-        all.extend(self.each().into_iter().filter(|one| !is_own(one)).cloned());
         all
     }
 
@@ -180,7 +175,7 @@ impl Watching {
         let (routes, feeds) = Routes::new(with_functions, &process.executor);
         self.feeds = feeds;
         subscribe(&mut self.tasks, &self.namespaces, &self.primary, &dispatch, once, &routes).await;
-        for watched in self.each() {
+        for watched in &self.all() {
             let shows = |watches: &Watches| watches.watched.iter().any(|one| Arc::ptr_eq(one, watched));
             let primary = shows(&self.primary).then_some(CacheRef::Primary);
             let others = self.others.iter().filter(|(_, watches)| shows(watches)).map(|(id, _)| CacheRef::Other(*id));
@@ -291,21 +286,6 @@ impl Watching {
 }
 
 impl Watches {
-    /// `own` is for the objects that the controller handles, and `selection` for those of some namespaces.
-    fn new(
-        controller: &ControllerSpec,
-        process: &Process,
-        partition: Option<&dyn Partition>,
-        request: &CacheRequest,
-        scopes: Vec<Scope>,
-        own: bool,
-        selection: Option<&Arc<NamespaceSelection>>,
-    ) -> Self {
-        let watched = |scope| watched(controller, process, partition, request, scope, own, selection);
-        let watched = scopes.iter().map(watched).collect();
-        Self { request: request.clone(), scopes, watched }
-    }
-
     fn cache(&self) -> Cache {
         let stores = self.scopes.iter().zip(&self.watched);
         Cache::new(stores.map(|(scope, watched)| (scope.namespace.clone(), watched.store.clone())))

@@ -9,7 +9,6 @@ use tokio::sync::watch;
 use super::*;
 use crate::call::context::Caches;
 use crate::leader::shard::Shard;
-use crate::metrics::NoMetrics;
 use crate::queue::{Admission, AdmitAll, Completion, Grant, WriteOrigin};
 
 fn object(edit: impl Fn(&mut Value)) -> Option<Arc<Object>> {
@@ -27,7 +26,6 @@ fn enqueuer() -> Enqueuer {
     let id = CacheId::of::<ConfigMap>();
     Enqueuer {
         controller: Arc::new(ControllerContext::detached(KindInfo::of::<ConfigMap>(), id, Caches::default())),
-        metrics: Arc::new(NoMetrics),
         namespaces: Arc::new(Namespaces::new("enqueuer", false, std::iter::empty())),
         open: AtomicBool::new(true),
         grants: Arc::new(Grants::new(Arc::new(AdmitAll))),
