@@ -15,6 +15,7 @@ mod forbidden;
 mod inspect;
 mod ready;
 pub(crate) mod reason;
+mod schedule;
 mod state;
 mod urgency;
 mod waiting;

@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::EntryId;
+use super::schedule::Schedule;
 use crate::backoff::Backoff;
 
 /// The longest time until a granted permission is noticed.
@@ -27,9 +28,9 @@ fn wait(refused: u32, own: Duration) -> Duration {
 #[derive(Debug, Default)]
 pub(super) struct ForbiddenBreaker {
     lines: HashMap<u64, Line>,
-    probes: BTreeSet<(Instant, u64)>,
+    probes: Schedule<u64>,
     /// The lines whose probe succeeded, and when.
-    open: BTreeSet<(Instant, u64)>,
+    open: Schedule<u64>,
     arrivals: u64,
 }
 
@@ -105,7 +106,7 @@ impl ForbiddenBreaker {
 
     /// Takes the next key whose probe is due.
     pub(super) fn probe(&mut self, now: Instant) -> Option<EntryId> {
-        while let Some(&(_, refusal)) = self.probes.first().filter(|(at, _)| *at <= now) {
+        while let Some(refusal) = self.probes.due(now) {
             let first = self.lines.get_mut(&refusal).and_then(|line| line.keys.pop_first());
             // The next probe, in case this one takes long.
             self.plan(refusal, first.map(|_| now + LONGEST));
@@ -119,7 +120,7 @@ impl ForbiddenBreaker {
 
     /// Takes the next key of an open line.
     pub(super) fn admit(&mut self) -> Option<EntryId> {
-        while let Some(&(_, refusal)) = self.open.first() {
+        while let Some((_, refusal)) = self.open.first() {
             match self.lines.get_mut(&refusal).and_then(|line| line.keys.pop_first()) {
                 Some((_, id)) => return Some(id),
                 None => self.open(refusal, None),
@@ -130,7 +131,7 @@ impl ForbiddenBreaker {
 
     /// When the first of the open lines was opened.
     pub(super) fn opened(&self) -> Option<Instant> {
-        self.open.first().map(|(at, _)| *at)
+        self.open.next()
     }
 
     /// Returns `true` if a key is the next probe of its line.
@@ -145,34 +146,25 @@ impl ForbiddenBreaker {
 
     /// The time of the next probe of any line.
     pub(super) fn next(&self) -> Option<Instant> {
-        self.probes.first().map(|(at, _)| *at)
+        self.probes.next()
     }
 
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        self.lines.is_empty() && self.probes.is_empty() && self.open.is_empty()
+        self.lines.is_empty() && self.probes.len() + self.open.len() == 0
     }
 
     fn plan(&mut self, refusal: u64, at: Option<Instant>) {
         let Some(line) = self.lines.get_mut(&refusal) else { return };
-        if let Some(before) = std::mem::replace(&mut line.probe_at, at) {
-            self.probes.remove(&(before, refusal));
-        }
-        if let Some(at) = at {
-            self.probes.insert((at, refusal));
-        }
+        self.probes.reschedule(refusal, std::mem::replace(&mut line.probe_at, at), at);
     }
 
     /// Opens or closes a line. A closed line without keys and without a probe is
     /// removed.
     fn open(&mut self, refusal: u64, at: Option<Instant>) {
         let Some(line) = self.lines.get_mut(&refusal) else { return };
-        if let Some(before) = std::mem::replace(&mut line.opened_at, at) {
-            self.open.remove(&(before, refusal));
-        }
-        if let Some(at) = at {
-            self.open.insert((at, refusal));
-        } else if line.keys.is_empty() && line.probe_at.is_none() {
+        self.open.reschedule(refusal, std::mem::replace(&mut line.opened_at, at), at);
+        if at.is_none() && line.keys.is_empty() && line.probe_at.is_none() {
             self.lines.remove(&refusal);
         }
     }

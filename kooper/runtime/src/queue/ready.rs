@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use super::Lane;
 use super::entry::{KeyEntry, QueuePlace};
+use super::{EntryId, Lane};
 
 /// Every so many runs the key with the first place runs, whatever its priority: no key starves.
 const FAIR: u64 = 10;
@@ -18,6 +18,10 @@ pub(super) struct ReadyKeys {
     places: BTreeSet<QueuePlace>,
     /// The same by their rank, the highest first; `None` without priorities.
     ranks: Option<BTreeSet<(Reverse<i64>, QueuePlace)>>,
+    /// Those whose priority is to be decided.
+    unprioritized: BTreeSet<EntryId>,
+    /// Their number in each lane.
+    lanes: [usize; 3],
 }
 
 /// The priority of an entry in its lane.
@@ -28,7 +32,7 @@ fn rank(entry: &KeyEntry) -> Reverse<i64> {
 impl ReadyKeys {
     /// No keys, with the same order.
     pub(super) fn emptied(&self) -> Self {
-        Self { places: BTreeSet::new(), ranks: self.has_priorities().then(BTreeSet::new) }
+        Self { ranks: self.ranks.as_ref().map(|_| BTreeSet::new()), ..Self::default() }
     }
 
     /// Keys with a higher priority come first from now on. It is called before the first key waits.
@@ -36,8 +40,26 @@ impl ReadyKeys {
         self.ranks = Some(BTreeSet::new());
     }
 
-    pub(super) fn has_priorities(&self) -> bool {
-        self.ranks.is_some()
+    /// Returns `true` if keys wait whose priority is not known.
+    pub(super) fn lacks_priorities(&self) -> bool {
+        !self.unprioritized.is_empty()
+    }
+
+    /// Takes a key whose priority is not known.
+    pub(super) fn pop_unprioritized(&mut self) -> Option<EntryId> {
+        self.unprioritized.pop_first()
+    }
+
+    /// Has the priority of an entry decided if it waits and its priority is not known.
+    pub(super) fn ask_for_priority(&mut self, entry: &KeyEntry) {
+        if let Some(place) = entry.place.filter(|_| self.ranks.is_some() && !entry.prioritized) {
+            self.unprioritized.insert(place.2);
+        }
+    }
+
+    /// The number of keys in each lane.
+    pub(super) fn lanes(&self) -> [usize; 3] {
+        self.lanes
     }
 
     pub(super) fn len(&self) -> usize {
@@ -62,17 +84,21 @@ impl ReadyKeys {
     pub(super) fn insert(&mut self, entry: &KeyEntry) {
         let Some(place) = entry.place else { return };
         self.places.insert(place);
+        self.lanes[entry.lane as usize] += 1;
         if let Some(ranks) = &mut self.ranks {
             ranks.insert((rank(entry), place));
         }
+        self.ask_for_priority(entry);
     }
 
     /// Removes the entry from its place. Its lane and priority must not have changed since it was added.
     pub(super) fn remove(&mut self, entry: &KeyEntry) {
         let Some(place) = entry.place else { return };
         self.places.remove(&place);
+        self.lanes[entry.lane as usize] -= 1;
         if let Some(ranks) = &mut self.ranks {
             ranks.remove(&(rank(entry), place));
+            self.unprioritized.remove(&place.2);
         }
     }
 }

@@ -7,7 +7,7 @@ mod own_writes;
 mod priorities;
 mod timers;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::hash::RandomState;
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ use super::entries::Entries;
 use super::entry::{Debounced, KeyEntry, KeyRun, ObservedEvent, Timer};
 use super::forbidden::ForbiddenBreaker;
 use super::ready::ReadyKeys;
+use super::schedule::Schedule;
 use super::writes::{Awaited, Revision, WriteOrigin};
 use super::{AddOptions, Completion, Item, Lane, QueueOptions, Returned, Ticket, Urgency};
 use crate::backoff::TokenBucket;
@@ -42,17 +43,13 @@ pub(super) struct QueueState {
     entries: Entries,
     /// The keys that wait for a worker.
     ready: ReadyKeys,
-    /// Those of them whose priority is not known.
-    unprioritized: BTreeSet<EntryId>,
-    /// The number of waiting keys in each lane.
-    lanes: [usize; 3],
     /// Requeues, and changes that the back-off delays.
-    delayed: BTreeSet<(Instant, EntryId)>,
+    delayed: Schedule<EntryId>,
     /// Failed keys; each retry needs a token.
-    retries: BTreeSet<(Instant, EntryId)>,
+    retries: Schedule<EntryId>,
     /// Keys with adds that are debounced.
-    debounced: BTreeSet<(Instant, EntryId)>,
-    resyncs: BTreeSet<(Instant, EntryId)>,
+    debounced: Schedule<EntryId>,
+    resyncs: Schedule<EntryId>,
     /// Failed keys that lack a permission.
     forbidden: ForbiddenBreaker,
     /// The keys that wait for a cache.
@@ -83,12 +80,10 @@ impl QueueState {
             options,
             entries: Entries::default(),
             ready: ReadyKeys::default(),
-            unprioritized: BTreeSet::new(),
-            lanes: [0; 3],
-            delayed: BTreeSet::new(),
-            retries: BTreeSet::new(),
-            debounced: BTreeSet::new(),
-            resyncs: BTreeSet::new(),
+            delayed: Schedule::default(),
+            retries: Schedule::default(),
+            debounced: Schedule::default(),
+            resyncs: Schedule::default(),
             forbidden: ForbiddenBreaker::default(),
             awaited: Awaited::default(),
             arrivals: 0,
@@ -167,9 +162,7 @@ impl QueueState {
             let id = place.2;
             let entry = self.entries.get_mut(id)?;
             self.ready.remove(entry);
-            self.unprioritized.remove(&id);
             entry.place = None;
-            self.lanes[entry.lane as usize] -= 1;
             if entry.writes.is_awaiting() {
                 entry.parked = Some(place);
                 entry.added_at = None;
@@ -273,16 +266,12 @@ impl QueueState {
     /// the time of a probe with another key that lacks the same permission.
     fn next_run(&self, id: EntryId, now: Instant) -> (Option<Duration>, bool) {
         let Some(entry) = self.entries.get(id) else { return (None, false) };
-        let queued = entry.place.map(|_| now);
-        let forbidden = entry.failing.as_ref().and_then(|failing| failing.forbidden);
-        let probe = forbidden.and_then(|(refusal, _)| self.forbidden.next_of(refusal));
-        let resync = entry.resync_at.filter(|_| !entry.is_held());
-        let pending = entry.pending.map(|(at, _)| at);
-        let debounced = entry.debounced.as_ref().map(|debounced| debounced.at);
-        let own = [queued, pending, debounced, resync].into_iter().flatten().min();
-        let at = own.into_iter().chain(probe).min();
-        let behind = forbidden.is_some_and(|(refusal, place)| !self.forbidden.is_first(refusal, place, id));
-        (at.map(|at| at.saturating_duration_since(now)), behind && at != own)
+        let waiting = self.waiting_of(id, entry, now);
+        let (queued, timer) = (waiting.queued.map(|_| Duration::ZERO), waiting.timer.map(|(delay, _)| delay));
+        let own = [queued, timer, waiting.debounced, waiting.resync].into_iter().flatten().min();
+        let next = own.into_iter().chain(waiting.forbidden.and_then(|forbidden| forbidden.probe)).min();
+        let behind = waiting.forbidden.is_some_and(|forbidden| !forbidden.is_first);
+        (next, behind && next != own)
     }
 
     pub(super) fn forget(&mut self, key: &ObjectKey, now: Instant) {
@@ -379,7 +368,7 @@ impl QueueState {
         let (mut lane, mut place) = (lane, (now + head_start(lane), self.arrivals, id));
         if let Some(before) = entry.place.or(entry.parked) {
             if before <= place && entry.lane <= lane {
-                return self.ask_for_priority(id);
+                return self.ready.ask_for_priority(entry);
             }
             // It keeps an earlier position, and is in the more urgent lane.
             (lane, place) = (lane.min(entry.lane), place.min(before));
@@ -391,15 +380,12 @@ impl QueueState {
         }
         if entry.place.is_some() {
             self.ready.remove(entry);
-            self.lanes[entry.lane as usize] -= 1;
         } else {
             entry.added_at = Some(now);
             self.added += 1;
         }
         (entry.place, entry.lane) = (Some(place), lane);
         self.ready.insert(entry);
-        self.lanes[lane as usize] += 1;
-        self.ask_for_priority(id);
     }
 
     /// Queues a key again when the caches have its calls' writes.
@@ -409,8 +395,6 @@ impl QueueState {
             entry.place = Some(place);
             entry.added_at = Some(now);
             self.ready.insert(entry);
-            self.lanes[entry.lane as usize] += 1;
-            self.ask_for_priority(id);
         }
     }
 

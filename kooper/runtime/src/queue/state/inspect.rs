@@ -8,6 +8,7 @@ use super::QueueState;
 use crate::object::key::ObjectKey;
 use crate::queue::EntryId;
 use crate::queue::entry::KeyEntry;
+use crate::queue::schedule::Schedule;
 use crate::queue::waiting::{ForbiddenKey, KeyView, QueueCounts, Run, Waiting};
 use crate::queue::writes::TIMEOUT;
 
@@ -15,7 +16,7 @@ impl QueueState {
     /// The number of keys, by state.
     pub(in crate::queue) fn counts(&self) -> QueueCounts {
         QueueCounts {
-            lanes: self.lanes,
+            lanes: self.ready.lanes(),
             delayed: self.delayed.len() + self.debounced.len(),
             retries: self.retries.len(),
             known: self.entries.len(),
@@ -26,9 +27,8 @@ impl QueueState {
     /// then those that wait for a timer. An entry may be in it several times.
     pub(in crate::queue) fn upcoming(&self, most: usize) -> Vec<EntryId> {
         let waiting = self.ready.iter().map(|place| place.2);
-        let timers =
-            self.retries.iter().chain(&self.delayed).chain(&self.debounced).chain(&self.resyncs).map(|(_, id)| *id);
-        waiting.chain(timers).take(most).collect()
+        let timers = [&self.retries, &self.delayed, &self.debounced, &self.resyncs];
+        waiting.chain(timers.into_iter().flat_map(Schedule::iter)).take(most).collect()
     }
 
     /// The entries that there may be.
@@ -51,7 +51,8 @@ impl QueueState {
         Some(KeyView { key: entry.key.clone(), waiting, reasons: entry.reasons.clone() })
     }
 
-    fn waiting_of(&self, id: EntryId, entry: &KeyEntry, now: Instant) -> Waiting {
+    /// What an entry waits for.
+    pub(super) fn waiting_of(&self, id: EntryId, entry: &KeyEntry, now: Instant) -> Waiting {
         let until = |at: Instant| at.saturating_duration_since(now);
         let forbidden =
             entry.failing.as_ref().and_then(|failing| failing.forbidden).map(|(refusal, place)| ForbiddenKey {

@@ -2,7 +2,6 @@
 
 use super::QueueState;
 use crate::object::key::ObjectKey;
-use crate::queue::EntryId;
 
 impl QueueState {
     /// Keys with a higher priority run first from now on. It is called before the first add.
@@ -12,7 +11,7 @@ impl QueueState {
 
     /// Returns `true` if keys wait whose priority is not known.
     pub(in crate::queue) fn lacks_priorities(&self) -> bool {
-        !self.unprioritized.is_empty()
+        self.ready.lacks_priorities()
     }
 
     /// Some of the waiting keys whose priority is not known. They count as known from now on: an object that
@@ -20,7 +19,7 @@ impl QueueState {
     pub(in crate::queue) fn take_unprioritized(&mut self, most: usize) -> Vec<ObjectKey> {
         let mut keys = Vec::new();
         while keys.len() < most
-            && let Some(id) = self.unprioritized.pop_first()
+            && let Some(id) = self.ready.pop_unprioritized()
         {
             if let Some(entry) = self.entries.get_mut(id) {
                 entry.prioritized = true;
@@ -37,15 +36,6 @@ impl QueueState {
             self.ready.remove(entry);
             entry.priority = priority;
             self.ready.insert(entry);
-        }
-    }
-
-    /// Has the priority of a key decided if it waits and its priority is not known.
-    pub(super) fn ask_for_priority(&mut self, id: EntryId) {
-        let asks = self.ready.has_priorities()
-            && self.entries.get(id).is_some_and(|entry| entry.place.is_some() && !entry.prioritized);
-        if asks {
-            self.unprioritized.insert(id);
         }
     }
 }

@@ -1,6 +1,5 @@
 //! The timers of keys: requeues, retries, resyncs.
 
-use std::collections::BTreeSet;
 use std::hash::BuildHasher;
 use std::time::Duration;
 
@@ -11,6 +10,7 @@ use crate::backoff::fraction;
 use crate::queue::EntryId;
 use crate::queue::entry::{Debounced, Timer};
 use crate::queue::reason::Reason;
+use crate::queue::schedule::Schedule;
 use crate::queue::writes::TrackedWrites;
 use crate::queue::{AddOptions, Lane, Urgency};
 
@@ -44,7 +44,7 @@ impl QueueState {
             self.drop_if_idle(id);
         }
         for _ in 0..STEP {
-            let Some(id) = due(&self.delayed, now) else { break };
+            let Some(id) = self.delayed.due(now) else { break };
             let timer = self.set_pending(id, None);
             let reason = match timer {
                 Some(Timer::Requeue) => Some(Reason::Requeue),
@@ -58,7 +58,7 @@ impl QueueState {
             self.fire(id, Lane::Retry, reason, now);
         }
         for _ in 0..STEP {
-            let Some(id) = due(&self.debounced, now) else { break };
+            let Some(id) = self.debounced.due(now) else { break };
             if let Some(debounced) = self.set_debounced(id, None) {
                 self.admit(id, AddOptions { debounced: false, ..debounced.options }, now);
             }
@@ -69,7 +69,7 @@ impl QueueState {
         }
         // Failed keys and those whose permission was granted share the rate: whoever has waited longer is first.
         for _ in 0..STEP {
-            let retry = self.retries.first().copied().filter(|(at, _)| *at <= now);
+            let retry = self.retries.first().filter(|(at, _)| *at <= now);
             let opened = self.forbidden.opened().filter(|opened| retry.is_none_or(|(at, _)| *opened <= at));
             if retry.is_none() && opened.is_none() || self.bucket.next(now) > now {
                 break;
@@ -87,14 +87,14 @@ impl QueueState {
                 self.fire(id, Lane::Retry, Some(Reason::Retry), now);
             }
         }
-        if due(&self.resyncs, now).is_none() {
+        if self.resyncs.due(now).is_none() {
             return;
         }
         // Those that are due soon run with it: a process that is woken for each of them needs a multiple of the CPU
         // time.
         let until = now + self.options.resync.map_or(Duration::ZERO, |interval| (interval / 32).min(MOST_SLACK));
         for _ in 0..STEP {
-            let Some(id) = due(&self.resyncs, until) else { break };
+            let Some(id) = self.resyncs.due(until) else { break };
             let due = self.set_resync(id, None);
             let Some(entry) = self.entries.get_mut(id) else { continue };
             // The retry schedules the next resync.
@@ -109,7 +109,7 @@ impl QueueState {
     /// When [`wake`](Self::wake) must be called next.
     pub(in crate::queue) fn next_wake(&mut self, now: Instant) -> Option<Instant> {
         let token = self.bucket.next(now);
-        let retry = self.retries.first().map(|(at, _)| (*at).max(token));
+        let retry = self.retries.next().map(|at| at.max(token));
         let admitted = self.forbidden.opened().map(|_| token);
         [retry, admitted, self.earliest_of_others()].into_iter().flatten().min()
     }
@@ -117,16 +117,12 @@ impl QueueState {
     /// The earliest timer, without regard to the bucket. A sleeping worker must be
     /// woken when it changes.
     pub(in crate::queue) fn earliest(&self) -> Option<Instant> {
-        let retry = self.retries.first().map(|(at, _)| *at);
-        [retry, self.forbidden.opened(), self.earliest_of_others()].into_iter().flatten().min()
+        [self.retries.next(), self.forbidden.opened(), self.earliest_of_others()].into_iter().flatten().min()
     }
 
     fn earliest_of_others(&self) -> Option<Instant> {
-        let sets = [&self.delayed, &self.debounced, &self.resyncs]
-            .into_iter()
-            .filter_map(|set| set.first())
-            .map(|(at, _)| *at);
-        sets.chain(self.forbidden.next()).chain(self.awaited.next()).min()
+        let sets = [self.delayed.next(), self.debounced.next(), self.resyncs.next()];
+        sets.into_iter().chain([self.forbidden.next(), self.awaited.next()]).flatten().min()
     }
 
     /// Queues a key whose timer has fired.
@@ -146,15 +142,15 @@ impl QueueState {
         let entry = self.entries.get_mut(id)?;
         let before = std::mem::replace(&mut entry.pending, pending);
         if let Some((at, timer)) = before {
-            self.timers(timer).remove(&(at, id));
+            self.timers(timer).reschedule(id, Some(at), None);
         }
         if let Some((at, timer)) = pending {
-            self.timers(timer).insert((at, id));
+            self.timers(timer).reschedule(id, None, Some(at));
         }
         before.map(|(_, timer)| timer)
     }
 
-    fn timers(&mut self, timer: Timer) -> &mut BTreeSet<(Instant, EntryId)> {
+    fn timers(&mut self, timer: Timer) -> &mut Schedule<EntryId> {
         match timer {
             Timer::Retry => &mut self.retries,
             Timer::Requeue | Timer::Held | Timer::Conflict => &mut self.delayed,
@@ -164,26 +160,15 @@ impl QueueState {
     /// Sets the adds of a key that are debounced, and returns those before.
     pub(super) fn set_debounced(&mut self, id: EntryId, debounced: Option<Debounced>) -> Option<Debounced> {
         let entry = self.entries.get_mut(id)?;
-        let at = debounced.as_ref().map(|debounced| debounced.at);
-        let before = std::mem::replace(&mut entry.debounced, debounced.map(Box::new));
-        if let Some(before) = &before {
-            self.debounced.remove(&(before.at, id));
-        }
-        if let Some(at) = at {
-            self.debounced.insert((at, id));
-        }
-        before.map(|before| *before)
+        let before = std::mem::replace(&mut entry.debounced, debounced.map(Box::new)).map(|before| *before);
+        self.debounced.reschedule(id, before.map(|before| before.at), debounced.map(|debounced| debounced.at));
+        before
     }
 
     pub(super) fn set_resync(&mut self, id: EntryId, at: Option<Instant>) -> Option<Instant> {
         let entry = self.entries.get_mut(id)?;
         let before = std::mem::replace(&mut entry.resync_at, at);
-        if let Some(before) = before {
-            self.resyncs.remove(&(before, id));
-        }
-        if let Some(at) = at {
-            self.resyncs.insert((at, id));
-        }
+        self.resyncs.reschedule(id, before, at);
         before
     }
 
@@ -205,8 +190,4 @@ impl QueueState {
         };
         self.set_resync(id, Some(at));
     }
-}
-
-fn due(set: &BTreeSet<(Instant, EntryId)>, now: Instant) -> Option<EntryId> {
-    set.first().filter(|(at, _)| *at <= now).map(|(_, id)| *id)
 }
