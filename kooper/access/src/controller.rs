@@ -22,7 +22,6 @@ use kooper_runtime::internal::controller::config::Names;
 use kooper_runtime::internal::controller::partition::Partition;
 use kooper_runtime::internal::controller::parts::KeyStream;
 use kooper_runtime::internal::controller::prerequisite::Prerequisite;
-use kooper_runtime::internal::controller::states::States;
 use kooper_runtime::internal::controller::{ControllerSpec, Hooks};
 use kooper_runtime::internal::object::kind::KindInfo;
 use kooper_runtime::internal::watch::cache_id::CacheId;
@@ -393,11 +392,11 @@ impl Controller {
     pub async fn call_once(
         &self,
         controller: Arc<ControllerContext>,
-        states: Arc<States>,
+        shared: Arc<Extensions>,
         object: Arc<Object>,
         call: Call,
     ) -> HandlerResult<Action> {
-        self.spec.call_once(controller, states, object, call).await
+        self.spec.call_once(controller, shared, object, call).await
     }
 
     /// The cache of the controller's own objects.

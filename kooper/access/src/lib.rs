@@ -18,6 +18,7 @@ pub mod handler;
 mod installation;
 pub mod plan;
 mod settings;
+mod states;
 mod subset;
 mod three_way_merge;
 

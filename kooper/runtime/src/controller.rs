@@ -12,7 +12,6 @@ pub(crate) mod prerequisite;
 pub(crate) mod review;
 mod run;
 mod starting;
-pub(crate) mod states;
 pub(crate) mod view;
 
 use std::sync::Arc;

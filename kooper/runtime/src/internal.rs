@@ -42,7 +42,7 @@ pub mod controller {
     }
     pub mod parts {
         pub use crate::controller::parts::{
-            DynController, Handlers, KeyStream, MakeIndex, MapKeys, Mapping, Priority, Relation,
+            DynController, Handlers, InitContext, KeyStream, MakeIndex, MapKeys, Mapping, Priority, Relation,
         };
     }
     pub mod partition {
@@ -56,9 +56,6 @@ pub mod controller {
     }
     pub mod review {
         pub use crate::controller::review::{may, own_namespace};
-    }
-    pub mod states {
-        pub use crate::controller::states::{InitContext, States};
     }
     pub mod view {
         pub use crate::controller::health::Registered;

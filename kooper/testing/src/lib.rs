@@ -35,7 +35,7 @@ use kooper_access::handler::Handler;
 use kooper_access::internal::{GivenSettings, extensions};
 use kooper_access::plan::Plan;
 use kooper_runtime::internal::call::Tasks;
-use kooper_runtime::internal::controller::states::States;
+use kooper_runtime::internal::call::extensions::Extensions;
 use kooper_runtime::internal::object::kind::KindInfo;
 use kooper_runtime::internal::watch::cache_id::CacheId;
 use kooper_runtime::internal::watch::store::{Cache, Store};
@@ -121,7 +121,8 @@ struct Inner {
     sent: Mutex<Vec<Sent>>,
     replies: Mutex<Vec<reply::ReplyRule>>,
     events: Arc<Mutex<Vec<Note>>>,
-    states: Arc<States>,
+    /// The states of controllers.
+    shared: Arc<Extensions>,
     settings: Mutex<GivenSettings>,
 }
 
@@ -262,7 +263,7 @@ impl FakeCluster {
         let object = found
             .ok_or_else(|| format!("the cluster has no {} `{key}`: add it with `put` first", controller.kind()))?;
         let call = call(name, key.clone(), 1, CancellationToken::new());
-        controller.call_once(context, self.inner.states.clone(), object, call).await
+        controller.call_once(context, self.inner.shared.clone(), object, call).await
     }
 
     /// The requests that were sent, in order.

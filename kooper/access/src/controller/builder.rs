@@ -20,8 +20,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use kooper_grammar::access::Rule;
 use kooper_runtime::internal::controller::Config;
-use kooper_runtime::internal::controller::parts::{KeyStream, Relation};
-use kooper_runtime::internal::controller::states::InitContext;
+use kooper_runtime::internal::controller::parts::{InitContext, KeyStream, Relation};
 use kooper_runtime::internal::watch::retriever::{ErasedRetriever, erase};
 use kooper_runtime::{Action, BoxError, Changed, ControllerContext, FailureEvents, Kind, MetricsCompat, Retriever};
 use kooper_sharding::Shards;
@@ -37,6 +36,7 @@ use crate::controller::error::{ConfigError, ConfigErrorKind};
 use crate::extract::{Context, Removed, State};
 use crate::handler::{Filter, Function, Handler, HandlerService, Init, Input, Middleware, PriorityOf};
 use crate::plan::Plan;
+use crate::states::States;
 
 pub use crate::subset::All;
 pub use map::MapFn;
@@ -186,7 +186,8 @@ impl<K: Kind, O: Send + Sync + 'static> Builder<K, O> {
             let init = init.clone();
             Box::pin(async move {
                 let controller = context.controller.clone();
-                context.states.get_or_build(id, || init.build(&controller)).await.map(State::from)
+                let states = context.shared.get::<States>();
+                states.get_or_build(id, || init.build(&controller)).await.map(State::from)
             })
         });
         Builder { layers: self.layers, when: self.when, priority: self.priority, ..Builder::with(self.common, state) }

@@ -401,7 +401,7 @@ impl Builder {
             stack,
             lease_client: self.lease_client,
             identity,
-            states: Arc::default(),
+            shared: Arc::default(),
             watches: Arc::new(SharedWatches::new(secret)),
             metrics: self.metrics,
             health: self.health,

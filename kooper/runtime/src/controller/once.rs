@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::ControllerSpec;
-use super::parts::Handlers;
-use super::states::{InitContext, States};
+use super::parts::{Handlers, InitContext};
 use crate::call::Call;
 use crate::call::action::Action;
 use crate::call::context::ControllerContext;
+use crate::call::extensions::Extensions;
 use crate::call::finalizer::{Finalizing, Guarded};
 use crate::call::handler::{CallError, DynHandler, Wants};
 use crate::call::lookup::Lookup;
@@ -21,14 +21,14 @@ impl ControllerSpec {
     pub async fn call_once(
         &self,
         controller: Arc<ControllerContext>,
-        states: Arc<States>,
+        shared: Arc<Extensions>,
         object: Arc<Object>,
         call: Call,
     ) -> Result<Action> {
         if !(self.wants())(&object) {
             return Ok(Action::done());
         }
-        let handlers = self.parts.handlers(InitContext { controller: controller.clone(), states }).await?;
+        let handlers = self.parts.handlers(InitContext { controller: controller.clone(), shared }).await?;
         let handler: Arc<dyn DynHandler> = match self.finalizing(&handlers, &controller) {
             Some(finalizing) => Arc::new(Guarded { finalizing, left: false }),
             None => handlers.handler,

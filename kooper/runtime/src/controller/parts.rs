@@ -7,8 +7,8 @@ use futures_util::stream::BoxStream;
 use kube::Client;
 use parking_lot::Mutex;
 
-use super::states::InitContext;
 use crate::call::context::ControllerContext;
+use crate::call::extensions::Extensions;
 use crate::call::handler::{DeletedFunction, DynHandler, Wants};
 use crate::error::BoxError;
 use crate::object::key::ObjectKey;
@@ -16,6 +16,15 @@ use crate::object::kind::KindInfo;
 use crate::object::{DecodeError, Object};
 use crate::watch::cache_id::CacheId;
 use crate::watch::retriever::ErasedRetriever;
+
+/// The context in which the functions of a controller are built.
+#[expect(missing_debug_implementations, reason = "other crates of Kooper only pass it on")]
+pub struct InitContext {
+    /// The controller.
+    pub controller: Arc<ControllerContext>,
+    /// What it shares with others, such as their states.
+    pub shared: Arc<Extensions>,
+}
 
 /// The functions of a controller, with their state.
 #[derive(Clone)]

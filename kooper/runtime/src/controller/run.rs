@@ -23,13 +23,13 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::parts::Handlers;
-use super::states::{InitContext, States};
+use super::parts::{Handlers, InitContext};
 use super::{ControllerSpec, Hooks};
 use crate::backoff::Backoff;
 use crate::call::Tasks;
 use crate::call::context::ControllerContext;
 use crate::call::events::StartEvents;
+use crate::call::extensions::Extensions;
 use crate::call::finalizer::{Guarded, Unremoved, Unselected};
 use crate::call::handler::DynHandler;
 use crate::call::observer::{CallObserver, Observers};
@@ -78,8 +78,8 @@ pub struct Process {
     pub lease_client: Option<Client>,
     /// The identity of this process.
     pub identity: String,
-    /// The states that controllers share.
-    pub states: Arc<States>,
+    /// What controllers share, such as states.
+    pub shared: Arc<Extensions>,
     /// The watches that controllers share.
     pub watches: Arc<SharedWatches>,
     /// Begins to record Kubernetes Events.
@@ -113,7 +113,8 @@ pub struct Runner {
     leadership: Leadership,
     watching: Watching,
     tombstones: Arc<Tombstones>,
-    states: Arc<States>,
+    /// What it shares with others, such as its state.
+    shared: Arc<Extensions>,
     busy: Arc<Busy>,
     undecodable: Arc<Undecodable>,
     observer: Arc<Observers>,
@@ -197,7 +198,7 @@ impl Runner {
         let starting = Arc::new(Starting::new(&context));
         process.health.add(starting.clone());
         // A state whose client is fenced by one Lease is not shared.
-        let states = if leadership.expires() { Arc::default() } else { process.states.clone() };
+        let shared = if leadership.expires() { Arc::default() } else { process.shared.clone() };
         let view = Arc::new(ControllerView {
             context: context.clone(),
             namespaces: watching.namespaces(),
@@ -224,7 +225,7 @@ impl Runner {
             partition: hooks.partition,
             margin,
             tombstones: Arc::default(),
-            states,
+            shared,
             busy,
             undecodable,
             observer,
@@ -428,7 +429,7 @@ impl Runner {
     /// Calls `init`, and builds the functions.
     async fn build(&self) -> Result<Handlers, String> {
         let parts = self.controller.parts.clone();
-        let context = InitContext { controller: self.context.clone(), states: self.states.clone() };
+        let context = InitContext { controller: self.context.clone(), shared: self.shared.clone() };
         let building = self.process.executor.spawn(async move { parts.handlers(context).await });
         self.busy.initializes(&building.poll_time());
         match building.await {

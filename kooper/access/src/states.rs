@@ -1,29 +1,17 @@
 //! The states that `init` functions build, each once.
 
-use parking_lot::Mutex;
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::future::Future;
 use std::sync::Arc;
 
+use kooper_runtime::BoxError;
+use parking_lot::Mutex;
 use tokio::sync::Mutex as AsyncMutex;
 
-use crate::call::context::ControllerContext;
-use crate::error::BoxError;
-
-/// The context in which the functions of a controller are built.
-#[derive(Clone)]
-#[expect(missing_debug_implementations, reason = "other crates of Kooper only pass it on")]
-pub struct InitContext {
-    /// The controller.
-    pub controller: Arc<ControllerContext>,
-    /// The states that this controller shares with others.
-    pub states: Arc<States>,
-}
-
-/// The states that `init` functions built, each once.
+/// The states that `init` functions built, each once. It is an extension of what controllers share.
 #[derive(Default)]
-pub struct States {
+pub(crate) struct States {
     slots: Mutex<HashMap<(TypeId, u64), Slot>>,
 }
 
@@ -34,7 +22,11 @@ type Slot = Arc<AsyncMutex<Option<Arc<dyn Any + Send + Sync>>>>;
 impl States {
     /// The state of an `init` function, built if it does not exist yet. After a
     /// failure it is built again.
-    pub async fn get_or_build<S, Fut>(&self, id: (TypeId, u64), build: impl FnOnce() -> Fut) -> Result<Arc<S>, BoxError>
+    pub(crate) async fn get_or_build<S, Fut>(
+        &self,
+        id: (TypeId, u64),
+        build: impl FnOnce() -> Fut,
+    ) -> Result<Arc<S>, BoxError>
     where
         S: Send + Sync + 'static,
         Fut: Future<Output = Result<S, BoxError>>,
@@ -47,11 +39,5 @@ impl States {
         let state = Arc::new(build().await?);
         *built = Some(state.clone());
         Ok(state)
-    }
-}
-
-impl std::fmt::Debug for States {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("States").finish_non_exhaustive()
     }
 }
