@@ -19,9 +19,9 @@ const LONGEST: Duration = Duration::from_secs(30);
 /// The least delays between probes: a permission is not granted within milliseconds.
 const LEAST: Backoff = Backoff { initial: Duration::from_secs(2), max: LONGEST };
 
-/// The delay of a probe after so many that were refused, and the key's own back-off.
-fn wait(refused: u32, own: Duration) -> Duration {
-    LEAST.delay(refused).max(own).min(LONGEST)
+/// The delay of a probe after so many that were refused, by the back-off of keys.
+fn wait(refused: u32, backoff: Backoff) -> Duration {
+    LEAST.delay(refused).max(backoff.delay(refused)).min(LONGEST)
 }
 
 /// The lines, one for each refusal.
@@ -46,14 +46,7 @@ struct Line {
 impl ForbiddenBreaker {
     /// Adds a key whose request was refused, and returns its place. `again` is
     /// whether the key was in this line before.
-    pub(super) fn join(
-        &mut self,
-        refusal: u64,
-        id: EntryId,
-        again: bool,
-        delay: impl Fn(u32) -> Duration,
-        now: Instant,
-    ) -> u64 {
+    pub(super) fn join(&mut self, refusal: u64, id: EntryId, again: bool, backoff: Backoff, now: Instant) -> u64 {
         let place = self.arrivals;
         self.arrivals += 1;
         let line = self.lines.entry(refusal).or_default();
@@ -61,7 +54,7 @@ impl ForbiddenBreaker {
         line.refused = line.refused.saturating_add(u32::from(again)).max(1);
         let next = match line.probe_at.filter(|at| !again && *at > now) {
             Some(next) => next,
-            None => now + wait(line.refused, delay(line.refused)),
+            None => now + wait(line.refused, backoff),
         };
         self.open(refusal, None);
         self.plan(refusal, Some(next));
@@ -69,10 +62,10 @@ impl ForbiddenBreaker {
     }
 
     /// Records that a key of a line was refused and is not retried.
-    pub(super) fn refuse(&mut self, refusal: u64, delay: impl Fn(u32) -> Duration, now: Instant) {
+    pub(super) fn refuse(&mut self, refusal: u64, backoff: Backoff, now: Instant) {
         let Some(line) = self.lines.get_mut(&refusal) else { return };
         line.refused = line.refused.saturating_add(1);
-        let next = now + wait(line.refused, delay(line.refused));
+        let next = now + wait(line.refused, backoff);
         self.plan(refusal, Some(next));
         self.open(refusal, None);
     }

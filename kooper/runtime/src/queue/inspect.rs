@@ -2,7 +2,6 @@
 
 use tokio::time::Instant;
 
-use super::state::QueueState;
 use super::{EntryId, KeyView, QueueCounts, WorkQueue};
 use crate::object::key::ObjectKey;
 
@@ -20,15 +19,20 @@ impl WorkQueue {
     /// The state of these keys, as far as they are known.
     #[doc(hidden)]
     pub fn views(&self, keys: &[ObjectKey]) -> Vec<KeyView> {
-        self.views_of(keys, QueueState::id_of)
+        let mut views = Vec::new();
+        for step in keys.chunks(STEP) {
+            let (shared, now) = (self.lock(), Instant::now());
+            views.extend(step.iter().filter_map(|key| shared.state.view(key, now)));
+        }
+        views
     }
 
     /// The state of the next keys in the order in which they run: those that wait for a worker, then those that wait
     /// for a timer. A key may be among them several times.
     #[doc(hidden)]
     pub fn upcoming(&self, most: usize) -> Vec<KeyView> {
-        let ids = self.lock().state.upcoming(most);
-        self.views_of(&ids, |_, id| Some(*id))
+        let keys = self.lock().state.upcoming(most);
+        self.views(&keys)
     }
 
     /// The state of the keys that are selected, in no particular order. A key may be among them twice.
@@ -39,20 +43,11 @@ impl WorkQueue {
             let step = start..all.end.min(start.saturating_add(STEP as EntryId));
             {
                 let (shared, now) = (self.lock(), Instant::now());
-                let selected = step.filter(|id| shared.state.key_of(*id).is_some_and(&mut selects));
-                views.extend(selected.filter_map(|id| shared.state.view(id, now)));
+                let selected = step.filter_map(|id| shared.state.key_of(id)).filter(|key| selects(key));
+                views.extend(selected.filter_map(|key| shared.state.view(key, now)));
             }
             // It is not urgent.
             std::thread::yield_now();
-        }
-        views
-    }
-
-    fn views_of<T>(&self, all: &[T], id: impl Fn(&QueueState, &T) -> Option<EntryId>) -> Vec<KeyView> {
-        let mut views = Vec::new();
-        for step in all.chunks(STEP) {
-            let (shared, now) = (self.lock(), Instant::now());
-            views.extend(step.iter().filter_map(|one| shared.state.view(id(&shared.state, one)?, now)));
         }
         views
     }

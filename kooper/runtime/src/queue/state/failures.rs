@@ -92,7 +92,7 @@ impl QueueState {
         };
         if let Some(refusal) = refusal.filter(|_| retried) {
             let again = before == Some(refusal);
-            let place = self.forbidden.join(refusal, id, again, |refused| backoff.delay(refused), now);
+            let place = self.forbidden.join(refusal, id, again, backoff, now);
             failing.forbidden = Some((refusal, place));
             self.set_pending(id, urgent.map(|at| (at, Timer::Held)));
         } else {
@@ -101,7 +101,7 @@ impl QueueState {
         }
         match before {
             Some(before) if refusal != Some(before) => self.forbidden.probe_now(before, now),
-            Some(before) if !retried => self.forbidden.refuse(before, |refused| backoff.delay(refused), now),
+            Some(before) if !retried => self.forbidden.refuse(before, backoff, now),
             _ => {}
         }
         retried

@@ -23,12 +23,13 @@ impl QueueState {
         }
     }
 
-    /// The first entries in the order in which they run: those that wait for a worker,
-    /// then those that wait for a timer. An entry may be in it several times.
-    pub(in crate::queue) fn upcoming(&self, most: usize) -> Vec<EntryId> {
+    /// The first keys in the order in which they run: those that wait for a worker,
+    /// then those that wait for a timer. A key may be in it several times.
+    pub(in crate::queue) fn upcoming(&self, most: usize) -> Vec<ObjectKey> {
         let waiting = self.ready.iter().map(|place| place.2);
         let timers = [&self.retries, &self.delayed, &self.debounced, &self.resyncs];
-        waiting.chain(timers.into_iter().flat_map(Schedule::iter)).take(most).collect()
+        let ids = waiting.chain(timers.into_iter().flat_map(Schedule::iter));
+        ids.filter_map(|id| self.key_of(id)).take(most).cloned().collect()
     }
 
     /// The entries that there may be.
@@ -36,16 +37,13 @@ impl QueueState {
         self.entries.ids()
     }
 
-    pub(in crate::queue) fn id_of(&self, key: &ObjectKey) -> Option<EntryId> {
-        self.entries.find(key)
-    }
-
     pub(in crate::queue) fn key_of(&self, id: EntryId) -> Option<&ObjectKey> {
         Some(&self.entries.get(id)?.key)
     }
 
-    /// The key of an entry with its state.
-    pub(in crate::queue) fn view(&self, id: EntryId, now: Instant) -> Option<KeyView> {
+    /// A key with its state, if it is known.
+    pub(in crate::queue) fn view(&self, key: &ObjectKey, now: Instant) -> Option<KeyView> {
+        let id = self.entries.find(key)?;
         let entry = self.entries.get(id)?;
         let waiting = self.waiting_of(id, entry, now);
         Some(KeyView { key: entry.key.clone(), waiting, reasons: entry.reasons.clone() })

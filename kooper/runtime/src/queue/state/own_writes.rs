@@ -4,7 +4,8 @@ use tokio::time::Instant;
 
 use super::QueueState;
 use crate::object::key::ObjectKey;
-use crate::queue::writes::{Revision, TrackedWrites, WriteOrigin};
+use crate::queue::EntryId;
+use crate::queue::writes::{CacheRef, Revision, TrackedWrites, WriteOrigin};
 
 impl QueueState {
     /// Records a write by a call of the key. Its response was this version of an
@@ -48,16 +49,30 @@ impl QueueState {
 
     fn progress(&mut self, event: &Revision, record: impl Fn(&mut TrackedWrites, &Revision), now: Instant) {
         for id in self.awaited.keys_waiting_for(event.view, &event.object) {
-            let Some(entry) = self.entries.get_mut(id) else { continue };
-            record(&mut entry.writes, event);
-            let (waits, is_expected) = (entry.writes.is_awaiting(), entry.writes.tracks(event.view, &event.object));
-            if !is_expected {
-                self.awaited.remove(id, event.view, &event.object);
-            }
-            if !waits {
-                self.unpark(id, now);
-            }
-            self.drop_if_idle(id);
+            self.update_writes(id, (event.view, &event.object), |writes| record(writes, event), now);
         }
+    }
+
+    /// Changes a key's writes of an object: it no longer waits if none is awaited. Returns `true` if the event of one is
+    /// still expected.
+    pub(super) fn update_writes(
+        &mut self,
+        id: EntryId,
+        (view, object): (CacheRef, &ObjectKey),
+        update: impl FnOnce(&mut TrackedWrites),
+        now: Instant,
+    ) -> bool {
+        let mut no_writes = TrackedWrites::default();
+        let writes = self.entries.get_mut(id).map_or(&mut no_writes, |entry| &mut entry.writes);
+        update(writes);
+        let (waits, is_expected) = (writes.is_awaiting(), writes.tracks(view, object));
+        if !is_expected {
+            self.awaited.remove(id, view, object);
+        }
+        if !waits {
+            self.unpark(id, now);
+        }
+        self.drop_if_idle(id);
+        is_expected
     }
 }

@@ -27,21 +27,11 @@ impl QueueState {
     pub(in crate::queue) fn wake(&mut self, now: Instant) {
         for _ in 0..STEP {
             let Some(expiry) = self.awaited.pop_expired(now) else { break };
-            let (id, view, object) = (expiry.id, expiry.view, &expiry.object);
-            let writes = self.entries.get_mut(id).map(|entry| {
-                entry.writes.expire(view, object, now);
-                &entry.writes
-            });
-            let waits = writes.is_some_and(TrackedWrites::is_awaiting);
-            if writes.is_some_and(|writes| writes.tracks(view, object)) {
+            let (view, object) = (expiry.view, &expiry.object);
+            let expire = |writes: &mut TrackedWrites| writes.expire(view, object, now);
+            if self.update_writes(expiry.id, (view, object), expire, now) {
                 self.awaited.extend(expiry);
-            } else {
-                self.awaited.remove(id, view, object);
             }
-            if !waits {
-                self.unpark(id, now);
-            }
-            self.drop_if_idle(id);
         }
         for _ in 0..STEP {
             let Some(id) = self.delayed.due(now) else { break };

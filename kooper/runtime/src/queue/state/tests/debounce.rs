@@ -22,8 +22,7 @@ fn changes_that_follow_each_other_cause_one_run_after_the_last_of_them() {
     }
     queue.add("a", Lane::Event, related("child"));
     let waiting = Waiting { debounced: Some(ms(1_000)), ..Waiting::default() };
-    let id = queue.state.id_of(&key("a")).unwrap();
-    assert_eq!(queue.state.view(id, queue.now).unwrap().waiting, waiting);
+    assert_eq!(queue.state.view(&key("a"), queue.now).unwrap().waiting, waiting);
     assert_eq!(queue.wait(), Some(ms(1_000)));
     assert_eq!(queue.take(), Some(("a".into(), "added, modified, Pod ns/child".into(), 1)));
     queue.finish("a", Completion::Success(None));

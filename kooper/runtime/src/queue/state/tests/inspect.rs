@@ -7,8 +7,7 @@ use crate::queue::{ForbiddenKey, Lane, Run, Timer, Waiting};
 impl TimedQueue {
     /// The state of a key, and the reasons of its next call.
     fn view(&self, name: &str) -> (Waiting, String) {
-        let id = self.state.id_of(&key(name)).expect("the key is known");
-        let view = self.state.view(id, self.now).expect("the key is known");
+        let view = self.state.view(&key(name), self.now).expect("the key is known");
         assert_eq!(view.key, key(name));
         (view.waiting, view.reasons.to_string())
     }
@@ -134,8 +133,7 @@ fn keys_are_counted_and_those_that_run_next_come_first() {
     queue.event("low");
     assert_eq!(queue.state.counts().lanes, [4, 1, 0]);
     let names = |queue: &TimedQueue, most| {
-        let ids = queue.state.upcoming(most).into_iter();
-        ids.filter_map(|id| Some(queue.state.key_of(id)?.name().to_owned())).collect::<Vec<_>>()
+        queue.state.upcoming(most).into_iter().map(|key| key.name().to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(names(&queue, 100), ["b", "a", "idle", "low", "mid", "later"]);
     assert_eq!(names(&queue, 2), ["b", "a"]);
