@@ -53,22 +53,30 @@ pub enum Reason {
     Related(Arc<str>, ObjectKey),
 }
 
+/// The reasons about the object itself, in the order in which they are listed.
+static SIMPLE: [Reason; 11] = [
+    Reason::Initial,
+    Reason::Added,
+    Reason::Modified,
+    Reason::Deleted,
+    Reason::Resync,
+    Reason::Retry,
+    Reason::Requeue,
+    Reason::External,
+    Reason::Leader,
+    Reason::Shard,
+    Reason::KindServed,
+];
+
 impl Reason {
-    const fn bit(&self) -> u16 {
-        match self {
-            Self::Initial => 1,
-            Self::Added => 1 << 1,
-            Self::Modified => 1 << 2,
-            Self::Deleted => 1 << 3,
-            Self::Resync => 1 << 4,
-            Self::Retry => 1 << 5,
-            Self::Requeue => 1 << 6,
-            Self::External => 1 << 7,
-            Self::Leader => 1 << 8,
-            Self::Shard => 1 << 9,
-            Self::KindServed => 1 << 10,
-            Self::Related(..) => 0,
+    /// Its bit in [`Reasons`]; 0 for another object.
+    fn bit(&self) -> u16 {
+        if matches!(self, Self::Related(..)) {
+            return 0;
         }
+        let index = SIMPLE.iter().position(|simple| simple == self);
+        debug_assert!(index.is_some(), "{self} is missing in the list");
+        index.map_or(0, |index| 1 << index)
     }
 
     /// Returns `true` if the object may have another state than before.
@@ -166,22 +174,7 @@ impl Reasons {
 
     /// The reasons, those about the object itself first.
     pub fn iter(&self) -> impl Iterator<Item = Reason> + '_ {
-        [
-            Reason::Initial,
-            Reason::Added,
-            Reason::Modified,
-            Reason::Deleted,
-            Reason::Resync,
-            Reason::Retry,
-            Reason::Requeue,
-            Reason::External,
-            Reason::Leader,
-            Reason::Shard,
-            Reason::KindServed,
-        ]
-        .into_iter()
-        .filter(|reason| self.simple & reason.bit() != 0)
-        .chain(self.related.iter().cloned())
+        SIMPLE.iter().filter(|reason| self.simple & reason.bit() != 0).chain(&self.related).cloned()
     }
 
     /// The number of related objects that are not listed.

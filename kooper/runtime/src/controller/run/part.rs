@@ -1,13 +1,11 @@
 //! Working on a part of the objects, which this replica holds for a time.
 
 use std::collections::BTreeSet;
-use std::panic::{self, AssertUnwindSafe};
-use std::pin::pin;
+use std::panic;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt;
-use tokio::sync::oneshot;
+use tokio::task::JoinError;
 use tokio::task::coop::consume_budget;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -32,40 +30,29 @@ impl Runner {
     /// Holds the part, works on it, and releases it.
     pub(super) async fn run_part(&self, partition: &dyn Partition, shutdown: &CancellationToken) {
         let _waking = self.wake_granted().map(|waking| AbortOnDropHandle::new(tokio::spawn(waking)));
-        let (failed, failure) = oneshot::channel();
-        let hold = AssertUnwindSafe(partition.hold(shutdown.clone())).catch_unwind();
-        let hold = async move {
-            if let Err(panic) = hold.await {
-                drop(failed.send(panic));
-            }
-        };
-        let mut holding = AbortOnDropHandle::new(tokio::spawn(hold));
-        let panicked = async move {
-            match failure.await {
-                Ok(panic) => panic,
-                Err(_) => std::future::pending().await,
-            }
-        };
-        let mut panicked = pin!(panicked);
+        let (hold, leave) = (partition.hold(shutdown.clone()), shutdown.clone());
+        // Before the stop, it ends only if it panics.
+        let mut holding = AbortOnDropHandle::new(tokio::spawn(async move {
+            hold.await;
+            leave.cancelled().await;
+        }));
         // Nothing that `init` sends would pass before.
-        let held = async {
-            tokio::select! {
-                held = shutdown.run_until_cancelled(self.leadership.held()) => held.is_some(),
-                panic = &mut panicked => panic::resume_unwind(panic),
-            }
+        let held = tokio::select! {
+            held = shutdown.run_until_cancelled(self.leadership.held()) => held.is_some(),
+            ended = &mut holding => return resume_panic(ended),
         };
-        if held.await {
+        if held {
             let (stop, lost) = (CancellationToken::new(), CancellationToken::new());
             let leaving = async {
-                tokio::select! {
-                    () = shutdown.cancelled() => {}
+                let left = tokio::select! {
+                    () = shutdown.cancelled() => timeout(LEAVE, &mut holding).await.is_ok(),
                     // It is unknown whether calls may begin, so the controller ends with this panic.
-                    panic = &mut panicked => {
+                    ended = &mut holding => {
                         stop.cancel();
-                        panic::resume_unwind(panic);
+                        resume_panic(ended);
+                        true
                     }
-                }
-                let left = timeout(LEAVE, &mut holding).await.is_ok();
+                };
                 stop.cancel();
                 left
             };
@@ -113,6 +100,15 @@ impl Runner {
                 known = held;
             }
         })
+    }
+}
+
+/// Passes on the panic of a task that has ended, if it panicked.
+fn resume_panic(ended: Result<(), JoinError>) {
+    if let Err(error) = ended
+        && let Ok(panic) = error.try_into_panic()
+    {
+        panic::resume_unwind(panic);
     }
 }
 
