@@ -55,7 +55,7 @@ pub mod controller {
         pub use crate::controller::prerequisite::{Prerequisite, Unmet};
     }
     pub mod review {
-        pub use crate::controller::review::{may, own_namespace};
+        pub use crate::controller::review::may;
     }
     pub mod view {
         pub use crate::controller::health::Registered;

@@ -23,7 +23,7 @@ use tokio::time::timeout;
 
 use super::FAILED;
 use super::args::Settings;
-use super::connect::{self, Connection};
+use super::connect::{self, Connection, own_namespace};
 use super::invocation::{Invocation, lease_namespace};
 use super::preflight::{self, TIMEOUT};
 use super::verdict::Verdict;
@@ -33,7 +33,7 @@ use crate::rbac::{self, Grant, Grants, Place};
 use kooper_access::Controller;
 use kooper_access::internal::crd::{Advice, InstallError, InstallPlan, Installer, is_established, lacking, older};
 use kooper_runtime::BoxError;
-use kooper_runtime::internal::controller::review::{may, own_namespace};
+use kooper_runtime::internal::controller::review::may;
 use kooper_runtime::internal::error::chain;
 use kooper_runtime::internal::object::kind::KindInfo;
 use unremoved::Unremoved;

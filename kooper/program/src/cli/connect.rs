@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use http::Uri;
 use http::header::{HeaderName, HeaderValue, USER_AGENT};
+use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::Client;
+use kube::api::{Api, PostParams};
 use kube::config::{Config, InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError, LoadDataError};
 
 use super::args::Settings;
@@ -26,6 +28,15 @@ use renewal::Renewal;
 
 /// The longest time for connecting and for sending with the client for Leases.
 const LEASE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The namespace of the service account that a client has; `None` if it has none.
+pub(crate) async fn own_namespace(client: &Client) -> Option<String> {
+    let reviews: Api<SelfSubjectReview> = Api::all(client.clone());
+    let review = reviews.create(&PostParams::default(), &SelfSubjectReview::default()).await.ok()?;
+    let name = review.status?.user_info?.username?;
+    let (namespace, _) = name.strip_prefix("system:serviceaccount:")?.split_once(':')?;
+    Some(namespace.to_owned())
+}
 
 /// Makes a client.
 pub(crate) type MakeClient = Arc<dyn Fn() -> Result<Client, ConnectError> + Send + Sync>;

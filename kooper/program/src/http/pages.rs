@@ -15,6 +15,7 @@ use super::pulse::Pulse;
 use super::route::Routes;
 use super::status;
 use kooper_runtime::Health;
+use kooper_runtime::internal::metrics::health::Probe;
 
 const TEXT: &str = "text/plain; charset=utf-8";
 
@@ -134,7 +135,7 @@ impl Pages {
             Page::Alive if is_verbose => verdict(self.alive()),
             Page::Alive => brief(&self.dead()),
             Page::Ready if is_verbose => verdict(self.health.ready()),
-            Page::Ready => brief(&self.health.unready()),
+            Page::Ready => brief(&self.failing(|probe| probe.ready().is_err())),
             Page::Status => for_browsers("text/html; charset=utf-8", self.status(query)),
             Page::StatusStyle => for_browsers("text/css; charset=utf-8", status::STYLE),
             Page::StatusScript => for_browsers("text/javascript; charset=utf-8", status::SCRIPT),
@@ -180,10 +181,15 @@ impl Pages {
         }
     }
 
+    /// The names of the checks that fail.
+    fn failing(&self, fails: impl Fn(&dyn Probe) -> bool) -> Vec<String> {
+        self.health.probes().iter().filter(|probe| fails(&***probe)).map(|probe| probe.name()).collect()
+    }
+
     /// The names of the checks that only a restart of the process mends.
     fn dead(&self) -> Vec<String> {
         let stalled = self.pulse.check().is_err().then(|| "runtime".to_owned());
-        stalled.into_iter().chain(self.health.dead()).collect()
+        stalled.into_iter().chain(self.failing(|probe| probe.alive().is_err())).collect()
     }
 }
 

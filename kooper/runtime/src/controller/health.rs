@@ -76,23 +76,11 @@ impl Health {
         self.collect(|probe| probe.ready())
     }
 
-    /// The names of the checks that keep the process from being ready.
+    /// The checks.
     #[doc(hidden)]
     #[must_use]
-    pub fn unready(&self) -> Vec<String> {
-        self.names(|probe| probe.ready().is_err())
-    }
-
-    /// The names of the checks that only a restart of the process mends.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn dead(&self) -> Vec<String> {
-        self.names(|probe| probe.alive().is_err())
-    }
-
-    fn names(&self, fails: impl Fn(&dyn Probe) -> bool) -> Vec<String> {
-        let probes = self.probes.lock().clone();
-        probes.iter().filter(|probe| fails(&***probe)).map(|probe| probe.name()).collect()
+    pub fn probes(&self) -> Vec<Arc<dyn Probe>> {
+        self.probes.lock().clone()
     }
 
     /// Checks that the process can continue without a restart.
@@ -104,11 +92,10 @@ impl Health {
     }
 
     fn collect(&self, check: impl Fn(&dyn Probe) -> Result<Option<String>, String>) -> Result<String, String> {
-        let probes = self.probes.lock().clone();
         let mut remarks = String::new();
         let mut reasons = String::new();
-        for probe in &probes {
-            match check(&**probe) {
+        for probe in self.probes() {
+            match check(&*probe) {
                 Ok(None) => {}
                 Ok(Some(remark)) => drop(writeln!(remarks, "{remark}")),
                 Err(reason) => drop(writeln!(reasons, "{reason}")),

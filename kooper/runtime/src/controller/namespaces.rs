@@ -92,25 +92,13 @@ impl Namespaces {
             select_all(self.each.keys().map(|namespace| Box::pin(self.wait_synced(namespace)))).await;
         }
     }
-}
 
-/// The result of the first lists of a pass.
-pub(super) struct Tried {
-    /// `true` if keys may be handled.
-    pub(super) complete: bool,
-    /// The lists that failed.
-    pub(super) problems: Vec<String>,
-}
-
-impl Namespaces {
-    /// Waits until each watch has been listed, or cannot be.
-    pub(super) async fn wait_tried(&self) -> Tried {
+    /// Waits until each watch has been listed, or cannot be. Returns `true` if keys may be handled, and why lists failed.
+    pub(super) async fn wait_tried(&self) -> (bool, Vec<String>) {
         let all = || self.everywhere.iter().chain(self.each.values().flatten());
         join_all(all().map(|awaited| awaited.watch.wait_tried())).await;
-        Tried {
-            complete: self.everywhere.iter().all(Awaited::is_synced),
-            problems: all().filter(|awaited| !awaited.is_synced()).filter_map(|one| one.watch.unlisted()).collect(),
-        }
+        let problems = all().filter(|awaited| !awaited.is_synced()).filter_map(|one| one.watch.unlisted());
+        (self.everywhere.iter().all(Awaited::is_synced), problems.collect())
     }
 
     /// Waits until the watches of a namespace have been listed, or cannot be. Returns

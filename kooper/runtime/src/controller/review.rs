@@ -1,6 +1,5 @@
 //! Access reviews: the permissions of this identity.
 
-use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec};
 use kube::Client;
 use kube::api::{Api, PostParams};
@@ -12,16 +11,6 @@ pub async fn may(client: &Client, what: ResourceAttributes) -> Result<bool, kube
     let review = SelfSubjectAccessReview { spec, ..Default::default() };
     let answer = reviews.create(&PostParams::default(), &review).await?;
     Ok(answer.status.is_some_and(|status| status.allowed))
-}
-
-/// The namespace of this identity's service account; `None` if it is not a
-/// service account.
-pub async fn own_namespace(client: &Client) -> Option<String> {
-    let reviews: Api<SelfSubjectReview> = Api::all(client.clone());
-    let review = reviews.create(&PostParams::default(), &SelfSubjectReview::default()).await.ok()?;
-    let name = review.status?.user_info?.username?;
-    let (namespace, _) = name.strip_prefix("system:serviceaccount:")?.split_once(':')?;
-    Some(namespace.to_owned())
 }
 
 /// Returns `true` if this identity may get this namespace, and `false` if the review fails.

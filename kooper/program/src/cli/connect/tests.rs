@@ -296,7 +296,7 @@ async fn a_rejected_request_is_sent_once_and_counted() {
     let metrics = Prometheus::new(&registry).expect("a new registry");
     let connection = connect("shop", &settings, &metrics).await.expect("a valid configuration");
     for client in [connection.client, connection.lease_client] {
-        let configs = kube::Api::<ConfigMap>::namespaced(client, "shop");
+        let configs = Api::<ConfigMap>::namespaced(client, "shop");
         let before = asked.load(Ordering::Relaxed);
         let created = configs.create(&PostParams::default(), &ConfigMap::default()).await;
         assert!(matches!(created, Err(kube::Error::Api(status)) if status.code == 429));

@@ -34,9 +34,9 @@ impl Runner {
             pass.problem(format!("the retriever failed: {problem}"));
             return None;
         }
-        let tried = self.watching.tried().await;
-        tried.problems.into_iter().for_each(|problem| pass.problem(problem));
-        if !tried.complete {
+        let (is_complete, problems) = self.watching.tried().await;
+        problems.into_iter().for_each(|problem| pass.problem(problem));
+        if !is_complete {
             return None;
         }
         self.build().await.inspect_err(|problem| pass.problem(format!("`init` failed: {problem}"))).ok()

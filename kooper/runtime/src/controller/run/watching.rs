@@ -17,7 +17,7 @@ use super::routes::Routes;
 use crate::call::context::Caches;
 use crate::call::worker::{Daemons, Tombstones, Undecodable};
 use crate::client::on_current_runtime;
-use crate::controller::namespaces::{Awaited, Namespaces, Tried};
+use crate::controller::namespaces::{Awaited, Namespaces};
 use crate::controller::partition::Partition;
 use crate::controller::parts::Mapping;
 use crate::controller::pass::Pass;
@@ -264,7 +264,7 @@ impl Watching {
     }
 
     /// Waits until every cache is complete, or cannot be, and all keys are queued.
-    pub(super) async fn tried(&mut self) -> Tried {
+    pub(super) async fn tried(&mut self) -> (bool, Vec<String>) {
         let tried = self.namespaces.wait_tried().await;
         while self.tasks.join_next().await.is_some() {}
         tried
