@@ -22,7 +22,6 @@ mod waiting;
 mod writes;
 
 use parking_lot::{Mutex, MutexGuard};
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -159,7 +158,7 @@ pub struct WorkQueue {
     /// Notified when keys wait whose priority is not known.
     unprioritized: Notify,
     /// Is called for each key that begins to wait for a worker.
-    on_add: OnceLock<OnAdd>,
+    on_add: Option<OnAdd>,
 }
 
 struct OnAdd(Box<dyn Fn() + Send + Sync>);
@@ -192,13 +191,13 @@ impl WorkQueue {
             ready: Notify::new(),
             earlier: Notify::new(),
             unprioritized: Notify::new(),
-            on_add: OnceLock::new(),
+            on_add: None,
         }
     }
 
-    /// Calls a function for each key that begins to wait for a worker, from now on.
-    pub(crate) fn on_add(&self, count: impl Fn() + Send + Sync + 'static) {
-        let _ = self.on_add.set(OnAdd(Box::new(count)));
+    /// Calls a function for each key that begins to wait for a worker.
+    pub(crate) fn on_add(self, count: impl Fn() + Send + Sync + 'static) -> Self {
+        Self { on_add: Some(OnAdd(Box::new(count))), ..self }
     }
 
     /// Queues a key; if it is waiting already, the reason is added to it.
@@ -438,7 +437,7 @@ impl WorkQueue {
     }
 
     fn count_adds(&self, adds: u64) {
-        if let Some(OnAdd(count)) = self.on_add.get() {
+        if let Some(OnAdd(count)) = &self.on_add {
             (0..adds).for_each(|_| count());
         }
     }

@@ -143,7 +143,9 @@ impl Runner {
             // Each key runs once, and at once.
             (options.resync, options.debounce) = (None, None);
         }
-        let queue = Arc::new(WorkQueue::new(options));
+        let (metrics, controller_name) = (process.metrics.clone(), name.clone());
+        let count = move || metrics.count(&controller_name, Counter::Add);
+        let queue = Arc::new(WorkQueue::new(options).on_add(count));
         let read = queue.clone();
         process.metrics.register_queue_length(&config.name, Box::new(move || read.len() as f64))?;
         let (leadership, margin) = match (&config.leader, &hooks.partition) {
@@ -152,8 +154,6 @@ impl Runner {
             (None, None) => (Leadership::always(), Duration::ZERO),
         };
         let watching = Watching::new(&controller, process, hooks.partition.as_deref());
-        let (metrics, controller_name) = (process.metrics.clone(), name.clone());
-        queue.on_add(move || metrics.count(&controller_name, Counter::Add));
         // Outside of a runtime no client can be made around another one.
         let pauses = Handle::try_current().is_ok().then(retry_after);
         // The fence, too, belongs to the runtime that no handler blocks.

@@ -15,11 +15,8 @@ impl Runner {
         let _leaving = Leaving(pass.clone());
         let Some(handlers) = shutdown.run_until_cancelled(self.prepare(&*pass)).await else { return };
         self.starting.over();
-        if handlers.is_none() {
-            pass.give_up();
-        }
-        pass.started();
         let Some(handlers) = handlers else { return };
+        pass.started();
         if shutdown.run_until_cancelled(pass.all_started()).await.is_some() {
             self.run_workers(handlers, shutdown, &CancellationToken::new()).await;
         }
