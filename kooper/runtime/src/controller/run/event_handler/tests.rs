@@ -9,7 +9,9 @@ use tokio::sync::watch;
 use super::*;
 use crate::call::context::Caches;
 use crate::leader::shard::Shard;
+use crate::queue::reason::Reasons;
 use crate::queue::{Admission, AdmitAll, Completion, Grant, WriteOrigin};
+use crate::watch::store::Store;
 
 fn object(edit: impl Fn(&mut Value)) -> Option<Arc<Object>> {
     let mut value = json!({
@@ -21,6 +23,18 @@ fn object(edit: impl Fn(&mut Value)) -> Option<Arc<Object>> {
 }
 
 fn same(_: &mut Value) {}
+
+fn finalizers() -> Finalizers {
+    Finalizers { own: "example.com/a".to_owned(), previous: Vec::new(), on_leave: true, retirement: None }
+}
+
+/// An object with the finalizer, in a version.
+fn held(version: &'static str) -> Option<Arc<Object>> {
+    object(move |v| {
+        v["metadata"]["resourceVersion"] = version.into();
+        v["metadata"]["finalizers"] = json!(["example.com/a"]);
+    })
+}
 
 fn enqueuer() -> Enqueuer {
     let id = CacheId::of::<ConfigMap>();
@@ -91,15 +105,7 @@ async fn an_own_write_is_an_echo_in_the_watch_and_a_change_in_a_list() {
 async fn an_own_write_to_an_object_outside_of_the_selector_is_an_echo() {
     let id = CacheId::of::<PartialObjectMeta<ConfigMap>>();
     let enqueuer = Arc::new(enqueuer());
-    let finalizers =
-        Finalizers { own: "example.com/a".to_owned(), previous: Vec::new(), on_leave: true, retirement: None };
-    let leaving = Leaving { enqueuer: enqueuer.clone(), id, ours: Cache::default(), finalizers };
-    let held = |version: &'static str| {
-        object(move |v| {
-            v["metadata"]["resourceVersion"] = version.into();
-            v["metadata"]["finalizers"] = json!(["example.com/a"]);
-        })
-    };
+    let leaving = Leaving { enqueuer: enqueuer.clone(), id, ours: Cache::default(), finalizers: finalizers() };
     let key = ObjectKey::cluster_scoped("a");
     enqueuer.queue().add(&key, Lane::Event, Reason::Added);
     let item = enqueuer.queue().get().await.unwrap();
@@ -115,6 +121,19 @@ async fn an_own_write_to_an_object_outside_of_the_selector_is_an_echo() {
     assert_eq!(enqueuer.queue().len(), 0);
     leaving.changed(&Change::new(own, held("7")), Seen::Watched);
     assert_eq!(enqueuer.queue().len(), 1, "a change by another client");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_is_served_wakes_what_waits_for_its_cleanup_outside_of_the_selector() {
+    let enqueuer = Arc::new(enqueuer());
+    let store = Arc::new(Store::default());
+    store.put(Object::parse(&held("5").unwrap().json()).unwrap());
+    let handled = Handled { primary: Cache::default(), leaving: Some((Cache::new([(None, store)]), finalizers())) };
+    let served = Served { enqueuer: enqueuer.clone(), handled };
+    served.signal(Signal::Served);
+    let item = enqueuer.queue().get().await.unwrap();
+    assert_eq!(item.key, ObjectKey::cluster_scoped("a"));
+    assert_eq!(item.reasons, Reasons::from(Reason::KindServed));
 }
 
 /// A replica whose shards are not handled yet.
