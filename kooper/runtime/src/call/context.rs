@@ -170,7 +170,7 @@ impl ControllerContext {
         });
         let primary = (kind.is_same(&self.kind) && object == key).then_some((CacheRef::Primary, &self.own, now));
         for (view, cache, now) in others.chain(primary) {
-            let write = |version| Revision { view, object: object.clone(), uid: uid.to_owned(), version };
+            let write = |version| Revision { object: (view, object.clone()), uid: uid.to_owned(), version };
             let version = now.map(|now| now.version().to_owned());
             self.queue.record_write(key, &write(version.clone()), echo);
             // The event may have arrived before the response. There is none for an

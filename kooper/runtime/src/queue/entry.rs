@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::writes::{CacheRef, Revision, TrackedWrites, WriteOrigin};
+use super::writes::{Revision, TrackedWrites, WriteOrigin};
 use super::{AddOptions, Completion, EntryId, Lane, Urgency};
 use crate::backoff::TokenBucket;
 use crate::object::key::ObjectKey;
@@ -261,8 +261,7 @@ impl ObservedEvent {
     /// Returns `true` if this is the event of a write. The deletion of the handled object
     /// and its deletion timestamp count as changes, even if they are own writes.
     fn is_echo_of(&self, write: &Revision) -> bool {
-        let ends = self.options.urgency == Urgency::Always
-            || (self.event.view, &self.event.version) == (CacheRef::Primary, &None);
+        let ends = self.options.urgency == Urgency::Always || self.event.is_deletion_of_handled();
         self.event == *write && !ends
     }
 }

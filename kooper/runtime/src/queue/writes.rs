@@ -34,11 +34,13 @@ pub(crate) enum CacheRef {
     Other(CacheId),
 }
 
+/// An object in a cache.
+pub(crate) type CachedKey = (CacheRef, ObjectKey);
+
 /// A version of an object: the response to a write, or the content of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Revision {
-    pub(crate) view: CacheRef,
-    pub(crate) object: ObjectKey,
+    pub(crate) object: CachedKey,
     pub(crate) uid: String,
     /// `None` if the object was deleted.
     pub(crate) version: Option<String>,
@@ -64,7 +66,7 @@ pub(super) struct TrackedWrites(Option<Box<Tracked>>);
 /// Writes by their object.
 #[derive(Debug, Default)]
 struct Tracked {
-    objects: HashMap<(CacheRef, ObjectKey), VecDeque<TrackedWrite>>,
+    objects: HashMap<CachedKey, VecDeque<TrackedWrite>>,
     /// The number of all writes.
     count: usize,
     /// The number of those that are awaited.
@@ -95,7 +97,7 @@ enum Stage {
 /// The objects whose events are expected: by which keys, and until when.
 #[derive(Debug, Default)]
 pub(super) struct Awaited {
-    objects: HashMap<(CacheRef, ObjectKey), Vec<EntryId>>,
+    objects: HashMap<CachedKey, Vec<EntryId>>,
     /// When keys stop waiting.
     waits: VecDeque<Expiry>,
     /// When the events of writes that are late are no longer expected.
@@ -107,8 +109,7 @@ pub(super) struct Awaited {
 pub(super) struct Expiry {
     at: Instant,
     pub(super) id: EntryId,
-    pub(super) view: CacheRef,
-    pub(super) object: ObjectKey,
+    pub(super) object: CachedKey,
     /// `true` for the second expiry, after which the event is no longer expected.
     is_last: bool,
 }
@@ -117,12 +118,17 @@ impl Revision {
     /// The version that an event reports; `gone` is whether the object was deleted.
     pub(crate) fn event(view: CacheRef, object: &Object, gone: bool) -> Self {
         let version = (!gone).then(|| object.version().to_owned());
-        Self { view, object: object.key().clone(), uid: object.uid().to_owned(), version }
+        Self { object: (view, object.key().clone()), uid: object.uid().to_owned(), version }
+    }
+
+    /// Returns `true` if it reports that an object was deleted that the controller handles.
+    pub(super) fn is_deletion_of_handled(&self) -> bool {
+        self.object.0 == CacheRef::Primary && self.version.is_none()
     }
 
     /// Returns `true` if a cache that has processed the event has the write.
     pub(super) fn is_shown_by(&self, event: &Self) -> bool {
-        if (self.view, &self.object) != (event.view, &event.object) {
+        if self.object != event.object {
             return false;
         }
         match (&self.version, &event.version) {
@@ -141,9 +147,9 @@ impl TrackedWrites {
     /// Tracks a write by its response.
     pub(super) fn add(&mut self, write: Revision, echo: WriteOrigin, now: Instant) {
         let tracked = self.0.get_or_insert_default();
-        let place = (write.view, write.object.clone());
         // The response to a write that changes nothing has the version of an earlier one.
-        let known = tracked.objects.get_mut(&place).and_then(|all| all.iter_mut().rfind(|one| one.write == write));
+        let known =
+            tracked.objects.get_mut(&write.object).and_then(|all| all.iter_mut().rfind(|one| one.write == write));
         if let Some(known) = known {
             known.echo = known.echo.min(echo);
             return;
@@ -151,8 +157,8 @@ impl TrackedWrites {
         if tracked.count >= LIMIT {
             tracked.drop_one();
         }
-        let write = TrackedWrite { write, at: now, echo, stage: Stage::Awaited };
-        tracked.objects.entry(place).or_default().push_back(write);
+        let all = tracked.objects.entry(write.object.clone()).or_default();
+        all.push_back(TrackedWrite { write, at: now, echo, stage: Stage::Awaited });
         tracked.count += 1;
         tracked.awaited += 1;
     }
@@ -160,10 +166,10 @@ impl TrackedWrites {
     /// Classifies an event by the tracked writes.
     pub(super) fn classify(&self, event: &Revision) -> WriteOrigin {
         // The deletion of a handled object always queues its key, even if a call deleted it.
-        if (event.view, &event.version) == (CacheRef::Primary, &None) {
+        if event.is_deletion_of_handled() {
             return WriteOrigin::Foreign;
         }
-        let all = self.0.as_ref().and_then(|tracked| tracked.objects.get(&(event.view, event.object.clone())));
+        let all = self.0.as_ref().and_then(|tracked| tracked.objects.get(&event.object));
         match all.and_then(|all| all.iter().find(|one| one.write == *event)) {
             Some(tracked) if tracked.echo == WriteOrigin::Silent && event.version.is_none() => WriteOrigin::Own,
             Some(tracked) => tracked.echo,
@@ -174,14 +180,14 @@ impl TrackedWrites {
     /// Records that a cache has processed an event, which may still be on its way to
     /// the queue.
     pub(super) fn cache_reached(&mut self, event: &Revision) {
-        self.edit(event.view, &event.object, |all| {
+        self.edit(&event.object, |all| {
             all.iter_mut().filter(|one| one.write.is_shown_by(event)).for_each(|one| one.stage = Stage::Shown);
         });
     }
 
     /// Drops the writes that an event has shown: no earlier one follows it.
     pub(super) fn event_delivered(&mut self, event: &Revision) {
-        self.edit(event.view, &event.object, |all| all.retain(|one| !one.write.is_shown_by(event)));
+        self.edit(&event.object, |all| all.retain(|one| !one.write.is_shown_by(event)));
     }
 
     /// Returns `true` if the key waits for a cache that lacks a write.
@@ -190,14 +196,14 @@ impl TrackedWrites {
     }
 
     /// Returns `true` if an event of this object is expected.
-    pub(super) fn tracks(&self, view: CacheRef, object: &ObjectKey) -> bool {
-        self.0.as_ref().is_some_and(|tracked| tracked.objects.contains_key(&(view, object.clone())))
+    pub(super) fn tracks(&self, object: &CachedKey) -> bool {
+        self.0.as_ref().is_some_and(|tracked| tracked.objects.contains_key(object))
     }
 
     /// Stops waiting for the writes of an object that are too old. Those that the cache
     /// does not have are dropped much later, because their event would shorten a back-off.
-    pub(super) fn expire(&mut self, view: CacheRef, object: &ObjectKey, now: Instant) {
-        self.edit(view, object, |all| {
+    pub(super) fn expire(&mut self, object: &CachedKey, now: Instant) {
+        self.edit(object, |all| {
             all.retain_mut(|one| {
                 if one.stage == Stage::Awaited && now >= one.at + TIMEOUT {
                     one.stage = Stage::Late;
@@ -209,10 +215,9 @@ impl TrackedWrites {
     }
 
     /// Changes the writes of one object.
-    fn edit(&mut self, view: CacheRef, object: &ObjectKey, change: impl FnOnce(&mut VecDeque<TrackedWrite>)) {
+    fn edit(&mut self, object: &CachedKey, change: impl FnOnce(&mut VecDeque<TrackedWrite>)) {
         let Some(tracked) = &mut self.0 else { return };
-        let place = (view, object.clone());
-        let Some(all) = tracked.objects.get_mut(&place) else { return };
+        let Some(all) = tracked.objects.get_mut(object) else { return };
         let awaited = |all: &VecDeque<TrackedWrite>| all.iter().filter(|one| one.stage == Stage::Awaited).count();
         let before = (all.len(), awaited(all));
         change(all);
@@ -220,7 +225,7 @@ impl TrackedWrites {
         tracked.count -= before.0 - after.0;
         tracked.awaited -= before.1 - after.1;
         if after.0 == 0 {
-            tracked.objects.remove(&place);
+            tracked.objects.remove(object);
         }
         if tracked.count == 0 {
             self.0 = None;
@@ -251,12 +256,11 @@ impl Tracked {
 impl Awaited {
     /// Records that a key expects the event of a write.
     pub(super) fn add(&mut self, id: EntryId, write: &Revision, now: Instant) {
-        let ids = self.objects.entry((write.view, write.object.clone())).or_default();
+        let ids = self.objects.entry(write.object.clone()).or_default();
         if !ids.contains(&id) {
             ids.push(id);
         }
-        let (view, object) = (write.view, write.object.clone());
-        self.waits.push_back(Expiry { at: now + TIMEOUT, id, view, object, is_last: false });
+        self.waits.push_back(Expiry { at: now + TIMEOUT, id, object: write.object.clone(), is_last: false });
     }
 
     /// Returns `true` if no key expects an event, which is the usual case.
@@ -265,17 +269,16 @@ impl Awaited {
     }
 
     /// The keys that expect an event of an object.
-    pub(super) fn keys_waiting_for(&self, view: CacheRef, object: &ObjectKey) -> Vec<EntryId> {
-        self.objects.get(&(view, object.clone())).cloned().unwrap_or_default()
+    pub(super) fn keys_waiting_for(&self, object: &CachedKey) -> Vec<EntryId> {
+        self.objects.get(object).cloned().unwrap_or_default()
     }
 
     /// Records that a key does not expect an event of an object any longer.
-    pub(super) fn remove(&mut self, id: EntryId, view: CacheRef, object: &ObjectKey) {
-        let object = (view, object.clone());
-        if let Some(ids) = self.objects.get_mut(&object) {
+    pub(super) fn remove(&mut self, id: EntryId, object: &CachedKey) {
+        if let Some(ids) = self.objects.get_mut(object) {
             ids.retain(|one| *one != id);
             if ids.is_empty() {
-                self.objects.remove(&object);
+                self.objects.remove(object);
             }
         }
         if self.objects.is_empty() {

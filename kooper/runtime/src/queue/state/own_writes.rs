@@ -5,7 +5,7 @@ use tokio::time::Instant;
 use super::QueueState;
 use crate::object::key::ObjectKey;
 use crate::queue::EntryId;
-use crate::queue::writes::{CacheRef, Revision, TrackedWrites, WriteOrigin};
+use crate::queue::writes::{CachedKey, Revision, TrackedWrites, WriteOrigin};
 
 impl QueueState {
     /// Records a write by a call of the key. Its response was this version of an
@@ -48,8 +48,8 @@ impl QueueState {
     }
 
     fn progress(&mut self, event: &Revision, record: impl Fn(&mut TrackedWrites, &Revision), now: Instant) {
-        for id in self.awaited.keys_waiting_for(event.view, &event.object) {
-            self.update_writes(id, (event.view, &event.object), |writes| record(writes, event), now);
+        for id in self.awaited.keys_waiting_for(&event.object) {
+            self.update_writes(id, &event.object, |writes| record(writes, event), now);
         }
     }
 
@@ -58,16 +58,16 @@ impl QueueState {
     pub(super) fn update_writes(
         &mut self,
         id: EntryId,
-        (view, object): (CacheRef, &ObjectKey),
+        object: &CachedKey,
         update: impl FnOnce(&mut TrackedWrites),
         now: Instant,
     ) -> bool {
         let mut no_writes = TrackedWrites::default();
         let writes = self.entries.get_mut(id).map_or(&mut no_writes, |entry| &mut entry.writes);
         update(writes);
-        let (waits, is_expected) = (writes.is_awaiting(), writes.tracks(view, object));
+        let (waits, is_expected) = (writes.is_awaiting(), writes.tracks(object));
         if !is_expected {
-            self.awaited.remove(id, view, object);
+            self.awaited.remove(id, object);
         }
         if !waits {
             self.unpark(id, now);

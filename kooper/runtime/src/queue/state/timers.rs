@@ -27,9 +27,8 @@ impl QueueState {
     pub(in crate::queue) fn wake(&mut self, now: Instant) {
         for _ in 0..STEP {
             let Some(expiry) = self.awaited.pop_expired(now) else { break };
-            let (view, object) = (expiry.view, &expiry.object);
-            let expire = |writes: &mut TrackedWrites| writes.expire(view, object, now);
-            if self.update_writes(expiry.id, (view, object), expire, now) {
+            let expire = |writes: &mut TrackedWrites| writes.expire(&expiry.object, now);
+            if self.update_writes(expiry.id, &expiry.object, expire, now) {
                 self.awaited.extend(expiry);
             }
         }

@@ -106,8 +106,7 @@ fn a_key_waits_until_the_caches_have_its_writes() {
     let mut queue = queue();
     queue.event("a");
     queue.take();
-    let write =
-        Revision { view: CacheRef::Primary, object: key("a"), uid: "u".to_owned(), version: Some("9".to_owned()) };
+    let write = Revision { object: (CacheRef::Primary, key("a")), uid: "u".to_owned(), version: Some("9".to_owned()) };
     queue.state.record_write(&key("a"), &write, WriteOrigin::Own, queue.now);
     queue.event("a");
     queue.finish("a", Completion::Success(None));

@@ -2,19 +2,23 @@
 
 use k8s_openapi::api::core::v1::ConfigMap;
 
-use super::super::super::writes::{CacheRef, TIMEOUT};
+use super::super::super::writes::{CacheRef, CachedKey, TIMEOUT};
 use super::*;
 use crate::watch::cache_id::CacheId;
 
+/// A child in the cache of its kind.
+fn cached(name: &str) -> CachedKey {
+    (CacheRef::Other(CacheId::of::<ConfigMap>()), ObjectKey::cluster_scoped(name))
+}
+
 fn child(uid: &str, version: Option<u32>) -> Revision {
     let version = version.map(|version| version.to_string());
-    let view = CacheRef::Other(CacheId::of::<ConfigMap>());
-    Revision { view, object: ObjectKey::cluster_scoped("child"), uid: uid.to_owned(), version }
+    Revision { object: cached("child"), uid: uid.to_owned(), version }
 }
 
 /// The key's own object.
 fn own(version: Option<u32>) -> Revision {
-    Revision { view: CacheRef::Primary, object: key("a"), ..child("u", version) }
+    Revision { object: (CacheRef::Primary, key("a")), ..child("u", version) }
 }
 
 impl TimedQueue {
@@ -139,10 +143,7 @@ fn one_change_by_another_client_queues_a_failing_key() {
 fn any_number_of_own_writes_is_recognized_whether_their_events_arrive_during_the_call_or_after_it() {
     for (during, objects) in [(true, 1), (false, 1), (true, 3000), (false, 3000)] {
         let mut queue = running();
-        let write = |n: u32| Revision {
-            object: ObjectKey::cluster_scoped(&(n % objects).to_string()),
-            ..child("u", Some(n + 1))
-        };
+        let write = |n: u32| Revision { object: cached(&(n % objects).to_string()), ..child("u", Some(n + 1)) };
         for n in 0..3000 {
             queue.wrote(&write(n));
             if during {
@@ -205,7 +206,7 @@ fn an_event_that_contains_the_own_write_and_a_later_one_queues_the_key() {
 #[test]
 fn own_writes_are_recognized_among_many_changes_of_others() {
     let mut queue = running();
-    let theirs = |n: u32| Revision { object: ObjectKey::cluster_scoped(&n.to_string()), ..child("v", Some(n)) };
+    let theirs = |n: u32| Revision { object: cached(&n.to_string()), ..child("v", Some(n)) };
     for n in 0..5000 {
         queue.hears(&theirs(n));
     }
@@ -221,7 +222,7 @@ fn own_writes_are_recognized_among_many_changes_of_others() {
 #[test]
 fn beyond_the_limit_the_writes_that_a_cache_has_are_dropped_first() {
     let mut queue = running();
-    let write = |n: u32| Revision { object: ObjectKey::cluster_scoped(&n.to_string()), ..child("u", Some(n)) };
+    let write = |n: u32| Revision { object: cached(&n.to_string()), ..child("u", Some(n)) };
     for n in 1..=16_384 {
         queue.wrote(&write(n));
     }
@@ -375,7 +376,7 @@ proptest! {
     fn a_call_sees_the_writes_of_earlier_calls(moves in prop::collection::vec(movement(), 0..80)) {
         let mut queue = TimedQueue::new(options());
         let object = |n: u8, uid: u32, version: Option<u32>| {
-            Revision { object: ObjectKey::cluster_scoped(&n.to_string()), ..child(&uid.to_string(), version) }
+            Revision { object: cached(&n.to_string()), ..child(&uid.to_string(), version) }
         };
         // The version that the server has of each object, and the cache.
         let (mut server, mut cache, mut uids) = ([0u32; 3], [0u32; 3], [0u32; 3]);
