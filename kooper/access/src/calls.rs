@@ -8,7 +8,6 @@ mod totals;
 use std::fmt;
 use std::sync::Arc;
 
-use kooper_runtime::MetricsCompat;
 use kooper_runtime::internal::call::extensions::Extensions;
 use kooper_runtime::internal::call::observer::{CallObserver, Observe};
 use kooper_runtime::internal::controller::Config;
@@ -18,6 +17,18 @@ pub use failing::Failing;
 use metrics::CallMetrics;
 use reporter::Reporter;
 pub use totals::CallTotals;
+
+/// The result under which `kooper_controller_processed_event_duration_seconds` counts a failed
+/// call that will be retried.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum MetricsCompat {
+    /// As `success="false"`, like any other failed call. The default.
+    #[default]
+    Accurate,
+    /// As `success="true"`, as Kooper for Go does, for alerts and dashboards
+    /// that were written for it.
+    Go,
+}
 
 /// What the handlers of a controller keep for it, and the observers of its calls that they bring.
 #[derive(Default)]
@@ -41,7 +52,6 @@ pub(crate) fn observe(
     others: Vec<Arc<dyn CallObserver>>,
 ) -> Observe {
     let (detail, finalizers) = (config.events, config.finalizers());
-    let retried_is_success = config.metrics_compat == MetricsCompat::Go;
     Box::new(move |controller, unselected| {
         let (name, failing) = (controller.controller.clone(), controller.extensions.get::<Failing>());
         let read = failing.clone();
@@ -50,6 +60,7 @@ pub(crate) fn observe(
             tracing::warn!(controller = &*name, "a metric is missing: {error}");
         }
         let reporter = Reporter { controller: controller.clone(), failing, detail, finalizers, unselected };
+        let retried_is_success = *controller.extensions.get::<MetricsCompat>() == MetricsCompat::Go;
         let metrics = CallMetrics { controller: name, recorder, retried_is_success };
         let observers: [Arc<dyn CallObserver>; 3] =
             [Arc::new(metrics), Arc::new(reporter), controller.extensions.get::<CallTotals>()];

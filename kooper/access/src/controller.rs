@@ -40,10 +40,11 @@ use crate::settings::GivenSettings;
 use builder::{MakeCrd, Sample};
 use error::{ConfigError, ConfigErrorKind};
 
+pub use crate::calls::MetricsCompat;
 pub use builder::{All, Builder, CustomKind, KindExt, MakeSource, MapFn, Source};
 pub use handler_builder::{HandlerBuilder, TypedHandler};
 #[doc(inline)]
-pub use kooper_runtime::{FailureEvents, MetricsCompat};
+pub use kooper_runtime::FailureEvents;
 #[doc(hidden)]
 pub use shards::ShardLeases;
 pub use task::Task;

@@ -21,7 +21,6 @@ pub use call::action::{Action, Status};
 pub use call::context::ControllerContext;
 pub use call::events::{FailureEvents, Note};
 pub use call::{Call, Gone};
-pub use controller::config::MetricsCompat;
 pub use controller::error::ControllerError;
 pub use controller::health::Health;
 pub use error::{BoxError, HandlerError, Result};

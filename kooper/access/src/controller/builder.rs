@@ -22,7 +22,7 @@ use kooper_grammar::access::Rule;
 use kooper_runtime::internal::controller::Config;
 use kooper_runtime::internal::controller::parts::{InitContext, KeyStream, Relation};
 use kooper_runtime::internal::watch::retriever::{ErasedRetriever, erase};
-use kooper_runtime::{Action, BoxError, Changed, ControllerContext, FailureEvents, Kind, MetricsCompat, Retriever};
+use kooper_runtime::{Action, BoxError, Changed, ControllerContext, FailureEvents, Kind, Retriever};
 use kooper_sharding::Shards;
 use kube::Client;
 use kube::core::metadata::PartialObjectMeta;
@@ -31,7 +31,7 @@ use tower::Service;
 
 use self::daemon::Daemon;
 use self::filter::FilterFn;
-use crate::calls::Additions;
+use crate::calls::{Additions, MetricsCompat};
 use crate::controller::error::{ConfigError, ConfigErrorKind};
 use crate::extract::{Context, Removed, State};
 use crate::handler::{Filter, Function, Handler, HandlerService, Init, Input, Middleware, PriorityOf};
@@ -417,8 +417,8 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
 
     /// The result under which the metrics of Kooper for Go count a failed call that will
     /// be retried. Default: [`MetricsCompat::Accurate`], as a failure.
-    pub fn metrics_compat(mut self, compat: MetricsCompat) -> Self {
-        self.common.config.metrics_compat = compat;
+    pub fn metrics_compat(self, compat: MetricsCompat) -> Self {
+        self.common.additions.extensions.insert(compat);
         self
     }
 

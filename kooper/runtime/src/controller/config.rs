@@ -12,18 +12,6 @@ use crate::object::sections::{self, Changed};
 use crate::queue::QueueOptions;
 use crate::watch::retriever::Scope;
 
-/// The result under which `kooper_controller_processed_event_duration_seconds` counts a failed
-/// call that will be retried.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum MetricsCompat {
-    /// As `success="false"`, like any other failed call. The default.
-    #[default]
-    Accurate,
-    /// As `success="true"`, as Kooper for Go does, for alerts and dashboards
-    /// that were written for it.
-    Go,
-}
-
 /// The Leases of a controller: its own, and previous ones that it respects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leases {
@@ -80,8 +68,6 @@ pub struct Config {
     pub json_only: bool,
     /// The changes that queue a key.
     pub changed: Vec<Changed>,
-    /// What the counters count.
-    pub metrics_compat: MetricsCompat,
     /// When a call that was aborted is stuck.
     pub stuck_after: Duration,
     /// The settings of leader election.
@@ -127,7 +113,6 @@ impl Config {
             metadata_only: false,
             json_only: false,
             changed: vec![Changed::Any],
-            metrics_compat: MetricsCompat::default(),
             stuck_after: Duration::from_secs(30),
             leader: None,
             previous_names: Vec::new(),

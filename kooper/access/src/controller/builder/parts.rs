@@ -25,7 +25,7 @@ use serde::de::DeserializeOwned;
 use super::daemon::{self, Daemon};
 use super::namespaces::{DELETED, NAMESPACE_SELECTOR, UNSELECTED};
 use super::{Builder, Common, MakeCrd, MakeRetriever, MakeService, MakeState, Wrap};
-use crate::calls::Additions;
+use crate::calls::{Additions, MetricsCompat};
 use crate::controller::check::check;
 use crate::controller::error::{ConfigError, ConfigErrorKind};
 use crate::controller::{Controller, Task};
@@ -122,6 +122,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         let daemon = daemon.transpose()?.map(|mut daemon| {
             daemon.shards = shards.clone().map(daemon::shards);
             (daemon.crd, daemon.installs_crd) = (crd, installs_crd);
+            daemon.additions.extensions.insert(*additions.extensions.get::<MetricsCompat>());
             Box::new(daemon)
         });
         let owned = plan.owned().iter().map(|owned| (owned, Mapping::Owner));
