@@ -395,9 +395,12 @@ impl Sink for Leaving {
         // One that no longer concerns the controller may have failed before, which is forgotten.
         let concerned = [&change.old, &change.new].into_iter().flatten().any(|object| self.finalizers.concern(object));
         if concerned && self.ours.get(key).is_none() {
-            let reason = if change.new.is_some() { Reason::Modified } else { Reason::Deleted };
-            let lane = (Lane::Event, false);
-            self.enqueuer.add((key, None), lane, reason, CacheRef::Other(self.id), (change, seen), urgency);
+            let (lane, reason) = match (&change.new, seen) {
+                (None, _) => (Lane::Event, Reason::Deleted),
+                (Some(_), Seen::First) => (Lane::Background, Reason::Initial),
+                (Some(_), _) => (Lane::Event, Reason::Modified),
+            };
+            self.enqueuer.add((key, None), (lane, false), reason, CacheRef::Other(self.id), (change, seen), urgency);
         }
     }
 

@@ -124,6 +124,20 @@ async fn an_own_write_to_an_object_outside_of_the_selector_is_an_echo() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_first_list_of_what_waits_for_its_cleanup_outside_of_the_selector_is_behind_changes() {
+    let id = CacheId::of::<PartialObjectMeta<ConfigMap>>();
+    let enqueuer = Arc::new(enqueuer());
+    let leaving = Leaving { enqueuer: enqueuer.clone(), id, ours: Cache::default(), finalizers: finalizers() };
+    leaving.changed(&Change::new(None, held("5")), Seen::First);
+    assert_eq!(enqueuer.queue().counts().lanes, [0, 0, 1]);
+    let item = enqueuer.queue().get().await.unwrap();
+    assert_eq!(item.reasons, Reasons::from(Reason::Initial));
+    enqueuer.queue().done(&item);
+    leaving.changed(&Change::new(held("5"), held("6")), Seen::Watched);
+    assert_eq!(enqueuer.queue().counts().lanes, [1, 0, 0]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_kind_that_is_served_wakes_what_waits_for_its_cleanup_outside_of_the_selector() {
     let enqueuer = Arc::new(enqueuer());
     let store = Arc::new(Store::default());
