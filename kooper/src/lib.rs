@@ -259,7 +259,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 pub use kooper_access::{
     AccessError, Applier, BuildError, Clock, Conditions, ConfigError, ConfigErrorKind, Controller, Creator, Deleter,
     Evictor, Getter, KindExt, Operator, OwnedApplier, Patcher, Reader, Recorder, RunError, SecretValue, Settings,
-    State, StatusWriter, capability, controller, events, extract, handler, plan,
+    State, StatusWriter, capability, controller, events, extract, handler, plan, retriever,
 };
 #[cfg(feature = "apiserver")]
 pub use kooper_apiserver as apiserver;
@@ -283,7 +283,7 @@ pub use kooper_program::{http, metrics};
 pub use kooper_runtime::{
     Action, BoxError, Call, Changed, ControllerError, DurationError, GoDuration, Gone, HandlerError, Health, Kind,
     NameError, Namespaced, ObjectKey, Reason, Reasons, Result, Retriever, Shard, Status, backoff, error, leader,
-    object, queue, retriever,
+    object, queue,
 };
 #[doc(inline)]
 pub use kooper_testing as testing;

@@ -17,6 +17,7 @@ pub mod extract;
 pub mod handler;
 mod installation;
 pub mod plan;
+pub mod retriever;
 mod settings;
 mod states;
 mod subset;

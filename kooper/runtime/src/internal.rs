@@ -83,6 +83,7 @@ pub mod metrics {
 }
 pub mod object {
     pub use crate::object::metadata::{OWNER, is_of_kind};
+    pub use crate::object::version::older;
     pub mod as_object {
         pub use crate::object::as_object::AsObject;
     }

@@ -15,6 +15,7 @@ pub(crate) mod scan;
 pub(crate) mod sections;
 pub(crate) mod segment;
 mod text;
+pub(crate) mod version;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -27,6 +28,7 @@ use serde::de::DeserializeOwned;
 use crate::object::key::ObjectKey;
 pub use metadata::Metadata;
 pub(crate) use sections::differs;
+pub(crate) use version::older;
 
 pub(crate) use dictionary::Dictionaries;
 use dictionary::Owners;
@@ -303,15 +305,6 @@ impl DecodeError {
 /// too little to reveal a secret.
 pub(crate) fn head(text: &[u8]) -> char {
     text.iter().copied().find(|byte| !byte.is_ascii_whitespace()).map_or(' ', char::from)
-}
-
-/// Returns `true` if a resource version is older than another. Versions are compared
-/// as integers; other strings have no order.
-pub(crate) fn older(version: &str, than: &str) -> bool {
-    match (version.parse::<u128>(), than.parse::<u128>()) {
-        (Ok(version), Ok(than)) => version < than,
-        _ => false,
-    }
 }
 
 /// A non-empty string without escapes, as names, uids and versions are.

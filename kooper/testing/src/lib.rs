@@ -3,7 +3,7 @@
 //! [`FakeCluster`] holds the objects that a test puts into it, and records and
 //! answers the requests of a handler. Nothing is listed, watched or queued: to
 //! test a whole controller, see
-//! [`retriever::channel`](kooper_runtime::retriever::channel), or, with the feature
+//! [`retriever::channel`](kooper_access::retriever::channel), or, with the feature
 //! `apiserver`, `Cluster`, which runs an API server, and `Exploration`, which tries
 //! what goes wrong at every point of a scenario.
 

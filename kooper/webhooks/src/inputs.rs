@@ -13,8 +13,8 @@ use kooper_access::controller::Builder;
 use kooper_access::extract::Context;
 use kooper_access::handler::Handler;
 use kooper_access::plan::Plan;
+use kooper_access::retriever::fixed;
 use kooper_grammar::name::kebab;
-use kooper_runtime::retriever::fixed;
 use kooper_runtime::{Action, BoxError};
 use kube::api::ObjectMeta;
 

@@ -15,7 +15,6 @@ use kooper_runtime::backoff::fraction;
 use kooper_runtime::internal::error::{RetryHint, retry_hint};
 use kooper_runtime::internal::object::kind::InProcess;
 use kooper_runtime::internal::queue::AT_ONCE;
-use kooper_runtime::retriever::fixed;
 use kooper_runtime::{Action, BoxError, HandlerError};
 use kube::Resource;
 use kube::api::ObjectMeta;
@@ -26,6 +25,7 @@ use tower::{Service, ServiceExt};
 use self::ticks::Ticks;
 use super::Builder;
 use crate::handler::{HandlerService, Input};
+use crate::retriever::fixed;
 
 /// The initial delay between the retries of a run that failed.
 const RETRY: Duration = Duration::from_secs(1);

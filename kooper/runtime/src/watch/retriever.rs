@@ -5,7 +5,6 @@
 //! `Builder::retriever`.
 
 pub(crate) mod api;
-mod channel;
 mod closures;
 mod erased;
 mod frames;
@@ -26,7 +25,6 @@ use crate::metrics::WatchFault;
 use crate::object::{MalformedObject, Object};
 
 pub use api::{ApiRetriever, Scope};
-pub use channel::{Sender, channel, fixed};
 pub use closures::from_fns;
 #[doc(hidden)]
 pub use erased::ErasedRetriever;
@@ -38,7 +36,7 @@ pub(crate) use snapshot::Snapshot;
 /// Lists and watches the objects of the kind `K`.
 ///
 /// [`ApiRetriever`] uses the API server, [`from_fns`] two closures, and
-/// [`channel`] a list and a channel of events, for tests. To change the objects
+/// [`channel`](https://docs.rs/kooper/latest/kooper/retriever/fn.channel.html) a list and a channel of events, for tests. To change the objects
 /// that a retriever yields, implement the trait for a wrapper around it.
 ///
 /// A retriever only handles single requests. The controller keeps the cache,

@@ -1,9 +1,6 @@
 //! Problems between a watch and its source.
 
-use serde_json::json;
-
 use super::*;
-use crate::watch::retriever::channel;
 
 #[test]
 fn a_process_is_ready_without_an_optional_kind_but_not_after_another_error() {
@@ -235,32 +232,6 @@ async fn a_watch_that_is_silent_for_five_minutes_makes_the_process_not_ready() {
     assert!(run.status.ready().is_ok());
     tokio::time::sleep(Duration::from_secs(301)).await;
     assert!(run.status.ready().unwrap_err().contains("no event or bookmark for 301 s"));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_test_source_that_expires_lists_the_objects_as_they_are() {
-    let object =
-        |name: &str, version: &str| json!({"metadata": {"name": name, "uid": name, "resourceVersion": version}});
-    let (retriever, events) = channel([object("kept", "1"), object("deleted", "2")]).unwrap();
-    let run = run_over(Script::default(), erase::<serde_json::Value, _>(retriever));
-    events.add(&object("added", "3")).unwrap();
-    events.delete(&object("deleted", "4")).unwrap();
-    events.send(Err(expired()));
-    run.until("listed again", |seen| *seen.relists.lock() == 1).await;
-    run.until_seen(&[("kept", "1"), ("added", "3")]).await;
-    let log = run.seen.log.lock().clone();
-    assert_eq!(log[2..], ["added added", "deleted deleted"], "the list reports no change: {log:?}");
-    events.modify(&object("kept", "5")).unwrap();
-    run.until_seen(&[("kept", "5"), ("added", "3")]).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_test_source_of_many_objects_is_listed_in_pages() {
-    let names: Vec<String> = (0..1234).map(|name| format!("{name:04}")).collect();
-    let object = |name: &String| json!({"metadata": {"name": name, "namespace": "n", "resourceVersion": "1"}});
-    let (retriever, _events) = channel(names.iter().map(object)).unwrap();
-    let run = run_over(Script::default(), erase::<serde_json::Value, _>(retriever));
-    run.until("all are seen", |seen| seen.objects.lock().len() == names.len()).await;
 }
 
 #[tokio::test(start_paused = true)]

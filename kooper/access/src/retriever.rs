@@ -1,4 +1,8 @@
-//! A retriever of a list and a channel of events, for tests without a server.
+//! Retrievers: where the objects of a kind come from.
+//!
+//! A controller retrieves its objects from the API server by default. To
+//! retrieve them from elsewhere, pass a [`Retriever`] of your own to
+//! `Builder::retriever`.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -8,12 +12,13 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use futures_util::{Stream, stream};
+use kooper_runtime::ObjectKey;
+use kooper_runtime::internal::object::older;
+use kooper_runtime::object::{MalformedObject, Object};
+#[doc(inline)]
+pub use kooper_runtime::retriever::*;
 use serde::Serialize;
 use tokio::sync::mpsc;
-
-use super::{Event, ListRequest, Page, RetrieveError, Retriever, WatchRequest};
-use crate::object::key::ObjectKey;
-use crate::object::{MalformedObject, Object, older};
 
 /// Sends events to the watch of a [`channel`]. When all senders are dropped, the
 /// watch stays open without further events.
@@ -84,7 +89,7 @@ impl Present {
                 self.reached(object.version());
             }
             Event::Bookmark { version, .. } => self.reached(version),
-            Event::Malformed(_) | Event::MalformedDeletion(_) => {}
+            _ => {}
         }
     }
 
@@ -208,5 +213,64 @@ struct Borrowed {
 impl Drop for Borrowed {
     fn drop(&mut self) {
         *self.home.lock() = self.receiver.take();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use futures_util::StreamExt;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn object(name: &str, version: &str) -> Value {
+        json!({"metadata": {"name": name, "namespace": "n", "uid": name, "resourceVersion": version}})
+    }
+
+    /// The names and versions of all objects, and the number of pages that they are listed in.
+    async fn listed(retriever: &impl Retriever<Value>) -> (Vec<(String, String)>, usize) {
+        let (mut request, mut objects, mut pages) = (ListRequest::default(), Vec::new(), 0);
+        loop {
+            let page = retriever.list(request.clone()).await.unwrap();
+            let found = page.objects.into_iter().map(Result::unwrap);
+            objects.extend(found.map(|object| (object.key().name().to_owned(), object.version().to_owned())));
+            pages += 1;
+            if page.continue_token.is_none() {
+                return (objects, pages);
+            }
+            request.continue_token = page.continue_token;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_later_list_has_the_objects_as_the_events_have_changed_them() {
+        let (retriever, events) = channel([object("kept", "1"), object("deleted", "2")]).unwrap();
+        events.add(&object("added", "3")).unwrap();
+        events.delete(&object("deleted", "4")).unwrap();
+        events.send(Err(RetrieveError::Expired("too old".to_owned())));
+        {
+            let mut watch = pin!(retriever.watch(WatchRequest::default()).await.unwrap());
+            assert!(matches!(watch.next().await, Some(Ok(Event::Added(_)))));
+            assert!(matches!(watch.next().await, Some(Ok(Event::Deleted(_)))));
+            assert!(matches!(watch.next().await, Some(Err(RetrieveError::Expired(_)))));
+        }
+        let version = |name: &str, version: &str| (name.to_owned(), version.to_owned());
+        assert_eq!(listed(&retriever).await, (vec![version("added", "3"), version("kept", "1")], 1));
+        assert_eq!(retriever.list(ListRequest::default()).await.unwrap().version, "4");
+        // Another watch continues where the first one stopped.
+        events.modify(&object("kept", "5")).unwrap();
+        let mut watch = pin!(retriever.watch(WatchRequest::default()).await.unwrap());
+        assert!(matches!(watch.next().await, Some(Ok(Event::Modified(_)))));
+        assert_eq!(listed(&retriever).await.0[1], version("kept", "5"));
+    }
+
+    #[tokio::test]
+    async fn many_objects_are_listed_in_pages() {
+        let (retriever, _events) = channel((0..1234).map(|name| object(&format!("{name:04}"), "1"))).unwrap();
+        let (objects, pages) = listed(&retriever).await;
+        assert_eq!((objects.len(), pages), (1234, 3));
+        assert!(objects.iter().enumerate().all(|(number, (name, _))| *name == format!("{number:04}")));
     }
 }
