@@ -12,6 +12,7 @@ mod clock;
 mod context;
 pub mod controller;
 mod crd;
+mod duration;
 pub mod events;
 pub mod extract;
 pub mod handler;
@@ -32,6 +33,7 @@ pub use clock::Clock;
 pub use controller::error::{BuildError, ConfigError, ConfigErrorKind, RunError};
 pub use controller::operator::Operator;
 pub use controller::{Controller, KindExt};
+pub use duration::{DurationError, GoDuration};
 pub use extract::State;
 pub use settings::{SecretValue, Settings};
 

@@ -27,7 +27,6 @@ pub use error::{BoxError, HandlerError, Result};
 pub use kooper_base::leader::shard::Shard;
 pub use kooper_base::{backoff, client, clock, error, leader, metrics};
 pub use kooper_grammar::name::NameError;
-pub use object::duration::{DurationError, GoDuration};
 pub use object::key::ObjectKey;
 pub use object::kind::{Kind, Namespaced};
 pub use object::sections::Changed;

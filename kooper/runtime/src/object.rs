@@ -3,7 +3,6 @@
 
 pub(crate) mod as_object;
 mod dictionary;
-pub(crate) mod duration;
 pub(crate) mod key;
 pub(crate) mod kind;
 pub(crate) mod metadata;

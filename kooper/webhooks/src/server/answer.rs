@@ -10,7 +10,7 @@ use http::header::{ALLOW, CONNECTION, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Body as _, Incoming};
-use kooper_runtime::GoDuration;
+use kooper_access::GoDuration;
 use kooper_runtime::internal::error::{chain, panic_text, public_chain};
 use tokio::time::{Instant, timeout_at};
 
