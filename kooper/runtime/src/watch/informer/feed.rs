@@ -1,10 +1,9 @@
 //! The way of a watch's changes to the functions of one controller.
 
 use parking_lot::Mutex;
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use futures_util::FutureExt;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
@@ -41,7 +40,7 @@ impl Feed {
     /// Begins to take changes, for as long as the task is kept.
     pub(crate) fn start(watched: &Arc<Watched>, executor: &Executor) -> (Arc<Self>, Task<()>) {
         let (waiting, receiver) = channel(MOST);
-        let sinks = Arc::new(Fan::of(watched));
+        let sinks = Arc::<Fan>::default();
         let task = executor.spawn(pass(receiver, sinks.clone()));
         let feed = Arc::new(Self { watched: watched.clone(), sinks, waiting, replays: Mutex::default() });
         let sink: Arc<dyn Sink> = feed.clone();
@@ -62,6 +61,14 @@ impl Feed {
         let replay = executor.spawn(async move { watched.replay(&sink).await });
         self.replays.lock().push(replay);
     }
+
+    fn send(&self, waiting: Waiting) {
+        match self.waiting.try_send(waiting) {
+            // Without a receiver the controller has ended.
+            Ok(()) | Err(TrySendError::Closed(_)) => {}
+            Err(TrySendError::Full(waiting)) => off_the_runtime(|| drop(self.waiting.blocking_send(waiting))),
+        }
+    }
 }
 
 async fn pass(mut waiting: Receiver<Waiting>, sinks: Arc<Fan>) {
@@ -73,20 +80,10 @@ async fn pass(mut waiting: Receiver<Waiting>, sinks: Arc<Fan>) {
                 continue;
             }
         };
-        let passing = async { sinks.changed(&change, seen) };
-        if let Err(panic) = AssertUnwindSafe(passing).catch_unwind().await {
+        let passing = || sinks.changed(&change, seen);
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(passing)) {
             let object = change.key().map(ToString::to_string).unwrap_or_default();
             tracing::error!(object, "a change is not handled, as a function panicked: {}", panic_text(&*panic));
-        }
-    }
-}
-
-impl Feed {
-    fn send(&self, waiting: Waiting) {
-        match self.waiting.try_send(waiting) {
-            // Without a receiver the controller has ended.
-            Ok(()) | Err(TrySendError::Closed(_)) => {}
-            Err(TrySendError::Full(waiting)) => off_the_runtime(|| drop(self.waiting.blocking_send(waiting))),
         }
     }
 }

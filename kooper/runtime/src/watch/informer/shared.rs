@@ -117,8 +117,7 @@ impl Watched {
     /// The watch of objects that may be `secret`.
     pub(crate) fn new(status: WatchStatus, secret: bool) -> Self {
         let (store, status) = (Arc::new(Store::new(secret)), Arc::new(status));
-        let fan = Arc::new(Fan { status: status.clone(), sinks: Mutex::new(Arc::new([])) });
-        Self { store, status, fan, selection: None, started: Mutex::default() }
+        Self { store, status, fan: Arc::default(), selection: None, started: Mutex::default() }
     }
 
     /// The same watch, of which the store keeps only some objects.
@@ -163,9 +162,7 @@ impl Watched {
             }
         }
     }
-}
 
-impl Watched {
     /// Adds or replaces an object as if the watch had reported it.
     pub fn show(&self, object: Object) {
         if self.selection.as_ref().is_some_and(|selection| !selection.selects(&object)) {
@@ -190,23 +187,12 @@ impl std::fmt::Debug for Watched {
 }
 
 /// Passes changes to all sinks.
+#[derive(Default)]
 pub(super) struct Fan {
-    status: Arc<WatchStatus>,
     sinks: Mutex<Arc<[Arc<dyn Sink>]>>,
 }
 
-impl std::fmt::Debug for Fan {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Fan").field("status", &self.status).finish_non_exhaustive()
-    }
-}
-
 impl Fan {
-    /// A fan without sinks.
-    pub(super) fn of(watched: &Watched) -> Self {
-        Self { status: watched.status.clone(), sinks: Mutex::new(Arc::new([])) }
-    }
-
     pub(super) fn join(&self, sink: &Arc<dyn Sink>) {
         let mut sinks = self.sinks.lock();
         let mut all: Vec<_> = sinks.iter().cloned().chain([sink.clone()]).collect();
