@@ -108,14 +108,12 @@ impl Store {
     /// changes in that time may or may not be in the result.
     pub(crate) fn find(&self, by: Indexer, values: &[String], namespace: Option<&str>) -> Vec<IndexHit> {
         let index = self.index(by);
-        if index.is_pending() {
-            let unread = self.shards.iter().map(|shard| shard.read().unread_count(by)).sum::<usize>();
-            let read = || self.shards.iter().for_each(|shard| shard.read_all(by, &index));
-            if unread > MANY {
-                off_the_runtime(read);
-            } else {
-                read();
-            }
+        let read = || self.shards.iter().for_each(|shard| shard.read_all(by, &index));
+        match index.pending() {
+            0 => {}
+            // Those that cannot be read stay pending, and are not read again.
+            pending if pending > MANY && self.unread(by) > MANY => off_the_runtime(read),
+            _ => read(),
         }
         let (mut found, late) = self.look_up(by, &index, values, namespace);
         // Objects that have changed meanwhile are checked here; the next call records them.
@@ -141,7 +139,7 @@ impl Store {
                 Some((_, Some(false))) | None => {}
             }
         }
-        if index.is_pending() {
+        if index.pending() > 0 {
             for shard in &self.shards {
                 let contents = shard.read();
                 found.extend(contents.unreadable(by, namespace));
@@ -151,6 +149,11 @@ impl Store {
             found.retain(|hit| !late.contains_key(hit.object.key()));
         }
         (found, late.into_values().collect())
+    }
+
+    /// The number of objects that were not read.
+    fn unread(&self, by: Indexer) -> usize {
+        self.shards.iter().filter_map(|shard| Some(shard.read().indexes.get(&by.id)?.unread().len())).sum()
     }
 
     /// The objects of a namespace.
@@ -178,9 +181,6 @@ impl Store {
 impl Shard {
     /// Reads the unread objects and records their values.
     fn read_all(&self, by: Indexer, index: &Index) {
-        if self.read().unread_count(by) == 0 {
-            return;
-        }
         let Some((unread, turn)) = self.read().turn(by) else { return };
         for batch in unread.chunks(BATCH) {
             let _turn = Held::new(turn.lock());
@@ -204,11 +204,6 @@ impl Contents {
     fn turn(&self, by: Indexer) -> Option<(Vec<ObjectKey>, Arc<Mutex<()>>)> {
         let index = self.indexes.get(&by.id)?;
         Some((index.unread().iter().cloned().collect(), index.turn.clone()))
-    }
-
-    /// The number of unread objects.
-    fn unread_count(&self, by: Indexer) -> usize {
-        self.indexes.get(&by.id).map_or(0, |index| index.unread().len())
     }
 
     /// The current versions of the unread objects among `keys`.

@@ -41,8 +41,8 @@ impl Default for Index {
 }
 
 impl Index {
-    pub(super) fn is_pending(&self) -> bool {
-        self.pending.load(Ordering::SeqCst) > 0
+    pub(super) fn pending(&self) -> usize {
+        self.pending.load(Ordering::SeqCst)
     }
 
     /// The objects of a namespace, or of all, that have one of the values.
@@ -95,7 +95,7 @@ impl Index {
 
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        self.parts.iter().flatten().all(|part| part.read().is_empty()) && !self.is_pending()
+        self.parts.iter().flatten().all(|part| part.read().is_empty()) && self.pending() == 0
     }
 }
 
@@ -104,7 +104,8 @@ fn first_key(namespace: Option<&str>) -> ObjectKey {
     namespace.map_or_else(|| ObjectKey::cluster_scoped(""), |namespace| ObjectKey::namespaced(namespace, ""))
 }
 
-fn part_of<T: Hash + ?Sized>(what: &T, parts: usize) -> usize {
+/// The number of one of several parts, the same each time.
+pub(super) fn part_of<T: Hash + ?Sized>(what: &T, parts: usize) -> usize {
     let mut hasher = DefaultHasher::new();
     what.hash(&mut hasher);
     // The remainder is below `parts`.

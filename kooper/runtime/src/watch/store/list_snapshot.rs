@@ -38,9 +38,7 @@ impl ListSnapshot {
 
     /// Adds an object of the store as it is.
     pub(crate) fn keep(&mut self, object: Arc<Object>) {
-        if let Some(shard) = self.shards.get_mut(shard_of(object.key())) {
-            shard.replace(ByKey(object));
-        }
+        self.shards[shard_of(object.key())].replace(ByKey(object));
     }
 
     /// Returns `true` if a known object that the list lacks may be one of those that cannot be read.
@@ -53,17 +51,15 @@ impl ListSnapshot {
         if known.get(key).is_some() {
             self.removed.insert(key.clone());
         }
-        if let Some(shard) = self.shards.get_mut(shard_of(key)) {
-            shard.remove(key);
-        }
+        self.shards[shard_of(key)].remove(key);
     }
 
     pub(crate) fn contains(&self, key: &ObjectKey) -> bool {
-        self.shards.get(shard_of(key)).is_some_and(|shard| shard.contains(key))
+        self.get(key).is_some()
     }
 
     pub(crate) fn get(&self, key: &ObjectKey) -> Option<&Arc<Object>> {
-        self.shards.get(shard_of(key))?.get(key).map(|ByKey(object)| object)
+        self.shards[shard_of(key)].get(key).map(|ByKey(object)| object)
     }
 
     pub(crate) fn len(&self) -> usize {

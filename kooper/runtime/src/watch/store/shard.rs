@@ -4,10 +4,10 @@ use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::any::TypeId;
 use std::borrow::Borrow;
 use std::collections::{HashMap, HashSet};
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use super::index_shard::IndexShard;
+use super::index_shard::{IndexShard, part_of};
 use crate::held::Held;
 use crate::object::Object;
 use crate::object::key::ObjectKey;
@@ -19,10 +19,7 @@ pub(super) const SHARDS: usize = 128;
 /// The shard of an object. It is the same in every store and list, so that they
 /// are compared shard by shard.
 pub(super) fn shard_of(key: &ObjectKey) -> usize {
-    let mut hasher = DefaultHasher::new();
-    key.hash(&mut hasher);
-    // The remainder is below `SHARDS`.
-    (hasher.finish() % SHARDS as u64) as usize
+    part_of(key, SHARDS)
 }
 
 /// An object that is hashed and compared by its key.
