@@ -9,7 +9,6 @@ mod closures;
 mod erased;
 mod frames;
 mod shard_selector;
-mod snapshot;
 mod status;
 
 use std::error::Error as StdError;
@@ -26,12 +25,12 @@ use crate::object::{MalformedObject, Object};
 
 pub use api::{ApiRetriever, Scope};
 pub use closures::from_fns;
+pub(crate) use closures::snapshot;
 #[doc(hidden)]
 pub use erased::ErasedRetriever;
 pub use erased::erase;
 #[doc(hidden)]
 pub use shard_selector::{ShardSelector, fnv1a};
-pub(crate) use snapshot::Snapshot;
 
 /// Lists and watches the objects of the kind `K`.
 ///

@@ -30,7 +30,7 @@ use crate::queue::CacheRef;
 use crate::watch::cache_id::{CacheId, CacheRequest, Used};
 use crate::watch::informer::{Sink, WatchStatus, Watched};
 use crate::watch::namespaces::NamespaceSelection;
-use crate::watch::retriever::{ErasedRetriever, Scope, Snapshot};
+use crate::watch::retriever::{ErasedRetriever, Scope, snapshot};
 use crate::watch::store::{Cache, Store};
 
 /// A daemon that runs for so long has recovered, at the latest.
@@ -223,9 +223,7 @@ impl Watching {
                 watched.subscribe(&sink).await;
             }
         }
-        let opened = move |retriever: Arc<dyn ErasedRetriever>| -> Arc<dyn ErasedRetriever> {
-            if once { Arc::new(Snapshot(retriever)) } else { retriever }
-        };
+        let opened = move |retriever| if once { snapshot(retriever) } else { retriever };
         let of_server = custom.is_none().then_some(&self.primary);
         for (watched, retriever) in self.primary.watched.iter().zip(custom) {
             process.watches.start(watched, Some(&process.executor), || opened(retriever));

@@ -2,10 +2,11 @@
 
 use std::future::Future;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
-use futures_util::Stream;
+use futures_util::{Stream, stream};
 
-use super::{Event, ListRequest, Page, RetrieveError, Retriever, WatchRequest};
+use super::{ErasedRetriever, Event, ListRequest, Page, RetrieveError, Retriever, WatchRequest, erase};
 
 struct FromFns<K, L, W> {
     list: L,
@@ -35,6 +36,15 @@ where
     S: Stream<Item = Result<Event, RetrieveError>> + Send + 'static,
 {
     FromFns { list, watch, kind: PhantomData }
+}
+
+/// A retriever of what another one lists. What changes later is not retrieved.
+pub(crate) fn snapshot(retriever: Arc<dyn ErasedRetriever>) -> Arc<dyn ErasedRetriever> {
+    let list = move |request: ListRequest| {
+        let retriever = Arc::clone(&retriever);
+        async move { retriever.list(request).await }
+    };
+    erase::<(), _>(from_fns(list, |_| async { Ok(stream::pending()) }))
 }
 
 impl<K, L, W, LF, WF, S> Retriever<K> for FromFns<K, L, W>
