@@ -125,11 +125,11 @@ pub mod v1 {
     pub use crate::{Changed, ConfigError};
     pub use crate::{Kind, Namespaced};
     use kooper_access::extract::{Argument, DaemonArguments};
+    pub use kooper_access::internal::schema::{KindOf, OtherKind, may_have_field};
     use kooper_children::function::{ChildFn, Form};
     use kooper_children::{Declaration, PlanSlot, Slot, SlotExt, SlotInputs};
     pub use kooper_program::{Declared, Definition, Program, ProgramSettings};
     use kooper_runtime::internal::call::action::Outcome;
-    pub use kooper_runtime::internal::object::sections::{KindOf, OtherKind, may_have_field};
 
     /// Names for `derive(Partial)`.
     pub mod partial {

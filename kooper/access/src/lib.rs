@@ -19,6 +19,7 @@ pub mod handler;
 mod installation;
 pub mod plan;
 pub mod retriever;
+mod schema;
 mod settings;
 mod states;
 mod subset;
@@ -52,6 +53,9 @@ pub mod internal {
         pub use crate::crd::{
             Advice, InstallError, InstallPlan, Installer, PROGRAM, annotated, is_established, lacking, merged, older,
         };
+    }
+    pub mod schema {
+        pub use crate::schema::{KindOf, OtherKind, may_have_field};
     }
     pub mod three_way_merge {
         pub use crate::three_way_merge::{changed_fields, essence, impose, merge, merge_patch, three_way_merge};

@@ -96,12 +96,12 @@ pub mod object {
     pub mod partial {
         pub use crate::object::partial::{FieldName, name_of};
     }
-    pub mod sections {
-        pub use crate::object::sections::{KindOf, OtherKind, may_have_field};
-    }
     pub mod segment {
         pub use crate::object::segment::{escape, is_possible, unescape};
     }
+}
+pub mod protobuf {
+    pub use kooper_protobuf::Schema;
 }
 pub mod queue {
     pub use crate::queue::admission::{Admission, AwaitedDeletion, Grant};

@@ -1,15 +1,12 @@
 //! The sections of an object whose changes are distinguished.
 
 mod paths;
-mod schema;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use kooper_protobuf::Kind;
 use serde_json::Value;
-
-pub use schema::{KindOf, OtherKind, may_have_field};
 
 use super::Object;
 use super::protobuf::extend;

@@ -12,7 +12,6 @@ use kooper_runtime::internal::call::handler::{DynHandler, Wants};
 use kooper_runtime::internal::controller::parts::{DynController, Handlers, InitContext, Mapping, Priority, Relation};
 use kooper_runtime::internal::controller::{Config, ControllerSpec};
 use kooper_runtime::internal::object::kind::{KindInfo, is_metadata};
-use kooper_runtime::internal::object::sections::may_have_field;
 use kooper_runtime::internal::watch::cache_id::{CacheRequest, Used};
 use kooper_runtime::internal::watch::retriever::ErasedRetriever;
 use kooper_runtime::internal::watch::selected::Selected;
@@ -33,6 +32,7 @@ use crate::crd::has_field;
 use crate::extract::Removed;
 use crate::handler::{self, Filter, PriorityOf, Typed};
 use crate::plan::{Need, Plan, Reach};
+use crate::schema::may_have_field;
 
 struct TypedParts<O, S> {
     state: MakeState<S>,

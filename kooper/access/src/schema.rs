@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use kooper_grammar::field_path::segment;
-use kooper_protobuf::Schema;
+use kooper_runtime::internal::protobuf::Schema;
 
 /// The group and version of a kind, and its name.
 type Names<'a> = (&'a str, &'a str);
