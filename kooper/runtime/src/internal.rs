@@ -97,7 +97,7 @@ pub mod object {
         pub use crate::object::partial::{FieldName, name_of};
     }
     pub mod segment {
-        pub use crate::object::segment::{escape, is_possible, unescape};
+        pub use crate::object::segment::{escape, unescape};
     }
 }
 pub mod protobuf {
@@ -121,7 +121,7 @@ pub mod watch {
         pub use crate::watch::selection::{CacheSelection, SelectorState};
     }
     pub mod selected {
-        pub use crate::watch::selected::{Miss, Selected, selects};
+        pub use crate::watch::selected::{Miss, Selected};
     }
     pub mod store {
         pub use crate::watch::store::{Cache, Change, IndexHit, Indexer, Store};

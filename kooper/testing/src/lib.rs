@@ -38,6 +38,7 @@ use kooper_runtime::internal::call::Tasks;
 use kooper_runtime::internal::call::extensions::Extensions;
 use kooper_runtime::internal::object::kind::KindInfo;
 use kooper_runtime::internal::watch::cache_id::CacheId;
+use kooper_runtime::internal::watch::selected::Selected;
 use kooper_runtime::internal::watch::store::{Cache, Store};
 use kooper_runtime::object::Object;
 use kooper_runtime::{Action, Call, Kind, ObjectKey, Reason, Reasons, Result};
@@ -305,7 +306,7 @@ impl FakeCluster {
         let own = (primary, kind.clone(), self.inner.cache(&kind));
         let others = plan.caches().map(|request| {
             let cache = self.inner.cache(&request.kind);
-            (request.id, request.kind.clone(), request.id.selected.map_or(cache.clone(), |only| cache.selecting(only)))
+            (request.id, request.kind.clone(), selecting(cache, request.id.selected))
         });
         let caches = [own].into_iter().chain(others).collect();
         ControllerContext::detached(kind, primary, caches)
@@ -313,6 +314,19 @@ impl FakeCluster {
             .extended(extensions(plan, self.inner.settings.lock().clone()))
             .connected(self.client(), Arc::new(EventSink::recorded(self.inner.events.clone())))
     }
+}
+
+/// The objects of a cache that are selected now.
+fn selecting(all: Cache, only: Option<&Selected>) -> Cache {
+    let Some(only) = only else { return all };
+    let store = Store::default();
+    let selected = all.all(None).into_iter().filter(|object| only.admits(object.key()) && only.selects(object));
+    for object in selected {
+        if let Ok(object) = Object::parse(&object.json()) {
+            store.put(object);
+        }
+    }
+    Cache::new([(None, Arc::new(store))])
 }
 
 impl Inner {

@@ -8,7 +8,7 @@ use http::header::CONTENT_TYPE;
 use kooper_grammar::name;
 use kooper_runtime::internal::call::context::Written;
 use kooper_runtime::internal::object::kind::KindInfo;
-use kooper_runtime::internal::object::segment::{escape, is_possible};
+use kooper_runtime::internal::object::segment::escape;
 use kooper_runtime::internal::queue::WriteOrigin;
 use kooper_runtime::internal::watch::selected::Selected;
 use kooper_runtime::object::Object;
@@ -367,4 +367,23 @@ fn is_status(response: &str) -> bool {
         kind: String,
     }
     serde_json::from_str::<Head>(response).is_ok_and(|head| head.kind == "Status")
+}
+
+/// Returns `true` if the name follows the rule that all kinds share. The API server
+/// checks the stricter rules of each kind.
+fn is_possible(name: &str) -> bool {
+    !matches!(name, "" | "." | "..") && !name.contains(['/', '%'])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_possible;
+
+    #[test]
+    fn a_name_that_no_path_can_have_is_impossible() {
+        for name in ["", ".", "..", "a/b", "/", "50%"] {
+            assert!(!is_possible(name), "{name}");
+        }
+        assert!(["...", "a.b", "a?b", "a role"].into_iter().all(is_possible));
+    }
 }

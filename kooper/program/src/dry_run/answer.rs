@@ -12,9 +12,8 @@ use tower::BoxError;
 
 use super::DryRun;
 use super::mirrors::metadata_of;
-use super::request::{Form, Id, Target, parameter};
+use super::request::{Form, Id, Target, parameter, selects};
 use kooper_runtime::internal::client::{ResponseBody, boxed};
-use kooper_runtime::internal::watch::selected::selects;
 
 /// A response whose body was read.
 #[derive(Debug)]

@@ -5,11 +5,10 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::request::Id;
+use super::request::{Id, selects};
 use kooper_runtime::ObjectKey;
 use kooper_runtime::internal::object::kind::KindInfo;
 use kooper_runtime::internal::watch::informer::Watched;
-use kooper_runtime::internal::watch::selected::selects;
 use kooper_runtime::object::Object;
 use kooper_runtime::retriever::Scope;
 

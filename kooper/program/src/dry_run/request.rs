@@ -4,8 +4,11 @@ use std::fmt;
 
 use http::header::{ACCEPT, HeaderMap, HeaderValue};
 use http::{Method, Uri};
+use kooper_grammar::selector::{FieldSelector, Selector};
+use serde_json::Value;
 
 use kooper_runtime::internal::object::segment::{escape, unescape};
+use kooper_runtime::internal::watch::selected::Selected;
 
 /// An object, in all versions of its API.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -161,6 +164,14 @@ impl Form {
         }
         form
     }
+}
+
+/// Returns `true` if an object of the API server matches selectors, as parameters have them.
+pub(super) fn selects(labels: Option<&str>, fields: Option<&str>, object: &Value) -> bool {
+    // The API server has accepted them.
+    let labels = labels.and_then(|labels| Selector::parse(labels).ok()).unwrap_or_default();
+    let fields = fields.and_then(|fields| FieldSelector::parse(fields).ok()).unwrap_or_default();
+    Selected { labels, fields, ..Selected::default() }.first_miss(object, true).is_none()
 }
 
 /// The value of a parameter of a URI, decoded.

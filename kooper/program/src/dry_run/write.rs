@@ -19,9 +19,8 @@ use tower::{BoxError, ServiceExt};
 use super::DryRun;
 use super::answer::{Answer, formed};
 use super::entry::{Entry, UNSTORED};
-use super::request::{Id, Target, parameter, verb};
+use super::request::{Id, Target, parameter, selects, verb};
 use kooper_runtime::internal::client::{Next, ResponseBody};
-use kooper_runtime::internal::watch::selected::selects;
 use later::{again, here, with_identity};
 use prepared::{Change, Write};
 

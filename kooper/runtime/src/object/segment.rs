@@ -20,13 +20,6 @@ pub fn unescape(segment: &str) -> Cow<'_, str> {
     percent_decode_str(segment).decode_utf8_lossy()
 }
 
-/// Returns `true` if the name follows the rule that all kinds share. The API server
-/// checks the stricter rules of each kind.
-#[must_use]
-pub fn is_possible(name: &str) -> bool {
-    !matches!(name, "" | "." | "..") && !name.contains(['/', '%'])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -44,13 +37,5 @@ mod tests {
         ] {
             assert_eq!((&*escape(name), &*unescape(segment)), (segment, name));
         }
-    }
-
-    #[test]
-    fn a_name_that_no_path_can_have_is_impossible() {
-        for name in ["", ".", "..", "a/b", "/", "50%"] {
-            assert!(!is_possible(name), "{name}");
-        }
-        assert!(["...", "a.b", "a?b", "a role"].into_iter().all(is_possible));
     }
 }

@@ -36,15 +36,6 @@ pub enum Miss<'a> {
     Name,
 }
 
-/// Returns `true` if an object of the API server matches selectors in the format of query parameters.
-#[must_use]
-pub fn selects(labels: Option<&str>, fields: Option<&str>, object: &Value) -> bool {
-    // The API server has accepted them.
-    let labels = labels.and_then(|labels| Selector::parse(labels).ok()).unwrap_or_default();
-    let fields = fields.and_then(|fields| FieldSelector::parse(fields).ok()).unwrap_or_default();
-    Selected { labels, fields, ..Selected::default() }.first_miss(object, true).is_none()
-}
-
 impl Selected {
     /// The same selection for as long as the process runs. Selections are constants
     /// of a program, so there are few. `None` is for all objects.

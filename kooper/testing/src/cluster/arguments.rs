@@ -7,7 +7,7 @@ use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use tokio_util::sync::CancellationToken;
 
 use super::{Cluster, PROGRAM};
-use crate::call;
+use crate::{call, selecting};
 use kooper_access::State;
 use kooper_access::events::EventSink;
 use kooper_access::extract::{Argument, Context, ControllerContext};
@@ -86,8 +86,7 @@ impl<O: Kind, S: Send + Sync + 'static> LiveArguments<O, S> {
         plan.settle_caches();
         let mut caches = vec![(CacheId::of::<O>(), kind.clone(), self.list(&kind).await)];
         for request in plan.caches() {
-            let cache = self.list(&request.kind).await;
-            let cache = request.id.selected.map_or(cache.clone(), |only| cache.selecting(only));
+            let cache = selecting(self.list(&request.kind).await, request.id.selected);
             caches.push((request.id, request.kind.clone(), cache));
         }
         let controller: Arc<str> = kind.kind.to_lowercase().into();

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use super::{IndexHit, Indexer, Store};
 use crate::object::Object;
 use crate::object::key::ObjectKey;
-use crate::watch::selected::Selected;
 
 /// The stores of one kind: one for all namespaces, or one for each watched
 /// namespace.
@@ -18,25 +17,6 @@ impl Cache {
     /// A cache of these stores, each with its namespace; `None` for all namespaces.
     pub fn new(stores: impl IntoIterator<Item = (Option<String>, Arc<Store>)>) -> Self {
         Self { stores: stores.into_iter().collect() }
-    }
-
-    /// Those of the objects that are selected now, for a test.
-    #[must_use]
-    pub fn selecting(&self, only: &Selected) -> Self {
-        let store = Store::default();
-        let selected = self.all(None).into_iter().filter(|object| only.admits(object.key()) && only.selects(object));
-        for object in selected {
-            if let Ok(object) = Object::parse(&object.json()) {
-                store.put(object);
-            }
-        }
-        Self::new([(None, Arc::new(store))])
-    }
-
-    /// The stores.
-    #[cfg(test)]
-    pub(crate) fn stores(&self) -> impl Iterator<Item = &Arc<Store>> {
-        self.stores.iter().map(|(_, store)| store)
     }
 
     /// Returns `true` if the cache contains the objects of a namespace, or with
@@ -111,11 +91,5 @@ impl Cache {
     fn of(&self, namespace: Option<&str>) -> impl Iterator<Item = &(Option<String>, Arc<Store>)> {
         let may_hold = move |watched: Option<&str>| namespace.is_none() || watched.is_none() || watched == namespace;
         self.stores.iter().filter(move |(watched, _)| may_hold(watched.as_deref()))
-    }
-
-    /// The number of objects in all stores, and their size in bytes.
-    #[cfg(test)]
-    pub(crate) fn size(&self) -> (usize, usize) {
-        self.stores.iter().map(|(_, store)| store.size()).fold((0, 0), |sum, size| (sum.0 + size.0, sum.1 + size.1))
     }
 }

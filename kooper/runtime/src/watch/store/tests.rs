@@ -54,14 +54,15 @@ fn a_relist_reuses_known_objects() {
 
 #[test]
 fn a_cache_of_several_namespaces_looks_up_an_object_in_its_namespace() {
-    let cache = Cache::new([Some("a".to_owned()), Some("b".to_owned())].map(|namespace| (namespace, Arc::default())));
-    for (namespace, store) in ["a", "b"].into_iter().zip(cache.stores()) {
+    let stores = ["a", "b"].map(|namespace| (namespace, Arc::<Store>::default()));
+    let cache = Cache::new(stores.clone().map(|(namespace, store)| (Some(namespace.to_owned()), store)));
+    for (namespace, store) in stores {
         let json = format!(r#"{{"metadata":{{"name":"x","namespace":"{namespace}"}}}}"#);
         store.put(Object::parse(json.as_bytes()).unwrap());
     }
     assert_eq!(cache.get(&ObjectKey::namespaced("b", "x")).unwrap().key().namespace(), Some("b"));
     assert!(cache.get(&ObjectKey::namespaced("c", "x")).is_none());
-    assert_eq!(cache.size().0, 2);
+    assert_eq!(cache.all(None).len(), 2);
 }
 
 #[test]
