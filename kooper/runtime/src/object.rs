@@ -32,7 +32,7 @@ pub(crate) use version::older;
 pub(crate) use dictionary::Dictionaries;
 use dictionary::Owners;
 use mismatch::Mismatch;
-use scan::{Frame, ScanError};
+use scan::Frame;
 use text::Text;
 
 /// One version of a Kubernetes object: its protobuf or its JSON, as the API server
@@ -113,14 +113,14 @@ impl Object {
     /// If the bytes are not a JSON object, or `metadata.name` is missing. Whether
     /// they match a type is checked by [`decode`](Self::decode).
     pub fn parse(json: &[u8]) -> Result<Self, MalformedObject> {
-        let frame = Frame::scan(json, 0).map_err(|broken| MalformedObject::new(broken, json))?;
+        let frame = Frame::scan(json, 0).map_err(|broken| MalformedObject::new(broken.0, json))?;
         Self::from_frame(json, &frame)
     }
 
     /// Creates an object from its frame in a longer text.
     pub(crate) fn from_frame(text: &[u8], frame: &Frame) -> Result<Self, MalformedObject> {
         let whole = text.get(frame.whole.clone()).unwrap_or_default();
-        let malformed = |why| MalformedObject::new(ScanError(why), whole);
+        let malformed = |why: &'static str| MalformedObject::new(why, whole);
         let name =
             frame.name.as_ref().and_then(|range| word(text, range)).ok_or_else(|| malformed("it has no name"))?;
         let namespace = frame.namespace.as_ref().and_then(|range| word(text, range));
@@ -169,8 +169,8 @@ impl Object {
     /// # Errors
     /// If it cannot be serialized as JSON, or has no name.
     pub fn from_typed<K: Serialize>(object: &K) -> Result<Self, MalformedObject> {
-        let json = serde_json::to_vec(object)
-            .map_err(|_| MalformedObject::new(ScanError("it cannot be serialized as JSON"), b""))?;
+        let json =
+            serde_json::to_vec(object).map_err(|_| MalformedObject::new("it cannot be serialized as JSON", b""))?;
         Self::parse(&json)
     }
 
@@ -267,13 +267,8 @@ impl fmt::Debug for Object {
 }
 
 impl MalformedObject {
-    fn new(broken: ScanError, json: &[u8]) -> Self {
-        Self { why: broken.0.into(), bytes: json.len(), head: head(json) }
-    }
-
-    /// Bytes of another encoding than JSON.
-    pub(crate) fn undecodable(why: &impl fmt::Display, bytes: &[u8]) -> Self {
-        Self { why: why.to_string().into(), bytes: bytes.len(), head: head(bytes) }
+    pub(crate) fn new(why: impl Into<Cow<'static, str>>, bytes: &[u8]) -> Self {
+        Self { why: why.into(), bytes: bytes.len(), head: head(bytes) }
     }
 }
 

@@ -4,9 +4,7 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::sync::Arc;
 
-use lz4_flex::block::{
-    compress_into_with_dict, decompress_into_with_dict, decompress_with_dict, get_maximum_output_size,
-};
+use lz4_flex::block::{compress_into_with_dict, decompress_into_with_dict, get_maximum_output_size};
 
 use super::dictionary::Owners;
 
@@ -54,7 +52,8 @@ impl Text {
         match self {
             Self::Plain { bytes, .. } => read(bytes),
             Self::Packed { bytes, length, dictionary } => with_scratch(*length as usize, |scratch| {
-                // As in `plain`.
+                // The bytes are from `packed`. An error would lead to a text that
+                // does not decode.
                 let length = decompress_into_with_dict(bytes, scratch, words(dictionary.as_ref())).unwrap_or_default();
                 read(scratch.get(..length).unwrap_or_default())
             }),
@@ -65,12 +64,7 @@ impl Text {
     pub(super) fn plain(&self) -> Cow<'_, [u8]> {
         match self {
             Self::Plain { bytes, .. } => Cow::Borrowed(bytes),
-            Self::Packed { bytes, length, dictionary } => {
-                // The bytes are from `packed`. An error would lead to a text that
-                // does not decode.
-                let dictionary = words(dictionary.as_ref());
-                Cow::Owned(decompress_with_dict(bytes, *length as usize, dictionary).unwrap_or_default())
-            }
+            Self::Packed { .. } => Cow::Owned(self.read(<[u8]>::to_vec)),
         }
     }
 

@@ -106,7 +106,7 @@ fn event(frame: &[u8], objects: &mut Objects) -> Result<Event, RetrieveError> {
         Ok(envelope) => envelope,
         // The frame has its length, so the events after it can be read.
         Err(error) if matches!(&*event.kind, "ADDED" | "MODIFIED" | "DELETED") => {
-            let malformed = MalformedObject::undecodable(&error, event.object);
+            let malformed = MalformedObject::new(error.to_string(), event.object);
             let is_deletion = &*event.kind == "DELETED";
             return Ok(if is_deletion { Event::MalformedDeletion(malformed) } else { Event::Malformed(malformed) });
         }

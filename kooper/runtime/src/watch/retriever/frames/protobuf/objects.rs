@@ -28,7 +28,7 @@ impl Objects {
             Some(object) => Ok(object),
             None => kind
                 .decode_json(raw)
-                .map_err(|error| MalformedObject::undecodable(&error, raw))
+                .map_err(|error| MalformedObject::new(error.to_string(), raw))
                 .and_then(|json| Object::parse(&json)),
         };
         self.text.clear();
