@@ -8,6 +8,8 @@ use std::fmt::Write;
 
 use serde::de::IgnoredAny;
 
+use super::scan::Cursor;
+
 /// A value of at least this length must not be part of the words that are kept. A
 /// shorter one may be part of words such as `a string` by chance.
 const SHORTEST_VALUE: usize = 4;
@@ -86,25 +88,30 @@ impl JsonPlace {
         } else {
             last
         };
-        let (mut around, mut at) = (Vec::new(), 0);
-        while let Some(byte) = json.get(at) {
-            let end = at + token(json.get(at..)?);
+        let (mut around, mut cursor) = (Vec::new(), Cursor::new(json));
+        while let Some(byte) = cursor.peek() {
+            let at = cursor.at;
+            match byte {
+                b'"' | b'n' | b't' | b'f' | b'-' | b'0'..=b'9' => cursor.skip().ok()?,
+                _ => cursor.at += 1,
+            }
+            let end = cursor.at;
             let hit = (at..end).contains(&target);
             let text = || String::from_utf8_lossy(json.get(at..end).unwrap_or_default()).into_owned();
             let place = |around: &[Around], found, text, is_key| Self { path: path(around), found, text, is_key };
             match byte {
                 b'{' | b'[' => {
-                    let found = if *byte == b'{' { "a map" } else { "a list" };
+                    let found = if byte == b'{' { "a map" } else { "a list" };
                     if hit {
                         return Some(place(&around, found, String::new(), false));
                     }
                     let inside = Around::Map { key: String::new(), is_value: false };
-                    around.push(if *byte == b'{' { inside } else { Around::List(0) });
+                    around.push(if byte == b'{' { inside } else { Around::List(0) });
                 }
                 b'}' | b']' => {
                     around.pop();
                     if hit {
-                        let found = if *byte == b'}' { "a map" } else { "a list" };
+                        let found = if byte == b'}' { "a map" } else { "a list" };
                         return Some(place(&around, found, String::new(), false));
                     }
                 }
@@ -133,7 +140,6 @@ impl JsonPlace {
                 }
                 _ => {}
             }
-            at = end;
         }
         None
     }
@@ -170,27 +176,6 @@ impl JsonPlace {
             rest if rest.starts_with("struct ") => "a map".to_owned(),
             rest => rest.to_owned(),
         })
-    }
-}
-
-/// The length of the token at the beginning of a text.
-fn token(text: &[u8]) -> usize {
-    let mut rest = text.iter().copied().enumerate().skip(1);
-    match text.first() {
-        Some(b'"') => {
-            let mut escaped = false;
-            let end = rest.find(|(_, byte)| {
-                let end = *byte == b'"' && !escaped;
-                escaped = *byte == b'\\' && !escaped;
-                end
-            });
-            end.map_or(text.len(), |(at, _)| at + 1)
-        }
-        Some(b'n' | b't' | b'f' | b'-' | b'0'..=b'9') => {
-            let end = rest.find(|(_, byte)| !(byte.is_ascii_alphanumeric() || b"+-.".contains(byte)));
-            end.map_or(text.len(), |(at, _)| at)
-        }
-        _ => 1,
     }
 }
 
