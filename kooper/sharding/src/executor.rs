@@ -28,6 +28,7 @@ mod driver;
 pub(crate) mod leases;
 mod requests;
 mod selection;
+mod selector;
 mod status;
 mod term;
 mod watches;

@@ -132,8 +132,6 @@ pub(crate) fn fraction(seed: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use kooper_runtime::internal::watch::retriever::ShardSelector;
-
     use super::*;
 
     /// Objects in clusters have these labels, so they must not change.
@@ -169,20 +167,6 @@ mod tests {
         }
         assert_eq!(ShardCount(256).shard(255), Shard(255));
         assert_eq!(ShardCount(1).shard(255), Shard(0));
-    }
-
-    #[test]
-    fn the_shard_selector_of_a_shard_selects_its_objects_and_no_others() {
-        let count = ShardCount(32);
-        let selects = |shard: &Shard, uid: &str| {
-            let buckets = (0..=255).filter(|bucket| count.shard(*bucket) == *shard);
-            ShardSelector::of_highest_bytes(buckets).unwrap().selects(uid)
-        };
-        for number in 0..500 {
-            let uid = format!("00000000-0000-0000-0000-{number:012}");
-            let selecting: Vec<Shard> = count.shards().filter(|shard| selects(shard, &uid)).collect();
-            assert_eq!(selecting, [count.shard(By::Uid.bucket(&uid))]);
-        }
     }
 
     #[test]

@@ -7,12 +7,12 @@ use std::sync::atomic::Ordering;
 use kooper_base::metrics::Counter;
 use kooper_runtime::internal::object::kind::KindInfo;
 use kooper_runtime::internal::object::{OWNER, is_of_kind};
-use kooper_runtime::internal::watch::retriever::ShardSelector;
 use kooper_runtime::internal::watch::selection::{CacheSelection, SelectorState};
 use kooper_runtime::object::Object;
 use kooper_runtime::retriever::Scope;
 use tokio::sync::watch;
 
+use super::selector::shard_selector;
 use super::{LastState, ListedCache, Selected, Sharding, ShardingOptions, Shared};
 use crate::hash::{BUCKET, BUCKETS, By, Shard, label};
 use crate::member::Member;
@@ -99,9 +99,8 @@ impl CacheSelection for ShardSelection {
         let selected = self.shared.selected.lock();
         let joined = selected.buckets.iter().filter(|(_, joined)| **joined > since).map(|(bucket, _)| *bucket);
         match (&self.part, selected.by) {
-            // A bucket is the highest byte of the hash by which the API server selects.
             (Part::Own, By::Uid) => {
-                let shard_selector = ShardSelector::of_highest_bytes(joined);
+                let shard_selector = shard_selector(joined);
                 if shard_selector.is_none() {
                     *self.selector.lock() = None;
                 }

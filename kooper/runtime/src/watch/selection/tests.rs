@@ -26,10 +26,10 @@ impl CacheSelection for OnlyA {
     }
 
     fn narrow(&self, scope: &Scope, _: u64) -> Scope {
-        let bytes: &[u8] = if self.more.load(Ordering::Relaxed) { &[0xae, 0xaf, 0xb0] } else { &[0xaf] };
-        let selector = ShardSelector::of_highest_bytes(bytes.iter().copied());
-        let selector = selector.filter(|_| !self.whole.load(Ordering::Relaxed));
-        Scope { shard_selector: selector, ..scope.clone() }
+        let (first, last) = if self.more.load(Ordering::Relaxed) { (0xae, 0xb0) } else { (0xaf, 0xaf) };
+        let selector = ShardSelector { ranges: vec![(first << 56, (last << 56) | (u64::MAX >> 8))] };
+        let is_whole = self.whole.load(Ordering::Relaxed);
+        Scope { shard_selector: (!is_whole).then_some(selector), ..scope.clone() }
     }
 
     fn shard_selector(&self, state: SelectorState) {
