@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
-use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout, timeout_at};
+use tokio::time::{Instant, Sleep, sleep, timeout, timeout_at};
 
 use super::Events;
 use crate::backoff::fraction;
@@ -170,10 +170,4 @@ pub(super) async fn current_version(retriever: &dyn ErasedRetriever) -> Result<O
         Err(RetrieveError::Forbidden(_)) => Ok(None),
         Err(error) => Err(error),
     }
-}
-
-/// Waits, and then reads the current version. An error is no version.
-pub(super) async fn version_after(wait: Duration, retriever: Arc<dyn ErasedRetriever>) -> Option<String> {
-    sleep_until(Instant::now() + wait).await;
-    current_version(&*retriever).await.ok().flatten()
 }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use futures_util::StreamExt;
 use tokio::task::coop::consume_budget;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 
-use super::liveness::version_after;
+use super::liveness::current_version;
 use super::{Events, Informer, LISTS_SILENCE, Seen, Signal};
 use crate::object::{MalformedObject, Object, older};
 use crate::watch::retriever::{Event, ListRequest, RetrieveError};
@@ -30,6 +30,9 @@ const BROKEN_STREAMS: u32 = 2;
 /// The most objects that wait for another list to show whether they were deleted.
 const MOST_UNDECIDED: usize = 100_000;
 
+/// A list with its version, and the watch as which a streaming list continues.
+type Listing = (ListSnapshot, String, Option<Events>);
+
 impl Informer {
     /// Lists everything into the store. A streaming list continues as a watch,
     /// which is returned.
@@ -52,7 +55,7 @@ impl Informer {
 
     /// The state of a store that keeps nothing. One object is requested, which shows whether lists are allowed, instead of
     /// all of them only to be dropped.
-    async fn nothing(&self) -> Result<(ListSnapshot, String, Option<Events>), RetrieveError> {
+    async fn nothing(&self) -> Result<Listing, RetrieveError> {
         let page = self.retriever.list(ListRequest { continue_token: None, limit: 1 }).await?;
         Ok((ListSnapshot::default(), page.version, None))
     }
@@ -97,47 +100,43 @@ impl Informer {
         Ok(true)
     }
 
-    async fn list(&mut self) -> Result<(ListSnapshot, String, Option<Events>), RetrieveError> {
+    async fn list(&mut self) -> Result<Listing, RetrieveError> {
         let streaming = self.streaming && *self.stream_ends.lock() != Some(false);
-        if streaming && self.streams_broken < BROKEN_STREAMS {
-            let mut is_open = false;
-            match self.stream(&mut is_open).await {
-                Err(RetrieveError::Silent(_)) => {
-                    self.streams_broken = BROKEN_STREAMS;
-                    let (listed, version) = self.pages().await?;
-                    // The server answers, but not with the end of a streaming list. One that has ended others does: only
-                    // that connection was lost.
-                    let mut ends = self.stream_ends.lock();
-                    if is_open && ends.is_none() {
-                        *ends = Some(false);
-                        tracing::info!(watch = %self.status, "the server does not end its streaming lists: listing in pages from now on");
-                    }
-                    Ok((listed, version, None))
-                }
-                Err(RetrieveError::NoStreaming(message)) => {
-                    tracing::debug!(watch = %self.status, "{message}: listing in pages from now on");
-                    self.streaming = false;
-                    let (listed, version) = self.pages().await?;
-                    Ok((listed, version, None))
-                }
-                streamed => {
-                    // Watches may be rejected where lists are not.
-                    if matches!(
-                        streamed,
-                        Err(RetrieveError::Status { .. } | RetrieveError::Busy { .. } | RetrieveError::Forbidden(_))
-                    ) && !is_open
-                    {
-                        self.streams_broken += 1;
-                    }
-                    let (listed, version, events) = streamed?;
-                    Ok((listed, version, Some(events)))
-                }
-            }
-        } else {
-            let (listed, version) = self.pages().await?;
+        if !streaming || self.streams_broken >= BROKEN_STREAMS {
+            let listing = self.pages().await?;
             // The next list is streamed again: the problem may be over.
             self.streams_broken = self.streams_broken.min(BROKEN_STREAMS - 1);
-            Ok((listed, version, None))
+            return Ok(listing);
+        }
+        let mut is_open = false;
+        match self.stream(&mut is_open).await {
+            Err(RetrieveError::Silent(_)) => {
+                self.streams_broken = BROKEN_STREAMS;
+                let listing = self.pages().await?;
+                // The server answers, but not with the end of a streaming list. One that has ended others does: only
+                // that connection was lost.
+                let mut ends = self.stream_ends.lock();
+                if is_open && ends.is_none() {
+                    *ends = Some(false);
+                    tracing::info!(watch = %self.status, "the server does not end its streaming lists: listing in pages from now on");
+                }
+                Ok(listing)
+            }
+            Err(RetrieveError::NoStreaming(message)) => {
+                tracing::debug!(watch = %self.status, "{message}: listing in pages from now on");
+                self.streaming = false;
+                self.pages().await
+            }
+            Err(error) => {
+                // Watches may be rejected where lists are not.
+                let may_be_rejected = matches!(
+                    error,
+                    RetrieveError::Status { .. } | RetrieveError::Busy { .. } | RetrieveError::Forbidden(_)
+                );
+                self.streams_broken += u32::from(may_be_rejected && !is_open);
+                Err(error)
+            }
+            listing => listing,
         }
     }
 
@@ -158,7 +157,7 @@ impl Informer {
     }
 
     /// A watch that begins with all existing objects; a bookmark ends them.
-    async fn stream(&mut self, is_open: &mut bool) -> Result<(ListSnapshot, String, Events), RetrieveError> {
+    async fn stream(&mut self, is_open: &mut bool) -> Result<Listing, RetrieveError> {
         let mut events = self.open(true).await?;
         *is_open = true;
         let mut listed = ListSnapshot::default();
@@ -167,7 +166,12 @@ impl Informer {
         // An object that is newer than the list has to be preceded or followed by its end.
         let mut ends = None;
         let mut newest: Option<String> = None;
-        let current = version_after(patience / LONG, self.retriever.clone());
+        let retriever = self.retriever.clone();
+        let current = async {
+            sleep(patience / LONG).await;
+            // An error is no version.
+            current_version(&*retriever).await.ok().flatten()
+        };
         tokio::pin!(current);
         let mut awaits_current = true;
         let broken = loop {
@@ -213,7 +217,7 @@ impl Informer {
                     Event::Bookmark { version, initial_events_end: true } => {
                         self.streams_broken = 0;
                         *self.stream_ends.lock() = Some(true);
-                        return Ok((listed, version, events));
+                        return Ok((listed, version, Some(events)));
                     }
                     Event::Bookmark { initial_events_end: false, .. } => {
                         return Err(RetrieveError::NoStreaming(
@@ -236,7 +240,7 @@ impl Informer {
         Err(broken)
     }
 
-    async fn pages(&mut self) -> Result<(ListSnapshot, String), RetrieveError> {
+    async fn pages(&mut self) -> Result<Listing, RetrieveError> {
         let mut listed = ListSnapshot::default();
         let mut request = ListRequest { continue_token: None, limit: self.page };
         loop {
@@ -261,7 +265,7 @@ impl Informer {
             }
             match page.continue_token {
                 Some(token) => request.continue_token = Some(token),
-                None => return Ok((listed, page.version)),
+                None => return Ok((listed, page.version, None)),
             }
         }
     }
@@ -337,9 +341,7 @@ impl Informer {
         // Only now, so that all keys are queued when a caller that awaits the sync
         // continues.
         self.status.record_sync(objects);
-        if self.store.note_served(true) {
-            self.sink.signal(Signal::Served);
-        }
+        self.record_event();
         if let Some(selection) = &self.selection {
             selection.listed(self.joined);
         }
