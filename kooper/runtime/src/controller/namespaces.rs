@@ -31,15 +31,11 @@ pub(super) struct Awaited {
 
 impl Awaited {
     fn is_synced(&self) -> bool {
-        if self.optional { self.watch.is_synced_or_absent() } else { self.watch.is_synced() }
+        self.watch.is_listed(self.optional)
     }
 
     async fn wait_synced(&self) {
-        if self.optional {
-            self.watch.wait_synced_or_absent().await;
-        } else {
-            self.watch.wait_synced().await;
-        }
+        self.watch.wait_listed(self.optional).await;
     }
 }
 

@@ -408,7 +408,7 @@ pub(super) fn gauge(
 
 /// Warns about a namespace without objects if it does not exist.
 async fn find_namespace(status: &WatchStatus, client: &Client) {
-    status.wait_synced().await;
+    status.wait_listed(false).await;
     let Some(namespace) = status.empty_namespace() else { return };
     // The least role has no permission for it; the request would be forbidden.
     if !may_get_namespace(client, namespace).await {

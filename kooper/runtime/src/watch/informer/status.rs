@@ -58,6 +58,12 @@ enum First {
     Complete,
 }
 
+impl First {
+    fn is_listed(self, optional: bool) -> bool {
+        self == Self::Complete || optional && self == Self::Absent
+    }
+}
+
 #[derive(Debug)]
 struct WatchState {
     heard: Instant,
@@ -122,23 +128,18 @@ impl WatchStatus {
     }
 
     pub(crate) fn is_synced(&self) -> bool {
-        *self.first.borrow() == First::Complete
+        self.is_listed(false)
     }
 
-    /// Waits for the first complete list.
-    pub(crate) async fn wait_synced(&self) {
+    /// Returns `true` if the first list is complete; if it is `optional`, also if the server does not serve the kind.
+    pub(crate) fn is_listed(&self, optional: bool) -> bool {
+        self.first.borrow().is_listed(optional)
+    }
+
+    /// Waits for the first list, as [`is_listed`](Self::is_listed) returns it.
+    pub(crate) async fn wait_listed(&self, optional: bool) {
         // The sender is a field of `self`, so it exists.
-        let _ = self.first.subscribe().wait_for(|first| *first == First::Complete).await;
-    }
-
-    /// Returns `true` if the first list is complete, or if the server does not serve the kind.
-    pub(crate) fn is_synced_or_absent(&self) -> bool {
-        matches!(*self.first.borrow(), First::Absent | First::Complete)
-    }
-
-    /// Waits until the first list is complete, or the server does not serve the kind.
-    pub(crate) async fn wait_synced_or_absent(&self) {
-        let _ = self.first.subscribe().wait_for(|first| matches!(first, First::Absent | First::Complete)).await;
+        let _ = self.first.subscribe().wait_for(|first| first.is_listed(optional)).await;
     }
 
     /// Waits until the first list is complete, forbidden, or has failed several

@@ -181,7 +181,8 @@ impl<K: Resource<DynamicType = ()> + 'static> Retriever<K> for ApiRetriever<K> {
         let path = kube::core::Request::new(&self.path);
         let request = if self.scope.metadata_only { path.list_metadata(&params) } else { path.list(&params) };
         let request = request.map_err(RetrieveError::connection)?;
-        let response = in_time(send(&self.client, self.complete(request)?)).await??;
+        let sent = timeout(SILENCE, send(&self.client, self.complete(request)?));
+        let response = sent.await.map_err(|_elapsed| RetrieveError::Silent(SILENCE))??;
         let mut page = PageReader::of(response.headers());
         let mut body = response.into_body();
         // The page may take as long as it needs: only silence is limited.
@@ -295,10 +296,6 @@ fn events(
             }
         }
     })
-}
-
-async fn in_time<T>(answer: impl Future<Output = T>) -> Result<T, RetrieveError> {
-    timeout(SILENCE, answer).await.map_err(|_| RetrieveError::Silent(SILENCE))
 }
 
 /// Sends a request. A response other than success is an error with the server's

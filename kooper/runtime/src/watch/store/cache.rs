@@ -58,10 +58,7 @@ impl Cache {
     /// The object with this key; `None` if no store contains it.
     #[must_use]
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<Object>> {
-        self.stores
-            .iter()
-            .filter(|(namespace, _)| namespace.is_none() || namespace.as_deref() == key.namespace())
-            .find_map(|(_, store)| store.get(key))
+        self.of(key.namespace()).find_map(|(_, store)| store.get(key))
     }
 
     /// All objects of a namespace, or of all, in no particular order.

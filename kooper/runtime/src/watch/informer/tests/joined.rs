@@ -71,7 +71,7 @@ async fn what_joins_others_that_have_no_objects_is_listed_by_itself_too() {
     let whole = Script::default().list(page("3", &[("b", "2")])).open_watch(vec![]).open_watch(vec![]);
     let selection = Uids::of(&["none"]);
     let (run, retriever) = joining(whole, Script::default().list(page("3", &[("b", "2")])), selection.clone());
-    run.status.wait_synced().await;
+    run.status.wait_listed(false).await;
     selection.select(&["none", "b"]);
     run.until_seen(&[("b", "2")]).await;
     assert_eq!(retriever.requested.lock().len(), 1);
