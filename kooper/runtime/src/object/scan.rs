@@ -139,7 +139,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Moves behind the value that starts here, and returns its position.
-    fn value(&mut self) -> Result<Range<usize>, ScanError> {
+    pub(crate) fn value(&mut self) -> Result<Range<usize>, ScanError> {
         let start = self.at;
         self.skip()?;
         Ok(start..self.at)

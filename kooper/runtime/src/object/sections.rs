@@ -5,12 +5,12 @@ mod paths;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use kooper_protobuf::Kind;
+use kooper_protobuf::{Kind, RawField};
 use serde_json::Value;
 
 use super::Object;
 use super::protobuf::extend;
-use super::scan::Cursor;
+use paths::{Members, members};
 
 /// Which changes of an object trigger a reconcile: the filter that the key
 /// `changed` and `Builder::changed` take.
@@ -48,17 +48,13 @@ pub enum Changed {
     Any,
 }
 
-/// Where the sections of one object are.
-#[derive(Debug, Default)]
+/// The sections of one object.
+#[derive(Debug)]
 struct Sections<'a> {
-    generation: &'a [u8],
-    labels: &'a [u8],
-    annotations: &'a [u8],
-    finalizers: &'a [u8],
+    metadata: Members<'a>,
     status: &'a [u8],
-    deletion: &'a [u8],
     /// Everything outside metadata and status.
-    others: BTreeMap<&'a [u8], &'a [u8]>,
+    others: Members<'a>,
 }
 
 /// Returns `true` if one of these sections or the deletion timestamp differs, or if
@@ -100,70 +96,25 @@ impl<'a> Sections<'a> {
     /// The sections of an object. The API server serializes equal sections to equal
     /// bytes.
     fn of(json: &'a [u8]) -> Self {
-        let mut sections = Self::default();
-        let value = |range: Range<usize>| json.get(range).unwrap_or_default();
-        // An object in the store was scanned before, so it is complete.
-        let _ = Cursor::new(json).members(|cursor, key| {
-            let start = cursor.at;
-            if key == b"metadata" && cursor.peek() == Some(b'{') {
-                return cursor.members(|cursor, key| {
-                    let start = cursor.at;
-                    cursor.skip()?;
-                    let value = value(start..cursor.at);
-                    match key {
-                        b"generation" => sections.generation = value,
-                        b"labels" => sections.labels = value,
-                        b"annotations" => sections.annotations = value,
-                        b"finalizers" => sections.finalizers = value,
-                        b"deletionTimestamp" => sections.deletion = value,
-                        _ => {}
-                    }
-                    Ok(())
-                });
-            }
-            cursor.skip()?;
-            let value = value(start..cursor.at);
-            match key {
-                b"metadata" | b"kind" | b"apiVersion" => {}
-                b"status" => sections.status = value,
-                _ => drop(sections.others.insert(key, value)),
-            }
-            Ok(())
-        });
-        sections
+        let all = members(json);
+        let metadata = all.get(b"metadata".as_slice()).copied().map(members).unwrap_or_default();
+        Self::new(all, metadata)
     }
 
     /// The sections of a canonical object in protobuf. Equal sections have equal bytes: Kubernetes writes
     /// fields by their numbers and maps by their keys. A field that the table lacks is part of its section.
     fn of_protobuf(kind: Kind, raw: &'a [u8]) -> Self {
-        let mut sections = Self::default();
-        let [mut labels, mut annotations, mut finalizers] = [0..0, 0..0, 0..0];
-        let mut others = BTreeMap::new();
-        let value = |range: Range<usize>| raw.get(range).unwrap_or_default();
-        for field in kind.fields(raw) {
-            match field.name() {
-                "metadata" => {
-                    for field in field.fields() {
-                        match field.name() {
-                            // JSON omits the generation of a kind that has none.
-                            "generation" if field.integer() != 0 => sections.generation = value(field.range()),
-                            "labels" => extend(&mut labels, &field),
-                            "annotations" => extend(&mut annotations, &field),
-                            "finalizers" => extend(&mut finalizers, &field),
-                            "deletionTimestamp" => sections.deletion = value(field.range()),
-                            _ => {}
-                        }
-                    }
-                }
-                "status" => sections.status = value(field.range()),
-                // The entries of a list follow each other.
-                name => extend(others.entry(name.as_bytes()).or_insert(0..0), &field),
-            }
-        }
-        (sections.labels, sections.annotations, sections.finalizers) =
-            (value(labels), value(annotations), value(finalizers));
-        sections.others = others.into_iter().map(|(name, range)| (name, value(range))).collect();
-        sections
+        let metadata = kind.fields(raw).find(|field| field.name() == "metadata");
+        // JSON omits the generation of a kind that has none.
+        let is_set = |field: &RawField<'_>| field.name() != "generation" || field.integer() != 0;
+        let metadata = metadata.map(|metadata| fields_by_name(raw, metadata.fields().filter(is_set)));
+        Self::new(fields_by_name(raw, kind.fields(raw)), metadata.unwrap_or_default())
+    }
+
+    fn new(mut all: Members<'a>, metadata: Members<'a>) -> Self {
+        let status = all.remove(b"status".as_slice()).unwrap_or_default();
+        all.retain(|name, _| ![b"metadata".as_slice(), b"kind", b"apiVersion"].contains(name));
+        Self { metadata, status, others: all }
     }
 
     /// Returns `true` if one of these sections or the deletion timestamp differs.
@@ -173,19 +124,33 @@ impl<'a> Sections<'a> {
             self.others.len() == new.others.len()
                 && pairs.all(|(one, other)| one.0 == other.0 && is_equal(one.1, other.1))
         };
+        let both = |name: &str| [self, new].map(|one| one.metadata.get(name.as_bytes()).copied().unwrap_or_default());
+        let metadata_differs = |name: &str| {
+            let [old, new] = both(name);
+            !is_equal(old, new)
+        };
         let differs = |section: &Changed| match section {
-            Changed::Generation if self.generation.is_empty() && new.generation.is_empty() => !others_equal(),
-            Changed::Generation => !is_equal(self.generation, new.generation),
-            Changed::Labels => !is_equal(self.labels, new.labels),
-            Changed::Annotations => !is_equal(self.annotations, new.annotations),
-            Changed::Finalizers => !is_equal(self.finalizers, new.finalizers),
+            Changed::Generation if both("generation") == [b""; 2] => !others_equal(),
+            Changed::Generation => metadata_differs("generation"),
+            Changed::Labels => metadata_differs("labels"),
+            Changed::Annotations => metadata_differs("annotations"),
+            Changed::Finalizers => metadata_differs("finalizers"),
             Changed::Status => !is_equal(self.status, new.status),
             // It is looked for by its path.
             Changed::Field(_) => false,
             Changed::Any => true,
         };
-        !is_equal(self.deletion, new.deletion) || sections.iter().any(differs)
+        metadata_differs("deletionTimestamp") || sections.iter().any(differs)
     }
+}
+
+/// The fields of a canonical object or of a message in it, each with all of its occurrences, which follow each other.
+fn fields_by_name<'a>(raw: &'a [u8], fields: impl Iterator<Item = RawField<'a>>) -> Members<'a> {
+    let mut ranges: BTreeMap<&'static str, Range<usize>> = BTreeMap::new();
+    for field in fields {
+        extend(ranges.entry(field.name()).or_insert(0..0), &field);
+    }
+    ranges.into_iter().map(|(name, range)| (name.as_bytes(), raw.get(range).unwrap_or_default())).collect()
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Single fields of an object, found by their paths without decoding it.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use kooper_grammar::field_path::names;
@@ -8,26 +9,43 @@ use kooper_protobuf::{Kind, RawField, RawFields};
 use crate::object::protobuf::extend;
 use crate::object::scan::Cursor;
 
+/// Values by the names of their fields.
+pub(super) type Members<'a> = BTreeMap<&'a [u8], &'a [u8]>;
+
 /// The value at a path; empty if there is none. `null` is none.
 pub(super) fn in_json<'a>(json: &'a [u8], path: &str) -> &'a [u8] {
-    let value = names(path).try_fold(json, member);
-    value.filter(|value| *value != b"null").unwrap_or_default()
+    names(path).try_fold(json, member).filter(|value| *value != b"null").unwrap_or_default()
 }
 
-/// The value of a member, if it is one of an object.
+/// The last member of an object with a name.
 fn member<'a>(json: &'a [u8], name: &str) -> Option<&'a [u8]> {
-    let (mut cursor, mut found) = (Cursor::new(json), None);
-    cursor.space();
-    // An object in the store was scanned before, so it is complete.
-    let _ = cursor.members(|cursor, key| {
-        let start = cursor.at;
-        cursor.skip()?;
-        if key == name.as_bytes() {
-            found = json.get(start..cursor.at);
+    let mut found = None;
+    each_member(json, |member, value| {
+        if member == name.as_bytes() {
+            found = Some(value);
         }
-        Ok(())
     });
     found
+}
+
+/// The members of an object, as they are written; none of another value.
+pub(super) fn members(json: &[u8]) -> Members<'_> {
+    let mut members = Members::new();
+    each_member(json, |name, value| {
+        members.insert(name, value);
+    });
+    members
+}
+
+fn each_member<'a>(json: &'a [u8], mut each: impl FnMut(&'a [u8], &'a [u8])) {
+    let mut cursor = Cursor::new(json);
+    cursor.space();
+    // An object in the store was scanned before, so it is complete.
+    let _ = cursor.members(|cursor, name| {
+        let value = cursor.value()?;
+        each(name, json.get(value).unwrap_or_default());
+        Ok(())
+    });
 }
 
 /// Returns `true` if the fields at a path of two canonical objects differ. `None` if that depends on what only JSON
