@@ -139,7 +139,8 @@ pub mod v1 {
         pub use std::primitive::str;
 
         pub use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-        pub use kooper_runtime::internal::object::partial::{FieldName, name_of};
+        pub use kooper_access::internal::FieldName;
+        pub use kooper_runtime::internal::object::partial::name_of;
         pub use kube::Resource;
         pub use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
     }

@@ -15,6 +15,7 @@ mod crd;
 mod duration;
 pub mod events;
 pub mod extract;
+mod field_name;
 pub mod handler;
 mod installation;
 pub mod plan;
@@ -46,6 +47,7 @@ pub mod internal {
     pub use crate::context::extensions;
     pub use crate::controller::builder::Sample;
     pub use crate::controller::operator::{DRAIN, check_tasks};
+    pub use crate::field_name::FieldName;
     pub use crate::installation::Installation;
     pub use crate::settings::GivenSettings;
     pub use kooper_sharding::{BUCKET, bucket_of_owner};

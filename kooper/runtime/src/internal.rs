@@ -94,7 +94,7 @@ pub mod object {
         pub use crate::object::named::Named;
     }
     pub mod partial {
-        pub use crate::object::partial::{FieldName, name_of};
+        pub use crate::object::partial::name_of;
     }
     pub mod segment {
         pub use crate::object::segment::{escape, unescape};
