@@ -79,6 +79,8 @@ pub(crate) enum Problem {
     IntOrString(u64),
     #[error("the kind {0} is unknown")]
     Kind(String),
+    #[error("the kind `{0}` is not that of a list")]
+    NoList(String),
     #[error("a number is infinite or NaN")]
     NotFinite,
     #[error("{0}")]

@@ -35,6 +35,7 @@ pub struct ListReader {
     at: Position,
     /// The kind of the list, with its group and version.
     list: String,
+    is_list: bool,
     /// The kind of its items.
     kind: Option<Kind>,
     metadata: ListMetadata,
@@ -130,6 +131,11 @@ impl ListReader {
         let value = rest.get(head.start..length).unwrap_or_default();
         match (position, head.number) {
             (Position::Envelope, 1) => self.type_meta(value)?,
+            // A gateway may respond to any request with another object. Taken for a list without items, it would count as
+            // the deletion of all objects.
+            (Position::Envelope, 2) if !self.is_list => {
+                return Err(error("the envelope", Problem::NoList(self.list.clone())));
+            }
             (Position::Envelope, 2) => self.at = Position::List(head.end - head.start),
             (Position::List(_), 1) => self.list_meta(value)?,
             (Position::List(_), 2) => match self.kind {
@@ -154,7 +160,9 @@ impl ListReader {
             2 => list = text,
             _ => {}
         })?;
-        self.kind = list.strip_suffix("List").and_then(|item| Kind::of(&api_version, item));
+        let item = list.strip_suffix("List");
+        self.is_list = item.is_some();
+        self.kind = item.and_then(|item| Kind::of(&api_version, item));
         self.list = format!("{list} of {api_version}");
         Ok(())
     }
@@ -274,6 +282,18 @@ mod tests {
             read(&body, 100).unwrap_err().to_string(),
             "the list: the kind Unknown__List of v1 is unknown at byte 44"
         );
+    }
+
+    #[test]
+    fn another_object_is_not_an_empty_list() {
+        let kind = |name| Kind::of("v1", name).expect("it is built in");
+        let config = kind("ConfigMap").encode(&json!({"metadata": {"name": "a"}})).expect("it has an encoding");
+        for chunk in [1, config.len()] {
+            let error = read(&config, chunk).unwrap_err().to_string();
+            assert!(error.starts_with("the envelope: the kind `ConfigMap of v1` is not that of a list"), "{error}");
+        }
+        assert!(read(&kind("Status").encode(&json!({})).expect("it has an encoding"), 9).is_err());
+        assert!(read(&body(&[]), 9).is_ok_and(|(names, _)| names.is_empty()));
     }
 
     proptest! {
