@@ -38,7 +38,7 @@ impl Text {
         };
         let dictionary = choose(&plain, owners);
         let bytes: Option<Box<[u8]>> = with_scratch(get_maximum_output_size(plain.len()), |scratch| {
-            let size = compress_into_with_dict(&plain, scratch, words(dictionary.as_ref())).ok()?;
+            let size = compress_into_with_dict(&plain, scratch, dictionary.as_deref().unwrap_or_default()).ok()?;
             Some(scratch.get(..size).filter(|bytes| bytes.len() < plain.len())?.into())
         });
         match (bytes, u32::try_from(plain.len())) {
@@ -54,7 +54,8 @@ impl Text {
             Self::Packed { bytes, length, dictionary } => with_scratch(*length as usize, |scratch| {
                 // The bytes are from `packed`. An error would lead to a text that
                 // does not decode.
-                let length = decompress_into_with_dict(bytes, scratch, words(dictionary.as_ref())).unwrap_or_default();
+                let length = decompress_into_with_dict(bytes, scratch, dictionary.as_deref().unwrap_or_default())
+                    .unwrap_or_default();
                 read(scratch.get(..length).unwrap_or_default())
             }),
         }
@@ -74,11 +75,6 @@ impl Text {
             Self::Plain { bytes, .. } | Self::Packed { bytes, .. } => bytes.len(),
         }
     }
-}
-
-/// The bytes of a dictionary; none without one.
-fn words(dictionary: Option<&Arc<[u8]>>) -> &[u8] {
-    dictionary.map_or(&[], |dictionary| dictionary)
 }
 
 /// Memory of the thread for texts that live for a moment.

@@ -128,7 +128,8 @@ impl Store {
     }
 
     /// Removes an object. The change has its last state as the source sent it.
-    pub fn remove(&self, object: Object) -> Change {
+    pub fn remove(&self, object: impl Into<Arc<Object>>) -> Change {
+        let object = object.into();
         let known = {
             let mut contents = self.shard(object.key()).write();
             contents.reindex([object.key()], false);
@@ -137,7 +138,7 @@ impl Store {
             known
         };
         self.measure(&Change::new(known, None));
-        Change::new(Some(Arc::new(object)), None)
+        Change::new(Some(object), None)
     }
 
     /// Drops all objects that `keep` refuses, one shard in each step of the iterator.

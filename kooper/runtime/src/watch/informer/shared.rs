@@ -173,8 +173,7 @@ impl Watched {
 
     /// Removes an object as if the watch had reported its deletion.
     pub fn hide(&self, key: &ObjectKey) {
-        let last = self.store.get(key).and_then(|last| Object::parse(&last.json()).ok());
-        if let Some(last) = last {
+        if let Some(last) = self.store.get(key) {
             self.fan.changed(&self.store.remove(last), Seen::Watched);
         }
     }
