@@ -235,11 +235,8 @@ impl WatchStatus {
     /// Why the first list is not complete; `None` if it is, or if the kind is optional
     /// and missing.
     pub(crate) fn unlisted(&self) -> Option<String> {
-        if self.is_synced() || self.is_absent() {
-            return None;
-        }
-        let state = self.state.lock();
-        Some(format!("{self}: {}", state.error.as_deref().unwrap_or("it is not listed yet")))
+        let problem = self.problem().filter(|_| !self.is_synced() && !self.is_absent())?;
+        Some(format!("{self}: {problem}"))
     }
 
     /// Returns `true` if the cluster does not serve the kind and no controller requires it.

@@ -116,22 +116,9 @@ impl<K> ApiRetriever<K> {
         WATCH_SECONDS - (random * f64::from(SPREAD_SECONDS)) as u32
     }
 
-    /// Adds what `kube` has no parameters for.
-    fn complete(&self, request: Request<Vec<u8>>) -> Result<Request<Vec<u8>>, RetrieveError> {
-        let mut request = self.accept(request);
-        if let Some(selector) = &self.scope.shard_selector {
-            let selector = selector.to_string();
-            let encoded = utf8_percent_encode(&selector, NON_ALPHANUMERIC);
-            // A path with parameters ends with one of them.
-            let uri = format!("{}&shardSelector={encoded}", request.uri());
-            *request.uri_mut() = Uri::try_from(uri).map_err(RetrieveError::connection)?;
-        }
-        Ok(request)
-    }
-
-    /// Allows a response in protobuf, where that is known to lose nothing. Which
-    /// of the two it is, the response specifies.
-    fn accept(&self, mut request: Request<Vec<u8>>) -> Request<Vec<u8>> {
+    /// Adds what `kube` has no parameters for, and allows a response in protobuf, where that is known to lose nothing.
+    /// Which of the two it is, the response specifies.
+    fn complete(&self, mut request: Request<Vec<u8>>) -> Result<Request<Vec<u8>>, RetrieveError> {
         const JSON: &str = "application/json";
         let json = request.headers().get(ACCEPT).map_or(Ok(JSON), HeaderValue::to_str).unwrap_or(JSON);
         if self.protobuf
@@ -140,7 +127,14 @@ impl<K> ApiRetriever<K> {
         {
             request.headers_mut().insert(ACCEPT, accept);
         }
-        request
+        if let Some(selector) = &self.scope.shard_selector {
+            let selector = selector.to_string();
+            let encoded = utf8_percent_encode(&selector, NON_ALPHANUMERIC);
+            // A path with parameters ends with one of them.
+            let uri = format!("{}&shardSelector={encoded}", request.uri());
+            *request.uri_mut() = Uri::try_from(uri).map_err(RetrieveError::connection)?;
+        }
+        Ok(request)
     }
 }
 
