@@ -177,7 +177,11 @@ impl Store {
             };
             let gone: Vec<_> =
                 before.into_iter().filter(|ByKey(old)| shard.get(old.key()).is_none()).map(|ByKey(old)| old).collect();
-            shard.write().reindex(gone.iter().map(|old| old.key()), false);
+            {
+                let mut contents = shard.write();
+                contents.reindex(gone.iter().map(|old| old.key()), false);
+                contents.shrink();
+            }
             changes.extend(gone.into_iter().map(|old| Change::new(Some(old), None)));
             changes.iter().for_each(|change| self.measure(change));
             changes

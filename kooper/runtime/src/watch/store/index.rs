@@ -221,6 +221,7 @@ impl Contents {
                 index.record(object.key(), values);
             }
         }
+        index.shrink();
     }
 
     /// The object with this key, and whether it has one of the values, if that was read.

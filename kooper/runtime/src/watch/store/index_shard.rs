@@ -112,6 +112,11 @@ pub(super) fn part_of<T: Hash + ?Sized>(what: &T, parts: usize) -> usize {
     (hasher.finish() % parts as u64) as usize
 }
 
+/// Returns `true` if most of the memory of a map is that of removed entries.
+pub(super) fn is_sparse(capacity: usize, entries: usize) -> bool {
+    capacity > 4 * entries + 32
+}
+
 /// The values of the objects of one shard, as far as they have been read.
 #[derive(Debug)]
 pub(super) struct IndexShard {
@@ -148,8 +153,21 @@ impl IndexShard {
     }
 
     #[cfg(test)]
-    pub(super) fn is_empty(&self) -> bool {
-        self.values.is_empty()
+    pub(super) fn values(&self) -> &HashMap<ObjectKey, Box<[Arc<str>]>> {
+        &self.values
+    }
+
+    /// Gives the memory of objects back that were read or removed.
+    pub(super) fn shrink(&mut self) {
+        if is_sparse(self.values.capacity(), self.values.len()) {
+            self.values.shrink_to(2 * self.values.len());
+        }
+        if is_sparse(self.unread.capacity(), self.unread.len()) {
+            self.unread.shrink_to(2 * self.unread.len());
+        }
+        if is_sparse(self.unreadable.capacity(), self.unreadable.len()) {
+            self.unreadable.shrink_to(2 * self.unreadable.len());
+        }
     }
 
     /// Marks an object as unread, because it has a new version.

@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use super::index_shard::{IndexShard, part_of};
+use super::index_shard::{IndexShard, is_sparse, part_of};
 use crate::held::Held;
 use crate::object::Object;
 use crate::object::key::ObjectKey;
@@ -77,13 +77,14 @@ impl Contents {
         self.objects.get(key).map(|ByKey(object)| object)
     }
 
-    /// Gives the memory of removed objects back; a list comes with its own.
+    /// Gives the memory of removed objects back.
     pub(super) fn shrink(&mut self) {
         if self.objects.is_empty() {
             self.objects = HashSet::new();
-        } else if self.objects.capacity() > 4 * self.objects.len() + 32 {
+        } else if is_sparse(self.objects.capacity(), self.objects.len()) {
             self.objects.shrink_to(2 * self.objects.len());
         }
+        self.indexes.values_mut().for_each(IndexShard::shrink);
     }
 
     /// Records for every index which objects have changed or were deleted.

@@ -160,7 +160,31 @@ fn an_index_keeps_no_state_of_deleted_objects() {
     for shard in &store.shards {
         let contents = shard.read();
         let index = &contents.indexes[&colours().id];
-        assert!(index.is_empty() && index.unread().is_empty() && index.unreadable().is_empty());
+        assert!(index.values().is_empty() && index.unread().is_empty() && index.unreadable().is_empty());
+    }
+}
+
+#[test]
+fn an_index_gives_the_memory_of_objects_back_that_were_read_and_deleted() {
+    for relist in [false, true] {
+        let store = Store::default();
+        let names: Vec<String> = (0..8000).map(|name| name.to_string()).collect();
+        for name in &names {
+            store.put(lamp(name, 1, Some(&["red"])));
+        }
+        assert_eq!(find(&store, "red").len(), names.len());
+        let most = |capacity: fn(&IndexShard) -> usize| {
+            let of = |shard: &Shard| capacity(&shard.read().indexes[&colours().id]);
+            store.shards.iter().map(of).max().unwrap()
+        };
+        assert!(most(|index| index.values().capacity()) > 32, "a shard has many objects");
+        assert!(most(|index| index.unread().capacity()) <= 32);
+        if relist {
+            store.replace(ListSnapshot::default()).for_each(drop);
+        } else {
+            names.iter().for_each(|name| drop(store.remove(lamp(name, 2, None))));
+        }
+        assert!(most(|index| index.values().capacity()) <= 32);
     }
 }
 
