@@ -228,6 +228,7 @@ pub fn public_chain(error: &(dyn StdError + 'static)) -> String {
 fn joined(error: &(dyn StdError + 'static), most: usize) -> String {
     let guarded =
         sources(error).filter_map(|error| guarded::words(error).map(|words| (error.to_string(), words))).last();
+    let rejections = rejections(error);
     let mut text = String::new();
     for cause in sources(error).take(most) {
         let mut cause = cause.to_string();
@@ -235,6 +236,9 @@ fn joined(error: &(dyn StdError + 'static), most: usize) -> String {
             && cause.contains(quoting.as_str())
         {
             cause.clone_from(words);
+        }
+        for (whole, status) in &rejections {
+            cause = cause.replace(whole, status);
         }
         // Many errors repeat the message of their source.
         if text.is_empty() {
@@ -248,6 +252,17 @@ fn joined(error: &(dyn StdError + 'static), most: usize) -> String {
         }
     }
     redaction::redact(&text).into_owned()
+}
+
+/// The messages of kube for rejected requests in the chain of an error, each with the API server's own message and
+/// reason: kube adds all fields of the Status, as Rust formats them.
+fn rejections(error: &(dyn StdError + 'static)) -> Vec<(String, String)> {
+    let rejection = |error: &(dyn StdError + 'static)| {
+        let rejected = error.downcast_ref::<kube::Error>()?;
+        let kube::Error::Api(status) = rejected else { return None };
+        Some((rejected.to_string(), status.to_string()))
+    };
+    sources(error).filter_map(rejection).collect()
 }
 
 /// The message of a panic.
@@ -320,6 +335,20 @@ mod tests {
         let error = anyhow::anyhow!("refused").context("connect").context("sync");
         assert_eq!(chain(&*BoxError::from(error)), "sync: connect: refused");
         assert_eq!(chain(&HandlerError::permanent("bad spec")), "bad spec");
+    }
+
+    #[test]
+    fn a_rejected_request_has_the_message_of_the_api_server_and_no_fields_of_rust() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("cannot scale it: {0}")]
+        struct Scaling(#[source] kube::Error);
+
+        let rejected = || {
+            let (message, reason) = ("pods is forbidden".to_owned(), "Forbidden".to_owned());
+            kube::Error::Api(Box::new(kube::core::Status { code: 403, message, reason, ..Default::default() }))
+        };
+        assert_eq!(chain(&rejected()), "pods is forbidden: Forbidden");
+        assert_eq!(chain(&Scaling(rejected())), "cannot scale it: pods is forbidden: Forbidden");
     }
 
     #[test]
