@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::FAILED;
 use super::connect::{self, Connection};
 use super::invocation::Invocation;
-use super::preflight::{self, TIMEOUT};
+use super::preflight::responds;
 use super::run::{GRACE, operator};
 use super::signals::Signals;
 use crate::dry_run::{Difference, DryRun, DryRunPass, PassResults};
@@ -27,13 +27,9 @@ use kooper_runtime::{BoxError, Health, ObjectKey};
 
 /// Why there is no result.
 #[derive(Debug, thiserror::Error)]
-enum DryRunError {
-    #[error("{signal}: the dry run was interrupted")]
-    Interrupted { signal: String },
-    #[error("{advice}")]
-    Unconnected { advice: String },
-    #[error("the API server {server} did not respond within {} s: check that it runs and can be reached from here", TIMEOUT.as_secs())]
-    Silent { server: String },
+#[error("{signal}: the dry run was interrupted")]
+struct Interrupted {
+    signal: String,
 }
 
 /// Handles each object once and prints what would be written. Exits with 1 if a call
@@ -207,25 +203,12 @@ impl<'a> DryRunProgram<'a> {
                 _ = signals.next() => {}
             }
             match interrupted {
-                Some(signal) => Err(BoxError::from(DryRunError::Interrupted { signal: signal.to_string() })),
+                Some(signal) => Err(BoxError::from(Interrupted { signal: signal.to_string() })),
                 None => Ok(()),
             }
         });
         runtime.shutdown_background();
         ended.map(|()| pass.results())
-    }
-}
-
-/// An error if the API server does not respond: a dry run does not wait for it.
-async fn responds(connection: &Connection) -> Result<(), DryRunError> {
-    let server = &connection.server;
-    match timeout(TIMEOUT, connection.client.apiserver_version()).await {
-        Ok(Ok(_)) => Ok(()),
-        Ok(Err(error)) => match preflight::advice(server, &error) {
-            Some(advice) => Err(DryRunError::Unconnected { advice }),
-            None => Ok(()),
-        },
-        Err(_) => Err(DryRunError::Silent { server: server.clone() }),
     }
 }
 

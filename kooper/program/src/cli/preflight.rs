@@ -9,6 +9,27 @@ use kooper_runtime::internal::error::chain;
 /// keep trying.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Why a command that does not wait for the API server cannot begin.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NoResponse {
+    #[error("{advice}")]
+    Unconnected { advice: String },
+    #[error("the API server {server} did not respond within {} s: check that it runs and can be reached from here", TIMEOUT.as_secs())]
+    Silent { server: String },
+}
+
+/// Returns an error if the API server does not respond, or does not accept the credentials.
+pub(super) async fn responds(Connection { client, server, .. }: &Connection) -> Result<(), NoResponse> {
+    match tokio::time::timeout(TIMEOUT, client.apiserver_version()).await {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(error)) => match advice(server, &error) {
+            Some(advice) => Err(NoResponse::Unconnected { advice }),
+            None => Ok(()),
+        },
+        Err(_) => Err(NoResponse::Silent { server: server.clone() }),
+    }
+}
+
 /// Reads the server's version. An error is only a warning: the controllers retry,
 /// and `/readyz` reports their state.
 pub(crate) async fn preflight(connection: Connection) {
@@ -58,9 +79,21 @@ pub(super) fn advice(server: &str, error: &kube::Error) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
+    use k8s_openapi::api::core::v1::Pod;
+    use kooper_access::Controller;
+    use kooper_sharding::Shards;
     use kube::core::Status;
 
     use super::*;
+    use crate::Program;
+    use crate::cli::app::App;
+    use crate::cli::args::Settings;
+    use crate::cli::dry_run::dry_run;
+    use crate::cli::invocation::Invocation;
+    use crate::cli::shards::shards;
+    use crate::cli::uninstall::uninstall;
 
     const SERVER: &str = "https://10.0.0.1:6443";
 
@@ -97,5 +130,26 @@ mod tests {
         let text = advice("http://127.0.0.1:1", &error).expect("a warning");
         assert!(text.starts_with("the API server http://127.0.0.1:1 cannot be reached ("), "{text}");
         assert!(text.contains("refused"), "{text}");
+    }
+
+    #[test]
+    fn commands_that_do_not_wait_for_the_api_server_report_that_it_cannot_be_reached() {
+        fn shared(program: &mut Program) {
+            program.add(Controller::builder::<Pod>("pods").shards(Shards::new(8)).handler(async || {}));
+        }
+        let kubeconfig = std::env::temp_dir().join(format!("kooper-preflight-{}", std::process::id()));
+        let text = "{current-context: a, contexts: [{name: a, context: {cluster: a, user: a}}], \
+                    clusters: [{name: a, cluster: {server: 'http://127.0.0.1:1'}}], users: [{name: a, user: {}}]}";
+        fs::write(&kubeconfig, text).expect("a file");
+        let app = App::new("shop", "1.0.0").defined(shared);
+        let invocation = || {
+            let settings = Settings { kubeconfig: Some(kubeconfig.clone()), ..Settings::default() };
+            Invocation { app: &app, settings }
+        };
+        for ended in [dry_run(&invocation()), shards(&invocation()), uninstall(invocation())] {
+            let error = ended.expect_err("no server listens on port 1").to_string();
+            assert!(error.starts_with("the API server http://127.0.0.1:1 cannot be reached ("), "{error}");
+        }
+        fs::remove_file(kubeconfig).expect("it exists");
     }
 }

@@ -14,6 +14,7 @@ use tokio::runtime::Builder;
 
 use super::connect;
 use super::invocation::{Invocation, lease_namespace};
+use super::preflight::responds;
 use super::print::print;
 use crate::metrics::Prometheus;
 use kooper_access::Controller;
@@ -61,6 +62,7 @@ pub(crate) fn shards(invocation: &Invocation<'_>) -> Result<ExitCode, BoxError> 
     let metrics = Prometheus::new(&Registry::new())?;
     let (text, failed) = runtime.block_on(async {
         let connection = connect::connect(program, settings, &metrics).await?;
+        responds(&connection).await?;
         let namespace = lease_namespace(program, &controllers, settings, &connection);
         let installation = settings.installation(program);
         let with_leases = chosen

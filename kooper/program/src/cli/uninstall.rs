@@ -31,6 +31,7 @@ use super::check::instances::Overlap;
 use super::connect::{self, Connection};
 use super::invocation::Invocation;
 use super::lease::cautious_now;
+use super::preflight::responds;
 use super::run::{GRACE, operator};
 use super::signals::Signals;
 use super::webhooks;
@@ -108,7 +109,11 @@ pub(crate) fn uninstall(mut invocation: Invocation<'_>) -> Result<ExitCode, BoxE
     let main = Builder::new_current_thread().enable_all().build()?;
     let registry = Registry::new();
     let metrics = Prometheus::new(&registry)?;
-    let connection = runtime.block_on(connect::connect(program, settings, &metrics))?;
+    let connection = runtime.block_on(async {
+        let connection = connect::connect(program, settings, &metrics).await?;
+        responds(&connection).await?;
+        Ok::<_, BoxError>(connection)
+    })?;
     let lease_namespace = settings.lease_namespace.clone().unwrap_or_default();
     let uninstall = Uninstall {
         client: connection.client.clone(),
