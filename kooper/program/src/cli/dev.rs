@@ -27,6 +27,7 @@ use super::connect::{self, Connection};
 use super::document::{self, Document};
 use super::invocation::Invocation;
 use super::listeners::Listeners;
+use super::print::print;
 use super::run::{Run, Supervisor};
 use super::webhooks::Served;
 use crate::http::{ListenError, Listener};
@@ -165,8 +166,7 @@ pub(super) fn dev(mut invocation: Invocation<'_>) -> Result<ExitCode, BoxError> 
 fn clean(name: &str) -> Result<ExitCode, BoxError> {
     let removed: Vec<_> = folder::clean(name)?.iter().map(|path| format!("removed {}\n", path.display())).collect();
     let text = if removed.is_empty() { format!("there are no files of {name}\n") } else { removed.concat() };
-    std::io::stdout().write_all(text.as_bytes())?;
-    Ok(ExitCode::SUCCESS)
+    print(&text)
 }
 
 /// Binds the listeners, on other ports than the usual ones if those are taken.
