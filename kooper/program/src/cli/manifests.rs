@@ -15,7 +15,7 @@ use crate::manifests::{self, Choices, Security, WEBHOOKS};
 use crate::rbac::Place;
 use kooper_runtime::BoxError;
 
-/// A file that could not be written.
+/// A file or a folder that could not be written.
 #[derive(Debug, thiserror::Error)]
 #[error("{} cannot be written: {error}; choose another folder with `--output`", path.display())]
 struct OutputError {
@@ -127,9 +127,35 @@ fn write(folder: &Path, files: &[(String, String)]) -> Result<ExitCode, BoxError
     let mut paths = String::new();
     for (name, text) in files {
         let path = folder.join(name);
-        let written = path.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::write(&path, text));
-        written.map_err(|error| OutputError { path: path.clone(), error })?;
+        let unwritten = |path: &Path| {
+            let path = path.to_owned();
+            move |error| OutputError { path, error }
+        };
+        let parent = path.parent().unwrap_or(folder);
+        std::fs::create_dir_all(parent).map_err(unwritten(parent))?;
+        std::fs::write(&path, text).map_err(unwritten(&path))?;
         paths += &format!("{}\n", path.display());
     }
     print(&paths)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_part_of_the_path_that_cannot_be_written_is_named() {
+        let folder = std::env::temp_dir().join(format!("kooper-output-{}", std::process::id()));
+        let files = |name: &str| [(name.to_owned(), "text".to_owned())];
+        write(&folder, &files("taken")).expect("the folder is created");
+        write(&folder, &files("taken")).expect("the file is replaced");
+        let refused = |folder: &Path, name: &str| write(folder, &files(name)).expect_err(name).to_string();
+        let (taken, named) = (folder.join("taken"), |path: &Path| format!("{} cannot be written: ", path.display()));
+        let error = refused(&taken, "manifests.yaml");
+        assert!(error.starts_with(&named(&taken)), "it is a file: {error}");
+        write(&folder, &files("templates/a")).expect("folders are created");
+        let error = refused(&folder, "templates");
+        assert!(error.starts_with(&named(&folder.join("templates"))), "it is a folder: {error}");
+        std::fs::remove_dir_all(folder).expect("it exists");
+    }
 }
