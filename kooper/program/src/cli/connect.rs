@@ -70,6 +70,8 @@ pub(crate) enum ConnectError {
     Broken { file: String, problem: String },
     #[error("the kubeconfig {file} has no current context: choose one with `--context`; it has {contexts}")]
     NoCurrentContext { file: String, contexts: String },
+    #[error("the kubeconfig {file} has no contexts: choose another file with `--kubeconfig` or KUBECONFIG")]
+    NoContexts { file: String },
     #[error("the kubeconfig {file} has no context `{context}`: it has {contexts}")]
     UnknownContext { file: String, context: String, contexts: String },
     #[error("the kubeconfig {file} has no cluster `{cluster}`, which its context names: it has {clusters}")]
@@ -206,14 +208,14 @@ impl Places {
             return Some((named, "KUBECONFIG"));
         }
         // A user who can write into the image or a volume could choose another server by it.
-        let home = self.home.as_ref().filter(|file| !self.pod && file.exists())?;
+        let home = self.home.as_ref().filter(|file| !self.pod && may_exist(file))?;
         Some((vec![home.clone()], "the home directory"))
     }
 }
 
 /// Reads and merges the files. As with kubectl, some of several may be absent.
 fn read(files: &[PathBuf], origin: &'static str) -> Result<Kubeconfig, ConnectError> {
-    let present: Vec<_> = files.iter().filter(|file| file.exists()).collect();
+    let present: Vec<_> = files.iter().filter(|file| may_exist(file)).collect();
     if present.is_empty() {
         return Err(ConnectError::Absent { file: shown_files(files), origin });
     }
@@ -223,6 +225,11 @@ fn read(files: &[PathBuf], origin: &'static str) -> Result<Kubeconfig, ConnectEr
         merged = Kubeconfig::read_from(file).and_then(|next| merged.merge(next)).map_err(failed)?;
     }
     Ok(merged)
+}
+
+/// Returns `true` also if a folder above the file cannot be searched: reading the file then reports why.
+fn may_exist(file: &Path) -> bool {
+    file.try_exists().unwrap_or(true)
 }
 
 fn read_error(file: &Path, error: KubeconfigError) -> ConnectError {
@@ -246,6 +253,9 @@ async fn load(kubeconfig: Kubeconfig, context: Option<String>, file: &str) -> Re
     let clusters = names(kubeconfig.clusters.iter().map(|cluster| &cluster.name));
     let options = KubeConfigOptions { context, ..KubeConfigOptions::default() };
     let file = file.to_owned();
+    if kubeconfig.contexts.is_empty() {
+        return Err(ConnectError::NoContexts { file });
+    }
     let own_proxy = proxy::of_cluster(&kubeconfig, options.context.as_deref());
     let mut config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
     if let Ok(config) = &mut config {

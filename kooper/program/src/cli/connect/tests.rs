@@ -129,8 +129,14 @@ async fn a_file_that_is_absent_or_invalid_is_reported() {
         assert!(error.contains(&*directory.0.to_string_lossy()), "{error}");
         assert!(!error.contains('\n'), "{error}");
     }
-    let folder = Places { flag: Some(directory.0.clone()), ..nowhere() };
-    assert!(refused(&folder, None).await.contains("cannot be read: "));
+    let below_a_file = directory.file("file", KUBECONFIG).join("config");
+    for unreadable in [directory.0.clone(), below_a_file] {
+        let places = Places { flag: Some(unreadable.clone()), ..nowhere() };
+        let error = refused(&places, None).await;
+        assert!(error.starts_with(&format!("the kubeconfig {} cannot be read: ", unreadable.display())), "{error}");
+        let places = Places { home: Some(unreadable), ..nowhere() };
+        assert_eq!(refused(&places, None).await, error);
+    }
 }
 
 #[tokio::test]
@@ -144,7 +150,13 @@ async fn the_error_for_an_unknown_context_lists_those_that_exist() {
     let error = refused(&places, Some("lost")).await;
     assert!(error.ends_with("has no cluster `gone`, which its context names: it has `near`, `plain`"), "{error}");
     let empty = Places { flag: Some(directory.file("empty", "")), ..nowhere() };
-    assert!(refused(&empty, None).await.ends_with("it has none"));
+    for context in [None, Some("near")] {
+        let error = refused(&empty, context).await;
+        assert!(
+            error.ends_with("empty has no contexts: choose another file with `--kubeconfig` or KUBECONFIG"),
+            "{error}"
+        );
+    }
 }
 
 #[tokio::test]
