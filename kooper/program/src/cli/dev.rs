@@ -174,28 +174,34 @@ fn bind(settings: &Settings, notes: &mut Vec<String>) -> Result<Listeners, BoxEr
     let (mut of_main, mut of_probes) = (Vec::new(), Vec::new());
     let listeners = Listeners::bind_by(
         settings,
-        |address| listen(address, Listener::DEFAULT.port(), "metrics", &mut of_main),
-        |address| listen(address, Listener::DEFAULT_PROBES.port(), "probes", &mut of_probes),
+        |address| listen(address, Listener::bind, Listener::DEFAULT.port(), "metrics", &mut of_main),
+        |address| listen(address, Listener::bind_probes, Listener::DEFAULT_PROBES.port(), "probes", &mut of_probes),
     )?;
     notes.extend(of_main.into_iter().chain(of_probes));
     Ok(listeners)
 }
 
 /// Binds a listener: to the address of the flag, or to the first free port of loopback.
-fn listen(listen: Listen, port: u16, what: &str, notes: &mut Vec<String>) -> Result<Option<Listener>, ListenError> {
+fn listen(
+    listen: Listen,
+    bind: fn(SocketAddr) -> Result<Listener, ListenError>,
+    port: u16,
+    what: &str,
+    notes: &mut Vec<String>,
+) -> Result<Option<Listener>, ListenError> {
     let first = match listen {
         Listen::Off => return Ok(None),
-        Listen::At(address) => return Listener::bind(address).map(Some),
+        Listen::At(address) => return bind(address).map(Some),
         Listen::Default => SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port),
     };
     for port in first.port()..first.port() + MOST_PORTS {
-        let Ok(listener) = Listener::bind(SocketAddr::new(first.ip(), port)) else { continue };
+        let Ok(listener) = bind(SocketAddr::new(first.ip(), port)) else { continue };
         if port != first.port() {
             notes.push(format!("port {} is taken: {what} are on {port}", first.port()));
         }
         return Ok(Some(listener));
     }
-    Listener::bind(first).map(Some)
+    bind(first).map(Some)
 }
 
 /// Applies the CRDs, the namespaces and the permissions of the controllers.
@@ -235,4 +241,24 @@ async fn connect_as(
 ) -> Result<Connection, BoxError> {
     let kubeconfig = Kubeconfig::from_yaml(&server.kubeconfig_of(identity.user.clone()))?;
     Ok(connect::connect_by(program, kubeconfig, &run.metrics).await?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn the_message_about_a_taken_port_names_the_flag_of_that_port() {
+        let other = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback has a free port");
+        let taken = Listen::At(other.local_addr().expect("a bound socket has an address"));
+        let refused = |settings: Settings| {
+            bind(&settings, &mut Vec::new()).err().map(|error| error.to_string()).unwrap_or_default()
+        };
+        let metrics = refused(Settings { listen: taken, ..Settings::default() });
+        assert!(metrics.contains("choose another one with `--listen` "), "{metrics}");
+        let probes = refused(Settings { listen: Listen::Off, listen_probes: Some(taken), ..Settings::default() });
+        assert!(probes.contains("choose another one with `--listen-probes` "), "{probes}");
+    }
 }
