@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 
 use crate::cli::document::Document;
@@ -133,7 +133,9 @@ fn lines(objects: &[Applied]) -> Vec<String> {
 
 /// An address for clients on this machine.
 fn local(address: SocketAddr) -> String {
-    if address.ip().is_unspecified() || address.ip().is_loopback() {
+    let ip = address.ip();
+    // The name is not that of other addresses on loopback, such as 127.0.0.2.
+    if ip.is_unspecified() || ip == Ipv4Addr::LOCALHOST || ip == Ipv6Addr::LOCALHOST {
         format!("localhost:{}", address.port())
     } else {
         address.to_string()
@@ -145,4 +147,23 @@ fn quoted(path: &Path) -> String {
     let path = path.display().to_string();
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@%:,=".contains(c);
     if path.chars().all(plain) { path } else { format!("'{}'", path.replace('\'', r"'\''")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_leads_to_the_address_that_the_listener_has() {
+        for (address, expected) in [
+            ("127.0.0.1:8080", "localhost:8080"),
+            ("[::1]:8080", "localhost:8080"),
+            ("[::]:8080", "localhost:8080"),
+            ("0.0.0.0:8080", "localhost:8080"),
+            ("127.0.0.2:8080", "127.0.0.2:8080"),
+            ("[fd00::1]:8080", "[fd00::1]:8080"),
+        ] {
+            assert_eq!(local(address.parse().expect("an address")), expected);
+        }
+    }
 }
