@@ -171,7 +171,7 @@ pub(super) static COMMON: [Flag; 29] = [
         name: "metrics-auth",
         short: None,
         value: "none|token",
-        help: "Who may read /metrics: everyone, or users with permission [default: none]",
+        help: "Who may read /metrics: all, or permitted users [default: none, but token in manifests]",
         repeatable: false,
         of: EVERY,
         take: |settings, text| {

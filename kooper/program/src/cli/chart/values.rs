@@ -111,7 +111,7 @@ pub(super) fn yaml(settings: &Settings, choices: &Choices, secret: &str, has_crd
         )?;
     }
     add(
-        "Whether to deny connections to all ports but that of metrics and probes",
+        "Whether to deny connections to all ports but those of metrics, probes and webhooks",
         "networkPolicy",
         &json!(choices.network_policy),
     )?;
@@ -291,6 +291,12 @@ mod tests {
         free.sort_unstable();
         assert_eq!(free, ["log-level"], "the placeholders of other flags have a schema");
         assert!(names.iter().all(|name| schema["properties"][name].is_object()));
+    }
+
+    #[test]
+    fn the_comment_on_who_may_read_the_metrics_has_the_default_of_the_chart() {
+        let flag = args::pod_flags().find(|flag| flag.name == "metrics-auth").expect("it is a flag of `run`");
+        assert!(flag.help.ends_with("[default: none, but token in manifests]"), "{}", flag.help);
     }
 
     #[test]
