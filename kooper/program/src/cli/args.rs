@@ -401,6 +401,9 @@ const AFTER_HELP: &str = "\
 Each flag has an environment variable: KOOPER_WORKERS for --workers, KOOPER_LOG_LEVEL for --log-level.
 The flag takes precedence over the variable, and both over RUST_LOG. Durations are written as 500ms, 30s, 5m or 1h30m.";
 
+/// The place of the first flag of all commands in their help: after a command's own flags.
+const AFTER_OWN: usize = 100;
+
 /// The description of a program that has none of its own.
 const ABOUT: &str = "Runs Kubernetes controllers, made with Kooper";
 
@@ -410,6 +413,7 @@ fn common(program: &ProgramInfo<'_>) -> Command {
         .version(program.version)
         .about(described(program.doc).unwrap_or_else(|| ABOUT.to_owned()))
         .after_help(AFTER_HELP)
+        .next_display_order(AFTER_OWN)
         .args(every_flag().filter(|flag| flag.is_global()).map(Flag::arg));
     match program.own {
         Some(own) => own.add_to(command),

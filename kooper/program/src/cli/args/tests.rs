@@ -204,6 +204,17 @@ fn help_lists_every_flag_and_how_variables_are_named() {
 }
 
 #[test]
+fn the_help_of_a_command_lists_its_own_flags_before_those_of_all_commands() {
+    let help = refused("manifests --help", &[]);
+    let at =
+        |flag: &str| help.find(&format!("  --{flag} ")).or_else(|| help.find(&format!(", --{flag} "))).expect(flag);
+    for own in ["install-namespace", "image", "replicas", "settings-secret", "output"] {
+        assert!(at(own) < at("kubeconfig"), "{own}: {help}");
+    }
+    assert!(at("kubeconfig") < at("allow-crd-change") && at("allow-crd-change") < at("help"), "{help}");
+}
+
+#[test]
 fn the_help_of_a_command_lists_its_flags_and_no_others() {
     for (name, task, _) in TASKS {
         let help = refused(&format!("{name} --help"), &[]);
