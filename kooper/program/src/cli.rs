@@ -23,6 +23,7 @@ mod print;
 mod run;
 mod shards;
 mod signals;
+mod step;
 #[cfg(feature = "otel")]
 mod traces;
 mod uninstall;

@@ -7,7 +7,6 @@ mod unremoved;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
-use std::io::Write;
 use std::process::ExitCode;
 
 use futures_util::{StreamExt, stream};
@@ -108,18 +107,17 @@ struct Check {
 
 impl Check {
     fn ok(&self, text: impl Display) {
-        // A closed stdout changes nothing about the exit code.
-        drop(writeln!(std::io::stdout(), "ok       {text}"));
+        Verdict::Ok.say(text);
     }
 
     fn missing(&mut self, text: impl Display) {
         self.failed = true;
-        drop(writeln!(std::io::stdout(), "missing  {text}"));
+        Verdict::Missing.say(text);
     }
 
     /// A note: nothing is missing, but the user should know.
     fn note(&self, text: impl Display) {
-        drop(writeln!(std::io::stdout(), "note     {text}"));
+        Verdict::Note.say(text);
     }
 
     fn found(&mut self, verdict: Verdict, text: String) {

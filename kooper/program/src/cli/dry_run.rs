@@ -1,7 +1,6 @@
 //! A dry run: one pass over all objects, in which nothing is changed.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Display;
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -18,6 +17,7 @@ use super::invocation::Invocation;
 use super::preflight::responds;
 use super::run::{GRACE, operator};
 use super::signals::Signals;
+use super::step::{printable, say};
 use crate::dry_run::{Difference, DryRun, DryRunPass, PassResults};
 use crate::metrics::Prometheus;
 use kooper_access::Controller;
@@ -52,7 +52,7 @@ pub(crate) fn dry_run(invocation: &Invocation<'_>) -> Result<ExitCode, BoxError>
     }
     let others = dry_run.other_writes();
     for write in &others.named {
-        drop(writeln!(std::io::stdout(), "{write}"));
+        drop(writeln!(std::io::stdout(), "{}", printable(write)));
     }
     for (controller, problem) in &results.problems {
         say("problem", format_args!("{controller}: {problem}"));
@@ -210,10 +210,4 @@ impl<'a> DryRunProgram<'a> {
         runtime.shutdown_background();
         ended.map(|()| pass.results())
     }
-}
-
-/// Prints a line.
-fn say(step: &str, what: impl Display) {
-    // A closed stdout changes nothing.
-    drop(writeln!(std::io::stdout(), "{step:<9} {what}"));
 }

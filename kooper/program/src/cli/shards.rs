@@ -16,6 +16,7 @@ use super::connect;
 use super::invocation::{Invocation, lease_namespace};
 use super::preflight::responds;
 use super::print::print;
+use super::step::printable;
 use crate::metrics::Prometheus;
 use kooper_access::Controller;
 use kooper_access::controller::ShardLeases;
@@ -232,6 +233,7 @@ fn age(duration: Duration) -> String {
 
 /// Lines with aligned columns.
 fn columns(rows: &[Vec<String>]) -> String {
+    let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(|cell| printable(cell)).collect()).collect();
     let width = |column: usize| {
         rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or_default()
     };
@@ -307,6 +309,8 @@ mod tests {
     fn columns_are_aligned() {
         let rows = [vec!["A".to_owned(), "STATE".to_owned()], vec!["long".to_owned(), String::new()]];
         assert_eq!(columns(&rows), "A     STATE\nlong\n");
+        let deceptive = [vec!["REPLICA".to_owned()], vec!["pod\u{1b}[2J\n0".to_owned()]];
+        assert_eq!(columns(&deceptive), "REPLICA\npod\\u{1b}[2J\\n0\n");
         assert_eq!([5, 150].map(|seconds| age(Duration::from_secs(seconds))), ["5s ago", "2m ago"]);
     }
 

@@ -10,7 +10,6 @@ mod installed;
 mod leases;
 mod overlaps;
 mod retry;
-mod step;
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -34,6 +33,7 @@ use super::lease::cautious_now;
 use super::preflight::responds;
 use super::run::{GRACE, operator};
 use super::signals::Signals;
+use super::step::say;
 use super::webhooks;
 use crate::metrics::Prometheus;
 use crate::rbac::Place;
@@ -45,7 +45,6 @@ use kooper_runtime::internal::error::chain;
 use kooper_runtime::{BoxError, Health};
 use leases::Found;
 use retry::settled;
-use step::say;
 
 /// The shortest pause before the objects are counted again.
 const PAUSE: Duration = Duration::from_millis(500);

@@ -1,4 +1,5 @@
-//! The output of `uninstall`.
+//! Lines of output that contain text from the cluster, such as the holder of a Lease: it must not control the terminal, or
+//! look like another line.
 
 use std::fmt::Display;
 use std::io::Write;
@@ -9,15 +10,18 @@ pub(super) fn say(step: &str, what: impl Display) {
     drop(writeln!(std::io::stdout(), "{}", line(step, what)));
 }
 
-/// Formats a step as a line. Text from the cluster, such as the holder of a Lease, is
-/// escaped: it must not control the terminal or look like another step.
+/// Formats a step as a line.
 fn line(step: &str, what: impl Display) -> String {
-    let what = what.to_string();
-    let mut line = format!("{step:<9} ");
-    for char in what.chars() {
-        if is_deceptive(char) { line.extend(char.escape_default()) } else { line.push(char) }
+    format!("{step:<9} {}", printable(&what.to_string()))
+}
+
+/// A text as a part of a line, with escapes.
+pub(super) fn printable(text: &str) -> String {
+    let mut printable = String::new();
+    for char in text.chars() {
+        if is_deceptive(char) { printable.extend(char.escape_default()) } else { printable.push(char) }
     }
-    line
+    printable
 }
 
 /// Returns `true` for characters that control the terminal, or reorder the text around
