@@ -80,7 +80,7 @@ pub(crate) fn shards(invocation: &Invocation<'_>) -> Result<ExitCode, BoxError> 
                 Ok(overview) => tables.push(table(name, leases, &overview)),
                 // Those of the others are of use.
                 Err(error) if chosen.len() > 1 => {
-                    tables.push(format!("{error}\n"));
+                    tables.push(printable(&error.to_string()) + "\n");
                     failed = Some(ExitCode::FAILURE);
                 }
                 Err(error) => return Err(error.into()),
