@@ -24,7 +24,13 @@ fn the_permissions_of_a_service_account_are_checked() {
         let (code, stdout, log) = check(&cluster, account);
         assert_eq!(code, Some(0), "{stdout}{log}");
         assert!(stdout.contains("ok       service account trade/rehearsed\n"), "{stdout}");
+        // The account may not read it, and this user may.
+        assert!(stdout.contains("ok       namespace trade\n"), "{stdout}");
     }
+    let (code, stdout, log) =
+        call(cluster.kubeconfig(), &["check", "--as", "nowhere/rehearsed", "--namespace", "trade"]);
+    assert_eq!(code, Some(1), "{stdout}{log}");
+    assert!(stdout.contains("missing  namespace nowhere: it does not exist: "), "{stdout}");
     cluster.must(&["-n", "trade", "delete", "rolebinding", "rehearsed"]);
     let (code, stdout, log) = check(&cluster, "trade/rehearsed");
     assert_eq!(code, Some(1), "{stdout}{log}");

@@ -24,7 +24,7 @@ use super::FAILED;
 use super::args::Settings;
 use super::connect::{self, Connection, own_namespace};
 use super::invocation::{Invocation, lease_namespace};
-use super::preflight::{self, TIMEOUT};
+use super::preflight::{NoResponse, TIMEOUT, advice};
 use super::verdict::Verdict;
 use super::webhooks;
 use crate::metrics::Prometheus;
@@ -71,11 +71,13 @@ pub(crate) fn check(invocation: &Invocation<'_>) -> Result<ExitCode, BoxError> {
             .previous_programs(controllers.iter().filter_map(Controller::previous_program));
         let near = controllers.iter().filter(|one| one.awaits_own_namespace()).map(|one| one.name().to_owned());
         let near = near.collect();
-        let mut check = Check { client: connection.client.clone(), place, installer, near, failed: false };
-        if check.connection(&connection, settings.impersonated.as_deref()).await {
-            if let Some(user) = &settings.impersonated {
+        let (client, user) = (connection.client.clone(), settings.impersonated.clone());
+        let mut check = Check { reader: client.clone(), client, user, place, installer, near, failed: false };
+        if check.connection(&connection).await {
+            if settings.impersonated.is_some() {
                 let own = Settings { impersonated: None, ..settings.clone() };
-                check.account(&connect::connect(program, &own, &metrics).await?.client, user).await;
+                check.reader = connect::connect(program, &own, &metrics).await?.client;
+                check.account().await;
             }
             // The namespace of the program, if `check` runs as the program's service account.
             if let Some(namespace) = own_namespace(&check.client).await {
@@ -98,6 +100,10 @@ pub(crate) fn check(invocation: &Invocation<'_>) -> Result<ExitCode, BoxError> {
 
 struct Check {
     client: Client,
+    /// With `--as`, the client of the user itself: a service account seldom may read accounts and namespaces.
+    reader: Client,
+    /// The user of `--as`.
+    user: Option<String>,
     place: Place,
     installer: Installer,
     /// The controllers that watch the namespace of their installation.
@@ -111,8 +117,7 @@ impl Check {
     }
 
     fn missing(&mut self, text: impl Display) {
-        self.failed = true;
-        Verdict::Missing.say(text);
+        self.found(Verdict::Missing, text);
     }
 
     /// A note: nothing is missing, but the user should know.
@@ -120,43 +125,36 @@ impl Check {
         Verdict::Note.say(text);
     }
 
-    fn found(&mut self, verdict: Verdict, text: String) {
-        match verdict {
-            Verdict::Ok => self.ok(text),
-            Verdict::Missing => self.missing(text),
-            Verdict::Note => self.note(text),
-        }
+    fn found(&mut self, verdict: Verdict, text: impl Display) {
+        self.failed |= matches!(verdict, Verdict::Missing);
+        verdict.say(text);
     }
 
     /// Checks the connection. Returns `false` if the server does not respond, which makes other
     /// checks useless.
-    async fn connection(&mut self, connection: &Connection, user: Option<&str>) -> bool {
+    async fn connection(&mut self, connection: &Connection) -> bool {
         let server = &connection.server;
-        match timeout(TIMEOUT, self.client.apiserver_version()).await {
-            Ok(Ok(version)) => self.ok(format_args!("connection to {server}: {}", version.git_version)),
-            Ok(Err(error)) => match impersonation(user, &error).or_else(|| preflight::advice(server, &error)) {
-                Some(advice) => {
-                    self.missing(format_args!("connection: {advice}"));
-                    return false;
-                }
-                None => self.ok(format_args!("connection to {server}")),
-            },
-            Err(_) => {
-                let seconds = TIMEOUT.as_secs();
-                self.missing(format_args!(
-                    "connection: the API server {server} did not respond within {seconds} s: check that it runs and \
-                     can be reached from here"
-                ));
-                return false;
+        let problem = match timeout(TIMEOUT, self.client.apiserver_version()).await {
+            Ok(Ok(version)) => {
+                self.ok(format_args!("connection to {server}: {}", version.git_version));
+                return true;
             }
+            Ok(Err(error)) => impersonation(self.user.as_deref(), &error).or_else(|| advice(server, &error)),
+            Err(_) => Some(NoResponse::Silent { server: server.clone() }.to_string()),
+        };
+        match &problem {
+            Some(problem) => self.missing(format_args!("connection: {problem}")),
+            // The version may be forbidden while everything else is allowed.
+            None => self.ok(format_args!("connection to {server}")),
         }
-        true
+        problem.is_none()
     }
 
     /// Checks that the service account of `--as` exists, unless this user may not read it.
-    async fn account(&mut self, client: &Client, user: &str) {
-        let Some((namespace, name)) = account(user) else { return };
-        let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), namespace);
+    async fn account(&mut self) {
+        let user = self.user.clone().unwrap_or_default();
+        let Some((namespace, name)) = account(&user) else { return };
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.reader.clone(), namespace);
         match accounts.get_opt(name).await {
             Ok(Some(_)) => self.ok(format_args!("service account {namespace}/{name}")),
             Ok(None) => self.missing(format_args!(
@@ -403,8 +401,10 @@ impl Check {
     }
 
     async fn namespaces(&mut self, grants: &Grants) {
-        let names: BTreeSet<_> = grants.keys().filter_map(|grant| grant.namespace.as_deref()).collect();
-        let api: Api<Namespace> = Api::all(self.client.clone());
+        let own = self.user.clone().unwrap_or_default();
+        let own = account(&own).map(|(namespace, _)| namespace);
+        let names: BTreeSet<_> = grants.keys().filter_map(|grant| grant.namespace.as_deref()).chain(own).collect();
+        let api: Api<Namespace> = Api::all(self.reader.clone());
         for name in names {
             match api.get_opt(name).await {
                 Ok(Some(namespace)) if namespace.metadata.deletion_timestamp.is_some() => {
