@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use kooper_access::Controller;
 use kooper_runtime::BoxError;
 use kooper_runtime::internal::error::chain;
-use kooper_webhooks::{Finding, Installed, PORT, Running, Webhook, Webhooks};
+use kooper_webhooks::{Finding, Installed, PORT, Running, ServeError, StartError, Webhook, Webhooks};
 use kube::Client;
 use tokio::runtime::Runtime;
 
@@ -133,6 +133,16 @@ fn behind_service(invocation: &Invocation<'_>, place: &Place) -> Result<Option<W
     }))
 }
 
+/// Names the flags of the address, which the webhooks of a library do not have.
+fn with_flags(error: StartError) -> BoxError {
+    match error {
+        StartError::Serve(ServeError::Bind { .. }) => {
+            format!("{error}; choose another port with `--webhook-port`, or in `--webhook-url`").into()
+        }
+        error => error.into(),
+    }
+}
+
 impl Served {
     /// Serves on loopback, where the API server of `dev` is, too. The controllers register them.
     #[cfg(feature = "apiserver")]
@@ -185,7 +195,7 @@ impl Served {
 
     fn serve(webhooks: Option<Webhooks>, end: End) -> Result<(Self, Vec<Controller>), BoxError> {
         let Some(webhooks) = webhooks else { return Ok((Self::default(), Vec::new())) };
-        let (running, controllers) = webhooks.serve()?;
+        let (running, controllers) = webhooks.serve().map_err(with_flags)?;
         Ok((Self(Some((running, end))), controllers))
     }
 
@@ -212,5 +222,22 @@ impl Served {
             }
             _ => drop(running),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[test]
+    fn a_port_that_is_taken_is_reported_with_the_flags_that_choose_another() {
+        let address = (Ipv6Addr::LOCALHOST, 9443).into();
+        let taken = ServeError::Bind { address, error: io::ErrorKind::AddrInUse.into() };
+        let text = with_flags(taken.into()).to_string();
+        assert!(text.starts_with("cannot listen on [::1]:9443 for webhooks: "), "{text}");
+        assert!(text.ends_with("; choose another port with `--webhook-port`, or in `--webhook-url`"), "{text}");
+        assert_eq!(with_flags(StartError::NoTarget).to_string(), StartError::NoTarget.to_string());
     }
 }
