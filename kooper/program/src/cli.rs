@@ -17,6 +17,7 @@ mod listeners;
 mod logging;
 mod manifests;
 mod monitoring;
+mod objects;
 mod panics;
 mod preflight;
 mod print;

@@ -24,6 +24,7 @@ use super::FAILED;
 use super::args::Settings;
 use super::connect::{self, Connection, own_namespace};
 use super::invocation::{Invocation, lease_namespace};
+use super::objects;
 use super::preflight::{NoResponse, TIMEOUT, advice};
 use super::verdict::Verdict;
 use super::webhooks;
@@ -39,9 +40,6 @@ use unremoved::Unremoved;
 
 /// Maximum number of permissions to request at a time.
 const AT_A_TIME: usize = 8;
-
-/// The most objects that are listed as left behind.
-const NAMED: usize = 10;
 
 /// Prints a line for each check; exits with 1 if one of them failed.
 pub(crate) fn check(invocation: &Invocation<'_>) -> Result<ExitCode, BoxError> {
@@ -248,14 +246,13 @@ impl Check {
     async fn left(&self, controller: &Controller) {
         let Some(finalizer) = controller.finalizer() else { return };
         let (name, kinds) = (controller.name(), controller.kind_info().resource());
-        match left::left_behind(&self.client, controller, NAMED).await {
+        match left::left_behind(&self.client, controller).await {
             Ok((_, 0)) => {}
             Ok((named, count)) => {
-                let more = if count > named.len() { format!(" and {} more", count - named.len()) } else { String::new() };
                 self.note(format_args!(
-                    "{kinds} {}{more}: outside of the namespaces of the controller `{name}`, with its finalizer {finalizer}: \
+                    "{kinds} {}: outside of the namespaces of the controller `{name}`, with its finalizer {finalizer}: \
                      unless another instance watches them, they cannot be deleted until the finalizer is removed",
-                    named.join(", ")
+                    objects::named(&named, count)
                 ));
             }
             // The cluster does not serve the kind, which was reported already.
@@ -271,12 +268,11 @@ impl Check {
 
     /// Lists objects with a finalizer that the handler has set, and that nothing removes.
     async fn unremoved(&mut self, controller: &Controller) {
-        let found = unremoved::unremoved(&self.client, controller, &self.place.installation, NAMED).await;
+        let found = unremoved::unremoved(&self.client, controller, &self.place.installation).await;
         // Kinds that are not served, or may not be listed, were reported already.
         let Ok(Unremoved { named, count, terminating, finalizer }) = found else { return };
         let (name, kinds) = (controller.name(), controller.kind_info().resource());
-        let more = if count > named.len() { format!(" and {} more", count - named.len()) } else { String::new() };
-        let objects = format!("{kinds} {}{more}", named.join(", "));
+        let objects = format!("{kinds} {}", objects::named(&named, count));
         let advice = format!(
             "write `cleanup = path, finalizer = \"{finalizer}\"`, or `while_deleting` so that its handler is called and can \
              remove it"

@@ -30,6 +30,7 @@ use super::check::instances::Overlap;
 use super::connect::{self, Connection};
 use super::invocation::Invocation;
 use super::lease::cautious_now;
+use super::objects::named;
 use super::preflight::responds;
 use super::run::{GRACE, operator};
 use super::signals::Signals;
@@ -475,10 +476,4 @@ struct Running {
     /// The reason if they end by themselves.
     ended: tokio::sync::oneshot::Receiver<String>,
     stopped: tokio::sync::oneshot::Receiver<()>,
-}
-
-/// The first names of a list, and how many more there are.
-fn named(names: &[String], count: usize) -> String {
-    let more = if count > names.len() { format!(" and {} more", count - names.len()) } else { String::new() };
-    names.join(", ") + &more
 }

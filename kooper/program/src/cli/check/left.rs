@@ -1,37 +1,19 @@
 //! Objects with the finalizer of a controller that does not watch them.
 
 use kube::api::{Api, ListParams};
-use kube::core::{ApiResource, DynamicObject};
+use kube::core::DynamicObject;
 use kube::{Client, ResourceExt};
 
+use crate::cli::objects::{NAMED, PAGE, resource};
 use kooper_access::Controller;
 
-/// Maximum number of objects in a page of a list.
-pub(super) const PAGE: u32 = 500;
-
-/// The resource of the controller's own objects.
-pub(super) fn resource(controller: &Controller) -> ApiResource {
-    let kind = controller.kind_info();
-    ApiResource {
-        group: kind.group.clone(),
-        version: kind.version.clone(),
-        api_version: kind.api_version(),
-        kind: kind.kind.clone(),
-        plural: kind.plural.clone(),
-    }
-}
-
 /// The objects outside of the controller's namespaces that have its finalizer:
-/// `namespace/name` of the first `most`, and the number of all.
-pub(super) async fn left_behind(
-    client: &Client,
-    controller: &Controller,
-    most: usize,
-) -> Result<(Vec<String>, usize), kube::Error> {
+/// `namespace/name` of the first ones, and the number of all.
+pub(super) async fn left_behind(client: &Client, controller: &Controller) -> Result<(Vec<String>, usize), kube::Error> {
     let Some(finalizers) = controller.finalizers().filter(|_| !controller.namespaces().is_empty()) else {
         return Ok((Vec::new(), 0));
     };
-    let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource(controller));
+    let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource(controller.kind_info()));
     let (mut found, mut count, mut params) = (Vec::new(), 0, ListParams::default().limit(PAGE));
     loop {
         let page = api.list_metadata(&params).await?;
@@ -39,7 +21,7 @@ pub(super) async fn left_behind(
             let namespace = object.namespace().unwrap_or_default();
             if finalizers.are_among(object.finalizers()) && !controller.namespaces().contains(&namespace) {
                 count += 1;
-                if found.len() < most {
+                if found.len() < NAMED {
                     found.push(format!("{namespace}/{}", object.name_any()));
                 }
             }

@@ -5,7 +5,7 @@ use kube::api::{Api, ListParams};
 use kube::core::DynamicObject;
 use kube::{Client, ResourceExt};
 
-use super::left::{PAGE, resource};
+use crate::cli::objects::{NAMED, PAGE, resource};
 use kooper_access::Controller;
 use kooper_access::internal::Installation;
 use kooper_runtime::ObjectKey;
@@ -33,13 +33,12 @@ pub(super) async fn unremoved(
     client: &Client,
     controller: &Controller,
     installation: &Installation,
-    most: usize,
 ) -> Result<Unremoved, kube::Error> {
     let mut found = Unremoved::default();
     if !controller.ignores_deletion() || controller.has_own_retriever() {
         return Ok(found);
     }
-    let (managers, resource) = (controller.managers(installation), resource(controller));
+    let (managers, resource) = (controller.managers(installation), resource(controller.kind_info()));
     let apis: Vec<Api<DynamicObject>> = match controller.namespaces() {
         [] => vec![Api::all_with(client.clone(), &resource)],
         some => some.iter().map(|one| Api::namespaced_with(client.clone(), one, &resource)).collect(),
@@ -57,7 +56,7 @@ pub(super) async fn unremoved(
                 if terminating == found.terminating {
                     found.count += 1;
                     found.finalizer = finalizer;
-                    if found.named.len() < most {
+                    if found.named.len() < NAMED {
                         found.named.push(ObjectKey::new(object.namespace().as_deref(), &object.name_any()).to_string());
                     }
                 }

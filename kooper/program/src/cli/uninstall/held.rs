@@ -2,24 +2,19 @@
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, Preconditions};
-use kube::core::{ApiResource, DynamicObject, PartialObjectMeta};
+use kube::core::{DynamicObject, PartialObjectMeta};
 use kube::{Client, ResourceExt};
 use serde_json::json;
 
 use super::definitions::Definitions;
 use crate::cli::args::UninstallSettings;
+use crate::cli::objects::{NAMED, PAGE, resource};
 use kooper_access::Controller;
 use kooper_runtime::internal::call::finalizer::Finalizers;
 use kooper_runtime::internal::object::kind::KindInfo;
 
-/// Maximum number of objects in a page of a list.
-const PAGE: u32 = 500;
-
 /// Maximum number of concurrent requests.
 const AT_A_TIME: usize = 8;
-
-/// Maximum number of objects that a message names.
-const NAMED: usize = 10;
 
 type Metadata = PartialObjectMeta<DynamicObject>;
 
@@ -138,7 +133,7 @@ impl Held {
     }
 
     async fn settle(&self, client: &Client, object: Metadata) -> kube::Result<()> {
-        let resource = self.api_resource();
+        let resource = resource(&self.kind);
         let api: Api<DynamicObject> = match object.namespace() {
             Some(namespace) => Api::namespaced_with(client.clone(), &namespace, &resource),
             None => Api::all_with(client.clone(), &resource),
@@ -165,19 +160,9 @@ impl Held {
         }
     }
 
-    fn api_resource(&self) -> ApiResource {
-        ApiResource {
-            group: self.kind.group.clone(),
-            version: self.kind.version.clone(),
-            api_version: self.kind.api_version(),
-            kind: self.kind.kind.clone(),
-            plural: self.kind.plural.clone(),
-        }
-    }
-
     /// Where the objects are listed.
     fn scopes(&self, client: &Client) -> Vec<Api<DynamicObject>> {
-        let resource = self.api_resource();
+        let resource = resource(&self.kind);
         match &self.namespaces[..] {
             [] => vec![Api::all_with(client.clone(), &resource)],
             some => some.iter().map(|one| Api::namespaced_with(client.clone(), one, &resource)).collect(),

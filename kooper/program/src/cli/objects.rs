@@ -1,0 +1,28 @@
+//! Objects of any kind: how they are requested, and how they are named in a line.
+
+use kube::core::ApiResource;
+
+use kooper_runtime::internal::object::kind::KindInfo;
+
+/// Maximum number of objects in a page of a list.
+pub(super) const PAGE: u32 = 500;
+
+/// Maximum number of objects that a line names.
+pub(super) const NAMED: usize = 10;
+
+/// The resource of a kind.
+pub(super) fn resource(kind: &KindInfo) -> ApiResource {
+    ApiResource {
+        group: kind.group.clone(),
+        version: kind.version.clone(),
+        api_version: kind.api_version(),
+        kind: kind.kind.clone(),
+        plural: kind.plural.clone(),
+    }
+}
+
+/// The first names of objects, and how many more there are.
+pub(super) fn named(names: &[String], count: usize) -> String {
+    let more = if count > names.len() { format!(" and {} more", count - names.len()) } else { String::new() };
+    names.join(", ") + &more
+}
