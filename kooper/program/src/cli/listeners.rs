@@ -1,5 +1,6 @@
 //! The listeners of metrics and probes: one for both, or one for each.
 
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -29,7 +30,7 @@ pub(super) struct Listeners {
 pub(super) enum SecurityError {
     #[error("`--{one}` needs `--{other}`: set both, or none of them")]
     Half { one: &'static str, other: &'static str },
-    #[error("metrics and probes cannot both be on {0}: choose another port with `--listen-probes`, or leave it out")]
+    #[error("metrics and probes cannot both be on {0}: choose another port with `--listen-probes`, or with `--listen`")]
     SameAddress(SocketAddr),
     #[cfg(feature = "rustls-tls")]
     #[error("{0}; check `--metrics-cert-file` and `--metrics-key-file`")]
@@ -82,11 +83,25 @@ impl Listeners {
         if pair.is_some() || settings.reviews_tokens() {
             return Err(SecurityError::NoTls.into());
         }
+        #[cfg(feature = "rustls-tls")]
+        let certificate = certificate(pair, settings)?;
+        let main = main(settings.listen)?;
+        let address_of_main = main.as_ref().map(Listener::local_addr);
+        let probes = match settings.probes().map(probes).transpose() {
+            // No other program uses the port: the default of one may be the address of the other.
+            Err(ListenError::BindProbes { address, error })
+                if error.kind() == ErrorKind::AddrInUse
+                    && address_of_main.is_some_and(|main| is_included(main, address)) =>
+            {
+                return Err(SecurityError::SameAddress(address).into());
+            }
+            probes => probes?,
+        };
         let listeners = Self {
+            main,
+            probes,
             #[cfg(feature = "rustls-tls")]
-            certificate: certificate(pair, settings)?,
-            main: main(settings.listen)?,
-            probes: settings.probes().map(probes).transpose()?,
+            certificate,
         };
         listeners.check_exposure(settings)?;
         Ok(listeners)
@@ -148,6 +163,12 @@ impl Listeners {
     }
 }
 
+/// Returns `true` if one of two addresses includes the other.
+fn is_included(one: SocketAddr, other: SocketAddr) -> bool {
+    let has_every_address = one.ip().is_unspecified() || other.ip().is_unspecified();
+    one.port() == other.port() && (has_every_address || one.ip() == other.ip())
+}
+
 /// The files of the certificate and its key, or an error if one of them is missing.
 pub(super) fn certificate_files(settings: &Settings) -> Result<Option<(PathBuf, PathBuf)>, SecurityError> {
     match (&settings.metrics_certificate, &settings.metrics_key) {
@@ -173,4 +194,25 @@ fn certificate(pair: Option<(PathBuf, PathBuf)>, settings: &Settings) -> Result<
 fn guard(connection: &Connection, audience: Option<String>) -> GuardMaker {
     let make = connection.another.clone();
     Box::new(move || make().map(|client| Guard::new(client, audience)).map_err(std::io::Error::other))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    #[test]
+    fn a_default_port_of_probes_that_the_metrics_use_is_not_that_of_another_program() {
+        let settings = Settings { listen_probes: Some(Listen::Default), ..Settings::default() };
+        let main = Listener::bind((Ipv4Addr::LOCALHOST, 0).into()).expect("loopback has a free port");
+        let taken = main.local_addr();
+        let listeners = Listeners::bind_by(&settings, |_| Ok(Some(main)), |_| Listener::bind_probes(taken).map(Some));
+        let error = listeners.err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(error.starts_with(&format!("metrics and probes cannot both be on {taken}: ")), "{error}");
+        let at = |address: &str| address.parse::<SocketAddr>().expect("an address");
+        assert!(is_included(at("[::]:8081"), at("127.0.0.1:8081")));
+        assert!(!is_included(at("127.0.0.2:8081"), at("127.0.0.1:8081")));
+        assert!(!is_included(at("[::]:8081"), at("[::]:8080")));
+    }
 }
