@@ -4,6 +4,7 @@
 use parking_lot::Mutex;
 use std::future::ready;
 use std::io;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 
@@ -41,17 +42,31 @@ pub(crate) struct Sender {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SenderError {
     #[error("the client cannot be built")]
-    Client(#[from] kube::Error),
+    Client(#[source] kube::Error),
+    #[error("the certificate authority of the collector, {}, cannot be used", file.display())]
+    Certificate { file: PathBuf, source: kube::Error },
     #[error("the runtime of the client cannot be started")]
     Runtime(#[from] io::Error),
+}
+
+impl SenderError {
+    /// The error of a client with this certificate authority.
+    fn of_client(source: kube::Error, file: Option<PathBuf>) -> Self {
+        match file {
+            Some(file) => Self::Certificate { file, source },
+            None => Self::Client(source),
+        }
+    }
 }
 
 impl Sender {
     pub(crate) fn new(collector: &Collector) -> Result<Self, SenderError> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
+        let config = config(collector);
+        let file = config.root_cert_file.clone();
         let client = {
             let _context = runtime.enter();
-            ClientBuilder::try_from(config(collector))?.build()
+            ClientBuilder::try_from(config).map_err(|error| SenderError::of_client(error, file))?.build()
         };
         let (endpoint, timeout) = (collector.endpoint.clone(), collector.timeout);
         Ok(Self { runtime, client: Quiet(client), endpoint, timeout, failures: Mutex::default() })
@@ -193,6 +208,20 @@ mod tests {
             assert_eq!(failures.count(failed, at(seconds)), tell, "{seconds} s");
         }
         assert_eq!(failures.requests, 1);
+    }
+
+    #[test]
+    fn the_file_of_a_certificate_authority_that_cannot_be_used_is_named() {
+        let collector = Collector {
+            endpoint: Uri::from_static("https://127.0.0.1:1"),
+            timeout: Duration::from_secs(1),
+            gzip: false,
+            certificate: Some("/nonexistent/ca.crt".into()),
+            service: None,
+        };
+        let error = chain(&Sender::new(&collector).expect_err("the file does not exist"));
+        let named = "the certificate authority of the collector, /nonexistent/ca.crt, cannot be used: ";
+        assert!(error.starts_with(named), "{error}");
     }
 
     #[test]
