@@ -167,9 +167,17 @@ impl StdError for Marked {
     }
 }
 
-/// An error, its source, the source of that one, and so on.
+/// An error, its source, the source of that one, and so on. After marks comes the error that they are on, whose type would
+/// be lost otherwise.
 fn sources<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
-    std::iter::successors(Some(error), |error: &&'a (dyn StdError + 'static)| (*error).source())
+    let next = |error: &&'a (dyn StdError + 'static)| -> Option<&'a (dyn StdError + 'static)> {
+        let error: &'a (dyn StdError + 'static) = *error;
+        match error.downcast_ref::<Marked>() {
+            Some(marked) => Some(&*marked.source),
+            None => error.source(),
+        }
+    };
+    std::iter::successors(Some(error), next)
 }
 
 /// The marks in the chain of an error, the outermost first.
@@ -352,6 +360,15 @@ mod tests {
     }
 
     #[test]
+    fn a_rejected_request_is_known_as_one_also_if_its_error_is_marked() {
+        let rejected = || kube::Error::Api(Box::new(kube::core::Status { code: 409, ..Default::default() }));
+        assert!(is_conflict(&rejected()));
+        assert!(is_conflict(&HandlerError::public(rejected())), "the next call has the current state");
+        assert!(!is_conflict(&HandlerError::permanent(rejected())), "it is not retried");
+        assert_eq!(chain(&HandlerError::permanent(rejected())), chain(&rejected()));
+    }
+
+    #[test]
     fn an_error_that_may_quote_a_secret_is_replaced_by_other_words() {
         #[derive(Debug, thiserror::Error)]
         #[error("the settings cannot be read: {0}")]
@@ -369,6 +386,8 @@ mod tests {
         assert_eq!(chain(&decoding()), words);
         assert_eq!(chain(&Quoting(decoding())), words);
         assert_eq!(chain(&Naming(decoding())), format!("the settings cannot be read: {words}"));
+        assert_eq!(chain(&HandlerError::permanent(decoding())), words);
+        assert_eq!(public_chain(&HandlerError::public(Naming(decoding()))), chain(&Naming(decoding())));
         let plugin = || kube::client::AuthError::AuthExec("canary".to_owned());
         assert_eq!(chain(&kube::Error::Service(plugin().into())), "the credentials of the user cannot be used");
         let date = "canary".parse::<k8s_openapi::jiff::Timestamp>().expect_err("not a timestamp");

@@ -14,6 +14,8 @@ use std::fmt;
 use kooper_grammar::access::Rule;
 use kube::core::Status;
 
+use super::sources;
+
 pub use cause::Cause;
 
 /// A rejected request. As the source of an error it determines when the worker
@@ -63,7 +65,7 @@ impl ApiStatus {
     /// The first refusal in the chain of an error. It may come from a client that
     /// the handler created itself.
     pub fn behind(error: &(dyn StdError + 'static)) -> Option<Self> {
-        std::iter::successors(Some(error), |error: &&(dyn StdError + 'static)| (*error).source()).find_map(|error| {
+        sources(error).find_map(|error| {
             if let Some(refusal) = error.downcast_ref::<Self>() {
                 return Some(refusal.clone());
             }
