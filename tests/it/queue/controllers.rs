@@ -9,6 +9,7 @@ mod state;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kooper::leader::LeaderElection;
 use kooper::metrics::{Counter, Gauge, MetricsError, MetricsRecorder, ReadGauge};
@@ -109,6 +110,19 @@ async fn one_handler_serves_independent_controllers_of_different_kinds() {
 async fn an_operator_ends_when_all_its_controllers_have_ended() {
     let error = Operator::builder().build().unwrap().run(CancellationToken::new()).await.unwrap_err();
     assert!(matches!(error, RunError::NoControllers), "{error:?}");
+}
+
+#[test]
+fn an_operator_that_is_polled_while_its_runtime_ends_does_not_panic() {
+    let controller = builder("cut").retriever(fixed([]).unwrap()).handler(async || {}).build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let context = runtime.enter();
+    let operator = Operator::builder().controller(controller).build().unwrap();
+    let mut running = Box::pin(operator.run(CancellationToken::new()));
+    assert!(running.as_mut().now_or_never().is_none(), "its controllers are tasks of the runtime");
+    drop(context);
+    drop(runtime);
+    assert!(running.as_mut().now_or_never().is_none(), "it ends with the runtime");
 }
 
 #[test]

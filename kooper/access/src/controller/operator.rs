@@ -162,8 +162,8 @@ impl Operator {
                 Ok((controller, Err(reason))) => return Err(RunError::Controller { controller, reason }),
                 Err(error) => match error.try_into_panic() {
                     Ok(panic) => std::panic::resume_unwind(panic),
-                    // Only the end of the runtime cancels it, which ends this task, too.
-                    Err(cancelled) => std::panic::panic_any(cancelled.to_string()),
+                    // Only the end of the runtime cancels it, which ends this task, too: it may still be polled.
+                    Err(_) => std::future::pending::<()>().await,
                 },
             }
         }
