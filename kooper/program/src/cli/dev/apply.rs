@@ -76,6 +76,12 @@ pub(super) async fn apply_one(client: &Client, document: &Document) -> Result<()
             established(client, name).await.map_err(|problem| rejected("metadata.name", &problem))
         }
         Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if status.code == 404 && status.message.starts_with("namespaces ") => {
+            let namespace = namespace.unwrap_or_default();
+            let problem =
+                format!("the namespace `{namespace}` does not exist: add a Namespace of this name to the files");
+            Err(rejected("metadata.namespace", &problem))
+        }
         Err(kube::Error::Api(status)) => {
             let field = status.details.as_ref().and_then(|details| details.causes.first()).map(|cause| &*cause.field);
             Err(rejected(field.unwrap_or_default(), &status.message))
@@ -113,4 +119,26 @@ async fn established(client: &Client, name: &str) -> Result<(), String> {
     };
     let ended = timeout(TIMEOUT.0, wait).await;
     ended.unwrap_or_else(|_| Err(format!("the CRD is not established: {missing}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use kooper_apiserver::ApiServer;
+
+    use super::*;
+    use crate::cli::document::parse;
+
+    #[tokio::test]
+    async fn a_namespace_that_does_not_exist_is_reported_with_its_line() {
+        let server = ApiServer::start().await.expect("a server");
+        let map = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: tea\n  namespace: shops\n";
+        let documents = |text: &str| parse("shop.yaml", text).expect("it is valid");
+        let error = apply(&server.client(), documents(map)).await.expect_err("there is no namespace").to_string();
+        assert_eq!(
+            error,
+            "shop.yaml:5: the namespace `shops` does not exist: add a Namespace of this name to the files"
+        );
+        let both = format!("{map}---\napiVersion: v1\nkind: Namespace\nmetadata: {{name: shops}}\n");
+        apply(&server.client(), documents(&both)).await.expect("it is created first");
+    }
 }
