@@ -446,6 +446,12 @@ fn from_one(text: &str) -> Result<u16, String> {
     text.parse().ok().filter(|number| *number > 0).ok_or_else(|| format!("write a whole number from 1 to {}", u16::MAX))
 }
 
+/// A value without blanks.
+fn word<'a>(text: &'a str, otherwise: &str) -> Result<&'a str, String> {
+    let has_blank = text.contains(|char: char| char.is_whitespace() || char.is_control());
+    if has_blank { Err(otherwise.to_owned()) } else { flags::not_empty(text, otherwise) }
+}
+
 impl Settings {
     /// Where probes are served; `None` if beside the metrics. Kubelets have no token and
     /// no certificate authority, so probes are not secured.

@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use super::document;
 use super::dry_run::DryRunProgram;
 use super::invocation::Invocation;
+use super::logging::refuses_colours;
 use kooper_runtime::{BoxError, ObjectKey};
 use seed::{Seed, SeedError};
 
@@ -51,10 +52,7 @@ pub(crate) fn diff(invocation: &Invocation<'_>) -> Result<ExitCode, BoxError> {
     dry_run.begin();
     let results = connected.pass(Some(only))?;
 
-    let colored = settings.color.unwrap_or_else(|| {
-        let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        std::io::stdout().is_terminal() && !refused
-    });
+    let colored = settings.color.unwrap_or_else(|| std::io::stdout().is_terminal() && !refuses_colours());
     let differences = dry_run.differences();
     let mut text = String::new();
     for difference in &differences {

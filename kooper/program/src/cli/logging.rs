@@ -90,12 +90,16 @@ pub(crate) type Spans = Box<dyn Layer<Registry> + Send + Sync>;
 
 /// Starts to log to stderr, unless the program has installed its own logger.
 pub(crate) fn start(format: LogFormat, levels: Targets, spans: Option<Spans>) {
-    let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let is_terminal = std::io::stderr().is_terminal();
-    let look = Look { is_terminal, colours: is_terminal && !plain };
+    let look = Look { is_terminal, colours: is_terminal && !refuses_colours() };
     if logger(format, levels, look, std::io::stderr, spans).try_init().is_ok() {
         log_panics(format);
     }
+}
+
+/// Returns `true` if the user wants no colours.
+pub(super) fn refuses_colours() -> bool {
+    std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
 }
 
 /// The appearance of a line in text format.

@@ -7,7 +7,7 @@ use clap::{Arg, ArgAction};
 use kooper_grammar::{duration, name};
 
 use super::super::logging::{self, LogFormat};
-use super::{CLUSTER, EVERY, Listen, Resync, Settings, Task, from_one};
+use super::{CLUSTER, EVERY, Listen, Resync, Settings, Task, from_one, word};
 
 /// A flag.
 pub(crate) struct Flag {
@@ -191,9 +191,7 @@ pub(super) static COMMON: [Flag; 29] = [
         repeatable: false,
         of: EVERY,
         take: |settings, text| {
-            let is_word = !text.is_empty() && !text.contains(|char: char| char.is_whitespace() || char.is_control());
-            settings.metrics_audience =
-                Some(is_word.then(|| text.to_owned()).ok_or("write a word or a URL, such as `metrics`")?);
+            settings.metrics_audience = Some(word(text, "write a word or a URL, such as `metrics`")?.to_owned());
             Ok(())
         },
     },

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use kooper_grammar::{duration, name};
 
-use super::Task;
 use super::flags::{Flag, not_empty, switch};
+use super::{Task, word};
 
 /// Default time that `uninstall` waits for cleanups and deletions.
 const TIMEOUT: Duration = Duration::from_secs(300);
@@ -105,9 +105,7 @@ pub(super) static FLAGS: [Flag; 15] = [
         repeatable: false,
         of: &[Task::Manifests],
         take: |settings, text| {
-            let is_image = !text.is_empty() && !text.contains(|char: char| char.is_whitespace() || char.is_control());
-            settings.manifests.image =
-                Some(is_image.then(|| text.to_owned()).ok_or("write an image such as `example.com/shop:1.2.0`")?);
+            settings.manifests.image = Some(word(text, "write an image such as `example.com/shop:1.2.0`")?.to_owned());
             Ok(())
         },
     },
