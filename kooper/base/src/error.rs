@@ -388,6 +388,10 @@ mod tests {
         assert_eq!(chain(&Naming(decoding())), format!("the settings cannot be read: {words}"));
         assert_eq!(chain(&HandlerError::permanent(decoding())), words);
         assert_eq!(public_chain(&HandlerError::public(Naming(decoding()))), chain(&Naming(decoding())));
+        let proxy_url = Box::new("http://me:canary@proxy:3128".parse().expect("a URL"));
+        let proxy = kube::Error::ProxyProtocolDisabled { proxy_url, protocol_feature: "kube/http-proxy" };
+        let advice = "run `cargo add kooper --features http-proxy`, and build the program again";
+        assert!(chain(&proxy).ends_with(advice) && !chain(&proxy).contains("canary"));
         let plugin = || kube::client::AuthError::AuthExec("canary".to_owned());
         assert_eq!(chain(&kube::Error::Service(plugin().into())), "the credentials of the user cannot be used");
         let date = "canary".parse::<k8s_openapi::jiff::Timestamp>().expect_err("not a timestamp");

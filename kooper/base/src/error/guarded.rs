@@ -24,7 +24,12 @@ pub(super) fn words(error: &(dyn StdError + 'static)) -> Option<String> {
             Some(format!("the scheme of the proxy's URL is {scheme}: write http, https or socks5"))
         }
         kube::Error::ProxyProtocolDisabled { protocol_feature, .. } => {
-            Some(format!("the proxy's URL needs the feature `{protocol_feature}`, which this program is built without"))
+            // kooper's feature enables that of kube, and has its name.
+            let feature = protocol_feature.trim_start_matches("kube/");
+            Some(format!(
+                "the proxy's URL needs the feature `{feature}` of kooper: run `cargo add kooper --features {feature}`, and \
+                 build the program again"
+            ))
         }
         _ => None,
     }
