@@ -10,15 +10,17 @@ use parking_lot::Mutex;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use http::{Request, Response, StatusCode, Uri};
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use kube::client::Body;
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 use tokio_util::task::AbortOnDropHandle;
 use tower::Service;
 
@@ -33,8 +35,11 @@ const EARLY: Duration = Duration::from_secs(60);
 /// adjusted.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// An exec plugin that runs for this long is reported. A request for a new token may take as long.
+/// The longest time of a request for a new token.
 const LONG: Duration = Duration::from_secs(60);
+
+/// An exec plugin that runs for this long is reported, and again after the same time.
+const REPORTED: Duration = Duration::from_secs(15);
 
 /// The delay between two requests for a new token.
 const PACE: Duration = Duration::from_secs(1);
@@ -75,7 +80,7 @@ impl Renewal {
         build: impl Fn() -> Result<Client, ConnectError> + Send + Sync + 'static,
         has_plugin: bool,
     ) -> Result<Client, ConnectError> {
-        let client = build()?;
+        let client = if has_plugin { reporting(REPORTED, report, &build)? } else { build()? };
         let namespace = client.default_namespace().to_owned();
         let (client, rejected, cancelled) = (Mutex::new(client), Notify::new(), Notify::new());
         let current = Arc::new(Current { client, rejected, cancelled });
@@ -140,20 +145,8 @@ async fn renew(current: Arc<Current>, build: Arc<Build>) {
             continue;
         }
         let again = Arc::clone(&build);
-        let started = Instant::now();
-        // A plugin may run for a long time.
-        let mut building = tokio::task::spawn_blocking(move || again());
-        let renewed = loop {
-            match timeout(LONG, &mut building).await {
-                Ok(renewed) => break renewed,
-                // Another attempt would start another process, which would hang as well.
-                Err(_) => tracing::warn!(
-                    "the credentials of the kubeconfig have been loading for {} s: end the exec plugin if it hangs",
-                    started.elapsed().as_secs()
-                ),
-            }
-        };
-        match renewed {
+        // A plugin may run for a long time. Another attempt would start another process, which would hang as well.
+        match tokio::task::spawn_blocking(move || reporting(REPORTED, report, || again())).await {
             Ok(Ok(client)) => {
                 *current.client.lock() = client;
                 built = Timestamp::now();
@@ -164,6 +157,29 @@ async fn renew(current: Arc<Current>, build: Arc<Build>) {
         }
         sleep(PAUSE).await;
     }
+}
+
+/// Builds something on this thread, and reports at this interval that it has not ended.
+fn reporting<T>(every: Duration, report: impl Fn(Duration) + Send + 'static, build: impl FnOnce() -> T) -> T {
+    let (running, ended) = mpsc::channel::<()>();
+    let started = Instant::now();
+    let reports = move || {
+        while ended.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
+            report(started.elapsed());
+        }
+    };
+    // Without a thread, there is no report.
+    drop(thread::Builder::new().name("kooper-plugin".into()).spawn(reports));
+    let built = build();
+    drop(running);
+    built
+}
+
+fn report(lasts: Duration) {
+    tracing::warn!(
+        "the credentials of the kubeconfig have been loading for {} s: end the exec plugin if it hangs",
+        lasts.as_secs()
+    );
 }
 
 /// Returns `true` if credentials that were created at `built` and expire at `until` are
@@ -223,6 +239,18 @@ mod tests {
         {
             assert_eq!(is_due(at(0), at(until), at(now)), due, "{until} at {now}");
         }
+    }
+
+    #[test]
+    fn a_plugin_is_reported_while_it_runs() {
+        let (reports, reported) = mpsc::channel();
+        let report = move |lasts: Duration| {
+            let _ = reports.send(lasts);
+        };
+        let every = Duration::from_millis(1);
+        // It runs until it is reported.
+        let lasts = reporting(every, report, || reported.recv()).expect("a report");
+        assert!(lasts >= every, "{lasts:?}");
     }
 
     #[tokio::test(start_paused = true)]
