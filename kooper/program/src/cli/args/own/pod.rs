@@ -17,6 +17,8 @@ pub(crate) struct PodSettings {
     pub(crate) secrets: Vec<String>,
     /// A secret that is given and cannot come from a file: its flag, as it is written.
     pub(super) stuck: Option<String>,
+    /// A setting with a value that no document can have: its flag.
+    pub(super) unprintable: Option<String>,
 }
 
 impl PodSettings {
@@ -65,10 +67,15 @@ impl OwnSettings {
                 secrets.extend(arg.get_long().map(str::to_owned));
             }
         }
-        let line = line.into_iter().map(|token| token.to_string_lossy().into_owned()).collect();
+        // A value follows its flag, or is in the same token.
+        let broken = line.iter().position(|token| token.to_str().is_none());
+        let line: Vec<_> = line.into_iter().map(|token| token.to_string_lossy().into_owned()).collect();
+        let flag = |token: &String| Some(token.split('=').next()?.to_owned()).filter(|flag| flag.starts_with('-'));
+        let unprintable = broken.and_then(|at| line.get(..=at)?.iter().rev().find_map(flag));
         let has_file = |arg: &Arg| self.files().any(|(other, _)| other.get_id() == arg.get_id());
         let mut stuck = self.args.iter().filter(|arg| secret::is_secret(arg) && is_set(arg) && !has_file(arg));
-        PodSettings { line, secrets, stuck: stuck.next().and_then(|arg| names(arg).into_iter().next()) }
+        let stuck = stuck.next().and_then(|arg| names(arg).into_iter().next());
+        PodSettings { line, secrets, stuck, unprintable }
     }
 
     /// Returns an error if a pod could not start with the settings. The files in `pod` are not on
@@ -86,6 +93,10 @@ impl OwnSettings {
                  value: leave it out, and set its environment variable in the pod"
             );
             return Err(command.error(ErrorKind::ArgumentConflict, problem));
+        }
+        if let Some(flag) = &pod.unprintable {
+            let problem = format!("the value of `{flag}` is not UTF-8, as manifests have to be: write another one");
+            return Err(command.error(ErrorKind::ValueValidation, problem));
         }
         self.read_with(command, matches, environment, Some(pod)).map(drop)
     }

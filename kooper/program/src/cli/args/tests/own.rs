@@ -257,6 +257,33 @@ fn manifests_need_what_run_needs_and_drop_nothing_that_is_given() {
     assert!(of(&["-z", "canary"]).is_err_and(|wrong| wrong.contains("`-z` is a secret") && !wrong.contains("canary")));
 }
 
+#[cfg(unix)]
+#[test]
+fn a_value_that_is_not_utf_8_is_refused_by_manifests_and_not_changed() {
+    use std::os::unix::ffi::OsStringExt;
+
+    #[derive(Debug, Args)]
+    struct Stock {
+        #[arg(long, env = "STOCK_TEST_FOLDER")]
+        folder: Option<PathBuf>,
+    }
+    let own = own::<Stock>().expect("no flag is taken");
+    let program = ProgramInfo { own: Some(&own), ..ECHO };
+    let line = |more: &[&[u8]]| {
+        let line = [&[&b"echo"[..], b"manifests", b"--image", b"a"], more].concat();
+        line.into_iter().map(|token| OsString::from_vec(token.to_vec())).collect::<Vec<_>>()
+    };
+    let variable = |name: &str| (name == "STOCK_TEST_FOLDER").then(|| OsString::from_vec(b"/a\xff".to_vec()));
+    for refused in [
+        parse(&program, line(&[b"--folder=/a\xff"]), |_| None),
+        parse(&program, line(&[b"--folder", b"/a\xff"]), |_| None),
+        parse(&program, line(&[]), variable),
+    ] {
+        let error = refused.expect_err("documents are in UTF-8").to_string();
+        assert!(error.contains("the value of `--folder` is not UTF-8"), "{error}");
+    }
+}
+
 #[derive(Debug, Args)]
 struct Switches {
     #[arg(short = 'p', env = "SWITCHES_TEST_PRICE")]
