@@ -4,6 +4,7 @@
 //! child is to stop. It also ends when this process does, however that happens, so no child is left.
 
 use std::env;
+use std::fmt::Display;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread::{self, JoinHandle};
@@ -132,7 +133,7 @@ impl Replicas {
                 tokio::select! {
                     signal = signals.next() => break signal,
                     Some(line) = written.recv() => command(&mut replicas, line.trim(), &kubeconfig),
-                    () = sleep(INTERVAL) => replicas.iter_mut().for_each(Replica::look),
+                    () = sleep(INTERVAL) => replicas.iter_mut().for_each(|replica| replica.look(true)),
                 }
             };
             show(&format!("{first}: the replicas stop; a second signal ends them at once"));
@@ -141,7 +142,7 @@ impl Replicas {
             while replicas.iter().any(|replica| replica.process.is_some()) {
                 tokio::select! {
                     _ = signals.next() => return Ok(ExitCode::from(FAILED)),
-                    () = sleep(INTERVAL) => replicas.iter_mut().for_each(Replica::look),
+                    () = sleep(INTERVAL) => replicas.iter_mut().for_each(|replica| replica.look(false)),
                 }
                 if Instant::now() > late {
                     show("the replicas do not stop: they are killed");
@@ -225,9 +226,8 @@ impl Replica {
         }
     }
 
-    /// Notes the end of its process, after all of its output.
-    fn look(&mut self) {
-        let number = self.number;
+    /// Notes the end of its process, after all of its output. Unless all replicas stop, it may be started again.
+    fn look(&mut self, can_start: bool) {
         let Some(process) = &mut self.process else { return };
         let Ok(Some(status)) = process.child.try_wait() else { return };
         // A program that it has started may keep its output open.
@@ -235,8 +235,7 @@ impl Replica {
         if !process.output.iter().all(JoinHandle::is_finished) && ended.elapsed() < OUTPUT {
             return;
         }
-        let how = if process.stops { "has stopped" } else { "has ended by itself" };
-        show(&format!("[{number}] {how} ({status}); write {number} to start it"));
+        show(&end(self.number, process.stops, status, can_start));
         self.process = None;
     }
 }
@@ -248,6 +247,13 @@ impl Drop for Replica {
             drop(process.child.wait());
         }
     }
+}
+
+/// The line about the end of a replica.
+fn end(number: u8, stops: bool, status: impl Display, can_start: bool) -> String {
+    let how = if stops { "has stopped" } else { "has ended by itself" };
+    let advice = if can_start { format!("; write {number} to start it") } else { String::new() };
+    format!("[{number}] {how} ({status}){advice}")
 }
 
 fn boxed(output: impl Read + Send + 'static) -> Box<dyn Read + Send> {
@@ -273,6 +279,13 @@ mod tests {
     use super::*;
     use crate::cli::app::App;
     use kooper_access::controller::Task;
+
+    #[test]
+    fn a_replica_that_has_ended_can_be_started_unless_all_of_them_stop() {
+        assert_eq!(end(2, true, "exit status: 0", true), "[2] has stopped (exit status: 0); write 2 to start it");
+        assert_eq!(end(2, true, "exit status: 0", false), "[2] has stopped (exit status: 0)");
+        assert_eq!(end(2, false, "exit status: 1", false), "[2] has ended by itself (exit status: 1)");
+    }
 
     #[test]
     fn a_task_limits_the_replicas_unless_it_may_run_everywhere() {
