@@ -259,7 +259,8 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 pub use kooper_access::{
     AccessError, Applier, BuildError, Clock, Conditions, ConfigError, ConfigErrorKind, Controller, Creator, Deleter,
     DurationError, Evictor, Getter, GoDuration, KindExt, Operator, OwnedApplier, Patcher, Reader, Recorder, RunError,
-    SecretValue, Settings, State, StatusWriter, capability, controller, events, extract, handler, plan, retriever,
+    SecretValue, Settings, State, Status, StatusWriter, capability, controller, events, extract, handler, plan,
+    retriever,
 };
 #[cfg(feature = "apiserver")]
 pub use kooper_apiserver as apiserver;
@@ -282,7 +283,7 @@ pub use kooper_program::{http, metrics};
 #[doc(inline)]
 pub use kooper_runtime::{
     Action, BoxError, Call, Changed, ControllerError, Gone, HandlerError, Health, Kind, NameError, Namespaced,
-    ObjectKey, Reason, Reasons, Result, Retriever, Shard, Status, backoff, error, leader, object, queue,
+    ObjectKey, Reason, Reasons, Result, Retriever, Shard, backoff, error, leader, object, queue,
 };
 #[doc(inline)]
 pub use kooper_testing as testing;

@@ -118,7 +118,7 @@ pub mod v1 {
     pub use crate::__require_cli as require_cli;
     pub use crate::controller::{All, Builder, Controller, CustomKind, FailureEvents};
     use crate::controller::{HandlerBuilder, Task, TypedHandler};
-    use crate::handler::{Handler, StatusOf};
+    use crate::handler::{Handler, Outcome, StatusOf};
     pub use crate::leader::LeaderElection;
     pub use crate::main;
     pub use crate::shards::Shards;
@@ -129,7 +129,6 @@ pub mod v1 {
     use kooper_children::function::{ChildFn, Form};
     use kooper_children::{Declaration, PlanSlot, Slot, SlotExt, SlotInputs};
     pub use kooper_program::{Declared, Definition, Program, ProgramSettings};
-    use kooper_runtime::internal::call::action::Outcome;
 
     /// Names for `derive(Partial)`.
     pub mod partial {

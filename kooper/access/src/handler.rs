@@ -3,6 +3,7 @@
 mod end;
 mod function;
 mod init;
+pub(crate) mod outcome;
 mod signature;
 mod status;
 
@@ -26,8 +27,7 @@ pub use function::Handler;
 #[doc(hidden)]
 pub use function::HandlerFn;
 pub use init::Init;
-#[doc(inline)]
-pub use kooper_runtime::internal::call::action::Outcome;
+pub use outcome::Outcome;
 #[doc(hidden)]
 pub use signature::Asynchronous;
 pub use status::StatusOf;

@@ -37,6 +37,7 @@ pub use controller::operator::Operator;
 pub use controller::{Controller, KindExt};
 pub use duration::{DurationError, GoDuration};
 pub use extract::State;
+pub use handler::outcome::Status;
 pub use settings::{SecretValue, Settings};
 
 /// The items for the other crates of Kooper. No part of it is stable.

@@ -4,9 +4,6 @@ pub use kooper_base::{backoff, client, clock, error};
 
 pub mod call {
     pub use crate::call::Tasks;
-    pub mod action {
-        pub use crate::call::action::{NoStatus, Outcome};
-    }
     pub mod attempt {
         pub use crate::call::attempt::{Attempt, Failure, Part};
     }

@@ -17,7 +17,7 @@ pub mod object;
 pub mod queue;
 mod watch;
 
-pub use call::action::{Action, Status};
+pub use call::action::Action;
 pub use call::context::ControllerContext;
 pub use call::events::{FailureEvents, Note};
 pub use call::{Call, Gone};

@@ -3,13 +3,12 @@
 //! [`Builder::handler`].
 
 use futures_util::future::BoxFuture;
-use kooper_runtime::internal::call::action::Outcome;
 use kooper_runtime::{Action, BoxError, Kind};
 use serde::de::DeserializeOwned;
 
 use super::builder::Builder;
 use crate::extract::{Argument, Context};
-use crate::handler::{Asynchronous, End, Handler, HandlerFn, StatusOf, end, finish};
+use crate::handler::{Asynchronous, End, Handler, HandlerFn, Outcome, StatusOf, end, finish};
 use crate::plan::Plan;
 
 type Extract<O, S, A> = Box<dyn Fn(&Context<O, S>) -> A + Send + Sync>;

@@ -1,8 +1,7 @@
 //! The function that is called for a removed object.
 
-use kooper_runtime::internal::call::action::Outcome;
-
 use super::Handler;
+use super::outcome::Outcome;
 use super::signature::{Asynchronous, Signature};
 use super::status::StatusOf;
 use crate::extract::{DeletedArguments, Removed};

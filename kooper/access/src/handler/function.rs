@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::task::{self, Poll};
 
 use futures_util::future::BoxFuture;
-use kooper_runtime::internal::call::action::Outcome;
 use kooper_runtime::{Action, BoxError, ControllerContext};
 use tower::Service;
 
 use super::Input;
+use super::outcome::Outcome;
 use super::signature::{Asynchronous, Signature};
 use super::status::{StatusOf, end, finish};
 use crate::calls::Additions;

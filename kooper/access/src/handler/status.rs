@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use kooper_runtime::internal::call::action::{NoStatus, Outcome};
-use kooper_runtime::{Action, BoxError, Kind, Status};
+use kooper_runtime::{Action, BoxError, Kind};
 use serde::Serialize;
 
+use super::outcome::{NoStatus, Outcome, Status};
 use crate::StatusWriter;
 use crate::capability::HasStatus;
 use crate::extract::{Argument, Context};
