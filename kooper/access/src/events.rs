@@ -22,6 +22,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
+pub(crate) use wire::{cut, with_tail};
 use write::{Drops, Writer};
 
 /// The most notes that wait to be written. At the start there may be one for

@@ -14,7 +14,7 @@ pub mod call {
         pub use crate::call::context::Written;
     }
     pub mod events {
-        pub use crate::call::events::{EventRecorder, MESSAGE, cut, with_tail};
+        pub use crate::call::events::EventRecorder;
     }
     pub mod extensions {
         pub use crate::call::extensions::Extensions;

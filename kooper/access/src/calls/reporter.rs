@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kooper_runtime::internal::call::attempt::{Attempt, Failure, Part};
-use kooper_runtime::internal::call::events::with_tail;
 use kooper_runtime::internal::call::finalizer::Finalizers;
 use kooper_runtime::internal::call::observer::{CallObserver, EndedCall, Outcome};
 use kooper_runtime::internal::queue::Returned;
@@ -13,6 +12,7 @@ use kooper_runtime::object::{DecodeError, Object};
 use kooper_runtime::{ControllerContext, FailureEvents, Note, ObjectKey};
 
 use super::failing::{Failing, Failures, SameError};
+use crate::events::with_tail;
 
 /// The target of the log lines: users may have set a level for it.
 const TARGET: &str = "kooper_runtime::call::observer::reporter";

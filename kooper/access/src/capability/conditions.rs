@@ -1,10 +1,11 @@
 //! Conditions: the state of an object in its status, each with its last transition.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use kooper_runtime::internal::call::events::cut;
 use kooper_runtime::internal::clock;
 use kooper_runtime::internal::object::as_object::AsObject;
 use kube::Resource as _;
+
+use crate::events::cut;
 
 /// The condition that summarizes all others.
 const READY: &str = "Ready";

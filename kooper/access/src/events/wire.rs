@@ -8,10 +8,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use k8s_openapi::jiff::Timestamp;
 use kooper_grammar::name;
 use kooper_runtime::Note;
-use kooper_runtime::internal::call::events::{cut, with_tail};
 use kooper_runtime::internal::watch::retriever::fnv1a;
 
 /// The API server's limits, in bytes.
+const MESSAGE: usize = 1024;
 const WORD: usize = 128;
 const NAME: usize = 253;
 
@@ -98,12 +98,29 @@ fn word(text: &str) -> String {
     if text.is_empty() { "Unknown".to_owned() } else { cut(text, WORD, "").to_owned() }
 }
 
+/// A message and what follows it, within the limit of an Event: the message is cut.
+pub(crate) fn with_tail(message: &str, tail: &str) -> String {
+    let room = MESSAGE.saturating_sub(tail.len());
+    let kept = cut(message, room, "…");
+    let dots = if kept.len() < message.len() { "…" } else { "" };
+    format!("{kept}{dots}{tail}")
+}
+
+/// The beginning of a string that fits in so many bytes, with room for `tail` if
+/// it is cut.
+pub(crate) fn cut<'a>(text: &'a str, bytes: usize, tail: &str) -> &'a str {
+    if text.len() <= bytes {
+        return text;
+    }
+    let end = (0..=bytes - tail.len()).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
+    text.get(..end).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1::ObjectReference;
 
     use super::*;
-    use kooper_runtime::internal::call::events::MESSAGE;
 
     fn note(namespace: Option<&str>, name: &str, message: &str) -> Note {
         let regarding = ObjectReference {

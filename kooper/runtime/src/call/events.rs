@@ -12,9 +12,6 @@ use kube::Client;
 
 pub use detail::FailureEvents;
 
-/// The API server's limit of a message, in bytes.
-pub const MESSAGE: usize = 1024;
-
 /// Records Kubernetes Events. It never waits.
 pub trait EventRecorder: fmt::Debug + Send + Sync {
     /// Records an Event.
@@ -90,24 +87,4 @@ impl fmt::Display for Note {
         let kind = if self.warning { "Warning" } else { "Normal" };
         write!(f, "{kind} {}: {}", self.reason, self.message)
     }
-}
-
-/// A message and what follows it, within the limit of an Event: the message is cut.
-#[must_use]
-pub fn with_tail(message: &str, tail: &str) -> String {
-    let room = MESSAGE.saturating_sub(tail.len());
-    let kept = cut(message, room, "…");
-    let dots = if kept.len() < message.len() { "…" } else { "" };
-    format!("{kept}{dots}{tail}")
-}
-
-/// The beginning of a string that fits in so many bytes, with room for `tail` if
-/// it is cut.
-#[must_use]
-pub fn cut<'a>(text: &'a str, bytes: usize, tail: &str) -> &'a str {
-    if text.len() <= bytes {
-        return text;
-    }
-    let end = (0..=bytes - tail.len()).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
-    text.get(..end).unwrap_or_default()
 }
