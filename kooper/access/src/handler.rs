@@ -11,7 +11,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures_util::future::BoxFuture;
-use kooper_runtime::internal::call::handler::{CallError, DeletedFunction, DynHandler, Wants};
+use kooper_runtime::internal::call::attempt::Failure;
+use kooper_runtime::internal::call::handler::{DeletedFunction, DynHandler, Wants};
 use kooper_runtime::internal::controller::parts::Priority;
 use kooper_runtime::object::{DecodeError, Object};
 use kooper_runtime::{Action, BoxError, Call};
@@ -176,7 +177,7 @@ pub(crate) fn deleted_function<O: DeserializeOwned + Send + Sync + 'static>(
     Arc::new(move |object, gone, call| {
         let service = service.clone();
         Box::pin(async move {
-            let object = Arc::new(object.decode::<O>().map_err(CallError::Decode)?);
+            let object = Arc::new(object.decode::<O>().map_err(Failure::Decode)?);
             send(service, Input { object: Arc::new(Removed { object, gone }), call }).await
         })
     })
@@ -185,10 +186,10 @@ pub(crate) fn deleted_function<O: DeserializeOwned + Send + Sync + 'static>(
 pub(crate) struct Typed<O>(pub(crate) HandlerService<O>);
 
 impl<O: DeserializeOwned + Send + Sync + 'static> DynHandler for Typed<O> {
-    fn call(&self, object: Arc<Object>, call: Call) -> BoxFuture<'static, Result<Action, CallError>> {
+    fn call(&self, object: Arc<Object>, call: Call) -> BoxFuture<'static, Result<Action, Failure>> {
         let service = self.0.clone();
         Box::pin(async move {
-            let decoded = Arc::new(object.decode::<O>().map_err(CallError::Decode)?);
+            let decoded = Arc::new(object.decode::<O>().map_err(Failure::Decode)?);
             drop(object);
             send(service, Input { object: decoded, call }).await
         })
@@ -199,7 +200,7 @@ impl<O: DeserializeOwned + Send + Sync + 'static> DynHandler for Typed<O> {
     }
 }
 
-async fn send<O: Send + Sync + 'static>(mut service: HandlerService<O>, input: Input<O>) -> Result<Action, CallError> {
-    let ready = service.ready().await.map_err(CallError::Handler)?;
-    ready.call(input).await.map_err(CallError::Handler)
+async fn send<O: Send + Sync + 'static>(mut service: HandlerService<O>, input: Input<O>) -> Result<Action, Failure> {
+    let ready = service.ready().await.map_err(Failure::Handler)?;
+    ready.call(input).await.map_err(Failure::Handler)
 }

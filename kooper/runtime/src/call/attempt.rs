@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::call::action::Action;
 use crate::call::events::FailureEvents;
 use crate::error::panicking::Panic;
 use crate::error::redaction::redact;
@@ -35,6 +36,20 @@ pub struct Attempt {
     /// Its shard is not given away before it ends.
     #[expect(dead_code, reason = "it is only dropped")]
     pub(crate) work: Option<Work>,
+}
+
+/// How a call ended.
+pub(crate) type Ended = Result<Called, Failure>;
+
+/// The result of a call that did not fail.
+pub(crate) enum Called {
+    Done(Action),
+    /// There was no object to call a handler with.
+    Gone,
+    /// The object has left the selector with its finalizer.
+    Abandoned,
+    /// The filter did not want the object.
+    Unwanted,
 }
 
 /// Why a call failed.

@@ -12,9 +12,10 @@ use futures_util::future::BoxFuture;
 
 use crate::call::Call;
 use crate::call::action::Action;
+use crate::call::attempt::Failure;
 use crate::call::context::{ControllerContext, Written};
 use crate::call::events::Note;
-use crate::call::handler::{CallError, DynHandler};
+use crate::call::handler::DynHandler;
 use crate::call::lookup::{Lookup, UpdateResult};
 use crate::error::BoxError;
 use crate::object::key::ObjectKey;
@@ -124,12 +125,12 @@ pub(crate) struct Finalizing {
 }
 
 impl Finalizing {
-    async fn handle(&self, mut object: Arc<Object>, call: Call) -> Result<Action, CallError> {
+    async fn handle(&self, mut object: Arc<Object>, call: Call) -> Result<Action, Failure> {
         if let Some(retires) = self.finalizers.retire(&object) {
             return if retires { self.clean_up(object, call).await } else { Ok(Action::done()) };
         }
         for _ in 0..CONFLICTS {
-            let metadata = object.metadata().map_err(CallError::Decode)?;
+            let metadata = object.metadata().map_err(Failure::Decode)?;
             if metadata.is_deleted() {
                 return if self.finalizers.are_on(&metadata) {
                     self.clean_up(object, call).await
@@ -142,7 +143,7 @@ impl Finalizing {
                 return self.handler.call(object, call).await;
             }
             // An object that neither the handler nor `cleanup` can decode gets no finalizer.
-            self.handler.fits(&object).map_err(CallError::Decode)?;
+            self.handler.fits(&object).map_err(Failure::Decode)?;
             match self.set(&object, &wanted, &call).await? {
                 // Another object has the name by now. Its own watch event queues it.
                 Some(now) if now.uid() != object.uid() => return Ok(Action::done()),
@@ -155,10 +156,10 @@ impl Finalizing {
 
     /// Calls `cleanup`, and removes the finalizer if it is done. A newer version of the object may name more that is to be
     /// cleaned up, such as the id of what was created last.
-    async fn clean_up(&self, mut object: Arc<Object>, call: Call) -> Result<Action, CallError> {
+    async fn clean_up(&self, mut object: Arc<Object>, call: Call) -> Result<Action, Failure> {
         let (mut seen, mut calls) = (object.clone(), 0);
         for _ in 0..CONFLICTS {
-            let metadata = object.metadata().map_err(CallError::Decode)?;
+            let metadata = object.metadata().map_err(Failure::Decode)?;
             let wanted = self.finalizers.removed(&metadata.finalizers);
             if wanted == metadata.finalizers {
                 return Ok(Action::done());
@@ -179,14 +180,14 @@ impl Finalizing {
         Err(self.contended(object.key()))
     }
 
-    fn contended(&self, key: &ObjectKey) -> CallError {
+    fn contended(&self, key: &ObjectKey) -> Failure {
         let resource = self.lookup.kind.resource();
         boxed(format!("{resource} {key} changes faster than its finalizers can be set ({CONFLICTS} attempts)"))
     }
 
     /// Sets the finalizers. Returns the object as it is then, also after a
     /// conflict.
-    async fn set(&self, object: &Object, finalizers: &[String], call: &Call) -> Result<Option<Arc<Object>>, CallError> {
+    async fn set(&self, object: &Object, finalizers: &[String], call: &Call) -> Result<Option<Arc<Object>>, Failure> {
         let key = object.key();
         match self.lookup.set_finalizers(object, finalizers, call).await.map_err(boxed)? {
             UpdateResult::Done(now) => {
@@ -211,7 +212,7 @@ pub(crate) struct Guarded {
 }
 
 impl DynHandler for Guarded {
-    fn call(&self, object: Arc<Object>, call: Call) -> BoxFuture<'static, Result<Action, CallError>> {
+    fn call(&self, object: Arc<Object>, call: Call) -> BoxFuture<'static, Result<Action, Failure>> {
         let (this, left) = (self.finalizing.clone(), self.left);
         Box::pin(async move { if left { this.clean_up(object, call).await } else { this.handle(object, call).await } })
     }
@@ -295,8 +296,8 @@ impl Unselected {
     }
 }
 
-fn boxed(error: impl Into<BoxError>) -> CallError {
-    CallError::Finalizer(error.into())
+fn boxed(error: impl Into<BoxError>) -> Failure {
+    Failure::Finalizer(error.into())
 }
 
 #[cfg(test)]

@@ -19,11 +19,9 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use crate::call::Gone;
-use crate::call::action::Action;
-use crate::call::attempt::{Attempt, Failure, Part};
+use crate::call::attempt::{Attempt, Called, Ended, Failure, Part};
 use crate::call::context::ControllerContext;
 use crate::call::finalizer::{Left, Unselected};
-use crate::call::handler::CallError;
 use crate::call::observer::Observers;
 use crate::call::{Call, Tasks};
 use crate::error::panicking::{Panic, caught, caught_call};
@@ -42,7 +40,7 @@ pub(crate) use grants::{Grants, ShardSet};
 pub(crate) use tombstones::{Tombstone, Tombstones};
 pub(crate) use undecodable::Undecodable;
 
-use finish::{Ended, TaskResult, ended_as};
+use finish::{TaskResult, ended_as};
 use grants::Refused;
 
 /// Maximum time for a cancelled call to clean up before it is aborted.
@@ -76,20 +74,6 @@ pub(crate) struct Limits {
     pub(crate) timeout: Option<Duration>,
     /// A call that has not ended so long after it was aborted is stuck.
     pub(crate) stuck_after: Duration,
-}
-
-/// The result of a call's task.
-type CallResult = Result<Called, CallError>;
-
-/// The result of a call that did not fail.
-enum Called {
-    Done(Action),
-    /// There was no object to call a handler with.
-    Gone,
-    /// The object has left the selector with its finalizer.
-    Abandoned,
-    /// The filter did not want the object.
-    Unwanted,
 }
 
 impl Workers {
@@ -152,7 +136,7 @@ impl Workers {
         };
         let shard = term_of(work.as_ref());
         let (call, token) = self.call(&item, shard.clone());
-        let (part, uid, future): (_, _, BoxFuture<'static, CallResult>) = match own {
+        let (part, uid, future): (_, _, BoxFuture<'static, Ended>) = match own {
             Some(object) if functions.ignores(&object) => {
                 self.observer.each(|one| one.ignored(&item.key));
                 if let Some(unremoved) = &functions.unremoved {
@@ -318,7 +302,7 @@ impl Workers {
         attempt: &Attempt,
         token: CancellationToken,
         over: impl Future<Output = Failure>,
-        future: BoxFuture<'static, CallResult>,
+        future: BoxFuture<'static, Ended>,
     ) -> Option<Ended> {
         // Dropping the operator cancels its calls.
         let _cancel = token.clone().drop_guard();
@@ -417,8 +401,8 @@ async fn shard_ended(shard: Option<Arc<dyn ShardTerm>>) -> Failure {
 }
 
 /// Handles an object that is not selected.
-async fn find(unselected: Arc<Unselected>, marked: Arc<Object>, call: Call) -> CallResult {
-    match unselected.find(&marked).await.map_err(CallError::Handler)? {
+async fn find(unselected: Arc<Unselected>, marked: Arc<Object>, call: Call) -> Ended {
+    match unselected.find(&marked).await.map_err(Failure::Handler)? {
         Left::Nothing => Ok(Called::Gone),
         Left::CleanUp(object, handler) => handler.call(object, call).await.map(Called::Done),
         Left::Abandoned(object) => {

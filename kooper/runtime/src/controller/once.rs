@@ -6,10 +6,11 @@ use super::ControllerSpec;
 use super::parts::{Handlers, InitContext};
 use crate::call::Call;
 use crate::call::action::Action;
+use crate::call::attempt::{Failure, Part};
 use crate::call::context::ControllerContext;
 use crate::call::extensions::Extensions;
 use crate::call::finalizer::{Finalizing, Guarded};
-use crate::call::handler::{CallError, DynHandler, Wants};
+use crate::call::handler::{DynHandler, Wants};
 use crate::call::lookup::Lookup;
 use crate::error::Result;
 use crate::object::Object;
@@ -33,9 +34,10 @@ impl ControllerSpec {
             Some(finalizing) => Arc::new(Guarded { finalizing, left: false }),
             None => handlers.handler,
         };
-        handler.call(object, call).await.map_err(|error| match error {
-            CallError::Decode(error) => error.into(),
-            CallError::Handler(error) | CallError::Finalizer(error) => error,
+        handler.call(object, call).await.map_err(|failure| match failure {
+            Failure::Decode(error) => error.into(),
+            Failure::Handler(error) | Failure::Finalizer(error) => error,
+            failure => failure.of(Part::Handler).into(),
         })
     }
 

@@ -9,8 +9,8 @@ use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use super::{CallResult, Workers, shard_ended};
-use crate::call::attempt::{Attempt, Failure};
+use super::{Workers, shard_ended};
+use crate::call::attempt::{Attempt, Ended, Failure};
 use crate::leader::shard::ShardTerm;
 use crate::object::key::ObjectKey;
 use crate::queue::Completion;
@@ -71,7 +71,7 @@ impl Workers {
         attempt: Attempt,
         token: CancellationToken,
         shard: Option<Arc<dyn ShardTerm>>,
-        future: BoxFuture<'static, CallResult>,
+        future: BoxFuture<'static, Ended>,
     ) {
         let (workers, stopping, changed) = (self.clone(), self.tasks.stopping.clone(), daemon.changed.clone());
         // A daemon does not end by itself, so its shard would never be given away.

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use super::{CallResult, Called, Workers};
-use crate::call::attempt::{Attempt, Failure, Part};
-use crate::call::handler::CallError;
+use super::Workers;
+use crate::call::attempt::{Attempt, Called, Ended, Failure, Part};
 use crate::call::observer::{EndedCall, Outcome};
 use crate::error::RetryHint;
 use crate::error::panicking::Panic;
@@ -12,10 +11,8 @@ use crate::executor::TaskError;
 use crate::object::key::ObjectKey;
 use crate::queue::{Completion, Ticket};
 
-pub(super) type Ended = Result<Called, Failure>;
-
 /// The result of a call's task.
-pub(super) type TaskResult = Result<CallResult, Panic>;
+pub(super) type TaskResult = Result<Ended, Panic>;
 
 /// The result of a call's task. A task that was aborted failed for the reason that
 /// it was aborted for. A result after the timeout is ignored, even a success.
@@ -23,10 +20,7 @@ pub(super) fn ended_as(ended: Result<TaskResult, TaskError>, aborted: Failure) -
     match ended {
         Ok(Err(panic)) => Err(Failure::Panic(panic)),
         Ok(Ok(_)) if matches!(aborted, Failure::Timeout(_)) => Err(aborted),
-        Ok(Ok(Ok(called))) => Ok(called),
-        Ok(Ok(Err(CallError::Handler(error)))) => Err(Failure::Handler(error)),
-        Ok(Ok(Err(CallError::Finalizer(error)))) => Err(Failure::Finalizer(error)),
-        Ok(Ok(Err(CallError::Decode(error)))) => Err(Failure::Decode(error)),
+        Ok(Ok(ended)) => ended,
         // It panicked while it was dropped.
         Err(TaskError::Panicked(panic)) => Err(Failure::Panic(Panic::elsewhere(&*panic))),
         Err(TaskError::Aborted) => Err(aborted),
