@@ -12,7 +12,7 @@ use futures_util::future::BoxFuture;
 
 use crate::call::Call;
 use crate::call::action::Action;
-use crate::call::attempt::Failure;
+use crate::call::attempt::{Called, Ended, Failure};
 use crate::call::context::{ControllerContext, Written};
 use crate::call::events::Note;
 use crate::call::handler::DynHandler;
@@ -204,21 +204,14 @@ impl Finalizing {
     }
 }
 
-/// The handler and its cleanup, as a worker calls them.
-pub(crate) struct Guarded {
-    pub(crate) finalizing: Arc<Finalizing>,
-    /// `true` for an object that left the selector: only the cleanup is called.
-    pub(crate) left: bool,
-}
-
-impl DynHandler for Guarded {
+impl DynHandler for Arc<Finalizing> {
     fn call(&self, object: Arc<Object>, call: Call) -> BoxFuture<'static, Result<Action, Failure>> {
-        let (this, left) = (self.finalizing.clone(), self.left);
-        Box::pin(async move { if left { this.clean_up(object, call).await } else { this.handle(object, call).await } })
+        let finalizing = self.clone();
+        Box::pin(async move { finalizing.handle(object, call).await })
     }
 
     fn fits(&self, object: &Object) -> Result<(), DecodeError> {
-        self.finalizing.handler.fits(object)
+        self.handler.fits(object)
     }
 }
 
@@ -229,20 +222,10 @@ pub(crate) struct Unselected {
     pub(crate) all: Cache,
 }
 
-/// The action for an object that is not selected.
-pub(crate) enum Left {
-    /// Nothing.
-    Nothing,
-    /// To be cleaned up.
-    CleanUp(Arc<Object>, Arc<dyn DynHandler>),
-    /// To be reported: it keeps our finalizer, and no handler is called for it.
-    Abandoned(Arc<Object>),
-}
-
 impl Unselected {
     /// Reports that an object still has our finalizer, and that no handler is
     /// called for it.
-    pub(crate) fn report(&self, object: &Object) {
+    fn report(&self, object: &Object) {
         let (controller, own) = (&self.finalizing.controller, &self.finalizing.finalizers.own);
         tracing::warn!(
             controller = %controller.controller, key = %object.key(),
@@ -266,33 +249,28 @@ impl Unselected {
         self.finalizing.finalizers.are_on_object(object)
     }
 
-    /// Looks up an object that the controller's own cache does not have.
-    pub(crate) async fn find(&self, marked: &Object) -> Result<Left, BoxError> {
+    /// Handles an object that the controller's own cache does not have.
+    pub(crate) async fn handle(&self, marked: &Object, call: Call) -> Ended {
+        let Some(object) = self.find(marked).await.map_err(Failure::Handler)? else { return Ok(Called::Gone) };
+        if self.finalizing.finalizers.concern(&object) {
+            return self.finalizing.clean_up(object, call).await.map(Called::Done);
+        }
+        self.report(&object);
+        Ok(Called::Abandoned)
+    }
+
+    /// The object, if it is being deleted, or the selector does not select it any more.
+    async fn find(&self, marked: &Object) -> Result<Option<Arc<Object>>, BoxError> {
+        let Finalizing { lookup, controller, .. } = &*self.finalizing;
         let key = marked.key();
         // The caches may lag behind each other, so the object is read from the API server. Another one that has the name now
         // may be in the shard of another replica; its own event queues it.
         let is_it = |object: &Arc<Object>| object.uid() == marked.uid() && self.is_marked(object);
-        let Some(object) = self.finalizing.lookup.get(key).await?.filter(is_it) else {
-            return Ok(Left::Nothing);
-        };
-        if object.metadata()?.is_deleted() {
-            return Ok(Left::CleanUp(object, self.guarded(false)));
-        }
-        if self.finalizing.lookup.selects(key).await? {
-            return Ok(Left::Nothing);
-        }
-        // Its next change, such as its end of the pause, queues it again.
-        if self.finalizing.controller.annotations.is_paused(&object) {
-            return Ok(Left::Nothing);
-        }
-        if self.finalizing.finalizers.on_leave {
-            return Ok(Left::CleanUp(object, self.guarded(true)));
-        }
-        Ok(Left::Abandoned(object))
-    }
-
-    fn guarded(&self, left: bool) -> Arc<dyn DynHandler> {
-        Arc::new(Guarded { finalizing: self.finalizing.clone(), left })
+        let Some(object) = lookup.get(key).await?.filter(is_it) else { return Ok(None) };
+        // The next change of a paused object, such as the end of the pause, queues it again.
+        let is_deleted = object.metadata()?.is_deleted();
+        let has_left = is_deleted || (!lookup.selects(key).await? && !controller.annotations.is_paused(&object));
+        Ok(has_left.then_some(object))
     }
 }
 

@@ -21,21 +21,19 @@ use tracing::Instrument;
 use crate::call::Gone;
 use crate::call::attempt::{Attempt, Called, Ended, Failure, Part};
 use crate::call::context::ControllerContext;
-use crate::call::finalizer::{Left, Unselected};
 use crate::call::observer::Observers;
 use crate::call::{Call, Tasks};
 use crate::error::panicking::{Panic, caught, caught_call};
 use crate::executor::{Executor, Task};
 use crate::leader::Leadership;
 use crate::leader::shard::{ShardTerm, Work};
-use crate::object::Object;
 use crate::object::key::ObjectKey;
 use crate::queue::{Completion, Item, Returned, Ticket};
 
 pub(crate) use busy::Busy;
 pub use busy::Running;
 pub(crate) use daemons::Daemons;
-pub(crate) use functions::{Cleanup, Deletions, Functions};
+pub(crate) use functions::{Deletions, Functions};
 pub(crate) use grants::{Grants, ShardSet};
 pub(crate) use tombstones::{Tombstone, Tombstones};
 pub(crate) use undecodable::Undecodable;
@@ -121,11 +119,8 @@ impl Workers {
         }
         let daemon = self.daemons.as_ref().map(|daemons| daemons.begin(&item.key));
         let own = self.controller.own.get(&item.key);
-        let marked = own.is_none().then(|| {
-            let unselected = functions.unselected()?;
-            Some((unselected, unselected.get(&item.key)?))
-        });
-        let marked = marked.flatten();
+        let unselected = functions.unselected.as_ref().filter(|_| own.is_none());
+        let marked = unselected.and_then(|unselected| Some((unselected, unselected.get(&item.key)?)));
         let object = own.as_ref().or(marked.as_ref().map(|(_, object)| object));
         // `deleted` may wait for the shard of another object of the name.
         let waits = functions.deleted.as_ref().is_some_and(|deleted| deleted.tombstones.contains(&item.key));
@@ -167,7 +162,8 @@ impl Workers {
                     return self.gone(&item.key, item.ticket, took);
                 };
                 let (part, uid) = (functions.part_of_unselected(&object), object.uid().into());
-                (part, uid, Box::pin(find(unselected.clone(), object, call)))
+                let unselected = unselected.clone();
+                (part, uid, Box::pin(async move { unselected.handle(&object, call).await }))
             }
         };
         let attempt = self.attempt(&item, part, uid, work);
@@ -398,16 +394,4 @@ async fn shard_ended(shard: Option<Arc<dyn ShardTerm>>) -> Failure {
         None => std::future::pending().await,
     }
     Failure::Ended
-}
-
-/// Handles an object that is not selected.
-async fn find(unselected: Arc<Unselected>, marked: Arc<Object>, call: Call) -> Ended {
-    match unselected.find(&marked).await.map_err(Failure::Handler)? {
-        Left::Nothing => Ok(Called::Gone),
-        Left::CleanUp(object, handler) => handler.call(object, call).await.map(Called::Done),
-        Left::Abandoned(object) => {
-            unselected.report(&object);
-            Ok(Called::Abandoned)
-        }
-    }
 }

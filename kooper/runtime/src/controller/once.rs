@@ -9,7 +9,7 @@ use crate::call::action::Action;
 use crate::call::attempt::{Failure, Part};
 use crate::call::context::ControllerContext;
 use crate::call::extensions::Extensions;
-use crate::call::finalizer::{Finalizing, Guarded};
+use crate::call::finalizer::Finalizing;
 use crate::call::handler::{DynHandler, Wants};
 use crate::call::lookup::Lookup;
 use crate::error::Result;
@@ -31,7 +31,7 @@ impl ControllerSpec {
         }
         let handlers = self.parts.handlers(InitContext { controller: controller.clone(), shared }).await?;
         let handler: Arc<dyn DynHandler> = match self.finalizing(&handlers, &controller) {
-            Some(finalizing) => Arc::new(Guarded { finalizing, left: false }),
+            Some(finalizing) => Arc::new(finalizing),
             None => handlers.handler,
         };
         handler.call(object, call).await.map_err(|failure| match failure {

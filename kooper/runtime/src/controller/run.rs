@@ -30,10 +30,10 @@ use crate::call::Tasks;
 use crate::call::context::ControllerContext;
 use crate::call::events::StartEvents;
 use crate::call::extensions::Extensions;
-use crate::call::finalizer::{Guarded, Unremoved, Unselected};
+use crate::call::finalizer::{Unremoved, Unselected};
 use crate::call::handler::DynHandler;
 use crate::call::observer::{CallObserver, Observers};
-use crate::call::worker::{Busy, Cleanup, Deletions, Functions, Grants, Limits, Tombstones, Undecodable, Workers};
+use crate::call::worker::{Busy, Deletions, Functions, Grants, Limits, Tombstones, Undecodable, Workers};
 use crate::client::{ClientStack, on_current_runtime, retry_after};
 use crate::controller::config::Names;
 use crate::controller::error::ControllerError;
@@ -377,7 +377,7 @@ impl Runner {
             Some(finalizing) => {
                 let unselected = self.watching.unselected();
                 let unselected = unselected.map(|all| Arc::new(Unselected { finalizing: finalizing.clone(), all }));
-                (Arc::new(Guarded { finalizing, left: false }) as Arc<dyn DynHandler>, unselected)
+                (Arc::new(finalizing) as Arc<dyn DynHandler>, unselected)
             }
             None => (handlers.handler, None),
         };
@@ -398,7 +398,8 @@ impl Runner {
                 while_deleting: config.while_deleting,
                 unremoved,
                 deleted: handlers.deleted.map(deletions),
-                cleanup: config.finalizers().map(|finalizers| Cleanup { finalizers, unselected }),
+                finalizers: config.finalizers(),
+                unselected,
             },
             limits: Limits { workers: config.workers, timeout: config.timeout, stuck_after: config.stuck_after },
             daemons: self.watching.daemons.clone(),

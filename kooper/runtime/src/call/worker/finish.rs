@@ -66,7 +66,7 @@ impl Workers {
             return false;
         }
         let object =
-            self.controller.own.get(&attempt.key).or_else(|| self.functions.unselected()?.all.get(&attempt.key));
+            self.controller.own.get(&attempt.key).or_else(|| self.functions.unselected.as_ref()?.all.get(&attempt.key));
         let Some(object) = object.filter(|object| object.uid() == &*attempt.uid) else { return true };
         let goes = || object.is_terminating() || failure.is_of_terminating_namespace(attempt.key.namespace());
         attempt.part == Part::Handler && !self.functions.while_deleting && goes()

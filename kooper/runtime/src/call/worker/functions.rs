@@ -23,7 +23,11 @@ pub(crate) struct Functions {
     /// set; `None` if something is called for objects that are being deleted.
     pub(crate) unremoved: Option<Unremoved>,
     pub(crate) deleted: Option<Deletions>,
-    pub(crate) cleanup: Option<Cleanup>,
+    /// The finalizers of a controller with `cleanup`.
+    pub(crate) finalizers: Option<Finalizers>,
+    /// Objects with the finalizer outside of the selector; `None` without a
+    /// selector.
+    pub(crate) unselected: Option<Arc<Unselected>>,
 }
 
 /// The function for `deleted`, and what it is called with.
@@ -33,14 +37,6 @@ pub(crate) struct Deletions {
     /// Finds out whether a removed object has left the selector; `None`
     /// without a selector.
     pub(crate) lookup: Option<Lookup>,
-}
-
-/// The finalizers of a controller with `cleanup`, and the objects that keep them.
-pub(crate) struct Cleanup {
-    pub(crate) finalizers: Finalizers,
-    /// Objects with the finalizer outside of the selector; `None` without a
-    /// selector.
-    pub(crate) unselected: Option<Arc<Unselected>>,
 }
 
 impl Functions {
@@ -61,11 +57,6 @@ impl Functions {
     }
 
     fn part_if(&self, cleans: impl FnOnce(&Finalizers) -> bool) -> Part {
-        let cleans = self.cleanup.as_ref().is_some_and(|cleanup| cleans(&cleanup.finalizers));
-        if cleans { Part::Cleanup } else { Part::Handler }
-    }
-
-    pub(super) fn unselected(&self) -> Option<&Arc<Unselected>> {
-        self.cleanup.as_ref()?.unselected.as_ref()
+        if self.finalizers.as_ref().is_some_and(cleans) { Part::Cleanup } else { Part::Handler }
     }
 }
