@@ -9,7 +9,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Client;
 use kube::core::params::{GetParams, ListParams, Patch, PatchParams};
 use kube::core::{Request, Status};
-use serde::de::IgnoredAny;
 use serde_json::json;
 
 use crate::call::{Call, Gone};
@@ -52,6 +51,8 @@ pub(crate) struct LookupError {
     verb: &'static str,
     resource: String,
     key: ObjectKey,
+    /// The code of a response that may be expected: the object does not exist (404), or has another version (409).
+    code: Option<u16>,
     /// The [`ApiStatus`] of a rejected request, or why there is no response.
     source: BoxError,
 }
@@ -63,8 +64,8 @@ impl Lookup {
         let request = if self.metadata_only { path.get_metadata(&name, &params) } else { path.get(&name, &params) };
         match self.send("get", key, request).await {
             Ok(text) => self.parse("get", key, &text).map(Some),
-            Err(SendError::Code(404)) => Ok(None),
-            Err(error) => Err(self.error("get", key, error)),
+            Err(LookupError { code: Some(404), .. }) => Ok(None),
+            Err(error) => Err(error),
         }
     }
 
@@ -98,23 +99,26 @@ impl Lookup {
     }
 
     async fn matches(&self, key: &ObjectKey) -> Result<bool, LookupError> {
-        let named = format!("metadata.name={}", key.name());
-        let fields = self.fields.iter().fold(named, |all, fields| format!("{all},{fields}"));
-        let params =
-            ListParams { label_selector: self.labels.clone(), ..ListParams::default().fields(&fields).limit(1) };
-        let text = self.send("list", key, self.path(key).list_metadata(&params)).await;
-        let text = text.map_err(|error| self.error("list", key, error))?;
-        let list: List<IgnoredAny> = serde_json::from_str(&text).map_err(|error| self.failed("list", key, error))?;
-        Ok(list.items.is_some_and(|items| !items.is_empty()))
+        Ok(self.list(key, self.labels.clone(), self.fields.as_deref()).await?.is_some())
     }
 
     /// The metadata of an object, with its managed fields; `None` if it does not exist.
-    /// It is listed, as every controller may.
     pub(crate) async fn metadata(&self, key: &ObjectKey) -> Result<Option<ObjectMeta>, LookupError> {
-        let params = ListParams::default().fields(&format!("metadata.name={}", key.name())).limit(1);
-        let text = self.send("list", key, self.path(key).list_metadata(&params)).await;
-        let text = text.map_err(|error| self.error("list", key, error))?;
-        let list: List<Item> = serde_json::from_str(&text).map_err(|error| self.failed("list", key, error))?;
+        self.list(key, None, None).await
+    }
+
+    /// The metadata of an object, if the selectors select it. It is listed, as every controller may.
+    async fn list(
+        &self,
+        key: &ObjectKey,
+        labels: Option<String>,
+        fields: Option<&str>,
+    ) -> Result<Option<ObjectMeta>, LookupError> {
+        let named = format!("metadata.name={}", key.name());
+        let fields = fields.iter().fold(named, |all, fields| format!("{all},{fields}"));
+        let params = ListParams { label_selector: labels, ..ListParams::default().fields(&fields).limit(1) };
+        let text = self.send("list", key, self.path(key).list_metadata(&params)).await?;
+        let list: List = serde_json::from_str(&text).map_err(|error| self.failed("list", key, error))?;
         Ok(list.items.into_iter().flatten().next().map(|item| item.metadata))
     }
 
@@ -141,9 +145,9 @@ impl Lookup {
         }
         match self.send("patch", key, request).await {
             Ok(text) => self.parse("patch", key, &text).map(UpdateResult::Done),
-            Err(SendError::Code(404)) => Ok(UpdateResult::Gone),
-            Err(SendError::Code(409)) => Ok(UpdateResult::Conflict),
-            Err(error) => Err(self.error("patch", key, error)),
+            Err(LookupError { code: Some(404), .. }) => Ok(UpdateResult::Gone),
+            Err(LookupError { code: Some(409), .. }) => Ok(UpdateResult::Conflict),
+            Err(error) => Err(error),
         }
     }
 
@@ -156,22 +160,19 @@ impl Lookup {
         verb: &'static str,
         key: &ObjectKey,
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
-    ) -> Result<String, SendError> {
-        let request = request.map_err(|error| SendError::Other(self.failed(verb, key, error)))?;
-        let silent = |_| SendError::Other(self.failed(verb, key, format!("no response within {TIMEOUT:?}")));
+    ) -> Result<String, LookupError> {
+        let request = request.map_err(|error| self.failed(verb, key, error))?;
+        let silent = |_| self.failed(verb, key, format!("no response within {TIMEOUT:?}"));
         let answer = tokio::time::timeout(TIMEOUT, self.client.request_text(request)).await.map_err(silent)?;
         answer.map_err(|error| match error {
-            kube::Error::Api(status) if is_stale(&status) || is_missing(&status) => SendError::Code(status.code),
-            kube::Error::Api(status) => SendError::Other(self.rejected(verb, key, ApiStatus::of(&status))),
-            error => SendError::Other(self.failed(verb, key, error)),
+            kube::Error::Api(status) if is_stale(&status) || is_missing(&status) => {
+                let code = status.code;
+                let error = self.failed(verb, key, format!("the API server responded with {code}"));
+                LookupError { code: Some(code), ..error }
+            }
+            kube::Error::Api(status) => self.rejected(verb, key, ApiStatus::of(&status)),
+            error => self.failed(verb, key, error),
         })
-    }
-
-    fn error(&self, verb: &'static str, key: &ObjectKey, error: SendError) -> LookupError {
-        match error {
-            SendError::Other(error) => error,
-            SendError::Code(code) => self.failed(verb, key, format!("the API server responded with {code}")),
-        }
     }
 
     fn parse(&self, verb: &'static str, key: &ObjectKey, text: &str) -> Result<Arc<Object>, LookupError> {
@@ -179,7 +180,7 @@ impl Lookup {
     }
 
     fn failed(&self, verb: &'static str, key: &ObjectKey, source: impl Into<BoxError>) -> LookupError {
-        LookupError { verb, resource: self.kind.resource(), key: key.clone(), source: source.into() }
+        LookupError { verb, resource: self.kind.resource(), key: key.clone(), code: None, source: source.into() }
     }
 
     fn rejected(&self, verb: &'static str, key: &ObjectKey, refusal: ApiStatus) -> LookupError {
@@ -200,17 +201,11 @@ fn is_missing(status: &Status) -> bool {
     status.code == 404 && status.details.as_ref().is_some_and(|details| !details.name.is_empty())
 }
 
-/// Why a request failed.
-enum SendError {
-    Code(u16),
-    Other(LookupError),
-}
-
 #[derive(serde::Deserialize)]
-struct List<T> {
+struct List {
     /// An empty list of metadata is `null`. What has none is not a list.
-    #[serde(deserialize_with = "Option::deserialize", bound(deserialize = "T: serde::Deserialize<'de>"))]
-    items: Option<Vec<T>>,
+    #[serde(deserialize_with = "Option::deserialize")]
+    items: Option<Vec<Item>>,
 }
 
 #[derive(serde::Deserialize)]
