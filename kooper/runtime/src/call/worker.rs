@@ -34,7 +34,7 @@ pub(crate) use busy::Busy;
 pub use busy::Running;
 pub(crate) use daemons::Daemons;
 pub(crate) use functions::{Deletions, Functions};
-pub(crate) use grants::{Grants, ShardSet};
+pub(crate) use grants::{Grants, is_in_one_of};
 pub(crate) use tombstones::{Tombstone, Tombstones};
 pub(crate) use undecodable::Undecodable;
 

@@ -1,6 +1,6 @@
 //! The objects that functions may be called for now.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -23,54 +23,19 @@ pub(crate) struct Grants {
     shards: Option<Mutex<HandledShards>>,
 }
 
-/// Shards of one map, by their indexes.
-#[derive(Default)]
-pub(crate) struct ShardSet {
-    by_index: Vec<Option<Shard>>,
-    /// All shards of the map are in it.
-    is_whole: bool,
-}
-
-impl FromIterator<Shard> for ShardSet {
-    fn from_iter<I: IntoIterator<Item = Shard>>(shards: I) -> Self {
-        let mut by_index = Vec::new();
-        for shard in shards {
-            by_index.resize(shard.count.into(), None);
-            by_index.get_mut(usize::from(shard.index)).map(|place| place.replace(shard));
-        }
-        let is_whole = !by_index.is_empty() && by_index.iter().all(Option::is_some);
-        Self { by_index, is_whole }
-    }
-}
-
-impl ShardSet {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.by_index.is_empty()
-    }
-
-    fn get(&self, index: u16) -> Option<Shard> {
-        self.by_index.get(usize::from(index)).copied().flatten()
-    }
-
-    fn contains(&self, shard: Shard) -> bool {
-        self.get(shard.index) == Some(shard)
-    }
-
-    /// Returns `true` if an object is in one of them.
-    pub(crate) fn contains_object(&self, admission: &dyn Admission, object: &Object) -> bool {
-        if self.is_whole || self.is_empty() {
-            return self.is_whole;
-        }
-        let count = u16::try_from(self.by_index.len()).unwrap_or_default();
-        admission.index(object, count).is_some_and(|index| self.get(index).is_some())
-    }
+/// Returns `true` if an object is in one of these shards, which are of one map.
+pub(crate) fn is_in_one_of(shards: &BTreeSet<Shard>, admission: &dyn Admission, object: &Object) -> bool {
+    let Some(first) = shards.first() else { return false };
+    let has = |index: u16| shards.range(Shard::new(index, 0, 0)..).next().is_some_and(|shard| shard.index == index);
+    // Whose shard it is need not be known if all are in the set.
+    shards.len() == usize::from(first.count) || admission.index(object, first.count).is_some_and(has)
 }
 
 /// The shards whose objects are handled.
 #[derive(Default)]
 struct HandledShards {
     /// No call begins in others.
-    handled: ShardSet,
+    handled: BTreeSet<Shard>,
     /// The keys whose objects were refused for now. They are not in the queue.
     waiting: HashSet<ObjectKey>,
 }
@@ -101,7 +66,7 @@ impl Grants {
             let mut state = shards.lock();
             refused = match grant {
                 Grant::Free => return Ok(None),
-                Grant::Shard(work) if state.handled.contains(work.term().shard()) => {
+                Grant::Shard(work) if state.handled.contains(&work.term().shard()) => {
                     // Mostly there is none, and nothing to hash.
                     if !waits && !state.waiting.is_empty() {
                         state.waiting.remove(key);
@@ -122,12 +87,12 @@ impl Grants {
     /// are queued.
     pub(crate) fn waits(&self, object: &Object) -> bool {
         let Some(shards) = &self.shards else { return false };
-        !shards.lock().handled.contains_object(&*self.admission, object)
+        !is_in_one_of(&shards.lock().handled, &*self.admission, object)
     }
 
     /// Lets calls begin in these shards only. Returns the keys that were refused: whether their objects are granted must be
     /// asked again.
-    pub(crate) fn handle(&self, handled: ShardSet) -> HashSet<ObjectKey> {
+    pub(crate) fn handle(&self, handled: BTreeSet<Shard>) -> HashSet<ObjectKey> {
         let Some(shards) = &self.shards else { return HashSet::new() };
         let mut state = shards.lock();
         state.handled = handled;
@@ -137,7 +102,6 @@ impl Grants {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
     use std::sync::LazyLock;
 
     use tokio::sync::watch;
@@ -233,7 +197,7 @@ mod tests {
             assert!(grants.granted_deleted(key, &object).is_err(), "its shard is another one");
             grants.shards.as_ref().unwrap().lock().handled = [shard(0)].into_iter().collect();
             assert!(grants.granted(key, &object, waits).is_ok());
-            grants.handle(ShardSet::default())
+            grants.handle(BTreeSet::new())
         };
         assert_eq!(noted(true), [key.clone()].into());
         assert_eq!(noted(false), HashSet::new());
@@ -249,7 +213,7 @@ mod tests {
         assert!(!is_granted());
         assert_eq!(grants.handle([shard(0)].into_iter().collect()), [key.clone()].into());
         assert!(is_granted());
-        assert_eq!(grants.handle(ShardSet::default()), HashSet::new(), "it is noted no more");
+        assert_eq!(grants.handle(BTreeSet::new()), HashSet::new(), "it is noted no more");
         assert!(!is_granted());
     }
 }

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::Runner;
-use crate::call::worker::ShardSet;
+use crate::call::worker::is_in_one_of;
 use crate::controller::partition::Partition;
 use crate::leader::shard::Shard;
 use crate::object::Object;
@@ -80,11 +80,11 @@ impl Runner {
             while changes.changed().await.is_ok() {
                 let held = changes.borrow_and_update().clone();
                 let is_new = |shard: &&Shard| !known.iter().any(|known| is_part(shard, known));
-                let gained: ShardSet = held.iter().filter(is_new).copied().collect();
+                let gained: BTreeSet<Shard> = held.iter().filter(is_new).copied().collect();
                 let wake = |key: &ObjectKey| enqueuer.wake(key, Lane::Background, Reason::Shard, Urgency::Idle);
-                let is_gained = |object: &Object| gained.contains_object(&*grants.admission, object);
+                let is_gained = |object: &Object| is_in_one_of(&gained, &*grants.admission, object);
                 // First: otherwise workers would refuse the keys, and a change of an object that was passed would be lost.
-                let waiting = grants.handle(held.iter().copied().collect());
+                let waiting = grants.handle(held.clone());
                 if !gained.is_empty() {
                     handled.each(is_gained, wake).await;
                 }
