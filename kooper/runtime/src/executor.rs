@@ -9,7 +9,7 @@ mod pool;
 
 use std::any::Any;
 use std::cell::Cell;
-use std::future::Future;
+use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -105,9 +105,9 @@ impl Executor {
             // The caller may have given up.
             let _ = pool::at_the_end(|| sender.send(ended));
         };
-        let timed = Timed { future: future.boxed(), polls: polls.clone() };
+        let timed = timed(future, polls.clone());
         match self.pool() {
-            Some(pool) => pool.spawn(timed.boxed()),
+            Some(pool) => pool.spawn(timed),
             None => drop(tokio::spawn(timed)),
         }
         Task { ended, abort: abort.drop_guard(), polls }
@@ -179,23 +179,18 @@ fn nanos() -> u64 {
     u64::try_from(ORIGIN.elapsed().as_nanos()).unwrap_or(u64::MAX).max(1)
 }
 
-/// A future that notes when its polls begin and end.
-struct Timed {
-    future: BoxFuture<'static, ()>,
-    polls: Arc<PollTime>,
-}
-
-impl Future for Timed {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        self.polls.since.store(nanos(), Ordering::Release);
+/// Notes when the polls of a future begin and end.
+fn timed(future: impl Future<Output = ()> + Send + 'static, polls: Arc<PollTime>) -> BoxFuture<'static, ()> {
+    let mut future = Box::pin(future);
+    let poll = move |context: &mut Context<'_>| {
+        polls.since.store(nanos(), Ordering::Release);
         let outer = IN_TASK.replace(true);
-        let polled = self.future.as_mut().poll(context);
+        let polled = future.as_mut().poll(context);
         IN_TASK.set(outer);
-        self.polls.since.store(0, Ordering::Release);
+        polls.since.store(0, Ordering::Release);
         polled
-    }
+    };
+    poll_fn(poll).boxed()
 }
 
 #[cfg(test)]

@@ -1,4 +1,3 @@
-use std::future::poll_fn;
 use std::sync::Barrier;
 use std::sync::mpsc;
 use std::thread;
