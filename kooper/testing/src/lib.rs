@@ -309,10 +309,10 @@ impl FakeCluster {
             (request.id, request.kind.clone(), selecting(cache, request.id.selected))
         });
         let caches = [own].into_iter().chain(others).collect();
-        ControllerContext::detached(kind, primary, caches)
-            .named("test", controller)
-            .extended(extensions(plan, self.inner.settings.lock().clone()))
-            .connected(self.client(), Arc::new(EventSink::recorded(self.inner.events.clone())))
+        let events = Arc::new(EventSink::recorded(self.inner.events.clone()));
+        let extensions = extensions(plan, self.inner.settings.lock().clone());
+        let detached = ControllerContext::detached(kind, primary, caches);
+        detached.connected("test", controller, self.client(), events, extensions)
     }
 }
 

@@ -136,25 +136,19 @@ impl ControllerContext {
         }
     }
 
-    /// The same context, of a program and a controller of these names.
+    /// The same context, of a controller of a program, which is connected to a cluster.
     #[doc(hidden)]
     #[must_use]
-    pub fn named(self, program: &str, controller: &str) -> Self {
-        Self { installation: program.into(), controller: controller.into(), ..self }
-    }
-
-    /// The same context with what arguments keep.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn extended(self, extensions: Extensions) -> Self {
-        Self { extensions, ..self }
-    }
-
-    /// The same context, with a client and a sink of Kubernetes Events.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn connected(self, client: Client, events: Arc<dyn EventRecorder>) -> Self {
-        Self { client: Some(client), events, ..self }
+    pub fn connected(
+        self,
+        program: &str,
+        controller: &str,
+        client: Client,
+        events: Arc<dyn EventRecorder>,
+        extensions: Extensions,
+    ) -> Self {
+        let (installation, controller) = (program.into(), controller.into());
+        Self { installation, controller, client: Some(client), events, extensions, ..self }
     }
 
     /// Notes what a call of the key wrote. The key waits until its caches show the

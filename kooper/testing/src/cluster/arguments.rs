@@ -94,10 +94,9 @@ impl<O: Kind, S: Send + Sync + 'static> LiveArguments<O, S> {
         let events = EventSink::start(Some(client.clone()), PROGRAM, &controller, PROGRAM, Arc::new(NoMetrics));
         let events = Arc::new(events);
         let call = call(&controller, ObjectKey::of(&self.object), self.attempt, self.cancelled.clone());
-        let controller = ControllerContext::detached(kind, CacheId::of::<O>(), caches.into_iter().collect())
-            .named(PROGRAM, &controller)
-            .extended(extensions(&plan, self.cluster.settings.clone()))
-            .connected(client, events);
+        let extensions = extensions(&plan, self.cluster.settings.clone());
+        let detached = ControllerContext::detached(kind, CacheId::of::<O>(), caches.into_iter().collect());
+        let controller = detached.connected(PROGRAM, &controller, client, events, extensions);
         Context::new(self.object.clone(), call, self.state.clone(), Arc::new(controller))
     }
 
