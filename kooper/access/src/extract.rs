@@ -8,8 +8,10 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use kooper_runtime::internal::call::extensions::Extensions;
+use kooper_runtime::internal::client::{ClientStack, from_fn};
 use kooper_runtime::{Call, ObjectKey};
 use kube::Client;
+use tower::ServiceExt;
 
 use crate::clock::Clock;
 use crate::plan::Plan;
@@ -280,7 +282,16 @@ impl<O, S> Argument<O, S> for Client {
     }
 
     fn extract(context: &Context<O, S>) -> Self {
-        context.call.fenced(context.controller.client())
+        let (call, client) = (context.call.clone(), context.controller.client());
+        if call.shard().is_none() {
+            return client;
+        }
+        // All requests are fenced, also those of tasks that outlive the call.
+        let layer = from_fn(move |mut request, next| {
+            call.fence(request.extensions_mut());
+            next.oneshot(request)
+        });
+        ClientStack::new(client).with([layer]).client()
     }
 }
 

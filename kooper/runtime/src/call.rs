@@ -18,15 +18,12 @@ use std::future::{Future, pending};
 use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
-use kube::Client;
 use tokio::task::AbortHandle;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 use tokio_util::task::TaskTracker;
-use tower::ServiceExt;
 use tracing::Instrument;
 
 use self::extensions::Extensions;
-use crate::client::{ClientStack, from_fn};
 use crate::leader::shard::{SentIn, Shard, ShardTerm, Work};
 use crate::object::key::ObjectKey;
 use crate::queue::reason::Reasons;
@@ -147,21 +144,6 @@ impl Call {
     #[must_use]
     pub fn has_lost_shard(&self) -> bool {
         self.shard.as_ref().is_some_and(|term| !term.is_held())
-    }
-
-    /// A client whose requests are all fenced so, also those of tasks that outlive the call.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn fenced(&self, client: Client) -> Client {
-        if self.shard.is_none() {
-            return client;
-        }
-        let call = self.clone();
-        let layer = from_fn(move |mut request, next| {
-            call.fence(request.extensions_mut());
-            next.oneshot(request)
-        });
-        ClientStack::new(client).with([layer]).client()
     }
 
     /// Returns whether this is a dry run, as with `run --dry-run` and `diff`: the API server stores
