@@ -23,7 +23,7 @@ use crate::call::attempt::{Attempt, Called, Ended, Failure, Part};
 use crate::call::context::ControllerContext;
 use crate::call::observer::Observers;
 use crate::call::{Call, Tasks};
-use crate::error::panicking::{Panic, caught, caught_call};
+use crate::error::panicking::{Panic, caught};
 use crate::executor::{Executor, Task};
 use crate::leader::Leadership;
 use crate::leader::shard::{ShardTerm, Work};
@@ -86,25 +86,17 @@ impl Workers {
     async fn work(self: Arc<Self>) {
         while let Some(Some(item)) = self.tasks.stopping.run_until_cancelled(self.controller.queue.get()).await {
             let (key, ticket) = (item.key.clone(), item.ticket);
-            // A handler's panic is caught with its call. This one is a filter's or the
-            // runtime's, and must not cost a worker.
-            if let Err(panic) = caught(self.process(item)).await {
-                self.retry_after_panic(&key, ticket, &panic);
-            }
+            self.contain(&key, ticket, self.process(item)).await;
         }
     }
 
-    /// Gives back a key whose call was ended by a panic outside the handler, unless it was given back before.
-    fn retry_after_panic(&self, key: &ObjectKey, ticket: Ticket, panic: &Panic) {
-        let text = &panic.message;
-        tracing::error!(controller = %self.name(), %key, "a worker panicked outside the handler: {text}; the key is retried");
-        self.give_back(key, ticket, Completion::Failure);
-    }
-
-    /// Finishes a call without its worker, which would catch a panic: the text of an error is the user's code.
-    fn finish_safely(&self, attempt: &Attempt, ended: &Ended) {
-        if let Err(panic) = caught_call(|| self.finish(attempt, ended)) {
-            self.retry_after_panic(&attempt.key, attempt.ticket, &panic);
+    /// Does the work around the call of a key. If that panics, the key is given back, unless it was before. A handler's
+    /// panic is caught with its call. This one is a filter's, an error's text or the runtime's, and must not cost a
+    /// worker or a key.
+    async fn contain(&self, key: &ObjectKey, ticket: Ticket, work: impl Future<Output = ()>) {
+        if let Err(Panic { message: text, .. }) = caught(work).await {
+            tracing::error!(controller = %self.name(), %key, "a worker panicked outside the handler: {text}; the key is retried");
+            self.give_back(key, ticket, Completion::Failure);
         }
     }
 
@@ -168,7 +160,7 @@ impl Workers {
         };
         let attempt = self.attempt(&item, part, uid, work);
         if let Some(daemon) = daemon {
-            self.run_daemon(daemon, attempt, token, shard, future);
+            self.run_daemon(daemon, attempt, token, shard.as_ref(), future);
             return;
         }
         if let Some(ended) = self.run_call(&attempt, token, shard_ended(shard), future).await {
@@ -202,27 +194,13 @@ impl Workers {
     /// whether there was one. `None` if that must stop: the key is given back now, or when a stuck call ends.
     async fn call_deleted(self: &Arc<Self>, item: &Item) -> Option<bool> {
         let Some(deleted) = &self.functions.deleted else { return Some(false) };
-        let mut later = Vec::new();
-        let called = self.call_each_deleted(item, deleted, &mut later).await;
-        for tombstone in later {
-            deleted.tombstones.add(&item.key, tombstone);
-        }
-        called
-    }
-
-    async fn call_each_deleted(
-        self: &Arc<Self>,
-        item: &Item,
-        deleted: &Deletions,
-        later: &mut Vec<Tombstone>,
-    ) -> Option<bool> {
-        let mut called = false;
-        loop {
+        let (mut called, mut later) = (false, Vec::new());
+        let goes_on = loop {
             if !self.may_run().await {
                 self.give_back(&item.key, item.ticket, Completion::Skipped);
-                return None;
+                break false;
             }
-            let Some(tombstone) = deleted.tombstones.take(&item.key) else { return Some(called) };
+            let Some(tombstone) = deleted.tombstones.take(&item.key) else { break true };
             let work = match self.grants.granted_deleted(&item.key, &tombstone.object) {
                 Ok(granted) => granted,
                 Err(Refused::Later) => {
@@ -245,10 +223,16 @@ impl Workers {
                 };
                 function(object, gone, call).await.map(Called::Done)
             };
-            let ended = self.run_call(&attempt, token, shard_ended(shard), Box::pin(calling)).await?;
+            let Some(ended) = self.run_call(&attempt, token, shard_ended(shard), Box::pin(calling)).await else {
+                break false;
+            };
             called = true;
             self.end_deleted(&attempt, &ended);
+        };
+        for tombstone in later {
+            deleted.tombstones.add(&item.key, tombstone);
         }
+        goes_on.then_some(called)
     }
 
     /// Reports how a call of `deleted` has ended.
@@ -357,22 +341,13 @@ impl Workers {
         });
         let workers = self.clone();
         let rest = async move {
-            let ended = task.await;
-            drop(running);
-            if attempt.part == Part::Deleted {
-                workers.end_deleted(&attempt, &ended_as(ended, failure));
-                // Another object of the name may wait for its handler.
-                workers.give_back(&attempt.key, attempt.ticket, Completion::Success(Some(Duration::ZERO)));
-                return;
-            }
-            let ended = ended_as(ended, failure);
-            if workers.daemons.is_some() && ended.as_ref().is_err_and(Failure::is_abort) {
-                // It began to end because its object had changed.
-                workers.observer.each(|one| one.ignored(&attempt.key));
-                workers.give_back(&attempt.key, attempt.ticket, Completion::Success(Some(Duration::ZERO)));
-                return;
-            }
-            workers.finish_safely(&attempt, &ended);
+            let end = async {
+                let ended = task.await;
+                drop(running);
+                // Another object of the name may wait for its handler, and the object of a daemon has changed.
+                workers.finish_detached(&attempt, &ended_as(ended, failure), Some(Duration::ZERO));
+            };
+            workers.contain(&attempt.key, attempt.ticket, end).await;
         };
         if stuck <= self.limits.workers {
             tokio::spawn(rest);
@@ -395,3 +370,6 @@ async fn shard_ended(shard: Option<Arc<dyn ShardTerm>>) -> Failure {
     }
     Failure::Ended
 }
+
+#[cfg(test)]
+mod tests;

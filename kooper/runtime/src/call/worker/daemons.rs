@@ -1,19 +1,20 @@
 //! Calls that run until their objects change.
 
 use std::collections::HashMap;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::{Workers, shard_ended};
+use super::Workers;
 use crate::call::attempt::{Attempt, Ended, Failure};
 use crate::leader::shard::ShardTerm;
 use crate::object::key::ObjectKey;
-use crate::queue::Completion;
 
 /// The running daemons of a controller, by the keys of their objects.
 #[derive(Debug)]
@@ -70,45 +71,41 @@ impl Workers {
         daemon: Daemon,
         attempt: Attempt,
         token: CancellationToken,
-        shard: Option<Arc<dyn ShardTerm>>,
+        shard: Option<&Arc<dyn ShardTerm>>,
         future: BoxFuture<'static, Ended>,
     ) {
-        let (workers, stopping, changed) = (self.clone(), self.tasks.stopping.clone(), daemon.changed.clone());
+        let workers = self.clone();
         // A daemon does not end by itself, so its shard would never be given away.
-        let leaving = shard.as_ref().map_or_else(CancellationToken::new, |shard| shard.leaving().clone());
-        let term = shard.as_ref().map_or_else(CancellationToken::new, |shard| shard.ended().clone());
-        let over = {
-            let leaving = leaving.clone();
-            async move {
-                tokio::select! {
-                    failure = shard_ended(shard) => failure,
-                    () = leaving.cancelled() => Failure::Ended,
-                    () = stopping.cancelled() => Failure::Stopped,
-                    () = changed.cancelled() => Failure::Changed,
-                }
-            }
-        };
+        let leaving = shard.map(|shard| shard.leaving().clone()).unwrap_or_default();
+        let term = shard.map(|shard| shard.ended().clone()).unwrap_or_default();
         self.tasks.tracker.spawn(async move {
-            let running = workers.run_call(&attempt, token, over, future);
-            let mut running = std::pin::pin!(running);
-            let ended = tokio::select! {
-                ended = &mut running => ended,
-                () = tokio::time::sleep(daemon.daemons.steady) => {
-                    let released = workers.controller.queue.clear_failures(&attempt.key);
-                    workers.observer.each(|one| one.recovered(&attempt, released));
-                    running.await
-                }
-            };
-            drop(daemon);
-            let Some(ended) = ended else { return };
-            if ended.as_ref().is_err_and(Failure::is_abort) {
-                workers.observer.each(|one| one.ignored(&attempt.key));
+            let run = async {
+                let over = async {
+                    tokio::select! {
+                        () = term.cancelled() => Failure::Ended,
+                        () = leaving.cancelled() => Failure::Ended,
+                        () = workers.tasks.stopping.cancelled() => Failure::Stopped,
+                        () = daemon.changed.cancelled() => Failure::Changed,
+                    }
+                };
+                let ended = {
+                    let mut running = pin!(workers.run_call(&attempt, token, over, future));
+                    tokio::select! {
+                        ended = &mut running => ended,
+                        () = sleep(daemon.daemons.steady) => {
+                            let released = workers.controller.queue.clear_failures(&attempt.key);
+                            workers.observer.each(|one| one.recovered(&attempt, released));
+                            running.await
+                        }
+                    }
+                };
+                drop(daemon);
+                let Some(ended) = ended else { return };
                 // It begins again if the shard stays nevertheless, or has come back.
                 let again = (leaving.is_cancelled() || term.is_cancelled()).then_some(Duration::ZERO);
-                workers.give_back(&attempt.key, attempt.ticket, Completion::Success(again));
-                return;
-            }
-            workers.finish_safely(&attempt, &ended);
+                workers.finish_detached(&attempt, &ended, again);
+            };
+            workers.contain(&attempt.key, attempt.ticket, run).await;
         });
     }
 }

@@ -58,6 +58,19 @@ impl Workers {
         self.observer.each(|one| one.returned(&call, returned));
     }
 
+    /// Finishes a call that its worker does not wait for. The key of one for `deleted`, or of a daemon that was aborted, is
+    /// called `again` after this time.
+    pub(super) fn finish_detached(&self, attempt: &Attempt, ended: &Ended, again: Option<Duration>) {
+        if attempt.part == Part::Deleted {
+            self.end_deleted(attempt, ended);
+        } else if self.daemons.is_some() && ended.as_ref().is_err_and(Failure::is_abort) {
+            self.observer.each(|one| one.ignored(&attempt.key));
+        } else {
+            return self.finish(attempt, ended);
+        }
+        self.give_back(&attempt.key, attempt.ticket, Completion::Success(again));
+    }
+
     /// Returns whether a failed call was the last one for its object, which is being
     /// deleted or was deleted in the meantime. The failure then has no consequence: a
     /// cleanup, or a new object with the same name, has a separate call.
