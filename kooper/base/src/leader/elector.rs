@@ -11,7 +11,7 @@ use tokio::time::{sleep, timeout};
 
 use super::leadership::CHECK_INTERVAL;
 use super::lease::{Lease, LeaseError};
-use super::lease_state::{Candidate, LeaseState, LeaseWrite, Lost, NextStep, Record, Terms, WriteResult};
+use super::lease_state::{Candidate, LeaseState, LeaseWrite, Lost, NextStep, Terms, WriteResult};
 use super::previous::{PreviousLease, RespectedLease};
 use super::scope::WatchedNamespaces;
 use super::status::{ElectionStatus, Phase, RequestPurpose};
@@ -180,16 +180,7 @@ impl Elector {
     /// Renews the lease until leadership is lost. It runs beside the handlers, also
     /// while they drain. Cancel safe.
     pub async fn hold(&mut self) -> Lost {
-        let lost = loop {
-            let now = self.clock.now();
-            match self.claim.next(now, wall()) {
-                NextStep::Write(write) => self.write(&write).await,
-                NextStep::Read => self.read().await,
-                NextStep::Wait(until) => sleep(until.saturating_sub(now).min(CHECK_INTERVAL)).await,
-                NextStep::Lost(lost) => break lost,
-                NextStep::Idle => break Lost::NeverHeld,
-            }
-        };
+        let lost = self.step_until_lost().await;
         // Where no other holder is known, candidates still wait for the whole lease.
         if let Lost::Taken(_) = lost {
             self.leadership.cut();
@@ -215,18 +206,7 @@ impl Elector {
         self.abandon();
         self.claim.step_down(self.clock.now());
         let patience = RELEASE.min(self.terms.deadline / 2);
-        let leaving = async {
-            loop {
-                let now = self.clock.now();
-                match self.claim.next(now, wall()) {
-                    NextStep::Write(write) => self.write(&write).await,
-                    NextStep::Read => self.read().await,
-                    NextStep::Wait(until) => sleep(until.saturating_sub(now).min(CHECK_INTERVAL)).await,
-                    NextStep::Lost(_) | NextStep::Idle => break,
-                }
-            }
-        };
-        if timeout(patience, leaving).await.is_err() {
+        if timeout(patience, self.step_until_lost()).await.is_err() {
             tracing::warn!(
                 controller = &*self.controller,
                 lease = &*self.lease.name,
@@ -234,6 +214,20 @@ impl Elector {
             );
         }
         self.claim.abandon();
+    }
+
+    /// Renews or releases the lease, until it is lost or not held.
+    async fn step_until_lost(&mut self) -> Lost {
+        loop {
+            let now = self.clock.now();
+            match self.claim.next(now, wall()) {
+                NextStep::Write(write) => self.write(&write).await,
+                NextStep::Read => self.read().await,
+                NextStep::Wait(until) => sleep(until.saturating_sub(now).min(CHECK_INTERVAL)).await,
+                NextStep::Lost(lost) => return lost,
+                NextStep::Idle => return Lost::NeverHeld,
+            }
+        }
     }
 
     /// Drops leadership at once without releasing the lease.
@@ -338,7 +332,12 @@ impl Elector {
         let now = self.clock.now();
         match event {
             Some(Ok(object)) => match object.as_ref().map(|object| self.lease.record(object)).transpose() {
-                Ok(found) => self.watched(now, object, found),
+                Ok(found) => {
+                    self.status.record_watch_event();
+                    if self.claim.handle_watch_event(now, found) && self.lease.keep(object).is_ok() {
+                        self.update();
+                    }
+                }
                 Err(error) => self.status.record_failure(RequestPurpose::Read, &error),
             },
             Some(Err(error)) => {
@@ -349,13 +348,6 @@ impl Elector {
                 }
             }
             None => self.unwatch(now),
-        }
-    }
-
-    fn watched(&mut self, now: Moment, object: Option<Value>, found: Option<Record>) {
-        self.status.record_watch_event();
-        if self.claim.handle_watch_event(now, found) && self.lease.keep(object).is_ok() {
-            self.update();
         }
     }
 

@@ -22,15 +22,8 @@ fn host() -> String {
 fn uuid() -> String {
     let half = |salt: u8| RandomState::new().hash_one(salt);
     let bits = (u128::from(half(0)) << 64 | u128::from(half(1))) & !(0xF << 76 | 0x3 << 62) | 0x4 << 76 | 0x2 << 62;
-    let hex = format!("{bits:032x}");
-    let mut uuid = String::with_capacity(36);
-    for (index, digit) in hex.chars().enumerate() {
-        if matches!(index, 8 | 12 | 16 | 20) {
-            uuid.push('-');
-        }
-        uuid.push(digit);
-    }
-    uuid
+    let (time, clock, node) = (bits >> 64, bits >> 48 & 0xFFFF, bits & 0xFFFF_FFFF_FFFF);
+    format!("{:08x}-{:04x}-{:04x}-{clock:04x}-{node:012x}", time >> 32, time >> 16 & 0xFFFF, time & 0xFFFF)
 }
 
 #[cfg(test)]

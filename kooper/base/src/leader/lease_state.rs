@@ -319,7 +319,7 @@ impl LeaseState {
         // A write whose base was replaced cannot be committed any more.
         self.pending.retain(|sent| sent.base == version);
         match (self.stage, &self.known) {
-            (Stage::Leading { sent: last, .. }, KnownLease::Held(record)) if self.owns_or(record, landed.as_ref()) => {
+            (Stage::Leading { sent: last, .. }, KnownLease::Held(record)) if landed.is_some() || self.owns(record) => {
                 if let Some(landed) = landed {
                     self.mine = Some(landed.renewed);
                     self.lead(last.max(landed.at));
@@ -431,11 +431,6 @@ impl LeaseState {
             && record.renewed.is_some_and(|renewed| {
                 self.mine == Some(renewed) || self.pending.iter().any(|sent| sent.renewed == renewed)
             })
-    }
-
-    /// Like [`owns`](Self::owns), after the pending writes have been pruned.
-    fn owns_or(&self, record: &Record, landed: Option<&SentWrite>) -> bool {
-        landed.is_some() || self.owns(record)
     }
 
     fn learn(&mut self, now: Moment, found: Option<Record>) {

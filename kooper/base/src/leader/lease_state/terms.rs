@@ -17,8 +17,7 @@ pub struct Terms {
     pub deadline: Duration,
     /// The pause between renewals.
     pub retry: Duration,
-    /// The time for which a renewal is valid. Only tests set it to another
-    /// value than `Terms::validity`.
+    /// The time for which a renewal is valid, from when it was sent. Only tests change it.
     pub validity: Duration,
 }
 
@@ -26,12 +25,7 @@ impl Terms {
     /// The timings with the longest validity that is safe.
     #[must_use]
     pub fn new(lease: Duration, deadline: Duration, retry: Duration) -> Self {
-        Self { lease, deadline, retry, validity: Self::validity(lease, deadline) }
-    }
-
-    /// The time for which a renewal is valid, from when it was sent.
-    fn validity(lease: Duration, deadline: Duration) -> Duration {
-        deadline.min(lease - lease / MARGIN)
+        Self { lease, deadline, retry, validity: deadline.min(lease - lease / MARGIN) }
     }
 
     /// The timeout of a request, unless the API server is slow.
