@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -19,8 +18,7 @@ use crate::object::key::ObjectKey;
 /// The running daemons of a controller, by the keys of their objects.
 #[derive(Debug)]
 pub(crate) struct Daemons {
-    running: Mutex<HashMap<ObjectKey, (u64, CancellationToken)>>,
-    next: AtomicU64,
+    running: Mutex<HashMap<ObjectKey, Arc<CancellationToken>>>,
     /// A daemon that runs for so long has recovered.
     steady: Duration,
 }
@@ -29,25 +27,24 @@ pub(crate) struct Daemons {
 pub(super) struct Daemon {
     daemons: Arc<Daemons>,
     key: ObjectKey,
-    number: u64,
-    changed: CancellationToken,
+    changed: Arc<CancellationToken>,
 }
 
 impl Daemons {
     pub(crate) fn new(steady: Duration) -> Self {
-        Self { running: Mutex::default(), next: AtomicU64::new(0), steady }
+        Self { running: Mutex::default(), steady }
     }
 
     /// Notes a daemon. Its object is read afterwards, so each later change cancels it.
     pub(super) fn begin(self: &Arc<Self>, key: &ObjectKey) -> Daemon {
-        let (number, changed) = (self.next.fetch_add(1, Ordering::Relaxed), CancellationToken::new());
-        self.running.lock().insert(key.clone(), (number, changed.clone()));
-        Daemon { daemons: self.clone(), key: key.clone(), number, changed }
+        let changed = Arc::<CancellationToken>::default();
+        self.running.lock().insert(key.clone(), changed.clone());
+        Daemon { daemons: self.clone(), key: key.clone(), changed }
     }
 
     /// Cancels the daemon of an object that has changed.
     pub(crate) fn cancel(&self, key: &ObjectKey) {
-        if let Some((_, changed)) = self.running.lock().get(key) {
+        if let Some(changed) = self.running.lock().get(key) {
             changed.cancel();
         }
     }
@@ -57,7 +54,7 @@ impl Drop for Daemon {
     fn drop(&mut self) {
         let mut running = self.daemons.running.lock();
         // The next one may have begun.
-        if running.get(&self.key).is_some_and(|(number, _)| *number == self.number) {
+        if running.get(&self.key).is_some_and(|changed| Arc::ptr_eq(changed, &self.changed)) {
             running.remove(&self.key);
         }
     }
