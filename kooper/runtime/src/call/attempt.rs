@@ -98,8 +98,7 @@ impl Failure {
     /// The missing permission, if a request was forbidden because of a missing
     /// rule: the same value for all objects that lack it.
     pub(crate) fn missing_permission(&self) -> Option<u64> {
-        let (Self::Handler(error) | Self::Finalizer(error)) = self else { return None };
-        let refusal = ApiStatus::behind(&**error).filter(|refusal| refusal.cause == Cause::MissingRule)?;
+        let refusal = self.refusal(&Cause::MissingRule)?;
         let mut hasher = DefaultHasher::new();
         refusal.permission().hash(&mut hasher);
         Some(hasher.finish())
@@ -108,9 +107,14 @@ impl Failure {
     /// Returns whether a request was rejected because `namespace`, the object's namespace, is
     /// being deleted.
     pub(crate) fn is_of_terminating_namespace(&self, namespace: Option<&str>) -> bool {
-        let (Self::Handler(error) | Self::Finalizer(error)) = self else { return false };
-        let refusal = ApiStatus::behind(&**error).filter(|refusal| refusal.cause == Cause::NamespaceTerminating);
+        let refusal = self.refusal(&Cause::NamespaceTerminating);
         refusal.zip(namespace).is_some_and(|(refusal, namespace)| refusal.is_about(namespace))
+    }
+
+    /// The refusal of a request, if it has this cause.
+    fn refusal(&self, cause: &Cause) -> Option<ApiStatus> {
+        let (Self::Handler(error) | Self::Finalizer(error)) = self else { return None };
+        ApiStatus::behind(&**error).filter(|refusal| refusal.cause == *cause)
     }
 
     /// Returns whether a request failed because an object has changed since it was read. The next

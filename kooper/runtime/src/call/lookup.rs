@@ -170,7 +170,11 @@ impl Lookup {
                 let error = self.failed(verb, key, format!("the API server responded with {code}"));
                 LookupError { code: Some(code), ..error }
             }
-            kube::Error::Api(status) => self.rejected(verb, key, ApiStatus::of(&status)),
+            kube::Error::Api(status) => {
+                let rule = self.kind.rule(None, &[verb]);
+                let needs = Needs { rule: &rule, only: None, namespace: key.namespace() };
+                self.failed(verb, key, ApiStatus::of(&status).with_advice(&needs))
+            }
             error => self.failed(verb, key, error),
         })
     }
@@ -181,12 +185,6 @@ impl Lookup {
 
     fn failed(&self, verb: &'static str, key: &ObjectKey, source: impl Into<BoxError>) -> LookupError {
         LookupError { verb, resource: self.kind.resource(), key: key.clone(), code: None, source: source.into() }
-    }
-
-    fn rejected(&self, verb: &'static str, key: &ObjectKey, refusal: ApiStatus) -> LookupError {
-        let rule = self.kind.rule(None, &[verb]);
-        let refusal = refusal.with_advice(&Needs { rule: &rule, only: None, namespace: key.namespace() });
-        self.failed(verb, key, refusal)
     }
 }
 
