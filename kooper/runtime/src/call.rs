@@ -49,6 +49,7 @@ pub struct Call {
     cancelled: CancellationToken,
     tasks: Tasks,
     dry_run: bool,
+    /// It writes only in this term.
     shard: Option<Arc<dyn ShardTerm>>,
     /// What arguments keep for this call.
     #[doc(hidden)]
@@ -101,16 +102,6 @@ impl Call {
             shard: None,
             extensions: Arc::default(),
         }
-    }
-
-    /// The same call in a dry run.
-    pub(crate) fn in_dry_run(self) -> Self {
-        Self { dry_run: true, ..self }
-    }
-
-    /// The same call, which writes only in the term of a shard.
-    pub(crate) fn in_shard(self, shard: Option<Arc<dyn ShardTerm>>) -> Self {
-        Self { shard, ..self }
     }
 
     /// The shard of the object, for a controller with `shards`.

@@ -271,8 +271,7 @@ impl Workers {
         let token = self.tasks.stopping.child_token();
         let (key, reasons) = (item.key.clone(), item.reasons.clone());
         let call = Call::new(self.name().clone(), key, item.attempt, reasons, token.clone(), self.tasks.clone());
-        let call = call.in_shard(shard);
-        (if self.grants.admission.is_dry_run() { call.in_dry_run() } else { call }, token)
+        (Call { dry_run: self.grants.admission.is_dry_run(), shard, ..call }, token)
     }
 
     /// Runs a call until it ends or its time is over, or until `over`. `None` if it is
