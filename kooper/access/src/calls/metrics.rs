@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kooper_runtime::internal::call::attempt::Failure;
+use kooper_runtime::internal::call::attempt::{Attempt, Failure};
 use kooper_runtime::internal::call::observer::{CallObserver, EndedCall, Outcome};
 use kooper_runtime::internal::error::RetryHint;
 use kooper_runtime::internal::queue::Returned;
@@ -99,7 +99,7 @@ impl CallObserver for CallMetrics {
         }
     }
 
-    fn abandoned(&self, _: &ObjectKey) {
+    fn abandoned(&self, _: &Attempt) {
         self.count(Counter::Abandoned);
     }
 }

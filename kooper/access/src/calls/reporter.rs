@@ -77,6 +77,43 @@ impl CallObserver for Reporter {
         self.failing.forget(key);
     }
 
+    fn abandoned(&self, attempt: &Attempt) {
+        let (controller, key) = (self.name(), &attempt.key);
+        let Some(Finalizers { own, .. }) = &self.finalizers else { return };
+        attempt.span.in_scope(|| {
+            tracing::warn!(
+                target: TARGET, %controller, %key,
+                "the object or its namespace no longer matches the selector, and the object keeps the finalizer {own}: it \
+                 is not cleaned up until it matches again or is deleted. To clean up such objects at once, set \
+                 `on_leave = cleanup`"
+            );
+        });
+        let message = format!(
+            "The object or its namespace no longer matches the selector of the controller {controller}. The object keeps \
+             the finalizer {own} and is not handled."
+        );
+        // Another object may have the name by now.
+        if let Some(object) = self.object(key).filter(|object| *object.uid() == *attempt.uid) {
+            self.controller.report(Note::warning(self.controller.reference(&object), "LeftSelector", "Skip", message));
+        }
+    }
+
+    fn unremoved(&self, object: &Object, finalizer: &str) {
+        let (controller, key) = (self.name(), object.key());
+        tracing::warn!(
+            target: TARGET, %controller, %key,
+            "the object is being deleted and keeps the finalizer {finalizer}, which this program has set: write `cleanup = \
+             path, finalizer = \"{finalizer}\"`, or `while_deleting` so that the handler is called and can remove it"
+        );
+        let message = format!(
+            "The object is being deleted and keeps the finalizer {finalizer}, which the controller {controller} has set. \
+             The controller has neither `cleanup` nor `while_deleting`, so it is not called for objects that are \
+             being deleted."
+        );
+        let regarding = self.controller.reference(object);
+        self.controller.report(Note::warning(regarding, "FinalizerNotRemoved", "Skip", message));
+    }
+
     fn ignored(&self, key: &ObjectKey) {
         self.failing.forget(key);
     }

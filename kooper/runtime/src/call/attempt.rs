@@ -27,7 +27,7 @@ pub struct Attempt {
     /// The function.
     pub part: Part,
     /// The uid of its object.
-    pub(crate) uid: Arc<str>,
+    pub uid: Arc<str>,
     /// The number of the attempt, from 1.
     pub number: u32,
     pub(crate) started: Instant,

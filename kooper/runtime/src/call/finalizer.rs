@@ -14,7 +14,6 @@ use crate::call::Call;
 use crate::call::action::Action;
 use crate::call::attempt::{Called, Ended, Failure};
 use crate::call::context::{ControllerContext, Written};
-use crate::call::events::Note;
 use crate::call::handler::DynHandler;
 use crate::call::lookup::{Lookup, UpdateResult};
 use crate::error::BoxError;
@@ -223,23 +222,6 @@ pub(crate) struct Unselected {
 }
 
 impl Unselected {
-    /// Reports that an object still has our finalizer, and that no handler is
-    /// called for it.
-    fn report(&self, object: &Object) {
-        let (controller, own) = (&self.finalizing.controller, &self.finalizing.finalizers.own);
-        tracing::warn!(
-            controller = %controller.controller, key = %object.key(),
-            "the object or its namespace no longer matches the selector, and the object keeps the finalizer {own}: it is not cleaned \
-             up until it matches again or is deleted. To clean up such objects at once, set `on_leave = cleanup`"
-        );
-        let message = format!(
-            "The object or its namespace no longer matches the selector of the controller {}. The object keeps the \
-             finalizer {own} and is not handled.",
-            controller.controller
-        );
-        controller.report(Note::warning(controller.reference(object), "LeftSelector", "Skip", message));
-    }
-
     /// The object of the key, if it has our finalizer as far as the cache knows.
     pub(crate) fn get(&self, key: &ObjectKey) -> Option<Arc<Object>> {
         self.all.get(key).filter(|object| self.is_marked(object))
@@ -255,7 +237,6 @@ impl Unselected {
         if self.finalizing.finalizers.concern(&object) {
             return self.finalizing.clean_up(object, call).await.map(Called::Done);
         }
-        self.report(&object);
         Ok(Called::Abandoned)
     }
 

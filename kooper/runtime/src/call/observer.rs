@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::call::attempt::{Attempt, Failure};
 use crate::call::context::ControllerContext;
 use crate::error::RetryHint;
+use crate::object::Object;
 use crate::object::key::ObjectKey;
 use crate::queue::{Item, Returned};
 use crate::watch::store::Cache;
@@ -36,8 +37,11 @@ pub trait CallObserver: Send + Sync {
     /// The object of a key is gone, which took this time to find out. `None` if `deleted` was called for it.
     fn gone(&self, _: &ObjectKey, _took: Option<Duration>) {}
 
-    /// The object of a key has left the selector and keeps the finalizer.
-    fn abandoned(&self, _: &ObjectKey) {}
+    /// The object of a call has left the selector and keeps the finalizer, and no handler was called for it.
+    fn abandoned(&self, _: &Attempt) {}
+
+    /// An object is being deleted and keeps this finalizer, which the handler has set and nothing removes.
+    fn unremoved(&self, _: &Object, _finalizer: &str) {}
 
     /// Nothing is called for the object of a key any more.
     fn ignored(&self, _: &ObjectKey) {}

@@ -126,8 +126,11 @@ impl Workers {
         let (part, uid, future): (_, _, BoxFuture<'static, Ended>) = match own {
             Some(object) if functions.ignores(&object) => {
                 self.observer.each(|one| one.ignored(&item.key));
-                if let Some(unremoved) = &functions.unremoved {
-                    self.tasks.stopping.run_until_cancelled(unremoved.examine(&object, &self.controller)).await;
+                if let Some(unremoved) = &functions.unremoved
+                    && let Some(Some(finalizer)) =
+                        self.tasks.stopping.run_until_cancelled(unremoved.examine(&object)).await
+                {
+                    self.observer.each(|one| one.unremoved(&object, &finalizer));
                 }
                 self.give_back(&item.key, item.ticket, Completion::Skipped);
                 return;

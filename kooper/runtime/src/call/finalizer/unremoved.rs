@@ -7,8 +7,6 @@ use std::collections::HashMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
-use crate::call::context::ControllerContext;
-use crate::call::events::Note;
 use crate::call::lookup::Lookup;
 use crate::error::chain;
 use crate::object::Object;
@@ -28,37 +26,26 @@ impl Unremoved {
         Self { lookup, managers, examined: Mutex::default() }
     }
 
-    /// Reports an object once, if it keeps such a finalizer. Caches have no managed
-    /// fields, so its metadata is read from the API server.
-    pub(crate) async fn examine(&self, object: &Object, controller: &ControllerContext) {
+    /// Finds such a finalizer of an object, once. Caches have no managed fields, so its metadata is read from the API
+    /// server.
+    pub(crate) async fn examine(&self, object: &Object) -> Option<String> {
         let (key, uid) = (object.key(), object.uid());
         if !object.is_terminating() || self.examined.lock().get(key).is_some_and(|known| **known == *uid) {
-            return;
+            return None;
         }
         let finalizers = object.metadata().map(|metadata| metadata.finalizers).unwrap_or_default();
         if finalizers.iter().all(|finalizer| is_of_kubernetes(finalizer)) {
-            return;
+            return None;
         }
         let metadata = match self.lookup.metadata(key).await {
             Ok(metadata) => metadata.filter(|metadata| metadata.uid.as_deref() == Some(uid)),
             Err(error) => {
                 tracing::debug!(%key, "cannot find out who set its finalizers: {}", chain(&error));
-                return;
+                return None;
             }
         };
         self.examined.lock().insert(key.clone(), uid.into());
-        let Some(finalizer) = metadata.and_then(|metadata| set_by(&self.managers, &metadata)) else { return };
-        tracing::warn!(
-            controller = %controller.controller, %key,
-            "the object is being deleted and keeps the finalizer {finalizer}, which this program has set: write `cleanup = path, finalizer = \"{finalizer}\"`, or `while_deleting` so that the handler is called and can remove it"
-        );
-        let message = format!(
-            "The object is being deleted and keeps the finalizer {finalizer}, which the controller {} has set. \
-             The controller has neither `cleanup` nor `while_deleting`, so it is not called for objects that are \
-             being deleted.",
-            controller.controller
-        );
-        controller.report(Note::warning(controller.reference(object), "FinalizerNotRemoved", "Skip", message));
+        metadata.and_then(|metadata| set_by(&self.managers, &metadata))
     }
 
     /// Forgets an object that no longer exists.

@@ -34,7 +34,7 @@ impl Workers {
         let outcome = match ended {
             Ok(Called::Gone) => return self.gone(key, attempt.ticket, Some(attempt.started.elapsed())),
             Ok(Called::Abandoned) => {
-                self.observer.each(|one| one.abandoned(key));
+                self.observer.each(|one| one.abandoned(attempt));
                 return self.gone(key, attempt.ticket, Some(attempt.started.elapsed()));
             }
             Ok(Called::Unwanted) => {
