@@ -81,7 +81,7 @@ impl CallObserver for CallMetrics {
         self.took(success, call.took);
     }
 
-    fn deleted(&self, failure: Option<&Failure>, took: Duration) {
+    fn deleted(&self, _: &Attempt, failure: Option<&Failure>, took: Duration) {
         match failure {
             None => self.count(Counter::Success),
             Some(failure) => {

@@ -66,6 +66,27 @@ impl CallObserver for Reporter {
         });
     }
 
+    fn deleted(&self, attempt: &Attempt, failure: Option<&Failure>, _: Duration) {
+        let Some(failure) = failure else { return };
+        let (controller, key, why) = (self.name(), &attempt.key, failure.of(attempt.part));
+        attempt.span.in_scope(
+            || tracing::error!(target: TARGET, %controller, %key, "{why}; it is not called again for this object"),
+        );
+        // OpenTelemetry marks failed spans like this.
+        attempt.span.record("otel.status_code", "ERROR");
+    }
+
+    fn stuck(&self, attempt: &Attempt, failure: &Failure, after: Duration, stuck: usize) {
+        let (controller, key, part, why) = (self.name(), &attempt.key, attempt.part, failure.of(attempt.part));
+        attempt.span.in_scope(|| {
+            tracing::error!(
+                target: TARGET, %controller, %key, stuck,
+                "{part} has not ended {after:?} after it was cancelled ({why}): it blocks its thread, or never awaits. Its \
+                 key is not handled until it ends. Use tokio::task::spawn_blocking for blocking work"
+            );
+        });
+    }
+
     fn recovered(&self, attempt: &Attempt, released: usize) {
         if let Some(failures) = self.failing.forget(&attempt.key) {
             self.report_recovery(attempt, failures);

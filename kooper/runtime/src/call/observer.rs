@@ -29,7 +29,10 @@ pub trait CallObserver: Send + Sync {
     fn returned(&self, _: &EndedCall<'_>, _: Returned) {}
 
     /// A call of `deleted` has ended, and is not repeated.
-    fn deleted(&self, _: Option<&Failure>, _took: Duration) {}
+    fn deleted(&self, _: &Attempt, _: Option<&Failure>, _took: Duration) {}
+
+    /// A call has not ended so long `after` it was cancelled for this reason. Its key stays locked. So many are `stuck`.
+    fn stuck(&self, _: &Attempt, _: &Failure, _after: Duration, _stuck: usize) {}
 
     /// A call still runs, for so long that its key has recovered. As many other keys are retried because of it.
     fn recovered(&self, _: &Attempt, _released: usize) {}

@@ -238,18 +238,10 @@ impl Workers {
         goes_on.then_some(called)
     }
 
-    /// Reports how a call of `deleted` has ended.
+    /// Tells the observers how a call of `deleted` has ended.
     fn end_deleted(&self, attempt: &Attempt, ended: &Ended) {
         let (failure, took) = (ended.as_ref().err(), attempt.started.elapsed());
-        self.observer.each(|one| one.deleted(failure, took));
-        if let Some(failure) = failure {
-            attempt.span.in_scope(|| {
-                let text = failure.of(attempt.part);
-                tracing::error!(controller = %self.name(), key = %attempt.key, "{text}; it is not called again for this object");
-            });
-            // OpenTelemetry marks failed spans like this.
-            attempt.span.record("otel.status_code", "ERROR");
-        }
+        self.observer.each(|one| one.deleted(attempt, failure, took));
     }
 
     fn attempt(&self, item: &Item, part: Part, uid: Arc<str>, work: Option<Work>) -> Attempt {
@@ -330,17 +322,7 @@ impl Workers {
         running: busy::Guard,
     ) {
         let stuck = running.leave_behind();
-        attempt.span.in_scope(|| {
-            tracing::error!(
-                controller = %self.name(),
-                key = %attempt.key,
-                stuck,
-                "{} has not ended {:?} after it was cancelled ({}): it blocks its thread, or never awaits. Its key is not handled until it ends. Use tokio::task::spawn_blocking for blocking work",
-                attempt.part,
-                self.limits.stuck_after,
-                failure.of(attempt.part)
-            );
-        });
+        self.observer.each(|one| one.stuck(&attempt, &failure, self.limits.stuck_after, stuck));
         let workers = self.clone();
         let rest = async move {
             let end = async {

@@ -1,11 +1,10 @@
-use std::fmt;
-
 use k8s_openapi::api::core::v1::ConfigMap;
 
 use super::*;
 use crate::call::action::Action;
 use crate::call::context::Caches;
 use crate::call::handler::DynHandler;
+use crate::call::observer::CallObserver;
 use crate::object::kind::KindInfo;
 use crate::object::{DecodeError, Object};
 use crate::queue::reason::Reason;
@@ -42,7 +41,7 @@ fn workers() -> Arc<Workers> {
         limits: Limits { workers: 1, timeout: None, stuck_after: Duration::ZERO },
         daemons: None,
         busy: Arc::new(Busy::new("shop".into(), 1)),
-        observer: Arc::new(Observers(Vec::new())),
+        observer: Arc::new(Observers(vec![Arc::new(Panics)])),
         executor: Executor::default(),
         leadership: Leadership::always(),
         tasks: Tasks::default(),
@@ -50,17 +49,14 @@ fn workers() -> Arc<Workers> {
     })
 }
 
-/// An error whose text cannot be made.
-#[derive(Debug)]
-struct Unshown;
+/// An observer that cannot make the text of the user's error.
+struct Panics;
 
-impl fmt::Display for Unshown {
-    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl CallObserver for Panics {
+    fn deleted(&self, _: &Attempt, _: Option<&Failure>, _: Duration) {
         panic!("as the test requests")
     }
 }
-
-impl std::error::Error for Unshown {}
 
 #[tokio::test(start_paused = true)]
 async fn the_key_of_a_stuck_call_for_a_deleted_object_is_handled_again_although_its_error_has_no_text() {
@@ -69,7 +65,7 @@ async fn the_key_of_a_stuck_call_for_a_deleted_object_is_handled_again_although_
     queue.add(&key, Lane::Event, Reason::Added);
     let item = queue.get().await.unwrap();
     let attempt = workers.attempt(&item, Part::Deleted, "u".into(), None);
-    let task = workers.executor.spawn(caught(async { Ended::Err(Failure::Handler(Box::new(Unshown))) }));
+    let task = workers.executor.spawn(caught(async { Ended::Err(Failure::Handler("shut".into())) }));
     let running = workers.busy.start(attempt.started, &key, attempt.number, task.poll_time());
     // Its shard is another replica's by now.
     workers.detach_stuck(attempt, task, Failure::Ended, running).await;
