@@ -135,6 +135,18 @@ impl CallObserver for Reporter {
         self.controller.report(Note::warning(regarding, "FinalizerNotRemoved", "Skip", message));
     }
 
+    fn paused(&self, object: &Object) {
+        let (controller, key) = (self.name(), object.key());
+        let (reason, text) = match self.controller.annotations.paused_by(object) {
+            Some(_) => ("Paused", self.controller.annotations.explain(controller)),
+            None => ("Resumed", format!("it is reconciled by `{controller}` again")),
+        };
+        tracing::info!(target: TARGET, %controller, %key, "{reason}: {text}");
+        let mut note = Note::warning(self.controller.reference(object), reason, "Pause", text);
+        note.warning = false;
+        self.controller.events.publish(note);
+    }
+
     fn ignored(&self, key: &ObjectKey) {
         self.failing.forget(key);
     }

@@ -46,6 +46,9 @@ pub trait CallObserver: Send + Sync {
     /// An object is being deleted and keeps this finalizer, which the handler has set and nothing removes.
     fn unremoved(&self, _: &Object, _finalizer: &str) {}
 
+    /// A user has paused an object, or resumed it.
+    fn paused(&self, _: &Object) {}
+
     /// Nothing is called for the object of a key any more.
     fn ignored(&self, _: &ObjectKey) {}
 

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::handled::Handled;
 use crate::call::Gone;
 use crate::call::context::ControllerContext;
-use crate::call::events::Note;
 use crate::call::finalizer::Finalizers;
 use crate::call::handler::Wants;
 use crate::call::observer::Observers;
@@ -153,20 +152,6 @@ impl EventHandler {
         tombstones.add(key, Tombstone { object: last.clone(), gone, awaited })
     }
 
-    /// Tells users that an object is paused, or no longer.
-    fn tell_paused(&self, object: &Object) {
-        let controller = &self.enqueuer.controller;
-        let (reason, text) = match controller.annotations.is_paused(object) {
-            true => ("Paused", controller.annotations.explain(&controller.controller)),
-            false => ("Resumed", format!("it is reconciled by `{}` again", controller.controller)),
-        };
-        if self.enqueuer.is_open_to(object.key()) {
-            tracing::info!(controller = %controller.controller, key = %object.key(), "{reason}: {text}");
-            let note = Note::warning(controller.reference(object), reason, "Pause", text);
-            controller.events.publish(Note { warning: false, ..note });
-        }
-    }
-
     /// Returns whether an object is paused, and was not before.
     fn begins_to_be_paused(&self, change: &Change) -> bool {
         let is_paused = |object: &Arc<Object>| self.paused.as_ref().is_some_and(|is_paused| is_paused(object));
@@ -202,8 +187,8 @@ impl EventHandler {
         if let (Some(old), Some(new)) = (&change.old, &change.new) {
             let annotations = &self.enqueuer.controller.annotations;
             (asks, pauses) = (annotations.asks(old, new), annotations.pauses(old, new));
-            if pauses && seen == Seen::Watched && self.daemons.is_none() {
-                self.tell_paused(new);
+            if pauses && seen == Seen::Watched && self.daemons.is_none() && self.enqueuer.is_open_to(new.key()) {
+                self.enqueuer.observer.each(|one| one.paused(new));
             }
         }
         // A change of a daemon's own object restarts it, too: it is no echo.
