@@ -288,5 +288,31 @@ impl Tasks {
     pub(crate) async fn ended(&self) {
         self.tracker.close();
         self.tracker.wait().await;
+        // A call that was left behind because it blocks its thread may go on, and spawn one nevertheless.
+        self.abort.cancel();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_call_that_goes_on_after_the_end_of_its_term_starts_no_task() {
+        let (tasks, key) = (Tasks::default(), ObjectKey::cluster_scoped("a"));
+        let call = Call::new("shop".into(), key, 1, Reasons::default(), CancellationToken::new(), tasks.clone());
+        let spawned = || {
+            let (sender, runs) = oneshot::channel();
+            call.spawn(|_| async move { _ = sender.send(()) });
+            runs
+        };
+        let mut before = spawned();
+        tasks.ended().await;
+        assert_eq!(before.try_recv(), Ok(()));
+        let mut after = spawned();
+        tasks.ended().await;
+        assert!(after.try_recv().is_err());
     }
 }
