@@ -250,7 +250,7 @@ impl Elector {
             match timeout(patience, previous.holder(&*self.clock)).await.unwrap_or(Err(LeaseError::Silent(patience))) {
                 Ok(None) => {}
                 Ok(Some(holder)) => {
-                    let (lease, whose) = (Arc::clone(previous.name()), previous.whose());
+                    let (lease, whose) = (Arc::clone(&previous.object.name), previous.whose);
                     let phase = Phase::Previous { lease, whose, holder };
                     let text = self.status.standby(&phase).unwrap_or_default();
                     if self.status.enter(phase, true) {

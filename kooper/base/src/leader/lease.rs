@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::TryFutureExt;
 use futures_util::stream::{BoxStream, StreamExt};
 use http::{Request, StatusCode};
 use http_body_util::BodyExt;
@@ -178,24 +179,19 @@ impl Lease {
         };
         let open = async move {
             let request = request.map_err(kube::Error::BuildRequest)?;
-            client.request_events::<Value>(request).await
+            Ok::<_, kube::Error>(client.request_events::<Value>(request).await?.boxed())
         };
-        futures_util::stream::once(open)
-            .flat_map(|opened| match opened {
-                Ok(events) => events.left_stream(),
-                Err(error) => futures_util::stream::iter([Err(error)]).right_stream(),
-            })
-            .filter_map(move |event| {
-                let event = match event {
-                    Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)) => Some(Ok(Some(object))),
-                    Ok(WatchEvent::Deleted(_)) => Some(Ok(None)),
-                    Ok(WatchEvent::Bookmark(_)) => None,
-                    Ok(WatchEvent::Error(status)) => Some(Err(failed(kube::Error::Api(status)))),
-                    Err(error) => Some(Err(failed(error))),
-                };
-                std::future::ready(event)
-            })
-            .boxed()
+        let events = open.try_flatten_stream().filter_map(move |event| {
+            let event = match event {
+                Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)) => Some(Ok(Some(object))),
+                Ok(WatchEvent::Deleted(_)) => Some(Ok(None)),
+                Ok(WatchEvent::Bookmark(_)) => None,
+                Ok(WatchEvent::Error(status)) => Some(Err(failed(kube::Error::Api(status)))),
+                Err(error) => Some(Err(failed(error))),
+            };
+            std::future::ready(event)
+        });
+        events.boxed()
     }
 
     /// Keeps an object for the next write.

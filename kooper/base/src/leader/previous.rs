@@ -41,8 +41,8 @@ impl LeaseOwner {
 }
 
 pub(super) struct RespectedLease {
-    object: Lease,
-    whose: LeaseOwner,
+    pub(super) object: Lease,
+    pub(super) whose: LeaseOwner,
     /// The least time after which a record expires.
     lease: Duration,
     /// How long candidates pause that do not watch it.
@@ -56,14 +56,6 @@ pub(super) struct RespectedLease {
 impl RespectedLease {
     pub(super) fn new(object: Lease, whose: LeaseOwner, lease: Duration, retry: Duration) -> Self {
         Self { object, whose, lease, retry, seen: None, gone: None }
-    }
-
-    pub(super) fn whose(&self) -> LeaseOwner {
-        self.whose
-    }
-
-    pub(super) fn name(&self) -> &Arc<str> {
-        &self.object.name
     }
 
     /// The holder, if the lease has not expired. One that has released it is respected for some time longer: another
