@@ -131,11 +131,7 @@ impl Finalizing {
         for _ in 0..CONFLICTS {
             let metadata = object.metadata().map_err(Failure::Decode)?;
             if metadata.is_deleted() {
-                return if self.finalizers.are_on(&metadata) {
-                    self.clean_up(object, call).await
-                } else {
-                    Ok(Action::done())
-                };
+                return self.clean_up(object, call).await;
             }
             let wanted = self.finalizers.added(&metadata.finalizers);
             if wanted == metadata.finalizers {
@@ -144,17 +140,16 @@ impl Finalizing {
             // An object that neither the handler nor `cleanup` can decode gets no finalizer.
             self.handler.fits(&object).map_err(Failure::Decode)?;
             match self.set(&object, &wanted, &call).await? {
-                // Another object has the name by now. Its own watch event queues it.
-                Some(now) if now.uid() != object.uid() => return Ok(Action::done()),
-                Some(now) => object = now,
-                None => return Ok(Action::done()),
+                Some(now) if now.uid() == object.uid() => object = now,
+                // Another object may have the name by now. Its own watch event queues it.
+                _ => return Ok(Action::done()),
             }
         }
         Err(self.contended(object.key()))
     }
 
-    /// Calls `cleanup`, and removes the finalizer if it is done. A newer version of the object may name more that is to be
-    /// cleaned up, such as the id of what was created last.
+    /// Calls `cleanup` if the object has our finalizer, and removes that if it is done. A newer version of the object may
+    /// name more that is to be cleaned up, such as the id of what was created last.
     async fn clean_up(&self, mut object: Arc<Object>, call: Call) -> Result<Action, Failure> {
         let (mut seen, mut calls) = (object.clone(), 0);
         for _ in 0..CONFLICTS {
