@@ -35,6 +35,7 @@ pub trait RunningCalls: Send + Sync {
 
 /// A controller with leader election.
 #[derive(Clone)]
+#[expect(missing_debug_implementations, reason = "it is only passed on")]
 pub struct Elected {
     pub controller: Arc<str>,
     pub leadership: Leadership,
@@ -95,15 +96,6 @@ impl Elected {
                 }
             }
         }
-    }
-}
-
-impl std::fmt::Debug for Elected {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { controller, leadership, margin, .. } = self;
-        let mut elected = f.debug_struct("Elected");
-        elected.field("controller", controller).field("leadership", leadership).field("margin", margin);
-        elected.finish_non_exhaustive()
     }
 }
 
