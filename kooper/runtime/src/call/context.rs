@@ -9,7 +9,7 @@ use kube::Client;
 
 use crate::call::annotations::Annotations;
 use crate::call::children::ChildObserver;
-use crate::call::events::{EventRecorder, NoEvents, Note};
+use crate::call::events::{EventRecorder, Note};
 use crate::call::extensions::Extensions;
 use crate::metrics::{MetricsRecorder, NoMetrics};
 use crate::object::Object;
@@ -130,7 +130,7 @@ impl ControllerContext {
             extensions: Extensions::default(),
             child_observer: Arc::new(()),
             queue: Arc::new(WorkQueue::new(QueueOptions::default())),
-            events: Arc::new(NoEvents),
+            events: Arc::new(()),
             metrics: Arc::new(NoMetrics),
             reports: true,
         }

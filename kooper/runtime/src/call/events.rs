@@ -33,10 +33,7 @@ pub trait EventRecorder: fmt::Debug + Send + Sync {
 pub(crate) type StartEvents = Arc<dyn Fn(Option<Client>, &Arc<str>) -> Arc<dyn EventRecorder> + Send + Sync>;
 
 /// Records nothing.
-#[derive(Debug)]
-pub(crate) struct NoEvents;
-
-impl EventRecorder for NoEvents {
+impl EventRecorder for () {
     fn publish(&self, _: Note) {}
 
     fn report(&self, _: Note) {}
