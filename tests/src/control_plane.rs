@@ -205,7 +205,9 @@ impl ControlPlane {
     ///
     /// If one is rejected.
     pub fn apply(&self, objects: impl IntoIterator<Item = Value>) {
-        self.apply_text(&[], &list(objects));
+        // For a patch, kubectl would parse the OpenAPI document of the server, which takes longer than all else.
+        // It has the types of built-in kinds, and merges others as JSON either way.
+        self.apply_text(&["--openapi-patch=false"], &list(objects));
     }
 
     /// Applies a text in JSON or YAML, with further flags, and returns what kubectl printed.
