@@ -49,7 +49,11 @@ async fn send(fixture: &Fixture, case: &str, object: &Value) -> Result<(), Strin
 
 /// Sends until the API server has learned the configuration.
 async fn sends(fixture: &Fixture, case: &str, object: &Value, is_right: impl Fn(Result<(), String>) -> bool) {
-    let sent = async { while !is_right(send(fixture, case, object).await) {} };
+    let sent = async {
+        while !is_right(send(fixture, case, object).await) {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    };
     tokio::time::timeout(Duration::from_secs(60), sent).await.unwrap_or_else(|_| panic!("not within a minute: {case}"));
 }
 

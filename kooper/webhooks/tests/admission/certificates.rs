@@ -1,15 +1,16 @@
 //! Certificates and registration over the life of a program.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kooper_webhooks::{Denied, FailurePolicy, Webhook};
-use kube::api::{Api, Patch, PatchParams};
+use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::json;
 
-use crate::fixture::{Fixture, Shop, until};
+use crate::fixture::{Fixture, Shop, ShopSpec, until};
 
 const SECRET: &str = "shop--webhook-ca";
 
@@ -46,7 +47,7 @@ async fn webhooks_are_called_after_a_restart_on_another_port_and_after_the_secre
     fixture.plane.must(&["patch", "secret", SECRET, "-n", &fixture.namespace, "--type=merge", "-p", garbage]);
     let mut found = None;
     while found != first {
-        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
         found = text(&secret(&fixture).await, "ca.crt");
     }
     fixture.denies().await;
@@ -84,29 +85,31 @@ async fn no_request_fails_while_the_certificate_authority_is_rotated() {
     fixture.registered("Fail").await;
     let first = text(&secret(&fixture).await, "ca.crt");
     let day = SignedDuration::from_hours(24);
-    let succeeds = || {
-        let created = fixture.kubectl(&["create", "--dry-run=server", "-f", "-"], &fixture.shop("a", json!({})));
-        assert!(created.success, "{}", created.stderr);
+    let shops: Api<Shop> = Api::namespaced(fixture.client.clone(), &fixture.namespace);
+    let params = PostParams { dry_run: true, ..PostParams::default() };
+    let succeeds = async || {
+        shops.create(&params, &Shop::new("a", ShopSpec::default())).await.expect("no request fails");
+        tokio::time::sleep(Duration::from_millis(50)).await;
     };
     age(&fixture, "ca.made", day * 300).await;
     let mut published = None;
     while published.is_none() {
-        succeeds();
+        succeeds().await;
         published = text(&secret(&fixture).await, "next.published");
     }
     assert_eq!(text(&secret(&fixture).await, "ca.crt"), first, "the next one does not sign at once");
     age(&fixture, "next.published", SignedDuration::from_mins(6)).await;
     while text(&secret(&fixture).await, "ca.crt") == first {
-        succeeds();
+        succeeds().await;
     }
     assert_eq!(text(&secret(&fixture).await, "old.crt"), first, "it stays published");
     age(&fixture, "old.until", SignedDuration::ZERO).await;
     while text(&secret(&fixture).await, "old.crt").is_some() {
-        succeeds();
+        succeeds().await;
     }
     // The API server has forgotten the first one by now, or does so soon.
     fixture.denies().await;
-    succeeds();
+    succeeds().await;
     program.stop().await;
 }
 

@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kooper_access::Operator;
 use kooper_access::controller::operator::Builder;
@@ -262,8 +262,14 @@ pub(crate) fn install_crd(plane: &ControlPlane, name: &str, kind: &str) {
 /// Waits for a condition.
 pub(crate) async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let waited = async {
-        while !holds() {
-            tokio::time::sleep(Duration::from_millis(100)).await;
+        loop {
+            let begun = Instant::now();
+            if holds() {
+                return;
+            }
+            // A look that starts kubectl takes the CPU that what is awaited needs.
+            let pause = begun.elapsed() * 3;
+            tokio::time::sleep(pause.clamp(Duration::from_millis(100), Duration::from_millis(500))).await;
         }
     };
     tokio::time::timeout(Duration::from_secs(300), waited).await.unwrap_or_else(|_| panic!("not within 300 s: {what}"));
