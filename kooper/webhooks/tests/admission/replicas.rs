@@ -286,7 +286,7 @@ async fn three_replicas_fail_no_call_while_their_authority_is_rotated_and_their_
         replicas.push(site.start(|webhooks| webhooks, Vec::new()).await);
     }
     site.fixture.registered("Fail").await;
-    site.load(4, Duration::from_millis(20));
+    site.load(4, Duration::from_millis(50));
     site.creates(20).await;
     site.rotate(20, false).await;
     site.rotate(20, true).await;

@@ -100,7 +100,7 @@ async fn no_call_fails_in_a_roll_out_of_a_version_with_another_function_and_in_i
         replicas.push(site.start(old, Vec::new()).await);
     }
     site.fixture.registered("Fail").await;
-    site.load(4, Duration::from_millis(20));
+    site.load(4, Duration::from_millis(50));
     site.creates(20).await;
     let greets = |site: &Site| {
         let configuration = site.fixture.configuration("validatingwebhookconfiguration");
