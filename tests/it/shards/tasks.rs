@@ -105,16 +105,16 @@ async fn a_task_that_fails_in_its_shard_holds_up_no_hand_over(cluster: Cluster) 
 
 #[kooper::test(start_paused = true)]
 async fn a_task_at_times_runs_once_at_each_of_them_wherever_its_shard_is(cluster: Cluster) -> Result<()> {
-    let (notes, times) = ((Notes::default(), Notes::default()), Log::default());
-    let start = |who: &'static str| -> Result<Vec<Controller>> {
-        let (mut controllers, notes, times) = (controllers(who, false, &notes)?, notes.1.clone(), times.clone());
+    let (objects, tasks, times) = (Notes::default(), Notes::default(), Log::default());
+    let start = |who: &'static str| -> Result<[Controller; 2]> {
+        let (tasks, times) = (tasks.clone(), times.clone());
         let handler = move |call: Call| {
-            drop(notes.begin(who, &call));
+            drop(tasks.begin(who, &call));
             times.note(call.now().strftime("%d %H:%M").to_string());
             async {}
         };
-        controllers.push(Task::cron("hourly", "0 * * * *").shard_of("notes").handler(handler).build()?);
-        Ok(controllers)
+        let hourly = Task::cron("hourly", "0 * * * *").shard_of("notes").handler(handler).build()?;
+        Ok([noting_by(who, &objects, |builder| builder.shards(Shards::new(16))).build()?, hourly])
     };
     let mut last = cluster.run(start("a")?).await?;
     for who in ["b", "c"] {
@@ -129,7 +129,7 @@ async fn a_task_at_times_runs_once_at_each_of_them_wherever_its_shard_is(cluster
     assert!((4..=5).contains(&runs.len()) && runs.len() == distinct.len(), "{runs:?}");
     assert!(runs.iter().all(|time| time.ends_with(":00")), "{runs:?}");
     last.stop().await?;
-    notes.1.check();
+    tasks.check();
     Ok(())
 }
 
