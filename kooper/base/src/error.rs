@@ -169,7 +169,8 @@ impl StdError for Marked {
 
 /// An error, its source, the source of that one, and so on. After marks comes the error that they are on, whose type would
 /// be lost otherwise.
-fn sources<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
+#[doc(hidden)]
+pub fn sources<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
     let next = |error: &&'a (dyn StdError + 'static)| -> Option<&'a (dyn StdError + 'static)> {
         let error: &'a (dyn StdError + 'static) = *error;
         match error.downcast_ref::<Marked>() {

@@ -3,6 +3,7 @@
 use std::error::Error as StdError;
 use std::fmt;
 
+use kooper_runtime::internal::error::sources;
 use kooper_runtime::internal::object::kind::KindInfo;
 use serde_json::{Value, json};
 
@@ -64,8 +65,7 @@ impl Denied {
 
     /// The first one in the chain of an error.
     pub(crate) fn in_chain<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Self> {
-        std::iter::successors(Some(error), |error: &&'a (dyn StdError + 'static)| (*error).source())
-            .find_map(|error| error.downcast_ref())
+        sources(error).find_map(|error| error.downcast_ref())
     }
 
     /// The `Status` by which kubectl lists every cause.
@@ -96,3 +96,18 @@ impl fmt::Display for Denied {
 }
 
 impl StdError for Denied {}
+
+#[cfg(test)]
+mod tests {
+    use kooper_runtime::HandlerError;
+
+    use super::*;
+
+    #[test]
+    fn it_is_found_in_an_error_of_a_handler() {
+        let denied = || Denied::new("it is too small");
+        for error in [HandlerError::public(denied()), HandlerError::permanent(denied())] {
+            assert!(Denied::in_chain(&error).is_some_and(|denied| denied.to_string() == "it is too small"));
+        }
+    }
+}
