@@ -52,10 +52,7 @@ impl Text {
         match self {
             Self::Plain { bytes, .. } => read(bytes),
             Self::Packed { bytes, length, dictionary } => with_scratch(*length as usize, |scratch| {
-                // The bytes are from `packed`. An error would lead to a text that
-                // does not decode.
-                let length = decompress_into_with_dict(bytes, scratch, dictionary.as_deref().unwrap_or_default())
-                    .unwrap_or_default();
+                let length = unpack(bytes, dictionary, scratch);
                 read(scratch.get(..length).unwrap_or_default())
             }),
         }
@@ -65,7 +62,12 @@ impl Text {
     pub(super) fn plain(&self) -> Cow<'_, [u8]> {
         match self {
             Self::Plain { bytes, .. } => Cow::Borrowed(bytes),
-            Self::Packed { .. } => Cow::Owned(self.read(<[u8]>::to_vec)),
+            Self::Packed { bytes, length, dictionary } => {
+                let mut plain = vec![0; *length as usize];
+                let length = unpack(bytes, dictionary, &mut plain);
+                plain.truncate(length);
+                Cow::Owned(plain)
+            }
         }
     }
 
@@ -75,6 +77,12 @@ impl Text {
             Self::Plain { bytes, .. } | Self::Packed { bytes, .. } => bytes.len(),
         }
     }
+}
+
+/// Decompresses into `plain`. Returns the length of the text. The bytes are from `packed`; an error would lead to a text
+/// that does not decode.
+fn unpack(bytes: &[u8], dictionary: &Option<Arc<[u8]>>, plain: &mut [u8]) -> usize {
+    decompress_into_with_dict(bytes, plain, dictionary.as_deref().unwrap_or_default()).unwrap_or_default()
 }
 
 /// Memory of the thread for texts that live for a moment.
