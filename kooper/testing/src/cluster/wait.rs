@@ -85,8 +85,14 @@ impl Cluster {
     }
 
     async fn look<T: Kind>(&self, key: &ObjectKey) -> Result<Option<DynamicObject>, String> {
-        let api = self.api::<T>(key.namespace());
-        api.get_opt(key.name()).await.map_err(|error| chain(&error))
+        let (api, kind) = (self.api::<T>(key.namespace()), KindInfo::of::<T>().kind);
+        api.get_opt(key.name()).await.map_err(|error| match error {
+            // Of the path. The response about an object is a Status, for which there is none.
+            kube::Error::Api(status) if status.code == 404 => {
+                format!("the API server does not serve {kind}: install its CRD with `install_crd`")
+            }
+            error => format!("the {kind} `{key}` cannot be read: {}", chain(&error)),
+        })
     }
 
     /// Describes the current state, for the message of a failed wait.
@@ -98,7 +104,7 @@ impl Cluster {
     ) -> String {
         let kind = KindInfo::of::<T>().kind;
         match found {
-            Err(error) => format!("the {kind} `{key}` cannot be read: {error}"),
+            Err(error) => error,
             Ok(Some(mut object)) => {
                 object.metadata.managed_fields = None;
                 let yaml = serde_saphyr::to_string(&object).unwrap_or_else(|error| error.to_string());
@@ -108,9 +114,6 @@ impl Cluster {
             Ok(None) => {
                 let others = match self.api::<T>(key.namespace()).list(&ListParams::default()).await {
                     Ok(others) => others,
-                    Err(kube::Error::Api(status)) if status.code == 404 => {
-                        return format!("the API server does not serve {kind}: install its CRD with `install_crd`");
-                    }
                     Err(error) => {
                         return format!("there is no {kind} `{key}`; others cannot be listed: {}", chain(&error));
                     }

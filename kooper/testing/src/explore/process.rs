@@ -89,11 +89,8 @@ impl Process {
                 return Err(format!("the controllers ended: {why}").into());
             }
             let health = self.shared.state.lock().health.clone();
-            let ready = health.as_ref().map_or_else(|| Err("they were killed".to_owned()), Health::ready);
-            let Err(problem) = ready else {
-                health.iter().for_each(|health| self.shared.cluster.note_controllers(health));
-                return Ok(());
-            };
+            let ready = health.map_or_else(|| Err("they were killed".to_owned()), |health| health.ready());
+            let Err(problem) = ready else { return Ok(()) };
             if since.elapsed() >= START {
                 return Err(format!("the controllers are not ready within {START:?}: {}", problem.trim_end()).into());
             }
@@ -158,6 +155,7 @@ impl Shared {
         let operator = cluster.operator(cluster.controllers_client()?, controllers).health(health.clone());
         let operator = operator.client_layer(tape::layer(cluster, ends.clone(), tape));
         let operator = operator.metrics(self.calls.clone()).build()?;
+        self.cluster.note_controllers(&health);
         let mut state = self.state.lock();
         (state.health, state.wakers) = (Some(health), wakers);
         Ok(Life { ends, running: tokio::spawn(operator.run(stop.clone())), stop })
