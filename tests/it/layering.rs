@@ -6,7 +6,7 @@
 use kooper_tests::layers::{CRATES, circles, imports};
 
 /// The folders of `kooper/runtime/src` in order, as in `docs/contributing/architecture.md`.
-const FOLDERS: [&str; 7] = ["executor", "held", "object", "watch", "queue", "call", "controller"];
+const FOLDERS: [&str; 6] = ["held", "object", "watch", "queue", "call", "controller"];
 
 /// The other modules of the crate's root: its own file, and what other crates of Kooper use.
 const ROOT: [&str; 2] = ["lib", "internal"];

@@ -8,5 +8,7 @@ pub mod backoff;
 pub mod client;
 pub mod clock;
 pub mod error;
+#[doc(hidden)]
+pub mod executor;
 pub mod leader;
 pub mod metrics;

@@ -1,6 +1,6 @@
 //! The items that the other crates of Kooper use, by the module that they are in.
 
-pub use kooper_base::{backoff, client, clock, error};
+pub use kooper_base::{backoff, client, clock, error, executor};
 
 pub mod call {
     pub use crate::call::Tasks;
@@ -58,9 +58,6 @@ pub mod controller {
         pub use crate::controller::health::Registered;
         pub use crate::controller::view::{ControllerView, WatchView};
     }
-}
-pub mod executor {
-    pub use crate::executor::{Executor, is_in_task};
 }
 pub mod leader {
     pub use crate::leader::lease::{MARK, SCOPE};

@@ -5,13 +5,12 @@
 //! The modules are listed in the order in which an object passes them: [`object`] is its
 //! bytes, [`watch`] brings it from the API server into a store, [`queue`] decides which key
 //! is next, [`call`] calls the handler, and [`controller`] joins them. Errors, clocks, the
-//! layers of a client, metrics and leader election are in `kooper-base`.
+//! layers of a client, metrics, leader election and the threads of handlers are in `kooper-base`.
 
 #![allow(rustdoc::private_intra_doc_links, reason = "the order is for those who read the source")]
 
 mod call;
 mod controller;
-mod executor;
 mod held;
 pub mod object;
 pub mod queue;
@@ -24,6 +23,7 @@ pub use call::{Call, Gone};
 pub use controller::error::ControllerError;
 pub use controller::health::Health;
 pub use error::{BoxError, HandlerError, Result};
+pub(crate) use kooper_base::executor;
 pub use kooper_base::leader::shard::Shard;
 pub use kooper_base::{backoff, client, clock, error, leader, metrics};
 pub use kooper_grammar::name::NameError;

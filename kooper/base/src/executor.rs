@@ -39,7 +39,8 @@ pub struct Executor {
 }
 
 /// Why a task has no result.
-pub(crate) enum TaskError {
+#[derive(Debug)]
+pub enum TaskError {
     /// It was aborted, or its runtime has ended.
     Aborted,
     Panicked(Box<dyn Any + Send>),
@@ -48,7 +49,8 @@ pub(crate) enum TaskError {
 /// A task of the user's code. It resolves when the future has been dropped. Dropping it
 /// aborts the task, which takes effect at the future's next `.await`.
 #[must_use = "dropping it aborts the task"]
-pub(crate) struct Task<T> {
+#[expect(missing_debug_implementations, reason = "other crates of Kooper only await it")]
+pub struct Task<T> {
     ended: oneshot::Receiver<Result<T, TaskError>>,
     abort: DropGuard,
     polls: Arc<PollTime>,
@@ -56,7 +58,8 @@ pub(crate) struct Task<T> {
 
 impl Executor {
     /// Returns `true` if the executor has its own threads. It must be called within a runtime.
-    pub(crate) fn is_apart(&self) -> bool {
+    #[must_use]
+    pub fn is_apart(&self) -> bool {
         self.pool().is_some()
     }
 
@@ -78,7 +81,7 @@ impl Executor {
     }
 
     /// Starts a task that the caller awaits at once. If the caller is a task, too, no other thread is woken for this one.
-    pub(crate) fn spawn_next<T, F>(&self, future: F) -> Task<T>
+    pub fn spawn_next<T, F>(&self, future: F) -> Task<T>
     where
         T: Send + 'static,
         F: Future<Output = T> + Send + 'static,
@@ -87,7 +90,7 @@ impl Executor {
     }
 
     /// Starts a task. It must be called within a runtime.
-    pub(crate) fn spawn<T, F>(&self, future: F) -> Task<T>
+    pub fn spawn<T, F>(&self, future: F) -> Task<T>
     where
         T: Send + 'static,
         F: Future<Output = T> + Send + 'static,
@@ -116,7 +119,8 @@ impl Executor {
 
 impl TaskError {
     /// The reason, for logs.
-    pub(crate) fn text(&self) -> String {
+    #[must_use]
+    pub fn text(&self) -> String {
         match self {
             Self::Aborted => "it was aborted".to_owned(),
             Self::Panicked(panic) => format!("it panicked: {}", panic_text(&**panic)),
@@ -126,12 +130,13 @@ impl TaskError {
 
 impl<T> Task<T> {
     /// Aborts it as dropping does. It can still be awaited.
-    pub(crate) fn abort(&self) {
+    pub fn abort(&self) {
         self.abort.token().cancel();
     }
 
     /// For how long it has been running without an `.await`.
-    pub(crate) fn poll_time(&self) -> Arc<PollTime> {
+    #[must_use]
+    pub fn poll_time(&self) -> Arc<PollTime> {
         self.polls.clone()
     }
 }
@@ -147,7 +152,7 @@ impl<T> Future for Task<T> {
 
 /// When the current poll of a task began: one that lasts blocks its thread.
 #[derive(Debug, Default)]
-pub(crate) struct PollTime {
+pub struct PollTime {
     /// Nanoseconds since [`ORIGIN`]; zero between two polls.
     since: AtomicU64,
 }
@@ -157,7 +162,8 @@ static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 impl PollTime {
     /// The duration of the current poll; zero between two polls.
-    pub(crate) fn current(&self) -> Duration {
+    #[must_use]
+    pub fn current(&self) -> Duration {
         match self.since.load(Ordering::Acquire) {
             0 => Duration::ZERO,
             since => Duration::from_nanos(nanos().saturating_sub(since)),
@@ -183,9 +189,11 @@ fn nanos() -> u64 {
 fn timed(future: impl Future<Output = ()> + Send + 'static, polls: Arc<PollTime>) -> BoxFuture<'static, ()> {
     let mut future = Box::pin(future);
     let poll = move |context: &mut Context<'_>| {
+        // The first that is captured is dropped first: while its destructor runs, the task is known.
+        let future = future.as_mut();
         polls.since.store(nanos(), Ordering::Release);
         let outer = IN_TASK.replace(true);
-        let polled = future.as_mut().poll(context);
+        let polled = future.poll(context);
         IN_TASK.set(outer);
         polls.since.store(0, Ordering::Release);
         polled
