@@ -25,9 +25,7 @@ impl JsonSink {
     }
 
     pub(crate) fn begin_object(&mut self) {
-        self.separate();
-        self.bytes.push(b'{');
-        self.comma = false;
+        self.begin(b'{');
     }
 
     pub(crate) fn key(&mut self, key: &str) {
@@ -42,9 +40,7 @@ impl JsonSink {
     }
 
     pub(crate) fn begin_list(&mut self) {
-        self.separate();
-        self.bytes.push(b'[');
-        self.comma = false;
+        self.begin(b'[');
     }
 
     pub(crate) fn end_list(&mut self) {
@@ -88,6 +84,12 @@ impl JsonSink {
         if std::mem::replace(&mut self.comma, true) {
             self.bytes.push(b',');
         }
+    }
+
+    fn begin(&mut self, with: u8) {
+        self.separate();
+        self.bytes.push(with);
+        self.comma = false;
     }
 
     fn end(&mut self, with: u8) {
