@@ -236,16 +236,23 @@ async fn an_object_that_was_not_read_is_not_written_as_unchanged() -> Result<()>
     Ok(())
 }
 
+/// Replies to requests by their number, from 0. Returns how many were sent.
+fn reply_by_number(
+    cluster: &FakeCluster,
+    reply: impl Fn(usize) -> Option<Reply> + Send + Sync + 'static,
+) -> Arc<AtomicUsize> {
+    let sent = Arc::new(AtomicUsize::new(0));
+    let counted = sent.clone();
+    cluster.reply(move |_| reply(counted.fetch_add(1, Ordering::Relaxed)));
+    sent
+}
+
 #[tokio::test]
 async fn an_edit_begins_again_if_another_object_has_the_name_by_then() -> Result<()> {
     let cluster = FakeCluster::new();
     let config = cluster.put::<ConfigMap>(&named("one"))?;
-    let sent = Arc::new(AtomicUsize::new(0));
-    let counted = sent.clone();
-    cluster.reply(move |_| {
-        let replaced = "Precondition failed: UID in precondition: 1, UID in object meta: 2";
-        (counted.fetch_add(1, Ordering::Relaxed) == 1).then(|| Reply::rejected(409, "Conflict", replaced))
-    });
+    let replaced = "Precondition failed: UID in precondition: 1, UID in object meta: 2";
+    let sent = reply_by_number(&cluster, |number| (number == 1).then(|| Reply::rejected(409, "Conflict", replaced)));
     let configs: Patcher<ConfigMap> = cluster.arguments(&config).take();
     let edit = |config: &mut ConfigMap| {
         config.data.get_or_insert_default().insert("a".to_owned(), "b".to_owned());
@@ -260,17 +267,14 @@ async fn an_edit_begins_again_if_another_object_has_the_name_by_then() -> Result
 async fn a_creation_is_sent_again_after_a_conflict_of_a_quota() -> Result<()> {
     let cluster = FakeCluster::new();
     let config = cluster.put::<ConfigMap>(&named("one"))?;
-    let sent = Arc::new(AtomicUsize::new(0));
-    let counted = sent.clone();
-    cluster.reply(move |_| {
+    let sent = reply_by_number(&cluster, |number| {
         let status = json!({
             "status": "Failure", "code": 409, "reason": "Conflict",
             "message": "Operation cannot be fulfilled on resourcequotas \"all\": the object has been modified; please \
                         apply your changes to the latest version and try again",
             "details": {"name": "all", "kind": "resourcequotas"},
         });
-        let is_busy = counted.fetch_add(1, Ordering::Relaxed) % 3 < 2;
-        is_busy.then(|| Reply::status(&serde_json::from_value(status).unwrap()))
+        (number % 3 < 2).then(|| Reply::status(&serde_json::from_value(status).unwrap()))
     });
     let arguments = cluster.arguments(&config);
     arguments.take::<Creator<Secret>, _>().create(&named("made")).await?;
