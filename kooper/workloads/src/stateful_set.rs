@@ -94,7 +94,7 @@ async fn reconcile(
     Ok(wait.map_or(Action::done(), Action::requeue_after))
 }
 
-/// What a step did.
+/// The result of a step.
 #[derive(Default)]
 struct Step {
     written: bool,

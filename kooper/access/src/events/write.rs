@@ -58,7 +58,7 @@ impl WriteError {
         matches!(self, Self::Server(kube::Error::Api(status)) if status.code == code)
     }
 
-    /// Returns whether the object is deleted with its namespace, so that nobody misses its Event.
+    /// Returns `true` if the object is deleted with its namespace: its Events cannot be written.
     fn is_of_deleted_namespace(&self) -> bool {
         let Self::Server(kube::Error::Api(status)) = self else { return false };
         matches!(ApiStatus::of(status).cause, Cause::NamespaceTerminating | Cause::NoNamespace)

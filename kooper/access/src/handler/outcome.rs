@@ -1,4 +1,4 @@
-//! What a handler can return.
+//! The results of handlers.
 
 use kooper_runtime::{Action, BoxError};
 

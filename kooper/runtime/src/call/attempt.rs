@@ -38,7 +38,7 @@ pub struct Attempt {
     pub(crate) work: Option<Work>,
 }
 
-/// How a call ended.
+/// The end of a call.
 pub(crate) type Ended = Result<Called, Failure>;
 
 /// The result of a call that did not fail.

@@ -83,7 +83,7 @@ impl ControllerSpec {
 
     /// Reads single objects of the kind from the API server.
     pub(super) fn lookup(&self, controller: &ControllerContext) -> Option<Lookup> {
-        // Whether a cache selects what was written by fields is read in the response.
+        // A response shows if a cache selects the written object by its fields.
         let by_fields = |request: &CacheRequest| {
             let selected = request.id.selected.filter(|_| request.kind.is_same(&self.kind));
             selected.is_some_and(|selected| !selected.fields.is_empty())

@@ -22,7 +22,7 @@ use crate::watch::retriever::ErasedRetriever;
 pub struct InitContext {
     /// The controller.
     pub controller: Arc<ControllerContext>,
-    /// What it shares with others, such as their states.
+    /// The values that controllers share, such as their states.
     pub shared: Arc<Extensions>,
 }
 

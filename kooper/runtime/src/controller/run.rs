@@ -78,7 +78,7 @@ pub struct Process {
     pub lease_client: Option<Client>,
     /// The identity of this process.
     pub identity: String,
-    /// What controllers share, such as states.
+    /// The values that controllers share, such as their states.
     pub shared: Arc<Extensions>,
     /// The watches that controllers share.
     pub watches: Arc<SharedWatches>,
@@ -113,7 +113,7 @@ pub struct Runner {
     leadership: Leadership,
     watching: Watching,
     tombstones: Arc<Tombstones>,
-    /// What it shares with others, such as its state.
+    /// The values that it shares with others, such as its state.
     shared: Arc<Extensions>,
     busy: Arc<Busy>,
     undecodable: Arc<Undecodable>,

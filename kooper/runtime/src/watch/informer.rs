@@ -57,7 +57,7 @@ pub(crate) enum Seen {
     Watched,
 }
 
-/// What an informer observes beside changes of objects.
+/// The events of an informer that are not changes of objects.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Signal<'a> {
     /// The objects were listed again.

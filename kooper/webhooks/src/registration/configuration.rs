@@ -302,8 +302,9 @@ fn conditions(entry: &Value) -> impl Iterator<Item = &Value> {
     entry["matchConditions"].as_array().into_iter().flatten()
 }
 
-/// What an apply would keep because it belongs to others, too, such as to the client that has restored a backup: entries
-/// that are not desired, and conditions of the others. A strategic merge patch of these entries deletes it.
+/// The parts that an apply would keep because they belong to others, too, such as to the client that has restored a
+/// backup: entries that are not desired, and conditions of the others. A strategic merge patch of these entries deletes
+/// them.
 pub(super) fn surplus(desired: &Value, live: &Value) -> Vec<Value> {
     let deleted = |item: &Value| json!({"name": item["name"], "$patch": "delete"});
     let surplus = entries(live).filter_map(|entry| {

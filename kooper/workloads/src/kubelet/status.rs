@@ -55,7 +55,7 @@ pub(super) fn held_back(pod: &Pod, before: &PodStatus, why: &str, now: Timestamp
     Ok(status)
 }
 
-/// What is missing according to a status.
+/// The message of a container that waits, such as for a Secret that does not exist.
 pub(super) fn held_back_by(status: &PodStatus) -> Option<&str> {
     let mut containers = status.container_statuses.iter().flatten();
     containers.find_map(|one| one.state.as_ref()?.waiting.as_ref()?.message.as_deref())

@@ -49,7 +49,7 @@ impl QueueState {
         Some(KeyView { key: entry.key.clone(), waiting, reasons: entry.reasons.clone() })
     }
 
-    /// What an entry waits for.
+    /// The reasons for which an entry waits.
     pub(super) fn waiting_of(&self, id: EntryId, entry: &KeyEntry, now: Instant) -> Waiting {
         let until = |at: Instant| at.saturating_duration_since(now);
         let forbidden =
