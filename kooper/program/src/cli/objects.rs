@@ -1,5 +1,6 @@
 //! Objects of any kind: how they are requested, and how they are named in a line.
 
+use kube::Resource;
 use kube::core::ApiResource;
 
 use kooper_runtime::internal::object::kind::KindInfo;
@@ -19,6 +20,12 @@ pub(super) fn resource(kind: &KindInfo) -> ApiResource {
         kind: kind.kind.clone(),
         plural: kind.plural.clone(),
     }
+}
+
+/// The resource of a built-in kind of which few fields are read. Decoding all of them, as `Api<K>` does, would be
+/// compiled into each program: for a Deployment, these are 150 types.
+pub(super) fn untyped<K: Resource<DynamicType = ()>>() -> ApiResource {
+    ApiResource::erase::<K>(&())
 }
 
 /// The first names of objects, and how many more there are.

@@ -67,7 +67,8 @@ pub(super) fn yaml<T: Serialize>(documents: impl IntoIterator<Item = T>) -> Resu
         if !text.is_empty() {
             text.push_str("---\n");
         }
-        text.push_str(&serde_saphyr::to_string(&document)?);
+        // Of one type: each type that YAML is written from costs compile time.
+        text.push_str(&serde_saphyr::to_string(&serde_json::to_value(&document)?)?);
         if !text.ends_with('\n') {
             text.push('\n');
         }

@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::jiff::Timestamp;
-use kube::api::{Api, ListParams};
+use kube::api::{Api, DynamicObject, ListParams};
 use kube::{Client, ResourceExt};
 use serde::de::DeserializeOwned;
 
 use crate::cli::lease::{Mark, holder};
+use crate::cli::objects::untyped;
 use crate::manifests::INSTALLATION;
 use crate::rbac::Place;
 use kooper_access::Controller;
@@ -35,10 +36,11 @@ pub(in crate::cli) async fn leases(client: &Client, place: &Place) -> kube::Resu
 }
 
 /// The Deployments of the program that may be listed, and whether these are all.
-pub(in crate::cli) async fn deployments(client: &Client, place: &Place) -> kube::Result<(Vec<Deployment>, bool)> {
+pub(in crate::cli) async fn deployments(client: &Client, place: &Place) -> kube::Result<(Vec<DynamicObject>, bool)> {
     let of_program = format!("app.kubernetes.io/name={},{INSTALLATION}", place.installation.program);
-    let own = Api::namespaced(client.clone(), &place.namespace);
-    listed(Api::all(client.clone()), own, &ListParams::default().labels(&of_program)).await
+    let resource = untyped::<Deployment>();
+    let own = Api::namespaced_with(client.clone(), &place.namespace, &resource);
+    listed(Api::all_with(client.clone(), &resource), own, &ListParams::default().labels(&of_program)).await
 }
 
 async fn listed<K>(all: Api<K>, own: Api<K>, params: &ListParams) -> kube::Result<(Vec<K>, bool)>
@@ -70,10 +72,10 @@ pub(in crate::cli) fn deployed(
     controllers: &[Controller],
     near: &BTreeSet<String>,
     place: &Place,
-    deployments: &[Deployment],
+    deployments: &[DynamicObject],
 ) -> Vec<Overlap> {
     let mut overlaps = Vec::new();
-    let runs = |one: &&Deployment| one.spec.as_ref().and_then(|spec| spec.replicas) != Some(0);
+    let runs = |one: &&DynamicObject| one.data["spec"]["replicas"] != 0;
     for deployment in deployments.iter().filter(runs) {
         let (namespace, account) = (deployment.namespace().unwrap_or_default(), deployment.labels().get(INSTALLATION));
         if (&*namespace, account) == (&*place.namespace, Some(&place.account())) {
@@ -94,10 +96,10 @@ pub(in crate::cli) fn deployed(
 }
 
 /// The namespaces that a Deployment as `manifests` prints it watches; `None` if it sets none.
-fn namespaces(deployment: &Deployment) -> Option<&str> {
-    let containers = &deployment.spec.as_ref()?.template.spec.as_ref()?.containers;
-    let mut variables = containers.iter().flat_map(|container| container.env.iter().flatten());
-    variables.find(|variable| variable.name == "KOOPER_NAMESPACE")?.value.as_deref()
+fn namespaces(deployment: &DynamicObject) -> Option<&str> {
+    let containers = deployment.data["spec"]["template"]["spec"]["containers"].as_array()?;
+    let mut variables = containers.iter().filter_map(|container| container["env"].as_array()).flatten();
+    variables.find(|variable| variable["name"] == "KOOPER_NAMESPACE")?["value"].as_str()
 }
 
 /// The installations that hold a Lease for a controller of the same program and handle

@@ -1,9 +1,9 @@
 //! The shards of a controller, as its Leases show them.
 
-use k8s_openapi::api::apps::v1::Deployment;
 use kooper_access::Controller;
 use kooper_access::controller::ShardLeases;
 use kooper_sharding::{OverviewError, ShardOverview, ShardState};
+use kube::api::DynamicObject;
 use kube::{Client, ResourceExt};
 
 use super::super::verdict::Verdict;
@@ -16,7 +16,7 @@ pub(super) async fn inspect(
     client: &Client,
     controller: &Controller,
     place: &Place,
-    deployments: &[Deployment],
+    deployments: &[DynamicObject],
 ) -> Vec<(Verdict, String)> {
     let Some(leases) = controller.shard_leases(&place.installation, &place.lease_namespace) else { return Vec::new() };
     let wall = Timestamp::now().as_microsecond();
@@ -88,14 +88,14 @@ fn findings(overview: &ShardOverview, leases: &ShardLeases<'_>) -> Vec<(Verdict,
 
 /// The Deployment of this installation has more replicas than can share the shards, with the one that a
 /// rolling update adds.
-fn crowded(deployment: &Deployment, leases: &ShardLeases<'_>, place: &Place) -> Option<(Verdict, String)> {
+fn crowded(deployment: &DynamicObject, leases: &ShardLeases<'_>, place: &Place) -> Option<(Verdict, String)> {
     let namespace = deployment.namespace().unwrap_or_default();
     let account = deployment.labels().get(INSTALLATION);
     let is_own = (&*namespace, account) == (&*place.namespace, Some(&place.account()));
-    let replicas = deployment.spec.as_ref().filter(|_| is_own)?.replicas.unwrap_or(1);
-    let members = i32::from(leases.shards.most_members());
+    let replicas = deployment.data["spec"]["replicas"].as_u64().unwrap_or(1);
+    let members = u64::from(leases.shards.most_members());
     let name = deployment.name_any();
-    (replicas >= members).then(|| {
+    (is_own && replicas >= members).then(|| {
         let text = format!(
             "the Deployment {namespace}/{name} has {replicas} replicas, and one more during a rolling update, but only \
              {members} can own shards: raise `members`, or scale it down"

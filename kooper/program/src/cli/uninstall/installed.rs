@@ -6,10 +6,11 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
 use kooper_access::Controller;
-use kube::api::{Api, ListParams, ObjectList, Patch, PatchParams};
+use kube::api::{Api, DynamicObject, ListParams, ObjectList, Patch, PatchParams};
 use kube::{Client, ResourceExt};
 use serde_json::json;
 
+use super::super::objects::untyped;
 use super::leases;
 use crate::cli::lease::{Mark, cautious_now, holder};
 use crate::manifests::{INSTALLATION, workload_name};
@@ -17,10 +18,10 @@ use crate::rbac::Place;
 
 /// The Deployment of the installation, and whether it has replicas.
 pub(super) async fn deployment(client: &Client, place: &Place) -> kube::Result<Option<(String, bool)>> {
-    let api: Api<Deployment> = Api::namespaced(client.clone(), &place.namespace);
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &place.namespace, &untyped::<Deployment>());
     let found = api.get_opt(&workload_name(place)).await?;
-    let is_ours = |one: &Deployment| one.labels().get(INSTALLATION) == Some(&place.account());
-    let runs = |one: &Deployment| one.spec.as_ref().and_then(|spec| spec.replicas) != Some(0);
+    let is_ours = |one: &DynamicObject| one.labels().get(INSTALLATION) == Some(&place.account());
+    let runs = |one: &DynamicObject| one.data["spec"]["replicas"] != 0;
     Ok(found.filter(is_ours).map(|one| (one.name_any(), runs(&one))))
 }
 
@@ -36,10 +37,9 @@ pub(super) async fn stop(client: &Client, place: &Place, deployment: &str) -> ku
 
 /// The pods of the installation that have not ended.
 pub(super) async fn pods(client: &Client, place: &Place) -> kube::Result<Vec<String>> {
-    let api: Api<Pod> = Api::namespaced(client.clone(), &place.namespace);
-    let phase = |pod: &Pod| pod.status.as_ref().and_then(|status| status.phase.clone()).unwrap_or_default();
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &place.namespace, &untyped::<Pod>());
     let found = api.list(&of(place)).await?;
-    let runs = |pod: &&Pod| !["Succeeded", "Failed"].contains(&&*phase(pod));
+    let runs = |pod: &&DynamicObject| !["Succeeded", "Failed"].iter().any(|phase| pod.data["status"]["phase"] == *phase);
     Ok(found.items.iter().filter(runs).map(ResourceExt::name_any).collect())
 }
 
