@@ -10,6 +10,7 @@ use super::query::{Scope, one_of, watchers};
 use crate::metrics::table;
 use crate::metrics::table::Metric;
 use kooper_access::Controller;
+use kooper_runtime::internal::watch::retriever::fnv1a;
 use panels::{Panel, rows};
 
 /// The columns of a dashboard.
@@ -28,9 +29,8 @@ const LONGEST_UID: usize = 40;
 pub(crate) fn dashboard(program: &str, controllers: &[Controller], webhooks: &[String]) -> Value {
     let has = |feature: fn(&Controller) -> bool| controllers.iter().any(feature);
     let (elected, shared) = (has(Controller::has_leader_election), has(Controller::has_shards));
-    let uid: String = format!("kooper-{program}").chars().take(LONGEST_UID).collect();
     json!({
-        "uid": uid,
+        "uid": uid(program),
         "title": format!("Controllers of {program}"),
         "description": format!("The Kubernetes controllers of {program}: calls, queue, watches, leader election and shards"),
         "tags": ["kooper", "kubernetes"],
@@ -43,6 +43,18 @@ pub(crate) fn dashboard(program: &str, controllers: &[Controller], webhooks: &[S
         "templating": {"list": variables(program, controllers, webhooks)},
         "panels": placed(&rows(&scope(), elected, shared, !webhooks.is_empty())),
     })
+}
+
+/// The uid of the dashboard. One that is too long ends with a hash of the whole name: two programs of one uid would
+/// replace each other's dashboard.
+fn uid(program: &str) -> String {
+    let uid = format!("kooper-{program}");
+    if uid.len() <= LONGEST_UID {
+        return uid;
+    }
+    let hash = format!("-{:016x}", fnv1a(program.as_bytes()));
+    let begin: String = uid.chars().take(LONGEST_UID - hash.len()).collect();
+    begin + &hash
 }
 
 /// The series that the variables of the dashboard choose.

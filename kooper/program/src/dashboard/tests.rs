@@ -82,10 +82,12 @@ fn a_program_without_leader_election_shards_and_webhooks_has_no_panels_for_them(
 }
 
 #[test]
-fn the_uid_is_as_long_as_grafana_allows() {
-    let name = "a".repeat(63);
-    let dashboard = dashboard(&name, &controllers(false), &[]);
-    assert_eq!(dashboard["uid"].as_str().map(str::len), Some(LONGEST_UID));
+fn the_uid_is_as_long_as_grafana_allows_and_differs_for_names_that_only_differ_at_their_end() {
+    let fits = "a".repeat(LONGEST_UID - "kooper-".len());
+    assert_eq!(uid(&fits), format!("kooper-{fits}"));
+    let [one, other] = ["a", "b"].map(|end| uid(&(fits.clone() + end)));
+    assert_eq!([one.len(), other.len()], [LONGEST_UID; 2]);
+    assert_ne!(one, other);
 }
 
 #[test]
