@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::FAILED;
 use super::connect::{self, Connection};
 use super::invocation::Invocation;
+use super::objects::counted;
 use super::preflight::responds;
 use super::run::{GRACE, operator};
 use super::signals::Signals;
@@ -64,13 +65,13 @@ pub(crate) fn dry_run(invocation: &Invocation<'_>) -> Result<ExitCode, BoxError>
     say(
         "done",
         format_args!(
-            "{} objects handled, {} failed; {} would be created, {} changed, {} deleted, and {} Events recorded",
-            results.handled,
+            "{} handled, {} failed; {} would be created, {} changed, {} deleted, and {} recorded",
+            counted(results.handled, "object"),
             results.failed.len(),
             count("create"),
             count("change"),
             count("delete"),
-            others.events(),
+            counted(others.events(), "Event"),
         ),
     );
     let complete = results.failed.is_empty() && results.problems.is_empty();

@@ -1,5 +1,7 @@
 //! Objects of any kind: how they are requested, and how they are named in a line.
 
+use std::fmt::Display;
+
 use kube::Resource;
 use kube::core::ApiResource;
 
@@ -32,4 +34,20 @@ pub(super) fn untyped<K: Resource<DynamicType = ()>>() -> ApiResource {
 pub(super) fn named(names: &[String], count: usize) -> String {
     let more = if count > names.len() { format!(" and {} more", count - names.len()) } else { String::new() };
     names.join(", ") + &more
+}
+
+/// A number with its noun: `1 object`, `2 objects`.
+pub(super) fn counted<N: Copy + Display + PartialEq + From<u8>>(count: N, noun: &str) -> String {
+    let ending = if count == N::from(1) { "" } else { "s" };
+    format!("{count} {noun}{ending}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_object_has_no_plural() {
+        assert_eq!([0_i64, 1, 2].map(|count| counted(count, "object")), ["0 objects", "1 object", "2 objects"]);
+    }
 }

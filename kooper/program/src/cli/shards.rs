@@ -14,6 +14,7 @@ use tokio::runtime::Builder;
 
 use super::connect;
 use super::invocation::{Invocation, lease_namespace};
+use super::objects::counted;
 use super::preflight::responds;
 use super::print::print;
 use super::step::printable;
@@ -190,7 +191,8 @@ async fn change(client: &Client, name: &str, leases: &ShardLeases<'_>, changes: 
 fn table(name: &str, leases: &ShardLeases<'_>, overview: &ShardOverview) -> String {
     let (count, field) = (overview.count(), overview.field());
     let lease = leases.names.first().map_or("", String::as_str);
-    let head = format!("{name}: {count} shards by {field}, in the Lease {}/{lease}\n", leases.namespace);
+    let shards = counted(count, "shard");
+    let head = format!("{name}: {shards} by {field}, in the Lease {}/{lease}\n", leases.namespace);
     let mut members = vec![["REPLICA", "SHARDS", "RENEWED", "STATE"].map(str::to_owned).to_vec()];
     members.extend(overview.members(leases.shards).map(member));
     let mut shards = vec![["SHARD", "BUCKETS", "OWNER", "TERM", "STATE"].map(str::to_owned).to_vec()];

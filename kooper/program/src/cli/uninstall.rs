@@ -30,7 +30,7 @@ use super::check::instances::Overlap;
 use super::connect::{self, Connection};
 use super::invocation::Invocation;
 use super::lease::cautious_now;
-use super::objects::named;
+use super::objects::{counted, named};
 use super::preflight::responds;
 use super::run::{GRACE, operator};
 use super::signals::Signals;
@@ -423,7 +423,7 @@ impl Uninstall<'_> {
     /// Deletes a CRD and waits until it is removed.
     async fn delete(&self, name: &str, uid: Option<&str>) -> Result<(), BoxError> {
         let objects = self.read(format_args!("the CRD {name}"), || definitions::objects(&self.client, name)).await?;
-        say("delete", format_args!("CRD {name}, with {objects} objects"));
+        say("delete", format_args!("CRD {name}, with {}", counted(objects, "object")));
         if self.invocation.settings.dry_run {
             return Ok(());
         }

@@ -6,6 +6,7 @@ use kooper_sharding::{OverviewError, ShardOverview, ShardState};
 use kube::api::DynamicObject;
 use kube::{Client, ResourceExt};
 
+use super::super::objects::counted;
 use super::super::verdict::Verdict;
 use crate::manifests::INSTALLATION;
 use crate::rbac::Place;
@@ -44,8 +45,8 @@ fn findings(overview: &ShardOverview, leases: &ShardLeases<'_>) -> Vec<(Verdict,
     let working = members.iter().filter(|member| !member.has_expired).count();
     let mut findings = Vec::new();
     if unowned == 0 {
-        let replicas = if working == 1 { "replica" } else { "replicas" };
-        findings.push((Verdict::Ok, format!("{count} by {field}, all owned, {working} {replicas}")));
+        let replicas = counted(working, "replica");
+        findings.push((Verdict::Ok, format!("{count} by {field}, all owned, {replicas}")));
     } else if working == 0 {
         findings.push((Verdict::Note, format!("{count} by {field}, and no replica runs")));
     } else {
@@ -97,8 +98,9 @@ fn crowded(deployment: &DynamicObject, leases: &ShardLeases<'_>, place: &Place) 
     let name = deployment.name_any();
     (is_own && replicas >= members).then(|| {
         let text = format!(
-            "the Deployment {namespace}/{name} has {replicas} replicas, and one more during a rolling update, but only \
-             {members} can own shards: raise `members`, or scale it down"
+            "the Deployment {namespace}/{name} has {}, and one more during a rolling update, but only {members} can own \
+             shards: raise `members`, or scale it down",
+            counted(replicas, "replica")
         );
         (Verdict::Missing, text)
     })

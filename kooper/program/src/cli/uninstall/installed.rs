@@ -39,8 +39,8 @@ pub(super) async fn stop(client: &Client, place: &Place, deployment: &str) -> ku
 pub(super) async fn pods(client: &Client, place: &Place) -> kube::Result<Vec<String>> {
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &place.namespace, &untyped::<Pod>());
     let found = api.list(&of(place)).await?;
-    let runs = |pod: &&DynamicObject| !["Succeeded", "Failed"].iter().any(|phase| pod.data["status"]["phase"] == *phase);
-    Ok(found.items.iter().filter(runs).map(ResourceExt::name_any).collect())
+    let has_ended = |pod: &DynamicObject| matches!(pod.data["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
+    Ok(found.items.iter().filter(|pod| !has_ended(pod)).map(ResourceExt::name_any).collect())
 }
 
 /// Another installation of the program, or of one of its previous names, as `namespace/name`: one with a Deployment, or
