@@ -36,7 +36,6 @@ use kooper_runtime::BoxError;
 use kooper_runtime::internal::controller::review::may;
 use kooper_runtime::internal::error::chain;
 use kooper_runtime::internal::object::kind::KindInfo;
-use unremoved::Unremoved;
 
 /// Maximum number of permissions to request at a time.
 const AT_A_TIME: usize = 8;
@@ -187,7 +186,10 @@ impl Check {
         }
         for controller in controllers {
             self.left(controller).await;
-            self.unremoved(controller).await;
+            if let Some((verdict, text)) = unremoved::inspect(&self.client, controller, &self.place.installation).await
+            {
+                self.found(verdict, text);
+            }
         }
         self.instances(controllers).await;
     }
@@ -263,29 +265,6 @@ impl Check {
                  to list them, run `check` as a user who may list {kinds} in all namespaces"
             )),
             Err(error) => self.note(format_args!("{kinds} of other namespaces: {}", chain(&error))),
-        }
-    }
-
-    /// Lists objects with a finalizer that the handler has set, and that nothing removes.
-    async fn unremoved(&mut self, controller: &Controller) {
-        let found = unremoved::unremoved(&self.client, controller, &self.place.installation).await;
-        // Kinds that are not served, or may not be listed, were reported already.
-        let Ok(Unremoved { named, count, terminating, finalizer }) = found else { return };
-        let (name, kinds) = (controller.name(), controller.kind_info().resource());
-        let objects = format!("{kinds} {}", objects::named(&named, count));
-        let advice = format!(
-            "write `cleanup = path, finalizer = \"{finalizer}\"`, or `while_deleting` so that its handler is called and can \
-             remove it"
-        );
-        if terminating {
-            self.missing(format_args!(
-                "{objects}: being deleted, and the finalizer {finalizer}, which the controller `{name}` has set, keeps them: {advice}"
-            ));
-        } else if count > 0 {
-            self.note(format_args!(
-                "{objects}: the finalizer {finalizer}, which the controller `{name}` has set, would keep them when they are \
-                 deleted: {advice}"
-            ));
         }
     }
 

@@ -5,11 +5,13 @@ use kube::api::{Api, ListParams};
 use kube::core::DynamicObject;
 use kube::{Client, ResourceExt};
 
-use crate::cli::objects::{NAMED, PAGE, resource};
+use crate::cli::objects::{self, NAMED, PAGE, resource};
+use crate::cli::verdict::Verdict;
 use kooper_access::Controller;
 use kooper_access::internal::Installation;
 use kooper_runtime::ObjectKey;
 use kooper_runtime::internal::call::finalizer::set_by;
+use kooper_runtime::internal::error::chain;
 
 /// Maximum number of pages to read. In a larger collection, an affected object is likely
 /// among the first.
@@ -17,19 +19,54 @@ const PAGES: usize = 20;
 
 /// Objects with such a finalizer.
 #[derive(Default)]
-pub(super) struct Unremoved {
+struct Unremoved {
     /// The first ones: those that are being deleted, if there are any.
-    pub(super) named: Vec<String>,
+    named: Vec<String>,
     /// The number of all such objects.
-    pub(super) count: usize,
+    count: usize,
     /// `true` if the objects are being deleted, which lasts until the finalizer is
     /// removed.
-    pub(super) terminating: bool,
-    pub(super) finalizer: String,
+    terminating: bool,
+    finalizer: String,
+}
+
+/// A finding if there are such objects, or if they cannot be listed.
+pub(super) async fn inspect(
+    client: &Client,
+    controller: &Controller,
+    installation: &Installation,
+) -> Option<(Verdict, String)> {
+    let (name, kinds) = (controller.name(), controller.kind_info().resource());
+    let Unremoved { named, count, terminating, finalizer } = match unremoved(client, controller, installation).await {
+        Ok(found) => found,
+        // Kinds that are not served, or may not be listed, were reported already.
+        Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => return None,
+        Err(error) => {
+            let text =
+                format!("{kinds} with a finalizer that the controller `{name}` does not remove: {}", chain(&error));
+            return Some((Verdict::Note, text));
+        }
+    };
+    let objects = format!("{kinds} {}", objects::named(&named, count));
+    let advice = format!(
+        "write `cleanup = path, finalizer = \"{finalizer}\"`, or `while_deleting` so that its handler is called and can \
+         remove it"
+    );
+    if terminating {
+        let text = format!(
+            "{objects}: being deleted, and the finalizer {finalizer}, which the controller `{name}` has set, keeps them: {advice}"
+        );
+        return Some((Verdict::Missing, text));
+    }
+    let text = format!(
+        "{objects}: the finalizer {finalizer}, which the controller `{name}` has set, would keep them when they are \
+         deleted: {advice}"
+    );
+    (count > 0).then_some((Verdict::Note, text))
 }
 
 /// The objects of a controller with a finalizer that it has set, unless it removes it.
-pub(super) async fn unremoved(
+async fn unremoved(
     client: &Client,
     controller: &Controller,
     installation: &Installation,
@@ -66,4 +103,35 @@ pub(super) async fn unremoved(
         }
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{Request, Response};
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kooper_access::KindExt;
+    use kube::client::Body;
+    use serde_json::json;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_error_is_shown_unless_it_was_reported_before() {
+        let controller = ConfigMap::controller("maps").handler(async || {}).build().expect("a controller");
+        let found = async |code: u16| {
+            let answer = move |_: Request<Body>| async move {
+                let status = json!({"kind": "Status", "status": "Failure", "code": code, "message": "the reason"});
+                let body = Body::from(status.to_string().into_bytes());
+                Ok::<_, std::convert::Infallible>(Response::builder().status(code).body(body).expect("a response"))
+            };
+            let client = Client::new(tower::service_fn(answer), "default");
+            inspect(&client, &controller, &Installation::new("shop", None)).await
+        };
+        for code in [403, 404] {
+            assert!(found(code).await.is_none(), "{code}");
+        }
+        let Some((Verdict::Note, text)) = found(500).await else { panic!("a note") };
+        assert!(text.starts_with("configmaps with a finalizer that the controller `maps` does not remove: "), "{text}");
+        assert!(text.contains("the reason"), "{text}");
+    }
 }
