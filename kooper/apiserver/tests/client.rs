@@ -97,6 +97,9 @@ async fn a_namespace_that_must_not_be_deleted_is_not_in_a_dry_run_either() {
         assert_eq!(status, StatusCode::FORBIDDEN);
         assert_eq!(refusal["message"], "namespaces \"default\" is forbidden: this namespace may not be deleted");
     }
+    let path = "/api/v1/namespaces/kube-node-lease?dryRun=All";
+    let (status, _) = send(&server, Method::DELETE, path, Value::Null).await;
+    assert_eq!(status, StatusCode::OK, "the real server permits it, too");
 }
 
 /// The real server has the finalizer until its garbage collector has seen the deletion, so it is not compared.

@@ -293,7 +293,7 @@ pub(crate) fn remove_object(
             || grace > 0
             || kind.is_namespace() && !meta::is_deleting(&present)
             || next["spec"]["finalizers"].as_array().is_some_and(|list| kind.is_namespace() && !list.is_empty());
-        if kind.is_namespace() && matches!(name, "default" | "kube-system" | "kube-public" | "kube-node-lease") {
+        if kind.is_namespace() && matches!(name, "default" | "kube-system" | "kube-public") {
             let why = format!("namespaces {name:?} is forbidden: this namespace may not be deleted");
             return Err(StatusError::forbidden(why, details(name, "", "namespaces")));
         }
