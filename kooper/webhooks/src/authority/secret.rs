@@ -19,6 +19,15 @@ pub(crate) enum SecretError {
         #[source]
         error: Error,
     },
+    #[error(
+        "the Secret `{name}` of the webhooks' certificate authority cannot be replaced: {error}; delete it, and the \
+         running program creates it again"
+    )]
+    Immutable {
+        name: String,
+        #[source]
+        error: Error,
+    },
     #[error(transparent)]
     Authority(#[from] AuthorityError),
 }
@@ -90,6 +99,10 @@ impl CaSecret {
             Ok(secret) => Ok(Some(Read { authorities, metadata: secret.metadata })),
             // Changed, created or deleted meanwhile. A creation that finds nothing lacks its namespace.
             Err(Error::Api(status)) if status.code == 409 || (status.code == 404 && !is_new) => Ok(None),
+            // A client has set `immutable`, or created it with another type.
+            Err(Error::Api(status)) if status.code == 422 && !is_new => {
+                Err(SecretError::Immutable { name: self.name.clone(), error: Error::Api(status) })
+            }
             Err(error) => Err(self.error("written", error)),
         }
     }
@@ -121,5 +134,26 @@ mod tests {
         let client = Client::new(tower::service_fn(answer), "typo");
         let error = CaSecret::new(client, "typo", "ca".to_owned()).read(None).await.expect_err("nothing is created");
         assert!(error.to_string().contains("namespaces \"typo\" not found"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn the_error_about_an_immutable_secret_says_what_to_do() {
+        let answer = |request: Request<Body>| async move {
+            let metadata = serde_json::json!({"name": "ca", "resourceVersion": "7"});
+            let secret = serde_json::json!({"metadata": metadata, "data": {"ca.crt": ""}, "immutable": true});
+            let refused = serde_json::json!({
+                "kind": "Status", "status": "Failure", "reason": "Invalid", "code": 422,
+                "message": "immutable: Forbidden: field is immutable when `immutable` is set",
+            });
+            let (code, answer) = if request.method() == Method::GET { (200_u16, secret) } else { (422, refused) };
+            Ok::<_, std::convert::Infallible>(
+                Response::builder().status(code).body(Body::from(answer.to_string().into_bytes())).expect("a response"),
+            )
+        };
+        let client = Client::new(tower::service_fn(answer), "shops");
+        let error = CaSecret::new(client, "shops", "ca".to_owned()).read(None).await.expect_err("it is malformed");
+        let error = error.to_string();
+        assert!(error.contains("field is immutable"), "{error}");
+        assert!(error.ends_with("; delete it, and the running program creates it again"), "{error}");
     }
 }
