@@ -133,11 +133,14 @@ impl Registration {
     }
 
     async fn register_all(&self, client: &Client) -> Result<Action, RegisterError> {
-        let rolled_out = self.is_rolled_out(client).await?;
         let owner = self.owner_reference(client).await?;
-        let configuration = |mutates| Configuration { registration: self, mutates, rolled_out, owner: owner.clone() };
-        let (validating, mutating) = (configuration(false), configuration(true));
+        let configuration =
+            |mutates| Configuration { registration: self, mutates, rolled_out: false, owner: owner.clone() };
+        let (mut validating, mut mutating) = (configuration(false), configuration(true));
         let live = (live(client, &validating).await?, live(client, &mutating).await?);
+        let is_registered = validating.has_functions(&live.0) || mutating.has_functions(&live.1);
+        let rolled_out = self.is_rolled_out(client, is_registered).await?;
+        (validating.rolled_out, mutating.rolled_out) = (rolled_out, rolled_out);
         let published = configuration::published([&live.0, &live.1]);
         let Some(bundle) = self.bundle(client, &published).await? else {
             return Ok(Action::requeue_after(PAUSE));
@@ -319,14 +322,14 @@ impl Registration {
     }
 
     /// Returns whether each replica that is called serves every function.
-    async fn is_rolled_out(&self, client: &Client) -> Result<bool, RegisterError> {
+    async fn is_rolled_out(&self, client: &Client, is_registered: bool) -> Result<bool, RegisterError> {
         let Some(name) = &self.deployment else { return Ok(true) };
         // Without its type: the code that decodes a pod template is large.
         let deployments = ApiResource::erase::<Deployment>(&());
         let deployments: Api<DynamicObject> = Api::namespaced_with(client.clone(), &self.namespace, &deployments);
         let found = deployments.get_opt(name).await;
         let found = found.map_err(|error| RegisterError::Deployment { name: name.clone(), error })?;
-        Ok(found.is_none_or(|deployment| self.roll_out.is_complete(&deployment)))
+        Ok(found.is_none_or(|deployment| self.roll_out.is_complete(&deployment, is_registered)))
     }
 }
 

@@ -105,6 +105,11 @@ impl<'a> Configuration<'a> {
         !entries(live).all(is_known)
     }
 
+    /// Returns whether it has entries of functions, of any version.
+    pub(crate) fn has_functions(&self, live: &Value) -> bool {
+        entries(live).any(|entry| entry["name"].as_str().is_some_and(|name| !self.is_probe(name)))
+    }
+
     /// Returns whether an entry calls this function: replicas without it, or with it at another path, answer with 404.
     fn is_of(&self, entry: &Value, webhook: &Webhook) -> bool {
         let (path, client) = (webhook.path(), &entry["clientConfig"]);

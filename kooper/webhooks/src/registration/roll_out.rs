@@ -23,22 +23,30 @@ const GRACE: Duration = Duration::from_secs(30);
 /// How long an API server may take to learn a configuration: one took 150 ms.
 const LEARNED: Duration = Duration::from_secs(2);
 
-/// Since when the Deployment has been wholly updated.
+/// The Deployment while it is wholly updated.
 #[derive(Debug, Default)]
-pub(crate) struct RollOut(Mutex<Option<Instant>>);
+pub(crate) struct RollOut(Mutex<Option<Updated>>);
+
+#[derive(Debug)]
+struct Updated {
+    since: Instant,
+    is_complete: bool,
+}
 
 impl RollOut {
     /// Returns whether no older replica is called any more: those that end serve for a while, and
-    /// API servers keep their connections to them until then.
-    pub(super) fn is_complete(&self, deployment: &DynamicObject) -> bool {
-        let mut since = self.0.lock();
+    /// API servers keep their connections to them until then. A Deployment that was deleted and created
+    /// again has the first revision, too: there are older replicas if a function is registered.
+    pub(super) fn is_complete(&self, deployment: &DynamicObject, is_registered: bool) -> bool {
+        let mut known = self.0.lock();
         if !is_updated(deployment) {
-            *since = None;
+            *known = None;
             return false;
         }
-        let elapsed = since.get_or_insert_with(Instant::now).elapsed();
-        let is_first = deployment.annotations().get(REVISION).is_some_and(|revision| revision == "1");
-        is_first || elapsed >= grace(deployment)
+        let updated = known.get_or_insert_with(|| Updated { since: Instant::now(), is_complete: false });
+        let is_first = !is_registered && deployment.annotations().get(REVISION).is_some_and(|revision| revision == "1");
+        updated.is_complete |= is_first || updated.since.elapsed() >= grace(deployment);
+        updated.is_complete
     }
 }
 
@@ -114,15 +122,18 @@ mod tests {
     async fn a_roll_out_is_complete_when_the_grace_period_of_the_old_replicas_is_over_and_the_first_one_at_once() {
         let (updated, updating) = (of(7, 2, 2), of(7, 1, 2));
         let roll_out = RollOut::default();
-        assert!(!roll_out.is_complete(&updated));
+        assert!(!roll_out.is_complete(&updated, false));
         tokio::time::advance(Duration::from_secs(29)).await;
-        assert!(!roll_out.is_complete(&updated));
+        assert!(!roll_out.is_complete(&updated, true));
         tokio::time::advance(Duration::from_secs(1)).await;
-        assert!(roll_out.is_complete(&updated));
-        assert!(!roll_out.is_complete(&updating));
-        assert!(!roll_out.is_complete(&updated), "it begins again");
+        assert!(roll_out.is_complete(&updated, true));
+        assert!(!roll_out.is_complete(&updating, true));
+        assert!(!roll_out.is_complete(&updated, true), "it begins again");
         let mut first = updated;
         first.annotations_mut().insert(REVISION.to_owned(), "1".to_owned());
-        assert!(RollOut::default().is_complete(&first), "there is no older version");
+        let roll_out = RollOut::default();
+        assert!(roll_out.is_complete(&first, false), "there is no older version");
+        assert!(roll_out.is_complete(&first, true), "its own functions are registered now");
+        assert!(!RollOut::default().is_complete(&first, true), "the Deployment may have been created again");
     }
 }

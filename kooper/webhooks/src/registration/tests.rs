@@ -101,6 +101,7 @@ fn a_function_that_is_new_is_not_registered_while_an_old_replica_may_be_called()
     let configuration = validating(&registration, false);
     let first = configuration.desired("a bundle", &armed(&[]), &Value::Null);
     assert_eq!(first["webhooks"].as_array().map(Vec::len), Some(1), "the probe alone");
+    assert!(!configuration.has_functions(&first) && configuration.has_functions(&before));
     assert_eq!(configuration.desired("a bundle", &armed(&[ENTRY]), &before), before, "it is registered already");
 }
 
