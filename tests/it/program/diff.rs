@@ -150,4 +150,12 @@ fn no_difference_exits_with_0_and_an_error_with_2() {
     };
     assert_eq!(code, Some(2), "{log}");
     assert!(log.contains("the controller `shops` watches other namespaces: other"), "{log}");
+    #[cfg(target_os = "linux")]
+    {
+        let file = diffed.home.file("new.json", &shop("new", "", false).to_string());
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let mut command = Command::new(PROGRAM);
+        command.args(["diff", "-f", &file, "--kubeconfig"]).arg(diffed.cluster.kubeconfig()).stdout(full);
+        assert_eq!(command.output().unwrap().status.code(), Some(2), "the diff is incomplete");
+    }
 }

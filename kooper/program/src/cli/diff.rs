@@ -4,13 +4,14 @@ mod seed;
 mod shown;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use super::document;
 use super::dry_run::DryRunProgram;
 use super::invocation::Invocation;
 use super::logging::refuses_colours;
+use super::print::print;
 use kooper_runtime::{BoxError, ObjectKey};
 use seed::{Seed, SeedError};
 
@@ -58,8 +59,8 @@ pub(crate) fn diff(invocation: &Invocation<'_>) -> Result<ExitCode, BoxError> {
     for difference in &differences {
         text += &shown::shown(difference, colored)?;
     }
-    // A closed stdout changes nothing about the exit code.
-    drop(std::io::stdout().write_all(text.as_bytes()));
+    // A reader that has ended changes nothing about the exit code; a diff that is incomplete is an error.
+    print(&text)?;
     for (controller, note) in &results.notes {
         tracing::warn!("{controller}: {note}");
     }
