@@ -20,11 +20,13 @@ pub(crate) fn controller(
 ) -> TokenStream {
     let conditions = handler.map(|handler| &handler.conditions);
     let runtime = CratePath::new(args.krate.as_ref().map(|path| &path.value));
-    let ty = handler.map(|handler| empty(role, &runtime, args, handler));
+    // The attribute below generates the type and the `main`.
+    let repeated = handler.is_some_and(|handler| handler.repeated);
+    let ty = handler.filter(|_| !repeated).map(|handler| empty(role, &runtime, args, handler));
     let table = if role == Role::Task { &TASK } else { &CONTROLLER };
     let mentioned = mentioned::imports(table, handler, &args.entries);
     let keys = completions(&runtime, args);
-    let main = args.main.is_none().then(|| {
+    let main = (args.main.is_none() && !repeated).then(|| {
         quote!(
             #conditions
             fn main() {}

@@ -61,12 +61,21 @@ pub(crate) struct Handler {
     pub(crate) output: Option<Type>,
     /// `true` if it is in an `impl`, where no other item can be generated beside it.
     pub(crate) method: bool,
+    /// `true` if another attribute of this crate is below this one, and both would generate the type with the function's
+    /// name.
+    pub(crate) repeated: bool,
 }
 
 impl Handler {
     /// Parses the function and notes what is not allowed in its role; `None` if it is not a function. `kind` is that of
-    /// the attribute, if it names one.
-    pub(crate) fn parse(role: Role, item: &TokenStream, kind: Option<&Type>, errors: &mut Errors) -> Option<Self> {
+    /// the attribute, if it names one; `names_type`: it has a `type_name`.
+    pub(crate) fn parse(
+        role: Role,
+        item: &TokenStream,
+        kind: Option<&Type>,
+        names_type: bool,
+        errors: &mut Errors,
+    ) -> Option<Self> {
         let span = item.clone().into_iter().next().map_or_else(Span::call_site, |token| token.span());
         let head = |input: ParseStream<'_>| {
             let attributes = input.call(Attribute::parse_outer)?;
@@ -80,7 +89,17 @@ impl Handler {
             errors.add(span, message!("expected an async function: write `#[{attribute}(…)]` above an `async fn`"));
             return None;
         };
-        let noun = role.noun();
+        let (noun, name) = (role.noun(), role.attribute());
+        let names_no_type =
+            |other: &&Attribute| !names_type && find_word("type_name", other.to_token_stream()).is_none();
+        let other = attributes.iter().find(|attribute| is_role(attribute)).filter(names_no_type);
+        if let Some(other) = other {
+            errors.add(
+                Place::of(other),
+                message!("`#[{name}]` already makes the function a {noun}: write another function for this attribute"),
+            );
+        }
+        let repeated = other.is_some();
         check_head(role, &signature, errors);
         let method = check_place(role, &signature, errors);
         let parameter = || signature.generics.type_params().next().map(|kind| kind.ident.to_string());
@@ -117,6 +136,7 @@ impl Handler {
             arguments,
             output,
             method,
+            repeated,
         })
     }
 
@@ -248,6 +268,15 @@ pub(super) const ARGUMENTS: [&str; 18] = [
     "StatusWriter",
     "Evictor",
 ];
+
+/// Returns `true` for an attribute that gives a function a role.
+fn is_role(attribute: &Attribute) -> bool {
+    let roles = [Role::Controller, Role::Task, Role::Validate, Role::Mutate];
+    let path = &attribute.path().segments;
+    // Other crates have attributes of these names, too.
+    let is_ours = path.len() == 1 || path.first().is_some_and(|first| first.ident == "kooper");
+    is_ours && path.last().is_some_and(|last| roles.iter().any(|role| last.ident == role.attribute()))
+}
 
 /// The attribute if it decides whether the item is compiled; only that part of a `cfg_attr`.
 fn condition(attribute: &Attribute) -> Option<TokenStream> {

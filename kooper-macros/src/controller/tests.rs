@@ -225,6 +225,34 @@ fn the_fallback_for_a_method() {
 }
 
 #[test]
+fn the_fallback_generates_nothing_that_an_attribute_below_generates() {
+    let item = quote! {
+        #[kooper::task(every = "10m")]
+        async fn echo(pod: Arc<Pod>) {}
+    };
+    let tokens = expand(quote!(resource = v1::Pod), &item).to_string();
+    assert!(tokens.contains("use v1 :: Pod as _"), "{tokens}");
+    assert!(!tokens.contains("struct echo") && !tokens.contains("fn main"), "{tokens}");
+}
+
+#[test]
+fn a_function_has_two_attributes_if_one_names_its_type() {
+    let item = |name: TokenStream| {
+        quote! {
+            #[kooper::task(every = "10m", main = false #name)]
+            async fn tick(call: Call) {}
+        }
+    };
+    for (attribute, below) in [
+        (quote!(resource = Pod, main = false, type_name = Ticks), quote!()),
+        (quote!(resource = Pod, main = false), quote!(, type_name = Ticks)),
+    ] {
+        let tokens = expand(attribute, &item(below)).to_string();
+        assert!(!tokens.contains("compile_error"), "{tokens}");
+    }
+}
+
+#[test]
 fn a_custom_path_is_the_only_path_to_kooper() {
     let cases = [
         (quote!(resource = Pod), echo()),

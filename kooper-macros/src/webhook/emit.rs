@@ -35,7 +35,7 @@ pub(crate) fn fallback(
     error: Option<syn::Error>,
 ) -> TokenStream {
     let runtime = CratePath::new(args.krate.as_ref().map(|path| &path.value));
-    let ty = function.map(|function| {
+    let ty = function.filter(|function| !function.repeated).map(|function| {
         let name = function.type_name(args.type_name.as_ref());
         definition(&runtime, function, &name, &quote!(let _ = __program;))
     });
