@@ -182,8 +182,15 @@ fn check_head(role: Role, signature: &Signature, errors: &mut Errors) {
             errors.add(Place::of(parameter), text);
             continue;
         }
-        type_parameters += usize::from(matches!(parameter, GenericParam::Type(_)));
-        if type_parameters > 1 || !matches!(parameter, GenericParam::Type(_)) {
+        if !matches!(parameter, GenericParam::Type(_)) {
+            errors.add(
+                Place::of(parameter),
+                message!("a handler can be generic only over its kind: remove this parameter"),
+            );
+            continue;
+        }
+        type_parameters += 1;
+        if type_parameters > 1 {
             errors.add(
                 Place::of(parameter),
                 message!("a generic handler has one type parameter, the kind: write `async fn {name}<K: Kind>(…)`"),
