@@ -1,18 +1,20 @@
 //! Suggestions for unknown words.
 
+use kooper_grammar::field_name::letters;
 use kooper_grammar::suggest::nearest;
 
 use crate::support::errors::message;
 
 /// The known word that was meant by an unknown one.
 ///
-/// `others` are words of other tools, each with the known word of the same meaning.
+/// `others` are words of other tools, each with the known word of the same meaning. Those of Go and Java are written in
+/// camel case.
 pub(crate) fn meant(
     word: &str,
     known: &[&'static str],
     others: &[(&'static str, &'static str)],
 ) -> Option<&'static str> {
-    let same = others.iter().find(|(other, _)| *other == word).map(|(_, ours)| *ours);
+    let same = others.iter().find(|(other, _)| letters(other).eq(letters(word))).map(|(_, ours)| *ours);
     same.or_else(|| nearest(word, known.iter().copied()))
 }
 
@@ -34,9 +36,10 @@ mod tests {
     #[test]
     fn a_similar_word_is_suggested_or_all_are_listed() {
         let known = ["labels", "workers"];
-        let say = |word| unknown("key", word, meant(word, &known, &[("concurrency", "workers")]), &known);
+        let say = |word| unknown("key", word, meant(word, &known, &[("max_threads", "workers")]), &known);
         assert_eq!(say("label"), "unknown key `label`: write `labels`");
-        assert_eq!(say("concurrency"), "unknown key `concurrency`: write `workers`");
+        assert_eq!(say("max_threads"), "unknown key `max_threads`: write `workers`");
+        assert_eq!(say("maxThreads"), "unknown key `maxThreads`: write `workers`");
         assert_eq!(say("banana"), "unknown key `banana`: write one of `labels`, `workers`");
     }
 }

@@ -209,7 +209,7 @@ fn operations(value: &Value<'_>) -> syn::Result<Spanned<Vec<Operation>>> {
             Some(&(_, variant)) => Ok(Operation { word, variant }),
             None => {
                 let known = OPERATIONS.map(|(known, _)| known);
-                let meant = suggest::meant(&text.to_lowercase(), &known, &[("patch", "update"), ("apply", "update")]);
+                let meant = suggest::meant(&text, &known, &[("patch", "update"), ("apply", "update")]);
                 Err(syn::Error::new(word.span(), suggest::unknown("operation", &text, meant, &known)))
             }
         }
