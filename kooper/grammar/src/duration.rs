@@ -40,6 +40,9 @@ pub fn parse(text: &str) -> Result<Duration, DurationError> {
     if text.starts_with(['-', '+']) {
         return Err(DurationError::Signed(input()));
     }
+    if text.contains(char::is_whitespace) {
+        return Err(DurationError::Spaced(input()));
+    }
     let mut total: u128 = 0;
     let mut rest = text;
     while !rest.is_empty() {
@@ -114,6 +117,8 @@ pub enum DurationError {
     Empty,
     /// The string begins with a sign.
     Signed(String),
+    /// The string has a space.
+    Spaced(String),
     /// A number is missing.
     NotADuration(String),
     /// A number has no unit.
@@ -137,6 +142,9 @@ impl fmt::Display for DurationError {
             Self::Empty => write!(f, "an empty duration: write a number and a unit, such as \"30s\""),
             Self::Signed(input) => {
                 write!(f, "the duration \"{input}\" has a sign: write it without, such as \"30s\"")
+            }
+            Self::Spaced(input) => {
+                write!(f, "the duration \"{input}\" has a space: write it without, such as \"1h30m\"")
             }
             Self::NotADuration(input) => {
                 write!(f, "\"{input}\" is not a duration: write a number and a unit, such as \"30s\" or \"1h30m\"")

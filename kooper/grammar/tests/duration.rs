@@ -33,7 +33,7 @@ fn errors_name_the_problem_and_what_to_write() {
         ("30", "the duration \"30\" has no unit: write \"30s\" for seconds, \"30m\" for minutes"),
         ("-3m", "the duration \"-3m\" has a sign: write it without, such as \"30s\""),
         ("0s", "the duration \"0s\" is zero: write a longer one, such as \"1s\""),
-        ("3 m", "the duration \"3 m\" has the unknown unit ` m`: the units are ns, us, ms, s, m and h"),
+        ("3 m", "the duration \"3 m\" has a space: write it without, such as \"1h30m\""),
         ("1d", "the duration \"1d\" has the unknown unit `d`: the units are ns, us, ms, s, m and h"),
         (
             "9223372036854775808ns",
