@@ -90,7 +90,10 @@ fn next_duration(value: &Value<'_>, input: ParseStream<'_>) -> syn::Result<(Give
 fn next_number(value: &Value<'_>, input: ParseStream<'_>, ty: &'static str) -> syn::Result<(Given<u32>, Place)> {
     constants::given(value, input, ty, |input| {
         let number: LitInt = value.next_in(input)?;
-        let parsed = number.base10_parse().map_err(|_| value.wrong(number.span()))?;
-        Ok((parsed, number.span()))
+        let has_unit = !["", ty].contains(&number.suffix());
+        match number.base10_parse() {
+            Ok(parsed) if !has_unit => Ok((parsed, number.span())),
+            _ => Err(value.wrong(number.span())),
+        }
     })
 }
