@@ -25,6 +25,8 @@ pub(crate) struct Args {
     /// The schedule of a task.
     pub(crate) cron: Option<Spanned<Given<LitStr>>>,
     pub(crate) name: Option<Spanned<LitStr>>,
+    /// The names of annotations in `pause` and `reconcile_now`.
+    pub(crate) annotations: Vec<String>,
     /// The parts of an object in `changed`.
     pub(crate) changed: Vec<Change>,
     /// The readers to which the selections of `reads` apply.
