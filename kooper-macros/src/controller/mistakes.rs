@@ -6,7 +6,7 @@
 //! ```text
 //! # workers is zero
 //! #[controller(resource = Pod, workers = 0)]
-//!                                        ^ `workers` takes a number from 1 up: write `workers = 4`
+//!                                        ^ `workers` takes a number of at least 1: write `workers = 4`
 //! async fn echo(pod: Arc<Pod>) {}
 //! ```
 //!

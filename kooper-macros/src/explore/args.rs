@@ -97,7 +97,7 @@ fn value(args: &mut Args, key: &Ident, input: ParseStream<'_>) -> syn::Result<()
             let limit = input
                 .parse::<LitInt>()
                 .and_then(|limit| if limit.base10_parse::<usize>()? > 0 { Ok(limit) } else { Err(input.error("")) })
-                .map_err(wrong(message!("`limit` takes a number from 1 up: write `limit = 200`")))?;
+                .map_err(wrong(message!("`limit` takes a number of at least 1: write `limit = 200`")))?;
             args.limit = Some(limit);
         }
         "seed" => {
