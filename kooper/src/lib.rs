@@ -63,8 +63,9 @@
 //!
 //! [`Gone`], the cause of an object's removal, is an argument of the function
 //! `deleted` only. [The handler][handler] explains each argument and the results;
-//! [permissions][permissions] lists which keys add further rules. [Admission
-//! webhooks][webhooks] are functions of the same form, with fewer arguments.
+//! [permissions][permissions] lists which keys add further rules. [Tasks][tasks],
+//! which run at an interval, and [admission webhooks][webhooks] are functions of the
+//! same form, with fewer arguments.
 //!
 //! # Examples
 //!
@@ -212,7 +213,7 @@
 //!
 //! | feature | default | adds |
 //! |---|---|---|
-//! | `macros` | yes | the attribute |
+//! | `macros` | yes | the attributes, and the derive macro `Partial` |
 //! | `cli` | yes | [`main!`] and the generated `main` |
 //! | `otel` | | traces for an OpenTelemetry collector |
 //! | `apiserver` | | the Kubernetes API in this process, for the command `dev` and for tests; enables `cli` |
@@ -231,6 +232,7 @@
 //! [first]: https://github.com/kooper-rs/kooper/blob/main/docs/guide/01-first-controller.md
 //! [handler]: https://github.com/kooper-rs/kooper/blob/main/docs/guide/02-handler.md
 //! [declared]: https://github.com/kooper-rs/kooper/blob/main/docs/guide/21-declared-children.md
+//! [tasks]: https://github.com/kooper-rs/kooper/blob/main/docs/guide/24-tasks-and-daemons.md
 //! [webhooks]: https://github.com/kooper-rs/kooper/blob/main/docs/guide/20-webhooks.md
 //! [custom-resources]: https://github.com/kooper-rs/kooper/blob/main/docs/guide/03-custom-resources.md
 //! [children]: https://github.com/kooper-rs/kooper/blob/main/docs/guide/04-children-and-status.md
