@@ -371,7 +371,7 @@ const KEYS: &[Key<Args>] = &[
         form: "a type that derives `clap::Args`",
         example: "settings = ShopSettings",
         default: "none",
-        doc: "The type of the program's own settings: flags and environment variables in addition to those that every program has. Handlers, `init`, `cleanup`, `deleted` and `daemon` take `Settings<T>`.",
+        doc: "The type of the program's own settings: flags and environment variables in addition to those that every program has. Handlers, `init`, `cleanup`, `deleted` and `daemon` take `Settings<T>`, child functions `&Settings<T>`.",
         mentions: Mentions::KINDS,
         read: keep!(own, paths::ty),
         ..Key::EQUALS

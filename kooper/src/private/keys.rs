@@ -128,7 +128,7 @@ pub mod init {}
 /// `events = brief`: How much detail the Kubernetes Events about failing calls have. Everyone who can view the object's namespace can read them. `brief`: only the function that failed, without its error. `full`: the error with its sources, and the message of a panic. `off`: no Events about failing calls or about their recovery, and no rule for them.
 pub mod events {}
 
-/// `settings = ShopSettings`: The type of the program's own settings: flags and environment variables in addition to those that every program has. Handlers, `init`, `cleanup`, `deleted` and `daemon` take `Settings<T>`.
+/// `settings = ShopSettings`: The type of the program's own settings: flags and environment variables in addition to those that every program has. Handlers, `init`, `cleanup`, `deleted` and `daemon` take `Settings<T>`, child functions `&Settings<T>`.
 pub mod settings {}
 
 /// `retriever = from_queue`: A custom retriever instead of the API server's.
