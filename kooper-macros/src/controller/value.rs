@@ -39,7 +39,12 @@ impl<'a> Value<'a> {
 
     /// The error for a value that does not have the key's form.
     pub(crate) fn wrong(&self, place: impl Into<Place>) -> syn::Error {
-        let Self { name, form, example, .. } = self;
+        self.instead(place, self.example)
+    }
+
+    /// As [`wrong`](Self::wrong), with another example.
+    fn instead(&self, place: impl Into<Place>, example: &str) -> syn::Error {
+        let Self { name, form, .. } = self;
         place.into().error(message!("`{name}` takes {form}: write `{example}`"))
     }
 

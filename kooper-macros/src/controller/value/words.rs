@@ -1,6 +1,7 @@
 //! Values that are words: flags, names of parts, and keywords.
 
 use kooper_grammar::field_path;
+use kooper_grammar::suggest::nearest;
 use proc_macro2::{Ident, TokenStream};
 use quote::quote;
 use syn::ext::IdentExt;
@@ -49,13 +50,16 @@ pub(crate) fn one_of<const N: usize>(
     of: TokenStream,
     words: [(&'static str, &'static str); N],
 ) -> syn::Result<Spanned<Variant>> {
-    let wrong = value.wrong(value.input.span());
     for (word, variant) in words {
         if let Some(span) = value.word(word)? {
             return Ok(value.spanned(Variant { of, name: Ident::new(variant, span) }, span));
         }
     }
-    Err(wrong)
+    // Kubernetes' own words have a capital.
+    let written = value.input.fork().parse::<Ident>().ok().map(|word| word.to_string());
+    let meant = written.and_then(|word| nearest(&word, words.map(|(known, _)| known)));
+    let example = meant.map(|meant| format!("{} = {meant}", value.name));
+    Err(value.instead(value.input.span(), example.as_deref().unwrap_or(value.example)))
 }
 
 /// Returns `true` for `namespace`.
