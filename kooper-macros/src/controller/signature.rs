@@ -174,28 +174,23 @@ fn check_head(role: Role, signature: &Signature, errors: &mut Errors) {
     }
     let mut type_parameters = 0_usize;
     for parameter in &signature.generics.params {
-        if role != Role::Controller {
-            let text = match role {
-                Role::Task => message!("a task is not generic: write the type instead of a parameter"),
-                _ => message!("a webhook is for one kind: write the kind instead of a parameter"),
-            };
-            errors.add(Place::of(parameter), text);
-            continue;
-        }
-        if !matches!(parameter, GenericParam::Type(_)) {
-            errors.add(
-                Place::of(parameter),
-                message!("a handler can be generic only over its kind: remove this parameter"),
-            );
-            continue;
-        }
-        type_parameters += 1;
-        if type_parameters > 1 {
-            errors.add(
-                Place::of(parameter),
-                message!("a generic handler has one type parameter, the kind: write `async fn {name}<K: Kind>(…)`"),
-            );
-        }
+        let is_type = matches!(parameter, GenericParam::Type(_));
+        type_parameters += usize::from(is_type);
+        let text = match role {
+            Role::Controller if !is_type => {
+                message!("a handler can be generic only over its kind: remove this parameter")
+            }
+            Role::Controller if type_parameters > 1 => {
+                message!("a generic handler has one type parameter, the kind: write `async fn {name}<K: Kind>(…)`")
+            }
+            Role::Controller => continue,
+            _ if !is_type => message!("a {noun} is not generic: remove this parameter"),
+            Role::Task => message!("a task is not generic: write the type instead of a parameter"),
+            Role::Validate | Role::Mutate => {
+                message!("a webhook is for one kind: write the kind instead of a parameter")
+            }
+        };
+        errors.add(Place::of(parameter), text);
     }
 }
 
