@@ -367,6 +367,10 @@ macro_rules! main {
             )
         }
     };
+    ($($other:tt)*) => {
+        ::core::compile_error!("the settings come first, then the names of annotated functions, with commas between them: write `kooper::main!(settings = ShopSettings, shops, orders);`");
+        fn main() {}
+    };
 }
 
 /// The names that most controllers need.

@@ -1,0 +1,1 @@
+kooper::main!(shops, settings = ShopSettings);
