@@ -18,7 +18,7 @@ const WINDOW: Duration = Duration::from_secs(360);
 const SERIES: usize = 4096;
 
 /// The tokens of an object that repetitions leave to its new Events: a count matters less.
-const RESERVE: f64 = 5.0;
+const RESERVE: u32 = 5;
 
 /// Decides which Events are written.
 #[derive(Debug, Default)]
@@ -64,7 +64,7 @@ impl Correlator {
             series.count = series.count.saturating_add(1);
             (series.last, series.seen) = (at, now);
         } else {
-            if !self.limit.take(&object(&note.regarding), now, 0.0) {
+            if !self.limit.take(&object(&note.regarding), now, 0) {
                 return Err(Box::new(note.regarding));
             }
             if self.series.len() >= SERIES {
