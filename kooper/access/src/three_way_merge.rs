@@ -122,16 +122,21 @@ type IsSame = Box<dyn Fn(&Value, &Value) -> bool>;
 fn identity(lists: [&[Value]; 3]) -> Option<IsSame> {
     let scalar = |one: &Value| !one.is_object() && !one.is_array();
     if lists.iter().all(|list| list.iter().all(scalar)) {
-        return Some(Box::new(|one: &Value, other: &Value| one == other));
+        // The arguments of a command, for example, may be equal.
+        let are_sets = lists.iter().all(|list| are_distinct(list.iter(), list.len()));
+        return are_sets.then(|| -> IsSame { Box::new(|one: &Value, other: &Value| one == other) });
     }
     let key = KEYS.into_iter().find(|key| {
         lists.iter().all(|list| {
-            let values: Vec<_> = list.iter().map(|one| one.get(key).filter(|value| scalar(value))).collect();
-            let distinct: BTreeSet<_> = values.iter().flatten().map(ToString::to_string).collect();
-            distinct.len() == list.len()
+            are_distinct(list.iter().filter_map(|one| one.get(key).filter(|value| scalar(value))), list.len())
         })
     })?;
     Some(Box::new(move |one: &Value, other: &Value| one.get(key) == other.get(key)))
+}
+
+/// Returns `true` if there are so many different values.
+fn are_distinct<'a>(values: impl Iterator<Item = &'a Value>, number: usize) -> bool {
+    values.map(ToString::to_string).collect::<BTreeSet<_>>().len() == number
 }
 
 /// Maps that are set as a whole.
@@ -283,6 +288,13 @@ mod tests {
         // Nothing distinguishes them.
         assert_eq!(grafted(&json!([[1]]), &json!([[2]]), json!([[3]])), json!([[2]]));
         assert_eq!(grafted(&Value::Null, &json!({"a": [1]}), json!({"b": 1})), json!({"a": [1], "b": 1}));
+    }
+
+    #[test]
+    fn a_list_with_equal_values_is_replaced_as_a_whole() {
+        let (from, to) = (json!(["-v", "1", "-x", "2"]), json!(["-v", "1", "-x", "1"]));
+        assert_eq!(grafted(&from, &to, json!(["-v", "1", "-x", "2", "-y"])), to);
+        assert_eq!(grafted(&json!(["a"]), &json!(["a", "a"]), json!(["a", "b"])), json!(["a", "a"]));
     }
 
     #[test]
