@@ -219,9 +219,7 @@ impl Installer {
                 InstallPlan::Replace(version) => ("replaced", version),
             };
             let made = match self.send(crds, name, &at(crd, version), false).await {
-                Err(InstallError::Api { error: kube::Error::Api(status), .. })
-                    if status.code == 409 && conflicts > 0 =>
-                {
+                Err(error) if error.is_conflict() && conflicts > 0 => {
                     conflicts -= 1;
                     continue;
                 }

@@ -1,6 +1,7 @@
 //! Why a CRD cannot be installed, and what to do.
 
 use kooper_runtime::error::chain;
+use kooper_runtime::internal::error::refusal::{ApiStatus, Cause};
 
 use super::breaking::{AllowedBy, CrdChange};
 
@@ -87,10 +88,16 @@ impl InstallError {
             Self::Forbidden { .. } | Self::Breaking { .. } | Self::Foreign { .. } | Self::Deleted { .. } => true,
             // Such as a rejection by an admission policy. Conflicts and rate limits are temporary.
             Self::Api { error: kube::Error::Api(status), .. } => {
-                (400..500).contains(&status.code) && ![409, 429].contains(&status.code)
+                (400..500).contains(&status.code) && status.code != 429 && !self.is_conflict()
             }
             Self::Api { .. } | Self::NotEstablished { .. } => false,
         }
+    }
+
+    /// Returns `true` if another client was first. An admission webhook rejects with any code.
+    pub(super) fn is_conflict(&self) -> bool {
+        let Self::Api { error: kube::Error::Api(status), .. } = self else { return false };
+        status.code == 409 && !matches!(ApiStatus::of(status).cause, Cause::Rejected(_))
     }
 }
 

@@ -289,6 +289,32 @@ async fn a_newer_crd_that_was_applied_meanwhile_is_not_replaced() {
     assert_eq!(*applied.lock(), ["1"], "the version that was compared");
 }
 
+#[tokio::test]
+async fn a_rejection_by_a_webhook_is_not_the_write_of_another_client_whatever_its_code() {
+    let applied = Arc::new(AtomicUsize::new(0));
+    let sent = applied.clone();
+    let answer = move |request: http::Request<kube::client::Body>| {
+        let sent = sent.clone();
+        async move {
+            let (code, reason, message) = if request.method() == http::Method::PATCH {
+                sent.fetch_add(1, Ordering::SeqCst);
+                (409_u16, "Conflict", "admission webhook \"crds.example.com\" denied the request: they are frozen")
+            } else {
+                (404, "NotFound", "")
+            };
+            let status =
+                json!({"kind": "Status", "status": "Failure", "reason": reason, "code": code, "message": message});
+            let body = kube::client::Body::from(status.to_string().into_bytes());
+            Ok::<_, kooper_runtime::BoxError>(http::Response::builder().status(code).body(body)?)
+        }
+    };
+    let (client, ours) = (Client::new(tower::service_fn(answer), "default"), crd(&json!({"type": "string"})));
+    let installer = Installer::new(advice(Some("shop")), "1.0.0", [], Vec::new());
+    let error = installer.install(&client, ours).await.expect_err("it is rejected");
+    assert!(error.leaves_crd(), "{error}");
+    assert_eq!(applied.load(Ordering::SeqCst), 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn crds_whose_requests_have_no_response_do_not_hold_up_others_for_ever() {
     let silent = |_: http::Request<kube::client::Body>| {
