@@ -392,7 +392,7 @@ impl Controller {
     #[doc(hidden)]
     pub async fn call_once(
         &self,
-        controller: Arc<ControllerContext>,
+        controller: ControllerContext,
         shared: Arc<Extensions>,
         object: Arc<Object>,
         call: Call,

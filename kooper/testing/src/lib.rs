@@ -250,7 +250,7 @@ impl FakeCluster {
     }
 
     /// Calls a controller for the object of this key once, as a worker does:
-    /// with its state, layers, `when`, finalizer and `cleanup`. A failure is
+    /// with its state, layers, `when`, `pause`, finalizer and `cleanup`. A failure is
     /// returned and not retried. A state is built once for each cluster.
     ///
     /// # Errors
@@ -259,7 +259,7 @@ impl FakeCluster {
     pub async fn reconcile(&self, controller: &Controller, key: &ObjectKey) -> Result<Action> {
         controller.check_settings(&self.inner.settings.lock())?;
         let (name, kind, primary) = (controller.name(), controller.kind_info().clone(), controller.primary());
-        let context = Arc::new(self.context(name, kind, primary, controller.plan()));
+        let context = self.context(name, kind, primary, controller.plan());
         let found = context.cache(primary).get(key);
         let object = found
             .ok_or_else(|| format!("the cluster has no {} `{key}`: add it with `put` first", controller.kind()))?;

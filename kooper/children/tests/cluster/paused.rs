@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use k8s_openapi::api::core::v1::{ConfigMap, Event};
 use kooper::apiserver::faults::Verb;
 use kooper::prelude::*;
-use kooper::testing::Cluster;
+use kooper::testing::{Cluster, FakeCluster};
 use kooper::{ConfigError, Controller};
 use kooper_children::declare;
 use serde_json::{Value, json};
@@ -107,6 +107,24 @@ async fn an_owner_that_was_never_reconciled_says_only_that_it_is_paused(cluster:
     cluster.delete(&other).await?;
     cluster.wait_deleted(&other).await;
     running.stop().await
+}
+
+#[tokio::test]
+async fn a_fake_cluster_reconciles_a_paused_owner_as_a_worker_does() -> Result<()> {
+    let (cluster, calls) = (FakeCluster::new(), Arc::default());
+    let mut shop = corner("a", false, &[]);
+    shop.annotations_mut().insert(PAUSE.to_owned(), "true".to_owned());
+    cluster.put(&shop)?;
+    let action = cluster.reconcile(&counting(&calls)?, &ObjectKey::namespaced("default", "corner")).await?;
+    assert_eq!((action, calls.load(Ordering::Relaxed)), (Action::done(), 0));
+    assert_eq!(cluster.summary(), ["apply shops.example.com/status default/corner"]);
+    let condition = &cluster.sent()[0].body["status"]["conditions"][0];
+    assert_eq!(condition["type"], "Paused");
+    assert!(
+        condition["message"].as_str().is_some_and(|message| message.contains("`example.com/pause`")),
+        "{condition}"
+    );
+    Ok(())
 }
 
 #[kooper::test(start_paused = true)]
