@@ -27,7 +27,7 @@ struct Found {
 impl Finding {
     pub(super) fn new(test: &str, seed: u64, trial: Trial, problem: Problem, requests: Vec<String>) -> Self {
         let is_disturbed = trial != Trial::Undisturbed;
-        let file = is_disturbed.then(|| plan::write(test, seed, &trial));
+        let file = is_disturbed.then(|| plan::write(test, &trial));
         Self(Box::new(Found { test: test.to_owned(), seed, trial, problem, file, requests }))
     }
 

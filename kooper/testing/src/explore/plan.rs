@@ -22,7 +22,6 @@ const STORMS: &str = "KOOPER_STORMS";
 struct Replay {
     /// The test that it belongs to; empty if its name is unknown.
     test: String,
-    seed: u64,
     trial: Trial,
 }
 
@@ -46,8 +45,8 @@ fn read(file: &Path) -> Result<Replay, String> {
 }
 
 /// Writes a history to a file of its own, and returns the file.
-pub(super) fn write(test: &str, seed: u64, trial: &Trial) -> std::io::Result<PathBuf> {
-    let replay = Replay { test: test.to_owned(), seed, trial: trial.clone() };
+pub(super) fn write(test: &str, trial: &Trial) -> std::io::Result<PathBuf> {
+    let replay = Replay { test: test.to_owned(), trial: trial.clone() };
     let text = serde_json::to_string(&replay)?;
     let number = RandomState::new().hash_one(&text);
     let file = std::env::temp_dir().join(format!("kooper-history-{}-{number:x}.json", std::process::id()));
@@ -108,7 +107,7 @@ mod tests {
 
     #[test]
     fn a_history_is_replayed_by_its_test_and_where_a_name_is_unknown() {
-        let of = |test: &str| Replay { test: test.to_owned(), seed: 1, trial: Trial::Undisturbed };
+        let of = |test: &str| Replay { test: test.to_owned(), trial: Trial::Undisturbed };
         assert!(of("tests::a").is_of("tests::a") && !of("tests::a").is_of("tests::b"));
         assert!(of("").is_of("tests::a") && of("tests::a").is_of(""));
     }
