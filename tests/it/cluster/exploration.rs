@@ -136,6 +136,15 @@ fn a_scenario_that_fails_without_faults_is_the_finding() {
 }
 
 #[test]
+fn a_scenario_that_never_ends_is_the_finding() {
+    let make = mutants::all()[0].make;
+    let exploration = Exploration::of(move || Ok(vec![make(true)]));
+    let finding = exploration.run(runtime, async |_: Cluster| std::future::pending::<()>().await);
+    let summary = finding.expect_err("it waits").summary();
+    assert!(summary.starts_with("Without faults, the scenario fails: it has not ended within 10 days"), "{summary}");
+}
+
+#[test]
 fn a_limit_is_kept_and_fields_can_be_ignored() {
     let mutant = mutants::all().into_iter().find(|mutant| mutant.mistake.starts_with("a line is appended")).unwrap();
     let make = mutant.make;

@@ -11,7 +11,7 @@ use futures_util::future::LocalBoxFuture;
 use kooper_apiserver::StoredObject;
 use kooper_apiserver::faults::{Faults, Requests, Verb, WatchEvents};
 use serde::Deserialize;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::children::orphan;
 use super::desired::Desired;
@@ -29,6 +29,9 @@ use kooper_runtime::{ObjectKey, Result};
 
 /// Timeout of the waits in a scenario.
 const TIMEOUT: Duration = Duration::from_secs(3600);
+
+/// Days within which a scenario has to end. Without an end, a wait for a channel would be silent.
+const DAYS: u64 = 10;
 
 /// Duration for which watch events are delayed or missed. It is longer than a call waits for its
 /// own writes.
@@ -176,7 +179,9 @@ impl History<'_, '_> {
             Ok(())
         };
         // A wait that fails panics.
-        let result = AssertUnwindSafe(scenario).catch_unwind().await;
+        let scenario = AssertUnwindSafe(scenario).catch_unwind();
+        let late = format!("it has not ended within {DAYS} days: it waits for something that does not happen");
+        let result = timeout(Duration::from_secs(DAYS * 86_400), scenario).await.unwrap_or(Ok(Err(late)));
         ended(process)?;
         result.unwrap_or_else(|panic| Err(panic_text(&*panic))).map_err(Problem::Failed)
     }
