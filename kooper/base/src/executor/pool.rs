@@ -5,6 +5,7 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::Arc;
@@ -16,6 +17,9 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::time::sleep;
+use tracing::Dispatch;
+use tracing::dispatcher::{get_default, set_default};
+use tracing::subscriber::NoSubscriber;
 
 /// A future that waits so long for a thread gets another one.
 const TIMEOUT: Duration = Duration::from_millis(10);
@@ -38,6 +42,8 @@ struct Shared {
     watcher: Handle,
     /// The number of threads that are started without a delay.
     usual: usize,
+    /// The subscriber of the thread that began the pool.
+    subscriber: Dispatch,
     state: Mutex<State>,
     work: Condvar,
 }
@@ -95,14 +101,28 @@ pub(super) fn at_the_end<T>(last: impl FnOnce() -> T) -> T {
     last()
 }
 
+/// Lets this thread log to a subscriber until it ends. A program that has none yet may set one for all threads.
+fn inherit(subscriber: &Dispatch) {
+    if !subscriber.is::<NoSubscriber>() {
+        mem::forget(set_default(subscriber));
+    }
+}
+
 impl Pool {
     /// Threads beside the runtime `watcher`.
     pub(super) fn new(watcher: Handle) -> io::Result<Self> {
-        let runtime = Builder::new_multi_thread().thread_name("kooper-tasks").enable_all().build()?;
+        let subscriber = get_default(Dispatch::clone);
+        let inherited = subscriber.clone();
+        let runtime = Builder::new_multi_thread()
+            .thread_name("kooper-tasks")
+            .on_thread_start(move || inherit(&inherited))
+            .enable_all()
+            .build()?;
         let shared = Shared {
             runtime: runtime.handle().clone(),
             watcher,
             usual: thread::available_parallelism().map_or(1, usize::from),
+            subscriber,
             state: Mutex::default(),
             work: Condvar::new(),
         };
@@ -119,7 +139,7 @@ impl Drop for Pool {
     fn drop(&mut self) {
         let mut state = self.shared.state.lock();
         state.closed = true;
-        let left = if state.threads == 0 { std::mem::take(&mut state.ready) } else { VecDeque::new() };
+        let left = if state.threads == 0 { mem::take(&mut state.ready) } else { VecDeque::new() };
         drop(state);
         self.shared.work.notify_all();
         // A future may own anything, so it is dropped outside of the lock.
@@ -151,7 +171,7 @@ impl Shared {
             self.work.notify_one();
         }
         let is_taken = state.ready.len() <= state.idle || (state.threads < self.usual && self.start(state));
-        if !is_taken && !std::mem::replace(&mut state.is_watched, true) {
+        if !is_taken && !mem::replace(&mut state.is_watched, true) {
             self.watcher.spawn(self.clone().watch());
         }
     }
@@ -175,14 +195,17 @@ impl Shared {
 
     fn start(self: &Arc<Self>, state: &mut State) -> bool {
         let shared = self.clone();
-        let started = thread::Builder::new().name("kooper-handlers".into()).spawn(move || shared.work());
+        let started = thread::Builder::new().name("kooper-handlers".into()).spawn(move || {
+            inherit(&shared.subscriber);
+            shared.work();
+        });
         match started {
             // It ends when it has no more work.
             Ok(_detached) => {
                 state.threads += 1;
                 state.is_refused = false;
             }
-            Err(error) if !std::mem::replace(&mut state.is_refused, true) => {
+            Err(error) if !mem::replace(&mut state.is_refused, true) => {
                 tracing::error!("cannot start a thread for a waiting handler: {error}");
             }
             Err(_) => {}

@@ -3,6 +3,8 @@ use std::sync::mpsc;
 use std::thread;
 
 use tokio::time::{sleep, timeout};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
 
 use super::*;
 
@@ -116,6 +118,44 @@ fn tasks_have_timers_and_sockets_and_spawn_others() {
         });
         assert!(result(task).await.is_ok_and(|ended| ended == 7));
     });
+}
+
+/// A subscriber that is only recognised.
+struct Known;
+
+impl Subscriber for Known {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        false
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, _: &Event<'_>) {}
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+#[test]
+fn tasks_and_what_they_spawn_log_to_the_subscriber_of_the_thread_that_starts_them() {
+    let runtime = runtime();
+    let is_known = || tracing::dispatcher::get_default(tracing::Dispatch::is::<Known>);
+    tracing::subscriber::with_default(Known, || {
+        runtime.block_on(async {
+            let executor = Executor::default();
+            assert!(matches!(result(executor.spawn(async move { is_known() })).await, Ok(true)));
+            let spawned = executor.spawn(async move { tokio::spawn(async move { is_known() }).await.unwrap() });
+            assert!(matches!(result(spawned).await, Ok(true)));
+        });
+    });
+    assert!(!is_known());
 }
 
 /// Tells that it was dropped.

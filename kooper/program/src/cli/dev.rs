@@ -20,7 +20,10 @@ use kube::Client;
 use kube::config::Kubeconfig;
 use serde_json::{Value, json};
 use tokio::runtime::Builder;
-use tracing::subscriber::{NoSubscriber, set_default};
+use tracing::Dispatch;
+use tracing::dispatcher::set_default;
+use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::layer::SubscriberExt;
 
 use super::args::{Listen, Settings};
 use super::connect::{self, Connection};
@@ -85,12 +88,14 @@ pub(super) fn dev(mut invocation: Invocation<'_>) -> Result<ExitCode, BoxError> 
         notes.push(format!("another `dev` of {name} is running: this one uses its own files and ports"));
     }
 
+    // The log is that of the operator, and not of the controllers around it: the threads of their handlers inherit this
+    // subscriber, as it is not none.
+    let silent = Dispatch::new(tracing_subscriber::registry().with(LevelFilter::OFF));
     // A separate runtime: handlers that block their threads do not delay the server.
     let runtime = Builder::new_multi_thread()
         .worker_threads(2)
         .thread_name("kooper-apiserver")
-        // The log is that of the operator, and not of the controllers around it.
-        .on_thread_start(|| std::mem::forget(set_default(NoSubscriber::new())))
+        .on_thread_start(move || std::mem::forget(set_default(&silent)))
         .enable_all()
         .build()?;
     let server = runtime.block_on(server::start(&mut folder, settings.port, &mut notes))?;
