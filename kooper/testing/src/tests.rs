@@ -1,7 +1,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Secret, Service, ServiceStatus};
+use k8s_openapi::api::core::v1::{
+    ConfigMap, LoadBalancerIngress, LoadBalancerStatus, Namespace, Pod, Secret, Service, ServiceStatus,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use kube::Api;
@@ -34,7 +36,12 @@ async fn expose(
     let mut secret: Secret = named(&format!("{}-token", service.name_any()));
     secret.string_data = Some([("configs".to_owned(), configs.list().count().to_string())].into());
     secrets.apply_owned(&service, &secret).await?;
-    if statuses.apply_status(&service, &ServiceStatus { conditions: Some(Vec::new()), ..Default::default() }).await? {
+    // It is what the Service has.
+    let empty = ServiceStatus { conditions: Some(Vec::new()), ..Default::default() };
+    assert!(!statuses.apply_status(&service, &empty).await?);
+    let ingress = LoadBalancerIngress { ip: Some("192.0.2.1".to_owned()), ..Default::default() };
+    let load_balancer = Some(LoadBalancerStatus { ingress: Some(vec![ingress]) });
+    if statuses.apply_status(&service, &ServiceStatus { load_balancer, ..Default::default() }).await? {
         recorder.normal("Exposed", "the token is there");
     }
     Ok(())
@@ -54,7 +61,7 @@ async fn a_handler_with_children_is_called_as_a_function() -> Result<()> {
     let owner = &secret.metadata.owner_references.unwrap()[0];
     assert_eq!((owner.name.as_str(), Some(&owner.uid)), ("web", service.metadata.uid.as_ref()));
     assert_eq!(cluster.sent()[0].field_manager.as_deref(), Some("test/service"));
-    assert_eq!(cluster.sent()[1].body["status"], json!({"conditions": []}));
+    assert_eq!(cluster.sent()[1].body["status"], json!({"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}));
     let events = cluster.events();
     assert_eq!(events.iter().map(ToString::to_string).collect::<Vec<_>>(), ["Normal Exposed: the token is there"]);
     assert_eq!(events[0].regarding.name.as_deref(), Some("web"));

@@ -15,6 +15,10 @@ pub trait HasStatus<M>: Kind {
     /// The type of the status.
     type Status;
 
+    /// `true` if an empty list is the same as none to the API server.
+    #[doc(hidden)]
+    const OMITS_EMPTY_LISTS: bool = false;
+
     /// The status.
     fn status(&self) -> Option<&Self::Status>;
 }

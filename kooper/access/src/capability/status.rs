@@ -81,12 +81,12 @@ impl<T: Kind, V> Access<T, V> {
         let before = object.status().map(encode).transpose().map(Option::unwrap_or_default);
         let wanted = before.and_then(|before| Ok((before, encode(status)?)));
         let (objects, key) = (self.objects(), key_of(object));
-        let uid = object.meta().uid.clone().unwrap_or_default();
+        let (uid, omits_lists) = (object.meta().uid.clone().unwrap_or_default(), T::OMITS_EMPTY_LISTS);
         Box::pin(async move {
             let (before, wanted) = wanted?;
             // Without a call it is not known how old the object is.
             let Some(call) = objects.call else {
-                let status = KnownStatus::Unknown.next(&before, wanted);
+                let status = KnownStatus::Unknown.next(&before, wanted, omits_lists);
                 objects.apply_status(&key, &uid, version, status.unwrap_or_default()).await?;
                 return Ok(true);
             };
@@ -94,7 +94,7 @@ impl<T: Kind, V> Access<T, V> {
             let wanted = reserved.fill(&uid, &before, wanted).map_err(|error| objects.unreadable(&error))?;
             let sent = call.extensions.get::<Statuses>().of(&objects.kind.resource(), &key, &uid);
             let mut sent = sent.lock().await;
-            objects.apply_known(&mut sent, (&key, &uid, version), &before, wanted).await
+            objects.apply_known(&mut sent, (&key, &uid, version), &before, wanted, omits_lists).await
         })
     }
 
@@ -113,7 +113,7 @@ impl<T: Kind, V> Access<T, V> {
     {
         let before = object.status().map(serde_json::to_value).transpose();
         let (objects, key) = (self.objects(), key_of(object));
-        let uid = object.meta().uid.clone().unwrap_or_default();
+        let (uid, omits_lists) = (object.meta().uid.clone().unwrap_or_default(), T::OMITS_EMPTY_LISTS);
         let version = Some(object.meta().resource_version.clone().unwrap_or_default());
         Box::pin(async move {
             let Some(call) = objects.call else { return Ok(false) };
@@ -127,7 +127,8 @@ impl<T: Kind, V> Access<T, V> {
                 (_, None) => (serde_json::to_value(T::Status::default()).map_err(wrong)?, version),
             };
             let wanted = compose(begin).map_err(wrong)?;
-            objects.apply_known(&mut sent, (&key, &uid, version), &before.unwrap_or_default(), wanted).await
+            let before = before.unwrap_or_default();
+            objects.apply_known(&mut sent, (&key, &uid, version), &before, wanted, omits_lists).await
         })
     }
 
@@ -159,8 +160,9 @@ impl ResourceClient<'_> {
         (key, uid, version): (&ObjectKey, &str, Option<String>),
         before: &Value,
         wanted: Value,
+        omits_lists: bool,
     ) -> Result<bool, AccessError> {
-        let Some(status) = sent.next(before, wanted) else { return Ok(false) };
+        let Some(status) = sent.next(before, wanted, omits_lists) else { return Ok(false) };
         // Until there is a response; for good if there is none.
         *sent = KnownStatus::Unknown;
         self.apply_status(key, uid, version, status.clone()).await?;

@@ -16,6 +16,8 @@ macro_rules! statuses {
             impl HasStatus<BuiltIn> for $kind {
                 type Status = $status;
 
+                const OMITS_EMPTY_LISTS: bool = true;
+
                 fn status(&self) -> Option<&$status> {
                     self.status.as_ref()
                 }

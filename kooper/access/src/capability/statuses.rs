@@ -95,10 +95,10 @@ impl fmt::Debug for ReservedStatus {
 impl KnownStatus {
     /// The status to send so that it becomes `wanted`, after the handler received
     /// `before`; `None` if nothing changes.
-    pub(super) fn next(&self, before: &Value, mut wanted: Value) -> Option<Value> {
+    pub(super) fn next(&self, before: &Value, mut wanted: Value, omits_lists: bool) -> Option<Value> {
         match self {
-            Self::Nothing => changed(before, wanted),
-            Self::Status(last) => changed(last, wanted),
+            Self::Nothing => changed(before, wanted, omits_lists),
+            Self::Status(last) => changed(last, wanted, omits_lists),
             Self::Unknown => {
                 keep_transitions(before, &mut wanted);
                 Some(wanted)
@@ -108,9 +108,9 @@ impl KnownStatus {
 }
 
 /// The status to send to replace `now`; `None` if they are equal.
-fn changed(now: &Value, mut wanted: Value) -> Option<Value> {
+fn changed(now: &Value, mut wanted: Value, omits_lists: bool) -> Option<Value> {
     keep_transitions(now, &mut wanted);
-    (!is_equal(now, &wanted)).then_some(wanted)
+    (!is_equal(now, &wanted, omits_lists)).then_some(wanted)
 }
 
 /// Keeps the `lastTransitionTime` of conditions whose status does not change.
@@ -126,8 +126,10 @@ fn keep_transitions(now: &Value, wanted: &mut Value) {
     }
 }
 
-/// Compares values without nulls and empty objects, which the API server does not store.
-fn is_equal(one: &Value, other: &Value) -> bool {
+/// Compares values without nulls and empty objects, and with `omits_lists` without empty lists, which the API server does
+/// not store.
+fn is_equal(one: &Value, other: &Value, omits_lists: bool) -> bool {
+    let is_equal = |one: &Value, other: &Value| is_equal(one, other, omits_lists);
     match (one, other) {
         (Value::Object(one), Value::Object(other)) => {
             one.iter().all(|(name, value)| is_equal(value, other.get(name).unwrap_or(&Value::Null)))
@@ -139,6 +141,7 @@ fn is_equal(one: &Value, other: &Value) -> bool {
         (Value::Array(one), Value::Array(other)) => {
             one.len() == other.len() && one.iter().zip(other).all(|(one, other)| is_equal(one, other))
         }
+        (Value::Array(list), Value::Null) | (Value::Null, Value::Array(list)) => omits_lists && list.is_empty(),
         _ => one == other,
     }
 }
@@ -158,18 +161,29 @@ mod tests {
 
     #[test]
     fn an_equal_status_is_not_sent() {
-        assert_eq!(changed(&json!({"replicas": 3}), json!({"replicas": 3, "phase": null})), None);
-        assert_eq!(changed(&Value::Null, json!({"detail": {}})), None);
-        assert_eq!(changed(&json!({"replicas": 3}), json!({"replicas": 2})), Some(json!({"replicas": 2})));
-        assert_eq!(changed(&json!({"replicas": 3}), json!({})), Some(json!({})));
+        let changed = |now: Value, wanted: Value| changed(&now, wanted, false);
+        assert_eq!(changed(json!({"replicas": 3}), json!({"replicas": 3, "phase": null})), None);
+        assert_eq!(changed(Value::Null, json!({"detail": {}})), None);
+        assert_eq!(changed(json!({"replicas": 3}), json!({"replicas": 2})), Some(json!({"replicas": 2})));
+        assert_eq!(changed(json!({"replicas": 3}), json!({})), Some(json!({})));
+    }
+
+    #[test]
+    fn an_empty_list_is_sent_if_it_is_stored_or_replaces_another_one() {
+        let wanted = json!({"conditions": [], "loadBalancer": {"ingress": []}});
+        assert_eq!(changed(&json!({"loadBalancer": {}}), wanted.clone(), true), None);
+        assert_eq!(changed(&Value::Null, wanted.clone(), true), None);
+        assert_eq!(changed(&Value::Null, wanted.clone(), false), Some(wanted.clone()));
+        assert_eq!(changed(&json!({"conditions": [{"type": "Ready"}]}), wanted.clone(), true), Some(wanted));
     }
 
     #[test]
     fn the_transition_time_of_a_condition_with_the_same_status_is_kept() {
         let before = condition("True", "then", 1);
-        assert_eq!(changed(&before, condition("True", "now", 1)), None);
-        assert_eq!(changed(&before, condition("True", "now", 2)), Some(condition("True", "then", 2)));
-        assert_eq!(changed(&before, condition("False", "now", 1)), Some(condition("False", "now", 1)));
+        let changed = |wanted| changed(&before, wanted, false);
+        assert_eq!(changed(condition("True", "now", 1)), None);
+        assert_eq!(changed(condition("True", "now", 2)), Some(condition("True", "then", 2)));
+        assert_eq!(changed(condition("False", "now", 1)), Some(condition("False", "now", 1)));
     }
 
     #[test]
@@ -210,7 +224,7 @@ mod tests {
             let status = |number: i32| json!({"replicas": number});
             let (mut sent, mut server) = (KnownStatus::Nothing, begin);
             for (wanted, fate) in writes {
-                let Some(_) = sent.next(&status(begin), status(wanted)) else {
+                let Some(_) = sent.next(&status(begin), status(wanted), false) else {
                     prop_assert_eq!(server, wanted, "it was not sent");
                     continue;
                 };

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{
-    ConfigMap, Container, PersistentVolumeClaim, Pod, PodSpec, Secret, Service, ServiceStatus,
+    ConfigMap, Container, LoadBalancerIngress, LoadBalancerStatus, PersistentVolumeClaim, Pod, PodSpec, Secret,
+    Service, ServiceStatus,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kooper::prelude::*;
@@ -124,6 +125,8 @@ fn a_forbidden_request_is_reported_with_the_missing_rule() {
             recorder.normal("Synced", "the permission is missing");
             let mut other = Service::default();
             other.metadata.name = Some("other".to_owned());
+            let ingress = LoadBalancerIngress { ip: Some("192.0.2.1".to_owned()), ..LoadBalancerIngress::default() };
+            let balancer = LoadBalancerStatus { ingress: Some(vec![ingress]) };
             let errors = [
                 ("apply", applier.apply(&other).await.err()),
                 ("delete", deleter.delete_object(&service).await.err()),
@@ -132,7 +135,7 @@ fn a_forbidden_request_is_reported_with_the_missing_rule() {
                     statuses
                         .apply_status(
                             &service,
-                            &ServiceStatus { conditions: Some(Vec::new()), ..ServiceStatus::default() },
+                            &ServiceStatus { load_balancer: Some(balancer), ..ServiceStatus::default() },
                         )
                         .await
                         .err(),
