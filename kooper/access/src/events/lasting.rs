@@ -5,7 +5,8 @@
 //! one after a restart, continues the same Event. Its message changes, which
 //! the API allows in the group of core only.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
@@ -27,8 +28,10 @@ const COUNTED: usize = 4096;
 #[derive(Debug)]
 pub(super) struct Lasting {
     waiting: ByObject<Waiting>,
-    /// The ones that wait, and some that do not any more.
-    order: VecDeque<Key>,
+    /// The ones that wait, in the order in which they began to.
+    order: BTreeMap<u64, Key>,
+    /// The last place in that order.
+    last: u64,
     /// Number of times that each Event was written, and the time of the last write.
     counts: ByObject<(i32, Instant)>,
     bucket: TokenBucket,
@@ -40,6 +43,7 @@ type Key = (String, String);
 
 #[derive(Debug)]
 struct Waiting {
+    place: u64,
     note: Note,
     at: Timestamp,
 }
@@ -55,8 +59,8 @@ pub(super) struct DueLasting {
 
 impl Lasting {
     pub(super) fn new(now: Instant) -> Self {
-        let (waiting, order, counts) = (HashMap::new(), VecDeque::new(), HashMap::new());
-        Self { waiting, order, counts, bucket: TokenBucket::new(PER_SECOND, BURST, now) }
+        let (waiting, order, counts) = (HashMap::new(), BTreeMap::new(), HashMap::new());
+        Self { waiting, order, last: 0, counts, bucket: TokenBucket::new(PER_SECOND, BURST, now) }
     }
 
     /// Takes a note, which replaces one that waits; `false` if too many wait. A Normal
@@ -64,19 +68,24 @@ impl Lasting {
     /// written, and if none was written before, it is not either.
     pub(super) fn take(&mut self, note: Note, at: Timestamp) -> bool {
         let (uid, reason) = key(&note);
-        if !note.warning && self.waiting.remove(&uid).is_some() && !self.counts.contains_key(&uid) {
-            return true;
+        if !note.warning
+            && let Some(ended) = self.waiting.remove(&uid)
+        {
+            ended.values().for_each(|one| drop(self.order.remove(&one.place)));
+            if !self.counts.contains_key(&uid) {
+                return true;
+            }
         }
         if self.waiting.len() >= WAITING && !self.waiting.contains_key(&uid) {
             return false;
         }
-        if self.order.len() >= 2 * WAITING {
-            let waiting = &self.waiting;
-            self.order.retain(|(uid, reason)| waiting.get(uid).is_some_and(|notes| notes.contains_key(reason)));
-        }
-        let of_object = self.waiting.entry(uid.clone()).or_default();
-        if of_object.insert(reason.clone(), Waiting { note, at }).is_none() {
-            self.order.push_back((uid, reason));
+        match self.waiting.entry(uid.clone()).or_default().entry(reason) {
+            Entry::Occupied(mut known) => (known.get_mut().note, known.get_mut().at) = (note, at),
+            Entry::Vacant(new) => {
+                self.last += 1;
+                self.order.insert(self.last, (uid, new.key().clone()));
+                new.insert(Waiting { place: self.last, note, at });
+            }
         }
         true
     }
@@ -86,18 +95,16 @@ impl Lasting {
         if self.bucket.next(now) > now {
             return None;
         }
-        while let Some((uid, reason)) = self.order.pop_front() {
-            let Some(of_object) = self.waiting.get_mut(&uid) else { continue };
-            let Some(Waiting { note, at }) = of_object.remove(&reason) else { continue };
-            if of_object.is_empty() {
-                self.waiting.remove(&uid);
-            }
-            // It has a token.
-            let _ = self.bucket.take(now);
-            let before = self.counts.get(&uid).and_then(|counts| counts.get(&reason)).map(|(count, _)| *count);
-            return Some(DueLasting { note, at, before });
+        let (_, (uid, reason)) = self.order.pop_first()?;
+        let of_object = self.waiting.get_mut(&uid)?;
+        let Waiting { note, at, .. } = of_object.remove(&reason)?;
+        if of_object.is_empty() {
+            self.waiting.remove(&uid);
         }
-        None
+        // It has a token.
+        let _ = self.bucket.take(now);
+        let before = self.counts.get(&uid).and_then(|counts| counts.get(&reason)).map(|(count, _)| *count);
+        Some(DueLasting { note, at, before })
     }
 
     /// Returns the time until an Event may be written; `None` if none waits.
@@ -193,6 +200,7 @@ mod tests {
         lasting.take(note("a", "Failed", ""), AT);
         lasting.take(note("a", "Recovered", ""), AT);
         assert_eq!((lasting.due(start), lasting.wait(start)), (None, None));
+        assert!(lasting.order.is_empty(), "none is searched for");
         lasting.take(note("a", "Failed", ""), AT);
         let due = lasting.due(start).unwrap();
         lasting.written(&due.note, 1, start);
