@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 use super::lease_state::{LeaseWrite, Record};
 use super::scope::WatchedNamespaces;
-use crate::error::refusal::{ApiStatus, Needs};
+use crate::error::refusal::{ApiStatus, Cause, Needs};
 
 /// The annotation with the program and controller of a Lease.
 pub const MARK: &str = "kooper.rs/controller";
@@ -151,7 +151,7 @@ impl Lease {
                 stored.ok_or_else(|| self.malformed(&"the response has no record"))
             }
             // Deleted, or created already: responses to a version that is not the stored one.
-            StatusCode::CONFLICT => Err(LeaseError::Conflict),
+            StatusCode::CONFLICT if !is_denied(&answer) => Err(LeaseError::Conflict),
             StatusCode::NOT_FOUND if !creates => Err(LeaseError::Conflict),
             StatusCode::UNPROCESSABLE_ENTITY if creates && is_about_version(&answer) => Err(LeaseError::Conflict),
             code => Err(self.error(if creates { "create" } else { "update" }, code, &answer)),
@@ -324,6 +324,12 @@ fn forbidden(verb: &'static str, namespace: Arc<str>, name: Arc<str>, previous: 
     let refusal = ApiStatus::of(status);
     let advice = refusal.advice(&Needs { rule: &rule, only: Some(&name), namespace: Some(&namespace) });
     LeaseError::Forbidden { verb, namespace, name, message: refusal.to_string(), advice }
+}
+
+/// Returns `true` if an admission webhook or policy has rejected a request, which it does with any code.
+fn is_denied(body: &[u8]) -> bool {
+    let status: Status = serde_json::from_slice(body).unwrap_or_default();
+    matches!(ApiStatus::of(&status).cause, Cause::Rejected(_))
 }
 
 /// Returns `true` if a request is invalid because of its resource version: a PUT without one,

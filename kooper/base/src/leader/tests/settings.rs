@@ -96,6 +96,16 @@ async fn readiness_names_a_missing_rule_until_it_is_granted() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn readiness_names_a_webhook_that_rejects_the_lease_as_a_conflict() {
+    let server = FakeServer::new();
+    server.decide(|method, _| if method == Method::PUT { Fate::Denied } else { Fate::Pass });
+    let mut candidate = TestCandidate::new(&server, "a");
+    candidate.does_not_acquire(SECOND * 3).await;
+    let reason = candidate.ready().expect_err("it is rejected");
+    assert!(reason.contains("with 409: admission webhook \"a.io\" denied the request: frozen"), "{reason}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_transient_failure_makes_a_standby_not_ready_only_if_it_lasts() {
     let server = FakeServer::new();
     held_by(&server, "b", OURS);
