@@ -84,7 +84,7 @@ fn random_objects_round_trip() {
     let mut program = Command::new("go")
         .args(["run", "-mod=readonly", "-buildvcs=false", "-trimpath", "./protobuf", "objects", &seed, &count])
         .env("CGO_ENABLED", "0")
-        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/control-plane"))
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../tests/control-plane"))
         .stdout(Stdio::piped())
         .spawn()
         .expect("Go is installed");

@@ -114,7 +114,7 @@ const WORDS: &[&str] = &[
 
 /// The requests of the written histories: a line with method and path, headers, and the body.
 fn requests() -> Vec<Vec<u8>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/differential/cases");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("differential/cases");
     let mut files: Vec<_> =
         std::fs::read_dir(folder).expect("there are cases").flatten().map(|file| file.path()).collect();
     files.sort();

@@ -19,7 +19,7 @@ const CHUNK: usize = 120;
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(crate) fn file(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/differential").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("differential").join(name)
 }
 
 pub(crate) fn expressions(name: &str) -> Vec<String> {

@@ -16,7 +16,7 @@ pub(crate) struct Real {
 }
 
 fn scripts() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/control-plane")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../tests/control-plane")
 }
 
 fn has_binaries() -> bool {

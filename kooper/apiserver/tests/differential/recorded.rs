@@ -19,7 +19,7 @@ pub(crate) struct File {
 }
 
 fn folder(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/differential").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("differential").join(name)
 }
 
 /// The files of cases, in the order of their names.

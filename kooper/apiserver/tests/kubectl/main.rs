@@ -18,7 +18,7 @@ async fn kubectl_sees_a_real_server() {
     let embedded = Embedded::start().await;
     let client = Client::build();
     let only = std::env::var("KOOPER_CASE").ok();
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kubectl/cases");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("kubectl/cases");
     let (mut report, mut steps, mut differing) = (String::new(), 0, 0);
     for script in Script::read_all(&folder) {
         if only.as_ref().is_some_and(|only| *only != script.name) {

@@ -26,7 +26,7 @@ await() {
 "#;
 
 fn scripts() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/control-plane")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../tests/control-plane")
 }
 
 /// The folder with kubectl and the real server.

@@ -69,7 +69,7 @@ pub(crate) struct Step {
 pub(crate) fn files() -> Vec<PathBuf> {
     // This file is compiled by two crates.
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let inside = here.join("tests/patches/histories");
+    let inside = here.join("patches/histories");
     let folder = if inside.is_dir() { inside } else { here.join("../kooper/apiserver/tests/patches/histories") };
     let entries = std::fs::read_dir(folder).expect("there are histories");
     let mut files: Vec<_> = entries.map(|entry| entry.expect("the folder can be read").path()).collect();

@@ -1,4 +1,4 @@
-//! Benchmark of decoding: `cargo bench -p kooper-protobuf --bench decode`.
+//! Benchmark of decoding: `cargo bench -p kooper-bench --bench decode`.
 //!
 //! A pod of the benchmark against other programs, from protobuf and from JSON, as a whole and in part.
 
