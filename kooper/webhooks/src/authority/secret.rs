@@ -8,6 +8,7 @@ use kube::{Client, Error};
 use super::AuthorityError;
 use super::rotation::Authorities;
 use kooper_runtime::internal::clock;
+use kooper_runtime::internal::error::refusal::{ApiStatus, Cause};
 
 /// Why the Secret cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -97,6 +98,10 @@ impl CaSecret {
         };
         match written {
             Ok(secret) => Ok(Some(Read { authorities, metadata: secret.metadata })),
+            // An admission webhook or policy rejects with any code.
+            Err(Error::Api(status)) if matches!(ApiStatus::of(&status).cause, Cause::Rejected(_)) => {
+                Err(self.error("written", Error::Api(status)))
+            }
             // Changed, created or deleted meanwhile. A creation that finds nothing lacks its namespace.
             Err(Error::Api(status)) if status.code == 409 || (status.code == 404 && !is_new) => Ok(None),
             // A client has set `immutable`, or created it with another type.
@@ -114,8 +119,11 @@ impl CaSecret {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use http::{Method, Request, Response};
     use kube::client::Body;
+    use tokio::time::timeout;
 
     use super::*;
 
@@ -136,24 +144,38 @@ mod tests {
         assert!(error.to_string().contains("namespaces \"typo\" not found"), "{error}");
     }
 
-    #[tokio::test]
-    async fn the_error_about_an_immutable_secret_says_what_to_do() {
-        let answer = |request: Request<Body>| async move {
+    /// The error about a Secret that is malformed, and whose replacement gets this response.
+    async fn refused(code: u16, message: &'static str) -> String {
+        let answer = move |request: Request<Body>| async move {
             let metadata = serde_json::json!({"name": "ca", "resourceVersion": "7"});
-            let secret = serde_json::json!({"metadata": metadata, "data": {"ca.crt": ""}, "immutable": true});
-            let refused = serde_json::json!({
-                "kind": "Status", "status": "Failure", "reason": "Invalid", "code": 422,
-                "message": "immutable: Forbidden: field is immutable when `immutable` is set",
+            let secret = serde_json::json!({"metadata": metadata, "data": {"ca.crt": ""}});
+            let refusal = serde_json::json!({
+                "kind": "Status", "status": "Failure", "reason": "", "code": code, "message": message,
             });
-            let (code, answer) = if request.method() == Method::GET { (200_u16, secret) } else { (422, refused) };
+            let (code, answer) = if request.method() == Method::GET { (200, secret) } else { (code, refusal) };
             Ok::<_, std::convert::Infallible>(
                 Response::builder().status(code).body(Body::from(answer.to_string().into_bytes())).expect("a response"),
             )
         };
         let client = Client::new(tower::service_fn(answer), "shops");
-        let error = CaSecret::new(client, "shops", "ca".to_owned()).read(None).await.expect_err("it is malformed");
-        let error = error.to_string();
+        let read = CaSecret::new(client, "shops", "ca".to_owned()).read(None).await;
+        read.expect_err("it is malformed").to_string()
+    }
+
+    #[tokio::test]
+    async fn the_error_about_an_immutable_secret_says_what_to_do() {
+        let error = refused(422, "immutable: Forbidden: field is immutable when `immutable` is set").await;
         assert!(error.contains("field is immutable"), "{error}");
         assert!(error.ends_with("; delete it, and the running program creates it again"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_rejection_by_a_webhook_is_reported_whatever_its_code() {
+        for code in [404, 409, 422] {
+            let error = refused(code, "admission webhook \"a.io\" denied the request: frozen");
+            let error = timeout(Duration::from_secs(30), error).await.expect("it is not sent again and again");
+            assert!(error.contains("cannot be written: ") && error.contains("denied the request: frozen"), "{error}");
+            assert!(!error.contains("delete it"), "{error}");
+        }
     }
 }
