@@ -92,7 +92,7 @@ impl Handler {
         let (noun, name) = (role.noun(), role.attribute());
         let names_no_type =
             |other: &&Attribute| !names_type && find_word("type_name", other.to_token_stream()).is_none();
-        let other = attributes.iter().find(|attribute| is_role(attribute)).filter(names_no_type);
+        let other = attributes.iter().filter(|attribute| is_role(attribute)).find(names_no_type);
         if let Some(other) = other {
             errors.add(
                 Place::of(other),
