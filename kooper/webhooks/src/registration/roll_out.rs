@@ -36,7 +36,7 @@ struct Updated {
 impl RollOut {
     /// Returns whether no older replica is called any more: those that end serve for a while, and
     /// API servers keep their connections to them until then. A Deployment that was deleted and created
-    /// again has the first revision, too: there are older replicas if a function is registered.
+    /// again has the first revision, too: older replicas may be called if a function is registered.
     pub(super) fn is_complete(&self, deployment: &DynamicObject, is_registered: bool) -> bool {
         let mut known = self.0.lock();
         if !is_updated(deployment) {
