@@ -123,8 +123,8 @@ pub fn label<T>(key: impl Into<String>, value: impl Into<String>) -> Selection<T
 }
 
 /// Selects the objects that match a label selector, such as
-/// `app=web, tier in (front, edge), !legacy`. A selector without `=` and `in`
-/// reads the metadata of every object.
+/// `app=web, tier in (front, edge), !legacy`. A selector that requires no value, such
+/// as `tier!=edge`, reads the metadata of every object.
 ///
 /// # Errors
 /// If the selector is invalid.
