@@ -146,7 +146,11 @@ impl Leadership {
             }
             token.end.store(until, Ordering::Release);
         }
-        if token.until.swap(until, Ordering::AcqRel) != until {
+        let known = token.until.swap(until, Ordering::AcqRel);
+        // Whoever waits for its end reads the clock again then. By the clock that is read now, nobody has seen the end of one
+        // that is extended.
+        let is_extended = known < until && nanos(token.clock.now()) < known;
+        if known != until && !is_extended {
             token.changed.send_replace(());
         }
     }
@@ -165,7 +169,7 @@ impl Leadership {
         (end > 0).then(|| Duration::from_nanos(end))
     }
 
-    /// Receives a message when the token changes.
+    /// Receives a message when the token changes, unless it is extended before its end.
     pub(super) fn changes(&self) -> watch::Receiver<()> {
         self.token.as_ref().map_or_else(|| watch::channel(()).1, |token| token.changed.subscribe())
     }
@@ -179,5 +183,30 @@ fn nanos(moment: Moment) -> u64 {
 impl fmt::Debug for Leadership {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Leadership").field("held", &self.is_held()).field("time_left", &self.time_left()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    #[test]
+    fn a_renewal_in_time_wakes_nobody() {
+        let leadership = Leadership::none();
+        let (now, mut changes) = (leadership.clock().now(), leadership.changes());
+        let mut wakes = |until: Option<Moment>| {
+            leadership.set(until);
+            let wakes = changes.has_changed().unwrap();
+            changes.mark_unchanged();
+            wakes
+        };
+        assert!(wakes(Some(now + HOUR)));
+        assert!(!wakes(Some(now + HOUR * 2)));
+        assert!(wakes(Some(now + HOUR)), "it ends sooner");
+        assert!(wakes(Some(now)));
+        assert!(wakes(Some(now + HOUR)), "it had ended");
+        assert!(wakes(None) && wakes(Some(now + HOUR)));
     }
 }
