@@ -349,6 +349,11 @@ fn is_counted(by_bucket: &[AtomicUsize], map: &ShardMap, shard: Shard) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+
+    use kooper_base::leader::shard::ShardTerm;
+
     use super::*;
 
     fn shared() -> Arc<Shared> {
@@ -389,6 +394,22 @@ mod tests {
         assert!(shared.runs_any());
         drop(stuck);
         assert!(!shared.runs_any());
+    }
+
+    #[test]
+    fn a_request_of_a_call_waits_for_no_step_of_the_driver() {
+        let shared = shared();
+        let term = shared.terms.lock().open(&shared, 8, OwnedShard::new(0, 16, 3));
+        assert!(!term.is_held(), "this replica has no session");
+        shared.leadership.set(Some(Duration::MAX));
+        let step = (shared.member.lock(), shared.terms.lock());
+        let (sender, held) = mpsc::channel();
+        let asking = Arc::clone(&term);
+        thread::spawn(move || sender.send(asking.is_held()));
+        assert_eq!(held.recv_timeout(Duration::from_secs(60)), Ok(true));
+        drop(step);
+        shared.terms.lock().keep(|_| None);
+        assert!(!term.is_held());
     }
 
     #[test]

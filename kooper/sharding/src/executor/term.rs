@@ -95,10 +95,10 @@ impl ShardTerm for Term {
         self.shard
     }
 
+    /// Each request asks this, so it does not wait for the member: the driver ends the term, or leadership, in the same step
+    /// in which the member does not work on the shard any more.
     fn is_held(&self) -> bool {
-        let now = self.shared.clock.now();
-        let owned = || self.shared.member.lock().holds_bucket(self.bucket, now);
-        !self.ended.is_cancelled() && owned().is_some_and(|(_, term)| term == self.shard.term)
+        !self.ended.is_cancelled() && self.shared.leadership.is_held()
     }
 
     fn ended(&self) -> &CancellationToken {
