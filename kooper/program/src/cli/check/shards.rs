@@ -68,9 +68,13 @@ fn findings(overview: &ShardOverview, leases: &ShardLeases<'_>) -> Vec<(Verdict,
         findings.push((Verdict::Missing, text));
     }
     if overview.differs_from(leases.shards) {
+        let is_rolled_out = working > 0 && members.iter().all(|member| member.other.is_none());
+        let awaited = match is_rolled_out {
+            true => "the running calls of all replicas have ended",
+            false => "all replicas are of this version",
+        };
         let text = format!(
-            "the map has {count} by {field}, and this program has other settings: the map is changed when all replicas \
-             are of this version"
+            "the map has {count} by {field}, and this program has other settings: the map is changed when {awaited}"
         );
         findings.push((Verdict::Note, text));
     }
@@ -108,24 +112,71 @@ fn crowded(deployment: &DynamicObject, leases: &ShardLeases<'_>, place: &Place) 
 
 #[cfg(test)]
 mod tests {
+    use http::{Request, Response};
     use k8s_openapi::api::core::v1::ConfigMap;
     use kooper_access::KindExt;
     use kooper_access::internal::Installation;
     use kooper_sharding::Shards;
+    use kube::client::Body;
     use serde_json::json;
 
     use super::*;
 
-    #[test]
-    fn a_deployment_with_more_replicas_than_members_is_found() {
-        let shards = Shards::new(32).members(3);
-        let controller = ConfigMap::controller("shops").shards(shards).handler(async || {}).build().unwrap();
-        let place = Place {
+    fn controller(shards: Shards) -> Controller {
+        ConfigMap::controller("shops").shards(shards).handler(async || {}).build().unwrap()
+    }
+
+    fn place() -> Place {
+        Place {
             installation: Installation::new("shop", None),
             namespace: "trade".to_owned(),
             lease_namespace: "trade".to_owned(),
             reviews_tokens: false,
+        }
+    }
+
+    /// What is found by a program with one shard, if the map has two, and the only replica was started with this number.
+    async fn found(started_with: u16) -> Vec<String> {
+        let answer = move |request: Request<Body>| async move {
+            let map = r#"{"by":"uid","count":2,"sessions":["0/17/pod_1"],"shards":[[0,7],[0,7]]}"#;
+            let session = json!({"count": started_with, "by": "uid", "of": 2}).to_string();
+            let annotations = json!({"kooper.rs/shards": map, "kooper.rs/shards-session": session});
+            let metadata = json!({"resourceVersion": "7", "annotations": annotations});
+            let released = json!({"metadata": metadata, "spec": {"holderIdentity": "", "leaseDurationSeconds": 1}});
+            let (acquired, renewed) = ("1970-01-01T00:00:00.000017Z", Timestamp::now().to_string());
+            let times = json!({"acquireTime": acquired, "renewTime": renewed, "leaseDurationSeconds": 15});
+            let mut held = json!({"metadata": metadata, "spec": times});
+            held["spec"]["holderIdentity"] = json!("pod_1");
+            let (code, body) = match request.uri().path().rsplit('/').next() {
+                Some("shop-shops") => (200_u16, released),
+                Some("shop-shops--0") => (200, held),
+                _ => (404, json!({})),
+            };
+            let body = Body::from(body.to_string().into_bytes());
+            Ok::<_, std::convert::Infallible>(Response::builder().status(code).body(body).expect("a response"))
         };
+        let client = Client::new(tower::service_fn(answer), "trade");
+        let found = inspect(&client, &controller(Shards::new(1)), &place(), &[]).await;
+        found.into_iter().map(|(_, text)| text).collect()
+    }
+
+    #[tokio::test]
+    async fn another_number_of_shards_waits_for_all_replicas_and_then_for_their_calls() {
+        let waits = |awaited: &str| {
+            format!(
+                "shards of controller shops: the map has 2 by uid, and this program has other settings: the map is changed \
+                 when {awaited}"
+            )
+        };
+        let found = [found(2).await, found(1).await];
+        assert!(found[0].contains(&waits("all replicas are of this version")), "{found:?}");
+        assert!(found[1].contains(&waits("the running calls of all replicas have ended")), "{found:?}");
+    }
+
+    #[test]
+    fn a_deployment_with_more_replicas_than_members_is_found() {
+        let controller = controller(Shards::new(32).members(3));
+        let place = place();
         let leases = controller.shard_leases(&place.installation, &place.lease_namespace).unwrap();
         let found = |account: &str, replicas: i32| {
             let metadata = json!({"namespace": "trade", "name": "shop", "labels": {INSTALLATION: account}});
