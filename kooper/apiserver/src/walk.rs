@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use http::{Method, Request as HttpRequest, Response, StatusCode, header};
 
 use crate::cluster::Cluster;
@@ -30,15 +31,18 @@ where
     Ok(answer.negotiated(&accept).into_response())
 }
 
-async fn answer(cluster: &Arc<Cluster>, request: &Request) -> io::Result<Answer> {
-    let user = match auth::user(cluster, request) {
-        Ok(user) => user,
-        Err(refusal) => return Ok(refusal.into()),
-    };
-    let route = Route::of(&request.path);
-    let faults = &cluster.faults;
-    let sighting = RequestAttributes::of(request, &user, &route, faults.is_armed());
-    faults::serve(faults, sighting, walk(cluster, request, &user, route)).await
+/// Boxed in this crate: an async function is otherwise compiled again, and all that it awaits, wherever it is polled.
+fn answer<'a>(cluster: &'a Arc<Cluster>, request: &'a Request) -> BoxFuture<'a, io::Result<Answer>> {
+    Box::pin(async move {
+        let user = match auth::user(cluster, request) {
+            Ok(user) => user,
+            Err(refusal) => return Ok(refusal.into()),
+        };
+        let route = Route::of(&request.path);
+        let faults = &cluster.faults;
+        let sighting = RequestAttributes::of(request, &user, &route, faults.is_armed());
+        faults::serve(faults, sighting, walk(cluster, request, &user, route)).await
+    })
 }
 
 async fn walk(cluster: &Arc<Cluster>, request: &Request, user: &User, route: Route) -> Answer {

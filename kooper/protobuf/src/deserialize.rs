@@ -12,14 +12,14 @@ mod form;
 
 use serde::Deserialize;
 use serde::de::value::{BorrowedStrDeserializer, MapAccessDeserializer, StrDeserializer};
-use serde::de::{DeserializeSeed, Deserializer, Error as _, Unexpected, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error as _, Expected, Unexpected, Visitor};
 use serde::forward_to_deserialize_any;
+use serde_json::de::StrRead;
 
-use self::access::{EntryAccess, FieldAccess, ItemAccess};
+use self::access::{EntryAccess, FieldAccess, ItemAccess, Members};
 use self::form::Form;
 use crate::error::{DecodeError, NESTING, Place, Problem};
 use crate::kind::Kind;
-use crate::table::Message;
 use crate::wire::Span;
 
 impl Kind {
@@ -78,51 +78,107 @@ impl<'de> Shared<'de> {
 
     fn seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<T::Value, DecodeError> {
         let (place, bytes) = (self.place, self.bytes);
-        match seed.deserialize(Unread(self)) {
-            Ok(value) => Ok(value),
-            Err(error) => Err(error.within(place, self.span(bytes).offset)),
+        seed.deserialize(Unread(self)).map_err(|error| error.within(place, self.span(bytes).offset))
+    }
+
+    /// Counts an object or a list whose contents are read.
+    fn enter(&mut self) -> Result<(), DecodeError> {
+        if self.nesting >= NESTING {
+            return Err(self.error(self.place, Problem::Nesting, self.bytes));
         }
+        self.nesting += 1;
+        Ok(())
+    }
+
+    /// The fields or entries of an object.
+    fn members(&mut self, expected: &dyn Expected) -> Result<Members<'_, 'de>, DecodeError> {
+        let (message, bytes, is_object) = match self.form {
+            Form::Object => (self.kind.message(), self.raw, true),
+            Form::Message(message, bytes) => (message, bytes, false),
+            Form::Map(map) => {
+                self.enter()?;
+                return Ok(Members::Entries(EntryAccess::new(self, map)));
+            }
+            _ => return Err(self.mismatch(expected)),
+        };
+        self.enter()?;
+        Ok(Members::Fields(FieldAccess::new(self, message, bytes, is_object)))
+    }
+
+    /// The items of a list.
+    fn items(&mut self, expected: &dyn Expected) -> Result<ItemAccess<'_, 'de>, DecodeError> {
+        let Form::List(list) = self.form else { return Err(self.mismatch(expected)) };
+        self.enter()?;
+        Ok(ItemAccess::new(self, list))
+    }
+
+    /// The error about a value of another type.
+    #[cold]
+    fn mismatch(&self, expected: &dyn Expected) -> DecodeError {
+        let found = match self.form {
+            Form::Null => Unexpected::Unit,
+            Form::Bool(value) => Unexpected::Bool(value),
+            Form::Int(value) => u64::try_from(value).map_or(Unexpected::Signed(value), Unexpected::Unsigned),
+            Form::Float(value) => Unexpected::Float(value),
+            Form::Text(text) => Unexpected::Str(text),
+            Form::Written => Unexpected::Str(&self.text),
+            Form::Object | Form::Message(..) | Form::Map(_) => Unexpected::Map,
+            Form::List(_) => Unexpected::Seq,
+            Form::Json(_) => Unexpected::Other("JSON"),
+        };
+        DecodeError::invalid_type(found, expected)
+    }
+
+    /// A reader of a value that is JSON already.
+    fn json(&self, json: &'de [u8]) -> Result<serde_json::Deserializer<StrRead<'de>>, DecodeError> {
+        match str::from_utf8(json) {
+            Ok(text) => Ok(serde_json::Deserializer::from_str(text)),
+            Err(_) => Err(self.invalid(json, serde_json::Error::custom("it is not UTF-8"))),
+        }
+    }
+
+    #[cold]
+    fn invalid(&self, json: &'de [u8], error: serde_json::Error) -> DecodeError {
+        self.error(self.place, Problem::Json(error), json)
     }
 }
 
+// All of this is compiled again for each type that is read, so that it is short, and does for each what that needs only.
 impl<'de> Unread<'_, 'de> {
-    /// Reads what is in an object or a list.
+    /// Reads what is in an object.
     #[inline]
-    fn nested<T>(self, read: impl FnOnce(&mut Shared<'de>) -> Result<T, DecodeError>) -> Result<T, DecodeError> {
-        let shared = self.0;
-        let nesting = shared.nesting;
-        if nesting >= NESTING {
-            return Err(shared.error(shared.place, Problem::Nesting, shared.bytes));
-        }
-        shared.nesting = nesting + 1;
-        let value = read(shared)?;
-        shared.nesting = nesting;
+    fn map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+        let members = self.0.members(&visitor)?;
+        let value = visitor.visit_map(members)?;
+        self.0.nesting -= 1;
         Ok(value)
     }
 
+    /// Reads what is in a list.
     #[inline]
-    fn fields<T>(
-        self,
-        message: Message,
-        bytes: &'de [u8],
-        is_object: bool,
-        read: impl FnOnce(FieldAccess<'_, 'de>) -> Result<T, DecodeError>,
-    ) -> Result<T, DecodeError> {
-        self.nested(|shared| read(FieldAccess::new(shared, message, bytes, is_object)))
+    fn seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+        let items = self.0.items(&visitor)?;
+        let value = visitor.visit_seq(items)?;
+        self.0.nesting -= 1;
+        Ok(value)
     }
 
     /// Reads a value that is JSON already.
+    #[inline]
     fn json<T>(
         self,
         json: &'de [u8],
-        read: impl FnOnce(&mut serde_json::Deserializer<serde_json::de::StrRead<'de>>) -> serde_json::Result<T>,
+        read: impl FnOnce(&mut serde_json::Deserializer<StrRead<'de>>) -> serde_json::Result<T>,
     ) -> Result<T, DecodeError> {
-        let error = |error| self.0.error(self.0.place, Problem::Json(error), json);
-        let text = str::from_utf8(json).map_err(|_| error(serde_json::Error::custom("it is not UTF-8")))?;
-        let mut json = serde_json::Deserializer::from_str(text);
-        let value = read(&mut json).map_err(error)?;
-        json.end().map_err(error)?;
-        Ok(value)
+        let mut reader = self.0.json(json)?;
+        let value = match read(&mut reader) {
+            Ok(value) => value,
+            Err(error) => return Err(self.0.invalid(json, error)),
+        };
+        match reader.end() {
+            Ok(()) => Ok(value),
+            Err(error) => Err(self.0.invalid(json, error)),
+        }
     }
 }
 
@@ -140,15 +196,63 @@ impl<'de> Deserializer<'de> for Unread<'_, 'de> {
             Form::Float(value) => visitor.visit_f64(value),
             Form::Text(text) => visitor.visit_borrowed_str(text),
             Form::Written => visitor.visit_str(&self.0.text),
-            Form::Object => {
-                let (message, raw) = (self.0.kind.message(), self.0.raw);
-                self.fields(message, raw, true, |fields| visitor.visit_map(fields))
-            }
-            Form::Message(message, bytes) => self.fields(message, bytes, false, |fields| visitor.visit_map(fields)),
-            Form::List(list) => self.nested(|shared| visitor.visit_seq(ItemAccess::new(shared, list))),
-            Form::Map(map) => self.nested(|shared| visitor.visit_map(EntryAccess::new(shared, map))),
+            Form::Object | Form::Message(..) | Form::Map(_) => self.map(visitor),
+            Form::List(_) => self.seq(visitor),
             Form::Json(json) => self.json(json, |json| json.deserialize_any(visitor)),
         }
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, DecodeError> {
+        match self.0.form {
+            Form::List(_) => self.seq(visitor),
+            Form::Json(json) => self.json(json, |json| json.deserialize_struct(name, fields, visitor)),
+            _ => self.map(visitor),
+        }
+    }
+
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+        match self.0.form {
+            Form::Json(json) => self.json(json, |json| json.deserialize_map(visitor)),
+            _ => self.map(visitor),
+        }
+    }
+
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+        match self.0.form {
+            Form::Json(json) => self.json(json, |json| json.deserialize_seq(visitor)),
+            _ => self.seq(visitor),
+        }
+    }
+
+    fn deserialize_tuple<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, DecodeError> {
+        self.deserialize_seq(visitor)
+    }
+
+    fn deserialize_tuple_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: usize,
+        visitor: V,
+    ) -> Result<V::Value, DecodeError> {
+        self.deserialize_seq(visitor)
+    }
+
+    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+        match self.0.form {
+            Form::Text(text) => visitor.visit_borrowed_str(text),
+            Form::Written => visitor.visit_str(&self.0.text),
+            Form::Json(json) => self.json(json, |json| json.deserialize_str(visitor)),
+            _ => Err(self.0.mismatch(&visitor)),
+        }
+    }
+
+    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+        self.deserialize_str(visitor)
     }
 
     #[inline]
@@ -170,14 +274,14 @@ impl<'de> Deserializer<'de> for Unread<'_, 'de> {
         match self.0.form {
             Form::Text(text) => BorrowedStrDeserializer::new(text).deserialize_enum(name, variants, visitor),
             Form::Written => StrDeserializer::new(&self.0.text).deserialize_enum(name, variants, visitor),
-            Form::Message(message, bytes) => self.fields(message, bytes, false, |fields| {
-                MapAccessDeserializer::new(fields).deserialize_enum(name, variants, visitor)
-            }),
-            Form::Map(map) => self.nested(|shared| {
-                MapAccessDeserializer::new(EntryAccess::new(shared, map)).deserialize_enum(name, variants, visitor)
-            }),
+            Form::Object | Form::Message(..) | Form::Map(_) => {
+                let members = self.0.members(&visitor)?;
+                let value = MapAccessDeserializer::new(members).deserialize_enum(name, variants, visitor)?;
+                self.0.nesting -= 1;
+                Ok(value)
+            }
             Form::Json(json) => self.json(json, |json| json.deserialize_enum(name, variants, visitor)),
-            _ => Err(DecodeError::invalid_type(Unexpected::Other("a value of another type"), &visitor)),
+            _ => Err(self.0.mismatch(&visitor)),
         }
     }
 
@@ -187,7 +291,6 @@ impl<'de> Deserializer<'de> for Unread<'_, 'de> {
     }
 
     forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
-        tuple_struct map struct identifier
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char bytes byte_buf unit unit_struct identifier
     }
 }

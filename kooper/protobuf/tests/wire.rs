@@ -1,7 +1,12 @@
 //! Valid and invalid encodings that Kubernetes itself does not write.
 
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+
 use kooper_protobuf::watch::{self, Event};
 use kooper_protobuf::{Envelope, Kind, List};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 fn kind(api_version: &str, kind: &str) -> Kind {
@@ -78,10 +83,10 @@ fn what_kubernetes_would_not_encode_is_not_canonical() {
 
 #[test]
 fn a_type_that_does_not_accept_a_value_is_an_error_at_its_place() {
-    #[derive(Debug, serde::Deserialize)]
+    #[derive(Debug, Deserialize)]
     #[expect(dead_code, reason = "only decoded")]
     struct Odd {
-        data: std::collections::BTreeMap<String, u8>,
+        data: BTreeMap<String, u8>,
     }
     let raw = [bytes(1, b""), entry("a", "1")].concat();
     let error = kind("v1", "ConfigMap").deserialize::<Odd>(&raw).unwrap_err();
@@ -89,6 +94,38 @@ fn a_type_that_does_not_accept_a_value_is_an_error_at_its_place() {
         error.to_string(),
         "io.k8s.api.core.v1.ConfigMap.data: invalid type: string \"1\", expected u8 at byte 9"
     );
+}
+
+#[test]
+fn a_type_reads_a_map_and_a_struct_as_it_does_from_json() {
+    #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+    enum Key {
+        #[serde(rename = "a")]
+        A,
+    }
+    #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+    struct Name(String);
+    #[derive(Debug, PartialEq, Deserialize)]
+    struct Values {
+        a: String,
+        b: Option<String>,
+    }
+    #[derive(Debug, PartialEq, Deserialize)]
+    struct Of<T> {
+        data: T,
+    }
+    fn equal<T: DeserializeOwned + PartialEq + Debug>(raw: &[u8]) {
+        let from_json: Of<T> = serde_json::from_value(config_map(raw).unwrap()).unwrap();
+        assert_eq!(kind("v1", "ConfigMap").deserialize::<Of<T>>(raw).unwrap(), from_json);
+    }
+    let raw = entry("a", "1");
+    equal::<BTreeMap<Name, Name>>(&raw);
+    equal::<BTreeMap<Option<String>, Option<String>>>(&raw);
+    equal::<BTreeMap<Key, String>>(&raw);
+    equal::<Values>(&raw);
+    equal::<Value>(&raw);
+    let error = kind("v1", "ConfigMap").deserialize::<Of<Vec<String>>>(&raw).unwrap_err().to_string();
+    assert!(error.contains("invalid type: map, expected a sequence"), "{error}");
 }
 
 #[test]

@@ -78,6 +78,7 @@ fn paused(fleet: &Fleet<'_>, lost: Replica, others: &[&Replica; 2]) -> Replica {
     eventually("it ends, or works again", || lost.process.has_ended() || works());
     let again = if lost.process.has_ended() {
         lost.process.wait_for_line(&["a handler still runs at the end of its term"]);
+        fleet.journal.stopped(lost.name);
         fleet.start("second-again")
     } else {
         lost

@@ -245,78 +245,82 @@ impl ResourceClient<'_> {
         Ok(answer)
     }
 
-    async fn apply_child(
-        &self,
-        parent: &Parent,
-        key: &ObjectKey,
+    /// Boxed, as [`send_raw`](Self::send_raw) is.
+    fn apply_child<'a>(
+        &'a self,
+        parent: &'a Parent,
+        key: &'a ObjectKey,
         mut body: Value,
         manner: Manner,
-    ) -> Result<Applied, AccessError> {
-        self.check_owner(parent, key)?;
-        self.check_shown(key, &body)?;
-        let known = self.known_child(key)?;
-        let known = match known {
-            Some(known) => known,
-            None => {
-                self.check_pause(parent, key)?;
-                body["metadata"]["resourceVersion"] = NEVER.into();
-                match self.apply(key, body.clone()).await {
-                    Err(error) if error.is_conflict() => {
-                        if let Some(metadata) = body["metadata"].as_object_mut() {
-                            metadata.remove("resourceVersion");
+    ) -> Request<'a, Applied> {
+        Box::pin(async move {
+            self.check_owner(parent, key)?;
+            self.check_shown(key, &body)?;
+            let known = self.known_child(key)?;
+            let known = match known {
+                Some(known) => known,
+                None => {
+                    self.check_pause(parent, key)?;
+                    body["metadata"]["resourceVersion"] = NEVER.into();
+                    match self.apply(key, body.clone()).await {
+                        Err(error) if error.is_conflict() => {
+                            if let Some(metadata) = body["metadata"].as_object_mut() {
+                                metadata.remove("resourceVersion");
+                            }
+                            self.hidden_child(key).await?
                         }
-                        self.hidden_child(key).await?
-                    }
-                    applied => {
-                        let applied = applied?;
-                        self.children.creations.note(&parent.key(), &self.kind, key, Instant::now());
-                        let applied = self.restore_selected_labels(parent, key, &body, applied.0).await?;
-                        if let (Some(applied), Some(metadata)) = (&applied, body["metadata"].as_object_mut()) {
-                            metadata.remove("resourceVersion");
-                            metadata.insert("uid".to_owned(), applied.uid().into());
-                            self.note_applied(parent, applied, self.digest(&body));
+                        applied => {
+                            let applied = applied?;
+                            self.children.creations.note(&parent.key(), &self.kind, key, Instant::now());
+                            let applied = self.restore_selected_labels(parent, key, &body, applied.0).await?;
+                            if let (Some(applied), Some(metadata)) = (&applied, body["metadata"].as_object_mut()) {
+                                metadata.remove("resourceVersion");
+                                metadata.insert("uid".to_owned(), applied.uid().into());
+                                self.note_applied(parent, applied, self.digest(&body));
+                            }
+                            return Ok(Applied::Sent(applied.map(Arc::new)));
                         }
-                        return Ok(Applied::Sent(applied.map(Arc::new)));
                     }
                 }
+            };
+            body["metadata"]["uid"] = known.uid().into();
+            let digest = self.digest(&body);
+            let is_response =
+                || self.children.unconfirmed.confirm(&parent.key(), (&self.kind, key), (known.version(), digest));
+            // This version was a child of this owner when it was settled.
+            if known.is_settled(digest) || is_response() {
+                known.settle(digest);
+                return Ok(Applied::Settled(known, body));
             }
-        };
-        body["metadata"]["uid"] = known.uid().into();
-        let digest = self.digest(&body);
-        let is_response =
-            || self.children.unconfirmed.confirm(&parent.key(), (&self.kind, key), (known.version(), digest));
-        // This version was a child of this owner when it was settled.
-        if known.is_settled(digest) || is_response() {
-            known.settle(digest);
-            return Ok(Applied::Settled(known, body));
-        }
-        let metadata = known.metadata()?;
-        let relation = parent.relation(&metadata);
-        // In the write that adopts it, and in all later ones, which would remove the label otherwise.
-        if metadata.labels.contains_key(ADOPTED) || manner.adopt && matches!(relation, Relation::Free) {
-            body["metadata"]["labels"][ADOPTED] = "true".into();
-        }
-        match relation {
-            // The caches did not have it a moment ago.
-            Relation::Child if manner.once => {
-                let labels = &metadata.labels;
-                let wanted = body["metadata"]["labels"].as_object().into_iter().flatten();
-                let mut differs = wanted.map(|(name, value)| labels.get(name).map(String::as_str) != value.as_str());
-                return if differs.any(|differs| differs) {
-                    self.own_as_it_is(&known, &body).await
-                } else {
-                    Ok(Applied::Sent(Some(known)))
-                };
+            let metadata = known.metadata()?;
+            let relation = parent.relation(&metadata);
+            // In the write that adopts it, and in all later ones, which would remove the label otherwise.
+            if metadata.labels.contains_key(ADOPTED) || manner.adopt && matches!(relation, Relation::Free) {
+                body["metadata"]["labels"][ADOPTED] = "true".into();
             }
-            Relation::Child => return self.apply_to(parent, &known, body, digest).await,
-            Relation::Free if manner.adopt && manner.once => return self.own_as_it_is(&known, &body).await,
-            Relation::Free if manner.adopt => body["metadata"]["resourceVersion"] = known.version().into(),
-            Relation::Free => return Err(self.not_ours(parent, &known, None)),
-            Relation::Other(owner) => return Err(self.not_ours(parent, &known, Some(owner))),
-        }
-        let applied = self.remove_conflicting_fields(parent, key, known.uid(), body.clone()).await?;
-        let applied = self.restore_selected_labels(parent, key, &body, applied).await?;
-        Ok(Applied::Sent(applied.map(Arc::new)))
+            match relation {
+                // The caches did not have it a moment ago.
+                Relation::Child if manner.once => {
+                    let labels = &metadata.labels;
+                    let wanted = body["metadata"]["labels"].as_object().into_iter().flatten();
+                    let mut differs =
+                        wanted.map(|(name, value)| labels.get(name).map(String::as_str) != value.as_str());
+                    return if differs.any(|differs| differs) {
+                        self.own_as_it_is(&known, &body).await
+                    } else {
+                        Ok(Applied::Sent(Some(known)))
+                    };
+                }
+                Relation::Child => return self.apply_to(parent, &known, body, digest).await,
+                Relation::Free if manner.adopt && manner.once => return self.own_as_it_is(&known, &body).await,
+                Relation::Free if manner.adopt => body["metadata"]["resourceVersion"] = known.version().into(),
+                Relation::Free => return Err(self.not_ours(parent, &known, None)),
+                Relation::Other(owner) => return Err(self.not_ours(parent, &known, Some(owner))),
+            }
+            let applied = self.remove_conflicting_fields(parent, key, known.uid(), body.clone()).await?;
+            let applied = self.restore_selected_labels(parent, key, &body, applied).await?;
+            Ok(Applied::Sent(applied.map(Arc::new)))
+        })
     }
 
     /// Makes an object a child, and changes nothing else of it.

@@ -120,31 +120,38 @@ impl ResourceClient<'_> {
 
     /// Like [`send`](Self::send), and also returns the response with its managed
     /// fields, which an [`Object`] does not have.
-    pub(super) async fn send_raw(&self, key: &ObjectKey, doing: Operation) -> Result<ApiResponse, AccessError> {
-        self.check(key, &doing)?;
-        let asked = self.asked(key, &doing);
-        let writes = !matches!(doing, Operation::Get | Operation::TryCreate(_) | Operation::Evict(_));
-        let (author, before) = (self.author(&doing), self.cached(key));
-        let deletes = matches!(doing, Operation::Delete(_));
-        let text = self.answer(key, &doing, &asked).await?;
-        // The response to a deletion or an eviction may be a Status. Anything else that is not an object comes from
-        // something before the API server, such as the login page of a proxy.
-        let object = if matches!(doing, Operation::Delete(_) | Operation::Evict(_)) && is_status(&text) {
-            None
-        } else {
-            Some(Object::parse(text.as_bytes()).map_err(|malformed| asked.unanswered(malformed))?)
-        };
-        match &object {
-            Some(object) if writes => {
-                let echo =
-                    if author.made(object, &text, before.as_deref()) { WriteOrigin::Own } else { WriteOrigin::Foreign };
-                let remains = !deletes || remains(object);
-                self.note(object.key(), object.uid(), remains.then_some(object), echo);
+    ///
+    /// Boxed in this crate: an async function is otherwise compiled again, and all that it awaits, wherever it is polled.
+    pub(super) fn send_raw<'a>(&'a self, key: &'a ObjectKey, doing: Operation) -> super::Request<'a, ApiResponse> {
+        Box::pin(async move {
+            self.check(key, &doing)?;
+            let asked = self.asked(key, &doing);
+            let writes = !matches!(doing, Operation::Get | Operation::TryCreate(_) | Operation::Evict(_));
+            let (author, before) = (self.author(&doing), self.cached(key));
+            let deletes = matches!(doing, Operation::Delete(_));
+            let text = self.answer(key, &doing, &asked).await?;
+            // The response to a deletion or an eviction may be a Status. Anything else that is not an object comes from
+            // something before the API server, such as the login page of a proxy.
+            let object = if matches!(doing, Operation::Delete(_) | Operation::Evict(_)) && is_status(&text) {
+                None
+            } else {
+                Some(Object::parse(text.as_bytes()).map_err(|malformed| asked.unanswered(malformed))?)
+            };
+            match &object {
+                Some(object) if writes => {
+                    let echo = if author.made(object, &text, before.as_deref()) {
+                        WriteOrigin::Own
+                    } else {
+                        WriteOrigin::Foreign
+                    };
+                    let remains = !deletes || remains(object);
+                    self.note(object.key(), object.uid(), remains.then_some(object), echo);
+                }
+                None if deletes => self.removed(key, &text),
+                _ => {}
             }
-            None if deletes => self.removed(key, &text),
-            _ => {}
-        }
-        Ok((object, text))
+            Ok((object, text))
+        })
     }
 
     /// Sends a request, and again if the server could not store its result, or the usage of a

@@ -154,20 +154,24 @@ impl ResourceClient<'_> {
     }
 
     /// Applies a status, unless the object is known to have it.
-    async fn apply_known(
-        &self,
-        sent: &mut KnownStatus,
-        (key, uid, version): (&ObjectKey, &str, Option<String>),
-        before: &Value,
+    ///
+    /// Boxed, as [`send_raw`](Self::send_raw) is.
+    fn apply_known<'a>(
+        &'a self,
+        sent: &'a mut KnownStatus,
+        (key, uid, version): (&'a ObjectKey, &'a str, Option<String>),
+        before: &'a Value,
         wanted: Value,
         omits_lists: bool,
-    ) -> Result<bool, AccessError> {
-        let Some(status) = sent.next(before, wanted, omits_lists) else { return Ok(false) };
-        // Until there is a response; for good if there is none.
-        *sent = KnownStatus::Unknown;
-        self.apply_status(key, uid, version, status.clone()).await?;
-        *sent = KnownStatus::Status(status);
-        Ok(true)
+    ) -> Request<'a, bool> {
+        Box::pin(async move {
+            let Some(status) = sent.next(before, wanted, omits_lists) else { return Ok(false) };
+            // Until there is a response; for good if there is none.
+            *sent = KnownStatus::Unknown;
+            self.apply_status(key, uid, version, status.clone()).await?;
+            *sent = KnownStatus::Status(status);
+            Ok(true)
+        })
     }
 
     async fn apply_status(

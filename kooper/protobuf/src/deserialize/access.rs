@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
-use serde::de::value::{BorrowedStrDeserializer, StringDeserializer};
-use serde::de::{DeserializeSeed, MapAccess, SeqAccess};
+use serde::de::value::{BorrowedStrDeserializer, StrDeserializer};
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::forward_to_deserialize_any;
 
 use super::Shared;
 use super::form::{Form, Run};
@@ -11,6 +12,93 @@ use crate::error::{DecodeError, Place};
 use crate::lexer::{END, Lexer, Piece};
 use crate::table::{Field, Fields, Message};
 use crate::wire::Span;
+
+/// What is in an object. It is one type, so that the visitor of each type is compiled once.
+pub(super) enum Members<'m, 'de> {
+    Fields(FieldAccess<'m, 'de>),
+    Entries(EntryAccess<'m, 'de>),
+}
+
+impl<'de> Members<'_, 'de> {
+    /// The next key, whose value is then the next one.
+    fn advance(&mut self) -> Result<Option<Key<'de>>, DecodeError> {
+        match self {
+            Self::Fields(fields) => Ok(fields.advance()?.map(|name| Key(Cow::Borrowed(name)))),
+            Self::Entries(entries) => Ok(entries.advance()?.map(Key)),
+        }
+    }
+
+    fn shared(&mut self) -> Result<&mut Shared<'de>, DecodeError> {
+        match self {
+            Self::Fields(fields) => Ok(fields.shared),
+            Self::Entries(entries) => entries.value(),
+        }
+    }
+}
+
+impl<'de> MapAccess<'de> for Members<'_, 'de> {
+    type Error = DecodeError;
+
+    #[inline]
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, DecodeError> {
+        match self.advance()? {
+            Some(key) => seed.deserialize(key).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    #[inline]
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, DecodeError> {
+        self.shared()?.seed(seed)
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        match self {
+            Self::Fields(_) => None,
+            Self::Entries(entries) => Some(entries.run.count as usize),
+        }
+    }
+}
+
+/// The name of a field, or the key of an entry.
+struct Key<'de>(Cow<'de, str>);
+
+impl<'de> Deserializer<'de> for Key<'de> {
+    type Error = DecodeError;
+
+    #[inline]
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+        match self.0 {
+            Cow::Borrowed(key) => visitor.visit_borrowed_str(key),
+            Cow::Owned(key) => visitor.visit_string(key),
+        }
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+        visitor.visit_some(self)
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value, DecodeError> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, DecodeError> {
+        match self.0 {
+            Cow::Borrowed(key) => BorrowedStrDeserializer::new(key).deserialize_enum(name, variants, visitor),
+            Cow::Owned(key) => StrDeserializer::new(&key).deserialize_enum(name, variants, visitor),
+        }
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
+        tuple_struct map struct identifier ignored_any
+    }
+}
 
 /// The fields of a message in the order of their numbers.
 pub(super) struct FieldAccess<'m, 'de> {
@@ -108,23 +196,6 @@ impl<'m, 'de> FieldAccess<'m, 'de> {
     }
 }
 
-impl<'de> MapAccess<'de> for FieldAccess<'_, 'de> {
-    type Error = DecodeError;
-
-    #[inline]
-    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, DecodeError> {
-        match self.advance()? {
-            Some(name) => seed.deserialize(BorrowedStrDeserializer::new(name)).map(Some),
-            None => Ok(None),
-        }
-    }
-
-    #[inline]
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, DecodeError> {
-        self.shared.seed(seed)
-    }
-}
-
 /// The items of a list.
 pub(super) struct ItemAccess<'m, 'de> {
     shared: &'m mut Shared<'de>,
@@ -217,29 +288,12 @@ impl<'m, 'de> EntryAccess<'m, 'de> {
             }
         }
     }
-}
 
-impl<'de> MapAccess<'de> for EntryAccess<'_, 'de> {
-    type Error = DecodeError;
-
-    #[inline]
-    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, DecodeError> {
-        match self.advance()? {
-            Some(Cow::Borrowed(key)) => seed.deserialize(BorrowedStrDeserializer::new(key)).map(Some),
-            Some(Cow::Owned(key)) => seed.deserialize(StringDeserializer::new(key)).map(Some),
-            None => Ok(None),
-        }
-    }
-
-    #[inline]
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, DecodeError> {
+    /// Makes the value of the entry whose key was read the next value.
+    fn value(&mut self) -> Result<&mut Shared<'de>, DecodeError> {
         (self.shared.place, self.shared.bytes) = (self.place, self.value.bytes);
         self.shared.value(self.place, self.run.field, &self.value)?;
-        self.shared.seed(seed)
-    }
-
-    fn size_hint(&self) -> Option<usize> {
-        Some(self.run.count as usize)
+        Ok(self.shared)
     }
 }
 

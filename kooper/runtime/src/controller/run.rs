@@ -17,6 +17,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use kube::Client;
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
@@ -257,7 +258,14 @@ impl Runner {
     }
 
     /// Until `shutdown` is cancelled and everything has ended.
-    pub async fn run(mut self, shutdown: CancellationToken) -> Result<(), ControllerError> {
+    ///
+    /// Boxed in this crate: an async function is otherwise compiled again, and all that it awaits, wherever it is polled.
+    #[must_use = "nothing runs until it is polled"]
+    pub fn run(self, shutdown: CancellationToken) -> BoxFuture<'static, Result<(), ControllerError>> {
+        Box::pin(self.run_until(shutdown))
+    }
+
+    async fn run_until(mut self, shutdown: CancellationToken) -> Result<(), ControllerError> {
         self.context.events.run_here();
         let _closing = Closing(self.enqueuer.clone());
         if !self.controller.config.namespaces.is_empty()

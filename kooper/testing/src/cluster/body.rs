@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::process::{ExitCode, Termination};
 
 use futures_util::FutureExt as _;
+use futures_util::future::LocalBoxFuture;
 use tokio::runtime::{Builder, Runtime};
 
 use super::server::{Server, Skipped};
@@ -14,22 +15,22 @@ use kooper_runtime::{BoxError, Result};
 /// Runs the body of a test on a fresh cluster, with controllers that run on it
 /// from before the body begins until after it ends.
 #[doc(hidden)]
-pub fn test<F>(definitions: &[fn(&mut Program)], body: impl FnOnce(Cluster) -> F) -> ExitCode
+pub fn test<'a, F>(definitions: &[fn(&mut Program)], body: impl FnOnce(Cluster) -> F + 'a) -> ExitCode
 where
-    F: Future<Output: Termination>,
+    F: Future<Output: Termination> + 'a,
 {
-    run(&mut Builder::new_current_thread(), definitions, body)
+    run(&mut Builder::new_current_thread(), definitions, boxed(body))
 }
 
 /// The same on a runtime whose clock `pause` has paused.
 #[doc(hidden)]
-pub fn paused_test<F>(
+pub fn paused_test<'a, F>(
     definitions: &[fn(&mut Program)],
     pause: impl FnOnce(&mut Builder),
-    body: impl FnOnce(Cluster) -> F,
+    body: impl FnOnce(Cluster) -> F + 'a,
 ) -> ExitCode
 where
-    F: Future<Output: Termination>,
+    F: Future<Output: Termination> + 'a,
 {
     if Server::is_real() {
         eprintln!("skipped: the clock of the real server cannot be paused");
@@ -37,7 +38,7 @@ where
     }
     let mut builder = Builder::new_current_thread();
     pause(&mut builder);
-    run(&mut builder, definitions, body)
+    run(&mut builder, definitions, boxed(body))
 }
 
 /// The runtime of a test.
@@ -53,10 +54,14 @@ pub(crate) fn program(definitions: &[fn(&mut Program)]) -> Program {
     program
 }
 
-fn run<F>(builder: &mut Builder, definitions: &[fn(&mut Program)], body: impl FnOnce(Cluster) -> F) -> ExitCode
-where
-    F: Future<Output: Termination>,
-{
+/// The body of a test, as a type that does not depend on it: what is around it is compiled once.
+type Body<'a> = Box<dyn FnOnce(Cluster) -> LocalBoxFuture<'a, ExitCode> + 'a>;
+
+fn boxed<'a, F: Future<Output: Termination> + 'a>(body: impl FnOnce(Cluster) -> F + 'a) -> Body<'a> {
+    Box::new(|cluster| body(cluster).map(Termination::report).boxed_local())
+}
+
+fn run(builder: &mut Builder, definitions: &[fn(&mut Program)], body: Body<'_>) -> ExitCode {
     runtime(builder).block_on(async {
         let (cluster, running) = match start(definitions).await {
             Ok(started) => started,
@@ -79,17 +84,14 @@ where
                     resume_unwind(payload)
                 }
             },
-            Ok(result) => {
-                let code = result.report();
-                match stopped {
-                    Err(error) => failed(&error.to_string(), &cluster.server.report()),
-                    Ok(()) if code != ExitCode::SUCCESS => {
-                        eprintln!("{}", cluster.server.report());
-                        code
-                    }
-                    Ok(()) => code,
+            Ok(code) => match stopped {
+                Err(error) => failed(&error.to_string(), &cluster.server.report()),
+                Ok(()) if code != ExitCode::SUCCESS => {
+                    eprintln!("{}", cluster.server.report());
+                    code
                 }
-            }
+                Ok(()) => code,
+            },
         }
     })
 }

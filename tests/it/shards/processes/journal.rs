@@ -193,6 +193,8 @@ fn replay(notes: Vec<Note>, unit: Unit) -> Result<String, String> {
                     stopped.extend(own);
                     *calls = others;
                 }
+                // One that has ended after a pause aborts nothing.
+                late.retain(|call| call.who != name);
                 paused.insert(name);
             }
         }
@@ -223,6 +225,7 @@ fn what_is_in_two_hands_is_found() {
     assert_eq!(fault(&[&begun, "a stopped", &again, &ended], Unit::Object), None);
     // A call that was about to begin when its process was paused.
     assert_eq!(fault(&["a stopped", &again, &begun, &aborted], Unit::Object), None);
+    assert_eq!(fault(&["a stopped", &again, &begun, "a stopped"], Unit::Object), None);
     is_fault(&["a stopped", &again, &begun, &ended], "without a beginning");
     is_fault(&["a stopped", &again, &begun], "not aborted");
     is_fault(&[&begun, &again, &ended], "runs");

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::{FutureExt, Stream, stream};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream::{self, BoxStream, Stream};
 use http::header::{ACCEPT, ACCEPT_ENCODING, HeaderValue};
 use http::{Request, Response, Uri};
 use http_body::Frame;
@@ -84,6 +86,12 @@ impl Scope {
 /// # let _ = pods;
 /// ```
 pub struct ApiRetriever<K> {
+    endpoint: Endpoint,
+    kind: PhantomData<fn() -> K>,
+}
+
+/// Where the objects of a kind are. It does not have their type, so that its requests are compiled once for all kinds.
+struct Endpoint {
     client: Client,
     path: String,
     scope: Scope,
@@ -91,7 +99,6 @@ pub struct ApiRetriever<K> {
     protobuf: bool,
     /// The number of watches that were opened.
     watches: AtomicU32,
-    kind: PhantomData<fn() -> K>,
 }
 
 impl<K: Resource<DynamicType = ()> + DeserializeOwned> ApiRetriever<K> {
@@ -102,11 +109,12 @@ impl<K: Resource<DynamicType = ()> + DeserializeOwned> ApiRetriever<K> {
         scope.metadata_only |= is_metadata::<K>();
         let path = K::url_path(&(), scope.namespace.as_deref());
         let protobuf = !scope.json_only && (scope.metadata_only || is_known::<K>());
-        Self { client, path, scope, protobuf, watches: AtomicU32::new(0), kind: PhantomData }
+        let endpoint = Endpoint { client, path, scope, protobuf, watches: AtomicU32::new(0) };
+        Self { endpoint, kind: PhantomData }
     }
 }
 
-impl<K> ApiRetriever<K> {
+impl Endpoint {
     /// The seconds after which the server ends the next watch.
     fn watch_seconds(&self) -> u32 {
         // Others on other machines, and the same each time in a test.
@@ -145,7 +153,8 @@ fn is_known<K: Resource<DynamicType = ()> + DeserializeOwned>() -> bool {
 
 impl<K> std::fmt::Debug for ApiRetriever<K> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ApiRetriever").field("path", &self.path).field("scope", &self.scope).finish_non_exhaustive()
+        let Endpoint { path, scope, .. } = &self.endpoint;
+        f.debug_struct("ApiRetriever").field("path", path).field("scope", scope).finish_non_exhaustive()
     }
 }
 
@@ -162,31 +171,8 @@ const LIST_SECONDS: u32 = 3600;
 const SILENCE: Duration = Duration::from_secs(180);
 
 impl<K: Resource<DynamicType = ()> + 'static> Retriever<K> for ApiRetriever<K> {
-    async fn list(&self, request: ListRequest) -> Result<Page, RetrieveError> {
-        let params = ListParams {
-            label_selector: self.scope.labels.clone(),
-            field_selector: self.scope.fields.clone(),
-            limit: Some(request.limit),
-            continue_token: request.continue_token,
-            version_match: self.scope.version.as_ref().map(|_| VersionMatch::Exact),
-            resource_version: self.scope.version.clone(),
-            ..ListParams::default()
-        };
-        let path = kube::core::Request::new(&self.path);
-        let request = if self.scope.metadata_only { path.list_metadata(&params) } else { path.list(&params) };
-        let request = request.map_err(RetrieveError::connection)?;
-        let sent = timeout(SILENCE, send(&self.client, self.complete(request)?));
-        let response = sent.await.map_err(|_elapsed| RetrieveError::Silent(SILENCE))??;
-        let mut page = PageReader::of(response.headers());
-        let mut body = response.into_body();
-        // The page may take as long as it needs: only silence is limited.
-        let mut silence = Silence::new(SILENCE);
-        while let Some(frame) = silence.limit(body.frame()).await.ok_or(RetrieveError::Silent(SILENCE))? {
-            if let Ok(chunk) = frame.map_err(RetrieveError::connection)?.into_data() {
-                page.push(&chunk)?;
-            }
-        }
-        page.end()
+    fn list(&self, request: ListRequest) -> impl Future<Output = Result<Page, RetrieveError>> + Send {
+        self.endpoint.list(request)
     }
 
     fn watch(
@@ -194,6 +180,53 @@ impl<K: Resource<DynamicType = ()> + 'static> Retriever<K> for ApiRetriever<K> {
         request: WatchRequest,
     ) -> impl Future<Output = Result<impl Stream<Item = Result<Event, RetrieveError>> + Send + 'static, RetrieveError>> + Send
     {
+        self.endpoint.watch(request)
+    }
+
+    fn streams_lists(&self) -> bool {
+        true
+    }
+
+    /// The API server sends a bookmark each minute, for most kinds.
+    fn longest_silence(&self) -> Option<Duration> {
+        Some(SILENCE)
+    }
+}
+
+/// The events of a watch.
+type Events = BoxStream<'static, Result<Event, RetrieveError>>;
+
+impl Endpoint {
+    fn list(&self, request: ListRequest) -> BoxFuture<'_, Result<Page, RetrieveError>> {
+        Box::pin(async move {
+            let params = ListParams {
+                label_selector: self.scope.labels.clone(),
+                field_selector: self.scope.fields.clone(),
+                limit: Some(request.limit),
+                continue_token: request.continue_token,
+                version_match: self.scope.version.as_ref().map(|_| VersionMatch::Exact),
+                resource_version: self.scope.version.clone(),
+                ..ListParams::default()
+            };
+            let path = kube::core::Request::new(&self.path);
+            let request = if self.scope.metadata_only { path.list_metadata(&params) } else { path.list(&params) };
+            let request = request.map_err(RetrieveError::connection)?;
+            let sent = timeout(SILENCE, send(&self.client, self.complete(request)?));
+            let response = sent.await.map_err(|_elapsed| RetrieveError::Silent(SILENCE))??;
+            let mut page = PageReader::of(response.headers());
+            let mut body = response.into_body();
+            // The page may take as long as it needs: only silence is limited.
+            let mut silence = Silence::new(SILENCE);
+            while let Some(frame) = silence.limit(body.frame()).await.ok_or(RetrieveError::Silent(SILENCE))? {
+                if let Ok(chunk) = frame.map_err(RetrieveError::connection)?.into_data() {
+                    page.push(&chunk)?;
+                }
+            }
+            page.end()
+        })
+    }
+
+    fn watch(&self, request: WatchRequest) -> BoxFuture<'_, Result<Events, RetrieveError>> {
         let params = WatchParams {
             label_selector: self.scope.labels.clone(),
             field_selector: self.scope.fields.clone(),
@@ -201,7 +234,7 @@ impl<K: Resource<DynamicType = ()> + 'static> Retriever<K> for ApiRetriever<K> {
             bookmarks: true,
             send_initial_events: request.initial_events,
         };
-        async move {
+        Box::pin(async move {
             let path = kube::core::Request::new(&self.path);
             let request_ = if self.scope.metadata_only {
                 path.watch_metadata(&params, &request.version)
@@ -219,16 +252,7 @@ impl<K: Resource<DynamicType = ()> + 'static> Retriever<K> for ApiRetriever<K> {
                 error => error,
             })?;
             Ok(events(response, request.initial_events))
-        }
-    }
-
-    fn streams_lists(&self) -> bool {
-        true
-    }
-
-    /// The API server sends a bookmark each minute, for most kinds.
-    fn longest_silence(&self) -> Option<Duration> {
-        Some(SILENCE)
+        })
     }
 }
 
@@ -238,10 +262,7 @@ impl<K: Resource<DynamicType = ()> + 'static> Retriever<K> for ApiRetriever<K> {
 const COLLECTING: Duration = Duration::from_millis(2);
 
 /// The events in a body, one chunk at a time.
-fn events(
-    response: Response<Body>,
-    listing: bool,
-) -> impl Stream<Item = Result<Event, RetrieveError>> + Send + 'static {
+fn events(response: Response<Body>, listing: bool) -> Events {
     struct Reading {
         body: Body,
         events: EventReader,
@@ -262,7 +283,7 @@ fn events(
     }
     let events = EventReader::of(response.headers());
     let reading = Reading { body: response.into_body(), events, ready: VecDeque::new(), listing };
-    stream::unfold(reading, |mut reading| async move {
+    Box::pin(stream::unfold(reading, |mut reading| async move {
         loop {
             if let Some(event) = reading.ready.pop_front() {
                 return Some((event, reading));
@@ -289,7 +310,7 @@ fn events(
                 Err(error) => reading.ready.push_back(Err(error)),
             }
         }
-    })
+    }))
 }
 
 /// Sends a request. A response other than success is an error with the server's
