@@ -90,7 +90,9 @@ impl Leadership {
     pub async fn held(&self) {
         let Some(token) = &self.token else { return };
         let mut changed = token.changed.subscribe();
-        while !self.is_held() {
+        // The clock is read before the end: whoever extends an end that is over by this time reads a later one, and sends a
+        // message.
+        while nanos(token.clock.now()) >= token.until.load(Ordering::Acquire) {
             drop(changed.changed().await);
         }
     }
@@ -188,6 +190,11 @@ impl fmt::Debug for Leadership {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicU32;
+
+    use futures_util::FutureExt;
+    use parking_lot::Mutex;
+
     use super::*;
 
     const HOUR: Duration = Duration::from_secs(3600);
@@ -208,5 +215,31 @@ mod tests {
         assert!(wakes(Some(now)));
         assert!(wakes(Some(now + HOUR)), "it had ended");
         assert!(wakes(None) && wakes(Some(now + HOUR)));
+    }
+
+    /// A clock whose next reading is late: meanwhile another thread extends leadership.
+    struct ReadLate {
+        hour: AtomicU32,
+        extended: Mutex<Option<Leadership>>,
+    }
+
+    impl Clock for ReadLate {
+        fn now(&self) -> Moment {
+            let extended = self.extended.lock().take();
+            if let Some(leadership) = extended {
+                leadership.set(Some(HOUR * 4));
+                self.hour.store(3, Ordering::SeqCst);
+            }
+            HOUR * self.hour.load(Ordering::SeqCst)
+        }
+    }
+
+    #[test]
+    fn who_reads_the_clock_after_the_end_that_was_just_extended_does_not_wait() {
+        let clock = Arc::new(ReadLate { hour: AtomicU32::new(1), extended: Mutex::new(None) });
+        let leadership = Leadership::by(clock.clone());
+        leadership.set(Some(HOUR * 2));
+        *clock.extended.lock() = Some(leadership.clone());
+        assert_eq!(leadership.held().now_or_never(), Some(()));
     }
 }
