@@ -157,8 +157,9 @@ impl<'de> Unread<'_, 'de> {
     /// Reads what is in a list.
     #[inline]
     fn seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
-        let items = self.0.items(&visitor)?;
-        let value = visitor.visit_seq(items)?;
+        let mut items = self.0.items(&visitor)?;
+        let value = visitor.visit_seq(&mut items)?;
+        items.end()?;
         self.0.nesting -= 1;
         Ok(value)
     }
@@ -275,8 +276,9 @@ impl<'de> Deserializer<'de> for Unread<'_, 'de> {
             Form::Text(text) => BorrowedStrDeserializer::new(text).deserialize_enum(name, variants, visitor),
             Form::Written => StrDeserializer::new(&self.0.text).deserialize_enum(name, variants, visitor),
             Form::Object | Form::Message(..) | Form::Map(_) => {
-                let members = self.0.members(&visitor)?;
-                let value = MapAccessDeserializer::new(members).deserialize_enum(name, variants, visitor)?;
+                let mut members = self.0.members(&visitor)?;
+                let value = MapAccessDeserializer::new(&mut members).deserialize_enum(name, variants, visitor)?;
+                members.end()?;
                 self.0.nesting -= 1;
                 Ok(value)
             }

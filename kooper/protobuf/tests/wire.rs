@@ -129,6 +129,40 @@ fn a_type_reads_a_map_and_a_struct_as_it_does_from_json() {
 }
 
 #[test]
+fn a_type_with_less_than_a_list_or_an_object_has_is_an_error_as_it_is_from_json() {
+    #[derive(Debug, PartialEq, Deserialize)]
+    enum Data {
+        #[serde(rename = "a")]
+        A(String),
+    }
+    #[derive(Debug, PartialEq, Deserialize)]
+    struct WithData {
+        data: Data,
+    }
+    #[derive(Debug, PartialEq, Deserialize)]
+    struct Metadata {
+        finalizers: (String,),
+    }
+    #[derive(Debug, PartialEq, Deserialize)]
+    struct WithMetadata {
+        metadata: Metadata,
+    }
+    fn from_both<T: DeserializeOwned>(raw: &[u8]) -> [Option<T>; 2] {
+        let from_json = serde_json::from_value(config_map(raw).unwrap());
+        [from_json.ok(), kind("v1", "ConfigMap").deserialize(raw).ok()]
+    }
+    let first = bytes(14, b"f1");
+    let [json, protobuf] = from_both::<WithMetadata>(&bytes(1, &first));
+    assert!(json.is_some() && json == protobuf);
+    let both = [first, bytes(14, b"f2")].concat();
+    assert_eq!(from_both::<WithMetadata>(&bytes(1, &both)), [None, None]);
+
+    let [json, protobuf] = from_both::<WithData>(&entry("a", "1"));
+    assert!(json.is_some() && json == protobuf);
+    assert_eq!(from_both::<WithData>(&[entry("a", "1"), entry("b", "2")].concat()), [None, None]);
+}
+
+#[test]
 fn the_last_of_several_values_counts() {
     let raw = bytes(1, &[bytes(1, b"one"), bytes(1, b"two")].concat());
     assert_eq!(config_map(&raw).unwrap()["metadata"]["name"], "two");

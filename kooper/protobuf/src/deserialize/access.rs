@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use serde::de::value::{BorrowedStrDeserializer, StrDeserializer};
-use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Unexpected, Visitor};
 use serde::forward_to_deserialize_any;
 
 use super::Shared;
@@ -32,6 +32,14 @@ impl<'de> Members<'_, 'de> {
         match self {
             Self::Fields(fields) => Ok(fields.shared),
             Self::Entries(entries) => entries.value(),
+        }
+    }
+
+    /// Fails if there is another key: an enum is an object with one.
+    pub(super) fn end(mut self) -> Result<(), DecodeError> {
+        match self.advance()? {
+            Some(_) => Err(DecodeError::invalid_value(Unexpected::Map, &"map with a single key")),
+            None => Ok(()),
         }
     }
 }
@@ -237,6 +245,14 @@ impl<'m, 'de> ItemAccess<'m, 'de> {
             self.shared.item(self.place, &self.run, piece)?;
             return Ok(true);
         }
+    }
+
+    /// Fails if there is another item, which the type did not read.
+    pub(super) fn end(mut self) -> Result<(), DecodeError> {
+        if self.lexer.piece.number != END && self.advance()? {
+            return Err(DecodeError::invalid_length(self.run.count as usize, &"fewer elements in array"));
+        }
+        Ok(())
     }
 }
 
