@@ -178,7 +178,7 @@ fn a_call_that_blocks_its_thread_is_logged_with_what_to_do() {
     runtime.block_on(async {
         let controller = builder("log-stuck")
             .retries(0)
-            .timeout(Duration::from_millis(10))
+            .timeout(Duration::from_secs(1))
             .stuck_after(Duration::from_millis(10))
             .retriever(fixed([config("a", "1")]).unwrap())
             .handler(move || {

@@ -290,7 +290,7 @@ fn a_handler_that_blocks_is_reported_as_stuck_and_its_worker_is_replaced() {
         let running = builder("blocked")
             .workers(1)
             .retries(0)
-            .timeout(Duration::from_millis(10))
+            .timeout(Duration::from_secs(1))
             .stuck_after(Duration::from_millis(10))
             .retriever(fixed([config("a", "1"), config("b", "1")]).unwrap())
             .handler(move |call: Call| {
@@ -333,7 +333,7 @@ fn an_object_that_is_created_again_is_handled_once_the_stuck_deletion_of_its_nam
         let running = builder("blocked")
             .workers(1)
             .retries(0)
-            .timeout(Duration::from_millis(10))
+            .timeout(Duration::from_secs(1))
             .stuck_after(Duration::from_millis(10))
             .retriever(retriever)
             .deleted(move |object: Arc<ConfigMap>| {
