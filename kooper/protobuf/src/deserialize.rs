@@ -130,7 +130,7 @@ impl<'de> Shared<'de> {
     }
 
     /// A reader of a value that is JSON already.
-    fn json(&self, json: &'de [u8]) -> Result<serde_json::Deserializer<StrRead<'de>>, DecodeError> {
+    fn reader(&self, json: &'de [u8]) -> Result<serde_json::Deserializer<StrRead<'de>>, DecodeError> {
         match str::from_utf8(json) {
             Ok(text) => Ok(serde_json::Deserializer::from_str(text)),
             Err(_) => Err(self.invalid(json, serde_json::Error::custom("it is not UTF-8"))),
@@ -143,7 +143,7 @@ impl<'de> Shared<'de> {
     }
 }
 
-// All of this is compiled again for each type that is read, so that it is short, and does for each what that needs only.
+// All of this is compiled for each type that is read, so it is short, and each method has only the forms that its types have.
 impl<'de> Unread<'_, 'de> {
     /// Reads what is in an object.
     #[inline]
@@ -171,7 +171,7 @@ impl<'de> Unread<'_, 'de> {
         json: &'de [u8],
         read: impl FnOnce(&mut serde_json::Deserializer<StrRead<'de>>) -> serde_json::Result<T>,
     ) -> Result<T, DecodeError> {
-        let mut reader = self.0.json(json)?;
+        let mut reader = self.0.reader(json)?;
         let value = match read(&mut reader) {
             Ok(value) => value,
             Err(error) => return Err(self.0.invalid(json, error)),

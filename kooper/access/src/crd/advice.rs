@@ -1,7 +1,7 @@
 //! Why a CRD cannot be installed, and what to do.
 
 use kooper_runtime::error::chain;
-use kooper_runtime::internal::error::refusal::{ApiStatus, Cause};
+use kooper_runtime::internal::error::refusal::is_conflict;
 
 use super::breaking::{AllowedBy, CrdChange};
 
@@ -94,10 +94,9 @@ impl InstallError {
         }
     }
 
-    /// Returns `true` if another client was first. An admission webhook rejects with any code.
+    /// Returns `true` if another client was first.
     pub(super) fn is_conflict(&self) -> bool {
-        let Self::Api { error: kube::Error::Api(status), .. } = self else { return false };
-        status.code == 409 && !matches!(ApiStatus::of(status).cause, Cause::Rejected(_))
+        matches!(self, Self::Api { error: kube::Error::Api(status), .. } if is_conflict(status))
     }
 }
 

@@ -18,6 +18,18 @@ use super::sources;
 
 pub use cause::Cause;
 
+/// Returns `true` if an admission webhook or policy has rejected a request, which it does with any code.
+#[must_use]
+pub fn is_denied(status: &Status) -> bool {
+    matches!(Cause::of(status), Cause::Rejected(_))
+}
+
+/// Returns `true` if another client was first: the object has changed, or exists already.
+#[must_use]
+pub fn is_conflict(status: &Status) -> bool {
+    status.code == 409 && !is_denied(status)
+}
+
 /// A rejected request. As the source of an error it determines when the worker
 /// retries.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -49,6 +61,7 @@ impl ApiStatus {
         let words = if status.message.is_empty() { &status.reason } else { &status.message };
         Self { cause: Cause::of(status), words: words.clone(), advice: String::new() }
     }
+
     /// Adds the advice to the message.
     #[must_use]
     pub fn with_advice(mut self, needs: &Needs<'_>) -> Self {

@@ -90,8 +90,8 @@ impl Leadership {
     pub async fn held(&self) {
         let Some(token) = &self.token else { return };
         let mut changed = token.changed.subscribe();
-        // The clock is read before the end: whoever extends an end that is over by this time reads a later one, and sends a
-        // message.
+        // Not `is_held`, which reads the clock last: `set` sends no message if it extends an end that has not passed by the
+        // clock, so this must not wait because of a later reading.
         while nanos(token.clock.now()) >= token.until.load(Ordering::Acquire) {
             drop(changed.changed().await);
         }
@@ -149,8 +149,8 @@ impl Leadership {
             token.end.store(until, Ordering::Release);
         }
         let known = token.until.swap(until, Ordering::AcqRel);
-        // Whoever waits for its end reads the clock again then. By the clock that is read now, nobody has seen the end of one
-        // that is extended.
+        // A task that waits for the end reads it again when it has passed, so only an end that may have been observed is
+        // announced.
         let is_extended = known < until && nanos(token.clock.now()) < known;
         if known != until && !is_extended {
             token.changed.send_replace(());

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 use super::lease_state::{LeaseWrite, Record};
 use super::scope::WatchedNamespaces;
-use crate::error::refusal::{ApiStatus, Cause, Needs};
+use crate::error::refusal::{self, ApiStatus, Needs};
 
 /// The annotation with the program and controller of a Lease.
 pub const MARK: &str = "kooper.rs/controller";
@@ -328,8 +328,7 @@ fn forbidden(verb: &'static str, namespace: Arc<str>, name: Arc<str>, previous: 
 
 /// Returns `true` if an admission webhook or policy has rejected a request, which it does with any code.
 fn is_denied(body: &[u8]) -> bool {
-    let status: Status = serde_json::from_slice(body).unwrap_or_default();
-    matches!(ApiStatus::of(&status).cause, Cause::Rejected(_))
+    refusal::is_denied(&serde_json::from_slice(body).unwrap_or_default())
 }
 
 /// Returns `true` if a request is invalid because of its resource version: a PUT without one,

@@ -13,7 +13,7 @@ use crate::lexer::{END, Lexer, Piece};
 use crate::table::{Field, Fields, Message};
 use crate::wire::Span;
 
-/// What is in an object. It is one type, so that the visitor of each type is compiled once.
+/// The fields of a message or the entries of a map, as one type: each visitor is compiled once for both.
 pub(super) enum Members<'m, 'de> {
     Fields(FieldAccess<'m, 'de>),
     Entries(EntryAccess<'m, 'de>),
@@ -28,7 +28,8 @@ impl<'de> Members<'_, 'de> {
         }
     }
 
-    fn shared(&mut self) -> Result<&mut Shared<'de>, DecodeError> {
+    /// Makes the value of the key that was read the next one.
+    fn value(&mut self) -> Result<&mut Shared<'de>, DecodeError> {
         match self {
             Self::Fields(fields) => Ok(fields.shared),
             Self::Entries(entries) => entries.value(),
@@ -57,7 +58,7 @@ impl<'de> MapAccess<'de> for Members<'_, 'de> {
 
     #[inline]
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, DecodeError> {
-        self.shared()?.seed(seed)
+        self.value()?.seed(seed)
     }
 
     fn size_hint(&self) -> Option<usize> {

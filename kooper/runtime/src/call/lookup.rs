@@ -12,7 +12,7 @@ use kube::core::{Request, Status};
 use serde_json::json;
 
 use crate::call::{Call, Gone};
-use crate::error::refusal::{ApiStatus, Cause, Needs};
+use crate::error::refusal::{ApiStatus, Needs, is_conflict};
 use crate::error::{BoxError, chain};
 use crate::object::Object;
 use crate::object::key::ObjectKey;
@@ -165,7 +165,7 @@ impl Lookup {
         let silent = |_| self.failed(verb, key, format!("no response within {TIMEOUT:?}"));
         let answer = tokio::time::timeout(TIMEOUT, self.client.request_text(request)).await.map_err(silent)?;
         answer.map_err(|error| match error {
-            kube::Error::Api(status) if is_stale(&status) || is_missing(&status) => {
+            kube::Error::Api(status) if is_conflict(&status) || is_missing(&status) => {
                 let code = status.code;
                 let error = self.failed(verb, key, format!("the API server responded with {code}"));
                 LookupError { code: Some(code), ..error }
@@ -186,11 +186,6 @@ impl Lookup {
     fn failed(&self, verb: &'static str, key: &ObjectKey, source: impl Into<BoxError>) -> LookupError {
         LookupError { verb, resource: self.kind.resource(), key: key.clone(), code: None, source: source.into() }
     }
-}
-
-/// Returns `true` if the object has changed. A webhook may deny a request with the same code.
-fn is_stale(status: &Status) -> bool {
-    status.code == 409 && !matches!(ApiStatus::of(status).cause, Cause::Rejected(_))
 }
 
 /// Returns `true` if the object does not exist. A 404 without its name is that of a proxy, or of a replica of the API server

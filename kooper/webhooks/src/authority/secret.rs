@@ -8,7 +8,7 @@ use kube::{Client, Error};
 use super::AuthorityError;
 use super::rotation::Authorities;
 use kooper_runtime::internal::clock;
-use kooper_runtime::internal::error::refusal::{ApiStatus, Cause};
+use kooper_runtime::internal::error::refusal::is_denied;
 
 /// Why the Secret cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -98,10 +98,7 @@ impl CaSecret {
         };
         match written {
             Ok(secret) => Ok(Some(Read { authorities, metadata: secret.metadata })),
-            // An admission webhook or policy rejects with any code.
-            Err(Error::Api(status)) if matches!(ApiStatus::of(&status).cause, Cause::Rejected(_)) => {
-                Err(self.error("written", Error::Api(status)))
-            }
+            Err(Error::Api(status)) if is_denied(&status) => Err(self.error("written", Error::Api(status))),
             // Changed, created or deleted meanwhile. A creation that finds nothing lacks its namespace.
             Err(Error::Api(status)) if status.code == 409 || (status.code == 404 && !is_new) => Ok(None),
             // A client has set `immutable`, or created it with another type.

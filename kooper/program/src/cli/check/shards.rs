@@ -135,7 +135,7 @@ mod tests {
         }
     }
 
-    /// What is found by a program with one shard, if the map has two, and the only replica was started with this number.
+    /// The findings of a program with one shard, for a map with two and a replica that was started with this number.
     async fn found(started_with: u16) -> Vec<String> {
         let answer = move |request: Request<Body>| async move {
             let map = r#"{"by":"uid","count":2,"sessions":["0/17/pod_1"],"shards":[[0,7],[0,7]]}"#;
