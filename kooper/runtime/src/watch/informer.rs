@@ -30,6 +30,7 @@ pub(crate) use feed::Feed;
 use liveness::{Liveness, Probe, Verdict, current_version};
 pub use shared::SharedWatches;
 pub use shared::Watched;
+use status::TRIES;
 pub(crate) use status::WatchStatus;
 
 type Events = BoxStream<'static, Result<Event, RetrieveError>>;
@@ -124,6 +125,8 @@ pub(crate) struct Informer {
     restored: bool,
     went_back: u32,
     failures: u32,
+    /// The number of 404s in a row at the end of the failures.
+    missing: u32,
     /// The number of watches in a row whose version was too old from the start.
     expired: u32,
 }
@@ -175,6 +178,7 @@ impl Informer {
             restored: false,
             went_back: 0,
             failures: 0,
+            missing: 0,
             expired: 0,
         }
     }
@@ -441,6 +445,9 @@ impl Informer {
     /// Logs a failure and waits, longer each time. The delays are spread, so that
     /// watches are not re-established all at once.
     async fn pause(&mut self, error: &RetrieveError) {
+        let is_missing = matches!(error, RetrieveError::NotFound(_));
+        // A success has set the failures to zero.
+        self.missing = if is_missing { self.missing.min(self.failures).saturating_add(1) } else { 0 };
         self.failures = self.failures.saturating_add(1);
         let backoff = BACKOFF.delay(self.failures);
         let wait = match error {
@@ -449,7 +456,8 @@ impl Informer {
         };
         let seed = u64::from(self.failures) ^ self.seed();
         let wait = wait.mul_f64(1.0 + fraction(seed) / 4.0);
-        if matches!(error, RetrieveError::NotFound(_)) {
+        // The objects of a kind are deleted before it is: if some are left, this is more likely a proxy's 404.
+        if is_missing && (self.missing >= TRIES || self.store.size().0 == 0) {
             self.store.note_served(false);
         }
         let has_failed = self.status.record_failure(error, wait, self.failures);

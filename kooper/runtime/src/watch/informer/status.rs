@@ -25,8 +25,8 @@ const HEARD_WITHIN: Duration = Duration::from_secs(300);
 const INITIALIZING: u32 = 10;
 
 /// The number of failures of a first list after which the other namespaces are
-/// handled without it.
-const TRIES: u32 = 3;
+/// handled without it, and of 404s after which a kind that has objects is not served.
+pub(super) const TRIES: u32 = 3;
 
 /// The state of one watch.
 #[derive(Debug)]

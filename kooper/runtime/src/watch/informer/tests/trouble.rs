@@ -81,6 +81,27 @@ async fn requests_are_retried_after_any_error_and_the_status_shows_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_kind_that_has_objects_is_unserved_after_several_404_and_one_without_after_the_first() {
+    let missing = || RetrieveError::NotFound("404 page not found".to_owned());
+    let refused = || RetrieveError::other("connection refused");
+    let objects = [("a", "1")];
+    for (objects, errors, is_unserved) in [
+        (&objects[..], vec![missing(), missing()], false),
+        // As while the API server restarts behind a proxy.
+        (&objects[..], vec![refused(), refused(), missing()], false),
+        (&objects[..], vec![missing(), missing(), missing()], true),
+        (&objects[..0], vec![missing()], true),
+    ] {
+        let (case, requests) = (format!("{objects:?}: {errors:?}"), errors.len() + 1);
+        let script = Script::default().list(page("5", objects));
+        let run = run(errors.into_iter().fold(script, |script, error| script.opening(Err(error))), false);
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        assert_eq!(run.script.watched.lock().len(), requests, "the last one is not answered: {case}");
+        assert_eq!(run.store.is_unserved(), is_unserved, "{case}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_malformed_object_does_not_affect_the_others() {
     let bad = Page {
         objects: vec![Ok(object("a", "1")), Err(malformed()), Ok(object("b", "2"))],
