@@ -258,7 +258,11 @@ impl AccessError {
         let RequestInfo { verb, kind, object, rule, named, owner } = asked;
         match error {
             kube::Error::Api(status) => {
-                let refusal = ApiStatus::of(&status);
+                let mut refusal = ApiStatus::of(&status);
+                // An object without a namespace cannot lack it: it is the Namespace itself.
+                if refusal.cause == Cause::NoNamespace && object.namespace().is_none() {
+                    refusal.cause = Cause::Gone;
+                }
                 let rule = match refusal.cause {
                     Cause::MissingOwnerRule => owner,
                     Cause::MissingDeleteRule => Rule { verbs: vec!["delete".to_owned()], ..rule },

@@ -11,10 +11,14 @@ fn rule(text: &str) -> Rule {
 }
 
 fn refused(code: u16, message: &str, details: StatusDetails) -> AccessError {
+    refused_for(ObjectKey::namespaced("shop", "web"), code, message, details)
+}
+
+fn refused_for(object: ObjectKey, code: u16, message: &str, details: StatusDetails) -> AccessError {
     let asked = RequestInfo {
         verb: "apply",
         kind: "Deployment".to_owned(),
-        object: ObjectKey::namespaced("shop", "web"),
+        object,
         rule: rule("apps/deployments: create, patch"),
         named: false,
         owner: rule("example.com/shops/finalizers: update"),
@@ -85,6 +89,20 @@ fn a_deleted_object_is_not_a_missing_kind() {
     assert!(gone.is_not_found() && !chain(&gone).contains("CRD"), "{gone:?}");
     let missing = refused(404, "the server could not find the requested resource", details());
     assert!(chain(&missing).contains("does not serve `deployments.apps`"), "{missing:?}");
+}
+
+#[test]
+fn a_namespace_that_does_not_exist_is_the_place_of_an_object_or_the_object_itself() {
+    let missing = |object| {
+        let details = StatusDetails { name: "shop".to_owned(), kind: "namespaces".to_owned(), ..details() };
+        refused_for(object, 404, "namespaces \"shop\" not found", details)
+    };
+    let place = missing(ObjectKey::namespaced("shop", "web"));
+    assert!(place.is_not_found() && !place.is_gone(), "{place:?}");
+    assert!(chain(&place).ends_with("create the namespace first"), "{place:?}");
+    let object = missing(ObjectKey::cluster_scoped("shop"));
+    assert!(object.is_not_found() && object.is_gone(), "{object:?}");
+    assert!(chain(&object).ends_with("namespaces \"shop\" not found"), "{object:?}");
 }
 
 #[test]
