@@ -12,7 +12,7 @@ use kube::core::{Request, Status};
 use serde_json::json;
 
 use crate::call::{Call, Gone};
-use crate::error::refusal::{ApiStatus, Needs, is_conflict};
+use crate::error::refusal::{ApiStatus, Needs, is_conflict, is_denied};
 use crate::error::{BoxError, chain};
 use crate::object::Object;
 use crate::object::key::ObjectKey;
@@ -189,9 +189,10 @@ impl Lookup {
 }
 
 /// Returns `true` if the object does not exist. A 404 without its name is that of a proxy, or of a replica of the API server
-/// that does not serve the kind yet.
+/// that does not serve the kind yet. That of an admission webhook is about something else.
 fn is_missing(status: &Status) -> bool {
-    status.code == 404 && status.details.as_ref().is_some_and(|details| !details.name.is_empty())
+    let is_named = status.details.as_ref().is_some_and(|details| !details.name.is_empty());
+    status.code == 404 && is_named && !is_denied(status)
 }
 
 #[derive(serde::Deserialize)]
@@ -272,7 +273,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_webhook_that_denies_a_finalizer_with_409_is_not_a_change_of_the_object() {
+    async fn a_webhook_that_denies_a_finalizer_with_409_or_404_is_neither_a_change_nor_a_deletion_of_the_object() {
         let object = Object::parse(br#"{"metadata":{"name":"a","namespace":"shop","uid":"u"}}"#).unwrap();
         let (reasons, cancelled) = (Reasons::default(), CancellationToken::new());
         let call = Call::new("shop".into(), object.key().clone(), 1, reasons, cancelled, Tasks::default());
@@ -281,9 +282,13 @@ mod tests {
         let changed = lookup(409, changed).set_finalizers(&object, &finalizers, &call).await;
         assert!(matches!(changed, Ok(UpdateResult::Conflict)));
         let denied = r#"{"kind":"Status","code":409,"message":"admission webhook \"a.io\" denied the request: no"}"#;
-        let denied = lookup(409, denied).set_finalizers(&object, &finalizers, &call).await;
-        let error = denied.err().map(|error| chain(&error)).unwrap();
-        assert!(error.contains("admission webhook \"a.io\" denied the request: no"), "{error}");
+        let missing = r#"{"kind":"Status","code":404,"message":"admission webhook \"a.io\" denied the request: no",
+            "details":{"name":"b","kind":"secrets"}}"#;
+        for (code, denied) in [(409, denied), (404, missing)] {
+            let denied = lookup(code, denied).set_finalizers(&object, &finalizers, &call).await;
+            let error = denied.err().map(|error| chain(&error)).unwrap();
+            assert!(error.contains("admission webhook \"a.io\" denied the request: no"), "{error}");
+        }
     }
 
     #[tokio::test]
