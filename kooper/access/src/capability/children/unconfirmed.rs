@@ -8,6 +8,9 @@ use parking_lot::Mutex;
 
 use super::hash;
 
+/// The most children of one owner that are remembered. One that is forgotten is applied once more.
+const MOST: usize = 16_384;
+
 /// Applying the same body again to such a version changes nothing, so it is not sent.
 ///
 /// By hashes, like the creations: an operator that starts applies all children at once.
@@ -17,7 +20,13 @@ pub(in crate::capability) struct Unconfirmed(Mutex<HashMap<ObjectKey, HashMap<u6
 impl Unconfirmed {
     /// Notes the version in the response to an apply with this digest.
     pub(in crate::capability) fn note(&self, owner: ObjectKey, child: (&KindInfo, &ObjectKey), applied: (&str, u64)) {
-        self.0.lock().entry(owner).or_default().insert(hash(child), hash(applied));
+        let mut owners = self.0.lock();
+        let children = owners.entry(owner).or_default();
+        // A handler may apply each child once, such as a Job with another name for each run.
+        if children.len() >= MOST {
+            children.clear();
+        }
+        children.insert(hash(child), hash(applied));
     }
 
     /// Returns `true` if this version was the response to an apply with this digest, the first time. Otherwise an apply
@@ -72,5 +81,17 @@ mod tests {
         note("5", 7);
         unconfirmed.forget(&owner);
         assert!(!confirm(&owner, "5", 7));
+    }
+
+    #[test]
+    fn children_that_are_applied_once_take_no_more_memory_than_the_limit() {
+        let (unconfirmed, kind, owner) =
+            (Unconfirmed::default(), KindInfo::of::<Secret>(), ObjectKey::cluster_scoped("owner"));
+        let child = |number: usize| ObjectKey::cluster_scoped(&number.to_string());
+        for number in 0..=MOST {
+            unconfirmed.note(owner.clone(), (&kind, &child(number)), ("1", 7));
+        }
+        assert_eq!(unconfirmed.0.lock()[&owner].len(), 1);
+        assert!(unconfirmed.confirm(&owner, (&kind, &child(MOST)), ("1", 7)));
     }
 }
