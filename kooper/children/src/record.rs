@@ -100,15 +100,21 @@ pub(crate) fn is_foreign<P: Kind, S, T: ResourceExt>(context: &Context<P, S>, ch
     marks(context).are_others(child.meta().labels.as_ref()) && label_of(context, child, slots).is_none()
 }
 
+/// The namespace of a child; an empty one counts as none.
+fn namespace_of(child: &impl ResourceExt) -> Option<&str> {
+    child.meta().namespace.as_deref().filter(|namespace| !namespace.is_empty())
+}
+
 /// The name of a child. Its namespace defaults to that of the owner.
 pub(crate) fn id_of<P: Kind, T: ResourceExt>(owner: &P, child: &T, kind: &KindInfo, resource: Arc<str>) -> ChildId {
-    let namespace = child.namespace().or_else(|| owner.namespace()).filter(|_| kind.namespaced);
+    let namespace = namespace_of(child).or_else(|| owner.meta().namespace.as_deref()).filter(|_| kind.namespaced);
     ChildId { resource, namespace: namespace.map(Into::into), name: child.name_any().into() }
 }
 
 /// Returns whether Kubernetes allows no reference from the child to its owner.
 pub(crate) fn is_apart<P: Kind, T: ChildKind>(owner: &P, child: &T) -> bool {
-    let is_elsewhere = child.meta().namespace.is_some() && child.meta().namespace != owner.meta().namespace;
+    let own = owner.meta().namespace.as_deref();
+    let is_elsewhere = namespace_of(child).is_some_and(|namespace| Some(namespace) != own);
     KindInfo::of::<P>().namespaced && (!KindInfo::of::<T>().namespaced || is_elsewhere)
 }
 
@@ -174,4 +180,24 @@ pub(crate) fn is_uncontrolled(child: &impl ResourceExt) -> bool {
 
 pub(crate) fn decode<T: ChildKind>(object: &Object) -> Result<AnyObject, BoxError> {
     Ok(Arc::new(object.decode::<T>()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+
+    use super::*;
+
+    #[test]
+    fn the_namespace_of_a_child_defaults_to_that_of_its_owner() {
+        let mut owner = ConfigMap::default();
+        owner.metadata.namespace = Some("shop".to_owned());
+        for (stated, expected) in [(None, "shop"), (Some(""), "shop"), (Some("shop"), "shop"), (Some("till"), "till")] {
+            let mut child = Secret::default();
+            child.metadata.namespace = stated.map(str::to_owned);
+            let id = id_of(&owner, &child, &KindInfo::of::<Secret>(), "secrets".into());
+            assert_eq!(id.namespace.as_deref(), Some(expected), "{stated:?}");
+            assert_eq!(is_apart(&owner, &child), expected == "till", "{stated:?}");
+        }
+    }
 }
