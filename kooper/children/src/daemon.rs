@@ -126,10 +126,34 @@ where
     }
 }
 
-/// The daemons that were dropped: the uid of the object, the begin, and the end. A change of the object begins another
-/// one, and the time goes on.
+/// The daemons that were dropped. A change of the object begins another one, and the time goes on.
 #[derive(Default)]
-struct Dropped(Mutex<HashMap<ObjectKey, (String, Instant, Instant)>>);
+struct Dropped(Mutex<DroppedRuns>);
+
+#[derive(Default)]
+struct DroppedRuns {
+    /// The uid of the object, the begin, and the end.
+    runs: HashMap<ObjectKey, (String, Instant, Instant)>,
+    /// When those that do not go on any more are next forgotten.
+    sweep_at: Option<Instant>,
+}
+
+impl Dropped {
+    /// Takes the begin of a daemon that goes on.
+    fn resume(&self, key: &ObjectKey, uid: &str, now: Instant) -> Option<Instant> {
+        let mut dropped = self.0.lock();
+        let DroppedRuns { runs, sweep_at } = &mut *dropped;
+        // The next one begins at once. Later ones follow a pause, or another owner of the shard.
+        let goes_on = |at: Instant| now - at < AT_ONCE;
+        // Not for each one: those of all objects may be dropped together.
+        if sweep_at.is_none_or(|at| at <= now) {
+            runs.retain(|_, (_, _, at)| goes_on(*at));
+            *sweep_at = Some(now + AT_ONCE);
+        }
+        let (known, since, at) = runs.remove(key)?;
+        (known == uid && goes_on(at)).then_some(since)
+    }
+}
 
 /// A daemon that runs.
 struct Runs {
@@ -145,10 +169,8 @@ impl Runs {
     fn begin<P: Kind, S>(context: &Context<P, S>) -> Self {
         let (dropped, now): (Arc<Dropped>, _) = (context.controller().extensions.get(), Instant::now());
         let (key, uid) = (context.key().clone(), owner(context).uid().unwrap_or_default());
-        // The next one begins at once. Later ones follow a pause, or another owner of the shard.
-        dropped.0.lock().retain(|_, (_, _, at)| now - *at < AT_ONCE);
-        let before = dropped.0.lock().remove(&key).filter(|(known, ..)| *known == uid);
-        Self { dropped, key, uid, since: before.map_or(now, |(_, since, _)| since), has_ended: false }
+        let since = dropped.resume(&key, &uid, now).unwrap_or(now);
+        Self { dropped, key, uid, since, has_ended: false }
     }
 
     fn end(mut self) {
@@ -160,7 +182,7 @@ impl Drop for Runs {
     fn drop(&mut self) {
         if !self.has_ended {
             let run = (std::mem::take(&mut self.uid), self.since, Instant::now());
-            self.dropped.0.lock().insert(self.key.clone(), run);
+            self.dropped.0.lock().runs.insert(self.key.clone(), run);
         }
     }
 }
@@ -210,5 +232,36 @@ async fn note<P: Kind, S: Send + Sync + 'static>(
 impl<H> std::fmt::Debug for NotingDaemon<H> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("NotingDaemon").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_daemon_goes_on_if_the_next_one_begins_at_once_and_is_forgotten_otherwise() {
+        let (dropped, since) = (Dropped::default(), Instant::now());
+        let [a, b] = ["a", "b"].map(ObjectKey::cluster_scoped);
+        let stop = |key: &ObjectKey| {
+            dropped.0.lock().runs.insert(key.clone(), ("1".to_owned(), since, Instant::now()));
+        };
+        let resume = |key: &ObjectKey, uid: &str| dropped.resume(key, uid, Instant::now());
+        let known = || dropped.0.lock().runs.len();
+        stop(&a);
+        assert_eq!([resume(&a, "1"), resume(&a, "1")], [Some(since), None], "it goes on once");
+        stop(&a);
+        assert_eq!(resume(&a, "2"), None, "it is another object of this name");
+        tokio::time::advance(AT_ONCE / 2).await;
+        stop(&a);
+        stop(&b);
+        tokio::time::advance(AT_ONCE / 2).await;
+        assert_eq!((resume(&a, "2"), known()), (None, 1));
+        tokio::time::advance(AT_ONCE * 2 / 3).await;
+        assert_eq!((resume(&a, "1"), known()), (None, 1), "they are not all looked at for each one");
+        assert_eq!((resume(&b, "1"), known()), (None, 0), "it was dropped too long ago");
+        stop(&b);
+        tokio::time::advance(AT_ONCE).await;
+        assert_eq!((resume(&a, "1"), known()), (None, 0));
     }
 }
