@@ -24,8 +24,8 @@ pub(super) enum Fate {
     Pass,
     /// It has no effect, and the response has this code.
     Fail(u16),
-    /// An admission webhook rejects it as a conflict.
-    Denied,
+    /// An admission webhook rejects it with this code.
+    Denied(u16),
     /// It is processed, but the response has this code.
     DoneBut(u16),
     /// It has no effect, and there is no response.
@@ -121,7 +121,9 @@ impl FakeServer {
         match fate {
             Fate::Fail(403) => return Ok(refusal(403, "leases is forbidden: User \"shop\" cannot use it", "")),
             Fate::Fail(code) => return Ok(refusal(code, "this request fails", "")),
-            Fate::Denied => return Ok(refusal(409, "admission webhook \"a.io\" denied the request: frozen", "")),
+            Fate::Denied(code) => {
+                return Ok(refusal(code, "admission webhook \"a.io\" denied the request: frozen", ""));
+            }
             Fate::Hang => return std::future::pending().await,
             Fate::Slow(time) => sleep(time).await,
             Fate::Overtaken => self.change(&name, |lease| lease["spec"]["holderIdentity"] = json!("b")),

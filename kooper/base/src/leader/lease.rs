@@ -139,9 +139,10 @@ impl Lease {
         let body = serde_json::to_vec(&object).map_err(|problem| self.malformed(&problem))?;
         let params = PostParams { field_manager: Some(self.mark.to_string()), ..PostParams::default() };
         let creates = write.base.is_none();
+        let verb = if creates { "create" } else { "update" };
         let (mut code, mut answer) =
             self.send("update", self.path().replace(&self.name, &params, body.clone())).await?;
-        if creates && code == StatusCode::NOT_FOUND {
+        if creates && code == StatusCode::NOT_FOUND && !is_denied(&answer) {
             // The server does not create objects by PUT.
             (code, answer) = self.send("create", self.path().create(&params, body)).await?;
         }
@@ -150,11 +151,12 @@ impl Lease {
                 let stored = self.keep(Some(self.object(&answer)?))?;
                 stored.ok_or_else(|| self.malformed(&"the response has no record"))
             }
+            code if is_denied(&answer) => Err(self.error(verb, code, &answer)),
             // Deleted, or created already: responses to a version that is not the stored one.
-            StatusCode::CONFLICT if !is_denied(&answer) => Err(LeaseError::Conflict),
+            StatusCode::CONFLICT => Err(LeaseError::Conflict),
             StatusCode::NOT_FOUND if !creates => Err(LeaseError::Conflict),
             StatusCode::UNPROCESSABLE_ENTITY if creates && is_about_version(&answer) => Err(LeaseError::Conflict),
-            code => Err(self.error(if creates { "create" } else { "update" }, code, &answer)),
+            code => Err(self.error(verb, code, &answer)),
         }
     }
 
@@ -300,7 +302,7 @@ impl Lease {
         }
         let message = if status.message.is_empty() { format!("HTTP {code}") } else { status.message };
         match code {
-            StatusCode::NOT_FOUND => LeaseError::NoPlace { namespace, name, message },
+            StatusCode::NOT_FOUND if !is_denied(body) => LeaseError::NoPlace { namespace, name, message },
             StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT => {
                 LeaseError::Server { verb, namespace, name, message }
             }

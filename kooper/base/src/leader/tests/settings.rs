@@ -96,13 +96,22 @@ async fn readiness_names_a_missing_rule_until_it_is_granted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn readiness_names_a_webhook_that_rejects_the_lease_as_a_conflict() {
-    let server = FakeServer::new();
-    server.decide(|method, _| if method == Method::PUT { Fate::Denied } else { Fate::Pass });
-    let mut candidate = TestCandidate::new(&server, "a");
-    candidate.does_not_acquire(SECOND * 3).await;
-    let reason = candidate.ready().expect_err("it is rejected");
-    assert!(reason.contains("with 409: admission webhook \"a.io\" denied the request: frozen"), "{reason}");
+async fn readiness_names_a_webhook_that_rejects_the_lease_with_the_code_of_a_conflict_or_of_a_missing_object() {
+    for code in [404, 409] {
+        for (rejected, exists) in [(Method::PUT, false), (Method::POST, false), (Method::PUT, true)] {
+            let server = FakeServer::new();
+            server.creates_by_post_only();
+            if exists {
+                held_by(&server, "", OURS);
+            }
+            server.decide(move |method, _| if *method == rejected { Fate::Denied(code) } else { Fate::Pass });
+            let mut candidate = TestCandidate::new(&server, "a");
+            candidate.does_not_acquire(SECOND * 3).await;
+            let reason = candidate.ready().expect_err("it is rejected");
+            let expected = format!("with {code}: admission webhook \"a.io\" denied the request: frozen");
+            assert!(reason.contains(&expected), "{reason}");
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]
