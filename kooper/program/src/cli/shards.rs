@@ -22,6 +22,7 @@ use crate::metrics::Prometheus;
 use kooper_access::Controller;
 use kooper_access::controller::ShardLeases;
 use kooper_runtime::BoxError;
+use kooper_runtime::internal::error::refusal::{is_conflict, is_denied};
 use kooper_sharding::{Change, ChangeError, MemberRow, OverviewError, ShardOverview, ShardRow, ShardState};
 
 /// A change is requested again if the map has changed meanwhile, at most this often.
@@ -177,8 +178,8 @@ async fn change(client: &Client, name: &str, leases: &ShardLeases<'_>, changes: 
         let patch = patch.map_err(|error| ShardsError::Change(name.to_owned(), error))?;
         match api.patch(&lease, &PatchParams::default(), &Patch::Merge(patch)).await {
             Ok(_) => return Ok(()),
-            Err(kube::Error::Api(status)) if status.code == 409 => {}
-            Err(kube::Error::Api(status)) if status.code == 403 => {
+            Err(kube::Error::Api(status)) if is_conflict(&status) => {}
+            Err(kube::Error::Api(status)) if status.code == 403 && !is_denied(&status) => {
                 return Err(ShardsError::Forbidden { place: place(), message: status.message });
             }
             Err(error) => return Err(ShardsError::Patch(place(), error)),
@@ -249,9 +250,10 @@ fn columns(rows: &[Vec<String>]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use http::{Request, Response};
+    use http::{Method, Request, Response};
     use k8s_openapi::api::core::v1::{ConfigMap, Secret};
     use kooper_access::KindExt;
+    use kooper_runtime::internal::error::chain;
     use kooper_sharding::Shards;
     use kube::client::Body;
     use serde_json::json;
@@ -289,22 +291,44 @@ mod tests {
         assert!(names(&[], None, &[]).unwrap_err().starts_with("no controller of this program has shards"));
     }
 
-    /// The replicas work by it.
-    #[tokio::test]
-    async fn a_map_whose_mark_was_removed_is_shown() {
-        let answer = |request: Request<Body>| async move {
+    /// A client of a server with a map without a mark, and with a webhook that rejects its changes with this code.
+    fn client(rejected: u16) -> Client {
+        let answer = move |request: Request<Body>| async move {
             let map = r#"{"by":"uid","count":1,"sessions":[],"shards":[[null,7]]}"#;
             let metadata = json!({"name": "shop", "resourceVersion": "7", "annotations": {"kooper.rs/shards": map}});
             let lease = json!({"metadata": metadata, "spec": {"holderIdentity": "", "leaseDurationSeconds": 1}});
-            let (code, body) =
-                if request.uri().path().ends_with("/leases/shop") { (200_u16, lease) } else { (404, json!({})) };
+            let message = "admission webhook \"a.io\" denied the request: frozen";
+            let refusal = json!({"kind": "Status", "status": "Failure", "code": rejected, "message": message});
+            let (code, body) = if request.method() == Method::PATCH {
+                (rejected, refusal)
+            } else if request.uri().path().ends_with("/leases/shop") {
+                (200, lease)
+            } else {
+                (404, json!({}))
+            };
             let body = Body::from(body.to_string().into_bytes());
             Ok::<_, std::convert::Infallible>(Response::builder().status(code).body(body).expect("a response"))
         };
-        let client = Client::new(tower::service_fn(answer), "default");
+        Client::new(tower::service_fn(answer), "default")
+    }
+
+    /// The replicas work by it.
+    #[tokio::test]
+    async fn a_map_whose_mark_was_removed_is_shown() {
         let names = ["shop", "shop--0"].map(str::to_owned);
-        let overview = ShardOverview::read(&client, "default", &names, "shop/shops", 0).await.expect("a map");
+        let overview = ShardOverview::read(&client(403), "default", &names, "shop/shops", 0).await.expect("a map");
         assert_eq!(overview.shards().map(|row| row.term).collect::<Vec<_>>(), [7]);
+    }
+
+    #[tokio::test]
+    async fn a_change_that_a_webhook_rejects_neither_lacks_a_permission_nor_conflicts_with_the_replicas() {
+        let (shards, namespace, mark) = (&Shards::new(1), "default".to_owned(), "shop/shops".to_owned());
+        let leases = ShardLeases { shards, namespace, names: ["shop", "shop--0"].map(str::to_owned).to_vec(), mark };
+        for code in [403, 404, 409] {
+            let error = change(&client(code), "shops", &leases, &[]).await.expect_err("it is rejected");
+            assert!(matches!(error, ShardsError::Patch(..)), "{error}");
+            assert!(chain(&error).contains("denied the request: frozen"), "{error:?}");
+        }
     }
 
     #[test]
