@@ -11,6 +11,7 @@ use kube::api::{Api, DeleteParams, Preconditions};
 use crate::cli::lease::holder;
 use crate::rbac::Place;
 use kooper_access::Controller;
+use kooper_runtime::internal::error::refusal::is_denied;
 
 /// The name of a Lease.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -93,20 +94,43 @@ pub(super) async fn delete(client: &Client, name: &LeaseName, lease: Lease) -> k
     let meta = lease.metadata;
     let preconditions = Preconditions { uid: meta.uid, resource_version: meta.resource_version };
     match api.delete(&name.name, &DeleteParams::default().preconditions(preconditions)).await {
+        Err(kube::Error::Api(status)) if is_denied(&status) || matches!(status.code, 403 | 409) => {
+            Ok(Err(status.message))
+        }
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(Ok(())),
-        Err(kube::Error::Api(status)) if matches!(status.code, 403 | 409) => Ok(Err(status.message)),
         deleted => deleted.map(|_| Ok(())),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use http::{Request, Response};
     use k8s_openapi::api::core::v1::Pod;
     use kooper_access::internal::Installation;
     use kooper_runtime::leader::LeaderElection;
     use kooper_sharding::Shards;
+    use kube::client::Body;
+    use serde_json::json;
 
     use super::*;
+
+    #[tokio::test]
+    async fn a_lease_whose_deletion_a_webhook_rejects_is_kept_whatever_the_code_and_a_missing_one_is_not() {
+        let denied = "admission webhook \"a.io\" denied the request: frozen";
+        for (code, message, kept) in
+            [(404_u16, denied, true), (422, denied, true), (404, "leases \"shop\" not found", false)]
+        {
+            let answer = move |_: Request<Body>| async move {
+                let status = json!({"kind": "Status", "status": "Failure", "code": code, "message": message});
+                let body = Body::from(status.to_string().into_bytes());
+                Ok::<_, std::convert::Infallible>(Response::builder().status(code).body(body).expect("a response"))
+            };
+            let client = Client::new(tower::service_fn(answer), "shops");
+            let name = LeaseName { namespace: "shops".to_owned(), name: "shop".to_owned(), members: Vec::new() };
+            let deleted = delete(&client, &name, Lease::default()).await.expect("a response");
+            assert_eq!(deleted.err(), kept.then(|| message.to_owned()));
+        }
+    }
 
     #[test]
     fn the_leases_are_those_of_leaders_of_maps_and_of_members() {
