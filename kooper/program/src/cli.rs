@@ -24,6 +24,7 @@ mod print;
 mod run;
 mod shards;
 mod signals;
+mod stdout;
 mod step;
 #[cfg(feature = "otel")]
 mod traces;
@@ -120,7 +121,9 @@ fn run_command(app: &App) -> ExitCode {
         }
     }
     panics::print_once();
+    let dry_run = settings.dry_run;
     let what = match task {
+        Task::Run if dry_run => "dry run failed",
         Task::Run | Task::Dev => "cannot start",
         Task::Crd => "crd failed",
         Task::Rbac => "rbac failed",
@@ -133,7 +136,6 @@ fn run_command(app: &App) -> ExitCode {
         Task::Dashboard => "dashboard failed",
         Task::Alerts => "alerts failed",
     };
-    let dry_run = settings.dry_run;
     let invocation = Invocation { app, settings };
     let ended = match task {
         Task::Run if dry_run => dry_run::dry_run(&invocation),
@@ -153,7 +155,7 @@ fn run_command(app: &App) -> ExitCode {
         Task::Dashboard => monitoring::dashboard(&invocation),
         Task::Alerts => monitoring::alerts(&invocation),
     };
-    let code = ended.unwrap_or_else(|error| {
+    let code = ended.and_then(stdout::complete).unwrap_or_else(|error| {
         let error = chain(&*error);
         // The error is printed even if logs are off.
         if tracing::enabled!(tracing::Level::ERROR) {

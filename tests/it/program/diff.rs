@@ -159,3 +159,18 @@ fn no_difference_exits_with_0_and_an_error_with_2() {
         assert_eq!(command.output().unwrap().status.code(), Some(2), "the diff is incomplete");
     }
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn check_and_a_dry_run_fail_if_stdout_cannot_be_written() {
+    let Some(cluster) = cluster() else { return };
+    for (args, what) in [(&["check"][..], "check failed"), (&["run", "--dry-run"][..], "dry run failed")] {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let mut command = Command::new(PROGRAM);
+        command.args(args).arg("--kubeconfig").arg(cluster.kubeconfig()).stdout(full);
+        let ended = command.output().unwrap();
+        let log = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(1), "{log}");
+        assert!(log.contains(&format!("{what}: stdout cannot be written: ")), "{log}");
+    }
+}

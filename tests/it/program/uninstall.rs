@@ -129,6 +129,22 @@ fn everything_is_cleaned_up_and_removed_and_twice_is_fine() {
     installed.nothing_hangs();
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_stdout_that_cannot_be_written_is_an_error_after_everything_is_removed() {
+    let Some(installed) = Installed::start() else { return };
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let mut command = Command::new(PROGRAM);
+    command.args(["uninstall", "--kubeconfig"]).arg(installed.0.kubeconfig()).stdout(full);
+    let ended = command.output().unwrap();
+    let log = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(1), "{log}");
+    assert!(log.contains("uninstall failed: stdout cannot be written: "), "{log}");
+    assert!(!installed.exists(&["crd", CRD]));
+    assert_eq!(installed.finalizers(&NAMES[2..]), "");
+    installed.nothing_hangs();
+}
+
 #[test]
 fn check_refuses_another_instance_for_the_same_namespaces() {
     let Some(installed) = Installed::start() else { return };

@@ -11,7 +11,7 @@ use super::document;
 use super::dry_run::DryRunProgram;
 use super::invocation::Invocation;
 use super::logging::refuses_colours;
-use super::print::print;
+use super::stdout::print;
 use kooper_runtime::{BoxError, ObjectKey};
 use seed::{Seed, SeedError};
 

@@ -1,7 +1,6 @@
 //! A dry run: one pass over all objects, in which nothing is changed.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -18,6 +17,7 @@ use super::objects::counted;
 use super::preflight::responds;
 use super::run::{GRACE, operator};
 use super::signals::Signals;
+use super::stdout::print_line;
 use super::step::{printable, say};
 use crate::dry_run::{Difference, DryRun, DryRunPass, PassResults};
 use crate::metrics::Prometheus;
@@ -53,7 +53,7 @@ pub(crate) fn dry_run(invocation: &Invocation<'_>) -> Result<ExitCode, BoxError>
     }
     let others = dry_run.other_writes();
     for write in &others.named {
-        drop(writeln!(std::io::stdout(), "{}", printable(write)));
+        print_line(&printable(write));
     }
     for (controller, problem) in &results.problems {
         say("problem", format_args!("{controller}: {problem}"));

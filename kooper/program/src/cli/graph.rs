@@ -8,7 +8,7 @@ use kooper_runtime::BoxError;
 
 use super::args::GraphFormat;
 use super::invocation::Invocation;
-use super::print::print;
+use super::stdout::print;
 
 /// Prints the slots of each controller.
 pub(crate) fn graph(invocation: &Invocation<'_>) -> Result<ExitCode, BoxError> {

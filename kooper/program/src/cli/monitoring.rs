@@ -4,7 +4,8 @@ use std::process::ExitCode;
 
 use super::args::AlertFormat;
 use super::invocation::Invocation;
-use super::print::{place, print, yaml};
+use super::print::{place, yaml};
+use super::stdout::print;
 use super::webhooks;
 use crate::manifests::{installed_alerts, workload_name};
 use crate::{alerts, dashboard};

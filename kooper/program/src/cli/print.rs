@@ -1,22 +1,17 @@
 //! The commands that print documents: `crd` and `rbac`.
 
-use std::io::{self, Write};
 use std::process::ExitCode;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde::Serialize;
 
 use super::invocation::Invocation;
+use super::stdout::print;
 use super::webhooks;
 use crate::rbac::{self, Place};
 use kooper_access::Controller;
 use kooper_access::internal::crd::{annotated, merged};
 use kooper_runtime::BoxError;
-
-/// The documents could not be written.
-#[derive(Debug, thiserror::Error)]
-#[error("stdout cannot be written: {0}")]
-struct StdoutError(io::Error);
 
 /// The CRDs of the controllers' kinds, each once.
 pub(crate) fn crd(invocation: &Invocation<'_>) -> Result<ExitCode, BoxError> {
@@ -76,19 +71,6 @@ pub(super) fn yaml<T: Serialize>(documents: impl IntoIterator<Item = T>) -> Resu
     Ok(text)
 }
 
-/// Prints a text to stdout.
-pub(super) fn print(text: &str) -> Result<ExitCode, BoxError> {
-    ended(io::stdout().write_all(text.as_bytes()))
-}
-
-/// The end of a command that prints to stdout. A reader that needs no more, such as `head`, is not an error.
-fn ended(written: io::Result<()>) -> Result<ExitCode, BoxError> {
-    match written {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(StdoutError(error).into()),
-        _ => Ok(ExitCode::SUCCESS),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
@@ -113,14 +95,6 @@ mod tests {
             "{error}"
         );
         crd(&invocation).expect("it prints that there are no CRDs");
-    }
-
-    #[test]
-    fn a_full_disk_is_an_error_that_names_stdout_and_a_reader_that_has_ended_is_none() {
-        let full = ended(Err(io::ErrorKind::StorageFull.into())).expect_err("the documents are not complete");
-        assert!(full.to_string().starts_with("stdout cannot be written: "), "{full}");
-        ended(Err(io::ErrorKind::BrokenPipe.into())).expect("`head` has what it needs");
-        ended(Ok(())).expect("they are written");
     }
 
     #[test]

@@ -16,7 +16,7 @@ use super::connect;
 use super::invocation::{Invocation, lease_namespace};
 use super::objects::counted;
 use super::preflight::responds;
-use super::print::print;
+use super::stdout::print;
 use super::step::printable;
 use crate::metrics::Prometheus;
 use kooper_access::Controller;

@@ -2,12 +2,12 @@
 //! look like another line.
 
 use std::fmt::Display;
-use std::io::Write;
+
+use super::stdout::print_line;
 
 /// Prints a step.
 pub(super) fn say(step: &str, what: impl Display) {
-    // A closed stdout changes nothing.
-    drop(writeln!(std::io::stdout(), "{}", line(step, what)));
+    print_line(&line(step, what));
 }
 
 /// Formats a step as a line.

@@ -1,8 +1,8 @@
 //! The result of one of the checks of `check`.
 
 use std::fmt::Display;
-use std::io::Write;
 
+use super::stdout::print_line;
 use super::step::printable;
 
 #[derive(Clone, Copy)]
@@ -15,8 +15,7 @@ pub(super) enum Verdict {
 impl Verdict {
     /// Prints the result with its text.
     pub(super) fn say(self, text: impl Display) {
-        // A closed stdout changes nothing about the exit code.
-        drop(writeln!(std::io::stdout(), "{}", self.line(&text.to_string())));
+        print_line(&self.line(&text.to_string()));
     }
 
     /// Formats the result. The lines of a text, such as the message about a wrong setting, are indented.
