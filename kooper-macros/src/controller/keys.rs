@@ -362,7 +362,7 @@ const KEYS: &[Key<Args>] = &[
         form: "`off`, `brief` or `full`",
         example: "events = brief",
         default: "the outermost message of an error",
-        doc: "How much detail the Kubernetes Events about failing calls have. Everyone who can view the object's namespace can read them. `brief`: only the function that failed, without its error. `full`: the error with its sources, and the message of a panic. `off`: no Events about failing calls or about their recovery, and no rule for them.",
+        doc: "How much detail the Kubernetes Events about failing calls have. Everyone who can view the object's namespace can read them. `brief`: only the function that failed, without its error. `full`: the error with its sources, and the message of a panic. `off`: no Events about failing calls or about their recovery, none of the Events `Undecodable`, `LeftSelector` and `FinalizerNotRemoved`, and no rule for them.",
         read: call!(events, words::failure_events),
         ..Key::EQUALS
     },

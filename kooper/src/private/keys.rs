@@ -125,7 +125,7 @@ pub mod samples {}
 /// `init = connect`: Builds the shared state, once per process for each distinct function; with `leader_election` or `shards`, once for each controller. It may take `Client`, `Settings<T>`, `Clock` and capabilities; handlers take `State<S>`.
 pub mod init {}
 
-/// `events = brief`: How much detail the Kubernetes Events about failing calls have. Everyone who can view the object's namespace can read them. `brief`: only the function that failed, without its error. `full`: the error with its sources, and the message of a panic. `off`: no Events about failing calls or about their recovery, and no rule for them.
+/// `events = brief`: How much detail the Kubernetes Events about failing calls have. Everyone who can view the object's namespace can read them. `brief`: only the function that failed, without its error. `full`: the error with its sources, and the message of a panic. `off`: no Events about failing calls or about their recovery, none of the Events `Undecodable`, `LeftSelector` and `FinalizerNotRemoved`, and no rule for them.
 pub mod events {}
 
 /// `settings = ShopSettings`: The type of the program's own settings: flags and environment variables in addition to those that every program has. Handlers, `init`, `cleanup`, `deleted` and `daemon` take `Settings<T>`, child functions `&Settings<T>`.

@@ -5,7 +5,8 @@
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FailureEvents {
-    /// There are none.
+    /// There are none, and none of the Events `Undecodable`, `LeftSelector` and
+    /// `FinalizerNotRemoved` about objects that are not handled.
     Off,
     /// Which function failed, panicked or took too long, and nothing of its error.
     Brief,
