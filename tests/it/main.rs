@@ -76,6 +76,7 @@ mod cluster {
     mod simulation;
     mod steered;
     mod tasks;
+    mod triggers;
     mod webhooks;
 }
 

@@ -4,6 +4,7 @@ use futures_util::stream::{self, Stream};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
 use kooper::capability::Reader;
+use kooper::controller::ReconcileAll;
 use kooper::prelude::*;
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -91,7 +92,7 @@ async fn samples(_: Arc<Mall>) {}
 #[kooper::controller(resource = [Mall, Stall], samples = ["mall.yaml", "../pass/mall.yaml"], main = false)]
 async fn samples_each<K: Kind>(_: Arc<K>) {}
 
-#[kooper::controller(resource = Mall, sources = [orders, nothing], main = false)]
+#[kooper::controller(resource = Mall, sources = [orders, nothing, reloads], main = false)]
 async fn sources(_: Arc<Mall>) {}
 
 fn orders() -> impl Stream<Item = ObjectKey> {
@@ -100,6 +101,10 @@ fn orders() -> impl Stream<Item = ObjectKey> {
 
 fn nothing() -> stream::Pending<ObjectKey> {
     stream::pending()
+}
+
+fn reloads() -> ReconcileAll<impl Stream<Item = ()>> {
+    ReconcileAll(stream::iter([()]))
 }
 
 #[kooper::controller(resource = Mall, cleanup = tear_down, finalizer = "example.com/cleanup", main = false)]

@@ -172,7 +172,7 @@ const KEYS: &[Key<Args>] = &[
         form: "a list of paths of functions that return a stream of keys, or of closures",
         example: "sources = [orders]",
         default: "none",
-        doc: "Keys from outside the cluster: each `fn() -> impl Stream<Item = ObjectKey>` is called when the controller starts. A key triggers the handler if its object exists.",
+        doc: "Keys from outside the cluster: each `fn() -> impl Stream<Item = ObjectKey>` is called when the controller starts. A key triggers the handler if its object exists. A function that returns a `ReconcileAll` triggers it for all objects with each item of a stream.",
         mentions: Mentions::FUNCTIONS,
         read: calls!(source_from, paths::functions),
         ..Key::EQUALS

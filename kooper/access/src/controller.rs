@@ -14,13 +14,14 @@ use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::sync::Arc;
 
+use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kooper_runtime::internal::call::extensions::Extensions;
 use kooper_runtime::internal::call::finalizer::{Finalizers, Retirement};
 use kooper_runtime::internal::controller::config::Names;
 use kooper_runtime::internal::controller::partition::Partition;
-use kooper_runtime::internal::controller::parts::KeyStream;
+use kooper_runtime::internal::controller::parts::{Trigger, TriggerStream};
 use kooper_runtime::internal::controller::prerequisite::Prerequisite;
 use kooper_runtime::internal::controller::{ControllerSpec, Hooks};
 use kooper_runtime::internal::object::kind::KindInfo;
@@ -41,7 +42,7 @@ use builder::{MakeCrd, Sample};
 use error::{ConfigError, ConfigErrorKind};
 
 pub use crate::calls::MetricsCompat;
-pub use builder::{All, Builder, CustomKind, KindExt, MakeSource, MapFn, Source};
+pub use builder::{All, Builder, CustomKind, KindExt, MakeSource, MapFn, ReconcileAll, Source};
 pub use handler_builder::{HandlerBuilder, TypedHandler};
 #[doc(inline)]
 pub use kooper_runtime::FailureEvents;
@@ -256,7 +257,8 @@ impl Controller {
     pub fn add_source(&mut self, keys: BoxStream<'static, ObjectKey>) {
         let sources = std::mem::take(&mut self.spec.sources);
         let before = sources.iter().filter_map(|source| source.lock().take());
-        self.spec.sources = before.chain([keys]).map(|keys| KeyStream::new(Some(keys))).collect();
+        let keys = keys.map(Trigger::Key).boxed();
+        self.spec.sources = before.chain([keys]).map(|keys| TriggerStream::new(Some(keys))).collect();
     }
 
     /// Which objects it retrieves.

@@ -25,7 +25,7 @@ use crate::watch::cache_id::CacheRequest;
 pub use config::Config;
 use config::Names;
 use partition::Partition;
-use parts::{DynController, KeyStream, Relation};
+use parts::{DynController, Relation, TriggerStream};
 use prerequisite::Prerequisite;
 pub use run::{Process, Runner};
 
@@ -50,7 +50,7 @@ pub struct ControllerSpec {
     /// The other kinds whose changes queue keys.
     pub relations: Arc<[Relation]>,
     /// Keys from elsewhere.
-    pub sources: Arc<[KeyStream]>,
+    pub sources: Arc<[TriggerStream]>,
     /// `true` if failures are recorded as Events.
     pub reports_failures: bool,
     /// Its functions.

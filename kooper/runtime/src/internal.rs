@@ -39,7 +39,8 @@ pub mod controller {
     }
     pub mod parts {
         pub use crate::controller::parts::{
-            DynController, Handlers, InitContext, KeyStream, MakeIndex, MapKeys, Mapping, Priority, Relation,
+            DynController, Handlers, InitContext, MakeIndex, MapKeys, Mapping, Priority, Relation, Trigger,
+            TriggerStream,
         };
     }
     pub mod partition {

@@ -68,7 +68,7 @@ pub mod watches {}
 /// `reads = [(Secret, labels = "app=shop")]`: Selects the objects that each `Reader` of a kind reads, unless it names a `Subset`. Only these are fetched.
 pub mod reads {}
 
-/// `sources = [orders]`: Keys from outside the cluster: each `fn() -> impl Stream<Item = ObjectKey>` is called when the controller starts. A key triggers the handler if its object exists.
+/// `sources = [orders]`: Keys from outside the cluster: each `fn() -> impl Stream<Item = ObjectKey>` is called when the controller starts. A key triggers the handler if its object exists. A function that returns a `ReconcileAll` triggers it for all objects with each item of a stream.
 pub mod sources {}
 
 /// `children = [config, password(once), web(config, password)]`: Declares the children of each object, and their order. An entry is a *slot*: the path of a `fn(&K, …) -> T`, followed in parentheses by the slots whose children the function takes, and by flags. The children are applied and pruned before each call of the handler, which can take `Children<K>`.

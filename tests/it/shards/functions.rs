@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::stream;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kooper::Controller;
-use kooper::controller::Builder;
+use kooper::controller::{Builder, ReconcileAll};
 use kooper::prelude::*;
 use kooper::shards::Shards;
 use kooper::testing::Cluster;
@@ -76,6 +76,38 @@ async fn a_key_from_outside_is_handled_by_the_owner_of_its_object_alone(cluster:
     tokio::time::sleep(SETTLE).await;
     let handled = notes.since(before);
     assert!(handled.len() == 24 && handled.values().all(|by| by.contains("b")), "{handled:?}");
+    second.stop().await?;
+    notes.check();
+    Ok(())
+}
+
+#[kooper::test(start_paused = true)]
+async fn a_trigger_for_all_calls_a_replica_for_its_own_objects_alone(cluster: Cluster) -> Result<()> {
+    let notes = Notes::default();
+    create(&cluster, 24).await?;
+    let start = |who| {
+        let notes = notes.clone();
+        let (send, mut triggers) = unbounded_channel::<()>();
+        let triggers = ReconcileAll(stream::poll_fn(move |context| triggers.poll_recv(context)));
+        let handler = move |call: Call| {
+            drop(notes.begin(who, &call));
+            async {}
+        };
+        Ok::<_, kooper::BoxError>((send, builder().source(triggers).handler(handler).build()?))
+    };
+    let ((to_a, a), (to_b, b)) = (start("a")?, start("b")?);
+    let (first, second) = (cluster.run([a]).await?, cluster.run([b]).await?);
+    tokio::time::sleep(SETTLE).await;
+    let before = notes.count();
+    to_a.send(())?;
+    tokio::time::sleep(SETTLE).await;
+    let of_a = notes.since(before);
+    assert!((1..24).contains(&of_a.len()) && of_a.values().all(|by| by.iter().eq(["a"].iter())), "{of_a:?}");
+    to_b.send(())?;
+    tokio::time::sleep(SETTLE).await;
+    let handled = notes.since(before);
+    assert!(handled.len() == 24 && notes.count() == before + 24, "{handled:?}");
+    first.stop().await?;
     second.stop().await?;
     notes.check();
     Ok(())

@@ -6,14 +6,14 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kooper::Controller;
 use kooper::capability::{Reader, by};
-use kooper::controller::Builder;
+use kooper::controller::{Builder, ReconcileAll};
 use kooper::prelude::*;
 use kooper::retriever::{RetrieveError, channel};
 use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::wait::until;
 use serde_json::{Value, json};
 
-use crate::fixture::{Hiding, Log, config, eventually, run};
+use crate::fixture::{Hiding, Log, builder, config, eventually, run};
 use crate::live::{Live, configmap};
 
 /// The shared control plane with new namespaces.
@@ -351,6 +351,41 @@ async fn an_external_key_calls_the_handler_if_its_object_exists() {
     }
     eventually("both", || log.count() == 4).await;
     assert_eq!(log.lines()[2..], ["test/b: external", "test/a: external"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_trigger_for_all_calls_the_handler_once_for_each_object_and_keys_come_first() {
+    let (retriever, _events) = channel(["a", "b", "c"].map(|name| config(name, "1"))).unwrap();
+    let (all, mut triggers) = tokio::sync::mpsc::unbounded_channel();
+    let (sender, mut keys) = tokio::sync::mpsc::unbounded_channel();
+    let log = Log::default();
+    let noted = log.clone();
+    let slow = move |call: Call| {
+        noted.note(format!("{}: {}", call.key(), call.reasons()));
+        tokio::time::sleep(Duration::from_secs(1))
+    };
+    let controller = builder("all")
+        .workers(1)
+        .retriever(retriever)
+        .source(ReconcileAll(futures_util::stream::poll_fn(move |context| triggers.poll_recv(context))))
+        .source(futures_util::stream::poll_fn(move |context| keys.poll_recv(context)))
+        .handler(slow)
+        .build()
+        .unwrap();
+    let _running = run([controller]);
+    let wait = |seconds| tokio::time::sleep(Duration::from_secs_f64(seconds));
+    wait(10.0).await;
+    assert_eq!(log.count(), 3, "{:?}", log.lines());
+    // One is being called meanwhile, so it is called again.
+    sender.send(ObjectKey::namespaced("test", "a")).unwrap();
+    wait(0.1).await;
+    all.send(()).unwrap();
+    all.send(()).unwrap();
+    wait(0.1).await;
+    sender.send(ObjectKey::namespaced("test", "c")).unwrap();
+    wait(10.0).await;
+    let external = ["test/a: external", "test/c: external", "test/b: external", "test/a: external"];
+    assert_eq!(log.lines()[3..], external);
 }
 
 /// A controller that notes calls of its handler and of `deleted`.

@@ -20,7 +20,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use kooper_grammar::access::Rule;
 use kooper_runtime::internal::controller::Config;
-use kooper_runtime::internal::controller::parts::{InitContext, KeyStream, Relation};
+use kooper_runtime::internal::controller::parts::{InitContext, Relation, TriggerStream};
 use kooper_runtime::internal::watch::retriever::{ErasedRetriever, erase};
 use kooper_runtime::{Action, BoxError, Changed, ControllerContext, FailureEvents, Kind, Retriever};
 use kooper_sharding::Shards;
@@ -40,7 +40,7 @@ use crate::states::States;
 
 pub use crate::subset::All;
 pub use map::MapFn;
-pub use related::{MakeSource, Source};
+pub use related::{MakeSource, ReconcileAll, Source};
 pub use reliable::CustomKind;
 pub(crate) use reliable::MakeCrd;
 pub use sample::Sample;
@@ -115,7 +115,7 @@ struct Common {
     mistake: Option<ConfigError>,
     retriever: Option<MakeRetriever>,
     relations: Vec<Relation>,
-    sources: Vec<KeyStream>,
+    sources: Vec<TriggerStream>,
     crd: Option<MakeCrd>,
     installs_crd: bool,
     has_init: bool,

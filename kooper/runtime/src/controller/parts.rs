@@ -67,8 +67,17 @@ pub trait DynController: Send + Sync {
 /// Decides which objects are handled first: those with a higher number. An object that does not decode has 0.
 pub type Priority = Arc<dyn Fn(&Object) -> i32 + Send + Sync>;
 
-/// External keys, until the controller takes them.
-pub type KeyStream = Mutex<Option<BoxStream<'static, ObjectKey>>>;
+/// The keys that an item of an external source queues.
+#[derive(Debug)]
+pub enum Trigger {
+    /// One key.
+    Key(ObjectKey),
+    /// The keys of all objects of the controller.
+    All,
+}
+
+/// An external source, until the controller takes it.
+pub type TriggerStream = Mutex<Option<BoxStream<'static, Trigger>>>;
 
 /// Maps an object to the keys to enqueue.
 pub type MapKeys = Arc<dyn Fn(&Object) -> Result<Vec<ObjectKey>, DecodeError> + Send + Sync>;

@@ -40,7 +40,7 @@ pub enum Reason {
     Retry,
     /// The last call requested it with [`Action::requeue_after`](crate::Action::requeue_after).
     Requeue,
-    /// A source outside the cluster added the key.
+    /// A source outside the cluster added the key, or those of all objects.
     External,
     /// This replica became the leader, so every object is handled.
     Leader,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use futures_util::stream::BoxStream;
 use futures_util::{Stream, StreamExt, stream};
-use kooper_runtime::internal::controller::parts::{MapKeys, Mapping, Relation};
+use kooper_runtime::internal::controller::parts::{MapKeys, Mapping, Relation, Trigger};
 use kooper_runtime::internal::object::kind::KindInfo;
 use kooper_runtime::object::Object;
 use kooper_runtime::{ControllerContext, Kind, ObjectKey, error};
@@ -17,9 +17,9 @@ use super::map::MapFn;
 use super::{All, Builder};
 use crate::capability::Reader;
 
-/// A function that makes a stream of keys: `fn() -> impl Stream<Item = ObjectKey>`.
+/// A function that makes a source of keys: `fn() -> impl Stream<Item = ObjectKey>`, or one that returns a [`ReconcileAll`].
 pub trait MakeSource<Args>: Send + 'static {
-    /// The stream.
+    /// The source.
     fn make(self) -> impl Source;
 }
 
@@ -82,16 +82,47 @@ impl NoArguments for () {
     label = "not a stream of `ObjectKey`",
     note = "return `impl Stream<Item = ObjectKey> + Send + 'static`"
 )]
-/// A source of external keys: any stream of [`ObjectKey`]s.
+/// A source of external keys: any stream of [`ObjectKey`]s, or [`ReconcileAll`].
 pub trait Source: Send + 'static {
-    /// The keys.
-    fn keys(self) -> BoxStream<'static, ObjectKey>;
+    /// What its items enqueue.
+    #[doc(hidden)]
+    fn triggers(self) -> BoxStream<'static, Trigger>;
 }
 
 #[diagnostic::do_not_recommend]
 impl<St: Stream<Item = ObjectKey> + Send + 'static> Source for St {
-    fn keys(self) -> BoxStream<'static, ObjectKey> {
-        self.boxed()
+    fn triggers(self) -> BoxStream<'static, Trigger> {
+        self.map(Trigger::Key).boxed()
+    }
+}
+
+/// A source that enqueues the keys of all objects of the controller with each item of a stream. The items are not read.
+///
+/// The keys wait behind those of changes, as for a resync. A failing object is retried as after a change of a related
+/// object: at once the first time, and later within ten seconds.
+///
+/// ```
+/// use futures_util::stream::{self, Stream};
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use kooper::KindExt;
+/// use kooper::controller::ReconcileAll;
+///
+/// fn reloads() -> ReconcileAll<impl Stream<Item = ()>> {
+///     ReconcileAll(stream::iter([()]))
+/// }
+///
+/// let controller = ConfigMap::controller("shop").source_from(reloads);
+/// # let _ = controller.handler(async || {}).build()?;
+/// # Ok::<_, kooper::ConfigError>(())
+/// ```
+#[derive(Debug)]
+#[doc(alias = "reconcile_all_on")]
+pub struct ReconcileAll<St>(pub St);
+
+#[diagnostic::do_not_recommend]
+impl<St: Stream + Send + 'static> Source for ReconcileAll<St> {
+    fn triggers(self) -> BoxStream<'static, Trigger> {
+        self.0.map(|_| Trigger::All).boxed()
     }
 }
 
@@ -212,18 +243,22 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         self
     }
 
-    /// Enqueues the keys of a stream. The handler is called with the reason
-    /// [`External`](kooper_runtime::Reason::External) if the object exists.
+    /// Enqueues the keys of a stream, or with [`ReconcileAll`] those of all objects. The handler is called with the
+    /// reason [`External`](kooper_runtime::Reason::External) if the object exists.
     #[doc(alias = "GenericEvent")]
-    pub fn source<St: Source>(mut self, keys: St) -> Self {
-        self.common.sources.push(Mutex::new(Some(keys.keys())));
-        self
+    pub fn source<St: Source>(self, keys: St) -> Self {
+        self.with_triggers(keys.triggers())
     }
 
     /// Like [`source`](Self::source), but creates the stream when the controller
     /// starts. A stream may need the runtime that exists then.
     pub fn source_from<F: MakeSource<Args>, Args: 'static>(self, make: F) -> Self {
-        self.source(stream::once(async move { make.make().keys() }).flatten())
+        self.with_triggers(stream::once(async move { make.make().triggers() }).flatten().boxed())
+    }
+
+    fn with_triggers(mut self, triggers: BoxStream<'static, Trigger>) -> Self {
+        self.common.sources.push(Mutex::new(Some(triggers)));
+        self
     }
 }
 
