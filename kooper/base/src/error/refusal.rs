@@ -24,6 +24,12 @@ pub fn is_denied(status: &Status) -> bool {
     matches!(Cause::of(status), Cause::Rejected(_))
 }
 
+/// Returns `true` if the object, its namespace or its kind does not exist.
+#[must_use]
+pub fn is_not_found(status: &Status) -> bool {
+    status.code == 404 && !is_denied(status)
+}
+
 /// Returns `true` if another client was first: the object has changed, or exists already.
 #[must_use]
 pub fn is_conflict(status: &Status) -> bool {

@@ -10,6 +10,8 @@ mod installed;
 mod leases;
 mod overlaps;
 mod retry;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeSet;
 use std::fmt::Display;

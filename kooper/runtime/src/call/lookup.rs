@@ -12,7 +12,7 @@ use kube::core::{Request, Status};
 use serde_json::json;
 
 use crate::call::{Call, Gone};
-use crate::error::refusal::{ApiStatus, Needs, is_conflict, is_denied};
+use crate::error::refusal::{ApiStatus, Needs, is_conflict, is_not_found};
 use crate::error::{BoxError, chain};
 use crate::object::Object;
 use crate::object::key::ObjectKey;
@@ -192,7 +192,7 @@ impl Lookup {
 /// that does not serve the kind yet. That of an admission webhook is about something else.
 fn is_missing(status: &Status) -> bool {
     let is_named = status.details.as_ref().is_some_and(|details| !details.name.is_empty());
-    status.code == 404 && is_named && !is_denied(status)
+    is_named && is_not_found(status)
 }
 
 #[derive(serde::Deserialize)]

@@ -10,6 +10,7 @@ use kube::{Client, ResourceExt};
 use crate::rbac::Place;
 use kooper_access::Controller;
 use kooper_access::internal::crd::{PROGRAM, merged};
+use kooper_runtime::internal::error::refusal::{is_conflict, is_not_found};
 
 /// The CRDs of the controllers' kinds, as far as the cluster has them.
 #[derive(Debug, Default)]
@@ -74,7 +75,7 @@ pub(super) async fn delete(
         let same = Preconditions { uid: uid.map(ToOwned::to_owned), resource_version: None };
         match api.delete(name, &DeleteParams::default().preconditions(same)).await {
             // It was removed, or replaced, meanwhile: the next call finds out.
-            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
+            Err(kube::Error::Api(status)) if is_not_found(&status) || is_conflict(&status) => {}
             done => drop(done?),
         }
     }

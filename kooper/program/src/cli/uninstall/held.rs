@@ -11,6 +11,7 @@ use crate::cli::args::UninstallSettings;
 use crate::cli::objects::{NAMED, PAGE, resource};
 use kooper_access::Controller;
 use kooper_runtime::internal::call::finalizer::Finalizers;
+use kooper_runtime::internal::error::refusal::{is_conflict, is_not_found};
 use kooper_runtime::internal::object::kind::KindInfo;
 
 /// Maximum number of concurrent requests.
@@ -155,7 +156,7 @@ impl Held {
         };
         match done {
             // It has changed, or was removed: the next round finds out.
-            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
+            Err(kube::Error::Api(status)) if is_not_found(&status) || is_conflict(&status) => Ok(()),
             done => done,
         }
     }

@@ -6,6 +6,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
 use kooper_access::Controller;
+use kooper_runtime::internal::error::refusal::is_not_found;
 use kube::api::{Api, DynamicObject, ListParams, ObjectList, Patch, PatchParams};
 use kube::{Client, ResourceExt};
 use serde_json::json;
@@ -30,7 +31,7 @@ pub(super) async fn stop(client: &Client, place: &Place, deployment: &str) -> ku
     let api: Api<Deployment> = Api::namespaced(client.clone(), &place.namespace);
     let none = Patch::Merge(json!({"spec": {"replicas": 0}}));
     match api.patch_scale(deployment, &PatchParams::default(), &none).await {
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        Err(kube::Error::Api(status)) if is_not_found(&status) => Ok(()),
         done => done.map(drop),
     }
 }

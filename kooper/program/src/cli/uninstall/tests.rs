@@ -1,0 +1,89 @@
+use http::{Method, Request, Response};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kooper_access::KindExt;
+use kooper_access::internal::Installation;
+use kube::client::Body;
+use serde_json::{Value, json};
+
+use super::*;
+
+const DENIED: &str = "admission webhook \"a.io\" denied the request: frozen";
+
+/// Rejections of writes, and whether they are by a webhook.
+const REJECTIONS: [(u16, &str, bool); 4] =
+    [(404, DENIED, true), (409, DENIED, true), (404, "it was not found", false), (409, "it has changed", false)];
+
+/// A client of a server that returns this for each `GET`, and rejects all other requests.
+fn client(found: &Value, code: u16, message: &str) -> Client {
+    let refusal = json!({"kind": "Status", "status": "Failure", "code": code, "message": message});
+    let (found, refusal) = (found.to_string(), refusal.to_string());
+    let answer = move |request: Request<Body>| {
+        let (code, body) = if request.method() == Method::GET { (200, found.clone()) } else { (code, refusal.clone()) };
+        async move {
+            let body = Body::from(body.into_bytes());
+            Ok::<_, std::convert::Infallible>(Response::builder().status(code).body(body).expect("a response"))
+        }
+    };
+    Client::new(tower::service_fn(answer), "default")
+}
+
+/// The message of the rejection that ends the command, if one does.
+fn message<T>(result: kube::Result<T>) -> Option<String> {
+    match result {
+        Err(kube::Error::Api(status)) => Some(status.message),
+        _ => None,
+    }
+}
+
+#[tokio::test]
+async fn a_webhook_that_rejects_the_change_of_an_object_ends_the_command_whatever_the_code() {
+    let metadata = json!({
+        "name": "one", "namespace": "shops", "uid": "1", "resourceVersion": "7", "finalizers": ["example.com/shop"],
+    });
+    let object = json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": metadata});
+    let found = json!({
+        "apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList", "metadata": {}, "items": [object],
+    });
+    let controller = ConfigMap::controller("shops").cleanup("example.com/shop", async || {}).handler(async || {});
+    let controller = controller.build().expect("a controller");
+    let ours = [(controller.kind_info().resource(), None)].into();
+    let definitions = Definitions { ours, kept: Vec::new() };
+    let orphan = UninstallSettings { orphan: true, ..UninstallSettings::default() };
+    for (chosen, fate) in [(orphan, Fate::Release), (UninstallSettings::default(), Fate::Delete)] {
+        let held = Held::of(&controller, &definitions, &chosen).expect("it has a finalizer");
+        assert_eq!(held.fate, fate);
+        for (code, words, is_by_webhook) in REJECTIONS {
+            let ended = message(held.prepare(&client(&found, code, words)).await);
+            assert_eq!(ended, is_by_webhook.then(|| words.to_owned()), "{fate:?}, {code}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_webhook_that_rejects_the_deletion_of_a_crd_ends_the_command_whatever_the_code() {
+    let found = json!({
+        "metadata": {"name": "shops.example.com", "uid": "1"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced", "names": {"kind": "Shop", "plural": "shops"}, "versions": [],
+        },
+    });
+    for (code, words, is_by_webhook) in REJECTIONS {
+        let client = client(&found, code, words);
+        let ended = message(definitions::delete(&client, "shops.example.com", Some("1")).await);
+        assert_eq!(ended, is_by_webhook.then(|| words.to_owned()), "{code}");
+    }
+}
+
+#[tokio::test]
+async fn a_deployment_that_a_webhook_keeps_running_is_not_taken_for_a_missing_one() {
+    let place = Place {
+        installation: Installation::new("shop", None),
+        namespace: "shops".to_owned(),
+        lease_namespace: "shops".to_owned(),
+        reviews_tokens: false,
+    };
+    for (words, ended) in [(DENIED, Some(DENIED)), ("deployments.apps \"shop\" not found", None)] {
+        let stopped = installed::stop(&client(&Value::Null, 404, words), &place, "shop").await;
+        assert_eq!(message(stopped).as_deref(), ended);
+    }
+}
