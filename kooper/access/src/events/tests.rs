@@ -31,6 +31,8 @@ impl MetricsRecorder for Dropped {
 struct Server {
     codes: Arc<Mutex<Vec<u16>>>,
     asked: Arc<Mutex<Vec<(Method, String, Value)>>>,
+    /// A webhook rejects the requests.
+    denies: bool,
 }
 
 impl Server {
@@ -48,13 +50,15 @@ impl Server {
                 let sent: Value = serde_json::from_slice(&body)?;
                 server.asked.lock().push((head.method, head.uri.path().to_owned(), sent.clone()));
                 let code = server.codes.lock().pop().unwrap_or(200);
+                let message =
+                    if server.denies { "admission webhook \"a.io\" denied the request: frozen" } else { "no" };
                 let answer = match code {
                     200 => json!({"metadata": {"name": "event"}, "eventTime": "2026-01-01T00:00:00.000000Z"}),
                     404 => {
                         let details = json!({"name": "bank", "kind": "namespaces"});
-                        json!({"kind": "Status", "code": 404, "message": "no", "reason": "No", "details": details})
+                        json!({"kind": "Status", "code": 404, "message": message, "reason": "No", "details": details})
                     }
-                    code => json!({"kind": "Status", "code": code, "message": "no", "reason": "No"}),
+                    code => json!({"kind": "Status", "code": code, "message": message, "reason": "No"}),
                 };
                 let answer = Body::from(serde_json::to_vec(&answer)?);
                 Ok::<_, kooper_runtime::BoxError>(Response::builder().status(StatusCode::from_u16(code)?).body(answer)?)
@@ -123,6 +127,27 @@ async fn an_event_that_has_expired_is_written_again() {
     let methods: Vec<_> = server.asked().into_iter().map(|(method, ..)| method).collect();
     assert_eq!(methods, [Method::POST, Method::PATCH, Method::POST]);
     assert_eq!(dropped.0.load(Ordering::Relaxed), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rejection_by_a_webhook_drops_the_event_whatever_its_code() {
+    for (codes, publishes, lasts) in
+        [(&[200, 404][..], 2, false), (&[200, 404], 2, true), (&[503, 409], 1, false), (&[409], 1, true)]
+    {
+        let server = Server { denies: true, ..Server::answering(codes) };
+        let (sink, dropped) = sink(&server);
+        for _ in 0..publishes {
+            let mut note = note("one", "first");
+            note.warning = lasts;
+            if lasts {
+                sink.report(note);
+            } else {
+                sink.publish(note);
+            }
+            sink.drain(LONG).await;
+        }
+        assert_eq!((server.asked().len(), dropped.0.load(Ordering::Relaxed)), (codes.len(), 1), "{codes:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -9,7 +9,7 @@ use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
 use kooper_grammar::access::Rule;
-use kooper_runtime::internal::error::refusal::{ApiStatus, Cause, Needs};
+use kooper_runtime::internal::error::refusal::{ApiStatus, Cause, Needs, is_conflict, is_not_found};
 use kooper_runtime::internal::{clock, leader};
 use kooper_runtime::metrics::{Counter, MetricsRecorder};
 use kooper_runtime::{Note, ObjectKey, error};
@@ -53,9 +53,14 @@ enum WriteError {
 }
 
 impl WriteError {
-    /// Returns whether the server responded with this status code.
-    fn has_code(&self, code: u16) -> bool {
-        matches!(self, Self::Server(kube::Error::Api(status)) if status.code == code)
+    /// Returns `true` if the Event has expired or was deleted.
+    fn is_missing(&self) -> bool {
+        matches!(self, Self::Server(kube::Error::Api(status)) if is_not_found(status))
+    }
+
+    /// Returns `true` if the Event exists already.
+    fn is_conflict(&self) -> bool {
+        matches!(self, Self::Server(kube::Error::Api(status)) if is_conflict(status))
     }
 
     /// Returns `true` if the object is deleted with its namespace: its Events cannot be written.
@@ -132,8 +137,7 @@ impl Writer {
                 event.metadata.name = Some(name);
                 match self.repeat(&event, count, last).await {
                     Ok(()) => {}
-                    // It has expired or was deleted.
-                    Err(WriteError::Server(kube::Error::Api(status))) if status.code == 404 => {
+                    Err(failure) if failure.is_missing() => {
                         self.correlator.forget(&key);
                         let _ = self.correlator.take(note, Instant::now(), last);
                     }
@@ -179,12 +183,12 @@ impl Writer {
                 Some(count) => count,
                 None => match self.send(|| events.create(&create, &event)).await {
                     Ok(_) => return Ok(1),
-                    Err(failure) if failure.has_code(409) => {
+                    Err(failure) if failure.is_conflict() => {
                         // Its count is unknown: the response to this patch has it.
                         let patch = observed(None);
                         match self.send(|| events.patch(name, &parameters, &patch)).await {
                             Ok(known) => known.series.and_then(|series| series.count).unwrap_or(1).max(1),
-                            Err(failure) if failure.has_code(404) => continue,
+                            Err(failure) if failure.is_missing() => continue,
                             Err(failure) => return Err(failure),
                         }
                     }
@@ -195,7 +199,7 @@ impl Writer {
             let patch = observed(Some(count));
             match self.send(|| events.patch(name, &parameters, &patch)).await {
                 Ok(_) => return Ok(count),
-                Err(failure) if failure.has_code(404) => before = None,
+                Err(failure) if failure.is_missing() => before = None,
                 Err(failure) => return Err(failure),
             }
         }
@@ -225,7 +229,7 @@ impl Writer {
             match created {
                 Ok(Ok(_)) => return Ok(()),
                 // The response to an earlier try was lost.
-                Ok(Err(kube::Error::Api(status))) if tried > 0 && status.code == 409 => return Ok(()),
+                Ok(Err(kube::Error::Api(status))) if tried > 0 && is_conflict(&status) => return Ok(()),
                 Ok(Err(error)) => self.pause(WriteError::Server(error), &mut tried).await?,
                 Err(_) => self.pause(WriteError::Silence, &mut tried).await?,
             }
