@@ -5,6 +5,7 @@ use std::fmt::Debug;
 use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Secret;
+use kooper_runtime::internal::error::refusal::is_not_found;
 use kube::api::{Api, DeleteParams};
 use kube::{Client, Error};
 use serde::de::DeserializeOwned;
@@ -79,7 +80,36 @@ impl Installed {
 /// Deletes an object, if it exists.
 async fn delete<K: Clone + DeserializeOwned + Debug>(api: &Api<K>, name: &str) -> Result<(), Error> {
     match api.delete(name, &DeleteParams::default()).await {
-        Err(Error::Api(status)) if status.code == 404 => Ok(()),
+        Err(Error::Api(status)) if is_not_found(&status) => Ok(()),
         deleted => deleted.map(drop),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{Request, Response};
+    use kube::client::Body;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_secret_whose_deletion_a_webhook_rejects_is_not_taken_for_a_missing_one() {
+        let denied = "admission webhook \"a.io\" denied the request: frozen";
+        for (message, is_kept) in [(denied, true), ("secrets \"ca\" not found", false)] {
+            let answer = move |_: Request<Body>| async move {
+                let status =
+                    serde_json::json!({"kind": "Status", "status": "Failure", "code": 404, "message": message});
+                let body = Body::from(status.to_string().into_bytes());
+                Ok::<_, std::convert::Infallible>(Response::builder().status(404).body(body).expect("a response"))
+            };
+            let installed = Installed {
+                namespace: "shops".to_owned(),
+                configuration: "shop".to_owned(),
+                lease: "shop".to_owned(),
+                secret: Some("ca".to_owned()),
+            };
+            let deleted = installed.delete_secret(&Client::new(tower::service_fn(answer), "shops")).await;
+            assert_eq!(deleted.is_err(), is_kept, "{message}");
+        }
     }
 }
