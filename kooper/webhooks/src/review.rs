@@ -93,18 +93,40 @@ struct Kind {
     kind: String,
 }
 
+/// An object, of which only the name is read.
+#[derive(Deserialize)]
+struct Named {
+    metadata: Name,
+}
+
+#[derive(Deserialize)]
+struct Name {
+    name: String,
+}
+
 impl<'a> Request<'a> {
     /// Reads a body.
     pub(crate) fn parse(body: &'a [u8]) -> Result<Self, ReviewError> {
         let garbage = |error: serde_json::Error| ReviewError::Garbage { line: error.line(), column: error.column() };
         match serde_json::from_slice::<Review<'a, Self>>(body) {
-            Ok(review) => review.request(),
+            Ok(review) => review.request().map(Self::named),
             // Another version may have other fields: then the version is the mistake.
             Err(error) => {
                 let review: Review<'_, IgnoredAny> = serde_json::from_slice(body).map_err(garbage)?;
                 Err(review.request().err().unwrap_or_else(|| garbage(error)))
             }
         }
+    }
+
+    /// The same request with the name of its object. An API server that deletes a collection names no object of it.
+    fn named(mut self) -> Self {
+        if self.name.is_empty()
+            && let Some(old) = self.old_object
+        {
+            let old: serde_json::Result<Named> = serde_json::from_str(old.get());
+            self.name = old.map(|old| old.metadata.name).unwrap_or_default();
+        }
+        self
     }
 
     /// Checks that a webhook is for the kind and the operation, and that their objects are there.
@@ -209,6 +231,23 @@ mod tests {
         let response = response(&request, &kind, &Verdict::Allowed(Patch::default()), notes);
         let response: Value = serde_json::from_slice(&response).expect("JSON");
         assert_eq!(response["response"]["warnings"], json!(["one line", "two lines and a tab"]));
+    }
+
+    #[test]
+    fn the_name_of_an_object_that_is_deleted_with_a_collection_is_that_of_the_object() {
+        let request = json!({
+            "uid": "1", "operation": "DELETE", "name": "", "namespace": "shops", "userInfo": {}, "object": null,
+            "oldObject": {"metadata": {"name": "one", "namespace": "shops"}, "data": {"name": "other"}},
+            "kind": {"group": "", "version": "v1", "kind": "ConfigMap"},
+        });
+        let body = json!({"apiVersion": VERSION, "kind": KIND, "request": request}).to_string();
+        let request = Request::parse(body.as_bytes()).expect("a review");
+        let kind = KindInfo::of::<ConfigMap>();
+        assert_eq!(request.info(&kind).key, ObjectKey::new(Some("shops"), "one"));
+        let denied = Verdict::Denied(Denied::new("it is in use"));
+        let response: Value =
+            serde_json::from_slice(&response(&request, &kind, &denied, Notes::default())).expect("JSON");
+        assert_eq!(response["response"]["status"]["details"]["name"], "one");
     }
 
     #[test]
