@@ -8,8 +8,8 @@ use kooper_runtime::internal::clock;
 use kooper_runtime::internal::error::chain;
 use kube::Client;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
+use tokio_util::task::AbortOnDropHandle;
 
 use super::EVERY;
 use crate::authority::secret::{CaSecret, SecretError};
@@ -28,7 +28,7 @@ const ANSWER: Duration = Duration::from_secs(60);
 #[must_use = "the server stops when it is dropped"]
 pub struct Running {
     pub(super) server: Server,
-    pub(super) renewal: Option<JoinHandle<()>>,
+    pub(super) renewal: Option<AbortOnDropHandle<()>>,
     pub(super) registration: Arc<Registration>,
     pub(super) ready: watch::Sender<bool>,
     pub(super) registered: watch::Receiver<bool>,
@@ -51,9 +51,7 @@ impl Running {
     /// Call this method within a tokio runtime.
     pub fn connect(&mut self, client: &Client) {
         let renewed = tokio::spawn(renew(client.clone(), Arc::clone(&self.registration), self.ready.clone()));
-        if let Some(earlier) = self.renewal.replace(renewed) {
-            earlier.abort();
-        }
+        self.renewal = Some(AbortOnDropHandle::new(renewed));
     }
 
     /// Waits until this replica has registered the webhooks and the API server has reached them.
@@ -68,15 +66,15 @@ impl Running {
     /// # Errors
     /// If an object cannot be deleted.
     pub async fn remove(self, client: &Client) -> Result<(), kube::Error> {
+        // It would create the Secret again.
+        drop(self.renewal);
         self.registration.installed().remove(client).await
     }
 
     /// Stops without failing a call: serves for ten more seconds, and waits for the requests in
     /// progress. Let the readiness probe of the program fail before.
     pub async fn shutdown(self) {
-        if let Some(renewal) = &self.renewal {
-            renewal.abort();
-        }
+        drop(self.renewal);
         self.server.shutdown(Self::LINGER).await;
     }
 }
@@ -124,4 +122,48 @@ async fn renew(client: Client, registration: Arc<Registration>, ready: watch::Se
 
 fn late() -> String {
     format!("the API server did not respond within {} s", ANSWER.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use http::{Method, Request, Response};
+    use kube::client::Body;
+    use serde_json::json;
+
+    use super::*;
+    use crate::Webhooks;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_secret_is_not_created_again_after_its_removal_nor_by_webhooks_that_were_dropped() {
+        for removes in [true, false] {
+            let created = Arc::new(AtomicUsize::new(0));
+            let counted = Arc::clone(&created);
+            let answer = move |request: Request<Body>| {
+                let creates = request.method() == Method::POST;
+                counted.fetch_add(usize::from(creates), Ordering::Relaxed);
+                let (code, answer) = if creates {
+                    (201, json!({"metadata": {"name": "ca", "resourceVersion": "1"}}))
+                } else {
+                    (404, json!({"kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404}))
+                };
+                async move {
+                    let body = Body::from(answer.to_string().into_bytes());
+                    Ok::<_, std::convert::Infallible>(Response::builder().status(code).body(body).expect("a response"))
+                }
+            };
+            let client = Client::new(tower::service_fn(answer), "shops");
+            let webhooks = Webhooks::new("shop", "shops").listen(SocketAddr::from(([127, 0, 0, 1], 0)));
+            let (running, _controllers) = webhooks.start(&client).expect("it starts");
+            drop(running.ready.subscribe().wait_for(|is_ready| *is_ready).await.expect("it reads the Secret"));
+            if removes {
+                running.remove(&client).await.expect("nothing is left");
+            } else {
+                drop(running);
+            }
+            sleep(EVERY * 3).await;
+            assert_eq!(created.load(Ordering::Relaxed), 1);
+        }
+    }
 }
