@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use http::StatusCode;
 use k8s_openapi::api::coordination::v1::Lease;
+use kooper_runtime::internal::error::refusal::is_conflict;
 use kube::api::{Api, PostParams};
 use kube::client::Body;
-use kube::core::Request;
+use kube::core::{Request, Status};
 use kube::{Client, Error};
 
 use super::{RegisterError, Registration};
@@ -59,12 +59,17 @@ pub(super) async fn is_reached(
     let body = serde_json::to_vec(&lease).map_err(|error| failed(Error::SerdeError(error)))?;
     let request = Request::new(leases.resource_url()).replace(name, &params, body);
     let request = request.map_err(|error| failed(Error::BuildRequest(error)))?;
-    let response = client.send(request.map(Body::from)).await.map_err(failed)?;
-    let status = response.status();
-    // The holder may have renewed it meanwhile: the next attempt writes a newer one.
-    if !status.is_success() && status != StatusCode::CONFLICT {
-        return Err(RegisterError::Refused { name: name.clone(), status });
+    let (head, body) = client.send(request.map(Body::from)).await.map_err(failed)?.into_parts();
+    if !head.status.is_success() {
+        let body = body.collect_bytes().await.map_err(failed)?;
+        match serde_json::from_slice::<Status>(&body) {
+            // The holder may have renewed it meanwhile: the next attempt writes a newer one.
+            Ok(status) if is_conflict(&status) => {}
+            // It has the reason, such as that of another webhook.
+            Ok(status) => return Err(failed(Error::Api(Box::new(status)))),
+            Err(_) => return Err(RegisterError::Refused { name: name.clone(), status: head.status }),
+        }
     }
-    let warnings = response.headers().get_all("warning").iter();
+    let warnings = head.headers.get_all("warning").iter();
     Ok(warnings.filter_map(|one| one.to_str().ok()).any(|one| one.contains(warning(mutates))))
 }

@@ -263,3 +263,28 @@ fn a_write_of_a_subresource_is_checked_though_it_changes_no_spec() {
     let changed = desired["webhooks"][0]["matchConditions"][1]["expression"].as_str().expect("a text");
     assert!(changed.starts_with("has(request.subResource) || request.operation != 'UPDATE' || "), "{changed}");
 }
+
+#[tokio::test]
+async fn a_probe_that_another_webhook_rejects_has_its_reason_and_one_after_a_renewal_is_repeated() {
+    let probed = async |code: u16, message: &'static str| {
+        let answer = move |request: http::Request<kube::client::Body>| async move {
+            let (code, answer) = if request.method() == http::Method::GET {
+                (200, json!({"metadata": {"name": "shop--webhooks.blue", "resourceVersion": "7"}}))
+            } else {
+                (code, json!({"kind": "Status", "status": "Failure", "code": code, "message": message}))
+            };
+            let body = kube::client::Body::from(answer.to_string().into_bytes());
+            Ok::<_, std::convert::Infallible>(http::Response::builder().status(code).body(body).expect("a response"))
+        };
+        let client = Client::new(tower::service_fn(answer), "shops");
+        probe::is_reached(&client, &registration(own()), false).await.map_err(|error| error.to_string())
+    };
+    for (code, message) in [
+        (400, "admission webhook \"a.io\" does not support dry run"),
+        (409, "admission webhook \"a.io\" denied the request: frozen"),
+    ] {
+        let error = probed(code, message).await.expect_err("it is rejected");
+        assert!(error.starts_with("the Lease `shop--webhooks.blue` cannot") && error.contains(message), "{error}");
+    }
+    assert_eq!(probed(409, "the object has been modified").await, Ok(false));
+}
