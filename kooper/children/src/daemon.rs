@@ -224,7 +224,7 @@ async fn note<P: Kind, S: Send + Sync + 'static>(
         Err(error) => {
             tracing::debug!("the state of the daemon is not noted: {}", chain(&error));
             // An object that is gone needs no note.
-            error.code() == Some(404)
+            error.is_not_found()
         }
     }
 }

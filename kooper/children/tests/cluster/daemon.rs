@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kooper::apiserver::faults::Verb;
+use kooper::apiserver::faults::{Reply, Verb};
 use kooper::prelude::*;
 use kooper::testing::Cluster;
 use kooper::{BoxError, ConfigError, Controller};
@@ -138,6 +138,21 @@ async fn a_recovery_that_cannot_be_noted_is_noted_later_and_the_daemon_goes_on_m
     assert_eq!((refused.times(), delayed.times()), (1, 1));
     let longest = longest.load(Ordering::SeqCst);
     assert!((1..5).contains(&longest), "{longest} s");
+    running.stop().await
+}
+
+#[kooper::test(start_paused = true)]
+async fn a_failure_whose_note_a_webhook_rejects_with_404_is_noted_at_the_next_attempt(cluster: Cluster) -> Result<()> {
+    let cluster = cluster.with_timeout(Duration::from_secs(3600));
+    let denied = Reply::new(404).message("admission webhook \"a.io\" denied the request: frozen");
+    let refused = cluster.faults().on(Verb::Patch.of("shops")).nth(1).reply(denied);
+    // Without a retry, no later run notes a failure.
+    let run = |_| async { Err::<(), BoxError>("the bulb is broken".into()) };
+    let running = cluster.run([controller_with(Some(0), run)?]).await?;
+    let (shop, created) = (cluster.create(&corner("a", false, &[])).await?, Instant::now());
+    cluster.wait(&shop, has_failed("the bulb is broken")).await;
+    assert_eq!(refused.times(), 1);
+    assert!(created.elapsed() < Duration::from_secs(60), "{:?}", created.elapsed());
     running.stop().await
 }
 
