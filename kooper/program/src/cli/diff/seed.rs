@@ -9,6 +9,7 @@ use crate::cli::document::{Document, DocumentError};
 use kooper_access::Controller;
 use kooper_runtime::ObjectKey;
 use kooper_runtime::internal::error::chain;
+use kooper_runtime::internal::error::refusal::is_not_found;
 use kooper_runtime::internal::object::kind::KindInfo;
 use kooper_runtime::internal::object::segment::escape;
 
@@ -142,7 +143,7 @@ impl<'a> Seed<'a> {
                 );
                 Err(rejected(self.document, "metadata.namespace", &problem))
             }
-            Err(kube::Error::Api(status)) if status.code == 404 => {
+            Err(kube::Error::Api(status)) if is_not_found(&status) => {
                 let problem = format!(
                     "the API server has no kind `{}` of `{}`: apply its CRD first ({})",
                     self.kind.kind,
@@ -210,7 +211,31 @@ fn unknown(api_version: &str, kind: &str, controllers: &[Controller]) -> String 
 
 #[cfg(test)]
 mod tests {
+    use http::{Request, Response};
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::client::Body;
+
     use super::*;
+
+    #[tokio::test]
+    async fn a_kind_whose_object_a_webhook_rejects_with_404_is_not_taken_for_one_that_is_not_served() {
+        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "corner"}});
+        let document = Document { object, source: None };
+        let key = ObjectKey::namespaced("shop", "corner");
+        let seed = Seed { document: &document, kind: KindInfo::of::<ConfigMap>(), key, controllers: Vec::new() };
+        let denied = "admission webhook \"a.io\" denied the request: frozen";
+        for (message, is_served) in [(denied, true), ("404 page not found", false)] {
+            let answer = move |_: Request<Body>| async move {
+                let status = json!({"kind": "Status", "status": "Failure", "code": 404, "message": message});
+                let body = Body::from(status.to_string().into_bytes());
+                Ok::<_, std::convert::Infallible>(Response::builder().status(404).body(body).expect("a response"))
+            };
+            let client = Client::new(tower::service_fn(answer), "shop");
+            let error = seed.apply(&client).await.expect_err("it is rejected").to_string();
+            assert!(error.contains(message), "{error}");
+            assert_eq!(!error.contains("has no kind"), is_served, "{error}");
+        }
+    }
 
     #[test]
     fn what_others_have_written_is_not_removed() {
