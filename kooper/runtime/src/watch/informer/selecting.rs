@@ -1,6 +1,7 @@
 //! Keeps only the objects that are selected.
 
 use tokio::task::coop::consume_budget;
+use tokio::task::yield_now;
 
 use super::{Informer, Seen};
 use crate::object::Object;
@@ -39,6 +40,8 @@ impl Informer {
                 self.sink.left(&object);
                 consume_budget().await;
             }
+            // All objects of a shard were looked at, even if none is dropped.
+            yield_now().await;
         }
     }
 

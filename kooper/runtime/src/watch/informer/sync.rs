@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use futures_util::StreamExt;
 use tokio::task::coop::consume_budget;
+use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::liveness::current_version;
@@ -151,7 +152,7 @@ impl Informer {
             if part.iter().any(|known| !listed.contains(known.key()) && self.keeps(known)) {
                 return true;
             }
-            consume_budget().await;
+            yield_now().await;
         }
         false
     }
@@ -328,6 +329,8 @@ impl Informer {
                 }
                 consume_budget().await;
             }
+            // All objects of a shard were compared, even if none has changed.
+            yield_now().await;
         }
         if first {
             tracing::info!(watch = %self.status, objects, version, "synced");

@@ -189,6 +189,16 @@ async fn objects_that_leave_the_selection_are_not_deleted_and_those_that_join_ar
 }
 
 #[tokio::test(start_paused = true)]
+async fn other_tasks_run_while_a_cache_is_searched_for_objects_that_have_left() {
+    let retriever = scripted(&Arc::new(Script::default()), false);
+    let status = Arc::new(WatchStatus::new("test", "pods", None, false, true));
+    let informer = Informer::new(retriever, Arc::default(), status, Arc::new(RecordingSink::default()));
+    let mut informer = informer.selecting(Some(Uids::of(&["a"])));
+    informer.store.put(object("a", "1"));
+    assert!(informer.drop_unselected().now_or_never().is_none(), "none has left");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_object_whose_name_another_object_takes_was_deleted_although_that_one_is_not_selected() {
     let other = Object::parse(br#"{"metadata":{"name":"a","uid":"other","resourceVersion":"5"}}"#).unwrap();
     let script =

@@ -35,6 +35,20 @@ async fn silence_is_measured_where_the_server_would_speak() {
     assert_eq!(served.silence(), Duration::ZERO);
 }
 
+#[tokio::test(start_paused = true)]
+async fn other_tasks_run_while_a_list_is_compared_in_which_nothing_has_changed() {
+    let list = || page("5", &[("a", "1")]);
+    let script = Script::default().list(list()).watch(vec![Err(expired())]).list(list()).open_watch(vec![]);
+    let run = run(script, false);
+    run.until("the second list", |seen| *seen.relists.lock() == 1).await;
+    let mut turns = 0;
+    while run.script.watched.lock().len() < 2 {
+        turns += 1;
+        tokio::task::yield_now().await;
+    }
+    assert!(turns >= 50, "{turns} turns");
+}
+
 #[test]
 fn a_kind_that_is_no_longer_served_is_not_ready_until_it_is_served_again() {
     let status = WatchStatus::new("test", "shops.example.com", None, false, true);
@@ -76,7 +90,7 @@ async fn requests_are_retried_after_any_error_and_the_status_shows_it() {
             "{not_ready}"
         );
         run.until_seen(&[("a", "1")]).await;
-        assert_eq!(run.status.ready(), Ok(None));
+        run.until("it is ready", |_| run.status.ready() == Ok(None)).await;
     }
 }
 
