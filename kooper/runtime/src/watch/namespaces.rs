@@ -33,6 +33,8 @@ struct State {
     left: u64,
     /// When namespaces left that may have been deleted.
     deleted: HashMap<String, Instant>,
+    /// When those of them that left too long ago were last forgotten.
+    swept: Option<Instant>,
 }
 
 impl NamespaceSelection {
@@ -64,7 +66,11 @@ impl Sink for NamespaceSelection {
         } else {
             state.joined.remove(name);
             state.left += 1;
-            state.deleted.retain(|_, at| at.elapsed() < DROPPED);
+            // Not for each one: many may be deleted together.
+            if state.swept.is_none_or(|at| at.elapsed() >= DROPPED) {
+                state.deleted.retain(|_, at| at.elapsed() < DROPPED);
+                state.swept = Some(Instant::now());
+            }
             // A list does not show why a namespace is missing.
             if seen == Seen::Listed || change.last().is_some_and(|last| last.is_terminating()) {
                 state.deleted.insert(name.to_owned(), Instant::now());
@@ -180,5 +186,18 @@ mod tests {
         selection.changed(&store.put(namespace("b", false)), Seen::Watched);
         selection.changed(&store.remove(namespace("b", false)), Seen::Watched);
         assert!(!selection.may_be_deleted(Some("a")), "it is forgotten");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn deleted_namespaces_are_forgotten_once_in_a_while_and_not_looked_at_for_each_one() {
+        let (selection, store) = selection();
+        let mut known = Vec::new();
+        for (name, part) in [("a", 0), ("b", 4), ("c", 2), ("d", 5), ("e", 1)] {
+            tokio::time::advance(DROPPED * part / 6).await;
+            selection.changed(&store.put(namespace(name, true)), Seen::Watched);
+            selection.changed(&store.remove(namespace(name, true)), Seen::Watched);
+            known.push(selection.state.lock().deleted.len());
+        }
+        assert_eq!(known, [1, 2, 2, 3, 2]);
     }
 }
