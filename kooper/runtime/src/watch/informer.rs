@@ -35,7 +35,7 @@ pub(crate) use status::WatchStatus;
 
 type Events = BoxStream<'static, Result<Event, RetrieveError>>;
 
-/// A watch that ends sooner without an event counts as failed.
+/// A watch that ends sooner without an event counts as failed. No silence is shorter.
 const SHORT: Duration = Duration::from_secs(1);
 
 /// The delays of a failing watch; each watch has its own.
@@ -157,7 +157,8 @@ impl Informer {
     ) -> Self {
         store.note_listed(false);
         let streaming = retriever.streams_lists();
-        let silence = retriever.longest_silence().unwrap_or(Duration::MAX);
+        // With zero, each probe would be due at once after the last one.
+        let silence = retriever.longest_silence().unwrap_or(Duration::MAX).max(SHORT);
         Self {
             retriever,
             store,

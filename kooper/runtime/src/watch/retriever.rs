@@ -98,7 +98,7 @@ pub trait Retriever<K>: Send + Sync + 'static {
     /// The maximum time for which a watch may yield nothing, not even a bookmark,
     /// unless a probe shows that nothing has changed. `None` if silence is normal. It
     /// does not apply to [`list`](Self::list), because a page may take long to
-    /// arrive.
+    /// arrive. A shorter time than a second counts as a second.
     ///
     /// After half of this time the controller probes the source: it
     /// [lists](Self::list) one object to get the current version, and opens a second

@@ -25,6 +25,8 @@ struct State {
     stalls: VecDeque<bool>,
     /// The answer to a list of one object, instead of the version.
     fails: Option<RetrieveError>,
+    /// The longest silence; `None` for that of kube-apiserver.
+    silence: Option<Duration>,
     lists: u32,
     asked: u32,
     watches: u32,
@@ -121,7 +123,7 @@ impl Retriever<()> for Quiet {
     }
 
     fn longest_silence(&self) -> Option<Duration> {
-        Some(180 * SECOND)
+        Some(self.0.state().silence.unwrap_or(180 * SECOND))
     }
 }
 
@@ -170,6 +172,18 @@ async fn in_a_cluster_without_any_change_no_second_watch_is_opened() {
     let run = watch(&server).await;
     pass(&run, 3600, |_| assert_eq!(server.state().open, 1)).await;
     assert_eq!(server.state().lists, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_that_may_never_be_silent_is_not_probed_in_a_loop() {
+    let server = Server::new();
+    server.state().silence = Some(Duration::ZERO);
+    let run = run_over(Script::default(), erase::<(), _>(Quiet(server.clone())));
+    for _ in 0..1000 {
+        tokio::time::advance(Duration::from_millis(1)).await;
+    }
+    let asked = server.state().asked;
+    assert!(run.status.is_synced() && (1..=2).contains(&asked), "{asked} probes in a second");
 }
 
 #[tokio::test(start_paused = true)]
