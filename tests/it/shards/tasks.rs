@@ -13,9 +13,10 @@ use kooper::prelude::*;
 use kooper::shards::Shards;
 use kooper::testing::Cluster;
 use kooper::{Controller, Operator};
+use kooper_runtime::internal::leader::new_identity;
 
 use super::replicas::{Notes, create, failing, noting_by, permit_everything, replica_of, spread, touch};
-use crate::fixture::{Log, eventually};
+use crate::fixture::{Log, eventually, run_edited};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -157,21 +158,26 @@ async fn a_task_runs_although_its_objects_are_listed_long_after_its_shard_was_ga
 #[kooper::test(start_paused = true)]
 async fn a_run_of_a_task_has_the_drain_time_after_a_stop(cluster: Cluster) -> Result<()> {
     permit_everything(&cluster).await?;
-    let (notes, log) = (Notes::default(), Log::default());
-    let noted = log.clone();
-    let task = Task::builder("long", 10 * MINUTE).shard_of("notes").handler(move || {
-        let noted = noted.clone();
-        async move {
-            noted.note("begins");
-            tokio::time::sleep(Duration::from_secs(15)).await;
-            noted.note("ends");
-        }
-    });
-    let controllers = [noting_by("a", &notes, |builder| builder.shards(Shards::new(16))).build()?, task.build()?];
-    let replica = replica_of(&cluster, controllers, failing("/none", &Arc::default()));
-    eventually("the run has begun", || log.count() == 1).await;
-    replica.stop().await?;
-    assert_eq!(log.lines(), ["begins", "ends"]);
+    for drain in [Duration::from_secs(20), Duration::MAX] {
+        let (notes, log) = (Notes::default(), Log::default());
+        let noted = log.clone();
+        let task = Task::builder("long", 10 * MINUTE).shard_of("notes").handler(move || {
+            let noted = noted.clone();
+            async move {
+                noted.note("begins");
+                tokio::time::sleep(Duration::from_secs(15)).await;
+                noted.note("ends");
+            }
+        });
+        let controllers = [noting_by("a", &notes, |builder| builder.shards(Shards::new(16))).build()?, task.build()?];
+        let replica = run_edited(Some(cluster.client()), controllers, |builder| {
+            let builder = builder.program("shop").lease_namespace(cluster.namespace()).identity(new_identity());
+            builder.drain_timeout(drain)
+        });
+        eventually("the run has begun", || log.count() == 1).await;
+        replica.stop().await?;
+        assert_eq!(log.lines(), ["begins", "ends"], "{drain:?}");
+    }
     Ok(())
 }
 

@@ -64,7 +64,7 @@ impl Runner {
         }
         // It ends by itself when nothing runs.
         let others = if partition.is_in_use() { self.process.drain } else { Duration::ZERO };
-        drop(timeout(RELEASE + others, holding).await);
+        drop(timeout(RELEASE.saturating_add(others), holding).await);
     }
 
     /// Queues all keys of a shard that was gained, because its last owner may have planned calls of
