@@ -35,7 +35,10 @@ impl Inner {
     }
 
     fn answer(&self, sent: &Sent) -> Reply {
-        let stored = self.store(&sent.group, &sent.resource).get(&sent.key);
+        // The key of an object with a generated name has the prefix alone, which another object may have as its name.
+        let is_generated =
+            sent.verb == "create" && sent.subresource.is_none() && sent.body["metadata"]["name"].is_null();
+        let stored = self.store(&sent.group, &sent.resource).get(&sent.key).filter(|_| !is_generated);
         let stored = stored.and_then(|object| serde_json::from_slice::<Value>(&object.json()).ok());
         let resource = sent.qualified();
         match (sent.verb, sent.subresource.as_deref(), stored) {

@@ -148,6 +148,17 @@ async fn each_verb_is_recorded_and_has_a_response() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_generated_name_does_not_conflict_with_an_object_that_is_named_as_its_prefix() -> Result<()> {
+    let cluster = FakeCluster::new();
+    let made = cluster.put::<Secret>(&named("made"))?;
+    let creator: Creator<Secret> = cluster.arguments(&made).take();
+    let mut generated = Secret::default();
+    generated.metadata.generate_name = Some("made".to_owned());
+    assert_ne!(creator.create(&generated).await?.name_any(), "made");
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_rejection_names_the_resource_with_its_group() -> Result<()> {
     let cluster = FakeCluster::new();
     let deployment = cluster.put::<Deployment>(&named("web"))?;
