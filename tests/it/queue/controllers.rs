@@ -11,10 +11,12 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kooper::controller::Task;
 use kooper::leader::LeaderElection;
 use kooper::metrics::{Counter, Gauge, MetricsError, MetricsRecorder, ReadGauge};
 use kooper::prelude::*;
 use kooper::retriever::{channel, fixed};
+use kooper::shards::Shards;
 use kooper::{BoxError, CancellationToken, Controller, Operator, RunError};
 use kube::client::Body;
 
@@ -203,6 +205,24 @@ fn an_invalid_setting_keeps_the_previous_one() {
     controller.set_workers(3).unwrap();
     controller.set_resync(None).unwrap();
     assert_ne!(settings(&controller), before);
+}
+
+#[test]
+fn a_controller_that_excludes_leader_election_gets_none_later() {
+    let task = || Task::builder("sweep", Duration::from_secs(60)).handler(async || {});
+    let shared = Controller::builder::<ConfigMap>("ok").shards(Shards::new(16)).handler(async || {});
+    let all = [shared.build(), task().everywhere().build(), task().shard_of("ok").build()];
+    for (controller, setting) in all.into_iter().zip(["shards", "everywhere", "shard_of"]) {
+        let mut controller = controller.unwrap();
+        let problem = controller.set_leader_election(Some(LeaderElection::default())).unwrap_err().to_string();
+        assert!(
+            problem.contains(&format!(": {setting}: `{setting}` and `leader_election` exclude each other")),
+            "{problem}"
+        );
+        assert!(!controller.has_leader_election());
+        controller.set_leader_election(None).unwrap();
+        controller.set_workers(2).unwrap();
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ use kooper_grammar::selector::{FieldSelector, Selector};
 use kooper_grammar::{field_path, name};
 use kooper_runtime::Changed;
 use kooper_runtime::internal::controller::Config;
+use kooper_sharding::Shards;
 
 use super::error::{ConfigError, ConfigErrorKind};
 
@@ -119,6 +120,38 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
         name::label(program).map_err(malformed(config, "previous_program"))?;
     }
     Ok(())
+}
+
+/// Checks that a task is not declared both for each replica and for one, or in two ways for one.
+pub(super) fn check_replicas(everywhere: bool, in_shard: bool, config: &Config) -> Result<(), ConfigError> {
+    if everywhere && (config.leader.is_some() || in_shard) {
+        let other = if in_shard { "shard_of" } else { "leader_election" };
+        let problem = format!(
+            "`everywhere` and `{other}` exclude each other: a task runs in each replica or in one. Remove one of the two"
+        );
+        return Err(ConfigError::new(config, "everywhere", ConfigErrorKind::Conflict, problem));
+    }
+    if in_shard && config.leader.is_some() {
+        let problem = "`shard_of` and `leader_election` exclude each other: a task runs in the replica that owns its \
+                       shard, or in the leader. Remove one of the two";
+        return Err(ConfigError::new(config, "shard_of", ConfigErrorKind::Conflict, problem));
+    }
+    Ok(())
+}
+
+/// Checks the settings of shards.
+pub(super) fn check_shards(shards: Option<&Shards>, config: &Config) -> Result<(), ConfigError> {
+    let Some(shards) = shards else { return Ok(()) };
+    if config.leader.is_some() {
+        let problem =
+            "`shards` and `leader_election` exclude each other: with shards every replica works. Remove one of the two";
+        return Err(ConfigError::new(config, "shards", ConfigErrorKind::Conflict, problem));
+    }
+    if config.namespace_selector.is_some() {
+        let problem = "shards and a selector for namespaces exclude each other: remove one of the two";
+        return Err(ConfigError::new(config, "shards", ConfigErrorKind::Conflict, problem));
+    }
+    shards.check().map_err(|problem| ConfigError::new(config, "shards", ConfigErrorKind::OutOfRange, problem))
 }
 
 fn malformed<E: Display>(config: &Config, field: &'static str) -> impl Fn(E) -> ConfigError {

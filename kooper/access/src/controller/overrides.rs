@@ -9,7 +9,7 @@ use kooper_sharding::Shards;
 use super::Controller;
 use super::builder::daemon;
 use super::builder::namespaces::{DELETED, NAMESPACE_SELECTOR, UNSELECTED};
-use super::check::check;
+use super::check::{check, check_replicas, check_shards};
 use super::error::ConfigError;
 
 impl Controller {
@@ -86,7 +86,8 @@ impl Controller {
     /// handlers run in every replica.
     ///
     /// # Errors
-    /// When the settings are invalid; then they are not changed.
+    /// When the settings are invalid, or another setting of the controller, such as its shards, excludes leader
+    /// election; then they are not changed.
     pub fn set_leader_election(&mut self, election: Option<LeaderElection>) -> Result<(), ConfigError> {
         let of_daemon = election.clone().map(daemon::election);
         self.set(|config| config.leader = election)?;
@@ -116,6 +117,8 @@ impl Controller {
         let mut config = self.spec.config.clone();
         change(&mut config);
         check(&config)?;
+        check_shards(self.shards.as_ref(), &config)?;
+        check_replicas(self.everywhere, self.shard_of.is_some(), &config)?;
         self.spec.config = config;
         Ok(())
     }

@@ -16,7 +16,6 @@ use kooper_runtime::internal::watch::cache_id::{CacheRequest, Used};
 use kooper_runtime::internal::watch::retriever::ErasedRetriever;
 use kooper_runtime::internal::watch::selected::Selected;
 use kooper_runtime::{BoxError, FailureEvents, Kind};
-use kooper_sharding::Shards;
 use kube::Client;
 use kube::core::metadata::PartialObjectMeta;
 use serde::de::DeserializeOwned;
@@ -25,7 +24,7 @@ use super::daemon::{self, Daemon};
 use super::namespaces::{DELETED, NAMESPACE_SELECTOR, UNSELECTED};
 use super::{Builder, Common, MakeCrd, MakeRetriever, MakeService, MakeState, Wrap};
 use crate::calls::{Additions, MetricsCompat};
-use crate::controller::check::check;
+use crate::controller::check::{check, check_replicas, check_shards};
 use crate::controller::error::{ConfigError, ConfigErrorKind};
 use crate::controller::{Controller, Task};
 use crate::crd::has_field;
@@ -342,36 +341,4 @@ fn check_retries<K: Kind>(config: &Config) -> Result<(), ConfigError> {
         return Err(ConfigError::new(config, "retries", ConfigErrorKind::Conflict, problem));
     }
     Ok(())
-}
-
-/// Checks that a task is not declared both for each replica and for one, or in two ways for one.
-fn check_replicas(everywhere: bool, in_shard: bool, config: &Config) -> Result<(), ConfigError> {
-    if everywhere && (config.leader.is_some() || in_shard) {
-        let other = if in_shard { "shard_of" } else { "leader_election" };
-        let problem = format!(
-            "`everywhere` and `{other}` exclude each other: a task runs in each replica or in one. Remove one of the two"
-        );
-        return Err(ConfigError::new(config, "everywhere", ConfigErrorKind::Conflict, problem));
-    }
-    if in_shard && config.leader.is_some() {
-        let problem = "`shard_of` and `leader_election` exclude each other: a task runs in the replica that owns its \
-                       shard, or in the leader. Remove one of the two";
-        return Err(ConfigError::new(config, "shard_of", ConfigErrorKind::Conflict, problem));
-    }
-    Ok(())
-}
-
-/// Checks the settings of shards.
-fn check_shards(shards: Option<&Shards>, config: &Config) -> Result<(), ConfigError> {
-    let Some(shards) = shards else { return Ok(()) };
-    if config.leader.is_some() {
-        let problem =
-            "`shards` and `leader_election` exclude each other: with shards every replica works. Remove one of the two";
-        return Err(ConfigError::new(config, "shards", ConfigErrorKind::Conflict, problem));
-    }
-    if config.namespace_selector.is_some() {
-        let problem = "shards and a selector for namespaces exclude each other: remove one of the two";
-        return Err(ConfigError::new(config, "shards", ConfigErrorKind::Conflict, problem));
-    }
-    shards.check().map_err(|problem| ConfigError::new(config, "shards", ConfigErrorKind::OutOfRange, problem))
 }
