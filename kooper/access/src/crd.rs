@@ -287,11 +287,18 @@ impl Installer {
         mut current: CustomResourceDefinition,
     ) -> Result<(), InstallError> {
         let not = |message: String| InstallError::NotEstablished { name: name.to_owned(), message };
+        let ready = |crd: &CustomResourceDefinition, last: &mut String| {
+            let ready = state(crd, last).map_err(not)?;
+            if ready && let Some(taken) = taken_names(crd) {
+                tracing::warn!(crd = name, "the CRD is served without names that another CRD uses: {taken}");
+            }
+            Ok::<_, InstallError>(ready)
+        };
         let only = WatchParams::default().fields(&format!("metadata.name={name}"));
         let mut last = "the API server has not reported a condition yet".to_owned();
         let wait = async {
             loop {
-                if state(&current, &mut last).map_err(not)? {
+                if ready(&current, &mut last)? {
                     return Ok(());
                 }
                 let version = current.resource_version().unwrap_or_default();
@@ -300,7 +307,7 @@ impl Installer {
                 while let Ok(Some(event)) = events.try_next().await {
                     match event {
                         WatchEvent::Added(crd) | WatchEvent::Modified(crd) => {
-                            if state(&crd, &mut last).map_err(not)? {
+                            if ready(&crd, &mut last)? {
                                 return Ok(());
                             }
                         }
@@ -346,20 +353,29 @@ async fn ratchets(client: &Client) -> bool {
 /// Returns `true` if a CRD is established, and an error if it will never be. `last` is set to
 /// the message of the condition that is awaited.
 fn state(crd: &CustomResourceDefinition, last: &mut String) -> Result<bool, String> {
-    let conditions = crd.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    let mut ready = 0;
-    for condition in conditions {
-        let message = || condition.message.clone().unwrap_or_default();
-        match (&*condition.type_, &*condition.status) {
-            ("NamesAccepted", "False") => {
-                return Err(format!("{}: delete the other CRD, or give the kind another name", message()));
-            }
-            ("Established" | "NamesAccepted", "True") => ready += 1,
-            ("Established", _) => *last = message(),
-            _ => {}
+    match (condition(crd, "Established"), taken_names(crd)) {
+        // It stays established if a later update adds a name that is taken.
+        (Some(("True", _)), _) => Ok(true),
+        (_, Some(taken)) => Err(format!("{taken}: delete the other CRD, or give the kind another name")),
+        (Some((_, message)), None) => {
+            message.clone_into(last);
+            Ok(false)
         }
+        (None, None) => Ok(false),
     }
-    Ok(ready == 2)
+}
+
+/// The API server's message about names of a CRD that another CRD already uses.
+#[must_use]
+pub fn taken_names(crd: &CustomResourceDefinition) -> Option<&str> {
+    condition(crd, "NamesAccepted").and_then(|(status, message)| (status == "False").then_some(message))
+}
+
+/// The status and the message of a condition.
+fn condition<'a>(crd: &'a CustomResourceDefinition, kind: &str) -> Option<(&'a str, &'a str)> {
+    let mut conditions = crd.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let condition = conditions.find(|condition| condition.type_ == kind)?;
+    Some((&*condition.status, condition.message.as_deref().unwrap_or_default()))
 }
 
 /// Returns an error with the reason if a CRD of the cluster is not established.

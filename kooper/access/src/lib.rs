@@ -55,6 +55,7 @@ pub mod internal {
     pub mod crd {
         pub use crate::crd::{
             Advice, InstallError, InstallPlan, Installer, PROGRAM, annotated, is_established, lacking, merged, older,
+            taken_names,
         };
     }
     pub mod schema {

@@ -129,6 +129,24 @@ fn a_name_that_is_taken_is_an_error_without_waiting() {
     assert!(error.starts_with("\"gadgets\" is already in use: delete the other CRD"), "{error}");
 }
 
+#[tokio::test]
+async fn a_crd_that_is_served_is_used_although_an_update_added_a_name_that_is_taken() {
+    let ours = crd(&object(&json!({"type": "string"})));
+    let mut there = annotated(ours.clone(), "shop", "1.0.0");
+    let mut conditions = vec![
+        json!({"type": "NamesAccepted", "status": "False", "message": "\"g\" is already in use"}),
+        json!({"type": "Established", "status": "True", "message": "the initial names have been accepted"}),
+    ];
+    for _ in 0..2 {
+        conditions.reverse();
+        there.status.get_or_insert_default().conditions =
+            serde_json::from_value(json!(conditions)).expect("conditions");
+        assert_eq!((is_established(&there), taken_names(&there)), (Ok(()), Some("\"g\" is already in use")));
+        let installer = Installer::new(advice(Some("shop")), "1.0.0", [], Vec::new());
+        installer.install(&silent(&there), ours.clone()).await.expect("the API server serves it");
+    }
+}
+
 #[test]
 fn types_of_several_versions_share_a_crd() {
     let of = |name: &str| crd_of(&json!([version(name, true, &object(&json!({"type": "string"})))]));

@@ -31,7 +31,9 @@ use super::webhooks;
 use crate::metrics::Prometheus;
 use crate::rbac::{self, Grant, Grants, Place};
 use kooper_access::Controller;
-use kooper_access::internal::crd::{Advice, InstallError, InstallPlan, Installer, is_established, lacking, older};
+use kooper_access::internal::crd::{
+    Advice, InstallError, InstallPlan, Installer, is_established, lacking, older, taken_names,
+};
 use kooper_runtime::BoxError;
 use kooper_runtime::internal::controller::review::may;
 use kooper_runtime::internal::error::chain;
@@ -311,7 +313,12 @@ impl Check {
 
     fn established(&mut self, name: &str, crd: &CustomResourceDefinition, remark: impl Display) {
         match is_established(crd) {
-            Ok(()) => self.ok(format_args!("CRD {name}{remark}")),
+            Ok(()) => {
+                self.ok(format_args!("CRD {name}{remark}"));
+                if let Some(taken) = taken_names(crd) {
+                    self.note(format_args!("CRD {name}: it is served without names that another CRD uses: {taken}"));
+                }
+            }
             Err(message) => self.missing(format_args!("CRD {name}: it is not established: {message}")),
         }
     }
