@@ -206,7 +206,7 @@ impl AccessError {
 
     /// Returns whether an object with this name already exists.
     pub(super) fn exists(&self) -> bool {
-        self.status().is_some_and(|status| status.code == 409 && status.reason == "AlreadyExists")
+        self.cause() == Some(&Cause::Conflict) && self.status().is_some_and(|status| status.reason == "AlreadyExists")
     }
 
     /// Returns whether an admission webhook or policy has rejected the request, with any code.
