@@ -5,6 +5,7 @@ use std::fmt;
 use serde_json::Value;
 
 use super::children::with_slot;
+use super::text::number;
 
 /// Where an object differs from that of the histories without faults.
 #[derive(Clone, Debug, PartialEq)]
@@ -72,9 +73,10 @@ impl fmt::Display for Difference {
         let object = with_slot(format!("`{}`", self.object), self.slot.as_deref());
         match &self.kind {
             Divergence::Missing(1, 0) => write!(f, "{object} is missing"),
-            Divergence::Missing(expected, found) => write!(f, "{object} exists {found} times instead of {expected}"),
             Divergence::LeftOver(0, 1) => write!(f, "{object} is left over"),
-            Divergence::LeftOver(expected, found) => write!(f, "{object} exists {found} times instead of {expected}"),
+            Divergence::Missing(expected, found) | Divergence::LeftOver(expected, found) => {
+                write!(f, "{object} exists {} instead of {expected}", number(*found, "time"))
+            }
             Divergence::Field { path, expected, found } => {
                 write!(f, "`{path}` of {object} is {} instead of {}", Shown(found), Shown(expected))
             }

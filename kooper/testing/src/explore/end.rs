@@ -300,7 +300,7 @@ mod tests {
         assert_eq!(
             shown(before.clone(), vec![pod("web-a", "1", "Failed")]),
             [
-                "`Pod default/web-…` exists 1 times instead of 2",
+                "`Pod default/web-…` exists 1 time instead of 2",
                 "`status.phase` of `Pod default/web-…` is `\"Failed\"` instead of `\"Running\"`"
             ]
         );
