@@ -29,6 +29,9 @@ pub(crate) struct ShardMap {
     shards: Vec<Ownership>,
 }
 
+/// The highest term of a map that is read. Terms rise by one at a time from the version of an object, which has 63 bits.
+const HIGHEST_TERM: u64 = u64::MAX / 2;
+
 /// Why the text of a map cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum MapError {
@@ -49,6 +52,9 @@ pub(crate) enum MapError {
     /// The owner of a shard is not among its sessions.
     #[error("the map of the shards has no session {0}")]
     Owner(usize),
+    /// No higher terms can follow.
+    #[error("the map of the shards has the term {0}, which is too high")]
+    Term(u64),
 }
 
 /// The form in the annotation. Sessions are written once, because they are long.
@@ -133,6 +139,9 @@ impl ShardMap {
         let Stored { by, count, sessions, shards } = serde_json::from_str(text)?;
         if shards.len() != usize::from(count.get()) {
             return Err(MapError::Count { found: shards.len(), count: count.get() });
+        }
+        if let Some((_, term)) = shards.iter().find(|(_, term)| *term > HIGHEST_TERM) {
+            return Err(MapError::Term(*term));
         }
         let sessions = sessions.iter().map(|session| session.parse()).collect::<Result<Vec<Session>, _>>()?;
         let owner = |index: usize| sessions.get(index).cloned().ok_or(MapError::Owner(index));
@@ -228,6 +237,10 @@ mod tests {
             ("", "the map of the shards cannot be read: EOF while parsing a value at line 1 column 0"),
             (r#"{"by":"uid","count":2,"sessions":[],"shards":[[null,1]]}"#, "the map of the shards has 1 of 2 shards"),
             (r#"{"by":"uid","count":1,"sessions":[],"shards":[[3,1]]}"#, "the map of the shards has no session 3"),
+            (
+                r#"{"by":"uid","count":1,"sessions":[],"shards":[[null,18446744073709551614]]}"#,
+                "the map of the shards has the term 18446744073709551614, which is too high",
+            ),
             (
                 r#"{"by":"uid","count":1,"sessions":["x"],"shards":[[0,1]]}"#,
                 "the map of the shards names an invalid session: `x` is not a session: slot/time/identity",
