@@ -96,12 +96,13 @@ pub use sent::Sent;
 /// |---|---|
 /// | get, delete, patch, a write of a status | of an object that was put; 404 if there is none |
 /// | create | the object that was sent; 409 if one of that name exists |
-/// | update | the object that was sent; 404 if there is none, and no conflict if its version is old |
+/// | update | the object that was sent; 404 if there is none |
 /// | apply | the object that was sent, with the status of the one that was put |
 /// | merge patch | the object that was put, changed by the patch |
 /// | JSON patch, strategic merge patch | the object that was put, unchanged |
 /// | eviction | a success |
 /// | anything else, such as list and watch | 501 |
+/// | `resourceVersion` or `uid` in a write, or in the preconditions of a delete | not compared: there is no conflict |
 ///
 /// A write does not change the cluster: the next call finds the objects that
 /// the test has put there. Server-side apply is not emulated: the fields of
