@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use kooper::controller::Task;
+use kooper::controller::{Task, operator};
 use kooper::leader::LeaderElection;
 use kooper::metrics::{Counter, Gauge, MetricsError, MetricsRecorder, ReadGauge};
 use kooper::prelude::*;
@@ -160,15 +160,20 @@ fn errors_in_settings_name_the_problem_and_what_to_write() {
     );
 }
 
+/// A client of a server that never responds, in the namespace `shop`.
+fn silent() -> Client {
+    let silent =
+        tower::service_fn(|_: http::Request<Body>| std::future::pending::<Result<http::Response<Body>, BoxError>>());
+    Client::new(silent, "shop")
+}
+
 #[tokio::test]
 async fn a_finalizer_belongs_to_one_controller_of_a_kind() {
     fn keeper<K: Kind>(name: &str, finalizer: &str, previous: &str) -> Controller {
         let builder = Controller::builder::<K>(name).handler(async || {}).cleanup(finalizer, async || {});
         builder.previous_finalizers([previous]).build().unwrap()
     }
-    let silent =
-        tower::service_fn(|_: http::Request<Body>| std::future::pending::<Result<http::Response<Body>, BoxError>>());
-    let client = Client::new(silent, "shop");
+    let client = silent();
     let problem = |one: Controller, other: Controller| {
         let built = Operator::builder().client(client.clone()).controller(one).controller(other).build();
         built.map_or_else(|error| error.to_string(), |_| String::new())
@@ -183,6 +188,39 @@ async fn a_finalizer_belongs_to_one_controller_of_a_kind() {
     assert!(current.contains("`example.com/one` is the current finalizer of the controller `one`"), "{current}");
     let of_another_kind = problem(one(), keeper::<Secret>("two", "example.com/old", "example.com/one"));
     assert_eq!(of_another_kind, "");
+}
+
+#[tokio::test]
+async fn a_lease_belongs_to_one_controller() {
+    let named = |name: &str| Controller::builder::<ConfigMap>(name).handler(async || {});
+    let elected = |name: &str, election: LeaderElection| named(name).leader_election(election).build().unwrap();
+    let shared = |name: &str, shards: Shards| named(name).shards(shards).build().unwrap();
+    let pantry = || LeaderElection::new().lease("pantry");
+    let client = silent();
+    let problem = |controllers: Vec<Controller>| {
+        let empty = Operator::builder().client(client.clone());
+        let built = controllers.into_iter().fold(empty, operator::Builder::controller).build();
+        built.map_or_else(|error| error.to_string(), |_| String::new())
+    };
+    let advice = "too, and only one of the two would work: set another `lease` for one of them";
+    assert_eq!(
+        problem(vec![elected("one", pantry()), elected("two", pantry().namespace("shop"))]),
+        format!("controller `two`: leader_election: the controller `one` has the Lease shop/pantry, {advice}")
+    );
+    assert_eq!(
+        problem(vec![elected("one", pantry()), shared("two", Shards::new(4).lease("pantry"))]),
+        format!("controller `two`: shards: the controller `one` has the Lease shop/pantry, {advice}")
+    );
+    let member = LeaderElection::new().lease("pantry--0");
+    assert_eq!(
+        problem(vec![shared("one", Shards::new(4).lease("pantry")), elected("two", member)]),
+        format!("controller `two`: leader_election: the controller `one` has the Lease shop/pantry--0, {advice}")
+    );
+    let daemon = named("one").leader_election(pantry()).daemon(async || {}).build().unwrap();
+    let elsewhere = elected("two", pantry().namespace("default"));
+    let third = shared("three", Shards::new(4).lease("cellar"));
+    let task = Task::builder("sweep", Duration::from_secs(60)).shard_of("three").handler(async || {}).build().unwrap();
+    assert_eq!(problem(vec![daemon, elsewhere, third, task]), "");
 }
 
 #[test]

@@ -59,7 +59,7 @@ pub enum ConfigErrorKind {
     /// The setting cannot be combined with another one of the controller.
     Conflict,
     /// Another controller of the program, or the program itself, has this name,
-    /// finalizer or previous name.
+    /// finalizer, Lease or previous name.
     Taken,
     /// The setting needs a client, and the operator has none.
     NoClient,

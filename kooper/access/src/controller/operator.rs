@@ -1,5 +1,6 @@
 //! Several controllers in one process, isolated from each other's failures.
 
+mod names;
 mod sharding;
 mod supervised;
 
@@ -7,7 +8,6 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kooper_grammar::name;
 use kooper_runtime::internal::client::{ClientStack, RequestLayer};
 use kooper_runtime::internal::controller::partition::Partition;
 use kooper_runtime::internal::controller::pass::Pass;
@@ -29,6 +29,7 @@ use crate::crd::{Advice, Installer};
 use crate::events::EventSink;
 use crate::installation::Installation;
 use crate::settings::GivenSettings;
+use names::check_names;
 use sharding::Shardings;
 #[doc(hidden)]
 pub use sharding::check_tasks;
@@ -381,8 +382,8 @@ impl Builder {
         check_claims(&self.controllers)?;
         check_tasks(&self.controllers)?;
         let installation = Installation::new(&self.program, self.instance);
-        check_names(&self.controllers, &installation)?;
         let namespace = self.lease_namespace.unwrap_or(namespace);
+        check_names(&self.controllers, &installation, &namespace)?;
         let crds = self.controllers.iter().filter_map(Controller::crd);
         let crds = crds.filter(|(_, installs)| *installs).map(|(crd, _)| crd);
         let secret = self.controllers.iter().flat_map(|controller| controller.plan.secret()).cloned().collect();
@@ -421,37 +422,6 @@ impl Builder {
         let runners = runners.collect::<Result<_, BuildError>>()?;
         Ok(Operator { runners, watches: process.watches, health: process.health })
     }
-}
-
-/// The longest field manager: the API server takes 128 characters, and a healed child needs some of them.
-const LONGEST_MANAGER: usize = 123;
-
-/// Checks the names of the installation, and those of the Leases and field managers, which derive from them.
-fn check_names(controllers: &[Controller], installation: &Installation) -> Result<(), BuildError> {
-    if let Some(instance) = &installation.instance {
-        name::label(instance).map_err(BuildError::Instance)?;
-    }
-    for one in controllers {
-        let manager = one.field_manager(installation);
-        if manager.len() > LONGEST_MANAGER {
-            return Err(BuildError::FieldManager { manager, most: LONGEST_MANAGER });
-        }
-        if one.previous_program() == Some(&installation.program) {
-            let problem = format!("`{}` is the current name of the program: set a previous one", installation.program);
-            return Err(one.error("previous_program", ConfigErrorKind::Taken, problem).into());
-        }
-        for lease in one.shard_leases(installation, "default").iter().flat_map(|leases| &leases.names) {
-            name::subdomain(lease).map_err(|error| one.error("shards", ConfigErrorKind::Malformed, error))?;
-        }
-        if let Some(leases) = one.leases(installation, "default") {
-            let leases = std::iter::once(&leases.name).chain(leases.previous.iter().map(|previous| &previous.name));
-            for lease in leases {
-                name::subdomain(lease)
-                    .map_err(|error| one.error("leader_election", ConfigErrorKind::Malformed, error))?;
-            }
-        }
-    }
-    Ok(())
 }
 
 /// No controller may remove the finalizer of another, or take over the fields
