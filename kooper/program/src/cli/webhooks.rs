@@ -7,6 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use kooper_access::Controller;
 use kooper_runtime::BoxError;
 use kooper_runtime::internal::error::chain;
+use kooper_runtime::internal::error::refusal::is_denied;
 use kooper_webhooks::{Finding, Installed, PORT, Running, ServeError, StartError, Webhook, Webhooks};
 use kube::Client;
 use tokio::runtime::Runtime;
@@ -82,7 +83,7 @@ pub(super) async fn unregister(
     Ok(())
 }
 
-/// Deletes the Secret of the certificate authority. `say` prints the step.
+/// Deletes the Secret of the certificate authority, unless the API server refuses that. `say` prints the step.
 pub(super) async fn delete_secret(
     invocation: &Invocation<'_>,
     place: &Place,
@@ -90,14 +91,32 @@ pub(super) async fn delete_secret(
     say: impl Fn(&str, String),
 ) -> Result<(), BoxError> {
     let Some(installed) = installed(invocation, place)? else { return Ok(()) };
-    if installed.has_secret(client).await? {
-        let Installed { namespace, secret, .. } = &installed;
-        say("delete", format!("Secret {namespace}/{}", secret.as_deref().unwrap_or_default()));
-        if !invocation.settings.dry_run {
-            installed.delete_secret(client).await?;
+    Ok(delete_or_keep(&installed, client, invocation.settings.dry_run, say).await?)
+}
+
+/// A Secret that stays, like a Lease, does not keep the CRDs from being removed.
+async fn delete_or_keep(
+    installed: &Installed,
+    client: &Client,
+    dry_run: bool,
+    say: impl Fn(&str, String),
+) -> kube::Result<()> {
+    let secret = format!("Secret {}/{}", installed.namespace, installed.secret.as_deref().unwrap_or_default());
+    let deleted = match installed.has_secret(client).await {
+        Ok(true) => {
+            say("delete", secret.clone());
+            if dry_run { Ok(()) } else { installed.delete_secret(client).await }
         }
+        Ok(false) => Ok(()),
+        Err(error) => Err(error),
+    };
+    match deleted {
+        Err(kube::Error::Api(status)) if status.code == 403 || is_denied(&status) => {
+            say("keep", format!("{secret}: {}", status.message));
+            Ok(())
+        }
+        deleted => deleted,
     }
-    Ok(())
 }
 
 fn installed(invocation: &Invocation<'_>, place: &Place) -> Result<Option<Installed>, BoxError> {
@@ -227,9 +246,53 @@ impl Served {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
     use std::io;
 
+    use http::{Method, Request, Response};
+    use kube::client::Body;
+    use serde_json::json;
+
     use super::*;
+
+    /// The steps that delete the Secret, on a server that responds with these codes and messages to a read and a deletion.
+    async fn steps(read: (u16, &'static str), deletion: (u16, &'static str)) -> (Vec<String>, bool) {
+        let answer = move |request: Request<Body>| async move {
+            let (code, message) = if request.method() == Method::GET { read } else { deletion };
+            let reason = if code == 404 { "NotFound" } else { "Forbidden" };
+            let status =
+                json!({"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": message});
+            let found = json!({"metadata": {"name": "ca", "namespace": "shops"}});
+            let body = if code == 200 { found } else { status };
+            let body = Body::from(body.to_string().into_bytes());
+            Ok::<_, std::convert::Infallible>(Response::builder().status(code).body(body).expect("a response"))
+        };
+        let client = Client::new(tower::service_fn(answer), "shops");
+        let installed = Installed {
+            namespace: "shops".to_owned(),
+            configuration: "shop".to_owned(),
+            lease: "shop".to_owned(),
+            secret: Some("ca".to_owned()),
+        };
+        let steps = RefCell::new(Vec::new());
+        let say = |step: &str, what: String| steps.borrow_mut().push(format!("{step} {what}"));
+        let ended = delete_or_keep(&installed, &client, false, say).await;
+        (steps.into_inner(), ended.is_ok())
+    }
+
+    #[tokio::test]
+    async fn a_secret_that_may_not_be_read_or_deleted_is_kept_and_does_not_end_the_command() {
+        let forbidden = (403, "secrets \"ca\" is forbidden");
+        let kept = "keep Secret shops/ca: secrets \"ca\" is forbidden".to_owned();
+        let delete = "delete Secret shops/ca".to_owned();
+        assert_eq!(steps(forbidden, (200, "")).await, (vec![kept.clone()], true));
+        assert_eq!(steps((200, ""), forbidden).await, (vec![delete.clone(), kept], true));
+        let denied = "admission webhook \"a.io\" denied the request: frozen";
+        let frozen = format!("keep Secret shops/ca: {denied}");
+        assert_eq!(steps((200, ""), (404, denied)).await, (vec![delete, frozen], true));
+        assert_eq!(steps((404, "secrets \"ca\" not found"), (200, "")).await, (Vec::new(), true));
+        assert_eq!(steps((401, "Unauthorized"), (200, "")).await, (Vec::new(), false));
+    }
 
     #[test]
     fn a_port_that_is_taken_is_reported_with_the_flags_that_choose_another() {
