@@ -75,6 +75,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         check_replicas(everywhere, shard_of.is_some(), &config)?;
         check_fields::<K>(&config, crd)?;
         check_retries::<K>(&config)?;
+        check_leave(&config)?;
         let handler = handler.ok_or_else(|| {
             let problem = "it is missing: set one with `.handler(…)`, after `init`, `state` and `metadata_only`";
             ConfigError::new(&config, "handler", ConfigErrorKind::Missing, problem)
@@ -327,6 +328,21 @@ fn check_fields<K: Kind>(config: &Config, crd: Option<MakeCrd>) -> Result<(), Co
         }
     }
     Ok(())
+}
+
+/// Checks that objects can leave the controller, and are cleaned up. The setters of a controller do not: one that watches
+/// other namespaces later may have no selector any more.
+fn check_leave(config: &Config) -> Result<(), ConfigError> {
+    let problem = match (config.finalizer.is_some(), config.may_leave()) {
+        _ if !config.cleanup_on_leave => return Ok(()),
+        (true, true) => return Ok(()),
+        (false, _) => "it has no effect without `cleanup`: set that, or remove `cleanup_on_leave`",
+        (true, false) => {
+            "it has no effect without a selector: set `labels`, `fields` or `namespace_selector`, or remove \
+             `cleanup_on_leave`"
+        }
+    };
+    Err(ConfigError::new(config, "cleanup_on_leave", ConfigErrorKind::Conflict, problem))
 }
 
 /// A task reads the objects of its namespaces, but is in none of them.

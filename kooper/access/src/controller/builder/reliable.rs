@@ -107,7 +107,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     }
 
     /// Cleans up objects that no longer match the selector, or whose namespaces do not, too. Otherwise they keep their
-    /// finalizer, and a Warning Event is recorded on them.
+    /// finalizer, and a Warning Event is recorded on them. It needs [`cleanup`](Self::cleanup) and a selector.
     pub fn cleanup_on_leave(mut self) -> Self {
         self.common.config.cleanup_on_leave = true;
         self

@@ -34,6 +34,27 @@ fn a_function_that_a_later_setting_would_drop_is_an_error() {
 }
 
 #[test]
+fn a_cleanup_of_objects_that_leave_needs_a_cleanup_and_a_selector() {
+    let leaving = || builder().handler(async || {}).cleanup_on_leave();
+    let cleaned = || leaving().cleanup("example.com/shop", async || {});
+    for (built, missing) in [
+        (leaving().labels("app=shop").build(), "without `cleanup`: set that"),
+        (cleaned().build(), "without a selector: set `labels`, `fields` or `namespace_selector`"),
+        (cleaned().namespaces(["shop"]).build(), "without a selector: "),
+    ] {
+        let error = built.unwrap_err();
+        assert_eq!((error.field, error.kind), ("cleanup_on_leave", ConfigErrorKind::Conflict), "{error}");
+        assert!(error.problem.contains(missing), "{error}");
+    }
+    assert!(cleaned().labels("app=shop").build().is_ok());
+    assert!(cleaned().fields("metadata.name=shop").build().is_ok());
+    // `--namespace` replaces the selector.
+    let mut controller = cleaned().namespace_selector("team=a").build().unwrap();
+    assert!(controller.set_namespaces(vec!["shop".to_owned()]));
+    controller.set_workers(2).unwrap();
+}
+
+#[test]
 fn permissions_that_are_added_one_after_the_other_are_all_granted() {
     let rules = builder().rbac(["apps/deployments: get"]).rbac(["pods: list"]);
     let controller = rules.handler(async || {}).build().unwrap();
