@@ -64,7 +64,7 @@ impl Author {
             Self::Creation => true,
             Self::Deletion => {
                 let unmarked = |object: &Object| object.metadata().is_ok_and(|metadata| !metadata.is_deleted());
-                !remains(answer) || before.is_some_and(unmarked)
+                !answer.remains() || before.is_some_and(unmarked)
             }
             Self::Manager(own, sent) => {
                 let before = before.and_then(|before| before.decode::<Value>().ok());
@@ -153,23 +153,6 @@ fn has(before: &Value, sent: &Value) -> bool {
         }
         _ => before == sent,
     }
-}
-
-/// Returns whether a deleted object still exists, because of its grace period or finalizers.
-pub(super) fn remains(object: &Object) -> bool {
-    #[derive(Deserialize, Default)]
-    #[serde(rename_all = "camelCase", default)]
-    struct DeletionMetadata {
-        deletion_grace_period_seconds: u64,
-        finalizers: Vec<String>,
-    }
-    #[derive(Deserialize)]
-    struct DeletedObject {
-        metadata: DeletionMetadata,
-    }
-    object
-        .decode::<DeletedObject>()
-        .is_ok_and(|head| head.metadata.deletion_grace_period_seconds > 0 || !head.metadata.finalizers.is_empty())
 }
 
 #[cfg(test)]

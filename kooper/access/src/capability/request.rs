@@ -20,7 +20,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::Access;
-use super::author::{Author, Sent, remains};
+use super::author::{Author, Sent};
 use super::children::Children;
 use super::error::{AccessError, RequestInfo};
 use super::patch::PatchBody;
@@ -144,7 +144,7 @@ impl ResourceClient<'_> {
                     } else {
                         WriteOrigin::Foreign
                     };
-                    let remains = !deletes || remains(object);
+                    let remains = !deletes || object.remains();
                     self.note(object.key(), object.uid(), remains.then_some(object), echo);
                 }
                 None if deletes => self.removed(key, &text),

@@ -185,10 +185,7 @@ impl Finalizing {
         let key = object.key();
         match self.lookup.set_finalizers(object, finalizers, call).await.map_err(boxed)? {
             UpdateResult::Done(now) => {
-                // After the last one the response is the object as it was before its removal.
-                let removed = finalizers.is_empty() && now.metadata().is_ok_and(|metadata| metadata.is_deleted());
-                let shown = (!removed).then_some(&*now);
-                let written = Written { kind: &self.controller.kind, key, uid: now.uid(), now: shown };
+                let written = Written { kind: &self.controller.kind, key, uid: now.uid(), now: unless_removed(&now) };
                 self.controller.wrote(key, &written, WriteOrigin::Silent);
                 Ok(Some(now))
             }
@@ -250,6 +247,11 @@ impl Unselected {
     }
 }
 
+/// An object whose finalizers were set, unless that has removed it: the response is then the object as it was before.
+fn unless_removed(now: &Object) -> Option<&Object> {
+    (!now.is_terminating() || now.remains()).then_some(now)
+}
+
 fn boxed(error: impl Into<BoxError>) -> Failure {
     Failure::Finalizer(error.into())
 }
@@ -260,6 +262,21 @@ mod tests {
 
     fn list(all: &[&str]) -> Vec<String> {
         all.iter().map(|one| (*one).to_owned()).collect()
+    }
+
+    #[test]
+    fn an_object_without_finalizers_is_removed_unless_its_grace_period_keeps_it() {
+        let deleted = r#""deletionTimestamp":"2026-01-01T00:00:00Z""#;
+        for (metadata, remains) in [
+            (r#""finalizers":[]"#.to_owned(), true),
+            (deleted.to_owned(), false),
+            (format!(r#"{deleted},"deletionGracePeriodSeconds":0"#), false),
+            (format!(r#"{deleted},"deletionGracePeriodSeconds":30"#), true),
+            (format!(r#"{deleted},"finalizers":["x/1"]"#), true),
+        ] {
+            let object = Object::parse(format!(r#"{{"metadata":{{"name":"a",{metadata}}}}}"#).as_bytes()).unwrap();
+            assert_eq!(unless_removed(&object).is_some(), remains, "{metadata}");
+        }
     }
 
     #[test]

@@ -87,6 +87,24 @@ impl Object {
         }
         self.decode::<Head>().map(|head| head.metadata.owner_references)
     }
+
+    /// Returns whether a deleted object still exists, because of its grace period or finalizers.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn remains(&self) -> bool {
+        #[derive(Deserialize)]
+        struct Head {
+            metadata: Deleted,
+        }
+        #[derive(Default, Deserialize)]
+        #[serde(rename_all = "camelCase", default)]
+        struct Deleted {
+            deletion_grace_period_seconds: u64,
+            finalizers: Vec<String>,
+        }
+        let remains = |deleted: Deleted| deleted.deletion_grace_period_seconds > 0 || !deleted.finalizers.is_empty();
+        self.decode::<Head>().is_ok_and(|head| remains(head.metadata))
+    }
 }
 
 /// Returns `true` if an owner is of a kind, in any version.
