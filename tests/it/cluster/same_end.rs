@@ -229,6 +229,8 @@ scenarios! {
         let task = cluster.create(&job(json!({"backoffLimit": 0, "template": picky}))).await?;
         cluster.wait(&task, |task: &Job| task.status.as_ref().is_some_and(|status| status.active == Some(1))).await;
         for pod in cluster.list::<Pod>().await? {
+            // The scheduler has looked for a node.
+            cluster.wait(&pod, |pod: &Pod| pod.status.as_ref().is_some_and(|status| status.conditions.is_some())).await;
             cluster.patch_status(&pod, json!({"status": {"phase": "Failed"}})).await?;
         }
     }
