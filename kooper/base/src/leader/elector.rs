@@ -201,7 +201,7 @@ impl Elector {
     /// Drops leadership at once and releases the lease. It must be called after
     /// the handlers have ended; if they do not end, call
     /// [`abandon`](Self::abandon), which lets the lease expire. It takes at most
-    /// half the renew deadline, and at most [`RELEASE`].
+    /// half the renew deadline, and at most 2.5 seconds.
     pub async fn release(&mut self) {
         self.abandon();
         self.claim.step_down(self.clock.now());
