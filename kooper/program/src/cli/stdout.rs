@@ -1,4 +1,4 @@
-//! What commands print to stdout. An incomplete output is an error.
+//! Printing to stdout. An incomplete output is an error.
 
 use std::io::{self, Write};
 use std::process::ExitCode;

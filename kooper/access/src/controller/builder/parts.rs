@@ -333,8 +333,10 @@ fn check_fields<K: Kind>(config: &Config, crd: Option<MakeCrd>) -> Result<(), Co
 /// Checks that objects can leave the controller, and are cleaned up. The setters of a controller do not: one that watches
 /// other namespaces later may have no selector any more.
 fn check_leave(config: &Config) -> Result<(), ConfigError> {
+    if !config.cleanup_on_leave {
+        return Ok(());
+    }
     let problem = match (config.finalizer.is_some(), config.may_leave()) {
-        _ if !config.cleanup_on_leave => return Ok(()),
         (true, true) => return Ok(()),
         (false, _) => "it has no effect without `cleanup`: set that, or remove `cleanup_on_leave`",
         (true, false) => {

@@ -84,7 +84,7 @@ impl NoArguments for () {
 )]
 /// A source of external keys: any stream of [`ObjectKey`]s, or [`ReconcileAll`].
 pub trait Source: Send + 'static {
-    /// What its items enqueue.
+    /// The triggers of its items.
     #[doc(hidden)]
     fn triggers(self) -> BoxStream<'static, Trigger>;
 }
