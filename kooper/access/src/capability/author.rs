@@ -62,10 +62,7 @@ impl Author {
         }
         match self {
             Self::Creation => true,
-            Self::Deletion => {
-                let unmarked = |object: &Object| object.metadata().is_ok_and(|metadata| !metadata.is_deleted());
-                !answer.remains() || before.is_some_and(unmarked)
-            }
+            Self::Deletion => !answer.remains() || before.is_some_and(|before| !before.is_terminating()),
             Self::Manager(own, sent) => {
                 let before = before.and_then(|before| before.decode::<Value>().ok());
                 let changes = || before.as_ref().is_some_and(|before| sent.changes(before));

@@ -19,7 +19,7 @@ use crate::call::lookup::{Lookup, UpdateResult};
 use crate::error::BoxError;
 use crate::object::key::ObjectKey;
 use crate::object::sections::Changed;
-use crate::object::{DecodeError, Metadata, Object, differs};
+use crate::object::{DecodeError, Object, differs};
 use crate::queue::WriteOrigin;
 use crate::watch::store::Cache;
 
@@ -62,7 +62,7 @@ pub enum Retirement {
 impl Finalizers {
     /// Returns whether the object waits for its cleanup.
     pub(crate) fn hold(&self, object: &Object) -> bool {
-        object.metadata().is_ok_and(|metadata| metadata.is_deleted() && self.are_on(&metadata))
+        object.is_terminating() && self.are_on_object(object)
     }
 
     /// Returns whether an object is cleaned up while the program is uninstalled; `None` if
@@ -74,17 +74,13 @@ impl Finalizers {
 
     /// Returns whether an object that is not selected needs a call.
     pub(crate) fn concern(&self, object: &Object) -> bool {
-        object.metadata().is_ok_and(|metadata| self.are_on(&metadata) && (self.on_leave || metadata.is_deleted()))
+        (self.on_leave || object.is_terminating()) && self.are_on_object(object)
     }
 
     /// Returns whether the object has one of our finalizers.
     #[must_use]
     pub fn are_on_object(&self, object: &Object) -> bool {
-        object.metadata().is_ok_and(|metadata| self.are_on(&metadata))
-    }
-
-    fn are_on(&self, metadata: &Metadata) -> bool {
-        self.are_among(&metadata.finalizers)
+        object.metadata().is_ok_and(|metadata| self.are_among(&metadata.finalizers))
     }
 
     /// Returns whether the list contains one of our finalizers.
@@ -241,8 +237,8 @@ impl Unselected {
         let is_it = |object: &Arc<Object>| object.uid() == marked.uid() && self.is_marked(object);
         let Some(object) = lookup.get(key).await?.filter(is_it) else { return Ok(None) };
         // The next change of a paused object, such as the end of the pause, queues it again.
-        let is_deleted = object.metadata()?.is_deleted();
-        let has_left = is_deleted || (!lookup.selects(key).await? && !controller.annotations.is_paused(&object));
+        let has_left =
+            object.is_terminating() || (!lookup.selects(key).await? && !controller.annotations.is_paused(&object));
         Ok(has_left.then_some(object))
     }
 }
