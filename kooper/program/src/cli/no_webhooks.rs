@@ -10,9 +10,9 @@ use super::invocation::Invocation;
 use super::verdict::Verdict;
 use crate::rbac::Place;
 
-/// The server that a program without webhooks does not have.
+/// The server that a program without webhooks does not have. Clippy rejects `default()` of a struct without braces.
 #[derive(Default)]
-pub(super) struct Served;
+pub(super) struct Served {}
 
 #[expect(clippy::unnecessary_wraps, reason = "with the feature it can fail")]
 pub(super) fn has_any(_: &Invocation<'_>) -> Result<bool, BoxError> {
@@ -55,7 +55,7 @@ pub(super) async fn delete_secret(
 impl Served {
     #[cfg(feature = "apiserver")]
     pub(super) fn on_loopback(_: &Invocation<'_>, _: &str) -> Result<(Self, Vec<Controller>), BoxError> {
-        Ok((Self, Vec::new()))
+        Ok((Self {}, Vec::new()))
     }
 
     pub(super) fn for_cluster(
@@ -63,7 +63,7 @@ impl Served {
         _: &Connection,
         _: String,
     ) -> Result<(Self, Vec<Controller>), BoxError> {
-        Ok((Self, Vec::new()))
+        Ok((Self {}, Vec::new()))
     }
 
     pub(super) fn connect(&mut self, _: &Runtime, _: &Client) {}
