@@ -11,6 +11,7 @@ pub mod least_role;
 pub mod nodes;
 pub mod process;
 pub mod prometheus;
+pub mod responses;
 pub mod tools;
 pub mod wait;
 pub mod yaml;

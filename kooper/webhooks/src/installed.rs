@@ -87,8 +87,7 @@ async fn delete<K: Clone + DeserializeOwned + Debug>(api: &Api<K>, name: &str) -
 
 #[cfg(test)]
 mod tests {
-    use http::{Request, Response};
-    use kube::client::Body;
+    use kooper_tests::responses;
 
     use super::*;
 
@@ -96,19 +95,14 @@ mod tests {
     async fn a_secret_whose_deletion_a_webhook_rejects_is_not_taken_for_a_missing_one() {
         let denied = "admission webhook \"a.io\" denied the request: frozen";
         for (message, is_kept) in [(denied, true), ("secrets \"ca\" not found", false)] {
-            let answer = move |_: Request<Body>| async move {
-                let status =
-                    serde_json::json!({"kind": "Status", "status": "Failure", "code": 404, "message": message});
-                let body = Body::from(status.to_string().into_bytes());
-                Ok::<_, std::convert::Infallible>(Response::builder().status(404).body(body).expect("a response"))
-            };
+            let client = responses::client("shops", move |_| responses::rejection(404, message));
             let installed = Installed {
                 namespace: "shops".to_owned(),
                 configuration: "shop".to_owned(),
                 lease: "shop".to_owned(),
                 secret: Some("ca".to_owned()),
             };
-            let deleted = installed.delete_secret(&Client::new(tower::service_fn(answer), "shops")).await;
+            let deleted = installed.delete_secret(&client).await;
             assert_eq!(deleted.is_err(), is_kept, "{message}");
         }
     }

@@ -250,12 +250,12 @@ fn columns(rows: &[Vec<String>]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use http::{Method, Request, Response};
+    use http::Method;
     use k8s_openapi::api::core::v1::{ConfigMap, Secret};
     use kooper_access::KindExt;
     use kooper_runtime::internal::error::chain;
     use kooper_sharding::Shards;
-    use kube::client::Body;
+    use kooper_tests::responses;
     use serde_json::json;
 
     use super::*;
@@ -293,23 +293,19 @@ mod tests {
 
     /// A client of a server with a map without a mark, and with a webhook that rejects its changes with this code.
     fn client(rejected: u16) -> Client {
-        let answer = move |request: Request<Body>| async move {
+        responses::client("default", move |request| {
             let map = r#"{"by":"uid","count":1,"sessions":[],"shards":[[null,7]]}"#;
             let metadata = json!({"name": "shop", "resourceVersion": "7", "annotations": {"kooper.rs/shards": map}});
             let lease = json!({"metadata": metadata, "spec": {"holderIdentity": "", "leaseDurationSeconds": 1}});
             let message = "admission webhook \"a.io\" denied the request: frozen";
-            let refusal = json!({"kind": "Status", "status": "Failure", "code": rejected, "message": message});
-            let (code, body) = if request.method() == Method::PATCH {
-                (rejected, refusal)
+            if request.method() == Method::PATCH {
+                responses::rejection(rejected, message)
             } else if request.uri().path().ends_with("/leases/shop") {
                 (200, lease)
             } else {
                 (404, json!({}))
-            };
-            let body = Body::from(body.to_string().into_bytes());
-            Ok::<_, std::convert::Infallible>(Response::builder().status(code).body(body).expect("a response"))
-        };
-        Client::new(tower::service_fn(answer), "default")
+            }
+        })
     }
 
     /// The replicas work by it.

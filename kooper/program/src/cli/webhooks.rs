@@ -249,25 +249,22 @@ mod tests {
     use std::cell::RefCell;
     use std::io;
 
-    use http::{Method, Request, Response};
-    use kube::client::Body;
+    use http::Method;
+    use kooper_tests::responses;
     use serde_json::json;
 
     use super::*;
 
     /// The steps that delete the Secret, on a server that responds with these codes and messages to a read and a deletion.
     async fn steps(read: (u16, &'static str), deletion: (u16, &'static str)) -> (Vec<String>, bool) {
-        let answer = move |request: Request<Body>| async move {
+        let client = responses::client("shops", move |request| {
             let (code, message) = if request.method() == Method::GET { read } else { deletion };
             let reason = if code == 404 { "NotFound" } else { "Forbidden" };
             let status =
                 json!({"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": message});
             let found = json!({"metadata": {"name": "ca", "namespace": "shops"}});
-            let body = if code == 200 { found } else { status };
-            let body = Body::from(body.to_string().into_bytes());
-            Ok::<_, std::convert::Infallible>(Response::builder().status(code).body(body).expect("a response"))
-        };
-        let client = Client::new(tower::service_fn(answer), "shops");
+            (code, if code == 200 { found } else { status })
+        });
         let installed = Installed {
             namespace: "shops".to_owned(),
             configuration: "shop".to_owned(),

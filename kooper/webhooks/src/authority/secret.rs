@@ -118,43 +118,31 @@ impl CaSecret {
 mod tests {
     use std::time::Duration;
 
-    use http::{Method, Request, Response};
-    use kube::client::Body;
+    use http::Method;
+    use kooper_tests::responses;
     use tokio::time::timeout;
 
     use super::*;
 
     #[tokio::test]
     async fn without_its_namespace_the_secret_is_created_once_and_the_error_says_why() {
-        let answer = |request: Request<Body>| async move {
+        let client = responses::client("typo", |request| {
             let missing = if request.method() == Method::GET { "secrets \"ca\"" } else { "namespaces \"typo\"" };
-            let status = serde_json::json!({
-                "kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404,
-                "message": format!("{missing} not found"),
-            });
-            Ok::<_, std::convert::Infallible>(
-                Response::builder().status(404).body(Body::from(status.to_string().into_bytes())).expect("a response"),
-            )
-        };
-        let client = Client::new(tower::service_fn(answer), "typo");
+            let (code, mut status) = responses::rejection(404, &format!("{missing} not found"));
+            status["reason"] = "NotFound".into();
+            (code, status)
+        });
         let error = CaSecret::new(client, "typo", "ca".to_owned()).read(None).await.expect_err("nothing is created");
         assert!(error.to_string().contains("namespaces \"typo\" not found"), "{error}");
     }
 
     /// The error about a Secret that is malformed, and whose replacement gets this response.
     async fn refused(code: u16, message: &'static str) -> String {
-        let answer = move |request: Request<Body>| async move {
+        let client = responses::client("shops", move |request| {
             let metadata = serde_json::json!({"name": "ca", "resourceVersion": "7"});
             let secret = serde_json::json!({"metadata": metadata, "data": {"ca.crt": ""}});
-            let refusal = serde_json::json!({
-                "kind": "Status", "status": "Failure", "reason": "", "code": code, "message": message,
-            });
-            let (code, answer) = if request.method() == Method::GET { (200, secret) } else { (code, refusal) };
-            Ok::<_, std::convert::Infallible>(
-                Response::builder().status(code).body(Body::from(answer.to_string().into_bytes())).expect("a response"),
-            )
-        };
-        let client = Client::new(tower::service_fn(answer), "shops");
+            if request.method() == Method::GET { (200, secret) } else { responses::rejection(code, message) }
+        });
         let read = CaSecret::new(client, "shops", "ca".to_owned()).read(None).await;
         read.expect_err("it is malformed").to_string()
     }

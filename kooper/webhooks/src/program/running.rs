@@ -128,8 +128,8 @@ fn late() -> String {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use http::{Method, Request, Response};
-    use kube::client::Body;
+    use http::Method;
+    use kooper_tests::responses;
     use serde_json::json;
 
     use super::*;
@@ -140,20 +140,15 @@ mod tests {
         for removes in [true, false] {
             let created = Arc::new(AtomicUsize::new(0));
             let counted = Arc::clone(&created);
-            let answer = move |request: Request<Body>| {
+            let client = responses::client("shops", move |request| {
                 let creates = request.method() == Method::POST;
                 counted.fetch_add(usize::from(creates), Ordering::Relaxed);
-                let (code, answer) = if creates {
+                if creates {
                     (201, json!({"metadata": {"name": "ca", "resourceVersion": "1"}}))
                 } else {
                     (404, json!({"kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404}))
-                };
-                async move {
-                    let body = Body::from(answer.to_string().into_bytes());
-                    Ok::<_, std::convert::Infallible>(Response::builder().status(code).body(body).expect("a response"))
                 }
-            };
-            let client = Client::new(tower::service_fn(answer), "shops");
+            });
             let webhooks = Webhooks::new("shop", "shops").listen(SocketAddr::from(([127, 0, 0, 1], 0)));
             let (running, _controllers) = webhooks.start(&client).expect("it starts");
             drop(running.ready.subscribe().wait_for(|is_ready| *is_ready).await.expect("it reads the Secret"));

@@ -1,5 +1,6 @@
 use k8s_openapi::api::core::v1::ConfigMap;
 use kooper_serving::FileCertificate;
+use kooper_tests::responses;
 use kube::CustomResource;
 use parking_lot::Mutex;
 use schemars::JsonSchema;
@@ -267,16 +268,13 @@ fn a_write_of_a_subresource_is_checked_though_it_changes_no_spec() {
 #[tokio::test]
 async fn a_probe_that_another_webhook_rejects_has_its_reason_and_one_after_a_renewal_is_repeated() {
     let probed = async |code: u16, message: &'static str| {
-        let answer = move |request: http::Request<kube::client::Body>| async move {
-            let (code, answer) = if request.method() == http::Method::GET {
+        let client = responses::client("shops", move |request| {
+            if request.method() == http::Method::GET {
                 (200, json!({"metadata": {"name": "shop--webhooks.blue", "resourceVersion": "7"}}))
             } else {
-                (code, json!({"kind": "Status", "status": "Failure", "code": code, "message": message}))
-            };
-            let body = kube::client::Body::from(answer.to_string().into_bytes());
-            Ok::<_, std::convert::Infallible>(http::Response::builder().status(code).body(body).expect("a response"))
-        };
-        let client = Client::new(tower::service_fn(answer), "shops");
+                responses::rejection(code, message)
+            }
+        });
         probe::is_reached(&client, &registration(own()), false).await.map_err(|error| error.to_string())
     };
     for (code, message) in [

@@ -112,12 +112,11 @@ fn crowded(deployment: &DynamicObject, leases: &ShardLeases<'_>, place: &Place) 
 
 #[cfg(test)]
 mod tests {
-    use http::{Request, Response};
     use k8s_openapi::api::core::v1::ConfigMap;
     use kooper_access::KindExt;
     use kooper_access::internal::Installation;
     use kooper_sharding::Shards;
-    use kube::client::Body;
+    use kooper_tests::responses;
     use serde_json::json;
 
     use super::*;
@@ -137,7 +136,7 @@ mod tests {
 
     /// The findings of a program with one shard, for a map with two and a replica that was started with this number.
     async fn found(started_with: u16) -> Vec<String> {
-        let answer = move |request: Request<Body>| async move {
+        let client = responses::client("trade", move |request| {
             let map = r#"{"by":"uid","count":2,"sessions":["0/17/pod_1"],"shards":[[0,7],[0,7]]}"#;
             let session = json!({"count": started_with, "by": "uid", "of": 2}).to_string();
             let annotations = json!({"kooper.rs/shards": map, "kooper.rs/shards-session": session});
@@ -147,15 +146,12 @@ mod tests {
             let times = json!({"acquireTime": acquired, "renewTime": renewed, "leaseDurationSeconds": 15});
             let mut held = json!({"metadata": metadata, "spec": times});
             held["spec"]["holderIdentity"] = json!("pod_1");
-            let (code, body) = match request.uri().path().rsplit('/').next() {
-                Some("shop-shops") => (200_u16, released),
+            match request.uri().path().rsplit('/').next() {
+                Some("shop-shops") => (200, released),
                 Some("shop-shops--0") => (200, held),
                 _ => (404, json!({})),
-            };
-            let body = Body::from(body.to_string().into_bytes());
-            Ok::<_, std::convert::Infallible>(Response::builder().status(code).body(body).expect("a response"))
-        };
-        let client = Client::new(tower::service_fn(answer), "trade");
+            }
+        });
         let found = inspect(&client, &controller(Shards::new(1)), &place(), &[]).await;
         found.into_iter().map(|(_, text)| text).collect()
     }

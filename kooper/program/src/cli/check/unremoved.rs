@@ -107,11 +107,9 @@ async fn unremoved(
 
 #[cfg(test)]
 mod tests {
-    use http::{Request, Response};
     use k8s_openapi::api::core::v1::ConfigMap;
     use kooper_access::KindExt;
-    use kube::client::Body;
-    use serde_json::json;
+    use kooper_tests::responses;
 
     use super::*;
 
@@ -119,12 +117,7 @@ mod tests {
     async fn an_error_is_shown_unless_it_was_reported_before() {
         let controller = ConfigMap::controller("maps").handler(async || {}).build().expect("a controller");
         let found = async |code: u16| {
-            let answer = move |_: Request<Body>| async move {
-                let status = json!({"kind": "Status", "status": "Failure", "code": code, "message": "the reason"});
-                let body = Body::from(status.to_string().into_bytes());
-                Ok::<_, std::convert::Infallible>(Response::builder().status(code).body(body).expect("a response"))
-            };
-            let client = Client::new(tower::service_fn(answer), "default");
+            let client = responses::client("default", move |_| responses::rejection(code, "the reason"));
             inspect(&client, &controller, &Installation::new("shop", None)).await
         };
         for code in [403, 404] {

@@ -211,9 +211,8 @@ fn unknown(api_version: &str, kind: &str, controllers: &[Controller]) -> String 
 
 #[cfg(test)]
 mod tests {
-    use http::{Request, Response};
     use k8s_openapi::api::core::v1::ConfigMap;
-    use kube::client::Body;
+    use kooper_tests::responses;
 
     use super::*;
 
@@ -225,12 +224,7 @@ mod tests {
         let seed = Seed { document: &document, kind: KindInfo::of::<ConfigMap>(), key, controllers: Vec::new() };
         let denied = "admission webhook \"a.io\" denied the request: frozen";
         for (message, is_served) in [(denied, true), ("404 page not found", false)] {
-            let answer = move |_: Request<Body>| async move {
-                let status = json!({"kind": "Status", "status": "Failure", "code": 404, "message": message});
-                let body = Body::from(status.to_string().into_bytes());
-                Ok::<_, std::convert::Infallible>(Response::builder().status(404).body(body).expect("a response"))
-            };
-            let client = Client::new(tower::service_fn(answer), "shop");
+            let client = responses::client("shop", move |_| responses::rejection(404, message));
             let error = seed.apply(&client).await.expect_err("it is rejected").to_string();
             assert!(error.contains(message), "{error}");
             assert_eq!(!error.contains("has no kind"), is_served, "{error}");

@@ -104,13 +104,11 @@ pub(super) async fn delete(client: &Client, name: &LeaseName, lease: Lease) -> k
 
 #[cfg(test)]
 mod tests {
-    use http::{Request, Response};
     use k8s_openapi::api::core::v1::Pod;
     use kooper_access::internal::Installation;
     use kooper_runtime::leader::LeaderElection;
     use kooper_sharding::Shards;
-    use kube::client::Body;
-    use serde_json::json;
+    use kooper_tests::responses;
 
     use super::*;
 
@@ -120,12 +118,7 @@ mod tests {
         for (code, message, kept) in
             [(404_u16, denied, true), (422, denied, true), (404, "leases \"shop\" not found", false)]
         {
-            let answer = move |_: Request<Body>| async move {
-                let status = json!({"kind": "Status", "status": "Failure", "code": code, "message": message});
-                let body = Body::from(status.to_string().into_bytes());
-                Ok::<_, std::convert::Infallible>(Response::builder().status(code).body(body).expect("a response"))
-            };
-            let client = Client::new(tower::service_fn(answer), "shops");
+            let client = responses::client("shops", move |_| responses::rejection(code, message));
             let name = LeaseName { namespace: "shops".to_owned(), name: "shop".to_owned(), members: Vec::new() };
             let deleted = delete(&client, &name, Lease::default()).await.expect("a response");
             assert_eq!(deleted.err(), kept.then(|| message.to_owned()));

@@ -1,8 +1,8 @@
-use http::{Method, Request, Response};
+use http::Method;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kooper_access::KindExt;
 use kooper_access::internal::Installation;
-use kube::client::Body;
+use kooper_tests::responses;
 use serde_json::{Value, json};
 
 use super::*;
@@ -15,16 +15,11 @@ const REJECTIONS: [(u16, &str, bool); 4] =
 
 /// A client of a server that returns this for each `GET`, and rejects all other requests.
 fn client(found: &Value, code: u16, message: &str) -> Client {
-    let refusal = json!({"kind": "Status", "status": "Failure", "code": code, "message": message});
-    let (found, refusal) = (found.to_string(), refusal.to_string());
-    let answer = move |request: Request<Body>| {
-        let (code, body) = if request.method() == Method::GET { (200, found.clone()) } else { (code, refusal.clone()) };
-        async move {
-            let body = Body::from(body.into_bytes());
-            Ok::<_, std::convert::Infallible>(Response::builder().status(code).body(body).expect("a response"))
-        }
-    };
-    Client::new(tower::service_fn(answer), "default")
+    let (found, refusal) = ((200, found.clone()), responses::rejection(code, message));
+    responses::client("default", move |request| match *request.method() {
+        Method::GET => found.clone(),
+        _ => refusal.clone(),
+    })
 }
 
 /// The message of the rejection that ends the command, if one does.
