@@ -19,7 +19,7 @@ use crate::cluster::Cluster;
 use crate::identity::User;
 use crate::kinds::Kind;
 use crate::meta;
-use crate::status::{StatusError, details};
+use crate::status::{StatusError, details, qualified};
 
 /// NamespaceLifecycle: nothing is created in a namespace that is absent or going.
 pub(crate) fn check_namespace(
@@ -268,8 +268,7 @@ fn not_admitted(kind: &Kind, object: &Value, why: impl Display) -> StatusError {
 }
 
 fn refused(kind: &Kind, name: &str, why: impl Display) -> StatusError {
-    let resource =
-        if kind.group.is_empty() { kind.resource.clone() } else { format!("{}.{}", kind.resource, kind.group) };
+    let resource = qualified(&kind.resource, &kind.group);
     let message = format!("{resource} {name:?} is forbidden: {why}");
     StatusError::forbidden(message, details(name, &kind.group, &kind.resource))
 }

@@ -13,7 +13,7 @@ use crate::cluster::Cluster;
 use crate::http::Request;
 use crate::identity::{AUDIENCE, Granted, User};
 use crate::route::Target;
-use crate::status::{StatusError, details};
+use crate::status::{StatusError, details, qualified};
 
 /// The user whose token the request carries.
 pub(crate) fn user(cluster: &Cluster, request: &Request) -> Result<User, StatusError> {
@@ -112,8 +112,7 @@ pub(crate) fn check_resource(
 /// The refusal of what a user may not do with a resource, with a reason where there is one.
 fn denied(user: &User, verb: &str, target: &Target, why: &str) -> StatusError {
     let name = target.name.as_deref().unwrap_or_default();
-    let subject =
-        if target.group.is_empty() { target.resource.clone() } else { format!("{}.{}", target.resource, target.group) };
+    let subject = qualified(&target.resource, &target.group);
     let what =
         if name.is_empty() { format!("{subject} is forbidden") } else { format!("{subject} {name:?} is forbidden") };
     let why = if why.is_empty() { String::new() } else { format!(": {why}") };

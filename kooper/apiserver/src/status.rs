@@ -236,7 +236,7 @@ pub(crate) fn created() -> Value {
 }
 
 /// `deployments.apps`, or `pods` in the core group.
-fn qualified(name: &str, group: &str) -> String {
+pub(crate) fn qualified(name: &str, group: &str) -> String {
     if group.is_empty() { name.to_owned() } else { format!("{name}.{group}") }
 }
 
