@@ -1,5 +1,7 @@
 //! Whatever the bytes are, decoding ends with JSON or with an error, and a type gets what the JSON has.
 
+use std::sync::LazyLock;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kooper_fuzz::fuzz;
@@ -11,8 +13,12 @@ use serde_json::Value;
 
 const SAMPLE: &str = include_str!("objects.txt");
 
-fn objects() -> Vec<Vec<u8>> {
-    SAMPLE.lines().map(|line| STANDARD.decode(line.split(' ').nth(2).unwrap()).unwrap()).collect()
+/// The objects, which are read once for all cases.
+fn objects() -> &'static [Vec<u8>] {
+    static OBJECTS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
+        SAMPLE.lines().map(|line| STANDARD.decode(line.split(' ').nth(2).unwrap()).unwrap()).collect()
+    });
+    &OBJECTS
 }
 
 /// Decodes bytes in every way.
@@ -54,12 +60,12 @@ fn read_list(bytes: &[u8]) {
 #[test]
 fn mutated_bytes_are_refused_or_decoded() {
     let words = &["k8s\0", "\x0a\x09\x0a\x02v1\x12\x03Pod", "v1", "Pod", "\x12", "\x1a", "\x7f\x7f", "PodList"];
-    let events = objects().into_iter().map(|object| {
+    let events = objects().iter().map(|object| {
         let mut event = Vec::new();
-        Event { kind: "ADDED".into(), object: &object }.write(&mut event);
+        Event { kind: "ADDED".into(), object }.write(&mut event);
         event
     });
-    let seeds: Vec<_> = objects().into_iter().chain(events).collect();
+    let seeds: Vec<_> = objects().iter().cloned().chain(events).collect();
     fuzz("protobuf", seeds, words, |input| {
         decode(input);
         read_list(input);
@@ -75,8 +81,7 @@ proptest! {
 
     #[test]
     fn truncated_objects_are_refused_or_decoded(which: Index, at: Index) {
-        let objects = objects();
-        let object = which.get(&objects);
+        let object = which.get(objects());
         decode(&object[..at.index(object.len())]);
     }
 
@@ -85,7 +90,7 @@ proptest! {
         which: Index,
         changes in prop::collection::vec((any::<Index>(), any::<u8>()), 1..8),
     ) {
-        let mut object = which.get(&objects()).clone();
+        let mut object = which.get(objects()).clone();
         for (at, byte) in changes {
             let at = at.index(object.len());
             object[at] ^= byte;
@@ -95,9 +100,8 @@ proptest! {
 
     #[test]
     fn mixed_objects_are_refused_or_decoded(one: Index, other: Index, from: Index, to: Index, at: Index) {
-        let objects = objects();
-        let mut object = one.get(&objects).clone();
-        let other = other.get(&objects);
+        let mut object = one.get(objects()).clone();
+        let other = other.get(objects());
         let (from, to) = (from.index(other.len()), to.index(other.len()));
         let at = at.index(object.len());
         object.splice(at..at, other[from.min(to)..from.max(to)].iter().copied());
