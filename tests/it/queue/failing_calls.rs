@@ -144,6 +144,8 @@ async fn many_objects_that_fail_at_once_have_an_event_each_in_the_end(cluster: C
         .resync(None)
         .handler(async || Err::<(), _>(HandlerError::permanent("no such shop")));
     let running = cluster.run([controller.build()?]).await?;
+    // Each look lists all of them.
+    tokio::time::sleep(Duration::from_secs(19)).await;
     let found = wait_for(&cluster, "ReconcileFailed", |events| events.len() >= OBJECTS).await;
     assert_eq!(found.len(), OBJECTS);
     // A hundred at once, and ten in each of the next seconds.
