@@ -188,6 +188,8 @@ async fn the_server_and_the_controllers_write_the_time_of_the_test(cluster: Clus
 
 #[kooper::test(start_paused = true)]
 async fn a_deletion_is_dated_by_the_time_of_the_test(cluster: Cluster) -> Result<()> {
+    // Their watches would last for the day.
+    cluster.stop_workloads().await;
     let pod: Pod = serde_json::from_value(json!({
         "metadata": {"name": "a", "finalizers": ["example.com/kept"]},
         "spec": {"containers": [{"name": "a", "image": "a"}]}
