@@ -47,9 +47,13 @@ enum What {
         /// Changes a second.
         #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
         rate: u32,
-        /// How often each number of replicas is measured; the table has the medians.
-        #[arg(long, default_value_t = 1)]
-        rounds: usize,
+        /// How often each number of replicas is measured; the table has the medians. In odd rounds the process without
+        /// shards is started first, in even ones the last replica.
+        #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(2..))]
+        rounds: u32,
+        /// Measures a second process without shards instead of replicas, which shows how exact the ratios are.
+        #[arg(long, conflicts_with_all = ["replicas", "selector"])]
+        null: bool,
     },
     /// Measures how long shards are without a call, and what replicas receive, and prints a table.
     Times {
@@ -92,11 +96,12 @@ const TIMEOUT: Duration = Duration::from_secs(600);
 
 fn main() -> Result<()> {
     match Arguments::parse().what {
-        What::Measure { owners, replicas, selector, changes, rate, rounds } => {
+        What::Measure { owners, replicas, selector, changes, rate, rounds, null } => {
             println!(
                 "MB are 10⁶ bytes. Memory is that of the largest replica. CPU until handled is that of the replica \
                  that was started last, and CPU per 1 000 changes the mean of the replicas. In brackets: of that of \
-                 one replica without shards, which was started together with the last one. The last figure is of that \
+                 one replica without shards, the geometric mean of two medians, which follow: of the rounds in which \
+                 that one was started first, and of those in which the last replica was. The last figures are of that \
                  of one without shards that follows as many objects as a replica with shards.\n"
             );
             println!(
@@ -106,7 +111,13 @@ fn main() -> Result<()> {
             );
             owners.into_iter().try_for_each(|owners| {
                 let (cluster, runtime, objects) = prepare(Selector::Ignored.gate().0, owners, false)?;
-                let run = Run { cluster: &cluster, runtime: &runtime, objects: &objects, changes, rate, rounds };
+                let follows = if null { Follows::All } else { Follows::Shards(Field::Uid) };
+                let (cluster, runtime, objects) = (&cluster, &runtime, &objects);
+                let run = Run { cluster, runtime, objects, follows, changes, rate, rounds };
+                if null {
+                    println!("| {owners} | 1, no shards | |{}", run.medians(1)?);
+                    return Ok(());
+                }
                 measure(&run, replicas, &selector)
             })
         }
@@ -162,29 +173,28 @@ struct Run<'a> {
     cluster: &'a ControlPlane,
     runtime: &'a Runtime,
     objects: &'a Objects,
+    /// The owners that a replica follows.
+    follows: Follows,
     changes: usize,
     /// Changes a second.
     rate: u32,
-    rounds: usize,
+    rounds: u32,
 }
 
 impl Run<'_> {
     /// The medians of so many replicas.
     fn medians(&self, count: usize) -> Result<Row> {
-        let rounds = (0..self.rounds).map(|_| self.replicas(count)).collect::<Result<Vec<_>>>()?;
-        let median = |of: &dyn Fn(&[Cost; 3]) -> f64| {
-            let mut all: Vec<_> = rounds.iter().map(of).collect();
-            all.sort_unstable_by(f64::total_cmp);
-            all[all.len() / 2]
+        let rounds = (0..self.rounds).map(|round| self.replicas(count, round % 2 == 1));
+        let rounds = rounds.collect::<Result<Vec<[Cost; 3]>>>()?;
+        let of = |other: usize, column: usize| {
+            let ratios = rounds.iter().map(|costs| costs[0][column] / costs[other][column]);
+            Ratio([0, 1].map(|order| median(ratios.clone().skip(order).step_by(2))))
         };
         Ok(Row {
             cells: std::array::from_fn(|column| {
-                (
-                    median(&|[shared, ..]| shared[column]),
-                    median(&|[shared, without, _]| shared[column] / without[column]),
-                )
+                (median(rounds.iter().map(|[shared, ..]| shared[column])), of(1, column))
             }),
-            of_part: median(&|[shared, _, part]| shared[3] / part[3]),
+            of_part: of(2, 3),
         })
     }
 
@@ -192,22 +202,30 @@ impl Run<'_> {
     ///
     /// The first of several replicas begins with all shards, and a process keeps the memory that it needed once. So they
     /// are replaced one after another, as a roll-out does it, and their successors are measured. The one without shards
-    /// is started together with the last of them, and measured at the same times: the machine is not as fast at one time
-    /// as at another. A third process has no shards either, and follows as many owners as each of the replicas: an event
-    /// takes longer in a process that sleeps longer between two of them.
-    fn replicas(&self, count: usize) -> Result<[Cost; 3]> {
+    /// is measured at the same time: the machine is not as fast at one time as at another. A third process has no shards
+    /// either, and follows as many owners as each of the replicas: an event takes longer in a process that sleeps longer
+    /// between two of them. The last replica is started before the two, or after both, which changes the figures. Each is
+    /// started when the one before has handled all: a replica with shards needs its session before it lists, so it would be
+    /// the last one whatever is started first.
+    fn replicas(&self, count: usize, is_first: bool) -> Result<[Cost; 3]> {
         let earlier = if count > 1 { 2 * count - 1 } else { 0 };
         let mut replicas = Vec::new();
         for _ in 0..earlier {
             self.join(&mut replicas, count)?;
         }
+        let first = is_first.then(|| self.join(&mut replicas, count)).transpose()?;
         let part = [Replica::start(self.cluster.kubeconfig(), Follows::Part(count), None)?];
         quiet(&part, |counts| calls(counts) >= objects::in_part(self.objects.owners(), count))?;
+        let of_part = cost(&part)?;
         let without = [Replica::start(self.cluster.kubeconfig(), Follows::All, None)?];
-        self.join(&mut replicas, count)?;
         self.complete(&without, false)?;
+        let of_one = cost(&without)?;
+        let shared = first.map_or_else(|| self.join(&mut replicas, count), Ok)?;
         let groups = [&replicas[..], &without, &part];
-        let mut costs = [cost(groups[0])?, cost(groups[1])?, cost(groups[2])?];
+        let mut costs = [shared, of_one, of_part];
+        for (group, cost) in groups.into_iter().zip(&mut costs) {
+            cost[3] = mean_cpu(group)?;
+        }
         let changes = [self.changes, self.changes, self.objects.changes_in_part(self.changes, count)];
         let called = |group: &[Replica]| calls(&group.iter().map(Replica::counts).collect::<Vec<_>>());
         let expected = std::array::from_fn::<_, 3, _>(|at| called(groups[at]) + changes[at]);
@@ -222,15 +240,16 @@ impl Run<'_> {
         Ok(costs)
     }
 
-    /// Starts a replica. With more than `count`, the first one is stopped.
-    fn join(&self, replicas: &mut Vec<Replica>, count: usize) -> Result<()> {
-        replicas.push(Replica::start(self.cluster.kubeconfig(), Follows::Shards(Field::Uid), None)?);
-        self.complete(replicas, true)?;
+    /// Starts a replica. With more than `count`, the first one is stopped. Returns the cost of those that are left.
+    fn join(&self, replicas: &mut Vec<Replica>, count: usize) -> Result<Cost> {
+        replicas.push(Replica::start(self.cluster.kubeconfig(), self.follows, None)?);
+        let shards = matches!(self.follows, Follows::Shards(_));
+        self.complete(replicas, shards)?;
         if replicas.len() > count {
             replicas.remove(0).stop()?;
-            self.complete(replicas, true)?;
+            self.complete(replicas, shards)?;
         }
-        Ok(())
+        cost(replicas)
     }
 
     /// Waits until the replicas have all objects, each of which was handled, and share the shards if there are some.
@@ -247,13 +266,13 @@ impl Run<'_> {
 /// for 1 000 changes.
 type Cost = [f64; 4];
 
-/// The cost of some replicas until now. Its last column is the mean of the CPU time.
+/// The cost of some replicas until now, before the changes.
 fn cost(replicas: &[Replica]) -> Result<Cost> {
     let last = replicas.last().context("at least one replica")?;
     let sizes = replicas.iter().map(|replica| replica.usage.resident()).collect::<Result<Vec<_>>>()?;
     let stores = replicas.iter().map(|replica| replica.counts().bytes).max().unwrap_or_default();
     let largest = sizes.into_iter().fold(0.0, f64::max);
-    Ok([largest, stores as f64 / 1e6, last.usage.cpu()?.as_secs_f64(), mean_cpu(replicas)?])
+    Ok([largest, stores as f64 / 1e6, last.usage.cpu()?.as_secs_f64(), 0.0])
 }
 
 /// The mean of the CPU time of some replicas, in seconds.
@@ -267,21 +286,39 @@ fn calls(counts: &[Counts]) -> usize {
     counts.iter().map(|one| one.calls).sum()
 }
 
+/// The median of some values.
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut all: Vec<f64> = values.collect();
+    all.sort_unstable_by(f64::total_cmp);
+    (all[(all.len() - 1) / 2] + all[all.len() / 2]) / 2.0
+}
+
 /// A row of the table.
 struct Row {
     /// The cost of a replica, and of that of one without shards.
-    cells: [(f64, f64); 4],
+    cells: [(f64, Ratio); 4],
     /// The CPU time for changes, of that of a process without shards that follows as many owners as a replica.
-    of_part: f64,
+    of_part: Ratio,
 }
 
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (column, (cost, of_one)) in self.cells.iter().enumerate() {
             let digits = [0, 1, 2, 0][column];
-            write!(f, " {cost:.digits$} ({of_one:.2}) |")?;
+            write!(f, " {cost:.digits$} ({of_one}) |")?;
         }
-        write!(f, " {:.2} |", self.of_part)
+        write!(f, " {} |", self.of_part)
+    }
+}
+
+/// The cost of a replica as a part of that of another process: of rounds in which the replica was started after it, and of
+/// those in which it was started before.
+struct Ratio([f64; 2]);
+
+impl fmt::Display for Ratio {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [after, before] = self.0;
+        write!(f, "{:.2}: {after:.2}, {before:.2}", (after * before).sqrt())
     }
 }
 
