@@ -3,15 +3,14 @@
 mod arguments;
 mod daemon;
 mod mistaken;
+mod shard_clients;
 
 use std::ops::Deref;
 use std::sync::Arc;
 
 use kooper_runtime::internal::call::extensions::Extensions;
-use kooper_runtime::internal::client::{ClientStack, from_fn};
 use kooper_runtime::{Call, ObjectKey};
 use kube::Client;
-use tower::ServiceExt;
 
 use crate::clock::Clock;
 use crate::plan::Plan;
@@ -21,6 +20,8 @@ pub(crate) use arguments::{Arguments, DeletedArguments, InitArguments, arities};
 pub use daemon::{DaemonArgument, DaemonArguments};
 #[doc(inline)]
 pub use kooper_runtime::{ControllerContext, Gone};
+
+use shard_clients::ShardClients;
 
 #[doc(hidden)]
 #[deprecated = "use `ControllerContext`"]
@@ -282,16 +283,11 @@ impl<O, S> Argument<O, S> for Client {
     }
 
     fn extract(context: &Context<O, S>) -> Self {
-        let (call, client) = (context.call.clone(), context.controller.client());
-        if call.shard().is_none() {
-            return client;
+        let client = context.controller.client();
+        match context.call.term() {
+            Some(term) => context.controller.extensions.get::<ShardClients>().of(term, client),
+            None => client,
         }
-        // All requests are fenced, also those of tasks that outlive the call.
-        let layer = from_fn(move |mut request, next| {
-            call.fence(request.extensions_mut());
-            next.oneshot(request)
-        });
-        ClientStack::new(client).with([layer]).client()
     }
 }
 

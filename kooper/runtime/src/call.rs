@@ -122,6 +122,13 @@ impl Call {
         self.shard.as_ref().map(|term| term.shard())
     }
 
+    /// The term in which it may write, for a controller with `shards`.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn term(&self) -> Option<&Arc<dyn ShardTerm>> {
+        self.shard.as_ref()
+    }
+
     /// Notes in a request that it may be sent only while this replica works on the shard.
     #[doc(hidden)]
     pub fn fence(&self, request: &mut http::Extensions) {

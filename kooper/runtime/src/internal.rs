@@ -62,6 +62,7 @@ pub mod controller {
 }
 pub mod leader {
     pub use crate::leader::lease::{MARK, SCOPE};
+    pub use crate::leader::shard::{SentIn, ShardTerm};
     pub use crate::leader::watchdog::{Elected, Watchdog};
     pub use crate::leader::{identity, is_fenced, new_identity};
 }
