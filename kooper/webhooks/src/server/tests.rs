@@ -1,14 +1,15 @@
 use std::net::Ipv4Addr;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
+use tokio_rustls::rustls::client::Resumption;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use super::*;
 use crate::admission::Admission;
@@ -62,22 +63,30 @@ struct Client {
     connector: TlsConnector,
 }
 
-fn started() -> (Server, Client) {
+/// A certificate and a client's trust in it, which are made once for hundreds of servers. Each connection has a whole
+/// handshake.
+static TLS: LazyLock<(TlsAcceptor, TlsConnector)> = LazyLock::new(|| {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
     let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
     let chain: Vec<CertificateDer<'static>> = vec![made.cert.der().clone()];
     let acceptor = kooper_serving::acceptor(chain.clone(), key.into()).expect("a certificate and its key");
+    let mut roots = RootCertStore::empty();
+    roots.add(chain[0].clone()).expect("a root");
+    let config = ClientConfig::builder_with_provider(Arc::new(kooper_serving::provider()));
+    let config = config.with_safe_default_protocol_versions().expect("versions").with_root_certificates(roots);
+    let mut config = config.with_no_client_auth();
+    config.resumption = Resumption::disabled();
+    (acceptor, TlsConnector::from(Arc::new(config)))
+});
+
+fn started() -> (Server, Client) {
+    let (acceptor, connector) = TLS.clone();
     let validate = Webhook::validate::<ConfigMap>("check").failure(FailurePolicy::Fail).function(check);
     let mutate = Webhook::mutate::<ConfigMap>("fill").failure(FailurePolicy::Fail).function(fill);
     let webhooks = [validate.build(), mutate.build()].map(|built| Arc::new(built.expect("a webhook")));
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let metrics = Metrics::new("shop".to_owned()).expect("metrics");
     let server = Server::start(any, webhooks, Arc::new(move || Some(acceptor.clone())), metrics).expect("it starts");
-    let mut roots = RootCertStore::empty();
-    roots.add(chain[0].clone()).expect("a root");
-    let config = ClientConfig::builder_with_provider(Arc::new(kooper_serving::provider()));
-    let config = config.with_safe_default_protocol_versions().expect("versions").with_root_certificates(roots);
-    let connector = TlsConnector::from(Arc::new(config.with_no_client_auth()));
     let client = Client { address: server.local_addr(), connector };
     (server, client)
 }
