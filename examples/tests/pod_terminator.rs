@@ -1,4 +1,5 @@
-//! `pod-terminator-operator` with nodes for the pods. It watches all namespaces, so each test has its own control plane.
+//! `pod-terminator-operator` with nodes for the pods. It terminates them in all namespaces, so each test with pods has its
+//! own control plane.
 
 use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::least_role::{Installed, Subject};
@@ -159,13 +160,14 @@ fn a_daemon_follows_its_terminator_and_only_logs_in_dry_run() {
 
 #[test]
 fn the_kind_has_short_names_and_limits() {
-    let Some(cluster) = ControlPlane::start() else { return };
-    let installed = SUBJECT.install(&cluster);
+    // A terminator without a selector affects no pods of other tests.
+    let Some(cluster) = ControlPlane::shared() else { return };
+    let installed = SUBJECT.install(cluster);
     let program = installed.start();
     program.wait_for_page("/readyz", 200, &[]);
     cluster.apply([terminator("idle", &json!({}))]);
     for kind in ["pt", "terminators", "killers", "gc", "podterminators.v1alpha1.chaos.spotahome.com"] {
-        assert_eq!(number(&cluster, "default", kind), 1, "{kind}");
+        assert_eq!(number(cluster, "default", kind), 1, "{kind}");
     }
     for (field, value) in [("periodSeconds", 0), ("terminationPercent", 101), ("minimumInstances", -1)] {
         let object = terminator("wrong", &json!({ field: value })).to_string();
