@@ -46,9 +46,9 @@ impl Inner {
                 let message = format!("{resource} {:?} already exists", sent.key.name());
                 Reply::rejected(409, "AlreadyExists", &message)
             }
-            ("create", None, None) => self.written(created(sent)),
+            ("create", None, None) => self.written(sent, created(sent)),
             ("create", Some(_), _) => Reply::status(&Status::success()),
-            ("apply", None, stored) => self.written(applied(sent, &stored.unwrap_or_default())),
+            ("apply", None, stored) => self.written(sent, applied(sent, &stored.unwrap_or_default())),
             ("get" | "delete" | "apply" | "patch" | "update", _, None) => {
                 Reply::rejected(404, "NotFound", &format!("{resource} {:?} not found", sent.key.name()))
             }
@@ -60,15 +60,15 @@ impl Inner {
                     Some(status) if sent.verb != "patch" => stored["status"] = status.clone(),
                     _ => {}
                 }
-                self.written(stored)
+                self.written(sent, stored)
             }
             ("patch", None, Some(mut stored)) => {
                 if sent.merges {
                     merge(&mut stored, &sent.body);
                 }
-                self.written(stored)
+                self.written(sent, stored)
             }
-            ("update", None, Some(_)) => self.written(sent.body.clone()),
+            ("update", None, Some(_)) => self.written(sent, sent.body.clone()),
             _ => {
                 let message = format!("this cluster has no response to `{sent}`: set one with `FakeCluster::reply`");
                 Reply::rejected(501, "NotImplemented", &message)
@@ -77,12 +77,9 @@ impl Inner {
     }
 
     /// The response to a write: the object with a new version.
-    fn written(&self, mut object: Value) -> Reply {
+    fn written(&self, sent: &Sent, mut object: Value) -> Reply {
+        self.complete(&mut object, (&sent.group, &sent.resource), &Value::Null);
         let metadata = &mut object["metadata"];
-        metadata["resourceVersion"] = self.version();
-        if metadata["uid"].is_null() {
-            metadata["uid"] = self.uid();
-        }
         if !metadata["name"].is_string()
             && let Some(prefix) = metadata["generateName"].as_str()
         {

@@ -15,6 +15,7 @@ mod arguments;
 mod cluster;
 #[cfg(feature = "apiserver")]
 mod explore;
+mod metadata;
 mod reply;
 mod sent;
 
@@ -136,9 +137,10 @@ impl FakeCluster {
     }
 
     /// Puts an object into the cluster, replaces the one of its name, and returns
-    /// it as a handler receives it. The object gets a new resource version, a
-    /// uid if it has none, and the namespace `default` if its kind is namespaced
-    /// and it has none.
+    /// it as a handler receives it. The object gets a new resource version. If it has
+    /// none, it gets a uid, a creation time and, if its kind is namespaced, the
+    /// namespace `default`. If its kind has generations, it gets the next one when
+    /// anything but metadata and status has changed, unless the test sets a later one.
     ///
     /// # Errors
     /// When it has no name, or cannot be serialized to JSON and back.
@@ -152,12 +154,10 @@ impl FakeCluster {
             metadata["namespace"] = "default".into();
         }
         let store = self.inner.store(&kind.group, &kind.plural);
-        if metadata["uid"].is_null() {
-            let name = metadata["name"].as_str().unwrap_or_default();
-            let before = store.get(&ObjectKey::new(metadata["namespace"].as_str(), name));
-            metadata["uid"] = before.map_or_else(|| self.inner.uid(), |before| before.uid().into());
-        }
-        metadata["resourceVersion"] = self.inner.version();
+        let name = metadata["name"].as_str().unwrap_or_default();
+        let before = store.get(&ObjectKey::new(metadata["namespace"].as_str(), name));
+        let before = before.map_or(Ok(Value::Null), |before| serde_json::from_slice(&before.json()))?;
+        self.inner.complete(&mut json, (&kind.group, &kind.plural), &before);
         let object = Object::parse(json.to_string().as_bytes())?;
         let decoded = object.decode()?;
         store.put(object);
