@@ -62,13 +62,15 @@ impl Inner {
                 }
                 self.written(sent, stored)
             }
-            ("patch", None, Some(mut stored)) => {
+            ("patch", None, Some(stored)) => {
+                let mut patched = stored.clone();
                 if sent.merges {
-                    merge(&mut stored, &sent.body);
+                    merge(&mut patched, &sent.body);
                 }
-                self.written(sent, stored)
+                keep_status(&mut patched, &stored);
+                self.written(sent, patched)
             }
-            ("update", None, Some(_)) => self.written(sent, sent.body.clone()),
+            ("update", None, Some(stored)) => self.written(sent, applied(sent, &stored)),
             _ => {
                 let message = format!("this cluster has no response to `{sent}`: set one with `FakeCluster::reply`");
                 Reply::rejected(501, "NotImplemented", &message)
@@ -94,6 +96,7 @@ fn created(sent: &Sent) -> Value {
     if let (Some(namespace), Some(metadata)) = (sent.key.namespace(), object["metadata"].as_object_mut()) {
         metadata.insert("namespace".to_owned(), namespace.into());
     }
+    keep_status(&mut object, &Value::Null);
     object
 }
 
@@ -105,10 +108,16 @@ fn applied(sent: &Sent, stored: &Value) -> Value {
             object["metadata"][field] = value.clone();
         }
     }
-    if let Some(status) = stored.get("status") {
-        object["status"] = status.clone();
-    }
+    keep_status(&mut object, stored);
     object
+}
+
+/// Gives an object the status of the stored one: only the subresource writes it.
+fn keep_status(object: &mut Value, stored: &Value) {
+    if let Some(fields) = object.as_object_mut() {
+        fields.remove("status");
+        fields.extend(stored.get("status").map(|status| ("status".to_owned(), status.clone())));
+    }
 }
 
 /// Changes an object by a JSON merge patch (RFC 7396).
@@ -129,5 +138,36 @@ fn merge(object: &mut Value, patch: &Value) {
             }
             value => merge(&mut object[field], value),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::Pod;
+    use kube::api::{Api, Patch, PatchParams, PostParams};
+    use serde_json::json;
+
+    use crate::FakeCluster;
+    use kooper::prelude::*;
+
+    fn pod(name: &str, phase: &str) -> Result<Pod> {
+        Ok(serde_json::from_value(json!({"metadata": {"name": name}, "status": {"phase": phase}}))?)
+    }
+
+    #[tokio::test]
+    async fn only_a_write_of_the_status_changes_the_status() -> Result<()> {
+        let cluster = FakeCluster::new();
+        let stored = cluster.put(&pod("web", "Pending")?)?;
+        let pods = Api::<Pod>::default_namespaced(cluster.client());
+        let running = json!({"metadata": {"labels": {"tier": "web"}}, "status": {"phase": "Running"}});
+        let patched = pods.patch("web", &PatchParams::default(), &Patch::Merge(&running)).await?;
+        assert_eq!((&patched.status, patched.labels()["tier"].as_str()), (&stored.status, "web"));
+        let replaced = pods.replace("web", &PostParams::default(), &pod("web", "Running")?).await?;
+        assert_eq!((&replaced.status, replaced.uid()), (&stored.status, stored.uid()));
+        let created = pods.create(&PostParams::default(), &pod("other", "Running")?).await?;
+        assert_eq!(created.status, None);
+        let patched = pods.patch_status("web", &PatchParams::default(), &Patch::Merge(&running)).await?;
+        assert_eq!(patched.status, pod("web", "Running")?.status);
+        Ok(())
     }
 }

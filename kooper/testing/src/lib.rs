@@ -96,10 +96,10 @@ pub use sent::Sent;
 /// | request | response |
 /// |---|---|
 /// | get, delete, patch, a write of a status | of an object that was put; 404 if there is none |
-/// | create | the object that was sent; 409 if one of that name exists |
-/// | update | the object that was sent; 404 if there is none |
+/// | create | the object that was sent, without its status; 409 if one of that name exists |
+/// | update | the object that was sent, with the status of the one that was put; 404 if there is none |
 /// | apply | the object that was sent, with the status of the one that was put |
-/// | merge patch | the object that was put, changed by the patch |
+/// | merge patch | the object that was put, changed by the patch except for the status |
 /// | JSON patch, strategic merge patch | the object that was put, unchanged |
 /// | eviction | a success |
 /// | anything else, such as list and watch | 501 |
