@@ -411,7 +411,7 @@ impl Cluster {
         document["apiVersion"] = kind.api_version().into();
         document["kind"] = kind.kind.as_str().into();
         let metadata = &mut document["metadata"];
-        if kind.namespaced && metadata["namespace"].is_null() {
+        if kind.namespaced && metadata["namespace"].as_str().is_none_or(str::is_empty) {
             metadata["namespace"] = self.namespace().into();
         }
         serde_json::from_value(document).map_err(kube::Error::SerdeError)

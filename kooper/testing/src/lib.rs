@@ -150,7 +150,7 @@ impl FakeCluster {
         json["apiVersion"] = kind.api_version().into();
         json["kind"] = kind.kind.as_str().into();
         let metadata = &mut json["metadata"];
-        if kind.namespaced && metadata["namespace"].is_null() {
+        if kind.namespaced && metadata["namespace"].as_str().is_none_or(str::is_empty) {
             metadata["namespace"] = "default".into();
         }
         let store = self.inner.store(&kind.group, &kind.plural);

@@ -114,6 +114,20 @@ async fn controllers_run_under_their_own_role(cluster: Cluster) -> Result<()> {
 }
 
 #[kooper::test]
+async fn an_empty_namespace_counts_as_none(cluster: Cluster) -> Result<()> {
+    let mut empty = config("a");
+    empty.metadata.namespace = Some(String::new());
+    let created = cluster.create(&empty).await?;
+    assert_eq!(created.namespace().as_deref(), Some(cluster.namespace()));
+    cluster.patch(&empty, json!({"data": {"size": "3"}})).await?;
+    cluster.delete(&empty).await?;
+    cluster.wait_deleted(&empty).await;
+    let put = kooper::testing::FakeCluster::new().put(&empty)?;
+    assert_eq!(put.namespace().as_deref(), Some("default"));
+    Ok(())
+}
+
+#[kooper::test]
 async fn what_the_test_asks_meets_no_faults(cluster: Cluster) -> Result<()> {
     cluster.faults().on(Requests::all()).reply(503);
     let _outage = cluster.faults().outage();

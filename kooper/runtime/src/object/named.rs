@@ -26,7 +26,7 @@ impl Named for &ObjectKey {
 impl<K: Kind> Named for &K {
     fn key_in(&self, namespace: &str, namespaced: bool) -> ObjectKey {
         let metadata = self.meta();
-        let own = metadata.namespace.as_deref().unwrap_or(namespace);
+        let own = metadata.namespace.as_deref().filter(|own| !own.is_empty()).unwrap_or(namespace);
         ObjectKey::new(namespaced.then_some(own), metadata.name.as_deref().unwrap_or_default())
     }
 }
