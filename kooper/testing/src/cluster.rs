@@ -249,9 +249,11 @@ impl Cluster {
     /// and returns it as it was stored. Fields of other managers are overridden.
     ///
     /// # Errors
-    /// The error of the server.
+    /// The error of the server, such as 409 for an object that was read and has changed since.
     pub async fn apply<T: Kind + Serialize>(&self, object: &T) -> kube::Result<T> {
-        let document = self.document(object)?;
+        let mut document = self.document(object)?;
+        // An object that was read has them, and no apply may.
+        document.metadata.managed_fields = None;
         let (api, name) = self.place_of(object);
         decode(api.patch(&name, &PatchParams::apply(PROGRAM).force(), &Patch::Apply(&document)).await?)
     }

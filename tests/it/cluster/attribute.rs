@@ -128,6 +128,17 @@ async fn an_empty_namespace_counts_as_none(cluster: Cluster) -> Result<()> {
 }
 
 #[kooper::test]
+async fn an_object_that_was_read_is_applied_with_a_change(cluster: Cluster) -> Result<()> {
+    let created = cluster.create(&config("a")).await?;
+    let mut changed = created.clone();
+    changed.data = Some([("size".to_owned(), "3".to_owned())].into());
+    assert_eq!(cluster.apply(&changed).await?.data, changed.data);
+    let error = cluster.apply(&created).await.unwrap_err();
+    assert!(matches!(&error, kube::Error::Api(status) if status.code == 409), "it has changed since: {error}");
+    Ok(())
+}
+
+#[kooper::test]
 async fn what_the_test_asks_meets_no_faults(cluster: Cluster) -> Result<()> {
     cluster.faults().on(Requests::all()).reply(503);
     let _outage = cluster.faults().outage();
