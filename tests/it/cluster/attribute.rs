@@ -128,6 +128,17 @@ async fn an_empty_namespace_counts_as_none(cluster: Cluster) -> Result<()> {
 }
 
 #[kooper::test]
+async fn a_key_without_a_namespace_is_in_that_of_the_test(cluster: Cluster) -> Result<()> {
+    let config = config("a");
+    cluster.create(&config).await?;
+    let found = cluster.wait(&ObjectKey::of(&config), |_: &ConfigMap| true).await;
+    assert_eq!(found.namespace().as_deref(), Some(cluster.namespace()));
+    let own: Option<Namespace> = cluster.get(&ObjectKey::namespaced("any", cluster.namespace())).await?;
+    assert!(own.is_some(), "a cluster-scoped kind has none");
+    Ok(())
+}
+
+#[kooper::test]
 async fn an_object_that_was_read_is_applied_with_a_change(cluster: Cluster) -> Result<()> {
     let created = cluster.create(&config("a")).await?;
     let mut changed = created.clone();

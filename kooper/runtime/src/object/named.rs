@@ -18,8 +18,8 @@ impl Named for &str {
 }
 
 impl Named for &ObjectKey {
-    fn key_in(&self, _: &str, _: bool) -> ObjectKey {
-        (*self).clone()
+    fn key_in(&self, namespace: &str, namespaced: bool) -> ObjectKey {
+        ObjectKey::new(namespaced.then_some(self.namespace().unwrap_or(namespace)), self.name())
     }
 }
 
