@@ -252,7 +252,8 @@ impl FakeCluster {
 
     /// Calls a controller for the object of this key once, as a worker does:
     /// with its state, layers, `when`, `pause`, finalizer and `cleanup`. A failure is
-    /// returned and not retried. A state is built once for each cluster.
+    /// returned and not retried. A state is built once for each cluster. The API server
+    /// applies the controller's `labels`, `fields` and `namespaces`, and this cluster does not.
     ///
     /// # Errors
     /// When the cluster has no such object, it does not decode as the controller's
