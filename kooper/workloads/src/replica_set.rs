@@ -19,6 +19,9 @@ use kooper_runtime::{Action, Result};
 /// The most pods that one call creates or deletes.
 const BURST: usize = 500;
 
+/// The condition of a set whose pods cannot be created or deleted.
+const FAILURE: &str = "ReplicaFailure";
+
 pub(super) fn controller() -> Result<Controller, ConfigError> {
     ReplicaSet::controller("replica-sets")
         .resync(None)
@@ -99,12 +102,17 @@ fn status(
     });
     let left: Vec<_> = active.iter().filter_map(|pod| available_in(pod, spec.min_ready_seconds, now)).collect();
     let wait = left.iter().filter(|left| !left.is_zero()).min().copied();
-    let condition = failure.map(|(reason, error)| ReplicaSetCondition {
-        type_: given("ReplicaFailure".to_owned()),
-        status: given("True".to_owned()),
-        reason: Some((*reason).to_owned()),
-        message: error.status().map(|status| status.message.clone()),
-        last_transition_time: Some(Time(now)),
+    let mut known = set.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let known = known.find(|one| one.type_.field().is_some_and(|kind| kind == FAILURE));
+    // Each error names another pod: the first one stays, as with kube-controller-manager.
+    let condition = failure.map(|(reason, error)| {
+        known.cloned().unwrap_or_else(|| ReplicaSetCondition {
+            type_: given(FAILURE.to_owned()),
+            status: given("True".to_owned()),
+            reason: Some((*reason).to_owned()),
+            message: error.status().map(|status| status.message.clone()),
+            last_transition_time: Some(Time(now)),
+        })
     });
     let status = ReplicaSetStatus {
         replicas: count(active.len()).unwrap_or_default(),
@@ -116,4 +124,37 @@ fn status(
         conditions: condition.map(|condition| vec![condition]),
     };
     (status, wait)
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ResourceQuota;
+    use kooper_apiserver::ApiServer;
+    use kube::api::{Api, PostParams};
+    use serde_json::json;
+
+    use super::*;
+    use crate::Simulation;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_set_that_fails_again_and_again_shows_the_first_failure() {
+        let server = ApiServer::start().await.unwrap();
+        let simulation = Simulation::visible(&server);
+        let quotas = Api::<ResourceQuota>::default_namespaced(server.client());
+        let quota = json!({"metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}});
+        quotas.create(&PostParams::default(), &serde_json::from_value(quota).unwrap()).await.unwrap();
+        let sets = Api::<ReplicaSet>::default_namespaced(server.client());
+        let (labels, container) = (json!({"app": "web"}), json!({"name": "main", "image": "web:1"}));
+        let template = json!({"metadata": {"labels": labels}, "spec": {"containers": [container]}});
+        let spec = json!({"selector": {"matchLabels": labels}, "template": template});
+        let set = json!({"metadata": {"name": "web"}, "spec": spec});
+        sets.create(&PostParams::default(), &serde_json::from_value(set).unwrap()).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        let first = sets.get("web").await.unwrap();
+        let conditions = first.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+        assert_eq!(conditions.len(), 1, "{first:?}");
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        assert_eq!(sets.get("web").await.unwrap(), first);
+        simulation.stop().await;
+    }
 }
