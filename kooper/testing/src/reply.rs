@@ -38,13 +38,21 @@ impl Reply {
         Self::status(&Status::failure(message, reason).with_code(code))
     }
 
-    /// A whole `Status`, with its details.
+    /// A whole `Status`, with its details. A failure without a code gets that of its reason.
     #[must_use]
     pub fn status(status: &Status) -> Self {
         let mut body = json!(status);
         body["apiVersion"] = "v1".into();
         body["kind"] = "Status".into();
-        Self { code: if status.code == 0 { 200 } else { status.code }, body }
+        let code = match status.code {
+            0 if status.is_failure() => code_of(&status.reason),
+            0 => 200,
+            code => code,
+        };
+        if status.is_failure() {
+            body["code"] = code.into();
+        }
+        Self { code, body }
     }
 
     /// Adds the name of the object to a `Status` without details, as a server does.
@@ -53,5 +61,35 @@ impl Reply {
             self.body["details"] = json!({"name": sent.key.name(), "group": sent.group, "kind": sent.resource});
         }
         self
+    }
+}
+
+/// The code of the API server's responses with this reason.
+fn code_of(reason: &str) -> u16 {
+    match reason {
+        "BadRequest" => 400,
+        "Unauthorized" => 401,
+        "Forbidden" => 403,
+        "NotFound" => 404,
+        "AlreadyExists" | "Conflict" => 409,
+        "Expired" | "Gone" => 410,
+        "Invalid" => 422,
+        "TooManyRequests" => 429,
+        "ServiceUnavailable" => 503,
+        "Timeout" => 504,
+        _ => 500,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_without_a_code_has_that_of_its_reason() {
+        let failed = |reason| Reply::status(&Status::failure("not now", reason));
+        assert_eq!(["Conflict", "NotFound", "Strange"].map(|reason| failed(reason).code), [409, 404, 500]);
+        assert_eq!(failed("Forbidden").body["code"], 403);
+        assert_eq!(Reply::status(&Status::success()).code, 200);
     }
 }
