@@ -34,7 +34,11 @@ impl Stock {
             let object = ObjectKey::new(namespace, &name);
             let key = key.as_deref();
             let found = match kind {
-                CONFIG => self.configs.fetch(&object).await?.map(|config| has(config.data.as_ref(), key)),
+                CONFIG => self
+                    .configs
+                    .fetch(&object)
+                    .await?
+                    .map(|config| has(config.data.as_ref(), key) || has(config.binary_data.as_ref(), key)),
                 SECRET => self.secrets.fetch(&object).await?.map(|secret| has(secret.data.as_ref(), key)),
                 _ => self.claims.fetch(&object).await?.map(|_| true),
             };
@@ -60,8 +64,8 @@ fn needs(spec: &Value) -> Vec<Need> {
     for volume in items(&spec["volumes"]) {
         needs.extend(need(CLAIM, &volume["persistentVolumeClaim"]));
         for source in [volume].into_iter().chain(items(&volume["projected"]["sources"])) {
-            needs.extend(need(CONFIG, &source["configMap"]));
-            needs.extend(need(SECRET, &source["secret"]));
+            needs.extend(mounted(CONFIG, &source["configMap"]));
+            needs.extend(mounted(SECRET, &source["secret"]));
         }
     }
     for container in items(&spec["initContainers"]).chain(items(&spec["containers"])) {
@@ -79,6 +83,15 @@ fn needs(spec: &Value) -> Vec<Need> {
 
 fn items(list: &Value) -> impl Iterator<Item = &Value> {
     list.as_array().into_iter().flatten()
+}
+
+/// What a volume mounts: the whole object, or some keys of it.
+fn mounted(kind: &'static str, source: &Value) -> impl Iterator<Item = Need> {
+    let key_of =
+        move |item: &Value| Some(Need { key: item["key"].as_str().map(ToOwned::to_owned), ..need(kind, source)? });
+    let keys: Vec<_> = items(&source["items"]).filter_map(key_of).collect();
+    let whole = need(kind, source).filter(|_| keys.is_empty());
+    whole.into_iter().chain(keys)
 }
 
 fn need(kind: &'static str, source: &Value) -> Option<Need> {
@@ -105,7 +118,11 @@ mod tests {
                 {"name": "d", "emptyDir": {}},
                 {"name": "e", "projected": {"sources": [
                     {"configMap": {"name": "kube-root-ca.crt"}}, {"secret": {"name": "four"}}
-                ]}}
+                ]}},
+                {"name": "f", "secret": {"secretName": "seven", "items": [
+                    {"key": "a", "path": "a"}, {"key": "b", "path": "c"}
+                ]}},
+                {"name": "g", "secret": {"secretName": "eight", "optional": true, "items": [{"key": "a", "path": "a"}]}}
             ],
             "initContainers": [{"name": "init", "envFrom": [{"configMapRef": {"name": "five"}}]}],
             "containers": [{"name": "main", "env": [
@@ -120,6 +137,8 @@ mod tests {
                 (SECRET, "one", None),
                 (CLAIM, "three", None),
                 (SECRET, "four", None),
+                (SECRET, "seven", Some("a")),
+                (SECRET, "seven", Some("b")),
                 (CONFIG, "five", None),
                 (SECRET, "six", Some("b")),
             ]
