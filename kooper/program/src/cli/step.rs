@@ -1,6 +1,8 @@
 //! Lines of output that contain text from the cluster, such as the holder of a Lease: it must not control the terminal, or
 //! look like another line.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::fmt::Display;
 
 use super::stdout::print_line;
@@ -8,6 +10,16 @@ use super::stdout::print_line;
 /// Prints a step.
 pub(super) fn say(step: &str, what: impl Display) {
     print_line(&line(step, what));
+}
+
+/// Prints each step once, although its requests may be repeated.
+pub(super) fn once() -> impl Fn(&str, String) {
+    let printed = RefCell::new(BTreeSet::new());
+    move |step, what| {
+        if printed.borrow_mut().insert(what.clone()) {
+            say(step, what);
+        }
+    }
 }
 
 /// Formats a step as a line.

@@ -36,7 +36,7 @@ use super::objects::{counted, named};
 use super::preflight::responds;
 use super::run::{GRACE, operator};
 use super::signals::Signals;
-use super::step::say;
+use super::step::{once, say};
 use super::webhooks;
 use crate::metrics::Prometheus;
 use crate::rbac::Place;
@@ -194,18 +194,19 @@ impl Uninstall<'_> {
             say("dry run", "nothing is changed");
         }
         // Without the program, the API servers would fail each request that it guards.
-        webhooks::unregister(self.invocation, &self.place, &self.client, say).await?;
-        self.stop().await?;
-        if !self.invocation.settings.dry_run {
-            // The program may have registered them again before it stopped.
-            webhooks::unregister(self.invocation, &self.place, &self.client, say).await?;
-        }
+        self.unregister().await?;
+        let stopped = self.stop().await;
+        // The program may have registered them again before it stopped. It may also stop after this command has failed.
+        let unregistered = if self.invocation.settings.dry_run { Ok(()) } else { self.unregister().await };
+        stopped.and(unregistered)?;
         self.release(held, metrics).await?;
         // A process that still runs may have set finalizers again, and would install the CRDs again.
         let waits = !definitions.ours.is_empty() && !self.invocation.settings.dry_run;
         self.remove_leases(controllers, waits).await?;
         self.remove_leases(&webhooks::controllers(self.invocation, &self.place)?, waits).await?;
-        webhooks::delete_secret(self.invocation, &self.place, &self.client, say).await?;
+        let say_once = once();
+        let request = || webhooks::delete_secret(self.invocation, &self.place, &self.client, &say_once);
+        self.repeat("the Secret of the webhooks cannot be deleted", request).await?;
         for (name, reason) in &definitions.kept {
             say("keep", format_args!("CRD {name}: {reason}"));
         }
@@ -232,14 +233,23 @@ impl Uninstall<'_> {
         }
     }
 
+    /// Deletes the configurations of the webhooks.
+    async fn unregister(&self) -> Result<(), BoxError> {
+        let say = once();
+        let request = || webhooks::unregister(self.invocation, &self.place, &self.client, &say);
+        self.repeat("the configurations of the webhooks cannot be deleted", request).await
+    }
+
     /// Stops the Deployment of the installation: it would set finalizers again.
     async fn stop(&self) -> Result<(), BoxError> {
         let namespace = &self.place.namespace;
-        match installed::deployment(&self.client, &self.place).await? {
+        let find = || installed::deployment(&self.client, &self.place);
+        match self.repeat(format!("the Deployment in namespace {namespace} cannot be read"), find).await? {
             Some((deployment, true)) => {
                 say("stop", format_args!("Deployment {namespace}/{deployment}"));
                 if !self.invocation.settings.dry_run {
-                    installed::stop(&self.client, &self.place, &deployment).await?;
+                    let stop = || installed::stop(&self.client, &self.place, &deployment);
+                    self.repeat(format!("the Deployment {namespace}/{deployment} cannot be stopped"), stop).await?;
                 }
             }
             Some((_, false)) => {}
@@ -265,7 +275,7 @@ impl Uninstall<'_> {
     async fn release(&self, all: Vec<Held>, metrics: Prometheus) -> Result<(), BoxError> {
         let mut cleaning = Vec::new();
         for held in all {
-            let found = self.read(held.resource(), || held.find(&self.client)).await?;
+            let found = self.repeat(format!("{} cannot be read", held.resource()), || held.find(&self.client)).await?;
             let names = named(&found.named, found.count);
             match held.fate {
                 _ if found.count == 0 => continue,
@@ -389,7 +399,8 @@ impl Uninstall<'_> {
             let mut is_first = true;
             let found = loop {
                 let now = if waits { cautious_now() } else { Timestamp::now() };
-                match self.read(&lease, || leases::find(&self.client, &lease, now)).await? {
+                let find = || leases::find(&self.client, &lease, now);
+                match self.repeat(format!("{lease} cannot be read"), find).await? {
                     Found::Held(holder) if waits => {
                         if std::mem::take(&mut is_first) {
                             say("wait", format_args!("{lease}: `{holder}` holds it"));
@@ -411,8 +422,9 @@ impl Uninstall<'_> {
                 Found::Held(holder) => say("keep", format_args!("{lease}: `{holder}` holds it")),
                 Found::Free(found) => {
                     say("delete", &lease);
+                    let delete = || leases::delete(&self.client, &lease, &found);
                     if !self.invocation.settings.dry_run
-                        && let Err(reason) = leases::delete(&self.client, &lease, *found).await?
+                        && let Err(reason) = self.repeat(format!("{lease} cannot be deleted"), delete).await?
                     {
                         say("keep", format_args!("{lease}: {reason}"));
                     }
@@ -424,7 +436,8 @@ impl Uninstall<'_> {
 
     /// Deletes a CRD and waits until it is removed.
     async fn delete(&self, name: &str, uid: Option<&str>) -> Result<(), BoxError> {
-        let objects = self.read(format_args!("the CRD {name}"), || definitions::objects(&self.client, name)).await?;
+        let what = format!("the CRD {name} cannot be read");
+        let objects = self.repeat(what, || definitions::objects(&self.client, name)).await?;
         say("delete", format_args!("CRD {name}, with {}", counted(objects, "object")));
         if self.invocation.settings.dry_run {
             return Ok(());
@@ -445,15 +458,16 @@ impl Uninstall<'_> {
     }
 
     /// Repeats a request until it has a response: the operator may be stopped already.
-    async fn read<T, F>(&self, what: impl Display, request: impl Fn() -> F) -> Result<T, BoxError>
+    async fn repeat<T, E, F>(&self, failure: impl Display, request: impl Fn() -> F) -> Result<T, BoxError>
     where
-        F: Future<Output = kube::Result<T>>,
+        E: Into<BoxError>,
+        F: Future<Output = Result<T, E>>,
     {
         loop {
             match settled(request().await)? {
-                Ok(found) => return Ok(found),
+                Ok(done) => return Ok(done),
                 Err(problem) => {
-                    let left = format!("{what} cannot be read: {problem}");
+                    let left = format!("{failure}: {problem}");
                     self.pause(PAUSE, |timeout| UninstallError::Waiting { timeout, left }).await?;
                 }
             }

@@ -5,8 +5,8 @@ use std::fmt;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::jiff::Timestamp;
-use kube::Client;
 use kube::api::{Api, DeleteParams, Preconditions};
+use kube::{Client, ResourceExt};
 
 use crate::cli::lease::holder;
 use crate::rbac::Place;
@@ -89,10 +89,9 @@ async fn find_one(api: &Api<Lease>, name: &str, now: Timestamp) -> kube::Result<
 }
 
 /// Deletes a Lease unless it has changed; otherwise returns why it is kept.
-pub(super) async fn delete(client: &Client, name: &LeaseName, lease: Lease) -> kube::Result<Result<(), String>> {
+pub(super) async fn delete(client: &Client, name: &LeaseName, lease: &Lease) -> kube::Result<Result<(), String>> {
     let api: Api<Lease> = Api::namespaced(client.clone(), &name.namespace);
-    let meta = lease.metadata;
-    let preconditions = Preconditions { uid: meta.uid, resource_version: meta.resource_version };
+    let preconditions = Preconditions { uid: lease.uid(), resource_version: lease.resource_version() };
     match api.delete(&name.name, &DeleteParams::default().preconditions(preconditions)).await {
         Err(kube::Error::Api(status)) if is_denied(&status) || matches!(status.code, 403 | 409) => {
             Ok(Err(status.message))
@@ -120,7 +119,7 @@ mod tests {
         {
             let client = responses::client("shops", move |_| responses::rejection(code, message));
             let name = LeaseName { namespace: "shops".to_owned(), name: "shop".to_owned(), members: Vec::new() };
-            let deleted = delete(&client, &name, Lease::default()).await.expect("a response");
+            let deleted = delete(&client, &name, &Lease::default()).await.expect("a response");
             assert_eq!(deleted.err(), kept.then(|| message.to_owned()));
         }
     }

@@ -1,3 +1,6 @@
+#[cfg(feature = "webhooks")]
+mod webhooks;
+
 use http::Method;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kooper_access::KindExt;
