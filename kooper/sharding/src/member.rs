@@ -16,6 +16,7 @@ use kooper_runtime::internal::watch::retriever::fnv1a;
 use crate::hash::{By, Shard, ShardCount};
 use crate::map::ShardMap;
 use crate::mutant::Mutant;
+use crate::overrides::Overrides;
 use crate::plan::plan;
 use crate::session::{Announcement, Session};
 
@@ -285,6 +286,12 @@ impl Member {
     #[must_use]
     pub(crate) fn map(&self) -> Option<&Arc<ShardMap>> {
         self.map.map()
+    }
+
+    /// The requests of a person for the plan.
+    #[must_use]
+    pub(crate) fn overrides(&self) -> Arc<Overrides> {
+        self.map.overrides()
     }
 
     /// The shards that no call begins of, and that are handed over when [`drained`](Self::drained)

@@ -309,7 +309,7 @@ impl ShardOverview {
     /// # Errors
     /// The first change that cannot be made.
     pub fn patch(&self, changes: &[Change]) -> Result<Value, ChangeError> {
-        let mut overrides = self.overrides.clone();
+        let mut overrides = Overrides { rejected: Vec::new(), ..self.overrides.clone() };
         overrides.moved.retain(|_, identity| self.is_known(identity));
         overrides.drained.retain(|identity| self.is_known(identity));
         if overrides.of != Some(self.map.count()) {

@@ -145,6 +145,7 @@ mod tests {
                 of: Some(map.count()),
                 moved: moved.into_iter().map(|(shard, to)| (Shard(shard), identity(to))).collect(),
                 drained: drained.iter().copied().map(identity).collect(),
+                rejected: Vec::new(),
             };
             let mut open: Vec<Session> = live.difference(&drained).copied().map(session).collect();
             let live: Vec<Session> = live.into_iter().map(session).collect();

@@ -327,6 +327,10 @@ impl Driver {
         let has_lapsed = !shared.leadership.is_held();
         shared.leadership.set(member.works_until(now));
         self.status.stand_by(member.standby(now).as_ref());
+        // While the map is not known, neither are they.
+        if member.map().is_some() {
+            self.status.reject(&member.overrides().rejected);
+        }
         shared.select(member);
         self.observe(member, now);
         let count = member.map().map_or(0, |map| map.count().get());

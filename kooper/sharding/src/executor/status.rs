@@ -8,7 +8,7 @@ use kooper_base::leader::scope::WatchedNamespaces;
 use kooper_base::metrics::health::Probe;
 use parking_lot::Mutex;
 
-use super::leases::StoreError;
+use super::leases::{OVERRIDES, StoreError};
 use crate::member::Standby;
 
 /// A replica without shards is ready, because a roll-out waits for new pods while others own them all, or while the leader
@@ -20,6 +20,8 @@ pub(super) struct Status {
     failures: Mutex<BTreeMap<&'static str, Failing>>,
     /// The reason for which this replica takes no slot, or does not work.
     standby: Mutex<Option<String>>,
+    /// The entries of the overrides without effect.
+    rejected: Mutex<Vec<String>>,
     scope: WatchedNamespaces,
 }
 
@@ -33,7 +35,18 @@ struct Failing {
 impl Status {
     pub(super) fn new(controller: Arc<str>, patience: Duration, watched: &[String]) -> Self {
         let scope = WatchedNamespaces::of(watched);
-        Self { controller, patience, failures: Mutex::default(), standby: Mutex::default(), scope }
+        let (failures, standby, rejected) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Self { controller, patience, failures, standby, rejected, scope }
+    }
+
+    /// Records the entries of the overrides that have no effect. The same one is logged once.
+    pub(super) fn reject(&self, rejected: &[String]) {
+        for entry in unknown(&mut self.rejected.lock(), rejected) {
+            tracing::warn!(
+                controller = &*self.controller,
+                "an entry of the annotation {OVERRIDES} has no effect: {entry}"
+            );
+        }
     }
 
     /// Records the reason for which this replica takes no slot, or does not work. The same one is logged once.
@@ -110,5 +123,33 @@ impl Probe for Status {
                 Ok(failures.values().find(is_held).map(message).or_else(standby))
             }
         }
+    }
+}
+
+/// Replaces the known entries, and returns the new ones.
+fn unknown(known: &mut Vec<String>, found: &[String]) -> Vec<String> {
+    let new = found.iter().filter(|entry| !known.contains(entry)).cloned().collect();
+    if known.as_slice() != found {
+        *known = found.to_vec();
+    }
+    new
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_without_effect_is_logged_once_and_again_after_it_was_corrected() {
+        let mut known = Vec::new();
+        let mut logged = |found: &[&str]| {
+            let found: Vec<_> = found.iter().map(ToString::to_string).collect();
+            unknown(&mut known, &found).join(", ")
+        };
+        assert_eq!(logged(&["one"]), "one");
+        assert_eq!(logged(&["one"]), "");
+        assert_eq!(logged(&["one", "two"]), "two");
+        assert_eq!(logged(&[]), "");
+        assert_eq!(logged(&["one"]), "one");
     }
 }

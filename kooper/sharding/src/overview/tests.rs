@@ -130,6 +130,7 @@ fn overrides_of_replicas_that_have_ended_are_removed() {
         of: Some(count(4)),
         moved: [(Shard(0), "gone_9".to_owned())].into(),
         drained: ["gone_9".to_owned(), "pod-b_2".to_owned()].into(),
+        rejected: vec!["`null` in `drained`".to_owned()],
     };
     let text = requested(&overview(overrides), &[Change::UndoDrain("pod-b".to_owned())]);
     assert_eq!(text, Ok(None));
