@@ -7,6 +7,7 @@ use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, TRANSFER_ENCODING};
 use http::{Response, StatusCode, response};
 use http_body_util::BodyExt;
+use kube::core::Status;
 use serde_json::{Value, json};
 use tower::BoxError;
 
@@ -14,6 +15,7 @@ use super::DryRun;
 use super::mirrors::metadata_of;
 use super::request::{Form, Id, Target, parameter, selects};
 use kooper_runtime::internal::client::{ResponseBody, boxed};
+use kooper_runtime::internal::error::refusal::is_denied;
 
 /// A response whose body was read.
 #[derive(Debug)]
@@ -65,6 +67,11 @@ impl Answer {
 
     pub(super) fn is_success(&self) -> bool {
         self.parts.status.is_success()
+    }
+
+    /// Returns `true` if an admission webhook or policy has rejected the request, which it does with any code.
+    pub(super) fn is_denied(&self) -> bool {
+        serde_json::from_slice::<Status>(&self.body).is_ok_and(|status| is_denied(&status))
     }
 
     pub(super) fn status(&self) -> StatusCode {

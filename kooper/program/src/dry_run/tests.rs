@@ -1,12 +1,17 @@
 //! Sequences of writes, on the embedded API server.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use http::header::CONTENT_TYPE;
+use http::{Request, Response};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use kooper_apiserver::ApiServer;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::client::Body;
 use kube::{Client, Error, ResourceExt};
-use serde_json::{from_value, json};
+use serde_json::{from_value, json, to_value};
 use tokio_util::sync::CancellationToken;
 
 use super::*;
@@ -335,4 +340,60 @@ async fn a_pass_handles_the_objects_of_the_namespaces_that_match() {
     assert_eq!(stage.differing(), ["made"]);
     stop.cancel();
     drop(running.await);
+}
+
+const DENIED: &str = "admission webhook \"a.io\" denied the request: frozen";
+
+/// A dry run on a server that responds like this to a request, by its method and the type of its body. A message is an error.
+fn on(
+    answer: impl Fn(&str, &str) -> Result<(), (u16, &'static str)> + Send + 'static,
+) -> (Api<ConfigMap>, Arc<DryRun>) {
+    let mut stored = map("a", "red");
+    stored.metadata.namespace = Some("default".to_owned());
+    let stored = to_value(stored).expect("JSON");
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let content = request.headers().get(CONTENT_TYPE).and_then(|content| content.to_str().ok());
+        let (code, body) = match answer(request.method().as_str(), content.unwrap_or_default()) {
+            Ok(()) => (200, stored.clone()),
+            Err((code, message)) => {
+                (code, json!({"kind": "Status", "status": "Failure", "code": code, "message": message}))
+            }
+        };
+        async move {
+            let body = Body::from(body.to_string().into_bytes());
+            Ok::<_, std::convert::Infallible>(Response::builder().status(code).body(body).expect("a response"))
+        }
+    });
+    let dry_run = Arc::new(DryRun::default());
+    let client = ClientStack::new(Client::new(service, "default")).with([dry_run.layer()]).client();
+    (Api::namespaced(client, "default"), dry_run)
+}
+
+#[tokio::test]
+async fn an_object_that_may_not_be_read_and_that_a_webhook_protects_is_not_taken_for_a_missing_one() {
+    for (message, exists) in [(DENIED, true), ("configmaps \"a\" not found", false)] {
+        let (maps, dry_run) = on(move |method, content| match (method, content) {
+            ("GET", _) => Err((403, "configmaps \"a\" is forbidden: User \"shop\" cannot get resource")),
+            (_, "application/merge-patch+json") => Err((404, message)),
+            _ => Ok(()),
+        });
+        apply(&maps, "controller", &map("a", "red")).await;
+        let differences: Vec<_> = dry_run.differences().into_iter().map(|one| (one.id.name, one.blind)).collect();
+        assert_eq!(differences, [("a".to_owned(), exists)], "{message}");
+    }
+}
+
+#[tokio::test]
+async fn a_webhook_that_rejects_a_created_object_is_not_taken_for_a_missing_permission() {
+    for (message, is_rejected) in [(DENIED, true), ("configmaps is forbidden: User \"shop\" cannot create", false)] {
+        let is_first = AtomicBool::new(true);
+        let (maps, _) = on(move |method, _| match method {
+            "POST" if is_first.swap(false, Ordering::Relaxed) => Ok(()),
+            _ => Err((403, message)),
+        });
+        maps.create(&PostParams::default(), &map("a", "red")).await.expect("created");
+        let blue = Patch::Merge(json!({"data": {"color": "blue"}}));
+        let patched = maps.patch("a", &PatchParams::default(), &blue).await;
+        assert_eq!(patched.is_err(), is_rejected, "{message}");
+    }
 }

@@ -213,8 +213,11 @@ impl DryRun {
         };
         Ok(match (answer.json().filter(|_| answer.is_success()), answer.status()) {
             (Some(object), _) => Ok(Entry::new(version, Some(object))),
-            (None, StatusCode::NOT_FOUND) => Ok(Entry::new(version, None)),
-            (None, StatusCode::FORBIDDEN) => Ok(Entry::new(version, None).blind()),
+            // A patch is only rejected by a webhook if the object exists.
+            (None, StatusCode::NOT_FOUND) if !answer.is_denied() => Ok(Entry::new(version, None)),
+            (None, code) if code == StatusCode::FORBIDDEN || answer.is_denied() => {
+                Ok(Entry::new(version, None).blind())
+            }
             // Such as too many requests: the client tries again.
             (None, _) => Err(answer),
         })

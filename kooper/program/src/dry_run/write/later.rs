@@ -130,7 +130,8 @@ pub(super) async fn here(
             if !write.target.is_status() && !is_in_cluster && !is_namespace_new {
                 // Only a creation shows if the API server would accept the object.
                 let answer = write.as_creation(&wanted)?.send(next).await?;
-                if !answer.is_success() && answer.status() != StatusCode::FORBIDDEN {
+                let is_unknown = answer.status() == StatusCode::FORBIDDEN && !answer.is_denied();
+                if !answer.is_success() && !is_unknown {
                     return Ok(answer);
                 }
             }
