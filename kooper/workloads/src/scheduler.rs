@@ -18,6 +18,7 @@ use kooper_access::KindExt as _;
 use kooper_access::capability::{Index, by};
 use kooper_access::{ConfigError, Controller, Creator, Reader, State, StatusWriter};
 use kooper_runtime::internal::clock;
+use kooper_runtime::internal::error::refusal::{is_conflict, is_not_found};
 use kooper_runtime::{ObjectKey, Result};
 
 /// The scheduler of pods that name no other.
@@ -93,7 +94,7 @@ async fn reconcile(
     let bound: kube::Result<Value> = pods.create_subresource("binding", &name, &PostParams::default(), &binding).await;
     match bound {
         // It is bound or deleted already, and the cache is behind.
-        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
+        Err(kube::Error::Api(status)) if is_not_found(&status) || is_conflict(&status) => Ok(()),
         bound => {
             bound?;
             if pace.events {
