@@ -198,7 +198,7 @@ async fn a_lease_belongs_to_one_controller() {
     let pantry = || LeaderElection::new().lease("pantry");
     let client = silent();
     let problem = |controllers: Vec<Controller>| {
-        let empty = Operator::builder().client(client.clone());
+        let empty = Operator::builder().program("market").client(client.clone());
         let built = controllers.into_iter().fold(empty, operator::Builder::controller).build();
         built.map_or_else(|error| error.to_string(), |_| String::new())
     };
@@ -216,6 +216,14 @@ async fn a_lease_belongs_to_one_controller() {
         problem(vec![shared("one", Shards::new(4).lease("pantry")), elected("two", member)]),
         format!("controller `two`: leader_election: the controller `one` has the Lease shop/pantry--0, {advice}")
     );
+    let renamed =
+        |name: &str| named(name).previous_names(["old"]).leader_election(LeaderElection::new()).build().unwrap();
+    assert_eq!(
+        problem(vec![renamed("one"), elected("two", LeaderElection::new().lease("market-old"))]),
+        "controller `one`: previous_names: the controller `two` has the Lease shop/market-old, and this one would wait \
+         for its release: set another `lease` for `two`"
+    );
+    assert_eq!(problem(vec![renamed("one"), renamed("two"), elected("three", pantry())]), "");
     let daemon = named("one").leader_election(pantry()).daemon(async || {}).build().unwrap();
     let elsewhere = elected("two", pantry().namespace("default"));
     let third = shared("three", Shards::new(4).lease("cellar"));

@@ -29,7 +29,8 @@ use crate::crd::{Advice, Installer};
 use crate::events::EventSink;
 use crate::installation::Installation;
 use crate::settings::GivenSettings;
-use names::check_names;
+#[doc(hidden)]
+pub use names::check_names;
 use sharding::Shardings;
 #[doc(hidden)]
 pub use sharding::check_tasks;

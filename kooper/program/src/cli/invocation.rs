@@ -4,8 +4,7 @@ use super::app::App;
 use super::args::Settings;
 use super::connect::Connection;
 use kooper_access::Controller;
-use kooper_access::internal::Installation;
-use kooper_access::internal::check_tasks;
+use kooper_access::internal::{Installation, check_names, check_tasks};
 use kooper_runtime::BoxError;
 use kooper_runtime::leader::LeaderElection;
 
@@ -69,6 +68,8 @@ impl<'a> Invocation<'a> {
                 unaffected(controller);
             }
         }
+        // The operator repeats it with the namespace that the connection has.
+        check_names(&controllers, &self.installation(), settings.lease_namespace.as_deref().unwrap_or_default())?;
         Ok(controllers)
     }
 }
@@ -107,6 +108,8 @@ pub(crate) fn lease_namespace(
 mod tests {
     use std::time::Duration;
 
+    use k8s_openapi::api::core::v1::Pod;
+
     use super::*;
     use crate::Program;
     use kooper_access::controller::Task;
@@ -133,6 +136,24 @@ mod tests {
         let app = App::new("shop", "1.0.0").defined(tasks);
         let error = Invocation { app: &app, settings: Settings::default() }.controllers().unwrap_err().to_string();
         assert!(error.contains("the program has no controller `stores` with shards"), "{error}");
+    }
+
+    #[test]
+    fn two_controllers_with_one_lease_are_an_error_of_each_command() {
+        fn controllers(program: &mut Program) {
+            for name in ["one", "two"] {
+                let election = LeaderElection::new().lease("pantry");
+                program.add(Controller::builder::<Pod>(name).leader_election(election).handler(async || {}));
+            }
+        }
+        let app = App::new("shop", "1.0.0").defined(controllers);
+        let error = |settings| Invocation { app: &app, settings }.controllers().map(drop).unwrap_err().to_string();
+        let unknown = error(Settings::default());
+        assert!(unknown.contains("the controller `one` has the Lease pantry, too"), "{unknown}");
+        let known = error(Settings { lease_namespace: Some("shops".to_owned()), ..Settings::default() });
+        assert!(known.contains("the controller `one` has the Lease shops/pantry, too"), "{known}");
+        let settings = Settings { leader_election: Some(false), ..Settings::default() };
+        assert!(Invocation { app: &app, settings }.controllers().is_ok(), "without election there is no Lease");
     }
 
     #[test]

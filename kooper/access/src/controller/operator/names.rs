@@ -11,12 +11,13 @@ use crate::installation::Installation;
 /// The longest field manager: the API server takes 128 characters, and a healed child needs some of them.
 const LONGEST_MANAGER: usize = 123;
 
-/// Checks the names of the installation, and those of the Leases and field managers, which derive from them.
-pub(super) fn check_names(
-    controllers: &[Controller],
-    installation: &Installation,
-    namespace: &str,
-) -> Result<(), BuildError> {
+/// Checks the names of the installation, and those of the Leases and field managers, which derive from them. Where the
+/// namespace of the Leases is not known, it is empty.
+///
+/// # Errors
+/// If a name is invalid, or two controllers have a Lease in common.
+#[doc(hidden)]
+pub fn check_names(controllers: &[Controller], installation: &Installation, namespace: &str) -> Result<(), BuildError> {
     if let Some(instance) = &installation.instance {
         name::label(instance).map_err(BuildError::Instance)?;
     }
@@ -53,17 +54,35 @@ fn check_leases(controllers: &[Controller], installation: &Installation, namespa
         let shards = one.shard_leases(installation, namespace);
         let shards = shards.map(|leases| ("shards", leases.namespace, leases.names));
         for (field, namespace, names) in leader.into_iter().chain(shards) {
-            for lease in names.iter().map(|name| format!("{namespace}/{name}")) {
-                if let Some(other) = taken.get(&lease) {
+            for lease in names.iter().map(|name| place(&namespace, name)) {
+                if let Some((other, _)) = taken.get(&lease) {
                     let problem = format!(
                         "the controller `{other}` has the Lease {lease}, too, and only one of the two would work: set \
                          another `lease` for one of them"
                     );
                     return Err(one.error(field, ConfigErrorKind::Taken, problem));
                 }
-                taken.insert(lease, one.name());
+                taken.insert(lease, (one.name(), field));
             }
         }
     }
+    // The map of shards has no holder to wait for.
+    let elected = |lease: &String| taken.get(lease).filter(|(_, field)| *field == "leader_election");
+    for one in controllers {
+        let Some(leases) = one.leases(installation, namespace) else { continue };
+        for previous in &leases.previous {
+            let lease = place(&leases.namespace, &previous.name);
+            let Some((other, _)) = elected(&lease).filter(|(other, _)| *other != one.name()) else { continue };
+            let problem = format!(
+                "the controller `{other}` has the Lease {lease}, and this one would wait for its release: set another \
+                 `lease` for `{other}`"
+            );
+            return Err(one.error(previous.whose.key(), ConfigErrorKind::Taken, problem));
+        }
+    }
     Ok(())
+}
+
+fn place(namespace: &str, lease: &str) -> String {
+    if namespace.is_empty() { lease.to_owned() } else { format!("{namespace}/{lease}") }
 }
