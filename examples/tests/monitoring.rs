@@ -13,7 +13,7 @@ use kooper_tests::prometheus::{Prometheus, filled, queries};
 use kooper_tests::tools::has;
 use serde_json::{Value, json};
 
-use crate::support::{METRICS, WEBHOOKS, cluster, pod, start, stop};
+use crate::support::{METRICS, SHARDS, WEBHOOKS, cluster, pod, start, stop};
 use cases::{CASES, Case};
 
 /// Returns the output of the example's command.
@@ -34,10 +34,10 @@ fn rules() -> (String, Vec<Value>) {
     (text, rules)
 }
 
-/// The rules of an example with webhooks that are about these.
-fn rules_of_webhooks() -> Vec<Value> {
-    let mut rules = read(&printed_by(WEBHOOKS, &["alerts"]));
-    rules.retain(|rule| rule["alert"].as_str().is_some_and(|name| name.starts_with("KooperWebhook")));
+/// The rules of an example whose names begin like this.
+fn rules_of(program: &str, prefix: &str) -> Vec<Value> {
+    let mut rules = read(&printed_by(program, &["alerts"]));
+    rules.retain(|rule| rule["alert"].as_str().is_some_and(|name| name.starts_with(prefix)));
     rules
 }
 
@@ -94,16 +94,20 @@ fn alerts_fire_for_their_reason_and_for_nothing_else() {
     let folder = folder("promtool-test");
     let (text, mut rules) = rules();
     fs::write(folder.join("rules.yaml"), text).expect("written");
-    let of_webhooks = rules_of_webhooks();
-    let file = json!({"groups": [{"name": "webhooks", "rules": of_webhooks}]});
-    fs::write(folder.join("webhooks.yaml"), serde_saphyr::to_string(&file).expect("YAML")).expect("written");
-    rules.extend(of_webhooks);
+    for (name, program, prefix) in [("webhooks", WEBHOOKS, "KooperWebhook"), ("shards", SHARDS, "KooperShards")] {
+        let more = rules_of(program, prefix);
+        let file = json!({"groups": [{"name": name, "rules": more}]});
+        let text = serde_saphyr::to_string(&file).expect("YAML");
+        fs::write(folder.join(format!("{name}.yaml")), text).expect("written");
+        rules.extend(more);
+    }
     let names: BTreeSet<_> = rules.iter().filter_map(|rule| rule["alert"].as_str()).collect();
     let tried: BTreeSet<_> = CASES.iter().filter(|case| case.fires.is_some()).map(|case| case.alert).collect();
     assert_eq!(names, tried, "each alert has a case in which it fires");
 
     let cases: Vec<_> = CASES.iter().map(|case| test_of(case, &rules)).collect();
-    let file = json!({"rule_files": ["rules.yaml", "webhooks.yaml"], "evaluation_interval": "1m", "tests": cases});
+    let files = ["rules.yaml", "webhooks.yaml", "shards.yaml"];
+    let file = json!({"rule_files": files, "evaluation_interval": "1m", "tests": cases});
     fs::write(folder.join("cases.yaml"), serde_saphyr::to_string(&file).expect("YAML")).expect("written");
     promtool(&folder, &["test", "rules", "cases.yaml"]);
 }

@@ -16,6 +16,7 @@ pub(crate) const MULTI_RESOURCE: &str = env!("CARGO_BIN_EXE_multi-resource");
 pub(crate) const ONEFILE_ECHO_POD: &str = env!("CARGO_BIN_EXE_onefile-echo-pod");
 pub(crate) const POD_TERMINATOR: &str = env!("CARGO_BIN_EXE_pod-terminator-operator");
 pub(crate) const REDIS: &str = env!("CARGO_BIN_EXE_redis");
+pub(crate) const SHARDS: &str = env!("CARGO_BIN_EXE_shards");
 pub(crate) const TRACED: &str = env!("CARGO_BIN_EXE_traced");
 pub(crate) const WIKI: &str = env!("CARGO_BIN_EXE_wiki");
 

@@ -252,6 +252,34 @@ pub(super) const CASES: &[Case] = &[
         )),
     },
     Case {
+        name: "shards have no owner, and one of the replicas restarts again and again",
+        alert: "KooperShardsUnowned",
+        series: &[
+            (r#"kooper_shards_unowned_seconds{controller="shards", instance="a"}"#, "0x5 30+60x60"),
+            (r#"process_start_time_seconds{instance="a"}"#, "0x70"),
+            (r#"kooper_shards_unowned_seconds{controller="shards", instance="b"}"#, "5x70"),
+            (r#"process_start_time_seconds{instance="b"}"#, "0+60x70"),
+        ],
+        quiet: &["6m", "7m"],
+        fires: Some((
+            "8m",
+            &[("controller", "shards")],
+            "Shards of the controller shards have had no owner for 2m 30s",
+        )),
+    },
+    Case {
+        name: "one of two replicas cannot read the Leases of the shards",
+        alert: "KooperShardsUnowned",
+        series: &[
+            (r#"kooper_shards_unowned_seconds{controller="shards", instance="a"}"#, "0x5 30+60x60"),
+            (r#"process_start_time_seconds{instance="a"}"#, "0x70"),
+            (r#"kooper_shards_unowned_seconds{controller="shards", instance="b"}"#, "0x70"),
+            (r#"process_start_time_seconds{instance="b"}"#, "0x70"),
+        ],
+        quiet: &["8m", "60m"],
+        fires: None,
+    },
+    Case {
         name: "a webhook fails",
         alert: "KooperWebhookFailing",
         series: &[

@@ -236,7 +236,8 @@ fn alerts(scope: &Scope, controllers: &[Controller], elected: bool, webhooks: &[
             "KooperShardsUnowned",
             Severity::Critical,
             "1m",
-            scope.min(&table::SHARDS_UNOWNED_TIME, CONTROLLER),
+            // A replica that has just started does not know yet which sessions have ended.
+            scope.min_of_settled(&table::SHARDS_UNOWNED_TIME, 120, CONTROLLER),
             "> 60",
             [
                 "Shards of the controller {{ $labels.controller }} have had no owner for {{ $value | humanizeDuration }}",

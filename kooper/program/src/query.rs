@@ -57,6 +57,14 @@ impl Scope {
         format!("min by ({}) ({})", grouped(metric, by), self.of(metric))
     }
 
+    /// The minimum of a gauge in those processes that did not start in the last so many seconds. The start of a process
+    /// that does not report it is taken to be earlier.
+    pub(crate) fn min_of_settled(&self, metric: &Metric, seconds: u32, by: &[&str]) -> String {
+        let (target, of) = (TARGET.join(", "), self.of(metric));
+        let young = format!("time() - {} < {seconds}", self.of(&table::PROCESS_START));
+        format!("min by ({}) ({of} unless on ({target}, instance) {young})", grouped(metric, by))
+    }
+
     /// The sum of a counter's increases a second.
     pub(crate) fn rate(&self, metric: &Metric, window: &str, by: &[&str]) -> String {
         format!("sum by ({}) (rate({}[{window}]))", grouped(metric, by), self.of(metric))
@@ -135,6 +143,11 @@ mod tests {
             scope.quantile("0.99", &table::IN_QUEUE, "5m", &["controller"]),
             "histogram_quantile(0.99, sum by (controller, le) \
              (rate(kooper_controller_event_in_queue_duration_seconds_bucket[5m])))"
+        );
+        assert_eq!(
+            scope.min_of_settled(&table::SHARDS_UNOWNED_TIME, 120, &["controller"]),
+            "min by (namespace, job, controller) (kooper_shards_unowned_seconds unless on (namespace, job, instance) \
+             time() - process_start_time_seconds < 120)"
         );
         assert_eq!(one_of(["shop-a.blue", "shop-b"]), "shop-a[.]blue|shop-b");
         assert_eq!(watchers(&["/validate-example-com-v1-shop/check_price".to_owned()]), ["webhook-check-price"]);
