@@ -141,10 +141,13 @@ impl Plan {
     /// Requires verbs on a kind, or on a subresource of it, in the
     /// controller's namespaces.
     pub(crate) fn require<K: Kind>(&mut self, subresource: Option<&str>, verbs: &[&str], because: impl Into<String>) {
-        let kind = KindInfo::of::<K>();
+        self.require_of(&KindInfo::of::<K>(), subresource, verbs, because.into());
+    }
+
+    fn require_of(&mut self, kind: &KindInfo, subresource: Option<&str>, verbs: &[&str], because: String) {
         let reach = if kind.namespaced { Reach::Watched } else { Reach::Cluster };
         let rule = kind.rule(subresource, verbs);
-        self.require_permission(Need { rule, names: Vec::new(), reach, because: because.into() });
+        self.require_permission(Need { rule, names: Vec::new(), reach, because });
     }
 
     /// Requires nothing more for a setting that was removed.
@@ -328,13 +331,12 @@ impl Plan {
     }
 
     /// Turns what was noted about the controller's own kind into needs.
-    pub(crate) fn settle<K: Kind>(&mut self) {
+    pub(crate) fn settle(&mut self, kind: &KindInfo) {
         self.settle_caches();
-        let kind = KindInfo::of::<K>();
         let children =
             self.children.owned.iter().any(|owned| self.written.iter().any(|written| written.is_same(&owned.kind)));
         if children {
-            self.require::<K>(Some("finalizers"), &["update"], "owns");
+            self.require_of(kind, Some("finalizers"), &["update"], "owns".to_owned());
             self.record_events("owns");
         }
         // Events on cluster-scoped objects are in this namespace.

@@ -1,6 +1,5 @@
 //! The parts of a controller whose types are erased.
 
-use std::any::TypeId;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
@@ -11,8 +10,8 @@ use kooper_grammar::selector::{FieldSelector, Selector};
 use kooper_runtime::internal::call::handler::{DynHandler, Wants};
 use kooper_runtime::internal::controller::parts::{DynController, Handlers, InitContext, Mapping, Priority, Relation};
 use kooper_runtime::internal::controller::{Config, ControllerSpec};
-use kooper_runtime::internal::object::kind::{KindInfo, is_metadata};
-use kooper_runtime::internal::watch::cache_id::{CacheRequest, Used};
+use kooper_runtime::internal::object::kind::KindInfo;
+use kooper_runtime::internal::watch::cache_id::{CacheId, CacheRequest, Used};
 use kooper_runtime::internal::watch::retriever::ErasedRetriever;
 use kooper_runtime::internal::watch::selected::Selected;
 use kooper_runtime::{BoxError, FailureEvents, Kind};
@@ -20,7 +19,7 @@ use kube::Client;
 use kube::core::metadata::PartialObjectMeta;
 use serde::de::DeserializeOwned;
 
-use super::daemon::{self, Daemon};
+use super::daemon;
 use super::namespaces::{DELETED, NAMESPACE_SELECTOR, UNSELECTED};
 use super::{Builder, Common, MakeCrd, MakeRetriever, MakeService, MakeState, Wrap};
 use crate::calls::{Additions, MetricsCompat};
@@ -45,6 +44,36 @@ struct TypedParts<O, S> {
     priority: Option<PriorityOf<O>>,
 }
 
+/// What a daemon needs, and its parts.
+type ErasedDaemon = (fn(&mut Plan), Arc<dyn DynController>);
+
+/// The kind of a controller without its type: the caches of its objects.
+struct ErasedKind {
+    whole: CacheRequest,
+    metadata: CacheRequest,
+}
+
+impl ErasedKind {
+    fn of<K: Kind>() -> Self {
+        Self { whole: CacheRequest::of::<K>(), metadata: CacheRequest::of::<PartialObjectMeta<K>>() }
+    }
+
+    fn info(&self) -> &KindInfo {
+        &self.whole.kind
+    }
+
+    /// A task reads the objects of its namespaces, but is in none of them.
+    fn is_task(&self) -> bool {
+        self.whole.id == CacheId::of::<Task>()
+    }
+
+    /// The cache of the controller's own objects.
+    fn primary(&self, config: &Config) -> CacheRequest {
+        let metadata_only = config.metadata_only && !self.whole.id.metadata_only;
+        if metadata_only { self.metadata.clone() } else { self.whole.clone() }
+    }
+}
+
 impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'static> Builder<K, O, S> {
     /// Builds the controller.
     ///
@@ -52,15 +81,50 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     /// When the name or the handler is missing, or a setting is invalid. Name,
     /// handler and retriever are checked in this order.
     pub fn build(self) -> Result<Controller, ConfigError> {
-        let Self { common, state, handler, paused, cleanup, daemon, deleted, layers, when, priority, kind: _ } = self;
-        let Common {
+        let Self { mut common, state, handler, paused, cleanup, daemon, deleted, layers, when, priority, kind: _ } =
+            self;
+        let daemon = daemon.map(|daemon| {
+            let parts = TypedParts {
+                state: state.clone(),
+                handler: daemon.make,
+                paused: None,
+                cleanup: None,
+                deleted: None,
+                retriever: None,
+                layers: Vec::new(),
+                when: when.clone(),
+                priority: None,
+            };
+            (daemon.plan, Arc::new(parts) as Arc<dyn DynController>)
+        });
+        let paused = paused.filter(|_| common.config.annotations.pause.is_some());
+        let retriever = common.retriever.take();
+        let own_retriever = retriever.is_some();
+        let parts = handler.map(|handler| {
+            let parts = TypedParts { state, handler, paused, cleanup, deleted, retriever, layers, when, priority };
+            Arc::new(parts) as Arc<dyn DynController>
+        });
+        common.build(&ErasedKind::of::<K>(), own_retriever, parts, daemon)
+    }
+}
+
+impl Common {
+    /// The part of [`Builder::build`] that is compiled once. `parts` is `None` without a handler.
+    fn build(
+        self,
+        kind: &ErasedKind,
+        own_retriever: bool,
+        parts: Option<Arc<dyn DynController>>,
+        daemon: Option<ErasedDaemon>,
+    ) -> Result<Controller, ConfigError> {
+        let Self {
             mut config,
             shards,
             everywhere,
             shard_of,
             mut plan,
             mistake,
-            retriever,
+            retriever: _,
             mut relations,
             sources,
             crd,
@@ -68,23 +132,21 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
             has_init,
             samples,
             additions,
-        } = common;
-        config.metadata_only |= is_metadata::<K>();
+        } = self;
+        config.metadata_only |= kind.whole.id.metadata_only;
         check(&config)?;
         check_shards(shards.as_ref(), &config)?;
         check_replicas(everywhere, shard_of.is_some(), &config)?;
-        check_fields::<K>(&config, crd)?;
-        check_retries::<K>(&config)?;
+        check_fields(&config, kind.info(), crd)?;
+        check_retries(&config, kind)?;
         check_leave(&config)?;
-        let handler = handler.ok_or_else(|| {
+        let parts = parts.ok_or_else(|| {
             let problem = "it is missing: set one with `.handler(…)`, after `init`, `state` and `metadata_only`";
             ConfigError::new(&config, "handler", ConfigErrorKind::Missing, problem)
         })?;
         if let Some(mistake) = mistake {
             return Err(mistake);
         }
-        let paused = paused.filter(|_| config.annotations.pause.is_some());
-        let own_retriever = retriever.is_some();
         if shards.is_some() {
             plan.share_children();
         }
@@ -93,23 +155,23 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
                            one of the two";
             return Err(ConfigError::new(&config, "daemon", ConfigErrorKind::Conflict, problem));
         }
-        let daemon = daemon.map(|daemon| {
+        let daemon = daemon.map(|(needs, parts)| {
             let mut with_daemon = plan.clone();
-            (daemon.plan)(&mut with_daemon);
+            needs(&mut with_daemon);
             plan.leave_reads_to(&with_daemon);
-            (daemon, with_daemon)
+            (parts, with_daemon)
         });
-        plan_settings::<K>(&config, &mut plan, own_retriever, deleted.is_some(), installs_crd);
+        plan_settings(&config, &mut plan, kind, own_retriever, parts.has_deleted(), installs_crd);
         if let Some((setting, mistake)) = plan.mistake() {
             return Err(ConfigError::new(&config, setting, ConfigErrorKind::Malformed, mistake));
         }
-        if is_task::<K>() && config.may_leave() {
+        if kind.is_task() && config.may_leave() {
             let problem = "a task has no objects to select: write the namespaces as strings, or select what it reads \
                            with `reads`";
             let setting = if config.selected() { "labels" } else { "namespaces" };
             return Err(ConfigError::new(&config, setting, ConfigErrorKind::Conflict, problem));
         }
-        if own_retriever && !is_task::<K>() && (config.may_leave() || !config.namespaces.is_empty()) {
+        if own_retriever && !kind.is_task() && (config.may_leave() || !config.namespaces.is_empty()) {
             let problem = "a custom retriever selects its objects itself: remove `namespaces`, `labels` and `fields`";
             return Err(ConfigError::new(&config, "retriever", ConfigErrorKind::Conflict, problem));
         }
@@ -118,7 +180,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
                            return others: remove them";
             return Err(ConfigError::new(&config, "retriever", ConfigErrorKind::Conflict, problem));
         }
-        let daemon = daemon.map(|(daemon, plan)| controller_of::<K, O, S>(daemon, &config, plan, (&state, &when)));
+        let daemon = daemon.map(|(parts, plan)| controller_of(parts, &config, plan, kind));
         let daemon = daemon.transpose()?.map(|mut daemon| {
             daemon.shards = shards.clone().map(daemon::shards);
             (daemon.crd, daemon.installs_crd) = (crd, installs_crd);
@@ -130,10 +192,9 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         let related = owned.chain(indexed);
         relations.extend(related.map(|(of, mapping)| Relation { cache: of.id, kind: of.kind.clone(), mapping }));
         let spec = ControllerSpec {
-            kind: KindInfo::of::<K>(),
-            primary: primary::<K>(&config),
-            unselected: (config.finalizer.is_some() && config.may_leave())
-                .then(CacheRequest::of::<PartialObjectMeta<K>>),
+            kind: kind.info().clone(),
+            primary: kind.primary(&config),
+            unselected: (config.finalizer.is_some() && config.may_leave()).then(|| kind.metadata.clone()),
             namespaces: namespaces(&config),
             config,
             own_retriever,
@@ -141,7 +202,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
             relations: relations.into(),
             sources: sources.into(),
             reports_failures: plan.reports_failures(),
-            parts: Arc::new(TypedParts { state, handler, paused, cleanup, deleted, retriever, layers, when, priority }),
+            parts,
         };
         Ok(Controller {
             spec,
@@ -160,32 +221,21 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
 }
 
 /// The controller of a daemon.
-fn controller_of<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'static>(
-    daemon: Daemon<O, S>,
+fn controller_of(
+    parts: Arc<dyn DynController>,
     config: &Config,
     mut plan: Plan,
-    (state, when): (&MakeState<S>, &Option<Filter<O>>),
+    kind: &ErasedKind,
 ) -> Result<Controller, ConfigError> {
     let config = daemon::config(config);
     check(&config)?;
-    plan_settings::<K>(&config, &mut plan, false, false, false);
+    plan_settings(&config, &mut plan, kind, false, false, false);
     if let Some((setting, mistake)) = plan.mistake() {
         return Err(ConfigError::new(&config, setting, ConfigErrorKind::Malformed, mistake));
     }
-    let parts = TypedParts {
-        state: state.clone(),
-        handler: daemon.make,
-        paused: None,
-        cleanup: None,
-        deleted: None,
-        retriever: None,
-        layers: Vec::new(),
-        when: when.clone(),
-        priority: None,
-    };
     let spec = ControllerSpec {
-        kind: KindInfo::of::<K>(),
-        primary: primary::<K>(&config),
+        kind: kind.info().clone(),
+        primary: kind.primary(&config),
         unselected: None,
         namespaces: namespaces(&config),
         config,
@@ -194,7 +244,7 @@ fn controller_of<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send +
         relations: [].into(),
         sources: [].into(),
         reports_failures: plan.reports_failures(),
-        parts: Arc::new(parts),
+        parts,
     };
     let additions = Additions::default();
     let (shards, shard_of, crd, samples, daemon) = (None, None, None, Vec::new(), None);
@@ -207,15 +257,6 @@ fn namespaces(config: &Config) -> Option<CacheRequest> {
     let labels = Selector::parse(config.namespace_selector.as_deref()?).ok()?;
     let selected = Selected { labels, ..Selected::default() }.interned();
     Some(CacheRequest::of::<PartialObjectMeta<Namespace>>().selecting(selected))
-}
-
-/// The cache of the controller's own objects.
-fn primary<K: Kind>(config: &Config) -> CacheRequest {
-    if config.metadata_only && !is_metadata::<K>() {
-        CacheRequest::of::<PartialObjectMeta<K>>()
-    } else {
-        CacheRequest::of::<K>()
-    }
 }
 
 impl<O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'static> DynController for TypedParts<O, S> {
@@ -265,8 +306,15 @@ impl<O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'static> DynC
 }
 
 /// Adds the permissions and caches that the settings need to those of the arguments.
-fn plan_settings<K: Kind>(config: &Config, plan: &mut Plan, own_retriever: bool, deleted: bool, installs_crd: bool) {
-    let kind = KindInfo::of::<K>();
+fn plan_settings(
+    config: &Config,
+    plan: &mut Plan,
+    of: &ErasedKind,
+    own_retriever: bool,
+    deleted: bool,
+    installs_crd: bool,
+) {
+    let kind = of.info();
     if !own_retriever && config.events != FailureEvents::Off {
         plan.report_failures();
     }
@@ -276,19 +324,19 @@ fn plan_settings<K: Kind>(config: &Config, plan: &mut Plan, own_retriever: bool,
         let fields = fields.and_then(|fields| FieldSelector::parse(fields).ok()).unwrap_or_default();
         let selected = Selected { fields, ..Selected::default() };
         let because = format!("resource = {}", kind.kind);
-        plan.require_selected(&kind, Some(&selected), &["list", "watch"], &because);
+        plan.require_selected(kind, Some(&selected), &["list", "watch"], &because);
     }
     if let Some(namespaces) = namespaces(config) {
         plan.require_selected(&namespaces.kind, namespaces.id.selected, &["list", "watch"], NAMESPACE_SELECTOR);
     }
     if config.finalizer.is_some() {
-        plan.require::<K>(None, &["get", "patch"], "cleanup");
+        plan.require_selected(kind, None, &["get", "patch"], "cleanup");
         if config.may_leave() {
-            plan.request_cache(CacheRequest::of::<PartialObjectMeta<K>>().using(Used::Own), UNSELECTED);
+            plan.request_cache(of.metadata.clone().using(Used::Own), UNSELECTED);
         }
     }
     if deleted && config.may_leave() {
-        plan.require::<K>(None, &["get"], DELETED);
+        plan.require_selected(kind, None, &["get"], DELETED);
     }
     if installs_crd {
         // The create is an apply, which is authorised with the name.
@@ -304,13 +352,12 @@ fn plan_settings<K: Kind>(config: &Config, plan: &mut Plan, own_retriever: bool,
             because: "install_crd".to_owned(),
         });
     }
-    plan.settle::<K>();
+    plan.settle(kind);
 }
 
 /// Checks that the fields of `changed` exist, as far as the schema of the kind is known.
-fn check_fields<K: Kind>(config: &Config, crd: Option<MakeCrd>) -> Result<(), ConfigError> {
+fn check_fields(config: &Config, kind: &KindInfo, crd: Option<MakeCrd>) -> Result<(), ConfigError> {
     for path in config.changed_fields() {
-        let kind = KindInfo::of::<K>();
         let mut names = field_path::names(path);
         let of_metadata = names.next() == Some("metadata");
         if of_metadata && names.next() == Some("managedFields") {
@@ -347,14 +394,9 @@ fn check_leave(config: &Config) -> Result<(), ConfigError> {
     Err(ConfigError::new(config, "cleanup_on_leave", ConfigErrorKind::Conflict, problem))
 }
 
-/// A task reads the objects of its namespaces, but is in none of them.
-fn is_task<K: Kind>() -> bool {
-    TypeId::of::<K>() == TypeId::of::<Task>()
-}
-
 /// Checks that a task has no limit of retries, after which it would never run again.
-fn check_retries<K: Kind>(config: &Config) -> Result<(), ConfigError> {
-    if config.queue.retries.is_some() && is_task::<K>() {
+fn check_retries(config: &Config, kind: &ErasedKind) -> Result<(), ConfigError> {
+    if config.queue.retries.is_some() && kind.is_task() {
         let problem = "a task has no changes that would end the wait: remove `retries`";
         return Err(ConfigError::new(config, "retries", ConfigErrorKind::Conflict, problem));
     }
