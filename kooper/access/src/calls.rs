@@ -13,6 +13,7 @@ use kooper_runtime::internal::call::observer::{CallObserver, Observe};
 use kooper_runtime::internal::controller::Config;
 use kooper_runtime::metrics::{Gauge, MetricsRecorder};
 
+use crate::capability::Children;
 pub use failing::Failing;
 use metrics::CallMetrics;
 use reporter::Reporter;
@@ -62,8 +63,9 @@ pub(crate) fn observe(
         let reporter = Reporter { controller: controller.clone(), failing, detail, finalizers, unselected };
         let retried_is_success = *controller.extensions.get::<MetricsCompat>() == MetricsCompat::Go;
         let metrics = CallMetrics { controller: name, recorder, retried_is_success };
-        let observers: [Arc<dyn CallObserver>; 3] =
-            [Arc::new(metrics), Arc::new(reporter), controller.extensions.get::<CallTotals>()];
+        let extensions = &controller.extensions;
+        let observers: [Arc<dyn CallObserver>; 4] =
+            [Arc::new(metrics), Arc::new(reporter), extensions.get::<CallTotals>(), extensions.get::<Children>()];
         observers.into_iter().chain(others).collect()
     })
 }

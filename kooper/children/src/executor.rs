@@ -243,7 +243,6 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
             objects.insert(id, object);
         }
         if is_ordered {
-            memory.unseen.begin_term(|other| other == key || context.controller().own.get(other).is_some());
             memory.unseen.forget(key, |id| observed.children.contains_key(id));
         }
         Ok(Progress { observed, objects, wanted: BTreeMap::new(), error: None, pause: None, has_deleted: false })

@@ -238,10 +238,13 @@ impl CallObserver for SlotMemory {
         self.leave(owner);
     }
 
+    fn term_begins(&self, exists: &dyn Fn(&ObjectKey) -> bool) {
+        self.unseen.retain(exists);
+    }
+
     fn term_ended(&self) {
         *self.memory.lock() = Memory::default();
         *self.externals.lock() = Externals::default();
-        self.unseen.term_ended();
     }
 }
 
@@ -352,11 +355,9 @@ mod tests {
         let (memory, [a, b]) = (SlotMemory::default(), ["a", "b"].map(ObjectKey::cluster_scoped));
         assert_eq!([&a, &b].map(|owner| memory.unseen.expect(owner, &child())), [true, true]);
         let unseen = || [&a, &b].map(|owner| memory.unseen.of(owner).len());
-        memory.unseen.begin_term(|_| false);
-        assert_eq!(unseen(), [1, 1], "the term has not ended");
         memory.term_ended();
         assert_eq!(unseen(), [1, 1]);
-        memory.unseen.begin_term(|owner| *owner == a);
+        memory.term_begins(&|owner| *owner == a);
         assert_eq!(unseen(), [1, 0]);
     }
 

@@ -11,6 +11,7 @@ use std::hash::{DefaultHasher, Hash, Hasher as _};
 
 use kooper_runtime::ObjectKey;
 use kooper_runtime::internal::call::children::ChildObserver;
+use kooper_runtime::internal::call::observer::CallObserver;
 use kooper_runtime::internal::object::kind::KindInfo;
 use kooper_runtime::internal::watch::cache_id::CacheId;
 use kooper_runtime::internal::watch::store::Change;
@@ -76,6 +77,16 @@ impl ChildObserver for Children {
     }
 }
 
+impl CallObserver for Children {
+    /// Another replica has created and applied children since.
+    fn term_begins(&self, exists: &dyn Fn(&ObjectKey) -> bool) {
+        self.contested.clear();
+        self.creations.clear();
+        self.unconfirmed.clear();
+        self.marked.retain(exists);
+    }
+}
+
 /// Stands for a name where there may be as many names as children.
 fn hash(value: impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
@@ -88,4 +99,30 @@ fn owner_uid(metadata: Result<&Metadata, &DecodeError>) -> Option<String> {
     let metadata = metadata.ok()?;
     let controller = metadata.controller().map(|controller| &controller.uid);
     controller.or_else(|| metadata.labels.get(OWNER)).cloned()
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::Secret;
+    use tokio::time::Instant;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_term_begins_with_the_marks_of_owners_that_exist_and_without_other_notes_of_the_last_one() {
+        let (children, kind, now) = (Children::default(), KindInfo::of::<Secret>(), Instant::now());
+        let [a, b, child] = ["a", "b", "child"].map(ObjectKey::cluster_scoped);
+        for (owner, uid) in [(&a, "1"), (&b, "2")] {
+            children.marked.note(uid, owner);
+            children.contested.wait(&kind, &child, owner.clone());
+            children.unconfirmed.note(owner.clone(), (&kind, &child), ("5", 7));
+            (0..5).for_each(|_| children.creations.note(owner, &kind, &child, now));
+        }
+        assert!(children.creations.pause(&a, &kind, &child, now).is_some());
+        // Meanwhile, another replica has led, and `b` was deleted.
+        children.term_begins(&|owner| *owner == a);
+        assert_eq!(["1", "2"].map(|uid| children.marked.knows(uid)), [true, false]);
+        assert_eq!(children.creations.pause(&a, &kind, &child, now), None, "it may be another object of this name");
+        assert!(children.contested.is_empty() && !children.unconfirmed.confirm(&a, (&kind, &child), ("5", 7)));
+    }
 }

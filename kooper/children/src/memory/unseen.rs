@@ -1,7 +1,6 @@
 //! Children that exist, or may exist, although no cache has them.
 
 use std::collections::{BTreeSet, HashMap};
-use std::mem;
 
 use kooper_runtime::ObjectKey;
 use parking_lot::Mutex;
@@ -10,24 +9,17 @@ use crate::observed::ChildId;
 
 /// Children of owners that were written, until a cache has them. In a deletion they would be taken for gone.
 #[derive(Debug, Default)]
-pub(crate) struct Unseen(Mutex<Owners>);
-
-#[derive(Debug, Default)]
-struct Owners {
-    children: HashMap<ObjectKey, BTreeSet<ChildId>>,
-    /// Another replica has led, and may have deleted some of them.
-    is_outdated: bool,
-}
+pub(crate) struct Unseen(Mutex<HashMap<ObjectKey, BTreeSet<ChildId>>>);
 
 impl Unseen {
     /// Notes a child before it is written: the response may be lost. Returns `true` if it was not noted before.
     pub(crate) fn expect(&self, owner: &ObjectKey, child: &ChildId) -> bool {
-        self.0.lock().children.entry(owner.clone()).or_default().insert(child.clone())
+        self.0.lock().entry(owner.clone()).or_default().insert(child.clone())
     }
 
     /// Forgets the children of an owner that are known to exist, or not to exist.
     pub(crate) fn forget(&self, owner: &ObjectKey, is_known: impl Fn(&ChildId) -> bool) {
-        let owners = &mut self.0.lock().children;
+        let mut owners = self.0.lock();
         let Some(children) = owners.get_mut(owner) else { return };
         children.retain(|child| !is_known(child));
         if children.is_empty() {
@@ -39,24 +31,16 @@ impl Unseen {
         }
     }
 
-    /// Notes that another replica leads.
-    pub(super) fn term_ended(&self) {
-        self.0.lock().is_outdated = true;
-    }
-
-    /// Forgets the owners that no longer exist, in the first call of a term. Nothing says so of one that was deleted
-    /// while another replica led.
-    pub(crate) fn begin_term(&self, exists: impl Fn(&ObjectKey) -> bool) {
+    /// Forgets the owners that no longer exist.
+    pub(super) fn retain(&self, exists: &dyn Fn(&ObjectKey) -> bool) {
         let mut owners = self.0.lock();
-        if mem::take(&mut owners.is_outdated) {
-            owners.children.retain(|owner, _| exists(owner));
-            owners.children.shrink_to_fit();
-        }
+        owners.retain(|owner, _| exists(owner));
+        owners.shrink_to_fit();
     }
 
     /// The children of an owner that may exist.
     pub(crate) fn of(&self, owner: &ObjectKey) -> BTreeSet<ChildId> {
-        self.0.lock().children.get(owner).cloned().unwrap_or_default()
+        self.0.lock().get(owner).cloned().unwrap_or_default()
     }
 }
 
@@ -74,6 +58,6 @@ mod tests {
         unseen.forget(&owner, |child| *child == a);
         assert_eq!(unseen.of(&owner), BTreeSet::from([b]));
         unseen.forget(&owner, |_| true);
-        assert_eq!((unseen.of(&owner), unseen.0.lock().children.capacity()), (BTreeSet::new(), 0));
+        assert_eq!((unseen.of(&owner), unseen.0.lock().capacity()), (BTreeSet::new(), 0));
     }
 }

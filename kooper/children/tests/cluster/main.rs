@@ -11,6 +11,7 @@ mod optional;
 mod paused;
 mod previous;
 mod status;
+mod terms;
 mod unseen;
 mod upgrade;
 

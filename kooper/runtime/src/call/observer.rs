@@ -52,6 +52,10 @@ pub trait CallObserver: Send + Sync {
     /// Nothing is called for the object of a key any more.
     fn ignored(&self, _: &ObjectKey) {}
 
+    /// This replica leads, and no key is handled yet. If it has led before, [`gone`](Self::gone) was not called since for
+    /// the keys that no longer exist.
+    fn term_begins(&self, _exists: &dyn Fn(&ObjectKey) -> bool) {}
+
     /// Another replica leads, and handles all keys.
     fn term_ended(&self) {}
 }

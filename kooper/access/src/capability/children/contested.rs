@@ -49,6 +49,11 @@ impl Contested {
         released
     }
 
+    /// Forgets all owners: each is called again.
+    pub(super) fn clear(&self) {
+        *self.0.lock() = Waits::default();
+    }
+
     /// Forgets an owner that was deleted.
     pub(in crate::capability) fn forget(&self, owner: &ObjectKey) {
         let mut waits = self.0.lock();

@@ -63,6 +63,11 @@ impl Creations {
         let _ = bucket.take(now);
     }
 
+    /// Forgets all children.
+    pub(super) fn clear(&self) {
+        *self.0.lock() = State::default();
+    }
+
     /// Forgets the children of an owner that was deleted, as far as the caches know.
     pub(in crate::capability) fn forget(&self, owner: &ObjectKey) {
         self.0.lock().owners.remove(owner);

@@ -42,6 +42,12 @@ impl Marked {
         }
     }
 
+    /// Forgets the owners that no longer exist. All others may still have such children, which no cache shows yet.
+    pub(super) fn retain(&self, exists: &dyn Fn(&ObjectKey) -> bool) {
+        let owners: Vec<_> = self.0.lock().uids.keys().cloned().collect();
+        owners.iter().filter(|owner| !exists(owner)).for_each(|owner| self.forget(owner));
+    }
+
     /// The owners of a child that has changed.
     pub(super) fn owners(&self, change: &Change) -> BTreeSet<ObjectKey> {
         let owners = self.0.lock();

@@ -49,6 +49,11 @@ impl Unconfirmed {
         noted == Some(hash(applied))
     }
 
+    /// Forgets all children, which are applied once more.
+    pub(super) fn clear(&self) {
+        *self.0.lock() = HashMap::new();
+    }
+
     /// Forgets the children of an owner that was deleted.
     pub(in crate::capability) fn forget(&self, owner: &ObjectKey) {
         self.0.lock().remove(owner);

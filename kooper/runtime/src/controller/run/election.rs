@@ -42,6 +42,7 @@ impl Runner {
             let lost = CancellationToken::new();
             let holding = Holding::start(elector, &stop, &lost);
             let handled = self.watching.handled(&self.controller.config);
+            self.observer.each(|one| one.term_begins(&|key| handled.get(key).is_some()));
             let wake = |key: &ObjectKey| self.enqueuer.wake(key, Lane::Background, Reason::Leader, Urgency::Idle);
             let filling = handled.each(|_| true, wake);
             let _ = stop.run_until_cancelled(filling).await;
