@@ -1,10 +1,10 @@
 //! The executor: it does the steps of plans with the capabilities of the runtime, until there are none.
 
 mod deleting;
+mod owner_call;
 mod progress;
 mod transitions;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error as StdError;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,18 +21,18 @@ use kooper_runtime::internal::error::{chain, is_conflict, public_chain};
 use kooper_runtime::{Action, BoxError, Kind};
 use kube::ResourceExt;
 
-use crate::children::{Children, Current, SlotChildren};
+use crate::children::{Children, Current};
 use crate::function::AnyObject;
 use crate::graph::Graph;
 use crate::kind::{DynKind, delete_params};
 use crate::labels::DAEMON_FAILED;
-use crate::memory::address;
-use crate::observed::{ChildId, Observed, Owner, Run, SlotLabel, SlotProgress, Write};
-use crate::plan::{Plan, SlotState, Step, plan, provided};
+use crate::observed::{ChildId, Owner, SlotLabel, SlotProgress};
+use crate::plan::{Plan, Step, plan, provided};
 use crate::record::{ChildObject, Found, call, owner};
 use crate::status::{HANDLER_FAILED, Report, has_failed, summarized};
-use crate::typed::{Called, DynSlot};
+use crate::typed::{Called, DynSlot, UntypedSlot};
 
+use owner_call::OwnerCall;
 use progress::Progress;
 
 /// A reason to wait, as an error.
@@ -183,19 +183,34 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         }
     }
 
-    async fn pass(&self, context: &Context<P, S>, owner: &Owner) -> Result<Pass<P>, BoxError> {
-        let mut progress = self.observe(context)?;
-        if owner.is_terminating {
+    async fn pass(&self, context: &Context<P, S>, state: &Owner) -> Result<Pass<P>, BoxError> {
+        let owner = owner(context);
+        let of = self.untyped(context, &owner);
+        let mut progress = self.observe(context, &of)?;
+        if state.is_terminating {
             self.find_unseen(context, &mut progress).await?;
         }
         loop {
-            let next = plan(owner, &self.graph, &progress.observed);
+            let next = plan(state, &self.graph, &progress.observed);
             if next.steps.is_empty() {
-                self.remember(context, owner, &next, &progress);
-                return Ok(self.end(context, next, progress));
+                of.remember(state, &next, &progress);
+                return Ok(self.end(&of, next, progress));
             }
             let results = join_all(next.steps.iter().map(|step| self.execute(context, &progress, step))).await;
-            results.into_iter().for_each(|done| self.note(context, &mut progress, done));
+            let call = |progress: &Progress, slot: usize| self.call(context, progress, slot);
+            results.into_iter().for_each(|done| of.note(&mut progress, done, &call));
+        }
+    }
+
+    /// The call for the owner of this context.
+    fn untyped<'a>(&'a self, context: &'a Context<P, S>, owner: &'a P) -> OwnerCall<'a> {
+        OwnerCall {
+            controller: context.controller(),
+            key: context.key(),
+            owner: owner.meta(),
+            graph: &self.graph,
+            slots: self.slots.iter().map(|slot| &**slot as &dyn UntypedSlot).collect(),
+            memory: transitions::memory(context),
         }
     }
 
@@ -208,44 +223,18 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         self.is_ordered.load(Ordering::Relaxed)
     }
 
-    fn observe(&self, context: &Context<P, S>) -> Result<Progress, BoxError> {
-        let mut observed = Observed { slots: vec![SlotProgress::default(); self.slots.len()], ..Observed::default() };
-        let (memory, key) = (transitions::memory(context), context.key());
+    fn observe(&self, context: &Context<P, S>, of: &OwnerCall<'_>) -> Result<Progress, BoxError> {
         // The labels of previous names are only read while the owner is being deleted.
-        let is_deleted = owner(context).meta().deletion_timestamp.is_some();
-        let known = if is_deleted { Arc::default() } else { memory.children(key) };
-        let mut existing = Vec::new();
-        let names = self.names();
-        let is_ordered = self.is_ordered();
-        for (slot, progress) in self.slots.iter().zip(&mut observed.slots) {
-            progress.is_absent = slot.is_absent(context);
-        }
+        let is_deleted = of.owner.deletion_timestamp.is_some();
+        let known = if is_deleted { Arc::default() } else { of.memory.children(of.key) };
+        let (names, is_ordered, mut existing) = (self.names(), self.is_ordered(), Vec::new());
+        let slots = self.slots.iter().map(|slot| slot.is_absent(context));
+        let slots = slots.map(|is_absent| SlotProgress { is_absent, ..SlotProgress::default() }).collect();
         // Without its kind, no child exists any more.
         for kind in self.kinds.iter().filter(|kind| !kind.is_absent(context)) {
             existing.extend(kind.existing(context, &names, is_ordered, &known)?);
         }
-        let is_known =
-            |(.., object): &Found| object.cached().is_some_and(|object| known.get(address(object)).is_some());
-        if existing.len() != known.len() || !existing.iter().all(is_known) {
-            let read = |(_, child, object): &Found| {
-                let object = object.cached()?;
-                Some((address(object), (Arc::downgrade(object), child.clone())))
-            };
-            memory.read(key, Arc::new(existing.iter().filter_map(read).collect()));
-        }
-        let mut objects = BTreeMap::new();
-        for (id, mut child, object) in existing {
-            if let Some(slot) = self.graph.slot_of(&id, &child).filter(|_| !child.is_terminating) {
-                let own = self.slots[slot].judge(&object);
-                child.readiness = own.ok().flatten().unwrap_or(child.readiness);
-            }
-            observed.children.insert(id.clone(), child);
-            objects.insert(id, object);
-        }
-        if is_ordered {
-            memory.unseen.forget(key, |id| observed.children.contains_key(id));
-        }
-        Ok(Progress { observed, objects, wanted: BTreeMap::new(), error: None, pause: None, has_deleted: false })
+        Ok(of.observed(slots, existing, &known, is_ordered))
     }
 
     fn execute<'a>(
@@ -351,141 +340,12 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         self.kinds.iter().find(|kind| kind.resource() == &*child.resource).map(|kind| &**kind)
     }
 
-    fn note(&self, context: &Context<P, S>, progress: &mut Progress, done: Done) {
-        match done {
-            Done::Called(slot, result) => self.called(context, progress, slot, result),
-            Done::Written(slot, id, result) => {
-                let write = match result {
-                    Ok(None) => {
-                        if let Some(child) = progress.objects.get(&id).and_then(ChildObject::cached) {
-                            transitions::memory(context).settle((context.key(), slot), child);
-                        }
-                        Write::Applied
-                    }
-                    Ok(Some(found)) => {
-                        self.corrected(context, progress, slot, &found);
-                        let (id, mut child, object) = found;
-                        // It is decoded.
-                        let own = self.slots[slot].judge(&object).ok().flatten().filter(|_| !child.is_terminating);
-                        child.readiness = own.unwrap_or(child.readiness);
-                        progress.found((id, child, object));
-                        Write::Applied
-                    }
-                    Err(Refusal::Immutable(error)) => {
-                        let recreates = self.graph.nodes()[slot].spec.flags.recreate.is_some();
-                        let is_protected = progress.observed.children.get(&id).is_some_and(|child| child.is_protected);
-                        let replaces = recreates && !is_protected;
-                        Write::Immutable(if replaces { public_chain(&*error) } else { progress.stall(error) })
-                    }
-                    Err(Refusal::Invalid(error)) => Write::Invalid(progress.stall(error)),
-                    Err(Refusal::Other(error)) => Write::Refused(progress.fail(error)),
-                };
-                progress.written(&id, &write);
-            }
-            Done::Labelled(id, label, result) => match result {
-                Ok((is, version)) if is.as_ref() == Some(&label) => {
-                    progress.written(&id, &Write::Applied);
-                    if let Some(child) = progress.observed.children.get_mut(&id) {
-                        (child.label, child.version) = (is, version);
-                    }
-                }
-                Ok(_) => {
-                    let lost = format!("the labels of {id} were set, and are not there: a policy may remove them");
-                    progress.refuse(id, lost.into());
-                }
-                Err(error) => progress.refuse(id, error),
-            },
-            Done::Deleted(id, Ok(())) => {
-                progress.has_deleted = true;
-                if let Some(child) = progress.observed.children.get_mut(&id) {
-                    child.is_terminating = true;
-                }
-            }
-            Done::Deleted(id, Err(error)) => progress.refuse(id, error),
-            Done::Released(id, result) => {
-                if let Err(error) = result {
-                    progress.fail(error);
-                }
-                progress.observed.children.remove(&id);
-            }
-        }
-    }
-
-    fn called(&self, context: &Context<P, S>, progress: &mut Progress, slot: usize, result: Result<Called, BoxError>) {
-        let run = match result {
-            Ok(Called::Children(children)) => {
-                let mut names = BTreeSet::new();
-                let taken = children.iter().find(|(id, _)| progress.wanted.contains_key(id) || !names.insert(id));
-                if let Some((id, _)) = taken {
-                    let problem =
-                        format!("{id} is also a child of another slot, or returned twice: give it another name");
-                    Run::Failed(progress.fail(problem.into()))
-                } else if let Some((pause, why)) = self.unstable(context, progress, slot, &children) {
-                    progress.pause = progress.pause.into_iter().chain([pause]).min();
-                    Run::Waits(why)
-                } else {
-                    progress.observed.slots[slot].desired = self.desired(context, progress, slot, &children);
-                    progress.wanted.extend(children);
-                    Run::Returned
-                }
-            }
-            Ok(Called::External(id, found)) => {
-                progress.observed.slots[slot].desired = vec![(id.clone(), Write::Applied)];
-                if let Some((readiness, object)) = found {
-                    progress.observed.external.insert(id.clone(), readiness);
-                    progress.objects.insert(id, ChildObject::Decoded(object));
-                }
-                Run::Returned
-            }
-            Err(error) => match error.downcast::<Wait>() {
-                Ok(wait) => Run::Waits(wait.0),
-                Err(error) => Run::Failed(progress.fail(error)),
-            },
-        };
-        progress.observed.slots[slot].run = run;
-    }
-
-    /// The children that the function of a slot has returned. One that is known to be like this is not applied again.
-    fn desired(
-        &self,
-        context: &Context<P, S>,
-        progress: &Progress,
-        slot: usize,
-        children: &[(ChildId, AnyObject)],
-    ) -> Vec<(ChildId, Write)> {
-        let label = &self.graph.nodes()[slot].label;
-        let existing = |id: &ChildId| {
-            let child = progress.observed.children.get(id)?;
-            let is_own = !child.is_terminating && child.label.as_ref() == Some(label);
-            progress.objects.get(id).filter(|_| is_own).and_then(ChildObject::cached)
-        };
-        let cached = children.iter().map(|(id, _)| existing(id));
-        let settled = transitions::memory(context).settled((context.key(), slot), cached);
-        let write = |is_settled: bool| if is_settled { Write::Applied } else { Write::Pending };
-        children.iter().zip(settled).map(|((id, _), is_settled)| (id.clone(), write(is_settled))).collect()
-    }
-
-    fn end(&self, context: &Context<P, S>, plan: Plan, progress: Progress) -> Pass<P> {
-        let Plan { slots: states, blocking, undeleted, .. } = plan;
-        let state = |slot: usize| states.get(slot).cloned().unwrap_or(SlotState::Pending);
-        let nodes = self.graph.nodes();
-        let children = self.slots.iter().enumerate().map(|(index, slot)| {
-            let ids = provided(&self.graph, &progress.observed, index);
-            SlotChildren {
-                id: slot.id().id,
-                name: nodes[index].spec.name.clone(),
-                state: state(index),
-                counts: !nodes[index].spec.flags.not_ready,
-                objects: ids.into_iter().filter_map(|id| progress.objects.get(id).cloned()).collect(),
-            }
-        });
-        let children: Vec<_> = children.collect();
-        for child in &blocking {
-            tracing::debug!(%child, "waiting for its deletion");
-        }
+    fn end(&self, of: &OwnerCall<'_>, plan: Plan, progress: Progress) -> Pass<P> {
+        let children = of.children(&plan, &progress);
         let has_daemon = self.has_daemon.load(Ordering::Relaxed);
-        let daemon = owner(context).annotations().get(DAEMON_FAILED).filter(|_| has_daemon).cloned();
-        let (error, again) = progress.end(nodes.len());
-        Pass { children: Children::new(children, daemon, undeleted), error, again, blocking }
+        let annotations = of.owner.annotations.as_ref().filter(|_| has_daemon);
+        let daemon = annotations.and_then(|all| all.get(DAEMON_FAILED)).cloned();
+        let (error, again) = progress.end(self.slots.len());
+        Pass { children: Children::new(children, daemon, plan.undeleted), error, again, blocking: plan.blocking }
     }
 }

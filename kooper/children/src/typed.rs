@@ -33,20 +33,9 @@ pub(crate) enum Called {
     External(ChildId, Option<(Readiness, AnyObject)>),
 }
 
-/// A slot whose kind is not known.
-pub(crate) trait DynSlot<P, S>: Send + Sync {
+/// A slot whose kind is not known, without the types of its owner and state.
+pub(crate) trait UntypedSlot: Send + Sync {
     fn id(&self) -> &FunctionId;
-
-    /// Returns `true` if it depends on the slot of this function.
-    fn takes(&self, function: &FunctionId) -> bool;
-
-    fn spec(&self, names: &dyn Fn(&FunctionId) -> String) -> SlotSpec;
-
-    /// Returns `true` while the cluster does not serve the kind of its children.
-    fn is_absent(&self, context: &Context<P, S>) -> bool;
-
-    /// The kind of its children; `None` if they are never written.
-    fn kind(&self) -> Option<Box<dyn DynKind<P, S>>>;
 
     /// Returns `true` if the function takes more than its owner and children.
     fn reads_more(&self) -> bool;
@@ -66,6 +55,20 @@ pub(crate) trait DynSlot<P, S>: Send + Sync {
 
     /// The judgement of the slot's own function on a child, if it has one.
     fn judge(&self, child: &ChildObject) -> Result<Option<Readiness>, BoxError>;
+}
+
+/// A slot whose kind is not known.
+pub(crate) trait DynSlot<P, S>: UntypedSlot {
+    /// Returns `true` if it depends on the slot of this function.
+    fn takes(&self, function: &FunctionId) -> bool;
+
+    fn spec(&self, names: &dyn Fn(&FunctionId) -> String) -> SlotSpec;
+
+    /// Returns `true` while the cluster does not serve the kind of its children.
+    fn is_absent(&self, context: &Context<P, S>) -> bool;
+
+    /// The kind of its children; `None` if they are never written.
+    fn kind(&self) -> Option<Box<dyn DynKind<P, S>>>;
 
     /// Calls the function of the slot, which has this index.
     fn call(&self, context: &Context<P, S>, slot: usize, inputs: &[Vec<AnyObject>]) -> Result<Called, BoxError>;
@@ -190,32 +193,15 @@ pub(crate) fn typed<T: ChildKind>(object: AnyObject) -> Result<Arc<T>, BoxError>
     object.downcast().map_err(|_| "a child is of another kind".into())
 }
 
-impl<P, S, F, V, M> DynSlot<P, S> for Typed<P, F, V, M>
+impl<P, F, V, M> UntypedSlot for Typed<P, F, V, M>
 where
     P: Kind,
-    S: Send + Sync + 'static,
-    F: CallFn<P, S, M>,
+    F: ChildFn<P, M>,
     V: Verbs,
     M: 'static,
 {
     fn id(&self) -> &FunctionId {
         &self.slot.id
-    }
-
-    fn takes(&self, function: &FunctionId) -> bool {
-        self.slot.inputs.iter().chain(&self.slot.after).any(|other| other.is(function.id))
-    }
-
-    fn spec(&self, names: &dyn Fn(&FunctionId) -> String) -> SlotSpec {
-        self.slot.spec(&names)
-    }
-
-    fn is_absent(&self, context: &Context<P, S>) -> bool {
-        is_absent(context, &self.kind)
-    }
-
-    fn kind(&self) -> Option<Box<dyn DynKind<P, S>>> {
-        (!F::EXTERNAL).then(|| Box::new(TypedKind::<<F::Form as Form>::Kind>::new()) as _)
     }
 
     fn reads_more(&self) -> bool {
@@ -246,6 +232,31 @@ where
     fn judge(&self, child: &ChildObject) -> Result<Option<Readiness>, BoxError> {
         let Some(judge) = &self.slot.ready else { return Ok(None) };
         Ok((judge.0)(&*child.get()?))
+    }
+}
+
+impl<P, S, F, V, M> DynSlot<P, S> for Typed<P, F, V, M>
+where
+    P: Kind,
+    S: Send + Sync + 'static,
+    F: CallFn<P, S, M>,
+    V: Verbs,
+    M: 'static,
+{
+    fn takes(&self, function: &FunctionId) -> bool {
+        self.slot.inputs.iter().chain(&self.slot.after).any(|other| other.is(function.id))
+    }
+
+    fn spec(&self, names: &dyn Fn(&FunctionId) -> String) -> SlotSpec {
+        self.slot.spec(&names)
+    }
+
+    fn is_absent(&self, context: &Context<P, S>) -> bool {
+        is_absent(context, &self.kind)
+    }
+
+    fn kind(&self) -> Option<Box<dyn DynKind<P, S>>> {
+        (!F::EXTERNAL).then(|| Box::new(TypedKind::<<F::Form as Form>::Kind>::new()) as _)
     }
 
     fn call(&self, context: &Context<P, S>, slot: usize, inputs: &[Vec<AnyObject>]) -> Result<Called, BoxError> {

@@ -26,7 +26,7 @@ const UNSEEN_AGAIN: Duration = Duration::from_secs(5);
 impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
     /// Releases children, and deletes those of the next wave.
     pub(crate) async fn delete(&self, context: &Context<P, S>) -> Result<Pass<P>, BoxError> {
-        self.warn_unordered(context);
+        self.untyped(context, &owner(context)).warn_unordered();
         // First: the next pass knows it by this one alone.
         let is_ordered = !is_orphaning(context);
         // Children in a namespace that is not listed would be taken for gone.
@@ -45,10 +45,12 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
 
     /// The children of an owner that are deleted after it. If they cannot be read, none of the slots is known.
     pub(crate) fn existing(&self, context: &Context<P, S>) -> Children<P> {
-        match self.observe(context) {
+        let owner = owner(context);
+        let of = self.untyped(context, &owner);
+        match self.observe(context, &of) {
             Ok(progress) => {
-                let owner = Owner { is_terminating: true, is_ordered: false };
-                self.end(context, plan(&owner, &self.graph, &progress.observed), progress).children
+                let state = Owner { is_terminating: true, is_ordered: false };
+                self.end(&of, plan(&state, &self.graph, &progress.observed), progress).children
             }
             Err(error) => {
                 tracing::debug!("the children are not read: {}", chain(&*error));

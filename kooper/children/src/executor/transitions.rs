@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::ObjectReference;
 use kooper_access::extract::Context;
 use kooper_runtime::metrics::Gauge;
 use kooper_runtime::{Kind, Note};
@@ -12,7 +13,7 @@ use kube::ResourceExt;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::Executor;
+use super::owner_call::{CallSlot, OwnerCall};
 use super::progress::Progress;
 use crate::function::AnyObject;
 use crate::memory::{Inputs, Loop, SlotMemory, Verdict, digest};
@@ -21,14 +22,14 @@ use crate::plan::{Plan, SlotState, provided};
 use crate::record::{ChildObject, Found, owner};
 use crate::typed::Called;
 
-impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
+impl OwnerCall<'_> {
     /// Returns for how long the children of a slot are not applied because their bodies keep changing, and why.
     pub(super) fn unstable(
         &self,
-        context: &Context<P, S>,
         progress: &Progress,
         slot: usize,
         children: &[(ChildId, AnyObject)],
+        call: &CallSlot<'_>,
     ) -> Option<(Duration, String)> {
         let digest = self.digest(slot, children);
         let is_as_wanted = |child: &ChildId| {
@@ -43,13 +44,13 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
             let is_labelled = child.label.as_ref().is_some_and(|label| *label.slot == **name);
             (!is_labelled || !is_as_wanted(id)).then_some(&*child.version)
         };
-        let (memory, of, now) = (memory(context), (context.key(), slot), Instant::now());
-        let inputs = || self.inputs(context, progress, slot);
+        let (memory, of, now) = (&self.memory, (self.key, slot), Instant::now());
+        let inputs = || self.inputs(progress, slot);
         let verdict = match memory.returned(of, digest, inputs, version, now) {
             Verdict::Ask => {
                 let is_same =
                     |again: &Called| matches!(again, Called::Children(again) if self.digest(slot, again) == digest);
-                if self.call(context, progress, slot).is_ok_and(|again| is_same(&again)) {
+                if call(progress, slot).is_ok_and(|again| is_same(&again)) {
                     memory.explained(of, now);
                     return None;
                 }
@@ -67,36 +68,30 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
             }
         };
         if is_new {
-            self.event(context, true, "Unstable", format!("{name}: {why}"));
+            self.event(true, "Unstable", format!("{name}: {why}"));
             tracing::warn!(slot = name, "{why}");
         }
         Some((pause, why.to_owned()))
     }
 
     /// Notes a write that changed a child which existed.
-    pub(super) fn corrected(
-        &self,
-        context: &Context<P, S>,
-        progress: &Progress,
-        slot: usize,
-        (id, now, object): &Found,
-    ) {
+    pub(super) fn corrected(&self, progress: &Progress, slot: usize, (id, now, object): &Found) {
         let before = progress.observed.children.get(id).filter(|before| before.uid == now.uid);
         if before.is_some_and(|before| before.version != now.version)
             && let Some((before, wanted)) = progress.objects.get(id).zip(progress.wanted.get(id))
             && let (Ok(before), Ok(now_is)) = (before.get(), object.get())
             && self.slots[slot].is_corrected(&before, wanted, &now_is)
         {
-            memory(context).corrected((context.key(), slot), id, &now.version, Instant::now());
+            self.memory.corrected((self.key, slot), id, &now.version, Instant::now());
         }
     }
 
     /// Warns that Kubernetes deletes the children of an owner at once.
-    pub(super) fn warn_unordered(&self, context: &Context<P, S>) {
+    pub(super) fn warn_unordered(&self) {
         let is_foreground = |finalizer: &String| finalizer == "foregroundDeletion";
-        if owner(context).finalizers().iter().any(is_foreground) && memory(context).unordered(context.key()) {
+        if self.owner.finalizers.iter().flatten().any(is_foreground) && self.memory.unordered(self.key) {
             let text = "it is deleted in the foreground: Kubernetes deletes its children at once, in any order";
-            self.event(context, true, "Unordered", text.to_owned());
+            self.event(true, "Unordered", text.to_owned());
         }
     }
 
@@ -114,11 +109,10 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
     }
 
     /// The arguments of the last call of a slot's function.
-    fn inputs(&self, context: &Context<P, S>, progress: &Progress, slot: usize) -> Inputs {
-        let (owner, mut bytes) = (owner(context), Vec::new());
-        let meta = owner.meta();
+    fn inputs(&self, progress: &Progress, slot: usize) -> Inputs {
+        let (meta, mut bytes) = (self.owner, Vec::new());
         let _ = serde_json::to_writer(&mut bytes, &(meta.generation, &meta.labels, &meta.annotations));
-        let object = context.controller().own.get(context.key()).and_then(|object| object.decode::<Value>().ok());
+        let object = self.controller.own.get(self.key).and_then(|object| object.decode::<Value>().ok());
         let mut object = object.unwrap_or_default();
         object["metadata"].take();
         let mut status = object["status"].take();
@@ -130,7 +124,7 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         let mut of_status = Vec::new();
         let _ = serde_json::to_writer(&mut of_status, &status);
         for &input in &self.graph.nodes()[slot].inputs {
-            for id in provided(&self.graph, &progress.observed, input) {
+            for id in provided(self.graph, &progress.observed, input) {
                 if let Some(child) = progress.observed.children.get(id) {
                     let _ = write!(bytes, "{id} {} {}", child.uid, child.version);
                 } else if let Some(Ok(external)) = progress.objects.get(id).map(ChildObject::get) {
@@ -148,9 +142,9 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
     }
 
     /// Notes the states of the slots, and tells what has changed.
-    pub(super) fn remember(&self, context: &Context<P, S>, owner: &Owner, plan: &Plan, progress: &Progress) {
-        let (memory, key) = (memory(context), context.key());
-        memory.gauges.get_or_init(|| self.register(context, &memory));
+    pub(super) fn remember(&self, owner: &Owner, plan: &Plan, progress: &Progress) {
+        let (memory, key) = (&self.memory, self.key);
+        memory.gauges.get_or_init(|| self.register());
         if owner.is_terminating {
             return memory.forget(key);
         }
@@ -176,17 +170,17 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
                     "{slot}: the slot was removed from the program, and {id} is kept: delete it if it is not needed"
                 ),
             };
-            self.event(context, false, "Kept", text);
+            self.event(false, "Kept", text);
         }
     }
 
     /// Registers a gauge for each slot and state.
-    fn register(&self, context: &Context<P, S>, memory: &Arc<SlotMemory>) {
-        let controller = context.controller();
+    fn register(&self) {
+        let controller = self.controller;
         for (index, node) in self.graph.nodes().iter().enumerate() {
             for state in SlotState::NAMES {
                 let gauge = Gauge::ChildState { slot: node.spec.name.clone(), state };
-                let memory = memory.clone();
+                let memory = self.memory.clone();
                 #[expect(clippy::cast_precision_loss, reason = "a gauge is a float")]
                 let read = move || memory.count(index, state) as f64;
                 if let Err(error) = controller.metrics.register_gauge(&controller.controller, gauge, Box::new(read)) {
@@ -196,10 +190,19 @@ impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
         }
     }
 
-    fn event(&self, context: &Context<P, S>, warning: bool, reason: &str, text: String) {
-        let mut note = Note::warning(owner(context).object_ref(&()), reason, "Apply", text);
+    fn event(&self, warning: bool, reason: &str, text: String) {
+        let (kind, owner) = (&self.controller.kind, self.owner);
+        let regarding = ObjectReference {
+            api_version: Some(kind.api_version()),
+            kind: Some(kind.kind.clone()),
+            name: owner.name.clone(),
+            namespace: owner.namespace.clone(),
+            uid: owner.uid.clone(),
+            ..ObjectReference::default()
+        };
+        let mut note = Note::warning(regarding, reason, "Apply", text);
         note.warning = warning;
-        context.controller().events.publish(note);
+        self.controller.events.publish(note);
     }
 }
 
