@@ -156,8 +156,10 @@ impl<P: Kind, S: Send + Sync + 'static, T: ChildKind> DynKind<P, S> for TypedKin
             let places: BTreeSet<_> = places.map(|namespace| namespace.map(str::to_owned)).collect();
             for place in places {
                 let found = self.list(context, &of_owner, place.as_deref()).await?;
-                let is_own =
-                    |child: &&PartialObjectMeta<T>| is_uncontrolled(*child) && !is_foreign(context, *child, &[]);
+                let is_own = |child: &&PartialObjectMeta<T>| {
+                    let child = &child.metadata;
+                    is_uncontrolled(child) && !is_foreign(context.controller(), owner.meta(), child, &[])
+                };
                 if let Some(child) = found.iter().find(is_own) {
                     return Ok(Some(id_of(&*owner, child, &self.kind, self.resource.clone())));
                 }
@@ -180,8 +182,8 @@ impl<P: Kind, S: Send + Sync + 'static, T: ChildKind> DynKind<P, S> for TypedKin
                 // Not by a label, which a policy may remove.
                 let named = ListParams::default().fields(&format!("metadata.name={}", id.name));
                 for child in self.list(context, &named, id.namespace.as_deref()).await? {
-                    if controls(&*owner, &child) || (is_uncontrolled(&child) && child.labels().get(OWNER) == Some(&uid))
-                    {
+                    let is_marked = child.labels().get(OWNER) == Some(&uid) && is_uncontrolled(&child.metadata);
+                    if is_marked || controls(owner.meta(), &child.metadata) {
                         let waits = Readiness::Waiting("it is not in the cache".into());
                         let record = recorded(context, &child, slots, waits);
                         let object = Arc::new(Object::parse(&serde_json::to_vec(&child)?)?);
@@ -217,7 +219,7 @@ impl<P: Kind, S: Send + Sync + 'static, T: ChildKind> DynKind<P, S> for TypedKin
                 // Only its own slot waits, and a deletion needs its metadata alone.
                 Err(error) => {
                     let child: PartialObjectMeta<T> = object.decode()?;
-                    if !controls(&*owner, &child) && !is_marked {
+                    if !controls(owner.meta(), &child.metadata) && !is_marked {
                         return Ok(None);
                     }
                     let record = Child {
@@ -227,7 +229,7 @@ impl<P: Kind, S: Send + Sync + 'static, T: ChildKind> DynKind<P, S> for TypedKin
                     return Ok(Some((id, record, ChildObject::Cached { object, decoded: OnceLock::new(), decode })));
                 }
             };
-            if !controls(&*owner, &child) && !is_marked {
+            if !controls(owner.meta(), child.meta()) && !is_marked {
                 return Ok(None);
             }
             let (id, child, decoded) = found(context, Arc::new(child), slots)?;

@@ -2,11 +2,12 @@
 
 use std::sync::{Arc, OnceLock};
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kooper_access::extract::{Argument, Context};
 use kooper_access::internal::ADOPTED;
 use kooper_runtime::internal::object::kind::KindInfo;
 use kooper_runtime::object::Object;
-use kooper_runtime::{BoxError, Call, Kind, ObjectKey};
+use kooper_runtime::{BoxError, Call, ControllerContext, Kind, ObjectKey};
 use kube::core::PartialObjectMetaExt;
 use kube::core::metadata::PartialObjectMeta;
 use kube::{Resource, ResourceExt};
@@ -73,31 +74,39 @@ pub(crate) fn call<P: Kind, S>(context: &Context<P, S>) -> Call {
 
 /// The labels of the children of a call's owner.
 pub(crate) fn marks<P: Kind, S>(context: &Context<P, S>) -> Marks {
-    let controller = context.controller();
-    Marks::new(controller.installation(), &controller.controller, &owner(context).uid().unwrap_or_default())
+    marks_of(context.controller(), owner(context).meta())
+}
+
+fn marks_of(controller: &ControllerContext, owner: &ObjectMeta) -> Marks {
+    Marks::new(controller.installation(), &controller.controller, owner.uid.as_deref().unwrap_or_default())
 }
 
 /// The slot that a child was applied for. Children that live get the labels of new names by the next apply; those of an
 /// owner that is being deleted keep the labels of the names from before.
-pub(crate) fn label_of<P: Kind, S, T: ResourceExt>(
-    context: &Context<P, S>,
-    child: &T,
+pub(crate) fn label_of(
+    controller: &ControllerContext,
+    owner: &ObjectMeta,
+    child: &ObjectMeta,
     slots: &[Arc<str>],
 ) -> Option<SlotLabel> {
-    let read = |marks: Marks| marks.read(child.meta().labels.as_ref(), slots);
-    let owner = owner(context);
+    let read = |marks: Marks| marks.read(child.labels.as_ref(), slots);
     let from_before = || {
-        owner.meta().deletion_timestamp.as_ref()?;
-        let uid = owner.uid().unwrap_or_default();
-        let managers = context.controller().previous.iter().filter_map(|manager| manager.split_once('/'));
-        managers.map(|(program, controller)| Marks::new(program, controller, &uid)).find_map(read)
+        owner.deletion_timestamp.as_ref()?;
+        let uid = owner.uid.as_deref().unwrap_or_default();
+        let managers = controller.previous.iter().filter_map(|manager| manager.split_once('/'));
+        managers.map(|(program, controller)| Marks::new(program, controller, uid)).find_map(read)
     };
-    read(marks(context)).or_else(from_before)
+    read(marks_of(controller, owner)).or_else(from_before)
 }
 
 /// Returns `true` if the labels of a child name another controller.
-pub(crate) fn is_foreign<P: Kind, S, T: ResourceExt>(context: &Context<P, S>, child: &T, slots: &[Arc<str>]) -> bool {
-    marks(context).are_others(child.meta().labels.as_ref()) && label_of(context, child, slots).is_none()
+pub(crate) fn is_foreign(
+    controller: &ControllerContext,
+    owner: &ObjectMeta,
+    child: &ObjectMeta,
+    slots: &[Arc<str>],
+) -> bool {
+    marks_of(controller, owner).are_others(child.labels.as_ref()) && label_of(controller, owner, child, slots).is_none()
 }
 
 /// The namespace of a child; an empty one counts as none.
@@ -153,29 +162,43 @@ pub(crate) fn recorded<P: Kind, S, T: ResourceExt<DynamicType = ()>>(
     slots: &[Arc<str>],
     readiness: Readiness,
 ) -> Child {
+    let is_kept = is_kept_by_default::<T>();
+    let child = child.meta();
+    Child { readiness, ..record_of(context.controller(), owner(context).meta(), child, slots, is_kept) }
+}
+
+/// The record of a child that is ready.
+fn record_of(
+    controller: &ControllerContext,
+    owner: &ObjectMeta,
+    child: &ObjectMeta,
+    slots: &[Arc<str>],
+    is_kept: bool,
+) -> Child {
+    let annotation = child.annotations.as_ref().and_then(|annotations| annotations.get(labels::KEEP));
     Child {
-        uid: child.uid().unwrap_or_default().into(),
-        version: child.resource_version().unwrap_or_default().into(),
-        is_foreign: is_foreign(context, child, slots),
-        label: label_of(context, child, slots),
-        readiness,
-        is_terminating: child.meta().deletion_timestamp.is_some(),
+        uid: child.uid.as_deref().unwrap_or_default().into(),
+        version: child.resource_version.as_deref().unwrap_or_default().into(),
+        is_foreign: is_foreign(controller, owner, child, slots),
+        label: label_of(controller, owner, child, slots),
+        readiness: Readiness::Ready,
+        is_terminating: child.deletion_timestamp.is_some(),
         is_unreadable: false,
-        is_kept: is_kept_by_default::<T>() || child.labels().contains_key(ADOPTED),
-        is_protected: child.annotations().get(labels::KEEP).is_some_and(|value| value != "false"),
-        is_apart: !controls(&*owner(context), child),
+        is_kept: is_kept || child.labels.as_ref().is_some_and(|labels| labels.contains_key(ADOPTED)),
+        is_protected: annotation.is_some_and(|value| value != "false"),
+        is_apart: !controls(owner, child),
     }
 }
 
 /// Returns whether the owner controls a child.
-pub(crate) fn controls<P: Kind>(owner: &P, child: &impl ResourceExt) -> bool {
-    let uid = owner.meta().uid.as_ref();
-    child.owner_references().iter().any(|one| one.controller == Some(true) && Some(&one.uid) == uid)
+pub(crate) fn controls(owner: &ObjectMeta, child: &ObjectMeta) -> bool {
+    let uid = owner.uid.as_ref();
+    child.owner_references.iter().flatten().any(|one| one.controller == Some(true) && Some(&one.uid) == uid)
 }
 
 /// Returns `true` if no owner controls the child. Only then it belongs to the owner that its label names.
-pub(crate) fn is_uncontrolled(child: &impl ResourceExt) -> bool {
-    child.owner_references().iter().all(|one| one.controller != Some(true))
+pub(crate) fn is_uncontrolled(child: &ObjectMeta) -> bool {
+    child.owner_references.iter().flatten().all(|one| one.controller != Some(true))
 }
 
 pub(crate) fn decode<T: ChildKind>(object: &Object) -> Result<AnyObject, BoxError> {

@@ -344,7 +344,8 @@ where
             let patch = PatchBody::merge(json!({"metadata": {"labels": set}}));
             let patched = patcher.patch_object(&child, patch).await?;
             let version = patched.resource_version().unwrap_or_default().into();
-            Ok((label_of(context, &patched, std::slice::from_ref(&label.slot)), version))
+            let (controller, owner, slots) = (context.controller(), owner(context), std::slice::from_ref(&label.slot));
+            Ok((label_of(controller, owner.meta(), &patched.metadata, slots), version))
         }
         .boxed()
     }
