@@ -128,7 +128,7 @@ impl Workers {
                 self.observer.each(|one| one.ignored(&item.key));
                 if let Some(unremoved) = &functions.unremoved
                     && let Some(Some(finalizer)) =
-                        self.tasks.stopping.run_until_cancelled(unremoved.examine(&object)).await
+                        self.tasks.stopping.run_until_cancelled(unremoved.examine(&object, &self.controller.own)).await
                 {
                     self.observer.each(|one| one.unremoved(&object, &finalizer));
                 }

@@ -11,6 +11,7 @@ use crate::call::lookup::Lookup;
 use crate::error::chain;
 use crate::object::Object;
 use crate::object::key::ObjectKey;
+use crate::watch::store::Cache;
 
 /// Finds objects that are being deleted and keep such a finalizer.
 pub(crate) struct Unremoved {
@@ -26,9 +27,9 @@ impl Unremoved {
         Self { lookup, managers, examined: Mutex::default() }
     }
 
-    /// Finds such a finalizer of an object, once. Caches have no managed fields, so its metadata is read from the API
-    /// server.
-    pub(crate) async fn examine(&self, object: &Object) -> Option<String> {
+    /// Finds such a finalizer of one of the controller's `own` objects, once. Caches have no managed fields, so its
+    /// metadata is read from the API server.
+    pub(crate) async fn examine(&self, object: &Object, own: &Cache) -> Option<String> {
         let (key, uid) = (object.key(), object.uid());
         if !object.is_terminating() || self.examined.lock().get(key).is_some_and(|known| **known == *uid) {
             return None;
@@ -44,7 +45,7 @@ impl Unremoved {
                 return None;
             }
         };
-        self.examined.lock().insert(key.clone(), uid.into());
+        note(&mut self.examined.lock(), key, uid, |known| own.get(known).is_some());
         metadata.and_then(|metadata| set_by(&self.managers, &metadata))
     }
 
@@ -52,6 +53,15 @@ impl Unremoved {
     pub(crate) fn forget(&self, key: &ObjectKey) {
         self.examined.lock().remove(key);
     }
+}
+
+/// Notes an object that was examined. Nothing says so of one that has left with its shard or namespace, and was deleted
+/// then: it is forgotten before the map grows.
+fn note(examined: &mut HashMap<ObjectKey, Box<str>>, key: &ObjectKey, uid: &str, exists: impl Fn(&ObjectKey) -> bool) {
+    if examined.len() == examined.capacity() {
+        examined.retain(|known, _| exists(known));
+    }
+    examined.insert(key.clone(), uid.into());
 }
 
 /// The first finalizer of an object that one of these field managers has set.
@@ -83,6 +93,18 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn objects_that_were_deleted_elsewhere_take_no_memory_for_good() {
+        let key = |number: u32| ObjectKey::cluster_scoped(&number.to_string());
+        let (mut left, mut stay) = (HashMap::new(), HashMap::new());
+        for number in 0..1000 {
+            note(&mut left, &key(number), "1", |_| false);
+            note(&mut stay, &key(number), "1", |_| true);
+        }
+        assert!(left.len() < 10 && left.contains_key(&key(999)), "{}", left.len());
+        assert_eq!(stay.len(), 1000);
+    }
 
     #[test]
     fn a_finalizer_belongs_to_the_manager_of_its_entry() {
