@@ -262,8 +262,6 @@ fn objects(value: &Value<'_>, input: ParseStream<'_>) -> syn::Result<Objects> {
     let content;
     let parentheses = parenthesized!(content in input);
     let wrong = |place: Place| {
-        // Tokens that are left would cause another error.
-        let _: syn::Result<TokenStream> = content.parse();
         place.error(message!("write the kind first, and its settings after it: `(Secret, labels = \"app=shop\")`"))
     };
     if content.is_empty() || content.peek2(Token![=]) {

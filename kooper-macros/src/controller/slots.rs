@@ -177,11 +177,7 @@ fn recreate(value: &Value<'_>) -> syn::Result<Setting> {
     let parentheses = parenthesized!(content in value.input);
     match content.parse::<Ident>() {
         Ok(word) if word == "orphan" && content.is_empty() => Ok(Setting::new("recreate_orphan", flag)),
-        _ => {
-            // Tokens that are left would cause another error.
-            let _: syn::Result<TokenStream> = content.parse();
-            Err(value.wrong(parentheses.span.join()))
-        }
+        _ => Err(value.wrong(parentheses.span.join())),
     }
 }
 

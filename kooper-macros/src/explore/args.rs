@@ -135,8 +135,6 @@ fn value(args: &mut Args, key: &Ident, input: ParseStream<'_>) -> syn::Result<()
 fn list<T: syn::parse::Parse>(input: ParseStream<'_>) -> syn::Result<Vec<T>> {
     let content;
     bracketed!(content in input);
-    // All tokens in the brackets are taken: `syn` reports any rest as a second error.
-    let content = content.parse::<TokenStream>()?;
-    let items = Punctuated::<T, Token![,]>::parse_terminated.parse2(content)?;
+    let items = Punctuated::<T, Token![,]>::parse_terminated(&content)?;
     if items.is_empty() { Err(input.error("it is empty")) } else { Ok(items.into_iter().collect()) }
 }

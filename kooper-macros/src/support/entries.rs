@@ -4,6 +4,7 @@ use proc_macro2::{Delimiter, Ident, Span, TokenStream, TokenTree};
 use syn::Token;
 use syn::ext::IdentExt;
 use syn::parse::ParseStream;
+use syn::parse::discouraged::Speculative;
 
 use crate::support::errors::{Errors, message};
 
@@ -19,9 +20,13 @@ pub(crate) fn read<T>(
 ) -> Vec<T> {
     let mut entries = Vec::new();
     while !input.is_empty() {
-        match entry(input) {
-            Ok(_) if !ended(input) => errors.push(unfinished(input.span())),
-            Ok(entry) => entries.push(entry),
+        // On a fork: `syn` would report what a rejected entry leaves in its parentheses as another error.
+        let ahead = input.fork();
+        match entry(&ahead) {
+            Ok(entry) => {
+                input.advance_to(&ahead);
+                if ended(input) { entries.push(entry) } else { errors.push(unfinished(input.span())) }
+            }
             Err(error) => errors.push(error),
         }
         skip(input);
