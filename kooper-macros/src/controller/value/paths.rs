@@ -2,13 +2,15 @@
 
 use quote::ToTokens;
 use syn::parse::ParseStream;
-use syn::{ExprClosure, LitStr, Pat, Path, Token, Type};
+use syn::{ExprClosure, LitStr, Pat, Path, PathArguments, Token, Type};
 
 use super::Value;
 use crate::controller::setting::{File, Function, Layer, Setting};
 use crate::support::entries;
+use crate::support::errors::message;
 use crate::support::place::Place;
 use crate::support::spanned::Spanned;
+use crate::support::text::text;
 use crate::support::types::plain;
 
 pub(crate) fn path(value: &Value<'_>) -> syn::Result<Spanned<Path>> {
@@ -68,7 +70,23 @@ pub(crate) fn kinds(value: &Value<'_>) -> syn::Result<Spanned<Vec<Type>>> {
 /// The path of a function.
 pub(crate) fn next_path(value: &Value<'_>, input: ParseStream<'_>) -> syn::Result<Path> {
     let path: Path = value.next_in(input)?;
-    if entries::ended(input) { Ok(path) } else { Err(value.wrong(Place::of(&path))) }
+    if !entries::ended(input) {
+        return Err(value.wrong(Place::of(&path)));
+    }
+    // In an expression, as which it is emitted, a lone `<` compares.
+    let mut called = path.clone();
+    let mut is_type = false;
+    for segment in &mut called.segments {
+        if let PathArguments::AngleBracketed(list) = &mut segment.arguments {
+            is_type |= list.colon2_token.is_none();
+            list.colon2_token.get_or_insert_default();
+        }
+    }
+    if is_type {
+        let called = text(&called);
+        return Err(Place::of(&path).error(message!("type parameters follow a `::` here: write `{called}`")));
+    }
+    Ok(path)
 }
 
 /// The path of a function, or a closure.
