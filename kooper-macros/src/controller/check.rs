@@ -229,8 +229,11 @@ fn check_previous_names(args: &Args, kinds: Option<&Kinds<'_>>, errors: &mut Err
 fn kinds<'a>(args: &'a Args, handler: &'a Handler, errors: &mut Errors) -> Option<Kinds<'a>> {
     let Some(resource) = &args.resource else {
         if !args.tries("resource") {
-            let kind = handler.arguments.iter().find_map(shared).map(resource_of);
-            let setting = kind.unwrap_or_else(|| "resource = Pod".to_owned());
+            let setting = match handler.arguments.iter().find_map(shared) {
+                _ if handler.type_parameter().is_some() => "resource = [Pod, Service]".to_owned(),
+                Some(kind) => resource_of(kind),
+                None => "resource = Pod".to_owned(),
+            };
             errors.add(
                 Span::call_site(),
                 message!("`resource` is missing: write `#[controller({setting})]` with your kind"),
