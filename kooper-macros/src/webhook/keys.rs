@@ -300,6 +300,7 @@ fn subresources(value: &Value<'_>) -> syn::Result<Spanned<Vec<Subresource>>> {
             let text = message!("requests for `{word}` have objects of another kind: remove it");
             return Err(syn::Error::new(word.span(), text));
         }
+        name::label(&word.to_string()).map_err(|error| syn::Error::new(word.span(), error))?;
         Ok(Subresource(word))
     })
 }
