@@ -38,7 +38,7 @@ impl Body {
             return None;
         };
         for other in &attributes {
-            if other.path().segments.last().is_some_and(|last| last.ident == "test") {
+            if other.path().segments.last().is_some_and(|last| last.ident == "test" || last.ident == "explore") {
                 errors.add(
                     Place::of(other),
                     message!("`#[kooper::{attribute}]` already makes the function a test: remove this attribute"),
