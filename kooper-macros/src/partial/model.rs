@@ -84,7 +84,12 @@ fn field(field: Field, errors: &mut Errors) -> Option<PartialField> {
         if name.is_some() {
             return Err(meta.error(message!("`rename` is given twice: write it once")));
         }
-        name = Some(meta.value()?.parse::<LitStr>()?.value());
+        let written: LitStr = meta.value()?.parse()?;
+        if letters(&written.value()).next().is_none() {
+            let text = message!("`rename` takes the field's name in JSON: write `rename = \"nodeName\"`");
+            return Err(syn::Error::new(written.span(), text));
+        }
+        name = Some(written.value());
         Ok(())
     });
     let name = name.unwrap_or_else(|| ident.unraw().to_string());
