@@ -44,6 +44,12 @@ impl Body {
                     message!("`#[kooper::{attribute}]` already makes the function a test: remove this attribute"),
                 );
             }
+            if other.path().is_ident("should_panic") {
+                errors.add(
+                    Place::of(other),
+                    message!("a test returns an exit code and cannot have `#[should_panic]`: expect an error instead"),
+                );
+            }
         }
         let name = &signature.ident;
         if signature.asyncness.is_none() {
