@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kooper_grammar::duration;
+use kooper_grammar::duration::{self, DurationError};
 use syn::parse::ParseStream;
 use syn::{LitInt, LitStr, token};
 
@@ -50,6 +50,13 @@ pub(crate) fn rate(value: &Value<'_>) -> syn::Result<Spanned<(Given<u32>, Given<
 pub(crate) fn duration_or_off(value: &Value<'_>) -> syn::Result<Spanned<Option<Given<Duration>>>> {
     if let Some(span) = value.word("off")? {
         return Ok(value.spanned(None, span));
+    }
+    // Zero is off in other tools.
+    if let Ok(text) = value.input.fork().parse::<LitStr>()
+        && let Err(DurationError::Zero(zero)) = duration::parse(&text.value())
+    {
+        let advice = message!("the duration \"{zero}\" is zero: write a longer one, or `off` without quotes");
+        return Err(syn::Error::new(text.span(), advice));
     }
     Ok(duration_or_constant(value)?.map(Some))
 }
