@@ -100,6 +100,11 @@ fn next_number(value: &Value<'_>, input: ParseStream<'_>, ty: &'static str) -> s
         let has_unit = !["", ty].contains(&number.suffix());
         match number.base10_parse() {
             Ok(parsed) if !has_unit => Ok((parsed, number.span())),
+            // Those of a smaller type name their limit in their form.
+            Err(_) if !has_unit && ["u32", "usize"].contains(&ty) && !number.base10_digits().starts_with('-') => {
+                let most = u32::MAX;
+                Err(syn::Error::new(number.span(), message!("the number is too large: write at most {most}")))
+            }
             _ => Err(value.wrong(number.span())),
         }
     })
