@@ -54,13 +54,15 @@ pub(crate) const PARENTHESES: &[Shape] = &[Shape::Parentheses];
 pub(crate) struct Mentions {
     pub(crate) kinds: bool,
     pub(crate) functions: bool,
+    pub(crate) constants: bool,
 }
 
 impl Mentions {
-    pub(crate) const NOTHING: Self = Self { kinds: false, functions: false };
-    pub(crate) const KINDS: Self = Self { kinds: true, functions: false };
-    pub(crate) const FUNCTIONS: Self = Self { kinds: false, functions: true };
-    pub(crate) const BOTH: Self = Self { kinds: true, functions: true };
+    pub(crate) const NOTHING: Self = Self { kinds: false, functions: false, constants: false };
+    pub(crate) const KINDS: Self = Self { kinds: true, ..Self::NOTHING };
+    pub(crate) const FUNCTIONS: Self = Self { functions: true, ..Self::NOTHING };
+    pub(crate) const CONSTANTS: Self = Self { constants: true, ..Self::NOTHING };
+    pub(crate) const BOTH: Self = Self { kinds: true, ..Self::FUNCTIONS };
 }
 
 impl<T> Key<T> {

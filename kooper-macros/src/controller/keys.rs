@@ -60,7 +60,7 @@ const KEYS: &[Key<Args>] = &[
         example: "namespace = \"shop\"",
         default: "all",
         doc: "The namespace to watch. `own` is that of the operator: the namespace of its pod or, outside of a cluster, of the kubeconfig's context. `--namespace` on the command line overrides it.",
-        mentions: Mentions::KINDS,
+        mentions: Mentions::CONSTANTS,
         read: |args, value| {
             args.settings.push(match words::own(value) {
                 Some(own) => Setting::new("own_namespace", own),
@@ -77,7 +77,7 @@ const KEYS: &[Key<Args>] = &[
         example: "namespaces = [\"shop\", \"bakery\"]",
         default: "all",
         doc: "The namespaces to watch, or with `namespaces(labels = \"team=a\")` a selector for them. `--namespace` on the command line overrides them.",
-        mentions: Mentions::KINDS,
+        mentions: Mentions::CONSTANTS,
         read: |args, value| {
             args.settings.push(namespaces::read(value)?);
             Ok(())
@@ -89,7 +89,7 @@ const KEYS: &[Key<Args>] = &[
         example: "labels = \"app=web, tier in (front, edge)\"",
         default: "none",
         doc: "Retrieve only objects that match this label selector. Its syntax is checked at compile time.",
-        mentions: Mentions::KINDS,
+        mentions: Mentions::CONSTANTS,
         read: call!(labels, strings::labels_or_constant),
         ..Key::EQUALS
     },
@@ -99,7 +99,7 @@ const KEYS: &[Key<Args>] = &[
         example: "fields = \"status.phase=Running\"",
         default: "none",
         doc: "Retrieve only objects that match this field selector. The API server supports a few fields for each kind.",
-        mentions: Mentions::KINDS,
+        mentions: Mentions::CONSTANTS,
         read: call!(fields, strings::fields_or_constant),
         ..Key::EQUALS
     },
@@ -221,7 +221,7 @@ const KEYS: &[Key<Args>] = &[
         example: "finalizer = \"shop.example.com/cleanup\"",
         default: "required with `cleanup` and `deletion`",
         doc: "The finalizer that keeps an object until `cleanup` and the ordered deletion of its children are done. It is written out, so renaming the function leaves no object stuck.",
-        mentions: Mentions::KINDS,
+        mentions: Mentions::CONSTANTS,
         read: keep!(finalizer, strings::finalizer),
         ..Key::EQUALS
     },
@@ -304,7 +304,7 @@ const KEYS: &[Key<Args>] = &[
         example: "leader_election",
         default: "off",
         doc: "Run handlers in one replica only. Settings: `lease`, `namespace`, `lease_duration = \"15s\"`, `renew_deadline = \"10s\"`, `retry_period = \"2s\"`.",
-        mentions: Mentions::KINDS,
+        mentions: Mentions::CONSTANTS,
         read: |args, value| {
             let election = election::read(value)?;
             args.lease = election.value.lease.or(args.lease);
@@ -319,7 +319,7 @@ const KEYS: &[Key<Args>] = &[
         example: "shards = 32",
         default: "off",
         doc: "Share the objects between the replicas: each handles those of its shards. Settings: `count`, `by = uid`, `members = 8`, `lease`, `namespace`, `lease_duration = \"15s\"`, `renew_deadline = \"10s\"`, `retry_period = \"2s\"`.",
-        mentions: Mentions::KINDS,
+        mentions: Mentions::CONSTANTS,
         read: |args, value| {
             let shards = shards::read(value)?;
             args.by_namespace = shards.by_namespace;

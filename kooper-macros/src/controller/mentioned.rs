@@ -3,8 +3,9 @@
 use proc_macro2::{Delimiter, Ident, Spacing, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
 
-use crate::controller::key::{Entry, Table};
+use crate::controller::key::{Entry, Mentions, Table};
 use crate::controller::signature::Handler;
+use crate::controller::value::constants;
 use crate::support::place::Place;
 
 /// An import of each path, which no lint reports.
@@ -41,8 +42,9 @@ pub(crate) fn imports<T>(table: &Table<T>, function: Option<&Handler>, entries: 
 /// The paths in an entry that can only be kinds and functions.
 fn paths<T>(table: &Table<T>, entry: &Entry) -> Vec<TokenStream> {
     let Some(key) = entry.meant.and_then(|key| table.find(key)) else { return Vec::new() };
-    let mut found = Found { functions: key.mentions.functions, paths: Vec::new() };
-    if key.mentions.kinds || key.mentions.functions {
+    let Mentions { kinds, functions, constants } = key.mentions;
+    let mut found = Found { functions, constants, paths: Vec::new() };
+    if kinds || functions || constants {
         // The key itself is not a path.
         let value = entry.tokens.clone().into_iter().skip(usize::from(entry.word.is_some()));
         found.scan(value.collect());
@@ -54,8 +56,16 @@ fn first_of_two_colons(token: &TokenTree) -> bool {
     matches!(token, TokenTree::Punct(punct) if punct.as_char() == ':' && punct.spacing() == Spacing::Joint)
 }
 
+/// Returns `true` for the path of a constant that can be imported, which one of a number, such as `u32::MAX`, cannot.
+fn is_constant(path: &[Ident]) -> bool {
+    let is_of_number = |first: &Ident| ["u8", "u16", "u32", "usize"].iter().any(|number| first == number);
+    path.last().is_some_and(constants::is_name) && !path.first().is_some_and(is_of_number)
+}
+
 struct Found {
     functions: bool,
+    /// Other capitalized words are not paths.
+    constants: bool,
     paths: Vec<TokenStream>,
 }
 
@@ -69,7 +79,7 @@ impl Found {
                 TokenTree::Group(group) => {
                     // In parentheses are the settings of a kind.
                     let functions = self.functions && group.delimiter() != Delimiter::Parenthesis;
-                    let mut inner = Self { functions, paths: Vec::new() };
+                    let mut inner = Self { functions, constants: self.constants, paths: Vec::new() };
                     inner.scan(group.stream().into_iter().collect());
                     self.paths.append(&mut inner.paths);
                     begins = false;
@@ -96,8 +106,11 @@ impl Found {
         }
     }
 
-    /// A kind, as far as its own name, or a function where a value begins.
+    /// A kind or the type of a constant, as far as its own name, or a function where a value begins.
     fn add(&mut self, mut path: Vec<Ident>, begins: bool) {
+        if self.constants && !is_constant(&path) {
+            return;
+        }
         let kind = path.iter().position(|word| word.to_string().starts_with(char::is_uppercase));
         match kind {
             Some(at) => path.truncate(at + 1),

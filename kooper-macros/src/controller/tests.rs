@@ -206,6 +206,23 @@ fn the_fallback_does_not_import_a_type_parameter() {
 }
 
 #[test]
+fn the_fallback_imports_constants_and_no_other_word_in_their_place() {
+    let attribute = quote!(
+        resource = Pod,
+        resync = Off,
+        retries = u32::MAX,
+        workers = Limits::WORKERS,
+        labels = WEB,
+        leader_election(retry_period = Short)
+    );
+    let tokens = expand(attribute, &echo()).to_string();
+    for imported in ["use Pod as _", "use Limits as _", "use WEB as _"] {
+        assert!(tokens.contains(imported), "{tokens}");
+    }
+    assert!(!["use Off", "use u32", "use Short"].iter().any(|word| tokens.contains(word)), "{tokens}");
+}
+
+#[test]
 fn an_error_in_main_generates_an_empty_main() {
     for attribute in [quote!(resource = Pod, main = true), quote!(resource = Pod, workers = 0)] {
         let tokens = expand(attribute, &echo()).to_string();

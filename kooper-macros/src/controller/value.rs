@@ -1,6 +1,6 @@
 //! The values of keys: one parser for each form.
 
-mod constants;
+pub(crate) mod constants;
 pub(crate) mod numbers;
 pub(crate) mod paths;
 pub(crate) mod strings;

@@ -11,7 +11,7 @@ pub(super) const RESYNC: Key<Args> = Key {
     example: "resync = \"3m\"",
     default: "`\"3m\"`",
     doc: "Every object is reconciled again at this interval, after pending changes. `off`: only the first list and changes are reconciled.",
-    mentions: Mentions::KINDS,
+    mentions: Mentions::CONSTANTS,
     read: call!(resync, numbers::duration_or_off),
     ..Key::EQUALS
 };
@@ -22,7 +22,7 @@ pub(super) const WORKERS: Key<Args> = Key {
     example: "workers = 4",
     default: "`3`",
     doc: "How many handlers run in parallel. A controller never runs two handlers for the same object at once.",
-    mentions: Mentions::KINDS,
+    mentions: Mentions::CONSTANTS,
     read: call!(workers, numbers::workers),
     ..Key::EQUALS
 };
@@ -33,7 +33,7 @@ pub(super) const RETRIES: Key<Args> = Key {
     example: "retries = 5",
     default: "`unlimited`",
     doc: "How many times a failed call is retried before its key waits for the next change or resync.",
-    mentions: Mentions::KINDS,
+    mentions: Mentions::CONSTANTS,
     read: call!(retries, numbers::number_or_unlimited),
     ..Key::EQUALS
 };
@@ -44,7 +44,7 @@ pub(super) const BACKOFF: Key<Args> = Key {
     example: "backoff = (\"5ms\", \"1000s\")",
     default: "`(\"5ms\", \"1000s\")`",
     doc: "The exponential back-off of a failing key: its initial and maximum delay.",
-    mentions: Mentions::KINDS,
+    mentions: Mentions::CONSTANTS,
     read: call!(backoff, numbers::two_durations),
     ..Key::EQUALS
 };
@@ -55,7 +55,7 @@ pub(super) const RETRY_RATE: Key<Args> = Key {
     example: "retry_rate = (10, 100)",
     default: "`(10, 100)`",
     doc: "Retries per second and their burst, for all keys of the controller together.",
-    mentions: Mentions::KINDS,
+    mentions: Mentions::CONSTANTS,
     read: call!(retry_rate, numbers::rate),
     ..Key::EQUALS
 };
@@ -66,7 +66,7 @@ pub(super) const TIMEOUT: Key<Args> = Key {
     example: "timeout = \"30s\"",
     default: "`\"5m\"`",
     doc: "The maximum time for one call of the handler. Exceeding it is an error.",
-    mentions: Mentions::KINDS,
+    mentions: Mentions::CONSTANTS,
     read: call!(timeout, numbers::duration_or_off),
     ..Key::EQUALS
 };
@@ -91,7 +91,7 @@ pub(super) const DEBOUNCE: Key<Args> = Key {
     example: "debounce = \"2s\"",
     default: "off",
     doc: "Changes of an object, and of its children and related objects, call the handler once the object has had none for this time, or after ten times this time. The first list, resyncs, retries, `reconcile_now`, keys of `sources` and deletions do not wait.",
-    mentions: Mentions::KINDS,
+    mentions: Mentions::CONSTANTS,
     read: call!(debounce, numbers::duration_or_constant),
     ..Key::EQUALS
 };

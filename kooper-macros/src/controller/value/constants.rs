@@ -24,9 +24,15 @@ pub(super) fn given<T>(
     }
     let path = paths::next_path(value, input)?;
     let place = Place::of(&path);
-    let is_constant = path.segments.last().is_some_and(|last| {
-        let name = last.ident.to_string();
-        name.contains(char::is_uppercase) && !name.contains(char::is_lowercase)
-    });
-    if is_constant { Ok((Given::Constant(Constant { path, ty }), place)) } else { Err(value.wrong(place)) }
+    if path.segments.last().is_some_and(|last| is_name(&last.ident)) {
+        Ok((Given::Constant(Constant { path, ty }), place))
+    } else {
+        Err(value.wrong(place))
+    }
+}
+
+/// Returns `true` for the name of a constant.
+pub(crate) fn is_name(word: &Ident) -> bool {
+    let name = word.to_string();
+    name.contains(char::is_uppercase) && !name.contains(char::is_lowercase)
 }
