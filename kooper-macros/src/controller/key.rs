@@ -189,6 +189,10 @@ impl<T> Table<T> {
             }
         }
         (key.read)(target, &value)?;
+        // The next key would be a word: this belongs to the value.
+        if !entries::ended(input) && !input.peek(Ident::peek_any) {
+            value.note_error(value.wrong(input.span()));
+        }
         value.check()
     }
 }
