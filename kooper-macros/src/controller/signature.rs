@@ -275,8 +275,8 @@ pub(super) const ARGUMENTS: [&str; 18] = [
 fn is_role(attribute: &Attribute) -> bool {
     let roles = [Role::Controller, Role::Task, Role::Validate, Role::Mutate];
     let path = &attribute.path().segments;
-    // Other crates have attributes of these names, too.
-    let is_ours = path.len() == 1 || path.first().is_some_and(|first| first.ident == "kooper");
+    // Other crates have attributes of these names, too, and others re-export ours.
+    let is_ours = path.len() == 1 || path.iter().any(|segment| segment.ident == "kooper");
     is_ours && path.last().is_some_and(|last| roles.iter().any(|role| last.ident == role.attribute()))
 }
 
