@@ -1,8 +1,10 @@
 //! Kinds of every sort, and lists of them.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::JSONSchemaProps;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kooper::prelude::*;
 use kube::CustomResource;
@@ -87,6 +89,12 @@ async fn a_part_of_a_custom_resource(shop: Arc<Flavoured>) {
     let _ = shop.spec.flavours;
 }
 
+#[derive(kooper::Partial)]
+#[partial(of = JSONSchemaProps)]
+struct Shape {
+    properties: Option<BTreeMap<String, Self>>,
+}
+
 #[test]
 fn a_part_has_the_fields_of_the_object() {
     let json = r#"{"metadata": {"name": "a"}, "spec": {"nodeName": "n", "containers": []}, "status": {"phase": "x"}}"#;
@@ -97,6 +105,10 @@ fn a_part_has_the_fields_of_the_object() {
     assert_eq!(shop.spec.flavours, 3);
     let empty: Flavoured = serde_json::from_str(r#"{"spec": null}"#).expect("its fields have defaults");
     assert_eq!(empty.spec.flavours, 0);
+    let shape: Shape =
+        serde_json::from_str(r#"{"type": "object", "properties": {"size": {}}}"#).expect("it is a schema");
+    let size = shape.properties.and_then(|mut fields| fields.remove("size")).expect("a field");
+    assert!(size.properties.is_none(), "a field of the same type");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The code of a struct with some of the fields of another one.
 
-use proc_macro2::TokenStream;
-use quote::{format_ident, quote, quote_spanned};
+use proc_macro2::{Group, Ident, TokenStream, TokenTree};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
 
 use super::model::{Model, PartialField};
@@ -12,7 +12,8 @@ pub(crate) fn emit(model: &Model) -> TokenStream {
     let Model { ident, full, krate, fields } = model;
     let runtime = CratePath::new(krate.as_ref());
     let partial = quote!(#runtime::partial);
-    let (idents, types): (Vec<_>, Vec<_>) = fields.iter().map(|field| (&field.ident, &field.ty)).unzip();
+    let idents: Vec<_> = fields.iter().map(|field| &field.ident).collect();
+    let types = fields.iter().map(|field| without_self(field.ty.to_token_stream(), ident));
     let names = fields.iter().map(|field| &field.name);
     let values: Vec<_> = (0..fields.len()).map(|index| format_ident!("__value_{index}")).collect();
     let indices = 0..fields.len();
@@ -79,6 +80,20 @@ pub(crate) fn emit(model: &Model) -> TokenStream {
             #resource
         };
     }
+}
+
+/// A type with the struct's name instead of `Self`, which is the visitor where the type is repeated.
+fn without_self(ty: TokenStream, ident: &Ident) -> TokenStream {
+    let tokens = ty.into_iter().map(|token| match token {
+        TokenTree::Ident(word) if word == "Self" => ident.clone().into(),
+        TokenTree::Group(group) => {
+            let mut plain = Group::new(group.delimiter(), without_self(group.stream(), ident));
+            plain.set_span(group.span());
+            plain.into()
+        }
+        token => token,
+    });
+    tokens.collect()
 }
 
 /// A struct with metadata is a kind: that of the full type.
