@@ -37,18 +37,23 @@ pub(crate) fn parse(item: TokenStream, errors: &mut Errors) -> Option<Model> {
         errors.add(Place::of(&generics.params), message!("a partial type cannot have generic parameters: remove them"));
     }
     let (mut full, mut krate) = (None, None);
-    read(&attrs, errors, |meta| {
-        let (key, slot) = if meta.path.is_ident("of") {
-            ("of", &mut full)
+    let is_read = read(&attrs, errors, |meta| {
+        let (key, example, slot) = if meta.path.is_ident("of") {
+            ("of", "Pod", &mut full)
         } else if meta.path.is_ident("crate") {
-            ("crate", &mut krate)
+            ("crate", "my_platform::kooper", &mut krate)
         } else {
             return Err(meta.error(message!("unknown key: write `#[partial(of = Pod)]` with the full type")));
         };
         if slot.is_some() {
             return Err(meta.error(message!("`{key}` is given twice: write it once")));
         }
-        *slot = Some(meta.value()?.call(Path::parse_mod_style)?);
+        let value = meta.value()?;
+        let place = value.span();
+        let path = value.call(Path::parse_mod_style).map_err(|_| {
+            syn::Error::new(place, message!("`{key}` takes a path without quotes: write `{key} = {example}`"))
+        })?;
+        *slot = Some(path);
         Ok(())
     });
     let fields: Vec<_> = named.named.into_iter().filter_map(|field| self::field(field, errors)).collect();
@@ -63,7 +68,7 @@ pub(crate) fn parse(item: TokenStream, errors: &mut Errors) -> Option<Model> {
         }
         seen.push(name_letters);
     }
-    if full.is_none() {
+    if full.is_none() && is_read {
         errors.add(
             ident.span(),
             message!("the full type is missing: write `#[partial(of = Pod)]` above `struct {ident}`"),
@@ -96,10 +101,18 @@ fn field(field: Field, errors: &mut Errors) -> Option<PartialField> {
     Some(PartialField { ident, ty: field.ty, name })
 }
 
-fn read(attributes: &[Attribute], errors: &mut Errors, mut key: impl FnMut(ParseNestedMeta<'_>) -> syn::Result<()>) {
+/// Returns `true` if there is no mistake in the keys.
+fn read(
+    attributes: &[Attribute],
+    errors: &mut Errors,
+    mut key: impl FnMut(ParseNestedMeta<'_>) -> syn::Result<()>,
+) -> bool {
+    let mut is_read = true;
     for attribute in attributes.iter().filter(|attribute| attribute.path().is_ident("partial")) {
         if let Err(error) = attribute.parse_nested_meta(&mut key) {
             errors.push(error);
+            is_read = false;
         }
     }
+    is_read
 }
