@@ -1,10 +1,9 @@
 //! What the struct and its attributes say.
 
 use kooper_grammar::field_name::letters;
-use proc_macro2::{Ident, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use syn::ext::IdentExt;
 use syn::meta::ParseNestedMeta;
-use syn::spanned::Spanned;
 use syn::{Attribute, Field, Fields, ItemStruct, LitStr, Path, Type};
 
 use crate::support::errors::{Errors, message};
@@ -28,7 +27,10 @@ pub(crate) struct PartialField {
 
 /// Reads the struct, and notes what is wrong with it.
 pub(crate) fn parse(item: TokenStream, errors: &mut Errors) -> Option<Model> {
-    let place = item.span();
+    // After the attributes, which are groups.
+    let is_keyword = |word: &Ident| word == "enum" || word == "struct" || word == "union";
+    let keyword = item.clone().into_iter().find(|token| matches!(token, TokenTree::Ident(word) if is_keyword(word)));
+    let place = keyword.map_or_else(Span::call_site, |keyword| keyword.span());
     let Ok(ItemStruct { attrs, ident, generics, fields: Fields::Named(named), .. }) = syn::parse2(item) else {
         errors.add(place, message!("`Partial` can be derived only for a struct with named fields"));
         return None;
