@@ -16,13 +16,16 @@ use std::collections::BTreeMap;
 use std::pin::pin;
 use std::time::Duration;
 
-use futures_util::TryStreamExt;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use futures_util::StreamExt;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, CustomResourceDefinitionStatus,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kooper_runtime::internal::error::refusal::{ApiStatus, Cause};
 use kube::api::{Api, Patch, PatchParams, WatchEvent, WatchParams};
+use kube::core::Request;
 use kube::{Client, Resource, ResourceExt};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
@@ -118,7 +121,7 @@ impl Installer {
             };
             timeout(TIMEOUT, self.place(client, &crds, &name, &crd)).await.map_err(|_| late())??
         };
-        self.established(&crds, &name, current).await
+        self.established(client, &crds, &name, current).await
     }
 
     /// The action for a CRD at startup. Nothing is changed: a dry-run request shows
@@ -282,14 +285,15 @@ impl Installer {
     /// Waits until the CRD is established, beginning with this state of it.
     async fn established(
         &self,
+        client: &Client,
         crds: &Api<CustomResourceDefinition>,
         name: &str,
         mut current: CustomResourceDefinition,
     ) -> Result<(), InstallError> {
         let not = |message: String| InstallError::NotEstablished { name: name.to_owned(), message };
-        let ready = |crd: &CustomResourceDefinition, last: &mut String| {
-            let ready = state(crd, last).map_err(not)?;
-            if ready && let Some(taken) = taken_names(crd) {
+        let ready = |status: Option<&CustomResourceDefinitionStatus>, last: &mut String| {
+            let ready = state(status, last).map_err(not)?;
+            if ready && let Some(taken) = taken(status) {
                 tracing::warn!(crd = name, "the CRD is served without names that another CRD uses: {taken}");
             }
             Ok::<_, InstallError>(ready)
@@ -298,16 +302,21 @@ impl Installer {
         let mut last = "the API server has not reported a condition yet".to_owned();
         let wait = async {
             loop {
-                if ready(&current, &mut last)? {
+                if ready(current.status.as_ref(), &mut last)? {
                     return Ok(());
                 }
                 let version = current.resource_version().unwrap_or_default();
-                let events = crds.watch(&only, &version).await.map_err(|error| self.failed(name, "watched", error))?;
+                let failed = |error| self.failed(name, "watched", error);
+                let request =
+                    Request::new(crds.resource_url()).watch(&only, &version).map_err(kube::Error::BuildRequest);
+                // `Api::watch` would compile all types of a CRD again: serde decodes an event's object from its own buffer.
+                let events = client.request_events::<Value>(request.map_err(failed)?).await.map_err(failed)?;
                 let mut events = pin!(events);
-                while let Ok(Some(event)) = events.try_next().await {
+                while let Some(Ok(event)) = events.next().await {
                     match event {
                         WatchEvent::Added(crd) | WatchEvent::Modified(crd) => {
-                            if ready(&crd, &mut last)? {
+                            let status: Option<_> = serde_json::from_value(crd["status"].clone()).unwrap_or_default();
+                            if ready(status.as_ref(), &mut last)? {
                                 return Ok(());
                             }
                         }
@@ -352,8 +361,8 @@ async fn ratchets(client: &Client) -> bool {
 
 /// Returns `true` if a CRD is established, and an error if it will never be. `last` is set to
 /// the message of the condition that is awaited.
-fn state(crd: &CustomResourceDefinition, last: &mut String) -> Result<bool, String> {
-    match (condition(crd, "Established"), taken_names(crd)) {
+fn state(status: Option<&CustomResourceDefinitionStatus>, last: &mut String) -> Result<bool, String> {
+    match (condition(status, "Established"), taken(status)) {
         // It stays established if a later update adds a name that is taken.
         (Some(("True", _)), _) => Ok(true),
         (_, Some(taken)) => Err(format!("{taken}: delete the other CRD, or give the kind another name")),
@@ -368,12 +377,16 @@ fn state(crd: &CustomResourceDefinition, last: &mut String) -> Result<bool, Stri
 /// The API server's message about names of a CRD that another CRD already uses.
 #[must_use]
 pub fn taken_names(crd: &CustomResourceDefinition) -> Option<&str> {
-    condition(crd, "NamesAccepted").and_then(|(status, message)| (status == "False").then_some(message))
+    taken(crd.status.as_ref())
+}
+
+fn taken(status: Option<&CustomResourceDefinitionStatus>) -> Option<&str> {
+    condition(status, "NamesAccepted").and_then(|(status, message)| (status == "False").then_some(message))
 }
 
 /// The status and the message of a condition.
-fn condition<'a>(crd: &'a CustomResourceDefinition, kind: &str) -> Option<(&'a str, &'a str)> {
-    let mut conditions = crd.status.iter().flat_map(|status| status.conditions.iter().flatten());
+fn condition<'a>(status: Option<&'a CustomResourceDefinitionStatus>, kind: &str) -> Option<(&'a str, &'a str)> {
+    let mut conditions = status.into_iter().flat_map(|status| status.conditions.iter().flatten());
     let condition = conditions.find(|condition| condition.type_ == kind)?;
     Some((&*condition.status, condition.message.as_deref().unwrap_or_default()))
 }
@@ -381,7 +394,7 @@ fn condition<'a>(crd: &'a CustomResourceDefinition, kind: &str) -> Option<(&'a s
 /// Returns an error with the reason if a CRD of the cluster is not established.
 pub fn is_established(crd: &CustomResourceDefinition) -> Result<(), String> {
     let mut last = "the API server has not reported a condition yet".to_owned();
-    if state(crd, &mut last)? { Ok(()) } else { Err(last) }
+    if state(crd.status.as_ref(), &mut last)? { Ok(()) } else { Err(last) }
 }
 
 impl std::fmt::Debug for Installer {

@@ -114,7 +114,7 @@ fn a_name_that_is_taken_is_an_error_without_waiting() {
         let mut one = crd(&object(&json!({})));
         one.status.get_or_insert_default().conditions = serde_json::from_value(conditions).expect("conditions");
         let mut last = String::new();
-        let ready = state(&one, &mut last);
+        let ready = state(one.status.as_ref(), &mut last);
         (ready, last)
     };
     let accepted = json!({"type": "NamesAccepted", "status": "True", "message": "no conflicts found"});
