@@ -242,7 +242,10 @@ impl Installer {
         dry_run: bool,
     ) -> Result<CustomResourceDefinition, InstallError> {
         let params = PatchParams { dry_run, ..PatchParams::apply(&self.advice.manager) };
-        let mut applied = crds.patch(name, &params, &Patch::Apply(crd)).await;
+        // As for comparisons: another way to encode the types of a schema would be compiled, too.
+        let ours = serde_json::to_value(crd).map_err(kube::Error::SerdeError);
+        let ours = Patch::Apply(ours.map_err(|error| self.failed(name, "applied", error))?);
+        let mut applied = crds.patch(name, &params, &ours).await;
         if let Err(kube::Error::Api(status)) = &applied
             && let Cause::FieldManagers(others) = ApiStatus::of(status).cause
         {
@@ -250,7 +253,7 @@ impl Installer {
                 let others = others.iter().map(|(who, field)| format!("`{who}` (`{field}`)"));
                 return Err(self.advice.foreign(name, others.collect::<Vec<_>>().join(", ")));
             }
-            applied = crds.patch(name, &params.clone().force(), &Patch::Apply(crd)).await;
+            applied = crds.patch(name, &params.clone().force(), &ours).await;
         }
         // In a conflict without field managers another replica was first.
         let made = applied.map_err(|error| self.failed(name, "applied", error))?;
