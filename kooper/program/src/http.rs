@@ -14,6 +14,7 @@ use prometheus::Registry;
 use tokio::runtime::{Builder, Handle};
 use tokio_util::sync::CancellationToken;
 
+use crate::block_on::block_on;
 use kooper_runtime::Health;
 use pages::Pages;
 pub(crate) use route::Routes;
@@ -241,7 +242,7 @@ impl Listener {
                 Ok(runtime) => runtime,
                 Err(error) => return drop(started.send(Err(error))),
             };
-            runtime.block_on(async move {
+            block_on(&runtime, async move {
                 let socket = tokio::net::TcpListener::from_std(self.socket);
                 match socket.and_then(|socket| Ok((socket, site()?))) {
                     Ok((socket, site)) => {

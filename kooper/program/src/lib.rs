@@ -6,6 +6,7 @@
 
 #[cfg(feature = "cli")]
 pub(crate) mod alerts;
+mod block_on;
 #[cfg(feature = "cli")]
 pub(crate) mod cli;
 #[cfg(feature = "cli")]

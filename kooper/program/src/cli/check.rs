@@ -28,6 +28,7 @@ use super::objects;
 use super::preflight::{NoResponse, TIMEOUT, advice};
 use super::verdict::Verdict;
 use super::webhooks;
+use crate::block_on::block_on;
 use crate::metrics::Prometheus;
 use crate::rbac::{self, Grant, Grants, Place};
 use kooper_access::Controller;
@@ -56,7 +57,7 @@ pub(crate) fn check(invocation: &Invocation<'_>) -> Result<ExitCode, BoxError> {
     let mut controllers = invocation.controllers()?;
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let metrics = Prometheus::new(&Registry::new())?;
-    let failed = runtime.block_on(async {
+    let failed = block_on(&runtime, async {
         let connection = connect::connect(program, settings, &metrics).await?;
         let lease_namespace = lease_namespace(program, &controllers, settings, &connection);
         let namespace = connection.client.default_namespace().to_owned();

@@ -33,6 +33,7 @@ use super::listeners::Listeners;
 use super::run::{Run, Supervisor};
 use super::stdout::print;
 use super::webhooks::Served;
+use crate::block_on::block_on;
 use crate::http::{ListenError, Listener};
 use crate::rbac::Place;
 use folder::Folder;
@@ -98,8 +99,8 @@ pub(super) fn dev(mut invocation: Invocation<'_>) -> Result<ExitCode, BoxError> 
         .on_thread_start(move || std::mem::forget(set_default(&silent)))
         .enable_all()
         .build()?;
-    let server = runtime.block_on(server::start(&mut folder, settings.port, &mut notes))?;
-    let simulation = settings.workloads.then(|| runtime.block_on(async { Simulation::visible(&server) }));
+    let server = block_on(&runtime, server::start(&mut folder, settings.port, &mut notes))?;
+    let simulation = settings.workloads.then(|| block_on(&runtime, async { Simulation::visible(&server) }));
     if !settings.workloads {
         notes.push("pods stay pending, and workloads get no pods: `--workloads off`".to_owned());
     }
@@ -111,7 +112,7 @@ pub(super) fn dev(mut invocation: Invocation<'_>) -> Result<ExitCode, BoxError> 
     controllers.extend(registering);
     let identity = Identity::new(&controllers, &place);
     let run = Run::new(invocation)?;
-    let prepared = run.runtime.block_on(async {
+    let prepared = block_on(&run.runtime, async {
         let client = server.client();
         prepare(&client, (&place.installation.program, version), &controllers, &identity).await?;
         let objects = if files.is_empty() {
@@ -162,7 +163,7 @@ pub(super) fn dev(mut invocation: Invocation<'_>) -> Result<ExitCode, BoxError> 
         Runners::Processes(replicas) => replicas.run(),
     };
     drop(simulation);
-    runtime.block_on(server.shutdown());
+    block_on(&runtime, server.shutdown());
     runtime.shutdown_background();
     ended
 }

@@ -12,6 +12,7 @@ use super::dry_run::DryRunProgram;
 use super::invocation::Invocation;
 use super::logging::refuses_colours;
 use super::stdout::print;
+use crate::block_on::block_on;
 use kooper_runtime::{BoxError, ObjectKey};
 use seed::{Seed, SeedError};
 
@@ -43,7 +44,7 @@ pub(crate) fn diff(invocation: &Invocation<'_>) -> Result<ExitCode, BoxError> {
         return Err(SeedError::Unhandled.into());
     }
     let client = connected.client();
-    connected.runtime.block_on(async {
+    block_on(&connected.runtime, async {
         for seed in &seeds {
             seed.apply(&client).await?;
         }

@@ -19,6 +19,7 @@ use super::run::{GRACE, operator};
 use super::signals::Signals;
 use super::stdout::print_line;
 use super::step::{printable, say};
+use crate::block_on::block_on;
 use crate::dry_run::{Difference, DryRun, DryRunPass, PassResults};
 use crate::metrics::Prometheus;
 use kooper_access::Controller;
@@ -156,7 +157,7 @@ impl<'a> DryRunProgram<'a> {
         }
         let runtime = Builder::new_multi_thread().enable_all().build()?;
         let metrics = Prometheus::new(&Registry::new())?;
-        let connection = runtime.block_on(async {
+        let connection = block_on(&runtime, async {
             let connection = connect::connect(invocation.app.name, &invocation.settings, &metrics).await?;
             responds(&connection).await?;
             Ok::<_, BoxError>(connection)
@@ -189,7 +190,7 @@ impl<'a> DryRunProgram<'a> {
         };
         // A handler that blocks the program's threads does not delay the signals.
         let main = Builder::new_current_thread().enable_all().build()?;
-        let ended = main.block_on(async {
+        let ended = block_on(&main, async {
             let mut signals = Signals::listen()?;
             let stop = CancellationToken::new();
             let running = runtime.spawn(operator.run(stop.clone()));

@@ -18,6 +18,7 @@ use super::listeners::Listeners;
 use super::preflight::preflight;
 use super::signals::{Signal, Signals};
 use super::webhooks::{self, Served};
+use crate::block_on::block_on;
 use crate::metrics::Prometheus;
 use kooper_access::controller::operator::Builder as OperatorBuilder;
 use kooper_access::{Controller, Operator, RunError};
@@ -39,7 +40,7 @@ pub(crate) fn run(invocation: &Invocation<'_>) -> Result<ExitCode, BoxError> {
     let run = Run::new(invocation)?;
     let needs_client = settings.reviews_tokens() || webhooks::has_any(invocation)?;
     let connection = if needs_client || controllers.iter().any(Controller::needs_client) {
-        Some(run.runtime.block_on(connect::connect(invocation.app.name, settings, &run.metrics))?)
+        Some(block_on(&run.runtime, connect::connect(invocation.app.name, settings, &run.metrics))?)
     } else {
         None
     };
@@ -210,7 +211,7 @@ pub(super) struct Supervisor {
 impl Supervisor {
     pub(super) fn new() -> Result<Self, BoxError> {
         let main = Builder::new_current_thread().enable_all().build()?;
-        let signals = main.block_on(async { Signals::listen() })?;
+        let signals = block_on(&main, async { Signals::listen() })?;
         Ok(Self { main, signals, stopped: CancellationToken::new(), is_stopping: false })
     }
 
@@ -222,7 +223,7 @@ impl Supervisor {
 
     fn supervise(&mut self, program: &Runtime, operator: Operator, drain: Duration) -> ExitCode {
         let Self { main, signals, stopped, is_stopping } = self;
-        let code = main.block_on(async {
+        let code = block_on(main, async {
             let stop = CancellationToken::new();
             let mut running = program.spawn(operator.run(stop.clone()));
             tokio::select! {
@@ -251,7 +252,7 @@ impl Supervisor {
             }
             signals.next().await
         };
-        main.block_on(async {
+        block_on(main, async {
             tokio::select! {
                 () = ending => {}
                 signal = second => end_at_once(signal),

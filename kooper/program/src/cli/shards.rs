@@ -18,6 +18,7 @@ use super::objects::counted;
 use super::preflight::responds;
 use super::stdout::print;
 use super::step::printable;
+use crate::block_on::block_on;
 use crate::metrics::Prometheus;
 use kooper_access::Controller;
 use kooper_access::controller::ShardLeases;
@@ -63,7 +64,7 @@ pub(crate) fn shards(invocation: &Invocation<'_>) -> Result<ExitCode, BoxError> 
     let chosen = chosen(&controllers, settings.shards.controller.as_deref(), &changes)?;
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let metrics = Prometheus::new(&Registry::new())?;
-    let (text, failed) = runtime.block_on(async {
+    let (text, failed) = block_on(&runtime, async {
         let connection = connect::connect(program, settings, &metrics).await?;
         responds(&connection).await?;
         let namespace = lease_namespace(program, &controllers, settings, &connection);

@@ -38,6 +38,7 @@ use super::run::{GRACE, operator};
 use super::signals::Signals;
 use super::step::{once, say};
 use super::webhooks;
+use crate::block_on::block_on;
 use crate::metrics::Prometheus;
 use crate::rbac::Place;
 use definitions::Definitions;
@@ -111,7 +112,7 @@ pub(crate) fn uninstall(mut invocation: Invocation<'_>) -> Result<ExitCode, BoxE
     let main = Builder::new_current_thread().enable_all().build()?;
     let registry = Registry::new();
     let metrics = Prometheus::new(&registry)?;
-    let connection = runtime.block_on(async {
+    let connection = block_on(&runtime, async {
         let connection = connect::connect(program, settings, &metrics).await?;
         responds(&connection).await?;
         Ok::<_, BoxError>(connection)
@@ -134,7 +135,7 @@ pub(crate) fn uninstall(mut invocation: Invocation<'_>) -> Result<ExitCode, BoxE
         interrupted: CancellationToken::new(),
     };
     // A handler that blocks the program's threads does not delay the signals.
-    let ended = main.block_on(async {
+    let ended = block_on(&main, async {
         let mut signals = Signals::listen()?;
         let mut everything = pin!(uninstall.everything(&controllers, metrics));
         tokio::select! {

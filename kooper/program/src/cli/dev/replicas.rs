@@ -22,6 +22,7 @@ use super::super::run::{GRACE, Run, Supervisor};
 use super::super::signals::Signals;
 use super::super::webhooks::{self, Served};
 use super::super::{FAILED, connect};
+use crate::block_on::block_on;
 use crate::manifests::unelected;
 use kooper_access::Controller;
 use kooper_runtime::BoxError;
@@ -93,7 +94,7 @@ pub(super) fn run_child(invocation: &Invocation<'_>) -> Result<ExitCode, BoxErro
     let controllers = invocation.controllers_quietly()?;
     let run = Run::new(invocation)?;
     let kubeconfig = Kubeconfig::from_yaml(&text)?;
-    let connection = run.runtime.block_on(connect::connect_by(invocation.app.name, kubeconfig, &run.metrics))?;
+    let connection = block_on(&run.runtime, connect::connect_by(invocation.app.name, kubeconfig, &run.metrics))?;
     let listeners = super::bind(&invocation.settings, &mut Vec::new())?;
     let stop = CancellationToken::new();
     let supervisor = Supervisor::new()?.stopped_by(stop.clone());
@@ -118,7 +119,7 @@ impl Replicas {
     /// So many replicas that are not started yet. From now on, signals do not end this process.
     pub(super) fn new(count: u8, kubeconfig: String, drain: Duration) -> Result<Self, BoxError> {
         let main = Builder::new_current_thread().enable_all().build()?;
-        let signals = main.block_on(async { Signals::listen() })?;
+        let signals = block_on(&main, async { Signals::listen() })?;
         let replicas = (1..=count).map(|number| Replica { number, process: None }).collect();
         Ok(Self { main, signals, replicas, kubeconfig, patience: drain.saturating_add(GRACE * 2) })
     }
@@ -128,7 +129,7 @@ impl Replicas {
         let Self { main, mut signals, mut replicas, kubeconfig, patience } = self;
         replicas.iter_mut().try_for_each(|replica| replica.start(&kubeconfig))?;
         let mut written = lines_of_stdin();
-        main.block_on(async {
+        block_on(&main, async {
             let first = loop {
                 tokio::select! {
                     signal = signals.next() => break signal,

@@ -20,6 +20,7 @@ use tracing::dispatcher::with_default;
 
 use super::super::connect::shown;
 use super::collector::Collector;
+use crate::block_on::block_on;
 use kooper_runtime::internal::error::chain;
 
 /// Responses are a few bytes long; a longer one is not read.
@@ -76,7 +77,7 @@ impl Sender {
     /// be exported, too, without end.
     fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let exchange = async { tokio::time::timeout(self.timeout, exchange(&self.client.0, request)).await };
-        let answered = match with_default(&Dispatch::none(), || self.runtime.block_on(exchange)) {
+        let answered = match with_default(&Dispatch::none(), || block_on(&self.runtime, exchange)) {
             Ok(answered) => answered,
             Err(_elapsed) => Err(format!("there was no response within {:?}", self.timeout).into()),
         };
