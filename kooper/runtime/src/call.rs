@@ -17,6 +17,7 @@ use std::fmt;
 use std::future::{Future, pending};
 use std::sync::Arc;
 
+use futures_util::FutureExt;
 use k8s_openapi::jiff::Timestamp;
 use tokio::task::AbortHandle;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
@@ -277,7 +278,7 @@ impl Call {
                 () = leaves => {}
             }
         };
-        self.tasks.tracker.spawn(running.in_current_span()).abort_handle()
+        self.tasks.tracker.spawn(running.in_current_span().boxed()).abort_handle()
     }
 }
 

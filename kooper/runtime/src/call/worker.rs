@@ -11,6 +11,7 @@ mod undecodable;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep, timeout};
@@ -334,7 +335,7 @@ impl Workers {
             workers.contain(&attempt.key, attempt.ticket, end).await;
         };
         if stuck <= self.limits.workers {
-            tokio::spawn(rest);
+            tokio::spawn(rest.boxed());
         } else {
             rest.await;
         }

@@ -5,6 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::time::sleep;
@@ -75,7 +76,7 @@ impl Workers {
         // A daemon does not end by itself, so its shard would never be given away.
         let leaving = shard.map(|shard| shard.leaving().clone()).unwrap_or_default();
         let term = shard.map(|shard| shard.ended().clone()).unwrap_or_default();
-        self.tasks.tracker.spawn(async move {
+        let contained = async move {
             let run = async {
                 let over = async {
                     tokio::select! {
@@ -103,6 +104,7 @@ impl Workers {
                 workers.finish_detached(&attempt, &ended, again);
             };
             workers.contain(&attempt.key, attempt.ticket, run).await;
-        });
+        };
+        self.tasks.tracker.spawn(contained.boxed());
     }
 }

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use futures_util::FutureExt;
+
 use super::handled::Handled;
 use crate::call::Gone;
 use crate::call::context::ControllerContext;
@@ -407,7 +409,7 @@ impl Sink for Served {
         let Signal::Served = signal else { return };
         let (enqueuer, handled) = (self.enqueuer.clone(), self.handled.clone());
         let wake = move |key: &ObjectKey| enqueuer.wake(key, Lane::Background, Reason::KindServed, Urgency::Soon);
-        tokio::spawn(async move { handled.each(|_| true, wake).await });
+        tokio::spawn(async move { handled.each(|_| true, wake).await }.boxed());
     }
 }
 

@@ -5,6 +5,7 @@ use std::panic;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use tokio::task::JoinError;
 use tokio::task::coop::consume_budget;
 use tokio::time::timeout;
@@ -29,13 +30,14 @@ const RELEASE: Duration = Duration::from_millis(2500);
 impl Runner {
     /// Holds the part, works on it, and releases it.
     pub(super) async fn run_part(&self, partition: &dyn Partition, shutdown: &CancellationToken) {
-        let _waking = self.wake_granted().map(|waking| AbortOnDropHandle::new(tokio::spawn(waking)));
+        let _waking = self.wake_granted().map(|waking| AbortOnDropHandle::new(tokio::spawn(waking.boxed())));
         let (hold, leave) = (partition.hold(shutdown.clone()), shutdown.clone());
         // Before the stop, it ends only if it panics.
-        let mut holding = AbortOnDropHandle::new(tokio::spawn(async move {
+        let holding = async move {
             hold.await;
             leave.cancelled().await;
-        }));
+        };
+        let mut holding = AbortOnDropHandle::new(tokio::spawn(holding.boxed()));
         // Nothing that `init` sends would pass before.
         let held = tokio::select! {
             held = shutdown.run_until_cancelled(self.leadership.held()) => held.is_some(),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures_util::FutureExt;
 use kube::Client;
 use tokio::time::sleep;
 
@@ -24,7 +25,7 @@ impl Runner {
             let state = Arc::new(Starting::new(&self.context));
             state.failed(name, &problem);
             self.process.health.add(state.clone());
-            self.background.spawn(retry(prerequisite, client, state, problem));
+            self.background.spawn(retry(prerequisite, client, state, problem).boxed());
             return;
         }
     }

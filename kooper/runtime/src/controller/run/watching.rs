@@ -5,6 +5,7 @@ use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use futures_util::future::join_all;
 use kube::Client;
 use tokio::task::JoinSet;
@@ -239,10 +240,11 @@ impl Watching {
                 match namespaces.as_ref().filter(|_| std::ptr::eq(watches, &self.primary)) {
                     Some((namespaces, _)) => {
                         let listed: Vec<_> = namespaces.watched.iter().map(|one| one.status.clone()).collect();
-                        self.tasks.spawn(async move {
+                        let listed = async move {
                             join_all(listed.iter().map(|status| status.wait_tried())).await;
                             start();
-                        });
+                        };
+                        self.tasks.spawn(listed.boxed());
                     }
                     None => start(),
                 }
@@ -276,9 +278,10 @@ impl Watching {
         let of = |namespace: &String| all.iter().find(|watched| watched.status.namespace() == Some(namespace));
         let first: Vec<_> = namespaces.iter().filter_map(of).map(|watched| watched.status.clone()).collect();
         if let Some(client) = client {
-            self.tasks.spawn(async move {
+            let find = async move {
                 join_all(first.iter().map(|status| find_namespace(status, &client))).await;
-            });
+            };
+            self.tasks.spawn(find.boxed());
         }
     }
 }
@@ -327,14 +330,15 @@ async fn subscribe(
     for watched in &watches.watched {
         let (namespaces, watched, sink) = (namespaces.clone(), watched.clone(), sink.clone());
         let routes = routes.clone();
-        tasks.spawn(async move {
+        let subscribe = async move {
             let namespace = watched.status.namespace().unwrap_or_default();
             if once && !namespaces.wait_tried_in(namespace).await {
                 return;
             }
             namespaces.wait_synced(namespace).await;
             routes.subscribe(&watched, &sink).await;
-        });
+        };
+        tasks.spawn(subscribe.boxed());
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use tokio::task::JoinSet;
 use tokio::task::coop::consume_budget;
 use tokio::time::timeout;
@@ -95,13 +96,11 @@ impl SharedWatches {
             informer = informer.of_server(&self.stream_ends);
         }
         let running = informer.run(self.stop.clone());
-        match executor {
-            Some(executor) => {
-                let task = executor.spawn(running);
-                self.tasks.lock().spawn(async move { drop(task.await) });
-            }
-            None => drop(self.tasks.lock().spawn(running)),
-        }
+        let running = match executor {
+            Some(executor) => executor.spawn(running).map(drop).boxed(),
+            None => running.boxed(),
+        };
+        self.tasks.lock().spawn(running);
     }
 
     /// Stops all watches. One that a function of the user's blocks is left alone.
