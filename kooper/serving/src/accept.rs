@@ -4,6 +4,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
+use std::pin::Pin;
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
@@ -21,14 +22,12 @@ const LOG_EVERY: Duration = Duration::from_secs(60);
 /// Accepts connections until it is dropped, at most `most` at the same time: a further
 /// one ends the oldest of the source that has the most. `serve` returns `None` for a
 /// connection that is refused, which ends no other. `name` is that of the listener in the log.
-pub async fn accept<F>(
+pub async fn accept(
     socket: &TcpListener,
     name: &'static str,
     most: usize,
-    mut serve: impl FnMut(TcpStream, Source) -> Option<F>,
-) where
-    F: Future<Output = ()> + Send + 'static,
-{
+    mut serve: impl FnMut(TcpStream, Source) -> Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+) {
     let mut connections: VecDeque<(Source, AbortHandle)> = VecDeque::new();
     let mut logged: Option<Instant> = None;
     loop {

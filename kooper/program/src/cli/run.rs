@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use prometheus::Registry;
 use tokio::runtime::{Builder, Runtime, RuntimeFlavor};
 use tokio::task::{JoinError, JoinHandle};
@@ -112,7 +113,7 @@ impl<'a> Run<'a> {
         let client = connection.as_ref().map(|connection| connection.client.clone());
         if let Some(connection) = connection {
             served.connect(&runtime, &connection.client);
-            runtime.spawn(preflight(connection));
+            runtime.spawn(preflight(connection).boxed());
         }
         let watchdog = Watchdog::start(operator.elected(), outlived)?;
         let ended = supervisor.supervise(&runtime, operator, settings.drain_timeout);

@@ -20,6 +20,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use k8s_openapi::jiff::Timestamp;
 use kube::{Client, ResourceExt};
 use prometheus::Registry;
@@ -374,7 +375,7 @@ impl Uninstall<'_> {
         let (end, ended) = tokio::sync::oneshot::channel();
         let (over, stopped) = tokio::sync::oneshot::channel();
         let token = stop.clone();
-        self.runtime.spawn(async move {
+        let running = async move {
             // Without objects to clean up there is nothing to run.
             let result = if none {
                 token.cancelled().await;
@@ -389,7 +390,8 @@ impl Uninstall<'_> {
             }
             // It is not awaited after an interruption.
             over.send(()).ok();
-        });
+        };
+        self.runtime.spawn(running.boxed());
         Ok(Running { stop, ended, stopped })
     }
 

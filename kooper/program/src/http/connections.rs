@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::FutureExt;
 use http::Response;
 use http::request::Parts;
 use http_body_util::Full;
@@ -55,14 +56,15 @@ pub(super) async fn accept(socket: &tokio::net::TcpListener, service: Arc<impl S
             tls => tls.flatten(),
         };
         let service = Arc::clone(&service);
-        Some(async move {
+        let served = async move {
             #[cfg(all(feature = "cli", feature = "rustls-tls"))]
             if let Some((acceptor, running)) = tls {
                 let accepting = kooper_serving::handshake(acceptor, running, stream);
                 return within_time(async { serve_stream(accepting.await?, source, &service).await }).await;
             }
             within_time(serve_stream(stream, source, &service)).await;
-        })
+        };
+        Some(served.boxed())
     })
     .await;
 }

@@ -180,10 +180,11 @@ impl Guard {
             }
             guard.running.lock().remove(&digest);
             if let Some(permits) = permits {
-                tokio::spawn(async move {
+                let paced = async move {
                     sleep_until(began + PACE).await;
                     drop(permits);
-                });
+                };
+                tokio::spawn(paced.boxed());
             }
             reviewed.map_err(Arc::new)
         });

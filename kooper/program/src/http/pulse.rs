@@ -4,6 +4,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt;
 use tokio::runtime::Handle;
 
 /// A runtime that does not run a task within this time is stalled.
@@ -31,7 +32,7 @@ impl Pulse {
         let Some(since) = *waiting else {
             *waiting = Some(now);
             let mark = Arc::clone(&self.waiting);
-            self.runtime.spawn(async move { *mark.lock() = None });
+            self.runtime.spawn(async move { *mark.lock() = None }.boxed());
             return Ok(());
         };
         match now.saturating_duration_since(since) {

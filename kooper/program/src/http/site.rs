@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use http::header::HOST;
 use http::request::Parts;
 use http::{HeaderMap, Response, StatusCode};
@@ -72,9 +74,9 @@ impl Site {
     }
 
     /// Records what the status page shows of the past, until it is dropped.
-    pub(super) fn record(&self) -> impl Future<Output = ()> + Send + 'static {
+    pub(super) fn record(&self) -> BoxFuture<'static, ()> {
         let pages = Arc::clone(&self.pages);
-        async move { pages.record().await }
+        async move { pages.record().await }.boxed()
     }
 
     #[cfg(feature = "cli")]
@@ -94,13 +96,13 @@ impl Site {
             return last.response.clone();
         }
         let pages = Arc::clone(&self.pages);
-        made(move || {
+        let make = move || {
             // They are gathered to their end, even if the client is gone.
             let response = pages.show(Page::Metrics, None, false);
             *last = Some(Gathered { response: response.clone(), at: Instant::now() });
             response
-        })
-        .await
+        };
+        made(Box::new(make)).await
     }
 
     /// The status page. With many keys it takes a while, which must not delay probes.
@@ -108,12 +110,12 @@ impl Site {
         // It is never closed.
         let turn = Arc::clone(&self.turn).acquire_owned().await;
         let (pages, query) = (Arc::clone(&self.pages), query.map(str::to_owned));
-        made(move || {
+        let make = move || {
             // The page is made to its end, even if its client is gone.
             let _turn = turn;
             pages.show(Page::Status, query.as_deref(), true)
-        })
-        .await
+        };
+        made(Box::new(make)).await
     }
 }
 
@@ -170,7 +172,7 @@ fn names_this_machine(headers: &HeaderMap) -> bool {
 }
 
 /// A page that is made by a thread of its own.
-async fn made(make: impl FnOnce() -> Response<Full<Bytes>> + Send + 'static) -> Response<Full<Bytes>> {
+async fn made(make: Box<dyn FnOnce() -> Response<Full<Bytes>> + Send>) -> Response<Full<Bytes>> {
     tokio::task::spawn_blocking(make).await.unwrap_or_else(|_| {
         let text = "the page cannot be rendered: see the log\n".to_owned();
         text_response(StatusCode::INTERNAL_SERVER_ERROR, text)

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -42,12 +43,13 @@ pub(super) async fn accept(socket: &tokio::net::TcpListener, shared: &Arc<Shared
         let acceptor = (shared.certificate)()?;
         let running = handshakes.begin(source)?;
         let shared = Arc::clone(shared);
-        Some(async move {
+        let served = async move {
             // A client that goes away, or is no client, only affects its own connection.
             if let Err(error) = serve(stream, acceptor, running, shared).await {
                 tracing::debug!(error, "a connection to the webhooks failed");
             }
-        })
+        };
+        Some(served.boxed())
     })
     .await;
 }

@@ -15,6 +15,7 @@ use std::task::{Context, Poll};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt;
 use http::{Request, Response, StatusCode, Uri};
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
@@ -84,9 +85,10 @@ impl Renewal {
         let namespace = client.default_namespace().to_owned();
         let (client, rejected, cancelled) = (Mutex::new(client), Notify::new(), Notify::new());
         let current = Arc::new(Current { client, rejected, cancelled });
-        let mut tasks = vec![AbortOnDropHandle::new(tokio::spawn(renew(Arc::clone(&current), Arc::new(build))))];
+        let renewing = renew(Arc::clone(&current), Arc::new(build));
+        let mut tasks = vec![AbortOnDropHandle::new(tokio::spawn(renewing.boxed()))];
         if has_plugin {
-            tasks.push(AbortOnDropHandle::new(tokio::spawn(authorize(Arc::clone(&current)))));
+            tasks.push(AbortOnDropHandle::new(tokio::spawn(authorize(Arc::clone(&current)).boxed())));
         }
         Ok(Client::new(Self { current, _tasks: tasks }, namespace))
     }
