@@ -39,6 +39,10 @@ impl<G: DerefMut> DerefMut for Held<G> {
 /// Drops a value on another thread if there is a runtime: freeing a million
 /// entries takes a long time.
 pub fn drop_aside<T: Send + 'static>(value: T) {
+    drop_boxed(Box::new(value));
+}
+
+fn drop_boxed(value: Box<dyn Send>) {
     match tokio::runtime::Handle::try_current() {
         Ok(runtime) => drop(runtime.spawn_blocking(move || drop(value))),
         Err(_) => drop(value),
