@@ -14,7 +14,7 @@ use k8s_openapi::api::authorization::v1::ResourceAttributes;
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::jiff::Timestamp;
-use kube::api::Api;
+use kube::api::{Api, DynamicObject};
 use kube::{Client, ResourceExt};
 use prometheus::Registry;
 use tokio::runtime::Builder;
@@ -154,7 +154,8 @@ impl Check {
     async fn account(&mut self) {
         let user = self.user.clone().unwrap_or_default();
         let Some((namespace, name)) = account(&user) else { return };
-        let accounts: Api<ServiceAccount> = Api::namespaced(self.reader.clone(), namespace);
+        let kind = objects::untyped::<ServiceAccount>();
+        let accounts: Api<DynamicObject> = Api::namespaced_with(self.reader.clone(), namespace, &kind);
         match accounts.get_opt(name).await {
             Ok(Some(_)) => self.ok(format_args!("service account {namespace}/{name}")),
             Ok(None) => self.missing(format_args!(

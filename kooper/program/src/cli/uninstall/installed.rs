@@ -28,9 +28,9 @@ pub(super) async fn deployment(client: &Client, place: &Place) -> kube::Result<O
 
 /// Scales a Deployment to zero.
 pub(super) async fn stop(client: &Client, place: &Place, deployment: &str) -> kube::Result<()> {
-    let api: Api<Deployment> = Api::namespaced(client.clone(), &place.namespace);
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &place.namespace, &untyped::<Deployment>());
     let none = Patch::Merge(json!({"spec": {"replicas": 0}}));
-    match api.patch_scale(deployment, &PatchParams::default(), &none).await {
+    match api.patch_subresource("scale", deployment, &PatchParams::default(), &none).await {
         Err(kube::Error::Api(status)) if is_not_found(&status) => Ok(()),
         done => done.map(drop),
     }
@@ -51,7 +51,7 @@ pub(super) async fn other(client: &Client, controllers: &[Controller], place: &P
     programs.insert(&place.installation.program);
     let names: Vec<&str> = programs.iter().copied().collect();
     let labels = format!("app.kubernetes.io/name in ({}),{INSTALLATION}", names.join(","));
-    let deployments: Api<Deployment> = Api::all(client.clone());
+    let deployments: Api<DynamicObject> = Api::all_with(client.clone(), &untyped::<Deployment>());
     let found = listed(deployments.list_metadata(&ListParams::default().labels(&labels)).await)?;
     let ours = (Some(place.namespace.clone()), Some(place.account()));
     let mut all = found.into_iter().map(|one| (one.namespace(), one.labels().get(INSTALLATION).cloned()));
