@@ -26,6 +26,8 @@ pub(crate) mod query;
 #[cfg(feature = "cli")]
 #[doc(hidden)]
 pub mod rbac;
+#[cfg(feature = "cli")]
+mod review;
 mod settings;
 
 use serde::de::DeserializeOwned;

@@ -11,11 +11,13 @@ use http::Uri;
 use http::header::{HeaderName, HeaderValue, USER_AGENT};
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::Client;
-use kube::api::{Api, PostParams};
 use kube::config::{Config, InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError, LoadDataError};
+use serde_json::json;
 
 use super::args::Settings;
+use super::objects::untyped;
 use crate::metrics::Prometheus;
+use crate::review::review;
 use kooper_access::internal::Installation;
 use kooper_runtime::internal::error::chain;
 
@@ -31,9 +33,8 @@ const LEASE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The namespace of the service account that a client has; `None` if it has none.
 pub(crate) async fn own_namespace(client: &Client) -> Option<String> {
-    let reviews: Api<SelfSubjectReview> = Api::all(client.clone());
-    let review = reviews.create(&PostParams::default(), &SelfSubjectReview::default()).await.ok()?;
-    let name = review.status?.user_info?.username?;
+    let status = review(client, &untyped::<SelfSubjectReview>(), json!({})).await.ok()?;
+    let name = status["userInfo"]["username"].as_str()?;
     let (namespace, _) = name.strip_prefix("system:serviceaccount:")?.split_once(':')?;
     Some(namespace.to_owned())
 }

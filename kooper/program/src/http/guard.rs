@@ -17,15 +17,17 @@ use http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use http_body_util::Full;
 use k8s_openapi::ByteString;
-use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, UserInfo};
-use k8s_openapi::api::authorization::v1::{NonResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
+use k8s_openapi::api::authentication::v1::TokenReview;
+use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 use kube::Client;
-use kube::api::{Api, PostParams};
+use kube::core::ApiResource;
+use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
 use tokio::task::JoinError;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::pages::{Page, later, text_response};
+use crate::review::review;
 use kooper_runtime::internal::error::chain;
 use kooper_serving::{Limits, Source};
 use verdicts::{Digest, Key, Question, Verdict, Verdicts};
@@ -199,28 +201,29 @@ impl Guard {
     }
 
     async fn review(&self, question: &Question) -> Result<Verdict, ReviewError> {
-        let audiences = self.audience.clone().map(|audience| vec![audience]);
-        let spec = TokenReviewSpec { token: question.token.clone(), audiences };
-        let review = TokenReview { spec, ..Default::default() };
-        let tokens: Api<TokenReview> = Api::all(self.client.clone());
+        let mut spec = json!({"token": question.token});
+        if let Some(audience) = &self.audience {
+            spec["audiences"] = json!([audience]);
+        }
         let failed = |what| move |error| ReviewError::Request { what, error };
-        let reviewed = tokens.create(&PostParams::default(), &review).await.map_err(failed("a TokenReview"))?;
-        let status = reviewed.status.unwrap_or_default();
+        let kind = ApiResource::erase::<TokenReview>(&());
+        let reviewed = review(&self.client, &kind, json!({"spec": spec})).await;
+        let status = reviewed.map_err(failed("a TokenReview"))?;
         // An API server that does not name the audience does not know of audiences.
-        let is_meant = self
-            .audience
-            .as_ref()
-            .is_none_or(|audience| status.audiences.as_ref().is_some_and(|audiences| audiences.contains(audience)));
-        let user = status.user.filter(|_| status.authenticated == Some(true) && is_meant);
+        let is_meant = self.audience.as_ref().is_none_or(|audience| {
+            status["audiences"].as_array().is_some_and(|known| known.contains(&json!(audience)))
+        });
+        let user = status["user"].as_object().filter(|_| status["authenticated"] == true && is_meant);
         let Some(user) = user else { return Ok(Verdict::Unknown) };
-        let name = user.username.clone().unwrap_or_default();
 
-        let review = SubjectAccessReview { spec: access(question, user), ..Default::default() };
-        let accesses: Api<SubjectAccessReview> = Api::all(self.client.clone());
-        let failed = failed("a SubjectAccessReview");
-        let reviewed = accesses.create(&PostParams::default(), &review).await.map_err(failed)?;
-        let allowed = reviewed.status.is_some_and(|status| status.allowed && status.denied != Some(true));
-        Ok(if allowed { Verdict::Allowed } else { Verdict::Forbidden { user: name } })
+        let kind = ApiResource::erase::<SubjectAccessReview>(&());
+        let reviewed = review(&self.client, &kind, json!({"spec": access(question, user)})).await;
+        let status = reviewed.map_err(failed("a SubjectAccessReview"))?;
+        if status["allowed"] == true && status["denied"] != true {
+            return Ok(Verdict::Allowed);
+        }
+        let name = user.get("username").and_then(Value::as_str).unwrap_or_default();
+        Ok(Verdict::Forbidden { user: name.to_owned() })
     }
 
     /// Logs an error, unless one was logged a short time ago: every scrape has it.
@@ -297,14 +300,13 @@ fn token(headers: &HeaderMap, password: bool) -> Option<String> {
     (!token.is_empty()).then_some(token)
 }
 
-fn access(question: &Question, user: UserInfo) -> SubjectAccessReviewSpec {
-    let what = NonResourceAttributes { path: Some(question.path.clone()), verb: Some(question.verb.clone()) };
-    SubjectAccessReviewSpec {
-        user: user.username,
-        groups: user.groups,
-        uid: user.uid,
-        extra: user.extra,
-        non_resource_attributes: Some(what),
-        ..Default::default()
+/// The fields of a SubjectAccessReview about the user of a TokenReview.
+fn access(question: &Question, user: &Map<String, Value>) -> Value {
+    let mut spec = json!({"nonResourceAttributes": {"path": question.path, "verb": question.verb}});
+    for (field, of_user) in [("user", "username"), ("groups", "groups"), ("uid", "uid"), ("extra", "extra")] {
+        if let Some(value) = user.get(of_user) {
+            spec[field] = value.clone();
+        }
     }
+    spec
 }
