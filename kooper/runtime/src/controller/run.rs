@@ -477,7 +477,7 @@ impl Runner {
     }
 
     fn gauge(&self, gauge: Gauge, read: impl Fn() -> f64 + Send + Sync + 'static) {
-        watching::gauge(&*self.process.metrics, self.controller.name(), gauge, read);
+        watching::gauge(&*self.process.metrics, self.controller.name(), gauge, Box::new(read));
     }
 }
 

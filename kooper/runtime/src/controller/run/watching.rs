@@ -26,7 +26,7 @@ use crate::controller::review::may_get_namespace;
 use crate::controller::{Config, ControllerSpec};
 use crate::error::BoxError;
 use crate::executor::Task;
-use crate::metrics::{Gauge, MetricsRecorder};
+use crate::metrics::{Gauge, MetricsRecorder, ReadGauge};
 use crate::queue::CacheRef;
 use crate::watch::cache_id::{CacheId, CacheRequest, Used};
 use crate::watch::informer::{Sink, WatchStatus, Watched};
@@ -99,10 +99,10 @@ impl Watching {
     fn measure(&self, name: &str, metrics: &dyn MetricsRecorder) {
         let stores: Vec<Arc<Store>> = self.all().into_iter().map(|watched| watched.store.clone()).collect();
         let again: Vec<_> = stores.iter().filter(|store| !store.is_secret()).cloned().collect();
-        gauge(metrics, name, Gauge::StoreObjects, move || {
-            stores.iter().map(|store| store.size().0).sum::<usize>() as f64
-        });
-        gauge(metrics, name, Gauge::StoreBytes, move || again.iter().map(|store| store.size().1).sum::<usize>() as f64);
+        let objects = move || stores.iter().map(|store| store.size().0).sum::<usize>() as f64;
+        gauge(metrics, name, Gauge::StoreObjects, Box::new(objects));
+        let bytes = move || again.iter().map(|store| store.size().1).sum::<usize>() as f64;
+        gauge(metrics, name, Gauge::StoreBytes, Box::new(bytes));
     }
 
     /// Every watch once, the controller's own first: a reader of its kind shares its watch.
@@ -384,7 +384,8 @@ fn watched(
         let form = form(request, scope, beside);
         let watch = namespace.map_or_else(|| resource.clone(), |namespace| format!("{resource}/{namespace}")) + &form;
         let status = watched.status.clone();
-        gauge(&*process.metrics, name, Gauge::WatchAge { watch }, move || status.silence().as_secs_f64());
+        let age = move || status.silence().as_secs_f64();
+        gauge(&*process.metrics, name, Gauge::WatchAge { watch }, Box::new(age));
     }
     watched
 }
@@ -399,13 +400,8 @@ fn form(request: &CacheRequest, scope: &Scope, beside: bool) -> String {
     if parts.is_empty() { String::new() } else { format!(" ({})", parts.join("; ")) }
 }
 
-pub(super) fn gauge(
-    metrics: &dyn MetricsRecorder,
-    controller: &str,
-    gauge: Gauge,
-    read: impl Fn() -> f64 + Send + Sync + 'static,
-) {
-    if let Err(error) = metrics.register_gauge(controller, gauge, Box::new(read)) {
+pub(super) fn gauge(metrics: &dyn MetricsRecorder, controller: &str, gauge: Gauge, read: ReadGauge) {
+    if let Err(error) = metrics.register_gauge(controller, gauge, read) {
         tracing::warn!(controller, "a metric is missing: {error}");
     }
 }
