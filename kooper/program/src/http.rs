@@ -220,10 +220,10 @@ impl Listener {
         self.check_routes()?;
         let routes = std::mem::take(&mut self.routes);
         let is_local = self.is_loopback();
-        self.serve_site(move || {
+        self.serve_site(Box::new(move || {
             Ok(Site::new(Pages::new(registry, health, program).with_status(status).with_routes(routes))
                 .with_local(is_local))
-        })
+        }))
     }
 
     /// Returns `true` if only this machine can connect to the listener.
@@ -233,7 +233,7 @@ impl Listener {
 
     /// Starts to answer with what `site` makes on the thread and the runtime of the
     /// listener.
-    fn serve_site(self, site: impl FnOnce() -> io::Result<Site> + Send + 'static) -> Result<Server, ListenError> {
+    fn serve_site(self, site: Box<dyn FnOnce() -> io::Result<Site> + Send>) -> Result<Server, ListenError> {
         let stop = CancellationToken::new();
         let stopped = stop.clone();
         let (started, start) = mpsc::channel();

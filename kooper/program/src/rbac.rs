@@ -87,6 +87,10 @@ pub(crate) fn ruled<'a>(controllers: impl IntoIterator<Item = &'a Controller>) -
 
 /// The known permissions. Requests that handlers send with a `Client` are not known.
 pub(crate) fn known<'a>(controllers: impl IntoIterator<Item = &'a Controller>, place: &Place) -> Grants {
+    known_of(&controllers.into_iter().collect::<Vec<_>>(), place)
+}
+
+fn known_of(controllers: &[&Controller], place: &Place) -> Grants {
     let mut grants = Grants::new();
     for (group, resource) in REVIEWS.into_iter().filter(|_| place.reviews_tokens) {
         let (group, resource, verb) = (group.to_owned(), resource.to_owned(), "create".to_owned());

@@ -76,7 +76,7 @@ impl SiteBuilder {
         }
         listener.check_routes()?;
         let routes = std::mem::take(&mut listener.routes);
-        listener.serve_site(move || {
+        listener.serve_site(Box::new(move || {
             let offers = match self.offer {
                 Offer::Everything => EVERY,
                 Offer::Metrics => &["/metrics"],
@@ -90,6 +90,6 @@ impl SiteBuilder {
                 site.certificate = self.certificate;
             }
             Ok(site)
-        })
+        }))
     }
 }
