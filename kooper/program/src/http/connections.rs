@@ -60,9 +60,9 @@ pub(super) async fn accept(socket: &tokio::net::TcpListener, service: Arc<impl S
             #[cfg(all(feature = "cli", feature = "rustls-tls"))]
             if let Some((acceptor, running)) = tls {
                 let accepting = kooper_serving::handshake(acceptor, running, stream);
-                return within_time(async { serve_stream(accepting.await?, source, &service).await }).await;
+                return within_time(async { serve_stream(Box::new(accepting.await?), source, &service).await }).await;
             }
-            within_time(serve_stream(stream, source, &service)).await;
+            within_time(serve_stream(Box::new(stream), source, &service)).await;
         };
         Some(served.boxed())
     })
@@ -77,10 +77,12 @@ async fn within_time(served: impl Future<Output = Result<(), BoxError>>) {
     }
 }
 
-async fn serve_stream<S>(stream: S, source: Source, service: &Arc<impl Service>) -> Result<(), BoxError>
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
+/// A TCP connection with or without TLS. For each type of stream, hyper's whole server would be compiled.
+trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
+
+async fn serve_stream(stream: Box<dyn Stream>, source: Source, service: &Arc<impl Service>) -> Result<(), BoxError> {
     let service = service_fn(|request: hyper::Request<hyper::body::Incoming>| {
         let service = Arc::clone(service);
         async move {
