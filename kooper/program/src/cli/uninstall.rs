@@ -269,7 +269,7 @@ impl Uninstall<'_> {
                 Ok(pods) => format!("these pods are still running: {}", named(&pods, pods.len())),
                 Err(problem) => format!("the pods cannot be read: {problem}"),
             };
-            self.pause(PAUSE, |timeout| UninstallError::Waiting { timeout, left }).await?;
+            self.pause(PAUSE, Box::new(|timeout| UninstallError::Waiting { timeout, left })).await?;
         }
     }
 
@@ -342,7 +342,7 @@ impl Uninstall<'_> {
             }
             // Long lists are requested rarely.
             let (pause, left) = ((begin.elapsed() * 5).max(PAUSE), left.join("; "));
-            self.pause(pause, |timeout| UninstallError::NotCleanedUp { timeout, left }).await?;
+            self.pause(pause, Box::new(|timeout| UninstallError::NotCleanedUp { timeout, left })).await?;
         }
     }
 
@@ -410,7 +410,8 @@ impl Uninstall<'_> {
                         }
                         // Text from the cluster must not control the terminal.
                         let (lease, holder) = (lease.to_string(), holder.escape_debug().to_string());
-                        self.pause(PAUSE, |timeout| UninstallError::Working { timeout, lease, holder }).await?;
+                        self.pause(PAUSE, Box::new(|timeout| UninstallError::Working { timeout, lease, holder }))
+                            .await?;
                     }
                     found => break found,
                 }
@@ -456,7 +457,7 @@ impl Uninstall<'_> {
                 }
                 Err(problem) => format!("the CRD {name} cannot be deleted: {problem}"),
             };
-            self.pause(PAUSE, |timeout| UninstallError::Waiting { timeout, left }).await?;
+            self.pause(PAUSE, Box::new(|timeout| UninstallError::Waiting { timeout, left })).await?;
         }
     }
 
@@ -471,14 +472,18 @@ impl Uninstall<'_> {
                 Ok(done) => return Ok(done),
                 Err(problem) => {
                     let left = format!("{failure}: {problem}");
-                    self.pause(PAUSE, |timeout| UninstallError::Waiting { timeout, left }).await?;
+                    self.pause(PAUSE, Box::new(|timeout| UninstallError::Waiting { timeout, left })).await?;
                 }
             }
         }
     }
 
     /// Waits a moment; an error if the time is over, or after a signal.
-    async fn pause(&self, pause: Duration, over: impl FnOnce(String) -> UninstallError) -> Result<(), UninstallError> {
+    async fn pause(
+        &self,
+        pause: Duration,
+        over: Box<dyn FnOnce(String) -> UninstallError + '_>,
+    ) -> Result<(), UninstallError> {
         if Instant::now() + pause >= self.deadline {
             return Err(over(kooper_grammar::duration::format(self.chosen.timeout)));
         }
