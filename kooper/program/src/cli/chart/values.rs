@@ -19,6 +19,31 @@ const DURATION: &str = "^(([0-9]+\\.?[0-9]*|\\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+
 /// An IP address, or none, and a port.
 const ADDRESS: &str = "^([0-9.]+|\\[[0-9a-fA-F:.]+\\])?:[0-9]{1,5}$";
 
+/// The schemas of the values that every chart has. `global` and `enabled` are those of a chart that has this one as a
+/// dependency.
+const PROPERTIES: &str = r#"{
+    "global": {},
+    "enabled": {"type": "boolean"},
+    "image": {"type": "string", "pattern": "^\\S+$"},
+    "imagePullSecrets": {"type": "array", "items": {
+        "type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]
+    }},
+    "replicas": {"type": ["integer", "null"], "minimum": 0},
+    "ephemeralStorage": {"type": ["string", "null"], "minLength": 1},
+    "hostUsers": {"type": "boolean"},
+    "hostNetwork": {"type": "boolean"},
+    "resources": {"type": "object"},
+    "nodeSelector": {"type": "object", "additionalProperties": {"type": "string"}},
+    "tolerations": {"type": "array", "items": {"type": "object"}},
+    "networkPolicy": {"type": "boolean"},
+    "networkPolicyFrom": {"type": "array", "items": {"type": "object"}},
+    "serviceMonitor": {"type": "boolean"},
+    "alerts": {"type": "boolean"},
+    "env": {"type": "array", "items": {
+        "type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]
+    }}
+}"#;
+
 /// The words that YAML reads as booleans.
 const BOOLEANS: [(&str, [&str; 4]); 2] = [("true", ["true", "yes", "y", "on"]), ("false", ["false", "no", "n", "off"])];
 
@@ -177,30 +202,8 @@ pub(super) fn yaml(settings: &Settings, choices: &Choices, secret: &str, has_crd
 
 /// `values.schema.json`.
 pub(super) fn schema(has_crds: bool, own: &[OwnFlag]) -> Value {
-    let mut properties = json!({
-        // Of a chart that has this one as a dependency.
-        "global": {},
-        "enabled": {"type": "boolean"},
-        "image": {"type": "string", "pattern": "^\\S+$"},
-        "imagePullSecrets": {"type": "array", "items": {
-            "type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"],
-        }},
-        "replicas": {"type": ["integer", "null"], "minimum": 0},
-        "ephemeralStorage": {"type": ["string", "null"], "minLength": 1},
-        "hostUsers": {"type": "boolean"},
-        "hostNetwork": {"type": "boolean"},
-        "resources": {"type": "object"},
-        "nodeSelector": {"type": "object", "additionalProperties": {"type": "string"}},
-        "tolerations": {"type": "array", "items": {"type": "object"}},
-        "networkPolicy": {"type": "boolean"},
-        "networkPolicyFrom": {"type": "array", "items": {"type": "object"}},
-        "serviceMonitor": {"type": "boolean"},
-        "alerts": {"type": "boolean"},
-        "metricsSecret": {"anyOf": [{"type": "string", "pattern": SUBDOMAIN}, {"type": "null"}]},
-        "env": {"type": "array", "items": {
-            "type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"],
-        }},
-    });
+    let mut properties: Value = serde_json::from_str(PROPERTIES).expect("the schemas are JSON");
+    properties["metricsSecret"] = json!({"anyOf": [{"type": "string", "pattern": SUBDOMAIN}, {"type": "null"}]});
     if !own.is_empty() {
         let flags = own.iter().map(|flag| (flag.name.clone(), of_own(flag)));
         let files = own.iter().filter(|flag| flag.is_file).map(|flag| (camel(&flag.name), of_secret(flag)));
