@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Event as CoreEvent, ObjectReference};
+use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
@@ -13,10 +13,12 @@ use kooper_runtime::internal::error::refusal::{ApiStatus, Cause, Needs, is_confl
 use kooper_runtime::internal::{clock, leader};
 use kooper_runtime::metrics::{Counter, MetricsRecorder};
 use kooper_runtime::{Note, ObjectKey, error};
-use kube::Client;
-use kube::api::{Api, Patch, PatchParams, PostParams};
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::core::Request;
+use kube::{Client, Resource, ResourceExt};
 use parking_lot::Mutex;
-use serde_json::json;
+use serde::Serialize;
+use serde_json::{Value, json};
 use tokio::sync::mpsc::Receiver;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -162,32 +164,27 @@ impl Writer {
     /// Returns how often it has been written by now.
     async fn continue_lasting(&self, note: &Note, at: Timestamp, before: Option<i32>) -> Result<i32, WriteError> {
         let event = self.source.lasting(note, at);
-        let metadata = &event.metadata;
-        let events: Api<CoreEvent> =
-            Api::namespaced(self.client.clone(), metadata.namespace.as_deref().unwrap_or_default());
-        let name = metadata.name.as_deref().unwrap_or_default();
         let observed = |count: Option<i32>| {
             let mut series = json!({"lastObservedTime": MicroTime(at)});
             if let Some(count) = count {
                 series["count"] = count.into();
             }
-            Patch::Merge(json!({
-                "message": event.message, "reportingInstance": event.reporting_instance, "series": series,
-            }))
+            json!({"message": event.message, "reportingInstance": event.reporting_instance, "series": series})
         };
-        let (parameters, create) = (PatchParams::default(), PostParams::default());
         let mut before = before;
         // An Event that exists may expire meanwhile.
         for _ in 0..2 {
             let count = match before {
                 Some(count) => count,
-                None => match self.send(|| events.create(&create, &event)).await {
+                None => match self.send(creation(&event)).await {
                     Ok(_) => return Ok(1),
                     Err(failure) if failure.is_conflict() => {
                         // Its count is unknown: the response to this patch has it.
-                        let patch = observed(None);
-                        match self.send(|| events.patch(name, &parameters, &patch)).await {
-                            Ok(known) => known.series.and_then(|series| series.count).unwrap_or(1).max(1),
+                        match self.send(change(&event, observed(None))).await {
+                            Ok(known) => {
+                                let count = known["series"]["count"].as_i64();
+                                count.and_then(|count| i32::try_from(count).ok()).unwrap_or(1).max(1)
+                            }
                             Err(failure) if failure.is_missing() => continue,
                             Err(failure) => return Err(failure),
                         }
@@ -196,8 +193,7 @@ impl Writer {
                 },
             };
             let count = count.saturating_add(1);
-            let patch = observed(Some(count));
-            match self.send(|| events.patch(name, &parameters, &patch)).await {
+            match self.send(change(&event, observed(Some(count)))).await {
                 Ok(_) => return Ok(count),
                 Err(failure) if failure.is_missing() => before = None,
                 Err(failure) => return Err(failure),
@@ -206,14 +202,13 @@ impl Writer {
         Err(WriteError::Expired)
     }
 
-    /// Sends a request until it is answered, if another try can succeed.
-    async fn send<T, F>(&self, request: impl Fn() -> F) -> Result<T, WriteError>
-    where
-        F: Future<Output = kube::Result<T>>,
-    {
+    /// Sends a request until it is answered, if another try can succeed. With `Api<K>`, the decoding of both types of
+    /// Events would be compiled into each program, to read a count.
+    async fn send(&self, request: kube::Result<http::Request<Vec<u8>>>) -> Result<Value, WriteError> {
+        let request = request.map_err(WriteError::Server)?;
         let mut tried = 0;
         loop {
-            match timeout(TIMEOUT, request()).await {
+            match timeout(TIMEOUT, self.client.request(request.clone())).await {
                 Ok(Ok(answer)) => return Ok(answer),
                 Ok(Err(error)) => self.pause(WriteError::Server(error), &mut tried).await?,
                 Err(_) => self.pause(WriteError::Silence, &mut tried).await?,
@@ -222,11 +217,10 @@ impl Writer {
     }
 
     async fn create(&self, event: &Event) -> Result<(), WriteError> {
-        let events = self.events(event);
+        let request = creation(event).map_err(WriteError::Server)?;
         let mut tried = 0;
         loop {
-            let created = timeout(TIMEOUT, events.create(&PostParams::default(), event)).await;
-            match created {
+            match timeout(TIMEOUT, self.client.request::<Value>(request.clone())).await {
                 Ok(Ok(_)) => return Ok(()),
                 // The response to an earlier try was lost.
                 Ok(Err(kube::Error::Api(status))) if tried > 0 && is_conflict(&status) => return Ok(()),
@@ -237,14 +231,8 @@ impl Writer {
     }
 
     async fn repeat(&self, event: &Event, count: i32, last: Timestamp) -> Result<(), WriteError> {
-        let (events, name) = (self.events(event), event.metadata.name.as_deref().unwrap_or_default());
-        let patch = Patch::Merge(json!({"series": {"count": count, "lastObservedTime": MicroTime(last)}}));
-        let parameters = PatchParams::default();
-        self.send(|| events.patch(name, &parameters, &patch)).await.map(drop)
-    }
-
-    fn events(&self, event: &Event) -> Api<Event> {
-        Api::namespaced(self.client.clone(), event.metadata.namespace.as_deref().unwrap_or_default())
+        let patch = json!({"series": {"count": count, "lastObservedTime": MicroTime(last)}});
+        self.send(change(event, patch)).await.map(drop)
     }
 
     /// Waits before the next try, if one can succeed.
@@ -298,6 +286,26 @@ impl Writer {
             )
         });
     }
+}
+
+/// The request that creates an Event.
+fn creation<K>(event: &K) -> kube::Result<http::Request<Vec<u8>>>
+where
+    K: Resource<DynamicType = ()> + Serialize,
+{
+    let body = serde_json::to_vec(event).map_err(kube::Error::SerdeError)?;
+    events(event).create(&PostParams::default(), body).map_err(kube::Error::BuildRequest)
+}
+
+/// The request that changes an Event.
+fn change<K: Resource<DynamicType = ()>>(event: &K, patch: Value) -> kube::Result<http::Request<Vec<u8>>> {
+    let patched = events(event).patch(&event.name_any(), &PatchParams::default(), &Patch::Merge(patch));
+    patched.map_err(kube::Error::BuildRequest)
+}
+
+/// The Events in the namespace of an Event.
+fn events<K: Resource<DynamicType = ()>>(event: &K) -> Request {
+    Request::new(K::url_path(&(), Some(event.meta().namespace.as_deref().unwrap_or_default())))
 }
 
 /// The message about the first object that has too many Events.
