@@ -26,8 +26,6 @@ pub(crate) mod query;
 #[cfg(feature = "cli")]
 #[doc(hidden)]
 pub mod rbac;
-#[cfg(feature = "cli")]
-mod review;
 mod settings;
 
 use serde::de::DeserializeOwned;

@@ -53,7 +53,7 @@ pub mod controller {
         pub use crate::controller::prerequisite::{Prerequisite, Unmet};
     }
     pub mod review {
-        pub use crate::controller::review::may;
+        pub use crate::controller::review::{may, review};
     }
     pub mod view {
         pub use crate::controller::health::Registered;

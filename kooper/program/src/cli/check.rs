@@ -388,7 +388,7 @@ impl Check {
         let own = self.user.clone().unwrap_or_default();
         let own = account(&own).map(|(namespace, _)| namespace);
         let names: BTreeSet<_> = grants.keys().filter_map(|grant| grant.namespace.as_deref()).chain(own).collect();
-        let api: Api<Namespace> = Api::all(self.reader.clone());
+        let api: Api<DynamicObject> = Api::all_with(self.reader.clone(), &objects::untyped::<Namespace>());
         for name in names {
             match api.get_opt(name).await {
                 Ok(Some(namespace)) if namespace.metadata.deletion_timestamp.is_some() => {

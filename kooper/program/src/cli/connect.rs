@@ -17,8 +17,8 @@ use serde_json::json;
 use super::args::Settings;
 use super::objects::untyped;
 use crate::metrics::Prometheus;
-use crate::review::review;
 use kooper_access::internal::Installation;
+use kooper_runtime::internal::controller::review::review;
 use kooper_runtime::internal::error::chain;
 
 mod proxy;

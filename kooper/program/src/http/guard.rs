@@ -27,7 +27,7 @@ use tokio::task::JoinError;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::pages::{Page, later, text_response};
-use crate::review::review;
+use kooper_runtime::internal::controller::review::review;
 use kooper_runtime::internal::error::chain;
 use kooper_serving::{Limits, Source};
 use verdicts::{Digest, Key, Question, Verdict, Verdicts};

@@ -1,16 +1,33 @@
-//! Access reviews: the permissions of this identity.
+//! Reviews: objects that the API server answers instead of storing them.
 
-use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec};
-use kube::Client;
-use kube::api::{Api, PostParams};
+use futures_util::future::BoxFuture;
+use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview};
+use kube::api::{DynamicObject, PostParams};
+use kube::core::{ApiResource, Request};
+use kube::{Client, Resource};
+use serde_json::{Value, json};
+
+/// Creates a review of a kind with these fields, and returns its status. With `Api<K>`, the types of all its fields would
+/// be compiled into each program.
+#[must_use = "nothing is sent until it is polled"]
+pub fn review<'a>(client: &'a Client, kind: &'a ApiResource, mut review: Value) -> BoxFuture<'a, kube::Result<Value>> {
+    Box::pin(async move {
+        review["apiVersion"] = json!(kind.api_version);
+        review["kind"] = json!(kind.kind);
+        review["metadata"] = json!({});
+        let path = Request::new(DynamicObject::url_path(kind, None));
+        let request = path.create(&PostParams::default(), review.to_string().into_bytes());
+        let reviewed: Value = client.request(request.map_err(kube::Error::BuildRequest)?).await?;
+        Ok(reviewed["status"].clone())
+    })
+}
 
 /// Returns `true` if this identity has a permission. Every identity may create this review.
 pub async fn may(client: &Client, what: ResourceAttributes) -> Result<bool, kube::Error> {
-    let reviews: Api<SelfSubjectAccessReview> = Api::all(client.clone());
-    let spec = SelfSubjectAccessReviewSpec { resource_attributes: Some(what), ..Default::default() };
-    let review = SelfSubjectAccessReview { spec, ..Default::default() };
-    let answer = reviews.create(&PostParams::default(), &review).await?;
-    Ok(answer.status.is_some_and(|status| status.allowed))
+    let what = serde_json::to_value(what).map_err(kube::Error::SerdeError)?;
+    let kind = ApiResource::erase::<SelfSubjectAccessReview>(&());
+    let status = review(client, &kind, json!({"spec": {"resourceAttributes": what}})).await?;
+    Ok(status["allowed"] == true)
 }
 
 /// Returns `true` if this identity may get this namespace, and `false` if the review fails.

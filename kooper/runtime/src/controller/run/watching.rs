@@ -7,7 +7,11 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
-use kube::Client;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::GetParams;
+use kube::core::Request;
+use kube::{Client, Resource};
+use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -414,8 +418,13 @@ async fn find_namespace(status: &WatchStatus, client: &Client) {
     if !may_get_namespace(client, namespace).await {
         return;
     }
-    let namespaces = kube::Api::<k8s_openapi::api::core::v1::Namespace>::all(client.clone());
-    if let Ok(Ok(None)) = timeout(Duration::from_secs(5), namespaces.get_opt(namespace)).await {
+    let Ok(request) = Request::new(Namespace::url_path(&(), None)).get(namespace, &GetParams::default()) else {
+        return;
+    };
+    let found = timeout(Duration::from_secs(5), client.request::<Value>(request)).await;
+    if let Ok(Err(kube::Error::Api(status))) = found
+        && status.is_not_found()
+    {
         tracing::warn!(watch = %status, "namespace `{namespace}` does not exist: no objects are found until it is created");
     }
 }
