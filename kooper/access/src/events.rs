@@ -101,7 +101,7 @@ impl EventSink {
         inner.wake();
         if inner.sender.try_send(message(Box::new(note))).is_err() {
             inner.drops.count();
-            inner.drops.log_once("full", || {
+            inner.drops.log_once("full", &|| {
                 format!(
                     "more than {WAITING} Kubernetes Events are waiting to be written: further ones are dropped and counted"
                 )

@@ -95,13 +95,13 @@ impl Writer {
                     Message::Note(note) => {
                         if let Err(object) = self.correlator.take(*note, Instant::now(), clock::wall()) {
                             self.drops.count();
-                            self.drops.log_once("rate", || too_many(&object));
+                            self.drops.log_once("rate", &|| too_many(&object));
                         }
                     }
                     Message::Lasting(note) => {
                         if !self.lasting.take(*note, clock::wall()) {
                             self.drops.count();
-                            self.drops.log_once("lasting", || {
+                            self.drops.log_once("lasting", &|| {
                                 "too many objects fail at once: the Kubernetes Events of some are dropped and counted".to_owned()
                             });
                         }
@@ -279,7 +279,7 @@ impl Writer {
                 ("no response".to_owned(), String::new())
             }
         };
-        self.drops.log_once(&cause, || {
+        self.drops.log_once(&cause, &|| {
             let reason = &note.reason;
             format!(
                 "the Kubernetes Event `{reason}` could not be written: {failure}{advice}; it is dropped. Further ones with the same cause are only counted"
@@ -340,7 +340,7 @@ impl Drops {
         self.metrics.count(&self.controller, Counter::EventDropped);
     }
 
-    pub(super) fn log_once(&self, cause: &str, text: impl FnOnce() -> String) {
+    pub(super) fn log_once(&self, cause: &str, text: &dyn Fn() -> String) {
         let mut logged = self.logged.lock();
         if logged.len() < Self::MOST && logged.insert(cause.to_owned()) {
             tracing::warn!(controller = %self.controller, "{}", text());

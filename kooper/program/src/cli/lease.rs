@@ -7,7 +7,7 @@ use kooper_sharding::SHARDS_MARK;
 use kube::ResourceExt;
 
 /// The controller that a Lease belongs to.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Mark<'a> {
     /// The program, with its instance name if it has one.
     pub(super) installation: &'a str,

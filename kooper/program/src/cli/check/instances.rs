@@ -113,7 +113,7 @@ pub(in crate::cli) fn overlaps(
     let mut overlaps = Vec::new();
     for controller in controllers {
         let Some((own_namespace, own_names)) = own_leases(controller, place) else { continue };
-        let mut found = BTreeSet::new();
+        let mut found = Vec::new();
         for lease in leases.iter().filter(|lease| holder(lease, now).is_some()) {
             let (namespace, name) = (lease.namespace().unwrap_or_default(), lease.name_any());
             if namespace == own_namespace && own_names.contains(&name) {
@@ -129,8 +129,9 @@ pub(in crate::cli) fn overlaps(
             let theirs = lease.annotations().get(SCOPE).map_or("*", String::as_str);
             // Each of its replicas may have a session.
             if let Some(shared) = shared(controller.namespaces(), theirs).filter(|_| !is_own)
-                && found.insert((namespace.clone(), mark))
+                && !found.contains(&(namespace.clone(), mark))
             {
+                found.push((namespace.clone(), mark));
                 overlaps.push(Overlap {
                     controller: controller.name().to_owned(),
                     with: format!("Lease {namespace}/{name}"),
