@@ -9,5 +9,6 @@ pub(crate) fn block_on<T>(runtime: &Runtime, future: impl Future<Output = T>) ->
     let mut result = None;
     let running: LocalBoxFuture<'_, ()> = Box::pin(async { result = Some(future.await) });
     runtime.block_on(running);
+    #[expect(clippy::expect_used, reason = "`block_on` returns when the future has ended")]
     result.expect("a future that has ended has a result")
 }

@@ -202,6 +202,7 @@ pub(super) fn yaml(settings: &Settings, choices: &Choices, secret: &str, has_crd
 
 /// `values.schema.json`.
 pub(super) fn schema(has_crds: bool, own: &[OwnFlag]) -> Value {
+    #[expect(clippy::expect_used, reason = "it is constant")]
     let mut properties: Value = serde_json::from_str(PROPERTIES).expect("the schemas are JSON");
     properties["metricsSecret"] = json!({"anyOf": [{"type": "string", "pattern": SUBDOMAIN}, {"type": "null"}]});
     if !own.is_empty() {
