@@ -318,7 +318,8 @@ impl Installer {
                 while let Some(Ok(event)) = events.next().await {
                     match event {
                         WatchEvent::Added(crd) | WatchEvent::Modified(crd) => {
-                            let status: Option<_> = serde_json::from_value(crd["status"].clone()).unwrap_or_default();
+                            // The read of the CRD reports why.
+                            let Ok(status) = serde_json::from_value::<Option<_>>(crd["status"].clone()) else { break };
                             if ready(status.as_ref(), &mut last)? {
                                 return Ok(());
                             }

@@ -191,6 +191,27 @@ async fn a_crd_that_is_never_established_is_reported() {
     assert_eq!(began.elapsed(), TIMEOUT);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_watched_crd_that_cannot_be_decoded_is_read() {
+    let ours = crd(&object(&json!({"type": "string"})));
+    let there = serde_json::to_value(annotated(ours.clone(), "shop", "1.0.0")).expect("JSON");
+    let reads = Arc::new(AtomicUsize::new(0));
+    let answer = move |request: http::Request<kube::client::Body>| {
+        let mut there = there.clone();
+        let body = if request.uri().query().is_some_and(|query| query.contains("watch=true")) {
+            there["status"] = json!({"conditions": "none"});
+            ["MODIFIED", "DELETED"].map(|event| json!({"type": event, "object": there}).to_string()).join("\n")
+        } else {
+            let established = if reads.fetch_add(1, Ordering::SeqCst) == 0 { "False" } else { "True" };
+            there["status"] = json!({"conditions": [{"type": "Established", "status": established}]});
+            there.to_string()
+        };
+        async move { Ok::<_, kooper_runtime::BoxError>(http::Response::new(kube::client::Body::from(body.into_bytes()))) }
+    };
+    let installer = Installer::new(advice(Some("shop")), "1.0.0", [], Vec::new());
+    installer.install(&Client::new(tower::service_fn(answer), "default"), ours).await.expect("it is established");
+}
+
 /// A server without a CRD that takes a second for each request and establishes a CRD at once; `most` is set to the
 /// highest number of concurrent requests.
 fn slow(most: &Arc<AtomicUsize>) -> Client {
