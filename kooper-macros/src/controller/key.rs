@@ -189,8 +189,8 @@ impl<T> Table<T> {
             }
         }
         (key.read)(target, &value)?;
-        // The next key would be a word: this belongs to the value.
-        if !entries::ended(input) && !input.peek(Ident::peek_any) {
+        // The next key would be a word: this belongs to the value, unless it is a semicolon instead of a comma.
+        if !entries::ended(input) && !input.peek(Ident::peek_any) && !input.peek(Token![;]) {
             value.note_error(value.wrong(input.span()));
         }
         value.check()
