@@ -11,6 +11,9 @@ use crate::hash::{Shard, ShardCount};
 /// The most characters of an entry that a message quotes.
 const QUOTED: usize = 100;
 
+/// The most entries that are reported: all are compared with the last ones whenever the driver wakes.
+const REPORTED: usize = 16;
+
 /// The overrides of the plan, in an annotation of the map. They change who should own a shard, and
 /// nothing else: a shard moves by the same rules as without them.
 ///
@@ -27,7 +30,7 @@ pub(crate) struct Overrides {
     /// Replicas that should own nothing. If all replicas are drained, none is.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub(crate) drained: BTreeSet<String>,
-    /// The entries that cannot be read, and what is expected instead.
+    /// The first entries that cannot be read, and what is expected instead.
     #[serde(skip)]
     pub(crate) rejected: Vec<String>,
 }
@@ -78,8 +81,10 @@ impl Overrides {
     }
 
     fn reject(&mut self, entry: &dyn Display, expected: &str) {
-        let entry: String = entry.to_string().chars().take(QUOTED).collect();
-        self.rejected.push(format!("{entry} must be {expected}"));
+        if self.rejected.len() < REPORTED {
+            let entry: String = entry.to_string().chars().take(QUOTED).collect();
+            self.rejected.push(format!("{entry} must be {expected}"));
+        }
     }
 
     /// The replica that should own a shard of a map with this many of them.
@@ -133,6 +138,8 @@ mod tests {
             assert!(named(text).starts_with(entry), "{}", named(text));
         }
         assert_eq!(named(" "), "");
+        let many = serde_json::json!({ "drained": vec![Value::Null; 1000] }).to_string();
+        assert_eq!(Overrides::parse(Some(&many)).rejected.len(), REPORTED);
     }
 
     #[test]
