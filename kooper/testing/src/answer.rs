@@ -46,9 +46,10 @@ impl Inner {
                 let message = format!("{resource} {:?} already exists", sent.key.name());
                 Reply::rejected(409, "AlreadyExists", &message)
             }
-            ("create", None, None) => self.written(sent, created(sent)),
+            ("create", None, None) => self.written(sent, created(sent), &Value::Null),
             ("create", Some(_), _) => Reply::status(&Status::success()),
-            ("apply", None, stored) => self.written(sent, applied(sent, &stored.unwrap_or_default())),
+            // The fields that the object has besides those that were sent may be of others, so it counts as unchanged.
+            ("apply", None, stored) => self.written(sent, applied(sent, &stored.unwrap_or_default()), &Value::Null),
             ("get" | "delete" | "apply" | "patch" | "update", _, None) => {
                 Reply::rejected(404, "NotFound", &format!("{resource} {:?} not found", sent.key.name()))
             }
@@ -60,7 +61,7 @@ impl Inner {
                     Some(status) if sent.verb != "patch" => stored["status"] = status.clone(),
                     _ => {}
                 }
-                self.written(sent, stored)
+                self.written(sent, stored, &Value::Null)
             }
             ("patch", None, Some(stored)) => {
                 let mut patched = stored.clone();
@@ -68,9 +69,9 @@ impl Inner {
                     merge(&mut patched, &sent.body);
                 }
                 keep_status(&mut patched, &stored);
-                self.written(sent, patched)
+                self.written(sent, patched, &stored)
             }
-            ("update", None, Some(stored)) => self.written(sent, applied(sent, &stored)),
+            ("update", None, Some(stored)) => self.written(sent, applied(sent, &stored), &stored),
             _ => {
                 let message = format!("this cluster has no response to `{sent}`: set one with `FakeCluster::reply`");
                 Reply::rejected(501, "NotImplemented", &message)
@@ -78,9 +79,9 @@ impl Inner {
         }
     }
 
-    /// The response to a write: the object with a new version.
-    fn written(&self, sent: &Sent, mut object: Value) -> Reply {
-        self.complete(&mut object, (&sent.group, &sent.resource), &Value::Null);
+    /// The response to a write: the object with a new version. `before` is the object that it changes, or `null`.
+    fn written(&self, sent: &Sent, mut object: Value, before: &Value) -> Reply {
+        self.complete(&mut object, (&sent.group, &sent.resource), before);
         let metadata = &mut object["metadata"];
         if !metadata["name"].is_string()
             && let Some(prefix) = metadata["generateName"].as_str()
@@ -91,19 +92,26 @@ impl Inner {
     }
 }
 
+/// The fields of metadata that only a server writes.
+const OF_SERVER: [&str; 4] = ["uid", "creationTimestamp", "generation", "deletionTimestamp"];
+
+/// The object that was sent, without what only a server writes.
 fn created(sent: &Sent) -> Value {
     let mut object = sent.body.clone();
-    if let (Some(namespace), Some(metadata)) = (sent.key.namespace(), object["metadata"].as_object_mut()) {
-        metadata.insert("namespace".to_owned(), namespace.into());
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        metadata.retain(|field, _| !OF_SERVER.contains(&field.as_str()));
+        if let Some(namespace) = sent.key.namespace() {
+            metadata.insert("namespace".to_owned(), namespace.into());
+        }
     }
     keep_status(&mut object, &Value::Null);
     object
 }
 
-/// The object that was sent, with the fields that only a server writes.
+/// The object that was sent, with what only a server writes.
 fn applied(sent: &Sent, stored: &Value) -> Value {
     let mut object = created(sent);
-    for field in ["uid", "creationTimestamp", "generation", "deletionTimestamp"] {
+    for field in OF_SERVER {
         if let Some(value) = stored["metadata"].get(field) {
             object["metadata"][field] = value.clone();
         }
@@ -143,9 +151,9 @@ fn merge(object: &mut Value, patch: &Value) {
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::api::core::v1::Pod;
+    use k8s_openapi::api::core::v1::{Pod, PodSpec};
     use kube::api::{Api, Patch, PatchParams, PostParams};
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use crate::FakeCluster;
     use kooper::prelude::*;
@@ -168,6 +176,27 @@ mod tests {
         assert_eq!(created.status, None);
         let patched = pods.patch_status("web", &PatchParams::default(), &Patch::Merge(&running)).await?;
         assert_eq!(patched.status, pod("web", "Running")?.status);
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn the_response_to_a_write_has_the_metadata_that_the_write_results_in() -> Result<()> {
+        let cluster = FakeCluster::new();
+        let stored = cluster.put(&pod("web", "Pending")?)?;
+        let pods = Api::<Pod>::default_namespaced(cluster.client());
+        let generation = |pod: &Pod| pod.metadata.generation;
+        let patch = async |body: Value| pods.patch("web", &PatchParams::default(), &Patch::Merge(&body)).await;
+        assert_eq!(generation(&patch(json!({"metadata": {"labels": {"tier": "web"}}})).await?), Some(1));
+        assert_eq!(generation(&patch(json!({"spec": {"nodeName": "one"}})).await?), Some(2), "its spec has changed");
+        let mut changed = Pod::clone(&stored);
+        assert_eq!(generation(&pods.replace("web", &PostParams::default(), &changed).await?), Some(1));
+        changed.spec = Some(PodSpec { node_name: Some("one".to_owned()), ..PodSpec::default() });
+        assert_eq!(generation(&pods.replace("web", &PostParams::default(), &changed).await?), Some(2));
+
+        changed.metadata.name = Some("copy".to_owned());
+        changed.metadata.generation = Some(7);
+        let copy = pods.create(&PostParams::default(), &changed).await?;
+        assert_eq!((generation(&copy), copy.uid() == stored.uid()), (Some(1), false), "a copy is another object");
         Ok(())
     }
 }

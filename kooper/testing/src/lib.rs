@@ -106,8 +106,11 @@ pub use sent::Sent;
 /// | `resourceVersion` or `uid` in a write, or in the preconditions of a delete | not compared: there is no conflict |
 ///
 /// A write does not change the cluster: the next call finds the objects that
-/// the test has put there. Server-side apply is not emulated: the fields of
-/// other managers are neither kept nor removed.
+/// the test has put there. In a response, `uid`, `creationTimestamp`, `generation` and
+/// `deletionTimestamp` are the server's: a creation gets new ones, and an update or merge
+/// patch that changes more than metadata and status the next generation. Server-side apply
+/// is not emulated: the fields of other managers are neither kept nor removed, and the
+/// generation stays.
 #[derive(Debug, Clone, Default)]
 #[doc(alias = "fake client")]
 #[doc(alias = "mock")]
