@@ -66,7 +66,9 @@ async fn what_is_remembered_of_a_term_can_be_compared_with_the_objects_that_exis
     }
     sleep(Duration::from_secs(5)).await;
     cluster.delete(&objects[1]).await?;
-    sleep(Duration::from_secs(120)).await;
+    while terms.noted.lock().len() < 2 {
+        sleep(Duration::from_secs(1)).await;
+    }
     assert_eq!(*terms.noted.lock(), [[true, true], [true, false]]);
     running.stop().await
 }
