@@ -171,7 +171,8 @@ mod tests {
         server.faults().on(Verb::Delete.of("configmaps").named("a")).reply(denied);
         let maps = Api::<ConfigMap>::default_namespaced(client.clone());
         for name in ["a", "b"] {
-            let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": "1"});
+            // The server would collect it itself, if it served this version.
+            let owner = json!({"apiVersion": "v0", "kind": "ConfigMap", "name": "owner", "uid": "1"});
             let orphan = json!({"metadata": {"name": name, "ownerReferences": [owner]}});
             maps.create(&PostParams::default(), &serde_json::from_value(orphan).unwrap()).await.unwrap();
         }
