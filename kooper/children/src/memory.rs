@@ -17,6 +17,7 @@ use std::time::Duration;
 use kooper_runtime::internal::call::observer::CallObserver;
 use kooper_runtime::internal::controller::parts::MapKeys;
 use kooper_runtime::internal::object::kind::KindInfo;
+use kooper_runtime::internal::watch::store::Change;
 use kooper_runtime::object::Object;
 use kooper_runtime::{ControllerContext, Kind, ObjectKey};
 use parking_lot::Mutex;
@@ -42,6 +43,8 @@ pub struct SlotMemory {
     externals: Mutex<Externals>,
     /// Apart, as they are needed when the slots of an owner are forgotten: while it is being deleted, and in another term.
     pub(crate) unseen: Unseen,
+    /// The uids of the owners whose children outlive them. Apart, as they are noted while another replica leads, too.
+    orphaning: Mutex<HashMap<ObjectKey, String>>,
     /// Set when its gauges are registered.
     pub(crate) gauges: OnceLock<()>,
 }
@@ -57,9 +60,10 @@ struct Memory {
     counts: HashMap<(usize, &'static str), usize>,
     /// The owners of which was said that they are not deleted in order.
     unordered: HashSet<ObjectKey>,
-    /// The uids of the owners whose children outlive them.
-    orphaning: HashMap<ObjectKey, String>,
 }
+
+/// The finalizer of an owner that is deleted with `--cascade=orphan`.
+pub(crate) const ORPHAN: &str = "orphan";
 
 /// The records of children, each with its object in the cache.
 pub(crate) type KnownChildren = Arc<ByAddress<(Weak<Object>, Child)>>;
@@ -200,14 +204,14 @@ impl SlotMemory {
         self.memory.lock().unordered.insert(owner.clone())
     }
 
-    /// Returns whether the children of the owner with this uid outlive it: this pass or an earlier one saw the
-    /// finalizer `orphan`.
-    pub(crate) fn is_orphaning(&self, owner: &ObjectKey, uid: &str, is_said: bool) -> bool {
-        let mut memory = self.memory.lock();
-        if is_said {
-            memory.orphaning.insert(owner.clone(), uid.to_owned());
-        }
-        memory.orphaning.get(owner).is_some_and(|known| known == uid)
+    /// Notes that the children of the owner with this uid outlive it.
+    pub(crate) fn orphans(&self, owner: &ObjectKey, uid: &str) {
+        self.orphaning.lock().insert(owner.clone(), uid.to_owned());
+    }
+
+    /// Returns whether the children of the owner with this uid outlive it.
+    pub(crate) fn is_orphaning(&self, owner: &ObjectKey, uid: &str) -> bool {
+        self.orphaning.lock().get(owner).is_some_and(|known| known == uid)
     }
 
     /// Forgets the slots of an owner.
@@ -222,9 +226,8 @@ impl SlotMemory {
 
     fn leave(&self, owner: &ObjectKey) {
         self.forget(owner);
-        let mut memory = self.memory.lock();
-        memory.unordered.remove(owner);
-        memory.orphaning.remove(owner);
+        self.memory.lock().unordered.remove(owner);
+        self.orphaning.lock().remove(owner);
     }
 }
 
@@ -238,8 +241,24 @@ impl CallObserver for SlotMemory {
         self.leave(owner);
     }
 
+    /// The garbage collector removes the finalizer `orphan` soon, maybe while the last call for the owner still runs.
+    fn deletion(&self, change: &Change) {
+        match (&change.new, change.new_metadata()) {
+            (Some(owner), Some(Ok(metadata))) if metadata.has_finalizer(ORPHAN) => {
+                self.orphans(owner.key(), owner.uid());
+            }
+            (None, _) => {
+                if let Some(owner) = &change.old {
+                    self.orphaning.lock().remove(owner.key());
+                }
+            }
+            _ => {}
+        }
+    }
+
     fn term_begins(&self, exists: &dyn Fn(&ObjectKey) -> bool) {
         self.unseen.retain(exists);
+        self.orphaning.lock().retain(|owner, _| exists(owner));
     }
 
     fn term_ended(&self) {
@@ -370,12 +389,17 @@ mod tests {
     }
 
     #[test]
-    fn the_children_of_an_owner_outlive_it_also_if_a_later_pass_is_not_told_so() {
+    fn the_children_of_an_owner_outlive_it_also_if_a_later_call_or_term_is_not_told_so() {
         let memory = SlotMemory::default();
-        assert!(!memory.is_orphaning(&owner(), "1", false));
-        assert!(memory.is_orphaning(&owner(), "1", true) && memory.is_orphaning(&owner(), "1", false));
-        assert!(!memory.is_orphaning(&owner(), "2", false), "it is another object of this name");
+        memory.orphans(&owner(), "1");
+        assert!(!memory.is_orphaning(&owner(), "2"), "it is another object of this name");
+        memory.term_ended();
+        memory.term_begins(&|_| true);
+        assert!(memory.is_orphaning(&owner(), "1"));
+        memory.term_begins(&|_| false);
+        assert!(!memory.is_orphaning(&owner(), "1"));
+        memory.orphans(&owner(), "1");
         memory.gone(&owner(), None);
-        assert!(!memory.is_orphaning(&owner(), "1", false));
+        assert!(!memory.is_orphaning(&owner(), "1"));
     }
 }

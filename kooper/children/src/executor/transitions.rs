@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use super::owner_call::{CallSlot, OwnerCall};
 use super::progress::Progress;
 use crate::function::AnyObject;
-use crate::memory::{Inputs, Loop, SlotMemory, Verdict, digest};
+use crate::memory::{Inputs, Loop, ORPHAN, SlotMemory, Verdict, digest};
 use crate::observed::{ChildId, Owner};
 use crate::plan::{Plan, SlotState, provided};
 use crate::record::{ChildObject, Found, owner};
@@ -209,9 +209,12 @@ impl OwnerCall<'_> {
 /// Returns whether the children outlive their owner, after `kubectl delete --cascade=orphan`. The garbage collector removes
 /// the finalizer that says so, and the next pass, after a failed or a repeated cleanup, sees an owner without it.
 pub(super) fn is_orphaning<P: Kind, S>(context: &Context<P, S>) -> bool {
-    let owner = owner(context);
-    let is_said = owner.finalizers().iter().any(|finalizer| finalizer == "orphan");
-    memory(context).is_orphaning(context.key(), &owner.uid().unwrap_or_default(), is_said)
+    let (owner, memory) = (owner(context), memory(context));
+    let uid = owner.uid().unwrap_or_default();
+    if owner.finalizers().iter().any(|finalizer| finalizer == ORPHAN) {
+        memory.orphans(context.key(), &uid);
+    }
+    memory.is_orphaning(context.key(), &uid)
 }
 
 pub(super) fn memory<P, S>(context: &Context<P, S>) -> Arc<SlotMemory> {

@@ -14,12 +14,12 @@ use serde_json::{from_value, json};
 
 use super::{Shop, controller_of, corner, fields, is_ready, ready, writes};
 
-fn role(shop: &Shop) -> Result<ClusterRole> {
+pub(super) fn role(shop: &Shop) -> Result<ClusterRole> {
     let name = format!("{}-{}", shop.name_any(), shop.spec.config);
     Ok(from_value(json!({"metadata": {"name": name}, "rules": []}))?)
 }
 
-fn elsewhere(shop: &Shop, role: &ClusterRole) -> Result<ConfigMap> {
+pub(super) fn elsewhere(shop: &Shop, role: &ClusterRole) -> Result<ConfigMap> {
     let metadata = json!({"name": shop.name_any(), "namespace": "elsewhere"});
     Ok(from_value(json!({"metadata": metadata, "data": {"role": role.name_any()}}))?)
 }
@@ -29,7 +29,7 @@ fn ordered() -> Result<Controller, ConfigError> {
     controller_of(&children.expect("the slots are right"))
 }
 
-async fn namespace(cluster: &Cluster) -> Result<Api<ConfigMap>> {
+pub(super) async fn namespace(cluster: &Cluster) -> Result<Api<ConfigMap>> {
     let mut namespace = Namespace::default();
     namespace.metadata.name = Some("elsewhere".to_owned());
     cluster.create(&namespace).await?;

@@ -8,6 +8,7 @@ mod external;
 mod flags;
 mod immutable;
 mod optional;
+mod orphan;
 mod paused;
 mod previous;
 mod status;

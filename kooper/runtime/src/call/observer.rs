@@ -11,7 +11,7 @@ use crate::error::RetryHint;
 use crate::object::Object;
 use crate::object::key::ObjectKey;
 use crate::queue::{Item, Returned};
-use crate::watch::store::Cache;
+use crate::watch::store::{Cache, Change};
 
 /// Makes the observers of a controller's calls. The cache has all objects of its kind, selected or not, if they are
 /// watched.
@@ -48,6 +48,10 @@ pub trait CallObserver: Send + Sync {
 
     /// A user has paused an object, or resumed it.
     fn paused(&self, _: &Object) {}
+
+    /// An object that is being deleted has changed, or an object is gone, as the watch shows it, also while another
+    /// replica leads. A call only finds the state at its beginning.
+    fn deletion(&self, _: &Change) {}
 
     /// Nothing is called for the object of a key any more.
     fn ignored(&self, _: &ObjectKey) {}

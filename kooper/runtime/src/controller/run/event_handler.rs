@@ -95,6 +95,13 @@ impl Enqueuer {
         }
     }
 
+    /// Notifies the observers of a change that belongs to a deletion.
+    fn observe_deletion(&self, change: &Change) {
+        if change.new.as_ref().is_none_or(|new| new.is_terminating()) {
+            self.observer.each(|one| one.deletion(change));
+        }
+    }
+
     /// Forgets a key that is not handled any more, although its object exists. A worker that takes
     /// it finds no object.
     fn left(&self, key: &ObjectKey) {
@@ -185,6 +192,7 @@ impl EventHandler {
             // The handler is not called for it again.
             self.enqueuer.observer.each(|one| one.ignored(key));
         }
+        self.enqueuer.observe_deletion(change);
         let (mut asks, mut pauses) = (false, false);
         if let (Some(old), Some(new)) = (&change.old, &change.new) {
             let annotations = &self.enqueuer.controller.annotations;
@@ -379,6 +387,7 @@ pub(super) struct Leaving {
 impl Sink for Leaving {
     fn changed(&self, change: &Change, seen: Seen) {
         let Some(key) = change.key() else { return };
+        self.enqueuer.observe_deletion(change);
         // One that no longer concerns the controller may have failed before, which is forgotten.
         let concerned = [&change.old, &change.new].into_iter().flatten().any(|object| self.finalizers.concern(object));
         if concerned && self.ours.get(key).is_none() {

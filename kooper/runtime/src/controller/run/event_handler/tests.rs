@@ -3,11 +3,13 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::metadata::PartialObjectMeta;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::*;
 use crate::call::context::Caches;
+use crate::call::observer::CallObserver;
 use crate::leader::shard::Shard;
 use crate::queue::reason::Reasons;
 use crate::queue::{Admission, AdmitAll, Completion, Grant, WriteOrigin};
@@ -180,10 +182,9 @@ async fn a_change_of_a_failing_key_is_not_forgotten_while_its_shard_is_not_handl
     assert_eq!(add(), 1, "its back-off ends");
 }
 
-#[test]
-fn an_object_begins_to_be_paused_once_and_a_new_one_of_its_name_again() {
-    let handler = EventHandler {
-        enqueuer: Arc::new(enqueuer()),
+fn handler(enqueuer: Enqueuer) -> EventHandler {
+    EventHandler {
+        enqueuer: Arc::new(enqueuer),
         wants: Arc::new(|_| true),
         paused: Some(Arc::new(|object| object.metadata().is_ok_and(|metadata| metadata.labels.contains_key("paused")))),
         while_deleting: false,
@@ -193,7 +194,46 @@ fn an_object_begins_to_be_paused_once_and_a_new_one_of_its_name_again() {
         undecodable: Arc::new(Undecodable::new("enqueuer".into())),
         namespaces: None,
         unselected: None,
+    }
+}
+
+/// The versions of an object that is being deleted; `None` for its removal.
+#[derive(Default)]
+struct Deletion(Mutex<Vec<Option<String>>>);
+
+impl CallObserver for Deletion {
+    fn deletion(&self, change: &Change) {
+        self.0.lock().push(change.new.as_ref().map(|new| new.version().to_owned()));
+    }
+}
+
+#[test]
+fn each_state_of_an_object_that_is_being_deleted_is_observed_also_while_another_replica_leads() {
+    let observed = Arc::new(Deletion::default());
+    let observer = Arc::new(Observers(vec![observed.clone()]));
+    let handler = handler(Enqueuer { open: AtomicBool::new(false), observer, ..enqueuer() });
+    let deleted = |version: &'static str| {
+        object(move |v| {
+            v["metadata"]["resourceVersion"] = version.into();
+            v["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+        })
     };
+    for (old, new) in [
+        (None, object(same)),
+        (object(same), deleted("6")),
+        (deleted("6"), deleted("7")),
+        (deleted("7"), None),
+        (None, object(same)),
+    ] {
+        handler.changed(&Change::new(old, new), Seen::Watched);
+    }
+    assert_eq!(*observed.0.lock(), [Some("6".to_owned()), Some("7".to_owned()), None]);
+    assert_eq!(handler.enqueuer.queue().len(), 0);
+}
+
+#[test]
+fn an_object_begins_to_be_paused_once_and_a_new_one_of_its_name_again() {
+    let handler = handler(enqueuer());
     let paused = |uid: &'static str| {
         object(move |v| {
             v["metadata"]["labels"]["paused"] = "true".into();

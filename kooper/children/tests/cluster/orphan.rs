@@ -1,0 +1,71 @@
+//! Owners that are deleted with `--cascade=orphan`. The garbage collector does not know the children of these shops.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::rbac::v1::ClusterRole;
+use kooper::prelude::*;
+use kooper::testing::Cluster;
+use kooper_children::{SlotExt, declare};
+use kube::Api;
+use kube::api::{DeleteParams, PropagationPolicy};
+use tokio::sync::{Notify, Semaphore};
+
+use super::apart::{elsewhere, namespace, role};
+use super::{Shop, corner, fields};
+
+async fn delete(cluster: &Cluster, shop: &Shop) -> Result<()> {
+    let shops: Api<Shop> = Api::namespaced(cluster.client(), cluster.namespace());
+    let params = DeleteParams { propagation_policy: Some(PropagationPolicy::Orphan), ..DeleteParams::default() };
+    drop(shops.delete(&shop.name_any(), &params).await?);
+    Ok(())
+}
+
+/// Waits until the garbage collector has removed its finalizer.
+async fn forgotten(cluster: &Cluster, shop: &Shop) {
+    let is_done = |shop: &Shop| {
+        let has_finalizer = shop.finalizers().iter().any(|one| one == "orphan");
+        shop.metadata.deletion_timestamp.is_some() && !has_finalizer
+    };
+    cluster.wait(shop, is_done).await;
+}
+
+async fn outlive(cluster: &Cluster, configs: &Api<ConfigMap>) -> Result<()> {
+    let role: ClusterRole = cluster.get("corner-a").await?.ok_or("the ClusterRole was deleted")?;
+    let config = configs.get("corner").await?;
+    assert_eq!([role.labels(), config.labels()].map(|labels| labels.get("kooper.rs/owner")), [None, None]);
+    assert_eq!([role.metadata.deletion_timestamp, config.metadata.deletion_timestamp], [None, None]);
+    Ok(())
+}
+
+#[kooper::test(start_paused = true)]
+async fn the_children_outlive_their_owner_if_the_finalizer_is_removed_while_the_handler_runs(
+    cluster: Cluster,
+) -> Result<()> {
+    let cluster = cluster.with_timeout(Duration::from_secs(3600));
+    let configs = namespace(&cluster).await?;
+    let (begun, gate) = (Arc::new(Notify::new()), Arc::new(Semaphore::new(0)));
+    let (begins, waits) = (begun.clone(), gate.clone());
+    let handler = move || {
+        begins.notify_one();
+        let waits = waits.clone();
+        async move { drop(waits.acquire().await) }
+    };
+    let children = declare().child(role).child(elsewhere.with((role,))).status(fields).build()?;
+    let controller = Shop::controller("shops")
+        .install_crd()
+        .handler(children.handler(handler))
+        .cleanup("example.com/shop", children.deletion(async || {}))
+        .build()?;
+    let running = cluster.run([controller]).await?;
+    let shop = cluster.create(&corner("a", false, &[])).await?;
+    tokio::time::timeout(Duration::from_secs(60), begun.notified()).await?;
+    delete(&cluster, &shop).await?;
+    forgotten(&cluster, &shop).await;
+    // The cache has the shop without the finalizer.
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    gate.close();
+    cluster.wait_deleted(&shop).await;
+    outlive(&cluster, &configs).await?;
+    running.stop().await
+}
