@@ -29,6 +29,9 @@ use crate::typed::{DynSlot, PlanSlot, Planned, PreviousChildren, Typed};
 /// The deletion of a child calls for the owner earlier.
 const WAVE_AGAIN: Duration = Duration::from_secs(60);
 
+/// The note on an owner calls for it earlier, unless the controller ignores changes of annotations.
+const NOTED_AGAIN: Duration = Duration::from_secs(1);
+
 /// Begins the declaration of children of an owner `P`, in a controller with the state `S`.
 ///
 /// ```
@@ -405,6 +408,9 @@ where
     fn handle(&self, context: Context<P, S>) -> BoxFuture<'static, Result<Action, BoxError>> {
         let (executor, cleanup) = (self.executor.clone(), self.cleanup.clone());
         Box::pin(async move {
+            if executor.note_orphaning(&context).await? {
+                return Ok(Action::requeue_after(NOTED_AGAIN));
+            }
             let pass = executor.delete(&context).await?;
             executor.begin(&context, &pass);
             // Also if its deletion is refused.

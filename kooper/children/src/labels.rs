@@ -22,6 +22,9 @@ pub const KEPT: &str = "kooper.rs/kept";
 /// An annotation that keeps a child from being deleted.
 pub const KEEP: &str = "kooper.rs/keep";
 
+/// An annotation of an owner whose children outlive it, with its uid: one that is restored from a backup has another.
+pub(crate) const ORPHANS: &str = "kooper.rs/orphan";
+
 /// An annotation of an owner, with the reason for which its daemon has failed.
 pub(crate) const DAEMON_FAILED: &str = "kooper.rs/daemon-failed";
 /// The longest value of a label.

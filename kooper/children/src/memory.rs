@@ -2,9 +2,11 @@
 //! transitions can be told from what stays, the changes of their children, so that a loop is broken, and the objects that
 //! their external slots stand for, so that a change of one calls its owners.
 //!
-//! It also remembers which owners are deleted without their children, and what it has read of children and applied to
-//! them, so that it is not done again while they stay as they are. A restart forgets all of this, and at worst it is done
-//! or said again.
+//! It also remembers what it has read of children and applied to them, so that it is not done again while they stay as
+//! they are. A restart forgets all of this, and at worst it is done or said again.
+//!
+//! Which owners are deleted without their children must not be forgotten before they are gone: the children would be
+//! deleted. The first call of the deletion notes it on the owner, so that this memory only bridges the time until then.
 //!
 //! The children that no cache has yet decide whether a wave of a deletion is over. A restart may forget them, because the
 //! new process lists all children before its first call.

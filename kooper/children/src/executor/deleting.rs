@@ -2,16 +2,20 @@
 
 use std::time::Duration;
 
-use kooper_access::extract::Context;
+use kooper_access::Patcher;
+use kooper_access::capability::PatchBody;
+use kooper_access::extract::{Argument, Context};
 use kooper_access::internal::has_marked;
 use kooper_runtime::internal::error::chain;
 use kooper_runtime::{BoxError, HandlerError, Kind};
 use kube::ResourceExt;
+use serde_json::json;
 
 use super::progress::Progress;
-use super::transitions::{is_orphaning, memory};
+use super::transitions::{is_noted, is_orphaning, memory};
 use super::{Executor, Pass};
 use crate::children::Children;
+use crate::labels::ORPHANS;
 use crate::observed::{ChildId, Owner};
 use crate::plan::plan;
 use crate::record::{call, owner};
@@ -24,10 +28,24 @@ const UNLISTED_AGAIN: Duration = Duration::from_secs(5);
 const UNSEEN_AGAIN: Duration = Duration::from_secs(5);
 
 impl<P: Kind, S: Send + Sync + 'static> Executor<P, S> {
+    /// Notes on an owner that its children outlive it, before anything else is done: this process may end before they are
+    /// released. Returns `true` if the call ends here. The next one has the note, and `cleanup` is not repeated because of
+    /// it.
+    pub(crate) async fn note_orphaning(&self, context: &Context<P, S>) -> Result<bool, BoxError> {
+        let owner = owner(context);
+        if !is_orphaning(context) || is_noted(&*owner) {
+            return Ok(false);
+        }
+        let patcher = <Patcher<P> as Argument<P, S, (P, ())>>::extract(context);
+        let patch = PatchBody::merge(json!({"metadata": {"annotations": {(ORPHANS): owner.uid()}}}));
+        patcher.patch_object(&*owner, patch).await?;
+        // There is no next one in a dry run.
+        Ok(!call(context).is_dry_run())
+    }
+
     /// Releases children, and deletes those of the next wave.
     pub(crate) async fn delete(&self, context: &Context<P, S>) -> Result<Pass<P>, BoxError> {
         self.untyped(context, &owner(context)).warn_unordered();
-        // First: the next pass knows it by this one alone.
         let is_ordered = !is_orphaning(context);
         // Children in a namespace that is not listed would be taken for gone.
         if let Some((kind, place)) = self.kinds.iter().find_map(|kind| Some((kind, kind.unlisted(context)?))) {

@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use super::owner_call::{CallSlot, OwnerCall};
 use super::progress::Progress;
 use crate::function::AnyObject;
+use crate::labels::ORPHANS;
 use crate::memory::{Inputs, Loop, ORPHAN, SlotMemory, Verdict, digest};
 use crate::observed::{ChildId, Owner};
 use crate::plan::{Plan, SlotState, provided};
@@ -214,7 +215,12 @@ pub(super) fn is_orphaning<P: Kind, S>(context: &Context<P, S>) -> bool {
     if owner.finalizers().iter().any(|finalizer| finalizer == ORPHAN) {
         memory.orphans(context.key(), &uid);
     }
-    memory.is_orphaning(context.key(), &uid)
+    is_noted(&*owner) || memory.is_orphaning(context.key(), &uid)
+}
+
+/// Returns whether an owner has the note that its children outlive it.
+pub(super) fn is_noted(owner: &impl ResourceExt) -> bool {
+    owner.annotations().get(ORPHANS).is_some_and(|uid| owner.meta().uid.as_ref() == Some(uid))
 }
 
 pub(super) fn memory<P, S>(context: &Context<P, S>) -> Arc<SlotMemory> {

@@ -24,7 +24,7 @@ pub(super) fn elsewhere(shop: &Shop, role: &ClusterRole) -> Result<ConfigMap> {
     Ok(from_value(json!({"metadata": metadata, "data": {"role": role.name_any()}}))?)
 }
 
-fn ordered() -> Result<Controller, ConfigError> {
+pub(super) fn ordered() -> Result<Controller, ConfigError> {
     let children = declare().child(role).child(elsewhere.with((role,))).status(fields).build();
     controller_of(&children.expect("the slots are right"))
 }

@@ -4,14 +4,16 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::rbac::v1::ClusterRole;
+use kooper::apiserver::faults::{Fault, Verb};
 use kooper::prelude::*;
 use kooper::testing::Cluster;
 use kooper_children::{SlotExt, declare};
 use kube::Api;
 use kube::api::{DeleteParams, PropagationPolicy};
+use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore};
 
-use super::apart::{elsewhere, namespace, role};
+use super::apart::{elsewhere, namespace, ordered, role};
 use super::{Shop, corner, fields};
 
 async fn delete(cluster: &Cluster, shop: &Shop) -> Result<()> {
@@ -36,6 +38,25 @@ async fn outlive(cluster: &Cluster, configs: &Api<ConfigMap>) -> Result<()> {
     assert_eq!([role.labels(), config.labels()].map(|labels| labels.get("kooper.rs/owner")), [None, None]);
     assert_eq!([role.metadata.deletion_timestamp, config.metadata.deletion_timestamp], [None, None]);
     Ok(())
+}
+
+#[kooper::test(start_paused = true)]
+async fn the_children_outlive_their_owner_if_the_process_ends_before_they_are_released(cluster: Cluster) -> Result<()> {
+    let cluster = cluster.with_timeout(Duration::from_secs(3600));
+    let configs = namespace(&cluster).await?;
+    let running = cluster.run([ordered()?]).await?;
+    let shop = cluster.create(&corner("a", false, &[])).await?;
+    cluster.settle().await;
+    let refused = ["clusterroles", "configmaps"].map(|kind| cluster.faults().on(Verb::Patch.of(kind)).reply(500));
+    delete(&cluster, &shop).await?;
+    forgotten(&cluster, &shop).await;
+    tokio::time::timeout(Duration::from_secs(60), refused[0].injected(1)).await?;
+    running.kill().await;
+    refused.iter().for_each(Fault::lift);
+    let running = cluster.run([ordered()?]).await?;
+    cluster.wait_deleted(&shop).await;
+    outlive(&cluster, &configs).await?;
+    running.stop().await
 }
 
 #[kooper::test(start_paused = true)]
@@ -67,5 +88,46 @@ async fn the_children_outlive_their_owner_if_the_finalizer_is_removed_while_the_
     gate.close();
     cluster.wait_deleted(&shop).await;
     outlive(&cluster, &configs).await?;
+    running.stop().await
+}
+
+#[kooper::test(start_paused = true)]
+async fn the_cleanup_is_called_once_and_for_an_owner_with_the_note(cluster: Cluster) -> Result<()> {
+    let cluster = cluster.with_timeout(Duration::from_secs(3600));
+    namespace(&cluster).await?;
+    let noted = Arc::new(Mutex::new(Vec::new()));
+    let notes = noted.clone();
+    let children = declare().child(role).child(elsewhere.with((role,))).status(fields).build()?;
+    let cleanup = move |shop: Arc<Shop>| {
+        notes.lock().push(shop.annotations().get("kooper.rs/orphan").cloned());
+        async {}
+    };
+    let controller = Shop::controller("shops")
+        .install_crd()
+        .handler(children.handler(async || {}))
+        .cleanup("example.com/shop", children.deletion(cleanup))
+        .build()?;
+    let running = cluster.run([controller]).await?;
+    let shop = cluster.create(&corner("a", false, &[])).await?;
+    cluster.settle().await;
+    delete(&cluster, &shop).await?;
+    cluster.wait_deleted(&shop).await;
+    assert_eq!(*noted.lock(), [shop.uid()]);
+    running.stop().await
+}
+
+#[kooper::test(start_paused = true)]
+async fn an_owner_with_the_note_of_another_one_is_deleted_with_its_children(cluster: Cluster) -> Result<()> {
+    let configs = namespace(&cluster).await?;
+    let running = cluster.run([ordered()?]).await?;
+    let mut shop = corner("a", false, &[]);
+    // It was restored from a backup.
+    shop.metadata.annotations = Some([("kooper.rs/orphan".to_owned(), "another".to_owned())].into());
+    let shop = cluster.create(&shop).await?;
+    cluster.settle().await;
+    cluster.delete(&shop).await?;
+    cluster.wait_deleted(&shop).await;
+    assert!(cluster.get::<ClusterRole>("corner-a").await?.is_none());
+    assert!(configs.get_opt("corner").await?.is_none());
     running.stop().await
 }
