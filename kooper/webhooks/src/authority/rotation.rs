@@ -62,6 +62,8 @@ impl Authorities {
             // Somebody has replaced the configuration: the wait begins again.
             Some((next, Some(_))) if !is_published(next) => due.next = Some((next.clone(), None)),
             Some((next, None)) if is_published(next) => due.next = Some((next.clone(), Some(now))),
+            // The clock of the replica that began it is ahead, or this one was set back: the wait begins again.
+            Some((next, Some(since))) if *since > now => due.next = Some((next.clone(), Some(now))),
             Some((next, Some(since))) if now.duration_since(*since).unsigned_abs() >= PUBLISHED => {
                 let until = now.checked_add(LEAF).unwrap_or(now);
                 due.old = Some((self.current.certificate.clone(), until));

@@ -121,6 +121,21 @@ fn the_next_authority_does_not_sign_before_it_has_been_published_for_a_while() {
 }
 
 #[test]
+fn the_next_authority_does_not_sign_early_if_the_clock_of_the_replica_that_published_it_is_ahead() {
+    let later = start() + SignedDuration::from_hours(250 * 24);
+    let wait = SignedDuration::try_from(PUBLISHED).expect("short");
+    let first = Authorities::new(start()).expect("an authority");
+    let waiting = first.advance(later, "").expect("made").expect("a successor");
+    let bundle = waiting.bundle();
+    let ahead = waiting.advance(later + wait + wait, &bundle).expect("made").expect("it is published");
+    let again = ahead.advance(later, &bundle).expect("made").expect("the wait begins again");
+    assert_eq!(again.current, first.current);
+    assert_eq!(again.advance(later, &bundle).expect("nothing is due"), None);
+    let signs = again.advance(later + wait, &bundle).expect("made").expect("it signs");
+    assert_ne!(signs.current, first.current);
+}
+
+#[test]
 fn an_authority_that_has_expired_is_replaced_at_once() {
     let authorities = Authorities::new(start()).expect("an authority");
     let late = start() + SignedDuration::try_from(AUTHORITY).expect("a year");
