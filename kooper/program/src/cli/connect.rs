@@ -11,7 +11,7 @@ use http::Uri;
 use http::header::{HeaderName, HeaderValue, USER_AGENT};
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::Client;
-use kube::config::{Config, InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError, LoadDataError};
+use kube::config::{Cluster, Config, InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError, LoadDataError};
 use serde_json::json;
 
 use super::args::Settings;
@@ -257,12 +257,17 @@ async fn load(kubeconfig: Kubeconfig, context: Option<String>, file: &str) -> Re
     if kubeconfig.contexts.is_empty() {
         return Err(ConnectError::NoContexts { file });
     }
-    let own_proxy = proxy::of_cluster(&kubeconfig, options.context.as_deref());
+    let cluster = cluster(&kubeconfig, options.context.as_deref());
+    let own_proxy = cluster.and_then(|cluster| cluster.proxy_url.clone()).filter(|url| !url.is_empty());
+    // kube reads the file of a pod again, and that of a kubeconfig only if it is set here.
+    let authority = cluster.filter(|cluster| cluster.certificate_authority_data.is_none());
+    let authority = authority.and_then(|cluster| cluster.certificate_authority.as_ref()).map(PathBuf::from);
     let mut config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
     if let Ok(config) = &mut config {
         let url = own_proxy.or_else(|| proxy::of_environment(&config.cluster_url));
         // kube has refused one that does not parse.
         config.proxy_url = url.and_then(|url| url.parse().ok());
+        config.root_cert_file = authority;
     }
     if let Some(source) = config.as_ref().ok().and_then(bad_token) {
         let problem = format!("{source} contains characters that are not allowed in a header, such as a line break");
@@ -277,6 +282,15 @@ async fn load(kubeconfig: Kubeconfig, context: Option<String>, file: &str) -> Re
         KubeconfigError::LoadClientKey(error) => material(file, "client key", error),
         error => ConnectError::Broken { file, problem: one_line(&error.to_string()) },
     })
+}
+
+/// The cluster of the context.
+fn cluster<'a>(kubeconfig: &'a Kubeconfig, context: Option<&str>) -> Option<&'a Cluster> {
+    let context = context.or(kubeconfig.current_context.as_deref());
+    let context = kubeconfig.contexts.iter().find(|named| Some(named.name.as_str()) == context);
+    let name = context.and_then(|named| named.context.as_ref()).map(|context| &context.cluster);
+    let cluster = kubeconfig.clusters.iter().find(|named| Some(&named.name) == name);
+    cluster.and_then(|named| named.cluster.as_ref())
 }
 
 /// Where the token comes from, if it is no valid header value: kube panics, or fails with each request.

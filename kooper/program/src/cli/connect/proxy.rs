@@ -7,17 +7,6 @@ use std::net::IpAddr;
 
 use http::Uri;
 use http::uri::Scheme;
-use kube::config::Kubeconfig;
-
-/// The proxy of the cluster of the context.
-pub(super) fn of_cluster(kubeconfig: &Kubeconfig, context: Option<&str>) -> Option<String> {
-    let context = context.or(kubeconfig.current_context.as_deref());
-    let context = kubeconfig.contexts.iter().find(|named| Some(named.name.as_str()) == context);
-    let name = context.and_then(|named| named.context.as_ref()).map(|context| &context.cluster);
-    let cluster = kubeconfig.clusters.iter().find(|named| Some(&named.name) == name);
-    let proxy = cluster.and_then(|named| named.cluster.as_ref()).and_then(|cluster| cluster.proxy_url.as_deref());
-    proxy.filter(|url| !url.is_empty()).map(str::to_owned)
-}
 
 /// The proxy of the environment for a server.
 pub(super) fn of_environment(server: &Uri) -> Option<String> {

@@ -355,6 +355,22 @@ async fn a_token_is_renewed_by_a_plugin_that_takes_longer_than_a_request_for_a_l
     tokio::time::timeout(Duration::from_secs(30), answered).await.expect("the token is renewed");
 }
 
+#[tokio::test]
+async fn the_file_of_a_certificate_authority_is_read_again_unless_the_kubeconfig_has_its_content() {
+    let directory = Directory::new();
+    let authority = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).expect("a certificate").cert.pem();
+    let file = directory.file("absent.crt", &authority);
+    let both = KUBECONFIG.replace("absent.crt}", "absent.crt, certificate-authority-data: Y2FuYXJ5}");
+    for (text, context, expected) in
+        [(KUBECONFIG, "near", Some(&file)), (both.as_str(), "near", None), (KUBECONFIG, "plain", None)]
+    {
+        let places = Places { flag: Some(directory.file("config", text)), ..nowhere() };
+        let config = places.config(Some(context.to_owned())).await.expect("a valid configuration");
+        assert_eq!(config.root_cert_file.as_ref(), expected, "{context}");
+        assert_eq!(config.root_cert.is_some(), context == "near", "{context}");
+    }
+}
+
 #[cfg(feature = "rustls-tls")]
 #[tokio::test]
 async fn the_files_of_a_client_certificate_are_read_again_when_the_server_rejects_it() {
