@@ -59,6 +59,8 @@ pub fn readiness(group: &str, kind: &str, object: &Value) -> Readiness {
         ("", "Pod") => pod(object),
         ("", "PersistentVolumeClaim") => claim(object),
         ("", "Service") => service(object),
+        // How many pods may be evicted changes with the pods, which have slots of their own.
+        ("policy", "PodDisruptionBudget") => unobserved(object).unwrap_or(Readiness::Ready),
         ("apiextensions.k8s.io", "CustomResourceDefinition") => {
             let missing = ["NamesAccepted", "Established"].into_iter().find(|name| !is_true(object, name));
             Readiness::ready_if(missing.is_none(), || explained(object, missing.unwrap_or_default()))
@@ -77,6 +79,10 @@ pub(crate) fn is_ready_once_it_exists(group: &str, kind: &str) -> bool {
             | ("rbac.authorization.k8s.io", _)
             | ("networking.k8s.io", "Ingress" | "IngressClass" | "NetworkPolicy")
             | ("batch", "CronJob")
+            | ("autoscaling", "HorizontalPodAutoscaler")
+            | ("discovery.k8s.io", "EndpointSlice")
+            | ("scheduling.k8s.io", "PriorityClass")
+            | ("storage.k8s.io", "StorageClass")
     )
 }
 

@@ -195,6 +195,18 @@ fn only_a_service_with_a_load_balancer_waits_for_an_address() {
 }
 
 #[test]
+fn a_budget_is_ready_when_it_is_observed_although_it_allows_no_eviction() {
+    let of = |status: Value| {
+        readiness("policy", "PodDisruptionBudget", &json!({"metadata": {"generation": 2}, "status": status}))
+    };
+    let denied = json!([{"type": "DisruptionAllowed", "status": "False", "reason": "InsufficientPods"}]);
+    assert_eq!(of(json!({"observedGeneration": 2, "disruptionsAllowed": 0, "conditions": denied})), Ready);
+    let unseen = waiting("its controller has not observed it yet");
+    assert_eq!(of(json!({"observedGeneration": 1, "disruptionsAllowed": 1})), unseen);
+    assert_eq!(of(Value::Null), unseen);
+}
+
+#[test]
 fn a_definition_is_ready_when_its_names_are_accepted_and_it_is_served() {
     let of = |accepted: &str, established: &str| {
         let conditions = json!([
@@ -216,7 +228,7 @@ fn a_namespace_is_ready_while_it_is_active() {
 }
 
 #[test]
-fn kinds_that_only_hold_data_are_ready_when_they_exist() {
+fn kinds_without_a_state_that_is_waited_for_are_ready_when_they_exist() {
     for (group, kind) in [
         ("", "ConfigMap"),
         ("", "Secret"),
@@ -224,6 +236,10 @@ fn kinds_that_only_hold_data_are_ready_when_they_exist() {
         ("rbac.authorization.k8s.io", "RoleBinding"),
         ("networking.k8s.io", "Ingress"),
         ("batch", "CronJob"),
+        ("autoscaling", "HorizontalPodAutoscaler"),
+        ("discovery.k8s.io", "EndpointSlice"),
+        ("scheduling.k8s.io", "PriorityClass"),
+        ("storage.k8s.io", "StorageClass"),
     ] {
         assert_eq!(readiness(group, kind, &json!({})), Ready, "{kind}");
     }
