@@ -157,8 +157,11 @@ fn claim(claim: &Value) -> Readiness {
 }
 
 fn service(service: &Value) -> Readiness {
-    let has_ingress = service["status"]["loadBalancer"]["ingress"].as_array().is_some_and(|list| !list.is_empty());
-    let is_ready = service["spec"]["type"] != "LoadBalancer" || has_ingress;
+    let has_some = |list: &Value| list.as_array().is_some_and(|list| !list.is_empty());
+    let has_address = has_some(&service["status"]["loadBalancer"]["ingress"])
+        // No controller may serve one that its owner has given addresses.
+        || has_some(&service["spec"]["externalIPs"]);
+    let is_ready = service["spec"]["type"] != "LoadBalancer" || has_address;
     Readiness::ready_if(is_ready, || "its load balancer has no address yet".to_owned())
 }
 

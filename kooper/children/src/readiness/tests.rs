@@ -192,6 +192,8 @@ fn only_a_service_with_a_load_balancer_waits_for_an_address() {
     assert_eq!(balanced(json!({})), waiting("its load balancer has no address yet"));
     assert_eq!(balanced(json!({"ingress": []})), waiting("its load balancer has no address yet"));
     assert_eq!(balanced(json!({"ingress": [{"ip": "203.0.113.7"}]})), Ready);
+    let given = json!({"type": "LoadBalancer", "externalIPs": ["203.0.113.7"]});
+    assert_eq!(of(json!({"spec": given, "status": {"loadBalancer": {}}})), Ready);
 }
 
 #[test]
