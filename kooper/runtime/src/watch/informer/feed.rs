@@ -73,18 +73,21 @@ impl Feed {
 
 async fn pass(mut waiting: Receiver<Waiting>, sinks: Arc<Fan>) {
     while let Some(waiting) = waiting.recv().await {
-        let (change, seen) = match waiting {
-            Waiting::Changed(old, new, seen) => (Change::new(old, new), seen),
-            Waiting::Left(object) => {
-                sinks.left(&object);
-                continue;
+        match waiting {
+            Waiting::Changed(old, new, seen) => {
+                let change = Change::new(old, new);
+                contain(change.last(), || sinks.changed(&change, seen));
             }
-        };
-        let passing = || sinks.changed(&change, seen);
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(passing)) {
-            let object = change.key().map(ToString::to_string).unwrap_or_default();
-            tracing::error!(object, "a change is not handled, as a function panicked: {}", panic_text(&*panic));
+            Waiting::Left(object) => contain(Some(&object), || sinks.left(&object)),
         }
+    }
+}
+
+/// Informs sinks of one change. If that panics, they are informed of the next ones nevertheless.
+fn contain(object: Option<&Arc<Object>>, passing: impl FnOnce()) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(passing)) {
+        let object = object.map(|object| object.key().to_string()).unwrap_or_default();
+        tracing::error!(object, "a change is not handled, as a function panicked: {}", panic_text(&*panic));
     }
 }
 
@@ -99,5 +102,41 @@ impl Sink for Feed {
 
     fn signal(&self, signal: Signal<'_>) {
         self.sinks.signal(signal);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Records each change, and panics.
+    #[derive(Default)]
+    struct PanickingSink(Mutex<Vec<&'static str>>);
+
+    impl Sink for PanickingSink {
+        fn changed(&self, _: &Change, _: Seen) {
+            self.0.lock().push("changed");
+            panic!("changed");
+        }
+
+        fn left(&self, _: &Arc<Object>) {
+            self.0.lock().push("left");
+            panic!("left");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_panic_for_an_object_that_leaves_or_changes_does_not_end_the_changes_that_follow() {
+        let object = Arc::new(Object::parse(br#"{"metadata":{"name":"a"}}"#).unwrap());
+        let (sinks, sink) = (Arc::<Fan>::default(), Arc::<PanickingSink>::default());
+        sinks.join(&(sink.clone() as Arc<dyn Sink>));
+        let (sender, receiver) = channel(MOST);
+        let changed = || Waiting::Changed(None, Some(object.clone()), Seen::Watched);
+        for waiting in [Waiting::Left(object.clone()), changed(), Waiting::Left(object.clone()), changed()] {
+            assert!(sender.try_send(waiting).is_ok());
+        }
+        drop(sender);
+        pass(receiver, sinks).await;
+        assert_eq!(*sink.0.lock(), ["left", "changed", "left", "changed"]);
     }
 }
