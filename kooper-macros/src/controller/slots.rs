@@ -68,7 +68,7 @@ const KEYS: &[Key<Slot>] = &[
         form: "no value",
         example: "once",
         default: "off",
-        doc: "The child is created, and nothing but its labels is changed afterwards. The function is called only while there is no child; one that returns a list is called each time, what is missing is created, and nothing is pruned. With `adopt`, an object that exists gets the owner reference and the labels.",
+        doc: "The child is created, and nothing but its labels and the version in its owner reference is changed afterwards. The function is called only while there is no child; one that returns a list is called each time, what is missing is created, and nothing is pruned. With `adopt`, an object that exists gets the owner reference and the labels.",
         read: call!(once, words::flag),
         ..Key::EQUALS
     },

@@ -32,7 +32,7 @@ pub enum Recreate {
 /// The flags of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Flags {
-    /// Created once, and not changed afterwards, apart from its labels.
+    /// Created once, and not changed afterwards, apart from its labels and the version in its owner reference.
     pub once: bool,
     /// Never pruned, and released when the owner is deleted.
     pub keep: bool,

@@ -51,6 +51,8 @@ pub struct Child {
     pub is_apart: bool,
     /// `true` if its labels name another controller.
     pub is_foreign: bool,
+    /// `true` if its owner reference names another version of the owner's kind than the program has.
+    pub is_outdated: bool,
 }
 
 /// The call of a slot's function in this pass.

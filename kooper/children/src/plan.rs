@@ -31,7 +31,7 @@ pub enum Step {
         /// The labels that it gets.
         label: SlotLabel,
     },
-    /// Set the labels of a child, and nothing else of it: it was created once.
+    /// Set the labels of a child and the version in its owner reference, and nothing else of it: it was created once.
     Label {
         /// The index of the slot.
         slot: usize,
@@ -327,7 +327,7 @@ impl<'a> Planner<'a> {
                     });
                 }
                 (Write::Pending, Some(child)) if node.spec.flags.once => {
-                    if child.label != Some(self.label(slot)) {
+                    if self.needs_metadata(slot, child) {
                         steps.push(Step::Label { slot, child: id.clone(), label: self.label(slot) });
                     }
                 }

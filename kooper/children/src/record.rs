@@ -164,10 +164,12 @@ pub(crate) fn recorded<P: Kind, S, T: ResourceExt<DynamicType = ()>>(
 ) -> Child {
     let is_kept = is_kept_by_default::<T>();
     let child = child.meta();
-    Child { readiness, ..record_of(context.controller(), owner(context).meta(), child, slots, is_kept) }
+    let owner = owner(context);
+    let is_outdated = is_outdated::<P>(owner.meta(), child);
+    Child { readiness, is_outdated, ..record_of(context.controller(), owner.meta(), child, slots, is_kept) }
 }
 
-/// The record of a child that is ready.
+/// The record of a child that is ready, and not outdated.
 fn record_of(
     controller: &ControllerContext,
     owner: &ObjectMeta,
@@ -187,7 +189,15 @@ fn record_of(
         is_kept: is_kept || child.labels.as_ref().is_some_and(|labels| labels.contains_key(ADOPTED)),
         is_protected: annotation.is_some_and(|value| value != "false"),
         is_apart: !controls(owner, child),
+        is_outdated: false,
     }
+}
+
+/// Returns whether the child names another version of its owner's kind than the program has. Once that version is no longer
+/// served, the garbage collector does not delete the child with its owner.
+pub(crate) fn is_outdated<P: Kind>(owner: &ObjectMeta, child: &ObjectMeta) -> bool {
+    let (uid, version) = (owner.uid.as_ref(), P::api_version(&()));
+    child.owner_references.iter().flatten().any(|one| Some(&one.uid) == uid && one.api_version != version)
 }
 
 /// Returns whether the owner controls a child.

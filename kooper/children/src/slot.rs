@@ -129,7 +129,7 @@ impl<P, F: 'static, V: Verbs> Slot<P, F, V> {
         self
     }
 
-    /// Creates the child once, and changes nothing but its labels afterwards.
+    /// Creates the child once, and changes nothing but its labels and the version in its owner reference afterwards.
     pub fn once(mut self) -> Self {
         self.flags.once = true;
         self

@@ -23,7 +23,7 @@ use crate::labels;
 use crate::memory::SlotMemory;
 use crate::observed::{ChildId, SlotLabel};
 use crate::readiness::Readiness;
-use crate::record::{ChildObject, Found, found, id_of, is_apart, judge, key_of, label_of, marks, owner};
+use crate::record::{ChildObject, Found, found, id_of, is_apart, is_outdated, judge, key_of, label_of, marks, owner};
 use crate::slot::{FunctionId, Slot, Verbs};
 
 /// What the function of a slot has returned.
@@ -337,14 +337,23 @@ where
     ) -> Request<'a, (Option<SlotLabel>, Arc<str>)> {
         let (label, child) = (label.clone(), child.metadata::<<F::Form as Form>::Kind>());
         async move {
-            let child = child?;
+            let (child, owner) = (child?, owner(context));
             let labels = marks(context).labels(&label).into_iter();
             let set: serde_json::Map<_, _> = labels.map(|(key, value)| (key, Value::from(value))).collect();
             let patcher = <Patcher<MetadataOf<P, F, M>> as Argument<P, S, (_, ())>>::extract(context);
-            let patch = PatchBody::merge(json!({"metadata": {"labels": set}}));
+            let mut metadata = json!({"labels": set});
+            if is_outdated::<P>(owner.meta(), &child.metadata) {
+                let mut references = child.owner_references().to_vec();
+                let of_owner = references.iter_mut().filter(|one| Some(&one.uid) == owner.meta().uid.as_ref());
+                of_owner.for_each(|one| one.api_version = P::api_version(&()).into_owned());
+                metadata["ownerReferences"] = json!(references);
+                // The list is replaced as a whole.
+                metadata["resourceVersion"] = json!(child.resource_version());
+            }
+            let patch = PatchBody::merge(json!({"metadata": metadata}));
             let patched = patcher.patch_object(&child, patch).await?;
             let version = patched.resource_version().unwrap_or_default().into();
-            let (controller, owner, slots) = (context.controller(), owner(context), std::slice::from_ref(&label.slot));
+            let (controller, slots) = (context.controller(), std::slice::from_ref(&label.slot));
             Ok((label_of(controller, owner.meta(), &patched.metadata, slots), version))
         }
         .boxed()

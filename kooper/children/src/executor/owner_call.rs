@@ -101,7 +101,7 @@ impl OwnerCall<'_> {
                 Ok((is, version)) if is.as_ref() == Some(&label) => {
                     progress.written(&id, &Write::Applied);
                     if let Some(child) = progress.observed.children.get_mut(&id) {
-                        (child.label, child.version) = (is, version);
+                        (child.label, child.version, child.is_outdated) = (is, version, false);
                     }
                 }
                 Ok(_) => {

@@ -13,11 +13,16 @@ impl<'a> Planner<'a> {
         self.labelled(slot).next().is_some() || of_kind.any(is_unknown)
     }
 
+    /// Returns whether a child that was created once lacks the labels of the slot, or its owner reference is outdated.
+    pub(super) fn needs_metadata(&self, slot: usize, child: &Child) -> bool {
+        child.label.as_ref() != Some(&self.node(slot).label) || child.is_outdated
+    }
+
     /// Restores the labels of children that were created once.
     pub(super) fn keep_labels(&mut self, slot: usize, existing: &[(&'a ChildId, &'a Child)]) -> SlotState {
         let label = self.label(slot);
         let wrong = existing.iter().filter(|(id, child)| {
-            child.label.as_ref() != Some(&label) && !child.is_terminating && !self.observed.refused.contains_key(*id)
+            self.needs_metadata(slot, child) && !child.is_terminating && !self.observed.refused.contains_key(*id)
         });
         let steps: Vec<_> =
             wrong.map(|(id, _)| Step::Label { slot, child: (*id).clone(), label: label.clone() }).collect();

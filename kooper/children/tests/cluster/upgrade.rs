@@ -28,6 +28,11 @@ fn declared() -> Result<Controller, ConfigError> {
     Shop::controller("shops").install_crd().resync(None).workers(2).handler(children.handler(async || {})).build()
 }
 
+fn once() -> Result<Controller, ConfigError> {
+    let children = declare().child(config).child(password.slot().once()).build().expect("the slots are right");
+    Shop::controller("shops").install_crd().resync(None).handler(children.handler(async || {})).build()
+}
+
 /// The name, the uid and the slot of each child.
 async fn children(cluster: &Cluster) -> Result<Vec<(String, String, Option<String>)>> {
     let mut all = Vec::new();
@@ -99,10 +104,6 @@ async fn children_from_before_are_recognised_with_one_patch_each_and_a_rollback_
 
 #[kooper::test(start_paused = true)]
 async fn what_was_created_once_keeps_its_labels_and_its_data_after_a_rollback(cluster: Cluster) -> Result<()> {
-    fn once() -> Result<Controller, ConfigError> {
-        let children = declare().child(config).child(password.slot().once()).build().expect("the slots are right");
-        Shop::controller("shops").install_crd().resync(None).handler(children.handler(async || {})).build()
-    }
     shops_from_before(&cluster, 1).await?;
     let before = children(&cluster).await?;
     for again in [Some("password"), Some("password")] {
@@ -117,6 +118,27 @@ async fn what_was_created_once_keeps_its_labels_and_its_data_after_a_rollback(cl
         running.stop().await?;
     }
     Ok(())
+}
+
+/// The garbage collector of Kubernetes does not delete a child whose reference names a version that is no longer served.
+#[kooper::test(start_paused = true)]
+async fn the_reference_of_what_was_created_once_names_the_version_that_the_program_has(cluster: Cluster) -> Result<()> {
+    let running = cluster.run([once()?]).await?;
+    cluster.create(&corner("a", false, &[])).await?;
+    cluster.settle().await;
+    running.stop().await?;
+    let before: Secret = cluster.get("corner-password").await?.ok_or("it does not exist")?;
+    let mut references = before.owner_references().to_vec();
+    references.iter_mut().for_each(|one| one.api_version = "example.com/v1alpha1".to_owned());
+    cluster.patch(&before, json!({"metadata": {"ownerReferences": references}})).await?;
+
+    let patches = counted(&cluster);
+    let running = cluster.run([once()?]).await?;
+    cluster.settle().await;
+    let now: Secret = cluster.get("corner-password").await?.ok_or("it is gone")?;
+    assert_eq!((now.owner_references(), &now.data), (before.owner_references(), &before.data));
+    assert_eq!(patches(), 2, "one for each child");
+    running.stop().await
 }
 
 #[kooper::test(start_paused = true)]

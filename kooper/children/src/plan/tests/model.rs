@@ -303,6 +303,7 @@ impl World {
                     is_protected: false,
                     is_apart: *child.resource == *APART,
                     is_foreign: false,
+                    is_outdated: false,
                 };
                 self.free.remove(child);
                 self.objects.insert(child.clone(), Stored { child: child_now, is_adopted, refers, is_stray: false });

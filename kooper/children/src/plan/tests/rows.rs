@@ -319,6 +319,16 @@ fn the_labels_of_what_was_created_once_are_restored_and_its_body_is_not() {
 }
 
 #[test]
+fn what_was_created_once_names_the_version_of_its_owner_that_the_program_has() {
+    let once = Flags { once: true, ..Flags::default() };
+    let outdated = |flags: Flags| chain(flags).child("c", "config", 0).change("c", |child| child.is_outdated = true);
+    assert_eq!(outdated(once).steps(), ["label c as config"]);
+    let listed = outdated(once).returned(0, &[("c", Write::Pending)]);
+    assert_eq!(listed.steps()[0], "label c as config");
+    assert_eq!(outdated(Flags::default()).steps(), ["call 0"], "it is applied");
+}
+
+#[test]
 fn the_old_child_serves_until_its_replacement_may_be_created() {
     let recreate = Flags { recreate: Some(Recreate::Foreground), ..Flags::default() };
     let web = || SlotSpec { after: vec!["config".to_owned()], ..slot("web", &[], recreate) };

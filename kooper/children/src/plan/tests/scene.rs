@@ -31,6 +31,7 @@ impl Scene {
             is_protected: false,
             is_apart: false,
             is_foreign: false,
+            is_outdated: false,
         };
         self.observed.children.insert(id(name), child);
         self
