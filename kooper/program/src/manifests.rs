@@ -24,7 +24,7 @@ pub(crate) use choices::{
     strategy, unelected, usual_replicas, workload_name,
 };
 pub(crate) use crd_roles::documents as crd_roles;
-pub(crate) use deployment::{Volumes, certificate_variables, setting_file};
+pub(crate) use deployment::{USER, Volumes, certificate_variables, setting_file};
 pub(crate) use ports::{Ports, ProbePort, Security, TOKEN_FILE, WEBHOOKS, clients};
 use template::optional;
 
@@ -50,6 +50,8 @@ pub(crate) struct Workload {
     pub(crate) variables: Value,
     pub(crate) ports: Ports,
     pub(crate) resources: Value,
+    /// The user and group of the process.
+    pub(crate) user: Value,
     pub(crate) volumes: Volumes,
     /// The name of the Service of the webhooks, if the program has some.
     pub(crate) webhook_service: Option<Value>,

@@ -337,8 +337,10 @@ fn values_that_need_a_new_cluster_or_are_for_all_clients_are_off_until_they_are_
     assert!(
         usual["hostUsers"].is_null() && usual["containers"][0]["resources"]["limits"]["ephemeral-storage"].is_null()
     );
-    let chosen = pod(json!({"hostUsers": false, "ephemeralStorage": "100Mi"}));
-    assert_eq!(chosen["hostUsers"], false);
+    let chosen = pod(json!({"hostUsers": false, "ephemeralStorage": "100Mi", "runAsUser": null}));
+    let security = &chosen["securityContext"];
+    assert!(chosen["hostUsers"] == false && security["runAsUser"].is_null() && security["runAsGroup"].is_null());
+    assert_eq!(pod(json!({"runAsUser": 1_000_570_000}))["securityContext"]["runAsGroup"], 1_000_570_000);
     let limits = &chosen["containers"][0]["resources"]["limits"];
     assert_eq!((&limits["ephemeral-storage"], &limits["memory"]), (&"100Mi".into(), &"512Mi".into()));
     let ingress = |from: Value| {

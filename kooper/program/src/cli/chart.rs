@@ -106,6 +106,7 @@ fn workload(name: &str, controllers: &[Controller], has_webhooks: bool) -> Workl
             has_probes: Part::If(include(name, "probePortName")),
         },
         resources: of("resources"),
+        user: field("runAsUser"),
         volumes: Volumes { volumes: of("volumes"), mounts: of("mounts"), any: Part::If(include(name, "volumes")) },
         webhook_service: has_webhooks.then(|| quoted(&format!("printf \"%s-webhooks\" ({})", include(name, "name")))),
         has_budget: Part::If(format!("gt (int ({})) 1", include(name, "replicas"))),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{INSTALLATION, Part, Ports, ProbePort, Security, Volumes, WEBHOOKS, Workload, setting_file};
+use super::{INSTALLATION, Part, Ports, ProbePort, Security, USER, Volumes, WEBHOOKS, Workload, setting_file};
 use crate::alerts;
 use crate::rbac::{self, Place, Unruled};
 use kooper_access::Controller;
@@ -288,6 +288,7 @@ impl Choices {
             variables: variables.collect(),
             ports: Ports::new(metrics, probes, self.webhooks, &self.security, &server),
             resources: resources(),
+            user: USER.into(),
             volumes: Volumes::new(self.security.secret.as_deref(), &self.settings_secret(place), &self.secrets),
             webhook_service: self.webhooks.map(|_| service.into()),
             has_budget: Part::when(unelected.is_none() && replicas > 1),

@@ -49,7 +49,7 @@ pub(crate) fn setting_file(setting: &str) -> String {
 }
 
 /// The user and group of the process, as in images without a shell.
-const USER: u32 = 65532;
+pub(crate) const USER: u32 = 65532;
 
 /// The variables of a container with the Secret of the certificate: names and values.
 pub(crate) fn certificate_variables() -> [(&'static str, String); 2] {
@@ -84,7 +84,7 @@ impl Workload {
             "serviceAccountName": self.account,
             "enableServiceLinks": false,
             "securityContext": {
-                "runAsNonRoot": true, "runAsUser": USER, "runAsGroup": USER,
+                "runAsNonRoot": true, "runAsUser": self.user, "runAsGroup": self.user,
                 "seccompProfile": {"type": "RuntimeDefault"},
             },
             "containers": [container],

@@ -30,6 +30,7 @@ const PROPERTIES: &str = r#"{
     }},
     "replicas": {"type": ["integer", "null"], "minimum": 0},
     "ephemeralStorage": {"type": ["string", "null"], "minLength": 1},
+    "runAsUser": {"type": ["integer", "null"], "minimum": 1},
     "hostUsers": {"type": "boolean"},
     "hostNetwork": {"type": "boolean"},
     "resources": {"type": "object"},
@@ -115,6 +116,11 @@ pub(super) fn yaml(settings: &Settings, choices: &Choices, secret: &str, has_crd
     )?;
     add("Requests and limits of the container", "resources", &manifests::resources())?;
     add("The limit of ephemeral storage, such as 100Mi; unlimited if empty", "ephemeralStorage", &Value::Null)?;
+    add(
+        "The user and group of the process; null if the cluster chooses them, as OpenShift does",
+        "runAsUser",
+        &json!(manifests::USER),
+    )?;
     add(
         "Whether the pods use the user namespace of the node; set false on nodes that support user namespaces",
         "hostUsers",
