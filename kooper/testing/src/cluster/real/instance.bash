@@ -7,20 +7,19 @@ fail() {
   exit 1
 }
 
-# The command line of process $1; nothing when it is gone or a zombie.
-command_line() {
-  if [[ -d /proc/self ]]; then
-    { tr '\0' ' ' <"/proc/$1/cmdline"; } 2>/dev/null || true
-  else
-    ps -o args= -p "$1" 2>/dev/null | grep -v '<defunct>' || true
-  fi
-}
-
-# Whether process $2 of instance $1 runs. A process id is given to another
-# process one day; ours have the folder of the instance in their command line.
+# Whether process $2 of instance $1 runs, and is no zombie. A process id is given to another
+# process one day; ours have the folder of the instance, or the text $3, in their command line.
+# It is called often while others need the CPU, so it starts no process where there is /proc.
 is_running() {
-  local pid
-  pid=$(cat "$1/$2.pid" 2>/dev/null) && [[ -n $pid ]] && [[ $(command_line "$pid") == *"$1"* ]]
+  local pid='' command_line=()
+  { read -r pid <"$1/$2.pid"; } 2>/dev/null
+  [[ -n $pid ]] || return 1
+  if [[ -d /proc/self ]]; then
+    { mapfile -d '' -t command_line <"/proc/$pid/cmdline"; } 2>/dev/null
+  else
+    command_line=("$(ps -o args= -p "$pid" 2>/dev/null | grep -v '<defunct>')")
+  fi
+  [[ ${command_line[*]-} == *"${3:-$1}"* ]]
 }
 
 # Ends process $2 of instance $1 with signal $3, by force after ten seconds, and waits for its end.
@@ -57,8 +56,8 @@ launch() {
   ) &
   set +m
   printf '%s\n' "$!" >"$dir/$name.pid"
-  # Until it is the program, it has the caller's command line, by which is_running can't know it.
-  while kill -0 "$!" 2>/dev/null && ! is_running "$dir" "$name"; do
+  # Until it is the program, it has the caller's command line, and none for a moment.
+  while kill -0 "$!" 2>/dev/null && ! is_running "$dir" "$name" "$1"; do
     sleep 0.01
   done
   disown
