@@ -239,10 +239,10 @@ impl WorkQueue {
 
     /// Records a write by a call of the key: the response was this version of an
     /// object. The key does not run again before the cache has that version.
-    /// `echo` classifies the event of the version. If the write changed nothing,
+    /// `origin` classifies the event of the version. If the write changed nothing,
     /// the version was written by another client.
-    pub(crate) fn record_write(&self, key: &ObjectKey, write: &Revision, echo: WriteOrigin) {
-        self.update(|state, now| state.record_write(key, write, echo, now));
+    pub(crate) fn record_write(&self, key: &ObjectKey, write: &Revision, origin: WriteOrigin) {
+        self.update(|state, now| state.record_write(key, write, origin, now));
     }
 
     /// Records that a cache has processed an event of an object. The event may still be

@@ -139,13 +139,13 @@ impl ResourceClient<'_> {
             };
             match &object {
                 Some(object) if writes => {
-                    let echo = if author.made(object, &text, before.as_deref()) {
+                    let origin = if author.made(object, &text, before.as_deref()) {
                         WriteOrigin::Own
                     } else {
                         WriteOrigin::Foreign
                     };
                     let remains = !deletes || object.remains();
-                    self.note(object.key(), object.uid(), remains.then_some(object), echo);
+                    self.note(object.key(), object.uid(), remains.then_some(object), origin);
                 }
                 None if deletes => self.removed(key, &text),
                 _ => {}
@@ -326,9 +326,9 @@ impl ResourceClient<'_> {
 
     /// Notes in the queue what a write of the call resulted in, for each cache that
     /// will show it.
-    fn note(&self, key: &ObjectKey, uid: &str, now: Option<&Object>, echo: WriteOrigin) {
+    fn note(&self, key: &ObjectKey, uid: &str, now: Option<&Object>, origin: WriteOrigin) {
         let Some(call) = self.call else { return };
-        self.controller.wrote(call.key(), &Written { kind: &self.kind, key, uid, now }, echo);
+        self.controller.wrote(call.key(), &Written { kind: &self.kind, key, uid, now }, origin);
     }
 
     /// Returns the evidence by which the response will show that the request made its version.

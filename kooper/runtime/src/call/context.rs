@@ -152,9 +152,9 @@ impl ControllerContext {
     }
 
     /// Notes what a call of the key wrote. The key waits until its caches show the
-    /// write; `echo` says how to treat the write's watch event.
+    /// write; `origin` classifies the write's watch event.
     #[doc(hidden)]
-    pub fn wrote(&self, key: &ObjectKey, written: &Written<'_>, echo: WriteOrigin) {
+    pub fn wrote(&self, key: &ObjectKey, written: &Written<'_>, origin: WriteOrigin) {
         let Written { kind, key: object, uid, now } = *written;
         let caches = self.caches.of_kind(kind).filter(|(_, cache)| cache.covers(object.namespace()));
         let others = caches.map(|(id, cache)| {
@@ -163,15 +163,15 @@ impl ControllerContext {
             (CacheRef::Other(id), cache, shown)
         });
         let primary = (kind.is_same(&self.kind) && object == key).then_some((CacheRef::Primary, &self.own, now));
-        for (view, cache, now) in others.chain(primary) {
-            let write = |version| Revision { object: (view, object.clone()), uid: uid.to_owned(), version };
+        for (cache_ref, cache, now) in others.chain(primary) {
+            let write = |version| Revision { object: (cache_ref, object.clone()), uid: uid.to_owned(), version };
             let version = now.map(|now| now.version().to_owned());
-            self.queue.record_write(key, &write(version.clone()), echo);
+            self.queue.record_write(key, &write(version.clone()), origin);
             // The event may have arrived before the response. There is none for an
             // object that is not selected.
             match cache.get(object) {
-                Some(now) => self.queue.cache_reached(|| Revision::event(view, &now, false)),
-                None if view == CacheRef::Primary || version.is_none() => self.queue.cache_reached(|| write(None)),
+                Some(now) => self.queue.cache_reached(|| Revision::event(cache_ref, &now, false)),
+                None if cache_ref == CacheRef::Primary || version.is_none() => self.queue.cache_reached(|| write(None)),
                 None => {}
             }
         }

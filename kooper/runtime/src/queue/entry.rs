@@ -197,7 +197,7 @@ impl KeyRun {
             counts && !completion.is_failure()
         });
         let echoes = echoes.map(|echoes| AddOptions { urgency: Urgency::Idle, ..echoes.options });
-        let changes = self.unknown.iter().map(|heard| heard.options);
+        let changes = self.unknown.iter().map(|observed| observed.options);
         changes.chain(self.again).chain(echoes).reduce(AddOptions::merge)
     }
 
@@ -212,32 +212,32 @@ impl KeyRun {
     }
 
     /// Records an event during the run, as far as it is known whose write it reports.
-    pub(super) fn record_event(&mut self, heard: ObservedEvent, echo: WriteOrigin) {
-        if echo != WriteOrigin::Foreign {
-            return self.record_echo(heard.options, echo);
+    pub(super) fn record_event(&mut self, observed: ObservedEvent, origin: WriteOrigin) {
+        if origin != WriteOrigin::Foreign {
+            return self.record_echo(observed.options, origin);
         }
         if self.unknown.len() >= UNKNOWN
             && let Some(first) = self.unknown.pop_front()
         {
             self.record_add(first.options);
         }
-        self.unknown.push_back(heard);
+        self.unknown.push_back(observed);
     }
 
     /// Records a write by the call: its event may have been received before its response.
-    pub(super) fn record_write(&mut self, write: &Revision, echo: WriteOrigin) {
-        if echo == WriteOrigin::Foreign {
+    pub(super) fn record_write(&mut self, write: &Revision, origin: WriteOrigin) {
+        if origin == WriteOrigin::Foreign {
             return;
         }
-        while let Some(index) = self.unknown.iter().position(|heard| heard.is_echo_of(write))
-            && let Some(heard) = self.unknown.remove(index)
+        while let Some(index) = self.unknown.iter().position(|observed| observed.is_echo_of(write))
+            && let Some(observed) = self.unknown.remove(index)
         {
-            self.record_echo(heard.options, if write.version.is_none() { WriteOrigin::Own } else { echo });
+            self.record_echo(observed.options, if write.version.is_none() { WriteOrigin::Own } else { origin });
         }
     }
 
-    fn record_echo(&mut self, options: AddOptions, echo: WriteOrigin) {
-        let is_silent = echo == WriteOrigin::Silent;
+    fn record_echo(&mut self, options: AddOptions, origin: WriteOrigin) {
+        let is_silent = origin == WriteOrigin::Silent;
         let before = self.echoes.unwrap_or(Echoes { options, are_silent: is_silent });
         self.echoes =
             Some(Echoes { options: before.options.merge(options), are_silent: before.are_silent && is_silent });

@@ -120,11 +120,11 @@ impl QueueState {
         };
         let event = event();
         // A call that marks its own object for deletion is followed by its cleanup.
-        let echo =
+        let origin =
             if options.urgency == Urgency::Always { WriteOrigin::Foreign } else { entry.writes.classify(&event) };
-        match (&mut entry.run, echo) {
+        match (&mut entry.run, origin) {
             (Some(run), _) => {
-                run.record_event(ObservedEvent { event, options }, echo);
+                run.record_event(ObservedEvent { event, options }, origin);
                 entry.add_reason(reason);
             }
             (None, WriteOrigin::Silent) => {}

@@ -78,7 +78,7 @@ struct TrackedWrite {
     write: Revision,
     at: Instant,
     /// The classification of its event.
-    echo: WriteOrigin,
+    origin: WriteOrigin,
     stage: Stage,
 }
 
@@ -116,9 +116,9 @@ pub(super) struct Expiry {
 
 impl Revision {
     /// The version that an event reports; `gone` is whether the object was deleted.
-    pub(crate) fn event(view: CacheRef, object: &Object, gone: bool) -> Self {
+    pub(crate) fn event(cache: CacheRef, object: &Object, gone: bool) -> Self {
         let version = (!gone).then(|| object.version().to_owned());
-        Self { object: (view, object.key().clone()), uid: object.uid().to_owned(), version }
+        Self { object: (cache, object.key().clone()), uid: object.uid().to_owned(), version }
     }
 
     /// Returns `true` if it reports that an object was deleted that the controller handles.
@@ -145,20 +145,20 @@ impl TrackedWrites {
     }
 
     /// Tracks a write by its response.
-    pub(super) fn add(&mut self, write: Revision, echo: WriteOrigin, now: Instant) {
+    pub(super) fn add(&mut self, write: Revision, origin: WriteOrigin, now: Instant) {
         let tracked = self.0.get_or_insert_default();
         // The response to a write that changes nothing has the version of an earlier one.
         let known =
             tracked.objects.get_mut(&write.object).and_then(|all| all.iter_mut().rfind(|one| one.write == write));
         if let Some(known) = known {
-            known.echo = known.echo.min(echo);
+            known.origin = known.origin.min(origin);
             return;
         }
         if tracked.count >= LIMIT {
             tracked.drop_one();
         }
         let all = tracked.objects.entry(write.object.clone()).or_default();
-        all.push_back(TrackedWrite { write, at: now, echo, stage: Stage::Awaited });
+        all.push_back(TrackedWrite { write, at: now, origin, stage: Stage::Awaited });
         tracked.count += 1;
         tracked.awaited += 1;
     }
@@ -171,8 +171,8 @@ impl TrackedWrites {
         }
         let all = self.0.as_ref().and_then(|tracked| tracked.objects.get(&event.object));
         match all.and_then(|all| all.iter().find(|one| one.write == *event)) {
-            Some(tracked) if tracked.echo == WriteOrigin::Silent && event.version.is_none() => WriteOrigin::Own,
-            Some(tracked) => tracked.echo,
+            Some(tracked) if tracked.origin == WriteOrigin::Silent && event.version.is_none() => WriteOrigin::Own,
+            Some(tracked) => tracked.origin,
             None => WriteOrigin::Foreign,
         }
     }

@@ -65,7 +65,7 @@ impl Enqueuer {
         (key, own): (&ObjectKey, Option<&Object>),
         (lane, debounced): (Lane, bool),
         reason: Reason,
-        view: CacheRef,
+        cache: CacheRef,
         (change, seen): (&Change, Seen),
         urgency: impl Fn(&Change) -> Urgency,
     ) {
@@ -78,7 +78,7 @@ impl Enqueuer {
         let options = AddOptions { debounced, ..AddOptions::new(lane, Urgency::Soon) };
         match change.last() {
             Some(object) if seen == Seen::Watched => {
-                let event = || Revision::event(view, object, change.new.is_none());
+                let event = || Revision::event(cache, object, change.new.is_none());
                 self.queue().add_from_event(key, reason, options, urgency, event);
             }
             // An object in a list may contain changes beside the own write.
@@ -425,24 +425,24 @@ impl Sink for Served {
 /// Notifies the queue that an event was delivered, after all other sinks of the
 /// controller have received it, and counts errors.
 pub(super) struct Progress {
-    /// The views of the cache that the controller's calls have.
-    pub(super) views: Vec<CacheRef>,
+    /// The controller's caches that have the store of the watch.
+    pub(super) caches: Vec<CacheRef>,
     pub(super) enqueuer: Arc<Enqueuer>,
 }
 
 impl Sink for Progress {
     fn changed(&self, change: &Change, _: Seen) {
         if let Some(object) = change.last() {
-            for view in &self.views {
-                self.enqueuer.queue().event_delivered(|| Revision::event(*view, object, change.new.is_none()));
+            for cache in &self.caches {
+                self.enqueuer.queue().event_delivered(|| Revision::event(*cache, object, change.new.is_none()));
             }
         }
     }
 
     fn left(&self, object: &Arc<Object>) {
         // No write of it is going to be shown.
-        for view in &self.views {
-            self.enqueuer.queue().event_delivered(|| Revision::event(*view, object, true));
+        for cache in &self.caches {
+            self.enqueuer.queue().event_delivered(|| Revision::event(*cache, object, true));
         }
     }
 

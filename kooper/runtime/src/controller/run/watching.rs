@@ -184,8 +184,8 @@ impl Watching {
             let shows = |watches: &Watches| watches.watched.iter().any(|one| Arc::ptr_eq(one, watched));
             let primary = shows(&self.primary).then_some(CacheRef::Primary);
             let others = self.others.iter().filter(|(_, watches)| shows(watches)).map(|(id, _)| CacheRef::Other(*id));
-            let views = primary.into_iter().chain(others).collect();
-            let progress: Arc<dyn Sink> = Arc::new(Progress { views, enqueuer: enqueuer.clone() });
+            let caches = primary.into_iter().chain(others).collect();
+            let progress: Arc<dyn Sink> = Arc::new(Progress { caches, enqueuer: enqueuer.clone() });
             routes.subscribe(watched, &progress).await;
         }
         if let (Some(id), Some(finalizers)) = (self.unselected, controller.config.finalizers()) {

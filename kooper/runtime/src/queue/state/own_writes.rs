@@ -9,23 +9,23 @@ use crate::queue::writes::{CachedKey, Revision, TrackedWrites, WriteOrigin};
 
 impl QueueState {
     /// Records a write by a call of the key. Its response was this version of an
-    /// object; `echo` classifies the event of that version.
+    /// object; `origin` classifies the event of that version.
     pub(in crate::queue) fn record_write(
         &mut self,
         key: &ObjectKey,
         write: &Revision,
-        echo: WriteOrigin,
+        origin: WriteOrigin,
         now: Instant,
     ) {
         let id = self.entries.get_or_create(key);
         let Some(entry) = self.entries.get_mut(id) else { return };
-        entry.writes.add(write.clone(), echo, now);
+        entry.writes.add(write.clone(), origin, now);
         if let Some(run) = &mut entry.run {
-            // The cache has what was heard, also if the object was deleted since.
-            if let Some(heard) = run.unknown.iter().find(|heard| write.is_shown_by(&heard.event)) {
-                entry.writes.cache_reached(&heard.event);
+            // The cache has what was observed, also if the object was deleted since.
+            if let Some(observed) = run.unknown.iter().find(|observed| write.is_shown_by(&observed.event)) {
+                entry.writes.cache_reached(&observed.event);
             }
-            run.record_write(write, echo);
+            run.record_write(write, origin);
         }
         self.awaited.add(id, write, now);
     }

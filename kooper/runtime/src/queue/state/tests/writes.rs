@@ -397,8 +397,8 @@ proptest! {
                     let at = usize::from(n);
                     server[at] += 1;
                     let write = object(n, uids[at], Some(server[at]));
-                    let echo = if silent { WriteOrigin::Silent } else { WriteOrigin::Own };
-                    queue.state.record_write(&key("a"), &write, echo, queue.now);
+                    let origin = if silent { WriteOrigin::Silent } else { WriteOrigin::Own };
+                    queue.state.record_write(&key("a"), &write, origin, queue.now);
                     written.push((at, server[at], queue.now));
                 },
                 Move::Event(n, gone) => {
