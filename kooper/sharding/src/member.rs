@@ -75,7 +75,7 @@ enum Stage {
 #[derive(Debug)]
 struct Seat {
     slot: u8,
-    claim: LeaseState,
+    state: LeaseState,
     /// When the last read of the slot was sent, if the slot did not exist.
     absent: Option<Moment>,
     /// Only a mutant extends the token.
@@ -188,7 +188,7 @@ impl Member {
     #[must_use]
     pub(crate) fn session(&self, now: Duration) -> Option<Session> {
         let seat = self.seat.as_ref()?;
-        seat.claim.until().filter(|until| now < *until + seat.bonus)?;
+        seat.state.until().filter(|until| now < *until + seat.bonus)?;
         self.own()
     }
 
@@ -196,7 +196,7 @@ impl Member {
     fn own(&self) -> Option<Session> {
         let seat = self.seat.as_ref()?;
         let (slot, identity) = (seat.slot, Arc::clone(&self.options.identity));
-        seat.claim.acquired().map(|acquired| Session { slot, acquired, identity })
+        seat.state.acquired().map(|acquired| Session { slot, acquired, identity })
     }
 
     fn is_own(&self, owner: Option<&Session>, own: Option<&Session>) -> bool {
@@ -257,7 +257,7 @@ impl Member {
     #[must_use]
     pub(crate) fn works_until(&self, now: Duration) -> Option<Duration> {
         self.working(now)?;
-        let session = self.seat.as_ref().and_then(|seat| seat.claim.until())?;
+        let session = self.seat.as_ref().and_then(|seat| seat.state.until())?;
         self.map.valid_until(self.options.terms.validity).map(|map| map.min(session))
     }
 
@@ -449,7 +449,7 @@ impl Member {
     /// When time alone changes the plan.
     fn next_look(&self, now: Moment) -> Moment {
         let drains = self.draining.values().map(|drain| drain.since + DRAIN);
-        let token = self.seat.as_ref().and_then(|seat| seat.claim.until());
+        let token = self.seat.as_ref().and_then(|seat| seat.state.until());
         let stop = if let Stage::Leaving { until } = self.stage { Some(until) } else { None };
         let times = drains.chain(self.postponed.values().copied()).chain(token).chain(stop).chain(self.returns_until);
         let next = times.chain(self.slots.next_expiry(now)).filter(|at| *at > now).min();
@@ -460,8 +460,8 @@ impl Member {
     fn sit(&mut self, slot: u8, now: Moment) {
         let Options { identity, mark, terms, .. } = &self.options;
         let me = Candidate { identity: Arc::clone(identity), program: Arc::clone(mark), previous: Vec::new() };
-        let mut claim = LeaseState::new(me, *terms, now);
-        claim.campaign();
-        self.seat = Some(Seat { slot, claim, absent: None, bonus: Duration::ZERO });
+        let mut state = LeaseState::new(me, *terms, now);
+        state.campaign();
+        self.seat = Some(Seat { slot, state, absent: None, bonus: Duration::ZERO });
     }
 }

@@ -1,4 +1,4 @@
-//! The elector: executes the steps of its claim with requests to the API server.
+//! The elector: executes the steps of its `LeaseState` with requests to the API server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -76,7 +76,7 @@ pub type Announce = Arc<dyn Fn(Announcement, Option<&str>) + Send + Sync>;
 /// Acquires, renews and releases one lease.
 #[expect(missing_debug_implementations, reason = "it is only passed on")]
 pub struct Elector {
-    claim: LeaseState,
+    state: LeaseState,
     lease: Lease,
     previous: Vec<RespectedLease>,
     scope: WatchedNamespaces,
@@ -119,7 +119,7 @@ impl Elector {
             Arc::clone(&clock),
         );
         let elector = Self {
-            claim: LeaseState::new(me, terms, clock.now()),
+            state: LeaseState::new(me, terms, clock.now()),
             lease: object(&lease),
             previous: options
                 .previous
@@ -153,21 +153,21 @@ impl Elector {
 
     /// Campaigns until this process holds the lease. Cancel safe.
     pub async fn campaign(&mut self) {
-        self.claim.campaign();
+        self.state.campaign();
         while !self.leads() {
-            match self.claim.next(self.clock.now(), wall()) {
+            match self.state.next(self.clock.now(), wall()) {
                 NextStep::Write(_) if self.blocked().await => sleep(self.terms.retry).await,
                 NextStep::Write(write) => self.write(&write).await,
                 NextStep::Read => self.read().await,
                 NextStep::Wait(until) => self.wait(until).await,
-                NextStep::Lost(_) | NextStep::Idle => self.claim.campaign(),
+                NextStep::Lost(_) | NextStep::Idle => self.state.campaign(),
             }
         }
         self.watch = None;
-        self.claim.set_watching(false);
+        self.state.set_watching(false);
         self.status.enter(Phase::Leading, false);
         self.metrics.count(&self.controller, Counter::LeaderTransition);
-        let identity = &**self.claim.identity();
+        let identity = &**self.state.identity();
         tracing::info!(controller = &*self.controller, lease = &*self.lease.name, identity, "acquired leadership");
         self.announced_leading = true;
         self.announce(Announcement::Became);
@@ -204,7 +204,7 @@ impl Elector {
     /// half the renew deadline, and at most 2.5 seconds.
     pub async fn release(&mut self) {
         self.abandon();
-        self.claim.step_down(self.clock.now());
+        self.state.step_down(self.clock.now());
         let patience = RELEASE.min(self.terms.deadline / 2);
         if timeout(patience, self.step_until_lost()).await.is_err() {
             tracing::warn!(
@@ -213,14 +213,14 @@ impl Elector {
                 "the lease could not be released in time: another replica acquires it when it expires"
             );
         }
-        self.claim.abandon();
+        self.state.abandon();
     }
 
     /// Renews or releases the lease, until it is lost or not held.
     async fn step_until_lost(&mut self) -> Lost {
         loop {
             let now = self.clock.now();
-            match self.claim.next(now, wall()) {
+            match self.state.next(now, wall()) {
                 NextStep::Write(write) => self.write(&write).await,
                 NextStep::Read => self.read().await,
                 NextStep::Wait(until) => sleep(until.saturating_sub(now).min(CHECK_INTERVAL)).await,
@@ -233,8 +233,8 @@ impl Elector {
     /// Drops leadership at once without releasing the lease.
     pub fn abandon(&mut self) {
         self.watch = None;
-        self.claim.set_watching(false);
-        self.claim.abandon();
+        self.state.set_watching(false);
+        self.state.abandon();
         self.leadership.set(None);
         self.status.reset();
         if std::mem::take(&mut self.announced_leading) {
@@ -245,7 +245,7 @@ impl Elector {
 
     /// Returns `true` if a respected Lease has a holder or cannot be read.
     async fn blocked(&mut self) -> bool {
-        let patience = self.claim.timeout(self.clock.now());
+        let patience = self.state.timeout(self.clock.now());
         for previous in &mut self.previous {
             match timeout(patience, previous.holder(&*self.clock)).await.unwrap_or(Err(LeaseError::Silent(patience))) {
                 Ok(None) => {}
@@ -271,23 +271,23 @@ impl Elector {
     /// Reads the record.
     async fn read(&mut self) {
         let sent = self.clock.now();
-        let patience = self.claim.timeout(sent);
+        let patience = self.state.timeout(sent);
         let answer = timeout(patience, self.lease.read()).await.unwrap_or(Err(LeaseError::Silent(patience)));
         let now = self.clock.now();
         match answer {
             Ok(found) => {
-                let before = self.claim.version();
+                let before = self.state.version();
                 let changed = before != found.as_ref().map(|record| &record.version);
                 if changed && self.watch.is_some() && before.is_some() {
                     // The watch should have had an event for it, so it hangs.
                     self.unwatch(now);
                 }
-                self.claim.handle_read(sent, now, found);
+                self.state.handle_read(sent, now, found);
                 self.status.record_success(RequestPurpose::Read);
             }
             Err(error) => {
                 self.status.record_failure(RequestPurpose::Read, &error);
-                self.claim.handle_read_failure(sent, now);
+                self.state.handle_read_failure(sent, now);
             }
         }
         self.update();
@@ -296,7 +296,7 @@ impl Elector {
     /// Writes a record, for example a renewal.
     async fn write(&mut self, write: &LeaseWrite) {
         let sent = self.clock.now();
-        let patience = self.claim.timeout(sent);
+        let patience = self.state.timeout(sent);
         let answer = timeout(patience, self.lease.write(write)).await.unwrap_or(Err(LeaseError::Silent(patience)));
         let now = self.clock.now();
         self.metrics.observe_lease_renewal(&self.controller, now.saturating_sub(sent));
@@ -311,7 +311,7 @@ impl Elector {
                 WriteResult::Failed
             }
         };
-        self.claim.handle_write_result(now, answer);
+        self.state.handle_write_result(now, answer);
         self.update();
     }
 
@@ -321,7 +321,7 @@ impl Elector {
         if self.watch.is_none() && now >= self.watch_at {
             self.watch = Some(self.lease.watch());
             // If the watch fails, the record is polled.
-            self.claim.set_watching(true);
+            self.state.set_watching(true);
         }
         let pause = until.saturating_sub(now).min(CHECK_INTERVAL);
         let Some(watch) = &mut self.watch else { return sleep(pause).await };
@@ -334,7 +334,7 @@ impl Elector {
             Some(Ok(object)) => match object.as_ref().map(|object| self.lease.record(object)).transpose() {
                 Ok(found) => {
                     self.status.record_watch_event();
-                    if self.claim.handle_watch_event(now, found) && self.lease.keep(object).is_ok() {
+                    if self.state.handle_watch_event(now, found) && self.lease.keep(object).is_ok() {
                         self.update();
                     }
                 }
@@ -355,30 +355,30 @@ impl Elector {
     fn unwatch(&mut self, now: Moment) {
         self.watch = None;
         self.watch_at = now + self.terms.retry;
-        self.claim.set_watching(false);
+        self.state.set_watching(false);
     }
 
-    /// Returns `true` if this process is the leader according to both its claim and the token.
+    /// Returns `true` if this process is the leader according to both its `LeaseState` and the token.
     fn leads(&self) -> bool {
-        self.leadership.is_held() && self.claim.until().is_some()
+        self.leadership.is_held() && self.state.until().is_some()
     }
 
-    /// Updates the token and the status from the claim.
+    /// Updates the token and the status from the `LeaseState`.
     fn update(&self) {
-        self.leadership.set(self.claim.until());
-        let holder = self.claim.holder().cloned();
-        let phase = match (self.claim.foreign().cloned(), holder) {
-            _ if self.claim.until().is_some() => Phase::Leading,
-            (Some(mark), _) if self.claim.is_shared(&mark) => Phase::Shared,
+        self.leadership.set(self.state.until());
+        let holder = self.state.holder().cloned();
+        let phase = match (self.state.foreign().cloned(), holder) {
+            _ if self.state.until().is_some() => Phase::Leading,
+            (Some(mark), _) if self.state.is_shared(&mark) => Phase::Shared,
             (Some(mark), holder) => Phase::Foreign { mark, holder: holder.unwrap_or_default() },
             (None, None) => Phase::Free,
-            (None, Some(holder)) if self.claim.is_marked() => match self.claim.scope() {
+            (None, Some(holder)) if self.state.is_marked() => match self.state.scope() {
                 Some(scope) if *scope != self.scope => Phase::Apart { holder, scope: scope.clone() },
                 _ => Phase::Standby(holder),
             },
             (None, Some(holder)) => Phase::Unmarked(holder),
         };
-        if !self.status.enter(phase.clone(), self.claim.waits(self.clock.now())) {
+        if !self.status.enter(phase.clone(), self.state.waits(self.clock.now())) {
             return;
         }
         let text = self.status.standby(&phase).unwrap_or_default();
@@ -394,7 +394,7 @@ impl Elector {
                 self.announce(Announcement::Foreign { holder: holder.to_string() });
             }
             // It is stepping down.
-            Phase::Standby(holder) if holder == *self.claim.identity() => {}
+            Phase::Standby(holder) if holder == *self.state.identity() => {}
             Phase::Standby(_) => tracing::info!(controller, lease, "{text}"),
             Phase::Apart { .. } | Phase::Shared => tracing::warn!(controller, lease, "{text}"),
             Phase::Free | Phase::Previous { .. } | Phase::Leading => {}

@@ -424,7 +424,7 @@ impl LeaseState {
         pause.mul_f64(0.8 + 0.4 * fraction(self.random ^ at.as_micros() as u64))
     }
 
-    /// Returns `true` if this claim wrote the record. The identity alone is not enough:
+    /// Returns `true` if this candidate wrote the record. The identity alone is not enough:
     /// another elector of this process has the same one.
     fn owns(&self, record: &Record) -> bool {
         record.holder == self.me.identity

@@ -92,9 +92,9 @@ impl Member {
                 return SessionStep::Wait(soon);
             }
             if has_news {
-                seat.claim.renew_after(self.options.terms.retry / ANNOUNCEMENTS);
+                seat.state.renew_after(self.options.terms.retry / ANNOUNCEMENTS);
             }
-            match seat.claim.next(now, self.wall) {
+            match seat.state.next(now, self.wall) {
                 NextStep::Read => return SessionStep::Read(seat.slot),
                 NextStep::Write(write) => {
                     let slot = seat.slot;
@@ -107,7 +107,7 @@ impl Member {
                 NextStep::Lost(_) if self.stage != Stage::Running => self.stage = Stage::Gone,
                 NextStep::Lost(_) => self.changed = true,
                 NextStep::Idle if self.standby.is_some() => self.seat = None,
-                NextStep::Idle if self.stage == Stage::Running => seat.claim.campaign(),
+                NextStep::Idle if self.stage == Stage::Running => seat.state.campaign(),
                 NextStep::Idle => self.stage = Stage::Gone,
             }
         }
@@ -137,11 +137,11 @@ impl Member {
         self.standby = self.apart(has_slot, now);
         if has_slot {
             // Calls may run that began by an earlier map: that one is announced until they have ended.
-            if let Some(seat) = self.seat.as_mut().filter(|seat| seat.claim.until().is_some())
+            if let Some(seat) = self.seat.as_mut().filter(|seat| seat.state.until().is_some())
                 && self.standby.is_some()
                 && !self.runs
             {
-                seat.claim.step_down(now);
+                seat.state.step_down(now);
             }
             return;
         }
@@ -150,7 +150,7 @@ impl Member {
             return;
         }
         let except = match &self.seat {
-            Some(seat) if seat.claim.holder().is_some() => Some(seat.slot),
+            Some(seat) if seat.state.holder().is_some() => Some(seat.slot),
             Some(_) => return,
             None => None,
         };
@@ -178,13 +178,13 @@ impl Member {
         let Some(seat) = self.seat.as_mut().filter(|seat| seat.slot == slot) else { return };
         match found {
             Ok(found) => {
-                seat.claim.handle_read(sent, now, found.as_ref().map(|found| found.record.clone()));
+                seat.state.handle_read(sent, now, found.as_ref().map(|found| found.record.clone()));
                 seat.absent = found.is_none().then_some(sent);
                 self.slots.observe(slot, Some(sent), now, found, &self.map);
                 self.changed = true;
                 self.note_announced(now);
             }
-            Err(()) => seat.claim.handle_read_failure(sent, now),
+            Err(()) => seat.state.handle_read_failure(sent, now),
         }
     }
 
@@ -199,14 +199,14 @@ impl Member {
         let Some(seat) = self.seat.as_mut().filter(|seat| seat.slot == slot) else { return };
         match answer {
             WriteResult::Committed(stored) => {
-                seat.claim.handle_write_result(now, WriteResult::Committed(stored.record.clone()));
+                seat.state.handle_write_result(now, WriteResult::Committed(stored.record.clone()));
                 if self.mutant == Some(Mutant::FromTheAnswer) {
                     seat.bonus = now.saturating_sub(sent);
                 }
                 self.slots.observe(slot, None, now, Some(stored), &self.map);
             }
-            WriteResult::Conflict => seat.claim.handle_write_result(now, WriteResult::Conflict),
-            WriteResult::Failed => seat.claim.handle_write_result(now, WriteResult::Failed),
+            WriteResult::Conflict => seat.state.handle_write_result(now, WriteResult::Conflict),
+            WriteResult::Failed => seat.state.handle_write_result(now, WriteResult::Failed),
         }
         self.changed = true;
         self.note_announced(now);

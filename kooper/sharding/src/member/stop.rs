@@ -36,7 +36,7 @@ impl Member {
         if (is_done && !self.is_returning(until, now)) || self.mutant == Some(Mutant::EarlyRelease) {
             match &mut self.seat {
                 Some(seat) => {
-                    seat.claim.step_down(now);
+                    seat.state.step_down(now);
                     self.stage = Stage::Releasing;
                 }
                 None => self.stage = Stage::Gone,

@@ -1,4 +1,4 @@
-//! One process: a claim, its clock, and its open request.
+//! One process: a `LeaseState`, its clock, and its open request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -77,7 +77,7 @@ pub(super) struct SimRequest {
 
 pub(super) struct SimProcess {
     pub(super) clock: LocalClock,
-    pub(super) claim: LeaseState,
+    pub(super) state: LeaseState,
     pub(super) terms: Terms,
     pub(super) leadership: Leadership,
     pub(super) activity: Activity,
@@ -118,11 +118,11 @@ impl SimProcess {
             _ => {}
         }
         let me = Candidate { identity: name.into(), program: Arc::clone(mark), previous: Vec::new() };
-        let mut claim = LeaseState::new(me, terms, clock.now());
-        claim.campaign();
+        let mut state = LeaseState::new(me, terms, clock.now());
+        state.campaign();
         Self {
             leadership: Leadership::by(Arc::new(clock.clone())),
-            claim,
+            state,
             terms,
             activity: Activity::Campaign,
             reign: None,
@@ -145,18 +145,18 @@ impl SimProcess {
         if self.stuck_wall { self.wall } else { self.wall + (self.clock.now().as_micros() as i64) }
     }
 
-    /// Updates the token from the claim, as the elector does.
+    /// Updates the token from the `LeaseState`, as the elector does.
     pub(super) fn update_token(&self, mutant: Option<Mutant>) {
         let runs_on = mutant == Some(Mutant::EarlyRelease) && matches!(self.activity, Activity::Release { .. });
         if self.activity != Activity::Gone && !runs_on {
-            self.leadership.set(self.claim.until());
+            self.leadership.set(self.state.until());
         }
     }
 
     pub(super) fn unwatch(&mut self) {
         self.watch = None;
         self.watch_at = self.clock.now() + self.terms.retry;
-        self.claim.set_watching(false);
+        self.state.set_watching(false);
     }
 
     pub(super) fn suspend(&mut self, from: Duration, to: Duration, mutant: Option<Mutant>) {

@@ -149,7 +149,7 @@ impl World {
                 let process = &mut self.processes[who];
                 if process.watch.is_some_and(|(open, _)| open == watch) {
                     let now = process.clock.now();
-                    process.claim.handle_watch_event(now, record);
+                    process.state.handle_watch_event(now, record);
                     if process.request.is_none() {
                         self.drive(who);
                     }
@@ -249,7 +249,7 @@ impl World {
                     return self.outlast(who, last);
                 }
                 let now = process.clock.now();
-                process.claim.step_down(now);
+                process.state.step_down(now);
                 process.unwatch();
                 if self.scenario.mutant != Some(Mutant::EarlyRelease) {
                     process.leadership.set(None);
@@ -257,8 +257,8 @@ impl World {
                 process.activity = Activity::Release { last };
             }
             let (now, wall) = (process.clock.now(), process.wall());
-            let step = process.claim.next(now, wall);
-            if process.activity == Activity::Campaign && process.claim.until().is_some_and(|until| now < until) {
+            let step = process.state.next(now, wall);
+            if process.activity == Activity::Campaign && process.state.until().is_some_and(|until| now < until) {
                 process.activity = Activity::Hold;
                 process.unwatch();
             }
@@ -270,10 +270,10 @@ impl World {
                     process.leadership.set(None);
                     match process.activity {
                         Activity::Hold => {
-                            process.claim.abandon();
+                            process.state.abandon();
                             return self.drain(who, false);
                         }
-                        Activity::Draining { .. } => process.claim.abandon(),
+                        Activity::Draining { .. } => process.state.abandon(),
                         _ => {}
                     }
                 }
@@ -281,7 +281,7 @@ impl World {
                     Activity::Release { last: true } => return process.crash(),
                     Activity::Draining { until, .. } => return self.wake(who, until),
                     _ => {
-                        process.claim.campaign();
+                        process.state.campaign();
                         process.activity = Activity::Campaign;
                     }
                 },
@@ -298,7 +298,7 @@ impl World {
             self.next += 1;
             let watch = self.next;
             process.watch = Some((watch, self.now));
-            process.claim.set_watching(true);
+            process.state.set_watching(true);
             let opened = process.link.request(self.now, &mut self.dice);
             match opened {
                 Some(travel) => self.at(self.now + travel, SimEvent::Opened(who, watch)),
@@ -316,7 +316,7 @@ impl World {
         let id = self.next;
         let process = &mut self.processes[who];
         let sent = process.clock.now();
-        let timeout = process.clock.truly(sent + process.claim.timeout(sent));
+        let timeout = process.clock.truly(sent + process.state.timeout(sent));
         process.request = Some(SimRequest { id, sent, write: write.clone() });
         if let Some(travel) = process.link.request(self.now, &mut self.dice) {
             self.at(self.now + travel, SimEvent::Arrive(who, id, write));
@@ -374,7 +374,7 @@ impl World {
     fn respected(&mut self, erased: Option<Arc<str>>, by: &Arc<str>) {
         let Some(erased) = erased else { return };
         for process in &self.processes {
-            if process.claim.identity() == &erased && process.leadership.is_held() {
+            if process.state.identity() == &erased && process.leadership.is_held() {
                 self.broken = Some(format!("the valid lease of {erased} was overwritten with {by:?}"));
             }
         }
@@ -401,27 +401,27 @@ impl World {
         let (now, sent) = (process.clock.now(), request.sent);
         let mutant = self.scenario.mutant;
         if mutant == Some(Mutant::FromTheAnswer) {
-            process.claim.sent_at(now);
+            process.state.sent_at(now);
         }
         match (request.write, answer) {
             (None, Some(Ok(found))) => {
-                let (before, after) = (process.claim.version(), found.as_ref().map(|record| &record.version));
+                let (before, after) = (process.state.version(), found.as_ref().map(|record| &record.version));
                 if process.watch.is_some() && before.is_some() && before != after {
                     process.unwatch();
                 }
-                process.claim.handle_read(sent, now, found);
+                process.state.handle_read(sent, now, found);
             }
-            (None, _) => process.claim.handle_read_failure(sent, now),
-            (Some(_), Some(Ok(Some(record)))) => process.claim.handle_write_result(now, WriteResult::Committed(record)),
-            (Some(_), Some(Err(true))) => process.claim.handle_write_result(now, WriteResult::Conflict),
+            (None, _) => process.state.handle_read_failure(sent, now),
+            (Some(_), Some(Ok(Some(record)))) => process.state.handle_write_result(now, WriteResult::Committed(record)),
+            (Some(_), Some(Err(true))) => process.state.handle_write_result(now, WriteResult::Conflict),
             (Some(write), _) if mutant == Some(Mutant::TrustingWrites) => {
                 // The mutant treats a write without a response as committed.
                 let version = write.base.clone().unwrap_or_else(|| "0".into());
                 process
-                    .claim
+                    .state
                     .handle_write_result(now, WriteResult::Committed(Record::stored(&write, &self.mark, version)));
             }
-            (Some(_), _) => process.claim.handle_write_result(now, WriteResult::Failed),
+            (Some(_), _) => process.state.handle_write_result(now, WriteResult::Failed),
         }
         process.update_token(mutant);
         self.alone(who);

@@ -369,25 +369,25 @@ async fn a_lease_with_the_mark_of_a_previous_name_can_be_acquired() {
 fn a_renewal_that_is_stored_after_the_release_has_begun_is_not_the_release() {
     let mark: Arc<str> = "shop/echo".into();
     let me = Candidate { identity: "a".into(), program: Arc::clone(&mark), previous: Vec::new() };
-    let mut claim = LeaseState::new(me, Terms::new(15 * SECOND, 10 * SECOND, 2 * SECOND), Duration::ZERO);
+    let mut state = LeaseState::new(me, Terms::new(15 * SECOND, 10 * SECOND, 2 * SECOND), Duration::ZERO);
     let stored =
         |write: &LeaseWrite, version: &str| WriteResult::Committed(Record::stored(write, &mark, version.into()));
-    let write = |claim: &mut LeaseState, now| match claim.next(now, 7) {
+    let write = |state: &mut LeaseState, now| match state.next(now, 7) {
         NextStep::Write(write) => write,
         other => panic!("{other:?}"),
     };
-    claim.campaign();
-    claim.handle_read(Duration::ZERO, Duration::ZERO, None);
+    state.campaign();
+    state.handle_read(Duration::ZERO, Duration::ZERO, None);
     let now = 60 * SECOND;
-    claim.handle_read(now, now, None);
-    let acquisition = write(&mut claim, now);
-    claim.handle_write_result(now, stored(&acquisition, "1"));
+    state.handle_read(now, now, None);
+    let acquisition = write(&mut state, now);
+    state.handle_write_result(now, stored(&acquisition, "1"));
     let now = now + 3 * SECOND;
-    let renewal = write(&mut claim, now);
-    claim.step_down(now);
-    claim.handle_write_result(now, stored(&renewal, "2"));
-    let release = write(&mut claim, now);
+    let renewal = write(&mut state, now);
+    state.step_down(now);
+    state.handle_write_result(now, stored(&renewal, "2"));
+    let release = write(&mut state, now);
     assert_eq!((&*renewal.holder, &*release.holder), ("a", ""));
-    claim.handle_write_result(now, stored(&release, "3"));
-    assert!(matches!(claim.next(now, 7), NextStep::Idle));
+    state.handle_write_result(now, stored(&release, "3"));
+    assert!(matches!(state.next(now, 7), NextStep::Idle));
 }

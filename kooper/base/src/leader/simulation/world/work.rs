@@ -38,7 +38,7 @@ impl World {
                     (reign.until, reign.ends) = (until, process.clock.truly(until));
                 }
                 _ => {
-                    let by = Arc::clone(process.claim.identity());
+                    let by = Arc::clone(process.state.identity());
                     process.reign = Some(self.reigns.len());
                     self.reigns.push(Reign { by, term, until, ends: process.clock.truly(until) });
                 }
@@ -159,7 +159,7 @@ impl World {
     /// Returns `true` if the process of a term is still running.
     fn lives(&self, who: usize, reign: usize) -> bool {
         let process = &self.processes[who];
-        process.activity != Activity::Gone && *process.claim.identity() == self.reigns[reign].by
+        process.activity != Activity::Gone && *process.state.identity() == self.reigns[reign].by
     }
 
     /// The check of the fence.
