@@ -254,8 +254,8 @@ impl AccessError {
     }
 
     /// The error of a failed request.
-    pub(super) fn of(asked: RequestInfo, error: kube::Error) -> Self {
-        let RequestInfo { verb, kind, object, rule, named, owner } = asked;
+    pub(super) fn of(info: RequestInfo, error: kube::Error) -> Self {
+        let RequestInfo { verb, kind, object, rule, named, owner } = info;
         match error {
             kube::Error::Api(status) => {
                 let mut refusal = ApiStatus::of(&status);

@@ -19,9 +19,9 @@ impl ResourceClient<'_> {
                 "kind": self.kind.kind,
                 "metadata": {"name": object.key().name(), "namespace": object.key().namespace(), "uid": object.uid()},
             });
-            let doing =
+            let operation =
                 if status { Operation::ApplyStatus(nothing, manager) } else { Operation::Apply(nothing, manager) };
-            self.send(object.key(), doing).await?;
+            self.send(object.key(), operation).await?;
         }
         Ok(())
     }

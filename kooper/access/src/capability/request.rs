@@ -114,28 +114,28 @@ impl<T: Kind, V> Access<T, V> {
 impl ResourceClient<'_> {
     /// Sends a request and notes what it wrote. Returns the object, if the
     /// response has one.
-    pub(super) async fn send(&self, key: &ObjectKey, doing: Operation) -> Result<Option<Object>, AccessError> {
-        Ok(self.send_raw(key, doing).await?.0)
+    pub(super) async fn send(&self, key: &ObjectKey, operation: Operation) -> Result<Option<Object>, AccessError> {
+        Ok(self.send_raw(key, operation).await?.0)
     }
 
     /// Like [`send`](Self::send), and also returns the response with its managed
     /// fields, which an [`Object`] does not have.
     ///
     /// Boxed in this crate: an async function is otherwise compiled again, and all that it awaits, wherever it is polled.
-    pub(super) fn send_raw<'a>(&'a self, key: &'a ObjectKey, doing: Operation) -> super::Request<'a, ApiResponse> {
+    pub(super) fn send_raw<'a>(&'a self, key: &'a ObjectKey, operation: Operation) -> super::Request<'a, ApiResponse> {
         Box::pin(async move {
-            self.check(key, &doing)?;
-            let asked = self.asked(key, &doing);
-            let writes = !matches!(doing, Operation::Get | Operation::TryCreate(_) | Operation::Evict(_));
-            let (author, before) = (self.author(&doing), self.cached(key));
-            let deletes = matches!(doing, Operation::Delete(_));
-            let text = self.answer(key, &doing, &asked).await?;
+            self.check(key, &operation)?;
+            let info = self.request_info(key, &operation);
+            let writes = !matches!(operation, Operation::Get | Operation::TryCreate(_) | Operation::Evict(_));
+            let (author, before) = (self.author(&operation), self.cached(key));
+            let deletes = matches!(operation, Operation::Delete(_));
+            let text = self.answer(key, &operation, &info).await?;
             // The response to a deletion or an eviction may be a Status. Anything else that is not an object comes from
             // something before the API server, such as the login page of a proxy.
-            let object = if matches!(doing, Operation::Delete(_) | Operation::Evict(_)) && is_status(&text) {
+            let object = if matches!(operation, Operation::Delete(_) | Operation::Evict(_)) && is_status(&text) {
                 None
             } else {
-                Some(Object::parse(text.as_bytes()).map_err(|malformed| asked.unanswered(malformed))?)
+                Some(Object::parse(text.as_bytes()).map_err(|malformed| info.unanswered(malformed))?)
             };
             match &object {
                 Some(object) if writes => {
@@ -156,21 +156,21 @@ impl ResourceClient<'_> {
 
     /// Sends a request, and again if the server could not store its result, or the usage of a
     /// quota, because of a write at the same time.
-    async fn answer(&self, key: &ObjectKey, doing: &Operation, asked: &RequestInfo) -> Result<String, AccessError> {
+    async fn answer(&self, key: &ObjectKey, operation: &Operation, info: &RequestInfo) -> Result<String, AccessError> {
         let mut conflicts = 0;
         loop {
             let mut request = self
-                .request(key, doing)
-                .map_err(|error| AccessError::of(asked.clone(), kube::Error::BuildRequest(error)))?;
+                .request(key, operation)
+                .map_err(|error| AccessError::of(info.clone(), kube::Error::BuildRequest(error)))?;
             if let Some(call) = self.call {
                 call.fence(request.extensions_mut());
             }
             let error = match tokio::time::timeout(TIMEOUT, self.controller.client().request_text(request)).await {
                 Ok(Ok(text)) => return Ok(text),
-                Ok(Err(error)) => AccessError::of(asked.clone(), error),
-                Err(elapsed) => return Err(asked.clone().unanswered(elapsed)),
+                Ok(Err(error)) => AccessError::of(info.clone(), error),
+                Err(elapsed) => return Err(info.clone().unanswered(elapsed)),
             };
-            let may_repeat = error.is_of_quota() || (error.is_stale() && doing.is_for_any_version());
+            let may_repeat = error.is_of_quota() || (error.is_stale() && operation.is_for_any_version());
             if conflicts == CONFLICTS || !may_repeat {
                 return Err(error);
             }
@@ -179,9 +179,9 @@ impl ResourceClient<'_> {
         }
     }
 
-    pub(super) fn asked(&self, key: &ObjectKey, doing: &Operation) -> RequestInfo {
+    fn request_info(&self, key: &ObjectKey, operation: &Operation) -> RequestInfo {
         let rule = |subresource, verbs| self.kind.rule(subresource, verbs);
-        let (verb, rule) = match doing {
+        let (verb, rule) = match operation {
             Operation::Get => ("get", rule(None, &["get"])),
             Operation::Create(_) => ("create", rule(None, &["create"])),
             Operation::TryCreate(_) => ("try to create", rule(None, &["create"])),
@@ -197,7 +197,7 @@ impl ResourceClient<'_> {
         RequestInfo { verb, kind: self.kind.kind.clone(), object: key.clone(), rule, named, owner }
     }
 
-    fn request(&self, key: &ObjectKey, doing: &Operation) -> Result<Request<Vec<u8>>, kube::core::request::Error> {
+    fn request(&self, key: &ObjectKey, operation: &Operation) -> Result<Request<Vec<u8>>, kube::core::request::Error> {
         let requests = Requests::new((self.path)(key.namespace()));
         let manager = self.controller.field_manager();
         let name = &*escape(key.name());
@@ -207,7 +207,7 @@ impl ResourceClient<'_> {
             force: true,
             ..PatchParams::default()
         };
-        match doing {
+        match operation {
             Operation::Get => requests.get(name, &GetParams::default()),
             Operation::Create(body) => requests.create(&posted(), body.to_string().into_bytes()),
             Operation::TryCreate(body) => {
@@ -248,12 +248,12 @@ impl ResourceClient<'_> {
 
     /// Checks that an object has a name, that it has a namespace if its kind needs one, and
     /// only then, and that both fit into a path. The API server checks the rest of a name.
-    fn check(&self, key: &ObjectKey, doing: &Operation) -> Result<(), AccessError> {
+    fn check(&self, key: &ObjectKey, operation: &Operation) -> Result<(), AccessError> {
         let kind = &self.kind.kind;
-        let name = doing.name().unwrap_or(key.name());
+        let name = operation.name().unwrap_or(key.name());
         let invalid = key.namespace().and_then(|namespace| name::label(namespace).err());
         let problem = match (key.namespace(), self.kind.namespaced) {
-            _ if key.name().is_empty() => match doing {
+            _ if key.name().is_empty() => match operation {
                 Operation::Get | Operation::Patch(..) | Operation::Delete(_) | Operation::Evict(_) => {
                     format!("the key `{key}` of a {kind} has no name: pass that of an object")
                 }
@@ -332,8 +332,8 @@ impl ResourceClient<'_> {
     }
 
     /// Returns the evidence by which the response will show that the request made its version.
-    fn author(&self, doing: &Operation) -> Author {
-        match doing {
+    fn author(&self, operation: &Operation) -> Author {
+        match operation {
             Operation::Create(_) => Author::Creation,
             Operation::Delete(_) => Author::Deletion,
             Operation::Patch(patch, _) if patch.is_empty() => Author::NoChange,

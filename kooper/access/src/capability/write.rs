@@ -110,8 +110,8 @@ impl<T: Kind, V> Access<T, V> {
         V: MayPatch<T>,
     {
         let objects = self.objects();
-        let doing = Operation::Patch(patch, self.controller.field_manager());
-        Box::pin(async move { answered(objects.send(key, doing).await?, key) })
+        let operation = Operation::Patch(patch, self.controller.field_manager());
+        Box::pin(async move { answered(objects.send(key, operation).await?, key) })
     }
 
     /// Patches this object, and not another one that has its name by now.
