@@ -40,8 +40,8 @@ fn answer<'a>(cluster: &'a Arc<Cluster>, request: &'a Request) -> BoxFuture<'a, 
         };
         let route = Route::of(&request.path);
         let faults = &cluster.faults;
-        let sighting = RequestAttributes::of(request, &user, &route, faults.is_armed());
-        faults::serve(faults, sighting, walk(cluster, request, &user, route)).await
+        let attributes = RequestAttributes::of(request, &user, &route, faults.is_armed());
+        faults::serve(faults, attributes, walk(cluster, request, &user, route)).await
     })
 }
 

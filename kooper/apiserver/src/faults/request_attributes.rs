@@ -56,8 +56,8 @@ impl RequestAttributes {
             let (resource, user) = (request.path.clone(), user.name().to_owned());
             return Self { verb, resource, user, ..Self::default() };
         };
-        let mut sighting = Self::of_resource(request, user, target);
-        if closely && sighting.name.is_empty() && sighting.verb == "create" {
+        let mut attributes = Self::of_resource(request, user, target);
+        if closely && attributes.name.is_empty() && attributes.verb == "create" {
             // The body of another encoding than these has no name here.
             let named = match request.content_type() {
                 protobuf::CONTENT_TYPE => protobuf::read(&request.body, "", "", false)
@@ -66,9 +66,9 @@ impl RequestAttributes {
                 _ => serde_json::from_slice::<Named>(&request.body).ok(),
             };
             let Metadata { name, generate_name, .. } = named.unwrap_or_default().metadata;
-            sighting.name = if name.is_empty() { generate_name } else { name };
+            attributes.name = if name.is_empty() { generate_name } else { name };
         }
-        sighting
+        attributes
     }
 
     pub(crate) fn of_resource(request: &Request, user: &User, target: &Target) -> Self {

@@ -167,8 +167,8 @@ impl Rules {
         effect
     }
 
-    fn count(&mut self, sighting: &RequestAttributes) -> (String, u64) {
-        let address = sighting.address();
+    fn count(&mut self, attributes: &RequestAttributes) -> (String, u64) {
+        let address = attributes.address();
         let count = self.counts.entry(address.clone()).or_default();
         *count += 1;
         (address, *count)
