@@ -44,7 +44,7 @@ const STEADY: Duration = Duration::from_secs(60);
 /// The watches of one controller. Equal watches of several controllers are shared.
 pub(super) struct Watching {
     primary: Watches,
-    /// The cache of all objects of the kind, see `Controller`.
+    /// The cache of all objects of the kind, see [`ControllerSpec::unselected`].
     unselected: Option<CacheId>,
     others: HashMap<CacheId, Watches>,
     /// The cache of the namespaces whose objects are handled, and their selection.
@@ -145,7 +145,7 @@ impl Watching {
         Handled { primary: self.primary(), leaving: self.unselected().zip(config.finalizers()) }
     }
 
-    /// Starts the watches that are not running yet.
+    /// Subscribes the controller to its watches, and starts those that are not running yet.
     pub(super) async fn open(
         &mut self,
         controller: &ControllerSpec,
@@ -159,7 +159,7 @@ impl Watching {
             return Err("the operator has no client".into());
         }
         let handled = self.handled(&controller.config);
-        let dispatch: Arc<dyn Sink> = Arc::new(EventHandler {
+        let event_handler: Arc<dyn Sink> = Arc::new(EventHandler {
             enqueuer: enqueuer.clone(),
             wants: controller.wants(),
             paused: controller.paused(),
@@ -179,7 +179,7 @@ impl Watching {
         let with_functions = mapped.chain(filtered).filter(|_| !once).flat_map(|watches| &watches.watched);
         let (routes, feeds) = Routes::new(with_functions, &process.executor);
         self.feeds = feeds;
-        subscribe(&mut self.tasks, &self.namespaces, &self.primary, &dispatch, once, &routes).await;
+        subscribe(&mut self.tasks, &self.namespaces, &self.primary, &event_handler, once, &routes).await;
         for watched in &self.all() {
             let shows = |watches: &Watches| watches.watched.iter().any(|one| Arc::ptr_eq(one, watched));
             let primary = shows(&self.primary).then_some(CacheRef::Primary);
@@ -219,30 +219,38 @@ impl Watching {
         if let Some(pass) = &process.pass {
             self.opened(controller, &**pass);
         }
-        let namespaces = self.selected_namespaces.as_ref();
-        let namespaces = namespaces.and_then(|(id, selection)| Some((self.others.get(id)?, selection.clone())));
-        if let Some((watches, selection)) = &namespaces {
+        if let Some((id, selection)) = &self.selected_namespaces
+            && let Some(watches) = self.others.get(id)
+        {
             let sink: Arc<dyn Sink> = selection.clone();
             for watched in &watches.watched {
                 // Not by a route: the first list of the controller's own objects follows.
                 watched.subscribe(&sink).await;
             }
         }
+        self.start(custom, process);
+        Ok(())
+    }
+
+    /// Starts the watches that are not running yet. That of the controller's own objects has the `custom` retriever, if
+    /// there is one.
+    fn start(&mut self, custom: Option<Arc<dyn ErasedRetriever>>, process: &Process) {
+        let once = process.pass.is_some();
         let opened = move |retriever| if once { snapshot(retriever) } else { retriever };
-        let of_server = custom.is_none().then_some(&self.primary);
+        let own = custom.is_none().then_some(&self.primary);
         for (watched, retriever) in self.primary.watched.iter().zip(custom) {
             process.watches.start(watched, Some(&process.executor), || opened(retriever));
         }
-        let client = process.client.as_ref();
-        let of_server = of_server.into_iter().chain(self.others.values());
-        for (watches, client) in of_server.filter_map(|watches| Some((watches, client?))) {
+        let Some(client) = &process.client else { return };
+        let namespaces = self.selected_namespaces.as_ref().and_then(|(id, _)| self.others.get(id));
+        for watches in own.into_iter().chain(self.others.values()) {
             for (watched, scope) in watches.watched.iter().zip(&watches.scopes) {
                 let (open, client) = (watches.request.open, client.clone());
                 let open = move |scope| open(client.clone(), scope);
                 let (all, watched, scope) = (process.watches.clone(), watched.clone(), scope.clone());
                 let start = move || all.start(&watched, None, || opened(watched.narrowed(&scope, open)));
-                match namespaces.as_ref().filter(|_| std::ptr::eq(watches, &self.primary)) {
-                    Some((namespaces, _)) => {
+                match namespaces.filter(|_| std::ptr::eq(watches, &self.primary)) {
+                    Some(namespaces) => {
                         let listed: Vec<_> = namespaces.watched.iter().map(|one| one.status.clone()).collect();
                         let listed = async move {
                             join_all(listed.iter().map(|status| status.wait_tried())).await;
@@ -254,7 +262,6 @@ impl Watching {
                 }
             }
         }
-        Ok(())
     }
 
     /// Tells a pass of the caches.
