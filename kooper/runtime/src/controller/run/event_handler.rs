@@ -376,7 +376,7 @@ impl Sink for Related {
 
 /// Changes of all objects of the kind, selected or not: the key of one that waits
 /// to be cleaned up outside of the selector, or no longer waits, is queued.
-pub(super) struct Leaving {
+pub(super) struct Unselected {
     pub(super) enqueuer: Arc<Enqueuer>,
     /// The cache of all objects of the kind.
     pub(super) id: CacheId,
@@ -384,7 +384,7 @@ pub(super) struct Leaving {
     pub(super) finalizers: Finalizers,
 }
 
-impl Sink for Leaving {
+impl Sink for Unselected {
     fn changed(&self, change: &Change, seen: Seen) {
         let Some(key) = change.key() else { return };
         self.enqueuer.observe_deletion(change);

@@ -15,22 +15,22 @@ use crate::watch::store::Cache;
 pub(super) struct Handled {
     pub(super) primary: Cache,
     /// All objects of the kind, and the finalizers of those that wait to be cleaned up.
-    pub(super) leaving: Option<(Cache, Finalizers)>,
+    pub(super) unselected: Option<(Cache, Finalizers)>,
 }
 
 impl Handled {
     /// The object of this key.
     pub(super) fn get(&self, key: &ObjectKey) -> Option<Arc<Object>> {
         self.primary.get(key).or_else(|| {
-            let (all, finalizers) = self.leaving.as_ref()?;
+            let (all, finalizers) = self.unselected.as_ref()?;
             all.get(key).filter(|object| finalizers.concern(object))
         })
     }
 
     /// Calls `take` with the key of each object that is wanted. Other tasks of the thread run in between.
     pub(super) async fn each(&self, is_wanted: impl Fn(&Object) -> bool, take: impl Fn(&ObjectKey)) {
-        let leaving = self.leaving.iter().map(|(all, finalizers)| (all, Some(finalizers)));
-        for (cache, finalizers) in iter::once((&self.primary, None)).chain(leaving) {
+        let unselected = self.unselected.iter().map(|(all, finalizers)| (all, Some(finalizers)));
+        for (cache, finalizers) in iter::once((&self.primary, None)).chain(unselected) {
             for object in cache.parts().flatten() {
                 if is_wanted(&object) && finalizers.is_none_or(|finalizers| finalizers.concern(&object)) {
                     take(object.key());

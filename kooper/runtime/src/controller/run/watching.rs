@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::Process;
-use super::event_handler::{Enqueuer, EventHandler, Keys, Leaving, Progress, Related, Served};
+use super::event_handler::{Enqueuer, EventHandler, Keys, Progress, Related, Served, Unselected};
 use super::handled::Handled;
 use super::routes::Routes;
 use crate::call::context::Caches;
@@ -142,7 +142,7 @@ impl Watching {
 
     /// The objects to handle.
     pub(super) fn handled(&self, config: &Config) -> Handled {
-        Handled { primary: self.primary(), leaving: self.unselected().zip(config.finalizers()) }
+        Handled { primary: self.primary(), unselected: self.unselected().zip(config.finalizers()) }
     }
 
     /// Subscribes the controller to its watches, and starts those that are not running yet.
@@ -169,7 +169,7 @@ impl Watching {
             undecodable: undecodable.clone(),
             daemons: self.daemons.clone(),
             namespaces: self.selected_namespaces.as_ref().map(|(_, selection)| selection.clone()),
-            unselected: handled.leaving.clone(),
+            unselected: handled.unselected.clone(),
         });
         let once = process.pass.is_some();
         let mapped = controller.relations.iter().filter(|relation| matches!(relation.mapping, Mapping::Function(_)));
@@ -190,7 +190,7 @@ impl Watching {
         }
         if let (Some(id), Some(finalizers)) = (self.unselected, controller.config.finalizers()) {
             let sink: Arc<dyn Sink> =
-                Arc::new(Leaving { enqueuer: enqueuer.clone(), id, ours: self.primary(), finalizers });
+                Arc::new(Unselected { enqueuer: enqueuer.clone(), id, ours: self.primary(), finalizers });
             if let Some(watches) = self.others.get(&id) {
                 subscribe(&mut self.tasks, &self.namespaces, watches, &sink, once, &routes).await;
             }

@@ -107,7 +107,7 @@ async fn an_own_write_is_an_echo_in_the_watch_and_a_change_in_a_list() {
 async fn an_own_write_to_an_object_outside_of_the_selector_is_an_echo() {
     let id = CacheId::of::<PartialObjectMeta<ConfigMap>>();
     let enqueuer = Arc::new(enqueuer());
-    let leaving = Leaving { enqueuer: enqueuer.clone(), id, ours: Cache::default(), finalizers: finalizers() };
+    let unselected = Unselected { enqueuer: enqueuer.clone(), id, ours: Cache::default(), finalizers: finalizers() };
     let key = ObjectKey::cluster_scoped("a");
     enqueuer.queue().add(&key, Lane::Event, Reason::Added);
     let item = enqueuer.queue().get().await.unwrap();
@@ -119,9 +119,9 @@ async fn an_own_write_to_an_object_outside_of_the_selector_is_an_echo() {
     );
     enqueuer.queue().cache_reached(|| Revision::event(CacheRef::Other(id), own.as_ref().unwrap(), false));
     enqueuer.queue().finish(item.ticket, Completion::FailureAfter(Duration::from_secs(3600)));
-    leaving.changed(&Change::new(held("5"), own.clone()), Seen::Watched);
+    unselected.changed(&Change::new(held("5"), own.clone()), Seen::Watched);
     assert_eq!(enqueuer.queue().len(), 0);
-    leaving.changed(&Change::new(own, held("7")), Seen::Watched);
+    unselected.changed(&Change::new(own, held("7")), Seen::Watched);
     assert_eq!(enqueuer.queue().len(), 1, "a change by another client");
 }
 
@@ -129,13 +129,13 @@ async fn an_own_write_to_an_object_outside_of_the_selector_is_an_echo() {
 async fn the_first_list_of_what_waits_for_its_cleanup_outside_of_the_selector_is_behind_changes() {
     let id = CacheId::of::<PartialObjectMeta<ConfigMap>>();
     let enqueuer = Arc::new(enqueuer());
-    let leaving = Leaving { enqueuer: enqueuer.clone(), id, ours: Cache::default(), finalizers: finalizers() };
-    leaving.changed(&Change::new(None, held("5")), Seen::First);
+    let unselected = Unselected { enqueuer: enqueuer.clone(), id, ours: Cache::default(), finalizers: finalizers() };
+    unselected.changed(&Change::new(None, held("5")), Seen::First);
     assert_eq!(enqueuer.queue().counts().lanes, [0, 0, 1]);
     let item = enqueuer.queue().get().await.unwrap();
     assert_eq!(item.reasons, Reasons::from(Reason::Initial));
     enqueuer.queue().done(&item);
-    leaving.changed(&Change::new(held("5"), held("6")), Seen::Watched);
+    unselected.changed(&Change::new(held("5"), held("6")), Seen::Watched);
     assert_eq!(enqueuer.queue().counts().lanes, [1, 0, 0]);
 }
 
@@ -144,7 +144,7 @@ async fn a_kind_that_is_served_wakes_what_waits_for_its_cleanup_outside_of_the_s
     let enqueuer = Arc::new(enqueuer());
     let store = Arc::new(Store::default());
     store.put(Object::parse(&held("5").unwrap().json()).unwrap());
-    let handled = Handled { primary: Cache::default(), leaving: Some((Cache::new([(None, store)]), finalizers())) };
+    let handled = Handled { primary: Cache::default(), unselected: Some((Cache::new([(None, store)]), finalizers())) };
     let served = Served { enqueuer: enqueuer.clone(), handled };
     served.signal(Signal::Served);
     let item = enqueuer.queue().get().await.unwrap();
