@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 
 use futures_util::future::BoxFuture;
 use kooper_runtime::internal::call::attempt::Failure;
-use kooper_runtime::internal::call::handler::{DeletedFunction, DynHandler, Wants};
+use kooper_runtime::internal::call::handler::{DeletedFunction, DynHandler, Predicate};
 use kooper_runtime::internal::controller::parts::Priority;
 use kooper_runtime::object::{DecodeError, Object};
 use kooper_runtime::{Action, BoxError, Call};
@@ -134,7 +134,7 @@ where
 pub(crate) type Filter<O> = Arc<dyn Fn(&O) -> bool + Send + Sync>;
 
 /// The filter of a type, for objects that are not decoded yet.
-pub(crate) fn wants<O: DeserializeOwned + 'static>(filter: Option<Filter<O>>) -> Wants {
+pub(crate) fn wants<O: DeserializeOwned + 'static>(filter: Option<Filter<O>>) -> Predicate {
     let Some(filter) = filter else { return Arc::new(|_| true) };
     Arc::new(move |object| {
         let panicked = || {

@@ -29,7 +29,7 @@ pub mod call {
         pub use crate::call::finalizer::{Finalizers, Retirement, set_by};
     }
     pub mod handler {
-        pub use crate::call::handler::{DeletedFunction, DynHandler, Wants};
+        pub use crate::call::handler::{DeletedFunction, DynHandler, Predicate};
     }
 }
 pub mod controller {

@@ -9,9 +9,9 @@ use crate::call::attempt::Failure;
 use crate::call::{Call, Gone};
 use crate::object::{DecodeError, Object};
 
-/// Decides whether an object is handled. An object that does not decode is handled,
-/// so that the call reports the error.
-pub type Wants = Arc<dyn Fn(&Object) -> bool + Send + Sync>;
+/// Decides whether a function is called for an object. The handler is called for one that does not decode, so that the
+/// call reports the error.
+pub type Predicate = Arc<dyn Fn(&Object) -> bool + Send + Sync>;
 
 /// A handler of any type, as a worker calls it.
 pub trait DynHandler: Send + Sync {

@@ -10,7 +10,7 @@ use crate::call::attempt::{Failure, Part};
 use crate::call::context::ControllerContext;
 use crate::call::extensions::Extensions;
 use crate::call::finalizer::Finalizing;
-use crate::call::handler::{DynHandler, Wants};
+use crate::call::handler::{DynHandler, Predicate};
 use crate::call::lookup::Lookup;
 use crate::error::Result;
 use crate::object::Object;
@@ -47,7 +47,7 @@ impl ControllerSpec {
     /// The filter before the queue, and again before each call. One that waits to be
     /// cleaned up passes it, whatever `when` decides; another one that is being deleted
     /// does not, unless the controller says so. Nor does a paused one before it is deleted.
-    pub(super) fn wants(&self) -> Wants {
+    pub(super) fn wants(&self) -> Predicate {
         let (wants, finalizers) = (self.parts.wants(), self.config.finalizers());
         let (while_deleting, annotations) = (self.config.while_deleting, self.config.annotations.clone());
         let wants = move |object: &Object| (object.is_terminating() || !annotations.is_paused(object)) && wants(object);
@@ -61,12 +61,12 @@ impl ControllerSpec {
 
     /// Decides whether the function for paused objects is called for an object: only the annotation keeps it from being
     /// handled. `None` if there is no such function.
-    pub(super) fn paused(&self) -> Option<Wants> {
+    pub(super) fn paused(&self) -> Option<Predicate> {
         let is_used = self.parts.has_paused() && self.config.retirement.is_none();
         let (wants, annotations) = (self.parts.wants(), self.config.annotations.clone());
         let is_paused =
             move |object: &Object| annotations.is_paused(object) && !object.is_terminating() && wants(object);
-        is_used.then(|| Arc::new(is_paused) as Wants)
+        is_used.then(|| Arc::new(is_paused) as Predicate)
     }
 
     /// The handler combined with `cleanup`, if that is set.

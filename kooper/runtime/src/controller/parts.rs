@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use crate::call::context::ControllerContext;
 use crate::call::extensions::Extensions;
-use crate::call::handler::{DeletedFunction, DynHandler, Wants};
+use crate::call::handler::{DeletedFunction, DynHandler, Predicate};
 use crate::error::BoxError;
 use crate::object::key::ObjectKey;
 use crate::object::kind::KindInfo;
@@ -46,7 +46,7 @@ pub trait DynController: Send + Sync {
     fn retriever(&self, client: Option<Client>) -> Option<Result<Arc<dyn ErasedRetriever>, BoxError>>;
 
     /// The filter before the queue.
-    fn wants(&self) -> Wants;
+    fn wants(&self) -> Predicate;
 
     /// Returns `true` if the user has set a filter.
     fn has_filter(&self) -> bool;

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use kooper_grammar::access::Rule;
 use kooper_grammar::field_path;
 use kooper_grammar::selector::{FieldSelector, Selector};
-use kooper_runtime::internal::call::handler::{DynHandler, Wants};
+use kooper_runtime::internal::call::handler::{DynHandler, Predicate};
 use kooper_runtime::internal::controller::parts::{DynController, Handlers, InitContext, Mapping, Priority, Relation};
 use kooper_runtime::internal::controller::{Config, ControllerSpec};
 use kooper_runtime::internal::object::kind::KindInfo;
@@ -264,7 +264,7 @@ impl<O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'static> DynC
         self.retriever.as_ref().map(|make| make(client))
     }
 
-    fn wants(&self) -> Wants {
+    fn wants(&self) -> Predicate {
         handler::wants(self.when.clone())
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Tombstones;
 use crate::call::attempt::Part;
 use crate::call::finalizer::{Finalizers, Unremoved, Unselected};
-use crate::call::handler::{DeletedFunction, DynHandler, Wants};
+use crate::call::handler::{DeletedFunction, DynHandler, Predicate};
 use crate::call::lookup::Lookup;
 use crate::object::Object;
 
@@ -14,9 +14,9 @@ pub(crate) struct Functions {
     /// The handler, and `cleanup` before it where there is one.
     pub(crate) handler: Arc<dyn DynHandler>,
     /// The filter, evaluated before the queue and again before each call.
-    pub(crate) wants: Wants,
+    pub(crate) wants: Predicate,
     /// The function for objects that are not handled only because they are paused, and which objects these are.
-    pub(crate) paused: Option<(Wants, Arc<dyn DynHandler>)>,
+    pub(crate) paused: Option<(Predicate, Arc<dyn DynHandler>)>,
     /// `true` if the handler is also called for objects that are being deleted.
     pub(crate) while_deleting: bool,
     /// Finds objects that nothing is called for, and whose finalizer the handler has

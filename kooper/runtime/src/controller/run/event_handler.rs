@@ -9,7 +9,7 @@ use super::handled::Handled;
 use crate::call::Gone;
 use crate::call::context::ControllerContext;
 use crate::call::finalizer::Finalizers;
-use crate::call::handler::Wants;
+use crate::call::handler::Predicate;
 use crate::call::observer::Observers;
 use crate::call::worker::{Daemons, Grants, Tombstone, Tombstones, Undecodable};
 use crate::controller::namespaces::Namespaces;
@@ -137,9 +137,9 @@ impl Enqueuer {
 /// Changes of the controller's own objects.
 pub(super) struct EventHandler {
     pub(super) enqueuer: Arc<Enqueuer>,
-    pub(super) wants: Wants,
+    pub(super) wants: Predicate,
     /// Which objects the function for paused ones is called for.
-    pub(super) paused: Option<Wants>,
+    pub(super) paused: Option<Predicate>,
     pub(super) while_deleting: bool,
     pub(super) changed: Vec<Changed>,
     /// The daemons that a change cancels; `None` for a handler.
