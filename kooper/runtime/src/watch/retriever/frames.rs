@@ -1,7 +1,7 @@
 //! Parses events and pages from bytes.
 
 mod body;
-mod cutter;
+mod json_page;
 mod protobuf;
 
 use std::ops::Range;
@@ -12,7 +12,7 @@ use super::{Event, RetrieveError};
 use crate::object::scan::{Cursor, Frame, ScanError};
 use crate::object::{Object, head};
 pub(super) use body::{EventReader, PageReader};
-use cutter::Cutter;
+use json_page::JsonPage;
 
 /// The annotation of the bookmark that ends a streaming list; its value is checked.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";

@@ -6,12 +6,12 @@ use http::header::CONTENT_TYPE;
 use kooper_protobuf as protobuf;
 
 use super::protobuf::{Frames, ProtobufPage};
-use super::{Cutter, Lines, event};
+use super::{JsonPage, Lines, event};
 use crate::watch::retriever::{Event, Page, RetrieveError};
 
 /// Reads the body of a list while it arrives.
 pub(in crate::watch::retriever) enum PageReader {
-    Json(Cutter),
+    Json(JsonPage),
     Protobuf(ProtobufPage),
 }
 
@@ -23,19 +23,19 @@ pub(in crate::watch::retriever) enum EventReader {
 
 impl PageReader {
     pub(in crate::watch::retriever) fn of(headers: &HeaderMap) -> Self {
-        if is_protobuf(headers) { Self::Protobuf(ProtobufPage::default()) } else { Self::Json(Cutter::default()) }
+        if is_protobuf(headers) { Self::Protobuf(ProtobufPage::default()) } else { Self::Json(JsonPage::default()) }
     }
 
     pub(in crate::watch::retriever) fn push(&mut self, chunk: &[u8]) -> Result<(), RetrieveError> {
         match self {
-            Self::Json(cutter) => cutter.push(chunk),
+            Self::Json(page) => page.push(chunk),
             Self::Protobuf(page) => page.push(chunk),
         }
     }
 
     pub(in crate::watch::retriever) fn end(self) -> Result<Page, RetrieveError> {
         match self {
-            Self::Json(cutter) => cutter.end(),
+            Self::Json(page) => page.end(),
             Self::Protobuf(page) => page.end(),
         }
     }

@@ -9,9 +9,9 @@ use crate::watch::retriever::Page;
 
 /// A page that arrives in one piece.
 fn page(body: &[u8]) -> Result<Page, RetrieveError> {
-    let mut cutter = Cutter::default();
-    cutter.push(body)?;
-    cutter.end()
+    let mut reader = JsonPage::default();
+    reader.push(body)?;
+    reader.end()
 }
 
 fn lines(chunks: &[&[u8]]) -> Vec<String> {
@@ -124,15 +124,15 @@ fn a_response_that_is_not_json_is_reported_with_its_first_character() {
 
 #[test]
 fn at_most_one_item_of_a_page_is_buffered() {
-    let mut cutter = Cutter::default();
-    cutter.push(br#"{"kind":"PodList","items":["#).unwrap();
+    let mut reader = JsonPage::default();
+    reader.push(br#"{"kind":"PodList","items":["#).unwrap();
     for name in 0..1000 {
         let item = format!(r#"{{"metadata":{{"name":"{name}","managedFields":[{{"items":[1]}}]}}}} ,"#);
-        cutter.push(item.as_bytes()).unwrap();
-        assert!(cutter.held() < 100, "{} bytes", cutter.held());
+        reader.push(item.as_bytes()).unwrap();
+        assert!(reader.held() < 100, "{} bytes", reader.held());
     }
-    cutter.push(br#"{"metadata":{"name":"last"}}],"metadata":{"resourceVersion":"7"}}"#).unwrap();
-    let page = cutter.end().unwrap();
+    reader.push(br#"{"metadata":{"name":"last"}}],"metadata":{"resourceVersion":"7"}}"#).unwrap();
+    let page = reader.end().unwrap();
     assert_eq!((page.objects.len(), page.version.as_str()), (1001, "7"));
 }
 
@@ -210,13 +210,13 @@ proptest! {
         let body = if spaced { body.replace(':', " : ").replace(',', " ,\n") } else { body.to_owned() };
         let mut cuts: Vec<_> = cuts.into_iter().map(|cut| cut.min(body.len())).collect();
         cuts.sort_unstable();
-        let mut cutter = Cutter::default();
+        let mut reader = JsonPage::default();
         let mut from = 0;
         for cut in cuts.into_iter().chain([body.len()]) {
-            cutter.push(&body.as_bytes()[from..cut]).unwrap();
+            reader.push(&body.as_bytes()[from..cut]).unwrap();
             from = cut;
         }
-        let page = cutter.end().unwrap();
+        let page = reader.end().unwrap();
         let names: Vec<_> = page.objects.iter().map(|object| object.as_ref().map(|object| object.key().to_string()).ok()).collect();
         prop_assert_eq!(names, [None, None, Some("b".to_owned())]);
         prop_assert_eq!((page.version.as_str(), page.continue_token.as_deref()), ("12", Some("next")));

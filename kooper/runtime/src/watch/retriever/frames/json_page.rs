@@ -13,7 +13,7 @@ const LONGEST_OUTLINE: usize = 1 << 20;
 /// Splits the body of a list into objects while it arrives. It never holds more
 /// than one item as text.
 #[derive(Default)]
-pub(in crate::watch::retriever) struct Cutter {
+pub(in crate::watch::retriever) struct JsonPage {
     page: Page,
     /// The body without its items.
     outline: Vec<u8>,
@@ -29,7 +29,7 @@ pub(in crate::watch::retriever) struct Cutter {
 const BODY: usize = 1;
 const ITEMS: usize = 2;
 
-impl Cutter {
+impl JsonPage {
     pub(in crate::watch::retriever) fn push(&mut self, mut chunk: &[u8]) -> Result<(), RetrieveError> {
         while let Some((&byte, rest)) = chunk.split_first() {
             if self.in_string && !self.escaped {
@@ -48,11 +48,13 @@ impl Cutter {
                 chunk = rest;
             }
         }
-        match () {
-            () if self.item.len() > LONGEST_LINE => Err(too_long("an object", LONGEST_LINE)),
-            () if self.outline.len() > LONGEST_OUTLINE => Err(too_long("a list without its objects", LONGEST_OUTLINE)),
-            () => Ok(()),
+        if self.item.len() > LONGEST_LINE {
+            return Err(too_long("an object", LONGEST_LINE));
         }
+        if self.outline.len() > LONGEST_OUTLINE {
+            return Err(too_long("a list without its objects", LONGEST_OUTLINE));
+        }
+        Ok(())
     }
 
     /// The whole body has arrived.
