@@ -32,7 +32,7 @@ pub(crate) use version::older;
 pub(crate) use dictionary::Dictionaries;
 use dictionary::Owners;
 use mismatch::Mismatch;
-use scan::Frame;
+use scan::ObjectRanges;
 use text::Text;
 
 /// One version of a Kubernetes object: its protobuf or its JSON, as the API server
@@ -113,31 +113,31 @@ impl Object {
     /// If the bytes are not a JSON object, or `metadata.name` is missing. Whether
     /// they match a type is checked by [`decode`](Self::decode).
     pub fn parse(json: &[u8]) -> Result<Self, MalformedObject> {
-        let frame = Frame::scan(json, 0).map_err(|broken| MalformedObject::new(broken.0, json))?;
-        Self::from_frame(json, &frame)
+        let ranges = ObjectRanges::scan(json, 0).map_err(|broken| MalformedObject::new(broken.0, json))?;
+        Self::from_ranges(json, &ranges)
     }
 
-    /// Creates an object from its frame in a longer text.
-    pub(crate) fn from_frame(text: &[u8], frame: &Frame) -> Result<Self, MalformedObject> {
-        let whole = text.get(frame.whole.clone()).unwrap_or_default();
+    /// Creates an object from its ranges in a longer text.
+    pub(crate) fn from_ranges(text: &[u8], ranges: &ObjectRanges) -> Result<Self, MalformedObject> {
+        let whole = text.get(ranges.whole.clone()).unwrap_or_default();
         let malformed = |why: &'static str| MalformedObject::new(why, whole);
         let name =
-            frame.name.as_ref().and_then(|range| word(text, range)).ok_or_else(|| malformed("it has no name"))?;
-        let namespace = frame.namespace.as_ref().and_then(|range| word(text, range));
-        let json = match &frame.managed {
+            ranges.name.as_ref().and_then(|range| word(text, range)).ok_or_else(|| malformed("it has no name"))?;
+        let namespace = ranges.namespace.as_ref().and_then(|range| word(text, range));
+        let json = match &ranges.managed {
             Some(managed) => {
                 let (before, after) =
-                    (text.get(frame.whole.start..managed.start), text.get(managed.end..frame.whole.end));
+                    (text.get(ranges.whole.start..managed.start), text.get(managed.end..ranges.whole.end));
                 [before.unwrap_or_default(), after.unwrap_or_default()].concat().into_boxed_slice()
             }
             None => Box::from(whole),
         };
-        let owners = frame.owners.as_ref().and_then(|range| text.get(range.clone())).map(Owners::of);
-        let uid = frame.uid.as_ref().and_then(|range| word(text, range)).unwrap_or_default();
-        let version = frame.version.as_ref().and_then(|range| word(text, range)).unwrap_or_default();
+        let owners = ranges.owners.as_ref().and_then(|range| text.get(range.clone())).map(Owners::of);
+        let uid = ranges.uid.as_ref().and_then(|range| word(text, range)).unwrap_or_default();
+        let version = ranges.version.as_ref().and_then(|range| word(text, range)).unwrap_or_default();
         let text = Text::Plain { bytes: json, owners };
         let object = new_object(namespace, name, uid, version, text).ok_or_else(|| malformed("its uid is too long"))?;
-        Ok(Self { terminating: frame.terminating, ..object })
+        Ok(Self { terminating: ranges.terminating, ..object })
     }
 
     /// The same object, its text compressed for a store that may know it in another

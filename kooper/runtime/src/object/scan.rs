@@ -14,7 +14,7 @@ pub(crate) struct ScanError(pub(crate) &'static str);
 /// The position of an object in a text, and of the parts that the runtime needs.
 /// Strings are without quotes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Frame {
+pub(crate) struct ObjectRanges {
     pub(crate) whole: Range<usize>,
     pub(crate) name: Option<Range<usize>>,
     pub(crate) namespace: Option<Range<usize>>,
@@ -30,16 +30,16 @@ pub(crate) struct Frame {
     pub(crate) terminating: bool,
 }
 
-impl Frame {
+impl ObjectRanges {
     /// Scans the object that starts at `at`, in one pass.
     pub(crate) fn scan(text: &[u8], at: usize) -> Result<Self, ScanError> {
         let mut cursor = Cursor { text, at, member: at };
         cursor.space();
         let start = cursor.at;
-        let mut frame = Self::default();
-        cursor.members(|cursor, key| if key == b"metadata" { frame.metadata(cursor) } else { cursor.skip() })?;
-        frame.whole = start..cursor.at;
-        Ok(frame)
+        let mut ranges = Self::default();
+        cursor.members(|cursor, key| if key == b"metadata" { ranges.metadata(cursor) } else { cursor.skip() })?;
+        ranges.whole = start..cursor.at;
+        Ok(ranges)
     }
 
     fn metadata(&mut self, cursor: &mut Cursor<'_>) -> Result<(), ScanError> {

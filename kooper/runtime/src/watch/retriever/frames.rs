@@ -9,7 +9,7 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use super::{Event, RetrieveError};
-use crate::object::scan::{Cursor, Frame, ScanError};
+use crate::object::scan::{Cursor, ObjectRanges, ScanError};
 use crate::object::{Object, head};
 pub(super) use body::{EventReader, PageReader};
 use json_page::JsonPage;
@@ -84,7 +84,7 @@ impl Lines {
 /// Parses one line of a watch.
 fn event(line: &[u8]) -> Result<Event, RetrieveError> {
     let mut kind = None;
-    let mut frame = None;
+    let mut ranges = None;
     let mut cursor = Cursor::new(line);
     cursor.space();
     cursor
@@ -92,9 +92,9 @@ fn event(line: &[u8]) -> Result<Event, RetrieveError> {
             match key {
                 b"type" => kind = cursor.string_value()?,
                 b"object" if cursor.peek() == Some(b'{') => {
-                    let found = Frame::scan(line, cursor.at)?;
+                    let found = ObjectRanges::scan(line, cursor.at)?;
                     cursor.at = found.whole.end;
-                    frame = Some(found);
+                    ranges = Some(found);
                 }
                 _ => cursor.skip()?,
             }
@@ -102,14 +102,14 @@ fn event(line: &[u8]) -> Result<Event, RetrieveError> {
         })
         .map_err(|broken| broken_line(broken, line))?;
     let kind = kind.and_then(|range| line.get(range)).unwrap_or_default();
-    let frame = frame.ok_or_else(|| broken_line(ScanError("it has no object"), line))?;
-    let object = || Object::from_frame(line, &frame);
+    let ranges = ranges.ok_or_else(|| broken_line(ScanError("it has no object"), line))?;
+    let object = || Object::from_ranges(line, &ranges);
     let event = match kind {
         b"ADDED" => object().map(Event::Added),
         b"MODIFIED" => object().map(Event::Modified),
         b"DELETED" => return Ok(object().map_or_else(Event::MalformedDeletion, Event::Deleted)),
-        b"BOOKMARK" => return Ok(bookmark(line, &frame)),
-        b"ERROR" => return Err(super::status::status_error(line.get(frame.whole).unwrap_or_default(), None, None)),
+        b"BOOKMARK" => return Ok(bookmark(line, &ranges)),
+        b"ERROR" => return Err(super::status::status_error(line.get(ranges.whole).unwrap_or_default(), None, None)),
         other => {
             let kind = String::from_utf8_lossy(other);
             return Err(RetrieveError::InvalidResponse(format!("it has a watch event of the unknown type `{kind}`")));
@@ -118,11 +118,11 @@ fn event(line: &[u8]) -> Result<Event, RetrieveError> {
     Ok(event.unwrap_or_else(Event::Malformed))
 }
 
-fn bookmark(line: &[u8], frame: &Frame) -> Event {
+fn bookmark(line: &[u8], ranges: &ObjectRanges) -> Event {
     let text = |range: &Option<Range<usize>>| range.clone().and_then(|range| line.get(range)).unwrap_or_default();
-    let end = serde_json::from_slice::<std::collections::BTreeMap<String, String>>(text(&frame.annotations))
+    let end = serde_json::from_slice::<std::collections::BTreeMap<String, String>>(text(&ranges.annotations))
         .is_ok_and(|annotations| annotations.get(INITIAL_EVENTS_END).is_some_and(|value| value == "true"));
-    Event::Bookmark { version: String::from_utf8_lossy(text(&frame.version)).into_owned(), initial_events_end: end }
+    Event::Bookmark { version: String::from_utf8_lossy(text(&ranges.version)).into_owned(), initial_events_end: end }
 }
 
 fn broken_line(broken: ScanError, text: &[u8]) -> RetrieveError {
