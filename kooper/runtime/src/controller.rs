@@ -136,7 +136,7 @@ pub struct Hooks {
     pub prerequisite: Option<Arc<dyn Prerequisite>>,
     /// What its arguments keep.
     pub extensions: Extensions,
-    /// Is told of its objects and of their children.
+    /// Observes its objects and their children.
     pub child_observer: Arc<dyn ChildObserver>,
     /// Makes the observers of its calls.
     pub observe: Observe,

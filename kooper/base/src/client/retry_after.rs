@@ -1,4 +1,4 @@
-//! The layer that tells callers for how long the API server asks them to wait.
+//! The layer that passes on the pause that the API server requests.
 
 use std::time::Duration;
 

@@ -17,5 +17,5 @@ pub trait ChildObserver: Send + Sync {
     }
 }
 
-/// Without children there is nothing to be told.
+/// Without children there is nothing to observe.
 impl ChildObserver for () {}

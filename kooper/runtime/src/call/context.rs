@@ -52,7 +52,7 @@ pub struct ControllerContext {
     /// What arguments keep for the controller.
     #[doc(hidden)]
     pub extensions: Extensions,
-    /// Is told of changes of the children.
+    /// Observes the changes of the children.
     pub(crate) child_observer: Arc<dyn ChildObserver>,
     /// Records Kubernetes Events.
     #[doc(hidden)]
@@ -112,7 +112,7 @@ impl ControllerContext {
         }
     }
 
-    /// The backing of a function that is called without a running controller.
+    /// The context of a function that is called without a running controller.
     /// It has caches and no client.
     #[doc(hidden)]
     #[must_use]

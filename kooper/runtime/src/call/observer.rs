@@ -1,6 +1,6 @@
 //! Observers of the calls of a controller.
 //!
-//! They change nothing. What a call means for its key is decided before they are told.
+//! They change nothing. What a call means for its key is decided before they are notified.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::watch::store::{Cache, Change};
 /// watched.
 pub type Observe = Box<dyn FnOnce(&Arc<ControllerContext>, Option<Cache>) -> Vec<Arc<dyn CallObserver>> + Send>;
 
-/// Is told what becomes of the keys that workers take from the queue.
+/// Observes what becomes of the keys that workers take from the queue.
 pub trait CallObserver: Send + Sync {
     /// A worker has taken a key.
     fn taken(&self, _: &Item) {}
@@ -89,11 +89,11 @@ pub enum Outcome<'a> {
     Failure(&'a Failure, RetryHint),
 }
 
-/// All observers of a controller's calls, told one after the other.
+/// All observers of a controller's calls, notified one after the other.
 pub(crate) struct Observers(pub(crate) Vec<Arc<dyn CallObserver>>);
 
 impl Observers {
-    pub(crate) fn each(&self, tell: impl Fn(&dyn CallObserver)) {
-        self.0.iter().for_each(|one| tell(&**one));
+    pub(crate) fn each(&self, notify: impl Fn(&dyn CallObserver)) {
+        self.0.iter().for_each(|one| notify(&**one));
     }
 }

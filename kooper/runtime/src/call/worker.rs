@@ -55,7 +55,7 @@ pub(crate) struct Workers {
     pub(crate) daemons: Option<Arc<Daemons>>,
     /// The calls that run now, those of an earlier term included.
     pub(crate) busy: Arc<Busy>,
-    /// Is told how calls end.
+    /// Observes the calls.
     pub(crate) observer: Arc<Observers>,
     /// Where the calls run.
     pub(crate) executor: Executor,
@@ -239,7 +239,7 @@ impl Workers {
         goes_on.then_some(called)
     }
 
-    /// Tells the observers how a call of `deleted` has ended.
+    /// Notifies the observers of the end of a call of `deleted`.
     fn end_deleted(&self, attempt: &Attempt, ended: &Ended) {
         let (failure, took) = (ended.as_ref().err(), attempt.started.elapsed());
         self.observer.each(|one| one.deleted(attempt, failure, took));

@@ -13,7 +13,7 @@ pub trait Prerequisite: Send + Sync {
     /// Makes the condition true.
     fn meet<'a>(&'a self, client: &'a Client) -> BoxFuture<'a, Result<(), Unmet>>;
 
-    /// Tells a pass what [`meet`](Self::meet) would do. Returns `false` if there are no
+    /// Reports to a pass what [`meet`](Self::meet) would do. Returns `false` if there are no
     /// objects before it.
     fn predict<'a>(&'a self, client: &'a Client, pass: &'a dyn ControllerPass) -> BoxFuture<'a, bool>;
 }

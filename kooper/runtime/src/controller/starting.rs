@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use crate::call::context::ControllerContext;
 use crate::metrics::health::Probe;
 
-/// Why a controller is not ready: it is starting, or its CRD is not installed.
+/// Why a controller is not ready: it is starting, or its prerequisite is not met.
 pub(super) struct Starting {
     /// The controller: its name.
     pub(super) context: Arc<ControllerContext>,

@@ -23,7 +23,7 @@ pub use index::{IndexHit, Indexer};
 pub(crate) use list_snapshot::ListSnapshot;
 use shard::{ByKey, SHARDS, Shard, shard_of};
 
-/// The objects of one watch. Only its informer writes to it.
+/// The objects of one watch. Only its informer writes to it, and a dry run after the informer's only list.
 ///
 /// It is split into shards, each with its own lock. Operations whose time is
 /// proportional to the number of objects lock one shard at a time.

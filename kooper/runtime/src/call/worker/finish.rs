@@ -14,8 +14,8 @@ use crate::queue::{Completion, Ticket};
 /// The result of a call's task.
 pub(super) type TaskResult = Result<Ended, Panic>;
 
-/// The result of a call's task. A task that was aborted failed for the reason that
-/// it was aborted for. A result after the timeout is ignored, even a success.
+/// The end of a call, by the result of its task. A task that was aborted failed for the reason that it was aborted for. A
+/// result after the timeout is ignored, even a success.
 pub(super) fn ended_as(ended: Result<TaskResult, TaskError>, aborted: Failure) -> Ended {
     match ended {
         Ok(Err(panic)) => Err(Failure::Panic(panic)),
@@ -28,7 +28,7 @@ pub(super) fn ended_as(ended: Result<TaskResult, TaskError>, aborted: Failure) -
 }
 
 impl Workers {
-    /// Gives the key of a call back, and tells the observers how the call ended.
+    /// Gives the key of a call back, and notifies the observers of its end.
     pub(super) fn finish(&self, attempt: &Attempt, ended: &Ended) {
         let key = &attempt.key;
         let outcome = match ended {

@@ -36,7 +36,7 @@ pub(super) struct Enqueuer {
     /// key is queued when this replica acquires leadership.
     pub(super) open: AtomicBool,
     pub(super) grants: Arc<Grants>,
-    /// Is told which keys nothing is called for.
+    /// Observes which keys nothing is called for.
     pub(super) observer: Arc<Observers>,
 }
 
@@ -53,12 +53,15 @@ impl Enqueuer {
     fn queue(&self) -> &WorkQueue {
         &self.controller.queue
     }
+
     fn count(&self, counter: Counter) {
         self.controller.metrics.count(&self.controller.controller, counter);
     }
+
     fn count_event(&self) {
         self.controller.metrics.inc_event_queued(&self.controller.controller, false);
     }
+
     /// Queues a key because of a change of an object in a cache, unless the key's `own` object waits for its shard.
     fn add(
         &self,
@@ -161,7 +164,7 @@ impl EventHandler {
         tombstones.add(key, Tombstone { object: last.clone(), gone, awaited })
     }
 
-    /// Returns whether an object is paused, and was not before.
+    /// Returns `true` if an object is paused, and was not before.
     fn begins_to_be_paused(&self, change: &Change) -> bool {
         let is_paused = |object: &Arc<Object>| self.paused.as_ref().is_some_and(|is_paused| is_paused(object));
         change.new.as_ref().is_some_and(|new| {

@@ -39,7 +39,7 @@ impl Runner {
         self.build().await.inspect_err(|problem| pass.problem(format!("`init` failed: {problem}"))).ok()
     }
 
-    /// Tells the pass what the prerequisite would do; `false` if there are no objects before it.
+    /// Reports to the pass what the prerequisite would do; `false` if there are no objects before it.
     async fn predict(&self, pass: &dyn ControllerPass) -> bool {
         match (&self.process.client, &self.prerequisite) {
             (Some(client), Some(prerequisite)) => prerequisite.predict(client, pass).await,

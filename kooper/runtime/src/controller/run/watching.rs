@@ -264,7 +264,7 @@ impl Watching {
         }
     }
 
-    /// Tells a pass of the caches.
+    /// Reports the caches to a pass.
     fn opened(&self, controller: &ControllerSpec, pass: &dyn Pass) {
         let own = (!controller.own_retriever).then_some(&self.primary);
         for watches in self.others.values().chain(own) {
