@@ -21,9 +21,10 @@ mod urgency;
 mod waiting;
 mod writes;
 
-use parking_lot::{Mutex, MutexGuard};
+use std::pin::pin;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
@@ -277,8 +278,7 @@ impl WorkQueue {
     pub async fn get(&self) -> Option<Item> {
         let mut timekeeper = None;
         loop {
-            let ready = self.ready.notified();
-            tokio::pin!(ready);
+            let mut ready = pin!(self.ready.notified());
             ready.as_mut().enable();
             let (added, deadline) = {
                 let mut shared = self.lock();

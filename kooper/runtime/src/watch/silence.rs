@@ -1,7 +1,7 @@
 //! The longest time without anything from a source.
 
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep};
@@ -23,7 +23,7 @@ impl Silence {
 
     /// Waits for the next event; `None` if it takes too long.
     pub(super) async fn limit<T>(&mut self, event: impl Future<Output = T>) -> Option<T> {
-        tokio::pin!(event);
+        let mut event = pin!(event);
         let started = Instant::now();
         loop {
             tokio::select! {

@@ -1,8 +1,9 @@
 //! Lists the whole state, as a stream or in pages.
 
+use std::pin::pin;
 use std::sync::Arc;
 
-use futures_util::StreamExt;
+use futures_util::{FutureExt, StreamExt};
 use tokio::task::coop::consume_budget;
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -173,25 +174,21 @@ impl Informer {
             // An error is no version.
             current_version(&*retriever).await.ok().flatten()
         };
-        tokio::pin!(current);
-        let mut awaits_current = true;
+        // Once it has completed, it is pending.
+        let mut current = pin!(current.fuse());
         let broken = loop {
             let next = {
-                let next = async {
+                let mut next = pin!(async {
                     match ends {
                         Some(ends) => timeout_at(ends, events.next()).await.ok(),
                         None => silence.limit(events.next()).await,
                     }
-                };
-                tokio::pin!(next);
+                });
                 loop {
                     tokio::select! {
                         biased;
                         next = &mut next => break next,
-                        version = &mut current, if awaits_current => {
-                            awaits_current = false;
-                            newest = version;
-                        }
+                        version = &mut current => newest = version,
                     }
                 }
             };
