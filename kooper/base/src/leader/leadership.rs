@@ -73,8 +73,7 @@ impl Leadership {
 
     /// The time until leadership expires unless it is renewed: zero if this process
     /// is not the leader, `None` without leader election.
-    #[must_use]
-    pub fn time_left(&self) -> Option<Duration> {
+    pub(super) fn time_left(&self) -> Option<Duration> {
         let token = self.token.as_ref()?;
         let until = Duration::from_nanos(token.until.load(Ordering::Acquire));
         Some(until.saturating_sub(token.clock.now()))

@@ -125,8 +125,7 @@ impl Failure {
     }
 
     /// Returns `true` if the call was aborted for a reason that is not its own.
-    #[must_use]
-    pub fn is_abort(&self) -> bool {
+    pub(crate) fn is_abort(&self) -> bool {
         matches!(self, Self::Stopped | Self::Ended | Self::Changed)
     }
 

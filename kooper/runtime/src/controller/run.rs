@@ -46,8 +46,7 @@ use crate::controller::starting::Starting;
 use crate::controller::view::ControllerView;
 use crate::error;
 use crate::executor::{Executor, Task};
-use crate::leader::Elected;
-use crate::leader::Leadership;
+use crate::leader::{Elected, Leadership};
 use crate::metrics::{Counter, Gauge, MetricsError, MetricsRecorder};
 use crate::queue::{Admission, AdmitAll, WorkQueue};
 use crate::watch::informer::SharedWatches;
@@ -158,9 +157,8 @@ impl Runner {
         // Outside of a runtime no client can be made around another one.
         let pauses = Handle::try_current().is_ok().then(retry_after);
         // The fence, too, belongs to the runtime that no handler blocks.
-        let client = process.stack.clone();
-        let client =
-            client.map(|stack| stack.with(pauses).with(leadership.fence()).with(on_current_runtime()).client());
+        let layered = |stack: ClientStack| stack.with(pauses).with(leadership.fence()).with(on_current_runtime());
+        let client = process.stack.clone().map(|stack| layered(stack).client());
         let context = Arc::new(ControllerContext {
             installation: hooks.names.installation.as_str().into(),
             controller: name.clone(),

@@ -28,8 +28,7 @@ use crate::watch::store::{Change, Store};
 
 pub(crate) use feed::Feed;
 use liveness::{Liveness, Probe, Verdict, current_version};
-pub use shared::SharedWatches;
-pub use shared::Watched;
+pub use shared::{SharedWatches, Watched};
 use status::TRIES;
 pub(crate) use status::WatchStatus;
 

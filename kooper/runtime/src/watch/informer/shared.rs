@@ -89,9 +89,8 @@ impl SharedWatches {
         if std::mem::replace(&mut *watched.started.lock(), true) {
             return;
         }
-        let mut informer =
-            Informer::new(retriever(), watched.store.clone(), watched.status.clone(), watched.fan.clone());
-        informer = informer.selecting(watched.selection.clone());
+        let (store, status, sink) = (watched.store.clone(), watched.status.clone(), watched.fan.clone());
+        let mut informer = Informer::new(retriever(), store, status, sink).selecting(watched.selection.clone());
         if watched.status.is_from_server() {
             informer = informer.of_server(&self.stream_ends);
         }

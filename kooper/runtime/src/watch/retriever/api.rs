@@ -236,22 +236,23 @@ impl Endpoint {
         };
         Box::pin(async move {
             let path = kube::core::Request::new(&self.path);
-            let request_ = if self.scope.metadata_only {
-                path.watch_metadata(&params, &request.version)
+            let WatchRequest { version, initial_events } = request;
+            let request = if self.scope.metadata_only {
+                path.watch_metadata(&params, &version)
             } else {
-                path.watch(&params, &request.version)
+                path.watch(&params, &version)
             };
-            let mut request_ = self.complete(request_.map_err(RetrieveError::connection)?)?;
+            let mut request = self.complete(request.map_err(RetrieveError::connection)?)?;
             // Since 1.37, API servers compress each event of a watch by itself, and the client of `kube`, with its
             // feature `gzip`, reads only the first.
-            request_.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-            let response = send(&self.client, request_).await.map_err(|error| match error {
-                RetrieveError::Status { code: 400 | 405 | 422, message } if request.initial_events => {
+            request.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+            let response = send(&self.client, request).await.map_err(|error| match error {
+                RetrieveError::Status { code: 400 | 405 | 422, message } if initial_events => {
                     RetrieveError::NoStreaming(message)
                 }
                 error => error,
             })?;
-            Ok(events(response, request.initial_events))
+            Ok(events(response, initial_events))
         })
     }
 }
