@@ -249,7 +249,7 @@ impl WorkQueue {
     /// Records that a cache has processed an event of an object. The event may still be
     /// on its way to this queue.
     pub(crate) fn cache_reached(&self, event: impl FnOnce() -> Revision) {
-        if self.lock().state.is_awaiting() {
+        if self.lock().state.expects_events() {
             let event = event();
             self.update(|state, now| state.cache_reached(&event, now));
         }
@@ -258,7 +258,7 @@ impl WorkQueue {
     /// Records that a cache has processed an event of an object, and that
     /// [`add_from_event`](Self::add_from_event) was called for all of its keys.
     pub(crate) fn event_delivered(&self, event: impl FnOnce() -> Revision) {
-        if self.lock().state.is_awaiting() {
+        if self.lock().state.expects_events() {
             let event = event();
             self.update(|state, now| state.event_delivered(&event, now));
         }

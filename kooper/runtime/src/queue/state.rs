@@ -19,7 +19,7 @@ use super::entry::{Debounced, KeyEntry, KeyRun, ObservedEvent, Timer};
 use super::forbidden::ForbiddenBreaker;
 use super::ready::ReadyKeys;
 use super::schedule::Schedule;
-use super::writes::{Awaited, Revision, WriteOrigin};
+use super::writes::{ExpectedEvents, Revision, WriteOrigin};
 use super::{AddOptions, Completion, Item, Lane, QueueOptions, Returned, Ticket, Urgency};
 use crate::backoff::TokenBucket;
 use crate::object::key::ObjectKey;
@@ -52,8 +52,8 @@ pub(super) struct QueueState {
     resyncs: Schedule<EntryId>,
     /// Failed keys that lack a permission.
     forbidden: ForbiddenBreaker,
-    /// The keys that wait for a cache.
-    awaited: Awaited,
+    /// The events of the writes of calls, which keys expect.
+    expected: ExpectedEvents,
     bucket: TokenBucket,
     arrivals: u64,
     runs: u64,
@@ -85,7 +85,7 @@ impl QueueState {
             debounced: Schedule::default(),
             resyncs: Schedule::default(),
             forbidden: ForbiddenBreaker::default(),
-            awaited: Awaited::default(),
+            expected: ExpectedEvents::default(),
             arrivals: 0,
             runs: 0,
             added: 0,

@@ -94,9 +94,9 @@ enum Stage {
     Shown,
 }
 
-/// The objects whose events are expected: by which keys, and until when.
+/// The events of writes that are expected, by their objects: by which keys, and until when.
 #[derive(Debug, Default)]
-pub(super) struct Awaited {
+pub(super) struct ExpectedEvents {
     objects: HashMap<CachedKey, Vec<EntryId>>,
     /// When keys stop waiting.
     waits: VecDeque<Expiry>,
@@ -253,7 +253,7 @@ impl Tracked {
     }
 }
 
-impl Awaited {
+impl ExpectedEvents {
     /// Records that a key expects the event of a write.
     pub(super) fn add(&mut self, id: EntryId, write: &Revision, now: Instant) {
         let ids = self.objects.entry(write.object.clone()).or_default();

@@ -27,12 +27,12 @@ impl QueueState {
             }
             run.record_write(write, origin);
         }
-        self.awaited.add(id, write, now);
+        self.expected.add(id, write, now);
     }
 
     /// Returns `true` if any key expects the event of a write.
-    pub(in crate::queue) fn is_awaiting(&self) -> bool {
-        !self.awaited.is_empty()
+    pub(in crate::queue) fn expects_events(&self) -> bool {
+        !self.expected.is_empty()
     }
 
     /// Records that a cache has processed an event, which may still be on its way to
@@ -48,7 +48,7 @@ impl QueueState {
     }
 
     fn progress(&mut self, event: &Revision, record: impl Fn(&mut TrackedWrites, &Revision), now: Instant) {
-        for id in self.awaited.keys_waiting_for(&event.object) {
+        for id in self.expected.keys_waiting_for(&event.object) {
             self.update_writes(id, &event.object, |writes| record(writes, event), now);
         }
     }
@@ -67,7 +67,7 @@ impl QueueState {
         update(writes);
         let (waits, is_expected) = (writes.is_awaiting(), writes.tracks(object));
         if !is_expected {
-            self.awaited.remove(id, object);
+            self.expected.remove(id, object);
         }
         if !waits {
             self.unpark(id, now);

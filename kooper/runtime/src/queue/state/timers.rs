@@ -26,10 +26,10 @@ impl QueueState {
     /// Queues the keys that are due; if there are many, only some of them.
     pub(in crate::queue) fn wake(&mut self, now: Instant) {
         for _ in 0..STEP {
-            let Some(expiry) = self.awaited.pop_expired(now) else { break };
+            let Some(expiry) = self.expected.pop_expired(now) else { break };
             let expire = |writes: &mut TrackedWrites| writes.expire(&expiry.object, now);
             if self.update_writes(expiry.id, &expiry.object, expire, now) {
-                self.awaited.extend(expiry);
+                self.expected.extend(expiry);
             }
         }
         for _ in 0..STEP {
@@ -111,7 +111,7 @@ impl QueueState {
 
     fn earliest_of_others(&self) -> Option<Instant> {
         let sets = [self.delayed.next(), self.debounced.next(), self.resyncs.next()];
-        sets.into_iter().chain([self.forbidden.next(), self.awaited.next()]).flatten().min()
+        sets.into_iter().chain([self.forbidden.next(), self.expected.next()]).flatten().min()
     }
 
     /// Queues a key whose timer has fired.

@@ -155,7 +155,7 @@ fn any_number_of_own_writes_is_recognized_whether_their_events_arrive_during_the
             (0..3000).for_each(|n| queue.hears(&write(n)));
         }
         assert_eq!(queue.take(), None, "during the call: {during}, of {objects} objects");
-        assert!(queue.state.awaited.is_empty(), "nothing more is expected");
+        assert!(queue.state.expected.is_empty(), "nothing more is expected");
         queue.hears(&child("u", Some(3001)));
         assert!(queue.take().is_some(), "another change");
     }
@@ -199,7 +199,7 @@ fn an_event_that_contains_the_own_write_and_a_later_one_queues_the_key() {
         }
         queue.hears(&child("u", Some(6)));
         assert!(queue.take().is_some(), "with the own one: {together}");
-        assert!(queue.state.awaited.is_empty(), "the event of the own write does not follow");
+        assert!(queue.state.expected.is_empty(), "the event of the own write does not follow");
     }
 }
 
@@ -427,6 +427,6 @@ proptest! {
             }
         }
         prop_assert_eq!(queue.state.known(), 0);
-        prop_assert!(queue.state.awaited.is_empty() && queue.state.awaited.next().is_none());
+        prop_assert!(queue.state.expected.is_empty() && queue.state.expected.next().is_none());
     }
 }
