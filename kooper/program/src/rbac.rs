@@ -131,7 +131,7 @@ fn known_of(controllers: &[&Controller], place: &Place) -> Grants {
             let own = std::slice::from_ref(&leases.name);
             add(&lease(&["create", "get", "update", "watch"]), own, &Reach::Lease, "leader_election");
             for previous in &leases.previous {
-                add(&lease(&["get"]), std::slice::from_ref(&previous.name), &Reach::Lease, previous.whose.key());
+                add(&lease(&["get"]), std::slice::from_ref(&previous.name), &Reach::Lease, previous.owner.key());
             }
             add(
                 &Rule::new("events.k8s.io", "events", None, &["create", "patch"]),

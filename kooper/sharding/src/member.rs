@@ -459,7 +459,7 @@ impl Member {
     /// Campaigns for a slot.
     fn sit(&mut self, slot: u8, now: Moment) {
         let Options { identity, mark, terms, .. } = &self.options;
-        let me = Candidate { identity: Arc::clone(identity), program: Arc::clone(mark), previous: Vec::new() };
+        let me = Candidate { identity: Arc::clone(identity), mark: Arc::clone(mark), previous: Vec::new() };
         let mut state = LeaseState::new(me, *terms, now);
         state.campaign();
         self.seat = Some(Seat { slot, state, absent: None, bonus: Duration::ZERO });

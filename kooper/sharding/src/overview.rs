@@ -187,10 +187,10 @@ impl ShardOverview {
         let record = of_map.read().await?;
         let slots = slots(names.iter().skip(1).map(|name| (name, lease(name)))).await?;
         let is_map = |record: &Record| is_map(&of_map, record, &mark);
-        let is_own = |program: &&Arc<str>| **program == mark || mark.strip_suffix(SHARDS_MARK) == Some(&***program);
-        let program = record.as_ref().and_then(|record| record.program.as_ref());
-        if let Some(program) = program.filter(|program| !is_own(program)) {
-            return Err(OverviewError::Foreign(place, program.to_string()));
+        let is_own = |found: &&Arc<str>| **found == mark || mark.strip_suffix(SHARDS_MARK) == Some(&***found);
+        let found = record.as_ref().and_then(|record| record.mark.as_ref());
+        if let Some(foreign) = found.filter(|found| !is_own(found)) {
+            return Err(OverviewError::Foreign(place, foreign.to_string()));
         }
         let Some(record) = record.filter(|record| is_map(record) || !record.is_released()) else {
             return Err(no_map(place, &members(slots, wall)));

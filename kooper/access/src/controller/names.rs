@@ -59,13 +59,13 @@ impl Controller {
         let shared = |(program, name): (&str, &str)| format!("{program}-{name}");
         let own = lease.map_or_else(|| shared((&installation.program, self.name())), str::to_owned);
         let name = installation.name(&own);
-        let previous = |lease: String, whose| PreviousLease { name: lease, whose };
+        let previous = |lease: String, owner| PreviousLease { name: lease, owner };
         let mut all: Vec<_> =
             installation.instance.iter().map(|_| previous(own.clone(), LeaseOwner::NoInstance)).collect();
         for names in self.all_names(&installation.program).skip(1) {
-            let whose = if names.0 == installation.program { LeaseOwner::Controller } else { LeaseOwner::Program };
-            all.push(previous(installation.name(&shared(names)), whose));
-            all.extend(installation.instance.iter().map(|_| previous(shared(names), whose)));
+            let owner = if names.0 == installation.program { LeaseOwner::Controller } else { LeaseOwner::Program };
+            all.push(previous(installation.name(&shared(names)), owner));
+            all.extend(installation.instance.iter().map(|_| previous(shared(names), owner)));
         }
         let marks = self.all_names(&installation.program);
         let mut marks = marks.map(|(program, name)| format!("{}/{name}", installation.of(program)));

@@ -103,7 +103,7 @@ impl Elector {
         let scope = WatchedNamespaces::of(&options.namespaces);
         let me = Candidate {
             identity: options.identity.into(),
-            program: Arc::clone(&mark),
+            mark: Arc::clone(&mark),
             // A Lease with an explicit name is kept when its controller is renamed.
             previous: options.previous_marks,
         };
@@ -126,7 +126,7 @@ impl Elector {
                 .iter()
                 .map(|previous| {
                     let object = object(&previous.name).previous();
-                    RespectedLease::new(object, previous.whose, terms.lease, terms.retry)
+                    RespectedLease::new(object, previous.owner, terms.lease, terms.retry)
                 })
                 .collect(),
             scope,
@@ -250,8 +250,8 @@ impl Elector {
             match timeout(patience, previous.holder(&*self.clock)).await.unwrap_or(Err(LeaseError::Silent(patience))) {
                 Ok(None) => {}
                 Ok(Some(holder)) => {
-                    let (lease, whose) = (Arc::clone(&previous.object.name), previous.whose);
-                    let phase = Phase::Previous { lease, whose, holder };
+                    let (lease, owner) = (Arc::clone(&previous.object.name), previous.owner);
+                    let phase = Phase::Previous { lease, owner, holder };
                     let text = self.status.standby(&phase).unwrap_or_default();
                     if self.status.enter(phase, true) {
                         tracing::info!(controller = &*self.controller, "{text}");

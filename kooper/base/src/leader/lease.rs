@@ -228,7 +228,7 @@ impl Lease {
             acquired: time("acquireTime").map(Timestamp::as_microsecond),
             renewed: time("renewTime").map(Timestamp::as_microsecond),
             transitions: spec["leaseTransitions"].as_i64().and_then(|count| count.try_into().ok()).unwrap_or_default(),
-            program: meta["annotations"][MARK].as_str().map(Arc::from),
+            mark: meta["annotations"][MARK].as_str().map(Arc::from),
             scope: meta["annotations"][SCOPE].as_str().map(WatchedNamespaces::stated),
         })
     }

@@ -169,7 +169,7 @@ impl LeaseState {
 
     /// Returns `true` if the record has the mark of a controller.
     pub(super) fn is_marked(&self) -> bool {
-        self.known.record().is_some_and(|record| record.program.is_some())
+        self.known.record().is_some_and(|record| record.mark.is_some())
     }
 
     /// The namespaces that its holder watches, if the record states them.
@@ -180,11 +180,11 @@ impl LeaseState {
     /// The mark of another controller on the record.
     pub(super) fn foreign(&self) -> Option<&Arc<str>> {
         let record = self.known.record().filter(|record| !self.owns(record))?;
-        record.program.as_ref().filter(|mark| !self.is_own(mark))
+        record.mark.as_ref().filter(|mark| !self.is_own(mark))
     }
 
     fn is_own(&self, mark: &str) -> bool {
-        *mark == *self.me.program || self.me.previous.iter().any(|previous| *mark == **previous)
+        *mark == *self.me.mark || self.me.previous.iter().any(|previous| *mark == **previous)
     }
 
     /// Returns `true` if a mark is that of the shards of this controller.

@@ -13,8 +13,8 @@ use crate::clock::{Clock, Moment};
 pub struct PreviousLease {
     /// Its name.
     pub name: String,
-    /// Whose it is.
-    pub whose: LeaseOwner,
+    /// Its owner.
+    pub owner: LeaseOwner,
 }
 
 /// The owner of a respected lease.
@@ -42,7 +42,7 @@ impl LeaseOwner {
 
 pub(super) struct RespectedLease {
     pub(super) object: Lease,
-    pub(super) whose: LeaseOwner,
+    pub(super) owner: LeaseOwner,
     /// The least time after which a record expires.
     lease: Duration,
     /// How long candidates pause that do not watch it.
@@ -54,8 +54,8 @@ pub(super) struct RespectedLease {
 }
 
 impl RespectedLease {
-    pub(super) fn new(object: Lease, whose: LeaseOwner, lease: Duration, retry: Duration) -> Self {
-        Self { object, whose, lease, retry, seen: None, gone: None }
+    pub(super) fn new(object: Lease, owner: LeaseOwner, lease: Duration, retry: Duration) -> Self {
+        Self { object, owner, lease, retry, seen: None, gone: None }
     }
 
     /// The holder, if the lease has not expired. One that has released it is respected for some time longer: another

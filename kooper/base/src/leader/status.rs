@@ -97,7 +97,7 @@ pub(super) enum Phase {
     /// A respected lease has a holder.
     Previous {
         lease: Arc<str>,
-        whose: LeaseOwner,
+        owner: LeaseOwner,
         holder: Arc<str>,
     },
     Leading,
@@ -214,7 +214,7 @@ impl ElectionStatus {
                  with `--instance NAME`",
                 self.scope
             ),
-            Phase::Previous { lease, whose: LeaseOwner::NoInstance, holder } => format!(
+            Phase::Previous { lease, owner: LeaseOwner::NoInstance, holder } => format!(
                 "the lease `{lease}` of the installation without an instance name is held by {holder}: stop that \
                  installation, or give it a name with `--instance NAME`"
             ),

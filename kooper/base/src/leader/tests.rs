@@ -44,7 +44,7 @@ impl TestCandidate {
         metrics: Arc<dyn MetricsRecorder>,
     ) -> Self {
         Self::made(server, identity, |options| {
-            let of = |name: &str| PreviousLease { name: name.to_owned(), whose: LeaseOwner::Controller };
+            let of = |name: &str| PreviousLease { name: name.to_owned(), owner: LeaseOwner::Controller };
             options.previous = previous.iter().map(|name| of(name)).collect();
             options.previous_marks = previous.iter().map(|name| name.replacen('-', "/", 1).into()).collect();
             options.election = election;

@@ -29,8 +29,8 @@ pub(crate) fn mark(controller: &str) -> Arc<str> {
 
 /// Returns `true` if a Lease that was read is that of the map.
 pub(crate) fn is_map(lease: &Lease, record: &Record, mark: &str) -> bool {
-    match &record.program {
-        Some(program) => **program == *mark,
+    match &record.mark {
+        Some(found) => **found == *mark,
         // Its mark was removed by hand, and replicas may work by this map.
         None => lease.annotation(MAP).is_some() && record.is_released(),
     }
@@ -129,10 +129,10 @@ impl MapLease {
             return self.map(&record).map(Some);
         }
         // Without shards the controller elects a leader with this mark.
-        if let Some(program) = &record.program
-            && self.mark.strip_suffix(SHARDS_MARK) != Some(&**program)
+        if let Some(mark) = &record.mark
+            && self.mark.strip_suffix(SHARDS_MARK) != Some(&**mark)
         {
-            return Err(StoreError::Foreign(self.name.clone(), Arc::clone(program)));
+            return Err(StoreError::Foreign(self.name.clone(), Arc::clone(mark)));
         }
         if record.is_released() || self.has_expired(&record) {
             self.adopted = Some(record.version);

@@ -77,7 +77,7 @@ fn check_leases(controllers: &[Controller], installation: &Installation, namespa
                 "the controller `{other}` has the Lease {lease}, and this one would wait for its release: set another \
                  `lease` for `{other}`"
             );
-            return Err(one.error(previous.whose.key(), ConfigErrorKind::Taken, problem));
+            return Err(one.error(previous.owner.key(), ConfigErrorKind::Taken, problem));
         }
     }
     Ok(())

@@ -22,7 +22,7 @@ pub struct Record {
     /// How often the holder changed.
     pub transitions: i32,
     /// The mark of the controller that wrote it.
-    pub program: Option<Arc<str>>,
+    pub mark: Option<Arc<str>>,
     /// The namespaces that this controller watches.
     pub scope: Option<WatchedNamespaces>,
 }
@@ -38,7 +38,7 @@ impl Record {
             acquired: Some(write.acquired),
             renewed: Some(write.renewed),
             transitions: write.transitions,
-            program: Some(Arc::clone(mark)),
+            mark: Some(Arc::clone(mark)),
             scope: None,
         }
     }

@@ -76,7 +76,7 @@ pub struct Candidate {
     /// The name of this process.
     pub identity: Arc<str>,
     /// The mark in the records of this controller.
-    pub program: Arc<str>,
+    pub mark: Arc<str>,
     /// The marks of its previous names.
     pub previous: Vec<Arc<str>>,
 }

@@ -117,7 +117,7 @@ impl SimProcess {
             Some(Mutant::HalfTheWait) => terms.lease /= 2,
             _ => {}
         }
-        let me = Candidate { identity: name.into(), program: Arc::clone(mark), previous: Vec::new() };
+        let me = Candidate { identity: name.into(), mark: Arc::clone(mark), previous: Vec::new() };
         let mut state = LeaseState::new(me, terms, clock.now());
         state.campaign();
         Self {

@@ -59,7 +59,7 @@ async fn a_standby_is_ready_although_its_last_write_was_forbidden() {
 
 #[tokio::test(start_paused = true)]
 async fn a_standby_is_ready_although_a_respected_lease_could_not_be_read_once() {
-    let previous = Phase::Previous { lease: "shop-old".into(), whose: LeaseOwner::Controller, holder: "other".into() };
+    let previous = Phase::Previous { lease: "shop-old".into(), owner: LeaseOwner::Controller, holder: "other".into() };
     for phase in [Phase::Standby("other".into()), previous] {
         let status = status();
         status.record_success(RequestPurpose::Read);
@@ -75,7 +75,7 @@ fn a_candidate_that_respects_another_lease_does_not_report_the_expired_holder_of
     let status = status();
     let respected = |holder: &str| Phase::Previous {
         lease: "shop-old".into(),
-        whose: LeaseOwner::Controller,
+        owner: LeaseOwner::Controller,
         holder: holder.into(),
     };
     assert!(status.enter(respected("a"), true));

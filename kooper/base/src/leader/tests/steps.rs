@@ -310,7 +310,7 @@ async fn an_instance_waits_for_the_installation_without_a_name() {
     });
     let mut candidate = TestCandidate::made(&server, "a", |options| {
         options.lease = "shop-echo.blue".to_owned();
-        options.previous = vec![PreviousLease { name: "shop-echo".to_owned(), whose: LeaseOwner::NoInstance }];
+        options.previous = vec![PreviousLease { name: "shop-echo".to_owned(), owner: LeaseOwner::NoInstance }];
     });
     candidate.does_not_acquire(SECOND * 10).await;
     assert_eq!(
@@ -368,7 +368,7 @@ async fn a_lease_with_the_mark_of_a_previous_name_can_be_acquired() {
 #[test]
 fn a_renewal_that_is_stored_after_the_release_has_begun_is_not_the_release() {
     let mark: Arc<str> = "shop/echo".into();
-    let me = Candidate { identity: "a".into(), program: Arc::clone(&mark), previous: Vec::new() };
+    let me = Candidate { identity: "a".into(), mark: Arc::clone(&mark), previous: Vec::new() };
     let mut state = LeaseState::new(me, Terms::new(15 * SECOND, 10 * SECOND, 2 * SECOND), Duration::ZERO);
     let stored =
         |write: &LeaseWrite, version: &str| WriteResult::Committed(Record::stored(write, &mark, version.into()));
