@@ -146,14 +146,14 @@ impl Config {
 
     /// Returns `true` if a label or field selector is set.
     #[must_use]
-    pub fn selected(&self) -> bool {
+    pub fn has_selector(&self) -> bool {
         self.labels.is_some() || self.fields.is_some()
     }
 
     /// Returns `true` if existing objects may leave the controller: a selector is set for them, or for their namespaces.
     #[must_use]
     pub fn may_leave(&self) -> bool {
-        self.selected() || self.namespace_selector.is_some()
+        self.has_selector() || self.namespace_selector.is_some()
     }
 
     /// The paths among the changes that queue a key.

@@ -168,7 +168,7 @@ impl Common {
         if kind.is_task() && config.may_leave() {
             let problem = "a task has no objects to select: write the namespaces as strings, or select what it reads \
                            with `reads`";
-            let setting = if config.selected() { "labels" } else { "namespaces" };
+            let setting = if config.has_selector() { "labels" } else { "namespaces" };
             return Err(ConfigError::new(&config, setting, ConfigErrorKind::Conflict, problem));
         }
         if own_retriever && !kind.is_task() && (config.may_leave() || !config.namespaces.is_empty()) {
