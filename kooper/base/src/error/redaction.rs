@@ -1,9 +1,10 @@
 //! Secrets in texts for people: the values of secret settings, and the user information
 //! of URLs.
 
-use parking_lot::RwLock;
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::RwLock;
 
 /// The replacement for a secret.
 const REDACTED: &str = "[redacted]";

@@ -1,6 +1,5 @@
 //! Threads that share a queue of futures, and become more if all of them are blocked.
 
-use parking_lot::{Condvar, Mutex};
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -15,6 +14,7 @@ use std::thread;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use parking_lot::{Condvar, Mutex};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::time::sleep;
 use tracing::Dispatch;

@@ -1,8 +1,9 @@
 //! The state of an election, for `/readyz` and the logs.
 
-use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use super::lease::LeaseError;
 use super::previous::LeaseOwner;

@@ -2,11 +2,11 @@
 //! of the real one. Some cases are known problems of client-go and
 //! controller-runtime.
 
-use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
+use parking_lot::Mutex;
 use serde_json::json;
 use tokio::time::{Instant, advance, sleep, timeout};
 

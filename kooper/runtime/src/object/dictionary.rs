@@ -1,9 +1,10 @@
 //! Compression dictionaries for the texts of a store.
 
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::{Arc, OnceLock, Weak};
+
+use parking_lot::Mutex;
 
 /// LZ4 reads the dictionary for each text again, so it must be short.
 const LONGEST: usize = 8 << 10;

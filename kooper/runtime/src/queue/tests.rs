@@ -1,6 +1,6 @@
-use parking_lot::Mutex;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use proptest::prelude::*;
 use tokio::task::JoinSet;
 

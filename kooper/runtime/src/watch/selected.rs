@@ -1,10 +1,10 @@
 //! Which objects of a kind a cache has.
 
-use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::fmt;
 
 use kooper_grammar::selector::{FieldSelector, Requirement, Selector};
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::retriever::Scope;

@@ -12,7 +12,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use index_shard::Index;
 use parking_lot::RwLock;
 
 use crate::object::key::ObjectKey;
@@ -20,6 +19,7 @@ use crate::object::{Dictionaries, Object};
 pub use cache::Cache;
 pub use change::Change;
 pub use index::{IndexHit, Indexer};
+use index_shard::Index;
 pub(crate) use list_snapshot::ListSnapshot;
 use shard::{ByKey, SHARDS, Shard, shard_of};
 

@@ -1,10 +1,10 @@
 //! Finalizers that a handler has set itself, and that nothing removes: the controller
 //! is not called for objects that are being deleted.
 
-use parking_lot::Mutex;
 use std::collections::HashMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::call::lookup::Lookup;

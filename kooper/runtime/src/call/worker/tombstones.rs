@@ -1,8 +1,9 @@
 //! The last known states of removed objects, until `deleted` is called for them.
 
-use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::call::Gone;
 use crate::object::Object;

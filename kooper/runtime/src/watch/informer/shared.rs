@@ -1,11 +1,11 @@
 //! One watch for all users of the same objects.
 
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use parking_lot::Mutex;
 use tokio::task::JoinSet;
 use tokio::task::coop::consume_budget;
 use tokio::time::timeout;

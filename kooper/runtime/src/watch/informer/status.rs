@@ -1,12 +1,12 @@
 //! The state of a watch, for `/readyz`, metrics and logs.
 
-use parking_lot::Mutex;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use kooper_grammar::access::Rule;
 use kube::core::Status;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
 

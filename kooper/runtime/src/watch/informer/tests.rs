@@ -7,10 +7,10 @@ mod selection;
 mod streams;
 mod trouble;
 
-use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 
 use futures_util::stream;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::*;

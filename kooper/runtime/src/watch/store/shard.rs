@@ -1,11 +1,12 @@
 //! One shard of a store, with its own lock.
 
-use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::any::TypeId;
 use std::borrow::Borrow;
 use std::collections::{HashMap, HashSet};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
+
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::index_shard::{IndexShard, is_sparse, part_of};
 use crate::held::Held;

@@ -1,8 +1,8 @@
-use parking_lot::Mutex;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use parking_lot::Mutex;
 use proptest::prelude::*;
 use serde::Deserialize;
 
