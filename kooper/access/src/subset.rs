@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 
 use kooper_grammar::name;
 use kooper_grammar::selector::{FieldSelector, Selector};
-use kooper_runtime::internal::object::kind::{KindInfo, is_metadata};
+use kooper_runtime::internal::object::kind::{KindInfo, is_metadata, short_type_name};
 use kooper_runtime::internal::watch::selected::Selected;
 use kooper_runtime::{ControllerContext, Kind, Namespaced};
 use kube::core::metadata::PartialObjectMeta;
@@ -241,9 +241,7 @@ pub(crate) fn parameters<T: Kind, S: 'static>() -> String {
     if TypeId::of::<S>() == TypeId::of::<()>() {
         return kind;
     }
-    let path = std::any::type_name::<S>();
-    let name = path.split('<').next().and_then(|path| path.rsplit("::").next()).unwrap_or(path);
-    format!("{kind}, {name}")
+    format!("{kind}, {}", short_type_name::<S>())
 }
 
 /// The selections of subsets and of `reads`, by their types: an extension of a controller's context.

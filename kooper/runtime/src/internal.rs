@@ -84,7 +84,7 @@ pub mod object {
         pub use crate::object::as_object::AsObject;
     }
     pub mod kind {
-        pub use crate::object::kind::{InProcess, KindInfo, is_metadata};
+        pub use crate::object::kind::{InProcess, KindInfo, is_metadata, short_type_name};
     }
     pub mod named {
         pub use crate::object::named::Named;

@@ -25,6 +25,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::object::key::ObjectKey;
+use crate::object::kind::short_type_name;
 pub use metadata::Metadata;
 pub(crate) use sections::differs;
 pub(crate) use version::older;
@@ -220,7 +221,7 @@ impl Object {
     }
 
     fn decode_json<K: DeserializeOwned>(&self, json: &[u8]) -> Result<K, DecodeError> {
-        let kind = std::any::type_name::<K>().rsplit("::").next().unwrap_or_default();
+        let kind = short_type_name::<K>();
         // Checking the whole text takes less time than checking each of its strings. Bytes that are no text could
         // be read as well, by code that every type would then be compiled a second time for.
         let text = std::str::from_utf8(json)

@@ -69,6 +69,13 @@ pub fn is_metadata<K>() -> bool {
     generic::<K>().is_some_and(|name| Some(name) == generic::<PartialObjectMeta<()>>())
 }
 
+/// The name of a type without its path and its parameters, for messages.
+#[must_use]
+pub fn short_type_name<T>() -> &'static str {
+    let path = std::any::type_name::<T>();
+    path.split('<').next().and_then(|path| path.rsplit("::").next()).unwrap_or(path)
+}
+
 /// A kind at run time.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KindInfo {

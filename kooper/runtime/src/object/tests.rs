@@ -1,4 +1,5 @@
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::core::metadata::PartialObjectMeta;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -77,6 +78,9 @@ fn a_decode_error_names_the_object_and_the_type() {
         ),
         "{error}"
     );
+    let object = Object::parse(br#"{"metadata":{"name":"a","labels":7}}"#).unwrap();
+    let error = object.decode::<PartialObjectMeta<Pod>>().unwrap_err();
+    assert_eq!(error.kind, "PartialObjectMeta", "{error}");
 }
 
 #[test]

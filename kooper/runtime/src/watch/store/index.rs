@@ -19,6 +19,7 @@ use super::shard::{Contents, Shard};
 use crate::error;
 use crate::held::Held;
 use crate::object::key::ObjectKey;
+use crate::object::kind::short_type_name;
 use crate::object::{DecodeError, Object};
 use crate::watch::blocking::off_the_runtime;
 
@@ -41,8 +42,7 @@ pub struct Indexer {
 impl Indexer {
     /// The indexer with the type `Id` as its name.
     pub fn new<Id: 'static>(read: fn(&Object) -> Result<Vec<String>, DecodeError>) -> Self {
-        let name = std::any::type_name::<Id>().rsplit("::").next().unwrap_or_default();
-        Self { id: TypeId::of::<Id>(), name, read }
+        Self { id: TypeId::of::<Id>(), name: short_type_name::<Id>(), read }
     }
 
     /// Objects by their labels, each as `key=value`.
