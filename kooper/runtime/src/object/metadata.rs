@@ -55,18 +55,19 @@ impl Metadata {
     }
 }
 
+/// An object with a part of its metadata.
+#[derive(Deserialize)]
+struct Head<M> {
+    metadata: M,
+}
+
 impl Object {
     /// Decodes the metadata; spec and status are skipped.
     ///
     /// # Errors
     /// If the metadata is not that of a Kubernetes object.
     pub fn metadata(&self) -> Result<Metadata, DecodeError> {
-        #[derive(Deserialize)]
-        struct Head {
-            #[serde(default)]
-            metadata: Metadata,
-        }
-        self.decode::<Head>().map(|head| head.metadata)
+        self.decode::<Head<Metadata>>().map(|head| head.metadata)
     }
 
     /// Decodes the owner references; the rest is skipped.
@@ -75,27 +76,18 @@ impl Object {
     /// If they are not those of a Kubernetes object.
     #[doc(hidden)]
     pub fn owner_references(&self) -> Result<Vec<OwnerReference>, DecodeError> {
-        #[derive(Deserialize)]
-        struct Head {
-            #[serde(default)]
-            metadata: Owned,
-        }
         #[derive(Default, Deserialize)]
         #[serde(rename_all = "camelCase", default)]
         struct Owned {
             owner_references: Vec<OwnerReference>,
         }
-        self.decode::<Head>().map(|head| head.metadata.owner_references)
+        self.decode::<Head<Owned>>().map(|head| head.metadata.owner_references)
     }
 
     /// Returns whether a deleted object still exists, because of its grace period or finalizers.
     #[doc(hidden)]
     #[must_use]
     pub fn remains(&self) -> bool {
-        #[derive(Deserialize)]
-        struct Head {
-            metadata: Deleted,
-        }
         #[derive(Default, Deserialize)]
         #[serde(rename_all = "camelCase", default)]
         struct Deleted {
@@ -103,7 +95,7 @@ impl Object {
             finalizers: Vec<String>,
         }
         let remains = |deleted: Deleted| deleted.deletion_grace_period_seconds > 0 || !deleted.finalizers.is_empty();
-        self.decode::<Head>().is_ok_and(|head| remains(head.metadata))
+        self.decode::<Head<Deleted>>().is_ok_and(|head| remains(head.metadata))
     }
 }
 
