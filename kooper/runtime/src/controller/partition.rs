@@ -23,8 +23,7 @@ pub trait Partition: Send + Sync {
 
     /// Decides which children of these objects, of the kind `owner`, are kept in one of its caches;
     /// `None` for all. Those that the controller has `applied` have its labels.
-    fn children(&self, owner: &KindInfo, applied: bool) -> Option<Arc<dyn CacheSelection>> {
-        let _ = (owner, applied);
+    fn children(&self, _owner: &KindInfo, _applied: bool) -> Option<Arc<dyn CacheSelection>> {
         None
     }
 

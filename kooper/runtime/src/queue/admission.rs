@@ -15,8 +15,7 @@ use crate::object::key::ObjectKey;
 pub trait Admission: Send + Sync {
     /// Returns `true` if a key is queued because of an event. An admitted key is returned later,
     /// unless the controller ends first.
-    fn admits(&self, key: &ObjectKey) -> bool {
-        let _ = key;
+    fn admits(&self, _key: &ObjectKey) -> bool {
         true
     }
 
@@ -27,18 +26,13 @@ pub trait Admission: Send + Sync {
     }
 
     /// A call of a key has ended, with this error if it failed for more than a conflict.
-    fn ended(&self, key: &ObjectKey, result: Result<(), &str>) {
-        let _ = (key, result);
-    }
+    fn ended(&self, _key: &ObjectKey, _result: Result<(), &str>) {}
 
     /// A worker has given a key back, whether it was called or not.
-    fn returned(&self, key: &ObjectKey) {
-        let _ = key;
-    }
+    fn returned(&self, _key: &ObjectKey) {}
 
     /// Decides whether a function is called for an object now.
-    fn grants(&self, object: &Object) -> Grant {
-        let _ = object;
+    fn grants(&self, _object: &Object) -> Grant {
         Grant::Free
     }
 
@@ -49,8 +43,7 @@ pub trait Admission: Send + Sync {
 
     /// `deleted` will be called for an object. Before the returned value is dropped, its shard is not given away: the next owner
     /// may not have known the object.
-    fn await_deleted(&self, object: &Object) -> Option<AwaitedDeletion> {
-        let _ = object;
+    fn await_deleted(&self, _object: &Object) -> Option<AwaitedDeletion> {
         None
     }
 
@@ -67,8 +60,7 @@ pub trait Admission: Send + Sync {
 
     /// The index of the shard of an object among so many, whether a function is called for it or not. It must be implemented
     /// if [`shards`](Self::shards) is.
-    fn index(&self, object: &Object, count: u16) -> Option<u16> {
-        let _ = (object, count);
+    fn index(&self, _object: &Object, _count: u16) -> Option<u16> {
         None
     }
 

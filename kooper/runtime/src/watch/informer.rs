@@ -77,12 +77,8 @@ pub(crate) trait Sink: Send + Sync {
     /// An object changed; the store has the change already.
     fn changed(&self, change: &Change, seen: Seen);
     /// An object left the selection of the cache, which has dropped it; it was not deleted.
-    fn left(&self, object: &Arc<Object>) {
-        let _ = object;
-    }
-    fn signal(&self, signal: Signal<'_>) {
-        let _ = signal;
-    }
+    fn left(&self, _object: &Arc<Object>) {}
+    fn signal(&self, _signal: Signal<'_>) {}
     /// Returns `true` if all other sinks are informed of each change first.
     fn is_last(&self) -> bool {
         false

@@ -42,26 +42,19 @@ pub trait CacheSelection: Send + Sync {
     }
 
     /// The cache has all objects that had joined when the number had this value, or may not list them.
-    fn listed(&self, joined: u64) {
-        let _ = joined;
-    }
+    fn listed(&self, _joined: u64) {}
 
     /// The first list has failed several times, and is not waited for any more.
-    fn tried(&self, joined: u64) {
-        let _ = joined;
-    }
+    fn tried(&self, _joined: u64) {}
 
     /// The part of a scope that lists and watches request now: at least the selected objects that have joined after the
     /// number of [`changes`](Self::changes) was `since`; 0 for all.
-    fn narrow(&self, scope: &Scope, since: u64) -> Scope {
-        let _ = since;
+    fn narrow(&self, scope: &Scope, _since: u64) -> Scope {
         scope.clone()
     }
 
     /// The effect of the shard selector of the last list or watch.
-    fn shard_selector(&self, state: SelectorState) {
-        let _ = state;
-    }
+    fn shard_selector(&self, _state: SelectorState) {}
 }
 
 /// The effect of a shard selector.

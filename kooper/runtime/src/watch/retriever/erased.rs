@@ -29,8 +29,7 @@ pub trait ErasedRetriever: Send + Sync {
     }
     /// A retriever that lists, as they were at a version, the objects that have joined the selection after the number
     /// of its changes was `since`, and possibly others. `None` if there is none for them alone.
-    fn joined(&self, since: u64, version: &str) -> Option<Arc<dyn ErasedRetriever>> {
-        let _ = (since, version);
+    fn joined(&self, _since: u64, _version: &str) -> Option<Arc<dyn ErasedRetriever>> {
         None
     }
 }
