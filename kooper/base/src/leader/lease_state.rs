@@ -388,8 +388,7 @@ impl LeaseState {
                         self.stage = Stage::Idle;
                     }
                     // A write from before the step-down: the release follows.
-                    Stage::SteppingDown { .. } => {}
-                    Stage::Idle => {}
+                    Stage::SteppingDown { .. } | Stage::Idle => {}
                 }
                 // If the response was so slow that the token has expired, write again at once.
                 let until = self.until().filter(|until| now < *until);

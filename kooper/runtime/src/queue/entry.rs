@@ -79,7 +79,7 @@ pub(super) struct KeyEntry {
 }
 
 /// One run of a key, from when a worker takes it until the worker returns it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct KeyRun {
     pub(super) number: u64,
     /// `true` if its only reason is the first list or a new term of leadership.

@@ -7,7 +7,6 @@ mod own_writes;
 mod priorities;
 mod timers;
 
-use std::collections::VecDeque;
 use std::hash::RandomState;
 use std::time::Duration;
 
@@ -189,13 +188,8 @@ impl QueueState {
                 }
             }
             self.runs += 1;
-            entry.run = Some(Box::new(KeyRun {
-                number: self.runs,
-                initial: reasons.only_first(),
-                again: None,
-                echoes: None,
-                unknown: VecDeque::new(),
-            }));
+            let run = KeyRun { number: self.runs, initial: reasons.only_first(), ..KeyRun::default() };
+            entry.run = Some(Box::new(run));
             let item = Item {
                 key: entry.key.clone(),
                 reasons,

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::backoff::{Backoff, fraction};
 use crate::error;
-use crate::object::{Object, older};
+use crate::object::{MalformedObject, Object, older};
 use crate::watch::retriever::{ErasedRetriever, Event, ListRequest, RetrieveError, WatchRequest};
 use crate::watch::selection::CacheSelection;
 use crate::watch::store::{Change, Store};
@@ -389,13 +389,9 @@ impl Informer {
                     self.quiet = false;
                     self.advance(&version);
                 }
-                Event::Malformed(malformed) => {
-                    self.sink.signal(Signal::Malformed);
-                    self.status.record_unreadable(&malformed);
-                }
+                Event::Malformed(malformed) => self.record_malformed(&malformed),
                 Event::MalformedDeletion(malformed) => {
-                    self.sink.signal(Signal::Malformed);
-                    self.status.record_unreadable(&malformed);
+                    self.record_malformed(&malformed);
                     return End::Expired("a deleted object cannot be read".to_owned());
                 }
             }
@@ -409,6 +405,11 @@ impl Informer {
         if self.store.note_served(true) {
             self.sink.signal(Signal::Served);
         }
+    }
+
+    fn record_malformed(&self, malformed: &MalformedObject) {
+        self.sink.signal(Signal::Malformed);
+        self.status.record_malformed(malformed);
     }
 
     fn probe(&self) -> Probe {

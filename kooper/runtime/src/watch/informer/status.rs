@@ -217,7 +217,7 @@ impl WatchStatus {
         self.state.lock().unreadable = 0;
     }
 
-    pub(super) fn record_unreadable(&self, malformed: &MalformedObject) {
+    pub(super) fn record_malformed(&self, malformed: &MalformedObject) {
         self.state.lock().unreadable += 1;
         tracing::error!(watch = %self, "{malformed}; it is skipped");
     }

@@ -271,8 +271,7 @@ impl Informer {
     /// Records that a list has an object that cannot be read.
     fn skip_unreadable(&self, listed: &mut ListSnapshot, malformed: &MalformedObject) {
         listed.lacks_some = true;
-        self.sink.signal(Signal::Malformed);
-        self.status.record_unreadable(malformed);
+        self.record_malformed(malformed);
     }
 
     /// A list has the newest version. A lower one than before comes from a server
