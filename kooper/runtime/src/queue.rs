@@ -270,8 +270,8 @@ impl WorkQueue {
     }
 
     /// Schedules the resync of a key whose object exists but needs no run now.
-    pub(crate) fn remember(&self, key: &ObjectKey) {
-        self.update(|state, now| state.remember(key, now));
+    pub(crate) fn schedule_resync(&self, key: &ObjectKey) {
+        self.update(|state, now| state.schedule_resync(key, now));
     }
 
     /// Waits for the next key; `None` after the queue was shut down.

@@ -141,7 +141,7 @@ impl QueueState {
     }
 
     /// Schedules the resync of a key that does not run now.
-    pub(super) fn remember(&mut self, key: &ObjectKey, now: Instant) {
+    pub(super) fn schedule_resync(&mut self, key: &ObjectKey, now: Instant) {
         if self.options.resync.is_some() {
             let id = self.entries.get_or_create(key);
             if self.entries.get(id).is_some_and(|entry| entry.resync_at.is_none() && entry.run.is_none()) {

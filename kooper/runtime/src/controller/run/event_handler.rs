@@ -114,10 +114,10 @@ impl Enqueuer {
     }
 
     /// Plans the resync of a key that needs no run now.
-    fn remember(&self, key: &ObjectKey) {
+    fn schedule_resync(&self, key: &ObjectKey) {
         // A closed enqueuer ignores deletions, so the key would never be removed.
         if self.grants.admission.repeats() && self.is_open_to(key) {
-            self.queue().remember(key);
+            self.queue().schedule_resync(key);
         }
     }
 
@@ -231,7 +231,7 @@ impl EventHandler {
             // One that begins to terminate is queued once, so that a worker ends what was planned for it.
             (_, Some(new)) if !ends && !reports && !(self.wants)(new) => {
                 self.enqueuer.observer.each(|one| one.ignored(key));
-                self.enqueuer.remember(key);
+                self.enqueuer.schedule_resync(key);
                 if !kept {
                     return;
                 }
