@@ -177,7 +177,7 @@ impl Runner {
             reports: controller.reports_failures,
         });
         // Daemons need no workers, so those that are stuck do not hold up others.
-        let workers = if config.daemon { usize::MAX / 2 } else { config.workers };
+        let workers = if config.daemon { usize::MAX } else { config.workers };
         let busy = Arc::new(Busy::new(name.clone(), workers));
         process.health.add(busy.clone());
         let undecodable = Arc::new(Undecodable::new(name.clone()));

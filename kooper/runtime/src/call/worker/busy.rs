@@ -172,7 +172,7 @@ impl Probe for Busy {
 
     fn alive(&self) -> Result<(), String> {
         let stuck = self.left_behind();
-        if stuck >= 2 * self.workers {
+        if stuck >= self.workers.saturating_mul(2) {
             return Err(format!(
                 "{}: every worker and every replacement is stuck in a handler call ({stuck})",
                 self.controller
