@@ -145,7 +145,7 @@ impl Call {
         self.shard.as_ref().is_some_and(|term| !term.is_held())
     }
 
-    /// Returns whether this is a dry run, as with `run --dry-run` and `diff`: the API server stores
+    /// Returns `true` if this is a dry run, as with `run --dry-run` and `diff`: the API server stores
     /// nothing. Check it before a side effect elsewhere, such as an email.
     ///
     /// ```
@@ -218,7 +218,7 @@ impl Call {
         &self.reasons
     }
 
-    /// Returns whether the call was cancelled: the process stops, leadership was lost, or the call
+    /// Returns `true` if the call was cancelled: the process stops, leadership was lost, or the call
     /// has exceeded its timeout.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {

@@ -266,7 +266,7 @@ impl Job {
         false
     }
 
-    /// Returns whether it is to be polled again.
+    /// Returns `true` if it is to be polled again.
     fn poll(self: &Arc<Self>) -> bool {
         self.stage.store(POLLED, Ordering::SeqCst);
         let mut slot = self.future.lock();

@@ -19,7 +19,7 @@ impl Annotations {
         self.pause.as_deref().filter(|name| value(object, name).as_deref() == Some("true"))
     }
 
-    /// Returns whether an object is paused.
+    /// Returns `true` if an object is paused.
     pub(crate) fn is_paused(&self, object: &Object) -> bool {
         self.paused_by(object).is_some()
     }
@@ -34,12 +34,12 @@ impl Annotations {
         )
     }
 
-    /// Returns whether a change pauses or resumes an object.
+    /// Returns `true` if a change pauses or resumes an object.
     pub(crate) fn pauses(&self, old: &Object, new: &Object) -> bool {
         self.pause.is_some() && has_other(old, new) && self.is_paused(old) != self.is_paused(new)
     }
 
-    /// Returns whether a change asks for a call.
+    /// Returns `true` if a change asks for a call.
     pub(crate) fn asks(&self, old: &Object, new: &Object) -> bool {
         let asks = |name: &String| has_other(old, new) && value(old, name) != value(new, name);
         self.reconcile_now.as_ref().is_some_and(asks)

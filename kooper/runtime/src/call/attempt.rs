@@ -104,7 +104,7 @@ impl Failure {
         Some(hasher.finish())
     }
 
-    /// Returns whether a request was rejected because `namespace`, the object's namespace, is
+    /// Returns `true` if a request was rejected because `namespace`, the object's namespace, is
     /// being deleted.
     pub(crate) fn is_of_terminating_namespace(&self, namespace: Option<&str>) -> bool {
         let refusal = self.refusal(&Cause::NamespaceTerminating);
@@ -117,7 +117,7 @@ impl Failure {
         ApiStatus::behind(&**error).filter(|refusal| refusal.cause == *cause)
     }
 
-    /// Returns whether a request failed because an object has changed since it was read. The next
+    /// Returns `true` if a request failed because an object has changed since it was read. The next
     /// call sees its current state.
     pub(crate) fn is_conflict(&self) -> bool {
         let (Self::Handler(error) | Self::Finalizer(error)) = self else { return false };

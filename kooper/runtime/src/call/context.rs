@@ -177,7 +177,7 @@ impl ControllerContext {
         }
     }
 
-    /// Returns whether the running call of the key is repeated at once if it fails with a conflict. Otherwise, this is a
+    /// Returns `true` if the running call of the key is repeated at once if it fails with a conflict. Otherwise, this is a
     /// failure like any other.
     #[doc(hidden)]
     pub fn repeats_conflict(&self, key: &ObjectKey) -> bool {

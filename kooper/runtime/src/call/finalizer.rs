@@ -60,7 +60,7 @@ pub enum Retirement {
 }
 
 impl Finalizers {
-    /// Returns whether the object waits for its cleanup.
+    /// Returns `true` if the object waits for its cleanup.
     pub(crate) fn hold(&self, object: &Object) -> bool {
         object.is_terminating() && self.are_on_object(object)
     }
@@ -72,18 +72,18 @@ impl Finalizers {
         Some(self.hold(object) || retirement == Retirement::All && self.are_on_object(object))
     }
 
-    /// Returns whether an object that is not selected needs a call.
+    /// Returns `true` if an object that is not selected needs a call.
     pub(crate) fn concern(&self, object: &Object) -> bool {
         (self.on_leave || object.is_terminating()) && self.are_on_object(object)
     }
 
-    /// Returns whether the object has one of our finalizers.
+    /// Returns `true` if the object has one of our finalizers.
     #[must_use]
     pub fn are_on_object(&self, object: &Object) -> bool {
         object.metadata().is_ok_and(|metadata| self.are_among(&metadata.finalizers))
     }
 
-    /// Returns whether the list contains one of our finalizers.
+    /// Returns `true` if the list contains one of our finalizers.
     #[must_use]
     pub fn are_among(&self, list: &[String]) -> bool {
         list.iter().any(|one| self.is_ours(one))

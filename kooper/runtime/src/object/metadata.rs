@@ -84,7 +84,7 @@ impl Object {
         self.decode::<Head<Owned>>().map(|head| head.metadata.owner_references)
     }
 
-    /// Returns whether a deleted object still exists, because of its grace period or finalizers.
+    /// Returns `true` if a deleted object still exists, because of its grace period or finalizers.
     #[doc(hidden)]
     #[must_use]
     pub fn remains(&self) -> bool {

@@ -79,7 +79,7 @@ pub fn set_by(managers: &[String], metadata: &ObjectMeta) -> Option<String> {
     metadata.finalizers.iter().flatten().find(sets).cloned()
 }
 
-/// Returns whether a finalizer belongs to Kubernetes itself. Handlers do not set
+/// Returns `true` if a finalizer belongs to Kubernetes itself. Handlers do not set
 /// these.
 fn is_of_kubernetes(finalizer: &str) -> bool {
     match finalizer.split_once('/') {

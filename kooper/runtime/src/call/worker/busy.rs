@@ -89,7 +89,7 @@ impl Busy {
         self.init.lock().upgrade()
     }
 
-    /// Returns whether `init` still runs, even after it was aborted.
+    /// Returns `true` if `init` still runs, even after it was aborted.
     pub(crate) fn is_initializing(&self) -> bool {
         self.init().is_some()
     }

@@ -71,7 +71,7 @@ impl Workers {
         self.give_back(&attempt.key, attempt.ticket, Completion::Success(again));
     }
 
-    /// Returns whether a failed call was the last one for its object, which is being
+    /// Returns `true` if a failed call was the last one for its object, which is being
     /// deleted or was deleted in the meantime. The failure then has no consequence: a
     /// cleanup, or a new object with the same name, has a separate call.
     fn ends_with_deletion(&self, attempt: &Attempt, failure: &Failure) -> bool {
@@ -85,7 +85,7 @@ impl Workers {
         attempt.part == Part::Handler && !self.functions.while_deleting && goes()
     }
 
-    /// Returns whether a call failed with a conflict and is repeated immediately.
+    /// Returns `true` if a call failed with a conflict and is repeated immediately.
     fn is_repeated(&self, attempt: &Attempt, failure: &Failure) -> bool {
         self.grants.admission.repeats() && failure.is_conflict() && self.controller.queue.repeats(&attempt.key)
     }

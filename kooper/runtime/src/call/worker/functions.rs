@@ -50,7 +50,7 @@ impl Functions {
         self.part_if(|finalizers| finalizers.concern(object))
     }
 
-    /// Returns whether no function is called for an object because it is being
+    /// Returns `true` if no function is called for an object because it is being
     /// deleted.
     pub(super) fn ignores(&self, object: &Object) -> bool {
         object.is_terminating() && !self.while_deleting && self.part_of(object) == Part::Handler
