@@ -262,6 +262,10 @@ impl Endpoint {
 /// reader as often, for which a server on the same machine takes longer.
 const COLLECTING: Duration = Duration::from_millis(2);
 
+/// If as many bytes arrived at once, they are not collected: the server has more of them ready, and waits for the
+/// reader when the receive buffer is full.
+const ENOUGH: usize = 32 << 10;
+
 /// The events in a body, one chunk at a time.
 fn events(response: Response<Body>, listing: bool) -> Events {
     struct Reading {
@@ -270,6 +274,8 @@ fn events(response: Response<Body>, listing: bool) -> Events {
         ready: VecDeque<Result<Event, RetrieveError>>,
         /// `true` until all objects of a streaming list have arrived.
         listing: bool,
+        /// The bytes that were read since the reader waited.
+        read: usize,
     }
     impl Reading {
         async fn frame(&mut self) -> Option<Result<Frame<Bytes>, kube::Error>> {
@@ -277,13 +283,15 @@ fn events(response: Response<Body>, listing: bool) -> Events {
                 if let Some(frame) = self.body.frame().now_or_never() {
                     return frame;
                 }
-                sleep(COLLECTING).await;
+                if std::mem::take(&mut self.read) < ENOUGH {
+                    sleep(COLLECTING).await;
+                }
             }
             self.body.frame().await
         }
     }
     let events = EventReader::of(response.headers());
-    let reading = Reading { body: response.into_body(), events, ready: VecDeque::new(), listing };
+    let reading = Reading { body: response.into_body(), events, ready: VecDeque::new(), listing, read: 0 };
     Box::pin(stream::unfold(reading, |mut reading| async move {
         loop {
             if let Some(event) = reading.ready.pop_front() {
@@ -291,7 +299,10 @@ fn events(response: Response<Body>, listing: bool) -> Events {
             }
             let chunk = match reading.frame().await? {
                 Ok(frame) => match frame.into_data() {
-                    Ok(chunk) => chunk,
+                    Ok(chunk) => {
+                        reading.read += chunk.len();
+                        chunk
+                    }
                     Err(_trailers) => continue,
                 },
                 Err(error) => {
@@ -387,9 +398,17 @@ mod tests {
         server.send(object("a")).unwrap();
         assert!(matches!(events.next().await, Some(Ok(Event::Added(_)))));
         assert_eq!(start.elapsed(), Duration::ZERO);
+        // After many bytes at once, there is no delay.
+        let annotations = format!(r#"{{"a":"{}"}}"#, "a".repeat(ENOUGH));
+        let large = format!(r#"{{"name":"large","resourceVersion":"1","annotations":{annotations}}}"#);
+        server.send(frame("ADDED", &large)).unwrap();
+        assert!(matches!(events.next().await, Some(Ok(Event::Added(_)))));
+        let (next, ()) = tokio::join!(events.next(), async { server.send(object("b")).unwrap() });
+        assert!(matches!(next, Some(Ok(Event::Added(_)))));
+        assert_eq!(start.elapsed(), Duration::ZERO);
         // Events that arrive during the delay are read together.
         let arrive = async {
-            for frame in [object("b"), object("c"), end] {
+            for frame in [object("c"), object("d"), end] {
                 server.send(frame).unwrap();
             }
         };
@@ -399,7 +418,7 @@ mod tests {
         assert!(matches!(events.next().await, Some(Ok(Event::Bookmark { initial_events_end: true, .. }))));
         assert_eq!(start.elapsed(), COLLECTING);
         // The list has ended.
-        let (change, ()) = tokio::join!(events.next(), async { server.send(object("d")).unwrap() });
+        let (change, ()) = tokio::join!(events.next(), async { server.send(object("e")).unwrap() });
         assert!(matches!(change, Some(Ok(Event::Added(_)))));
         assert_eq!(start.elapsed(), COLLECTING);
     }
