@@ -269,7 +269,7 @@ impl Uninstall<'_> {
                 Ok(pods) => format!("these pods are still running: {}", named(&pods, pods.len())),
                 Err(problem) => format!("the pods cannot be read: {problem}"),
             };
-            self.pause(PAUSE, Box::new(|timeout| UninstallError::Waiting { timeout, left })).await?;
+            self.pause(PAUSE, UninstallError::Waiting { timeout: self.timeout(), left }).await?;
         }
     }
 
@@ -304,8 +304,7 @@ impl Uninstall<'_> {
             error = running.ended => Err(UninstallError::Ended { error: error.unwrap_or_default() }.into()),
             () = self.interrupted.cancelled() => Err(UninstallError::Stopped.into()),
             () = sleep_until(self.deadline + GRACE) => {
-                let timeout = kooper_grammar::duration::format(self.chosen.timeout);
-                return Err(UninstallError::Silent { timeout }.into());
+                return Err(UninstallError::Silent { timeout: self.timeout() }.into());
             }
         };
         running.stop.cancel();
@@ -342,7 +341,7 @@ impl Uninstall<'_> {
             }
             // Long lists are requested rarely.
             let (pause, left) = ((begin.elapsed() * 5).max(PAUSE), left.join("; "));
-            self.pause(pause, Box::new(|timeout| UninstallError::NotCleanedUp { timeout, left })).await?;
+            self.pause(pause, UninstallError::NotCleanedUp { timeout: self.timeout(), left }).await?;
         }
     }
 
@@ -410,8 +409,7 @@ impl Uninstall<'_> {
                         }
                         // Text from the cluster must not control the terminal.
                         let (lease, holder) = (lease.to_string(), holder.escape_debug().to_string());
-                        self.pause(PAUSE, Box::new(|timeout| UninstallError::Working { timeout, lease, holder }))
-                            .await?;
+                        self.pause(PAUSE, UninstallError::Working { timeout: self.timeout(), lease, holder }).await?;
                     }
                     found => break found,
                 }
@@ -457,7 +455,7 @@ impl Uninstall<'_> {
                 }
                 Err(problem) => format!("the CRD {name} cannot be deleted: {problem}"),
             };
-            self.pause(PAUSE, Box::new(|timeout| UninstallError::Waiting { timeout, left })).await?;
+            self.pause(PAUSE, UninstallError::Waiting { timeout: self.timeout(), left }).await?;
         }
     }
 
@@ -468,24 +466,23 @@ impl Uninstall<'_> {
         F: Future<Output = Result<T, E>>,
     {
         loop {
-            match settled(request().await)? {
+            let left = match settled(request().await)? {
                 Ok(done) => return Ok(done),
-                Err(problem) => {
-                    let left = format!("{failure}: {problem}");
-                    self.pause(PAUSE, Box::new(|timeout| UninstallError::Waiting { timeout, left })).await?;
-                }
-            }
+                Err(problem) => format!("{failure}: {problem}"),
+            };
+            self.pause(PAUSE, UninstallError::Waiting { timeout: self.timeout(), left }).await?;
         }
     }
 
-    /// Waits a moment; an error if the time is over, or after a signal.
-    async fn pause(
-        &self,
-        pause: Duration,
-        over: Box<dyn FnOnce(String) -> UninstallError + '_>,
-    ) -> Result<(), UninstallError> {
+    /// The chosen timeout, as a user writes it.
+    fn timeout(&self) -> String {
+        kooper_grammar::duration::format(self.chosen.timeout)
+    }
+
+    /// Waits a moment; the error `over` if the time is over, or another one after a signal.
+    async fn pause(&self, pause: Duration, over: UninstallError) -> Result<(), UninstallError> {
         if Instant::now() + pause >= self.deadline {
-            return Err(over(kooper_grammar::duration::format(self.chosen.timeout)));
+            return Err(over);
         }
         tokio::select! {
             () = sleep(pause) => Ok(()),

@@ -85,7 +85,7 @@ fn items(list: &Value) -> impl Iterator<Item = &Value> {
     list.as_array().into_iter().flatten()
 }
 
-/// What a volume mounts: the whole object, or some keys of it.
+/// The content that a volume mounts: the whole object, or some keys of it.
 fn mounted(kind: &'static str, source: &Value) -> impl Iterator<Item = Need> {
     let key_of =
         move |item: &Value| Some(Need { key: item["key"].as_str().map(ToOwned::to_owned), ..need(kind, source)? });

@@ -44,7 +44,7 @@ struct TypedParts<O, S> {
     priority: Option<PriorityOf<O>>,
 }
 
-/// What a daemon needs, and its parts.
+/// The function that adds the needs of a daemon to a plan, and its parts.
 type ErasedDaemon = (fn(&mut Plan), Arc<dyn DynController>);
 
 /// The kind of a controller without its type: the caches of its objects.

@@ -262,7 +262,7 @@ impl Endpoint {
 /// reader as often, for which a server on the same machine takes longer.
 const COLLECTING: Duration = Duration::from_millis(2);
 
-/// If as many bytes arrived at once, they are not collected: the server has more of them ready, and waits for the
+/// After so many bytes, no more are collected: the server has more of them ready, and waits for the
 /// reader when the receive buffer is full.
 const ENOUGH: usize = 32 << 10;
 
