@@ -35,9 +35,9 @@ enum What {
         /// Numbers of owners. Each has a child.
         #[arg(long, value_delimiter = ',', default_values_t = [20_000, 100_000])]
         owners: Vec<usize>,
-        /// The most replicas.
-        #[arg(long, default_value_t = 3)]
-        replicas: usize,
+        /// Numbers of replicas.
+        #[arg(long, value_delimiter = ',', default_values_t = [1, 2, 3], value_parser = clap::value_parser!(u16).range(1..))]
+        replicas: Vec<u16>,
         /// What the API server does with shard selectors.
         #[arg(long, value_delimiter = ',', default_values = ["ignored", "applied"])]
         selector: Vec<Selector>,
@@ -118,7 +118,7 @@ fn main() -> Result<()> {
                     println!("| {owners} | 1, no shards | |{}", run.medians(1)?);
                     return Ok(());
                 }
-                measure(&run, replicas, &selector)
+                measure(&run, &replicas, &selector)
             })
         }
         What::Times { owners, rounds, selector } => times::measure(owners, rounds, &selector),
@@ -126,10 +126,17 @@ fn main() -> Result<()> {
     }
 }
 
-fn measure(run: &Run<'_>, most: usize, selectors: &[Selector]) -> Result<()> {
+fn measure(run: &Run<'_>, replicas: &[u16], selectors: &[Selector]) -> Result<()> {
     let (cluster, owners) = (run.cluster, run.objects.owners());
     let (without, _) = Selector::Ignored.gate();
-    println!("| {owners} | 1 | |{}", run.medians(1)?);
+    // One replica owns all shards, and selects none.
+    if replicas.contains(&1) {
+        println!("| {owners} | 1 | |{}", run.medians(1)?);
+    }
+    let several = || replicas.iter().copied().map(usize::from).filter(|&count| count > 1);
+    if several().next().is_none() {
+        return Ok(());
+    }
     let mut set = without;
     for (gate, selector) in selectors.iter().map(|selector| selector.gate()) {
         if gate != set {
@@ -137,7 +144,7 @@ fn measure(run: &Run<'_>, most: usize, selectors: &[Selector]) -> Result<()> {
             cluster.start_apiserver_with(&["--feature-gates", gate]);
             set = gate;
         }
-        for replicas in 2..=most {
+        for replicas in several() {
             println!("| {owners} | {replicas} | {selector} |{}", run.medians(replicas)?);
         }
     }
