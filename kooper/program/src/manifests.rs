@@ -20,8 +20,8 @@ use kooper_access::Controller;
 #[cfg(feature = "webhooks")]
 pub(crate) use choices::webhook_service;
 pub(crate) use choices::{
-    Choices, ManifestError, SURGE, grace, host_network, installed_alerts, longest_name, most_replicas, resources,
-    strategy, unelected, usual_replicas, workload_name,
+    Choices, ManifestError, SURGE, affinity, grace, host_network, installed_alerts, longest_name, most_replicas,
+    resources, strategy, unelected, usual_replicas, workload_name,
 };
 pub(crate) use crd_roles::documents as crd_roles;
 pub(crate) use deployment::{USER, Volumes, certificate_variables, setting_file};
@@ -61,8 +61,12 @@ pub(crate) struct Workload {
     pub(crate) has_alerts: Part,
     /// The rules of alerts.
     pub(crate) alerts: Value,
-    /// Further fields of the pod.
+    pub(crate) pod_labels: Value,
+    pub(crate) pod_annotations: Value,
+    /// Further fields of each pod.
     pub(crate) pod: Vec<(&'static str, Value)>,
+    /// Further fields of the pods of the Deployment: how they are placed relative to each other.
+    pub(crate) placement: Vec<(&'static str, Value)>,
 }
 
 /// The condition for a part of the documents.

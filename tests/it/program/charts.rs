@@ -3,6 +3,7 @@
 //! A test whose tool is not on the path is skipped with a message.
 //! `KOOPER_REQUIRE_TOOLS=helm,kubeconform,kube-score` names tools without which it fails.
 
+mod pods;
 mod shards;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -72,6 +72,11 @@ fn include(name: &str, template: &str) -> String {
     format!("include \"{name}.{template}\" .")
 }
 
+/// The labels of a pod: those of this template, and those of the values.
+fn pod_labels(name: &str, template: &str) -> Value {
+    expression(&format!("merge (fromJson ({})) (.Values.podLabels | default dict) | toJson", include(name, template)))
+}
+
 /// The Deployment and what belongs to it, with expressions instead of values.
 fn workload(name: &str, controllers: &[Controller], has_webhooks: bool) -> Workload {
     let of = |template: &str| expression(&include(name, template));
@@ -120,15 +125,26 @@ fn workload(name: &str, controllers: &[Controller], has_webhooks: bool) -> Workl
             &inline(&include(name, "name")),
             &quoted(&include(name, "account")),
         ),
-        pod: ["imagePullSecrets", "nodeSelector", "tolerations"]
+        pod_labels: pod_labels(name, "podLabels"),
+        pod_annotations: field("podAnnotations"),
+        pod: ["imagePullSecrets", "nodeSelector", "priorityClassName", "tolerations"]
             .map(|value| (value, field(value)))
             .into_iter()
-            .chain([(
-                "hostUsers",
-                Part::If("eq (toString .Values.hostUsers) \"false\"".to_owned()).field(false.into()),
-            )])
+            .chain([
+                ("hostUsers", Part::If("eq (toString .Values.hostUsers) \"false\"".to_owned()).field(false.into())),
+                // The pod of the hook may run beside those of the Deployment, which end only when it runs.
+                (
+                    "affinity",
+                    Part::If("(.Values.affinity | default dict).nodeAffinity".to_owned())
+                        .field(expression("pick .Values.affinity \"nodeAffinity\" | toJson")),
+                ),
+            ])
             .chain(manifests::host_network().map(|(field, value)| (field, optional("hostNetwork").field(value))))
             .collect(),
+        placement: vec![
+            ("affinity", of("affinity")),
+            ("topologySpreadConstraints", optional("topologySpreadConstraints").field(of("spread"))),
+        ],
     }
 }
 
@@ -235,6 +251,7 @@ fn named(
     SETTINGS
         .replace("PROGRAM", name)
         .replace("INSTALLATION", INSTALLATION)
+        .replace("AFFINITY", &manifests::affinity(&json!({INSTALLATION: "ACCOUNT"})).to_string())
         .replace("ROLLING", &manifests::strategy(true, has_webhooks).to_string())
         .replace("RECREATE", &manifests::strategy(false, has_webhooks).to_string())
         .replace("REPLICAS_ELECTED", &manifests::usual_replicas(true).to_string())

@@ -158,6 +158,16 @@ pub(crate) fn strategy(allows_replicas: bool, has_webhooks: bool) -> Value {
     }
 }
 
+/// By which the pods with these labels run on different nodes, if there are enough.
+pub(crate) fn affinity(selector: &Value) -> Value {
+    json!({"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{
+        "weight": 100,
+        "podAffinityTerm": {
+            "topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": selector},
+        },
+    }]}})
+}
+
 /// The replicas without a choice.
 pub(crate) fn usual_replicas(allows_replicas: bool) -> u32 {
     if allows_replicas { 2 } else { 1 }
@@ -277,7 +287,10 @@ impl Choices {
             name: name.into(),
             namespace: place.namespace.clone().into(),
             account: place.account().into(),
+            pod_labels: labels.clone(),
+            pod_annotations: Value::Null,
             labels,
+            placement: vec![("affinity", affinity(&selector))],
             selector,
             container: place.installation.program.clone(),
             image: self.image.clone().into(),

@@ -61,19 +61,18 @@ impl Workload {
     pub(super) fn deployment(&self) -> Value {
         let mut pod = self.pod_spec(&self.container());
         pod["terminationGracePeriodSeconds"] = self.grace.clone();
-        pod["affinity"] = json!({"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{
-            "weight": 100,
-            "podAffinityTerm": {
-                "topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": self.selector},
-            },
-        }]}});
+        for (field, value) in &self.placement {
+            pod[*field] = value.clone();
+        }
         json!({
             "apiVersion": "apps/v1", "kind": "Deployment", "metadata": self.metadata(),
             "spec": {
                 "replicas": self.replicas,
                 "strategy": self.strategy,
                 "selector": {"matchLabels": self.selector},
-                "template": {"metadata": {"labels": self.labels}, "spec": pod},
+                "template": {
+                    "metadata": {"labels": self.pod_labels, "annotations": self.pod_annotations}, "spec": pod,
+                },
             },
         })
     }

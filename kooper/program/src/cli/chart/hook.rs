@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::include;
+use super::{include, pod_labels};
 use crate::manifests::Workload;
 use crate::manifests::template::{expression, render};
 use kooper_runtime::BoxError;
@@ -88,7 +88,10 @@ fn job(name: &str, workload: &Workload, account: &str) -> Value {
         },
         "spec": {
             "backoffLimit": 3,
-            "template": {"metadata": {"labels": labels}, "spec": pod},
+            "template": {
+                "metadata": {"labels": pod_labels(name, "labels"), "annotations": workload.pod_annotations},
+                "spec": pod,
+            },
         },
     })
 }

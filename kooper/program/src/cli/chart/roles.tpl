@@ -30,7 +30,9 @@
 {{- with .annotations }}{{ $_ := set $metadata "annotations" . }}{{ end -}}
 {{- $group := "rbac.authorization.k8s.io" -}}
 {{- $subject := dict "kind" "ServiceAccount" "name" .account "namespace" $own -}}
-{{- $documents := list (dict "apiVersion" "v1" "kind" "ServiceAccount" "metadata" (merge (dict "name" .account "namespace" $own) $metadata)) -}}
+{{- $account := merge (dict "name" .account "namespace" $own) $metadata -}}
+{{- with $root.Values.serviceAccountAnnotations }}{{ $_ := set $account "annotations" (merge (dict) ($account.annotations | default dict) .) }}{{ end -}}
+{{- $documents := list (dict "apiVersion" "v1" "kind" "ServiceAccount" "metadata" $account) -}}
 {{- with $rules.cluster -}}
 {{- $name := printf "%s:%s" $own $.account -}}
 {{- $ref := dict "apiGroup" $group "kind" "ClusterRole" "name" $name -}}

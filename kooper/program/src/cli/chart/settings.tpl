@@ -151,6 +151,23 @@ PROGRAM{{ with .Values.instance }}.{{ . }}{{ end }}
 {{- toJson $resources -}}
 {{- end }}
 
+{{- /* Each kind of affinity of the values replaces the default one. */ -}}
+{{- define "PROGRAM.affinity" -}}
+{{- $affinity := fromJson (replace "ACCOUNT" (include "PROGRAM.account" .) `AFFINITY`) -}}
+{{- range $kind, $one := .Values.affinity | default dict }}{{ $_ := set $affinity $kind $one }}{{ end -}}
+{{- toJson $affinity -}}
+{{- end }}
+
+{{- /* A constraint without a selector would count no pods: it counts those of this installation. */ -}}
+{{- define "PROGRAM.spread" -}}
+{{- $selector := dict "matchLabels" (dict "INSTALLATION" (include "PROGRAM.account" .)) -}}
+{{- $spread := list -}}
+{{- range .Values.topologySpreadConstraints -}}
+{{- $spread = append $spread (hasKey . "labelSelector" | ternary . (set (deepCopy .) "labelSelector" $selector)) -}}
+{{- end -}}
+{{- toJson $spread -}}
+{{- end }}
+
 {{- /* The flag of a setting whose value comes from a Secret. */ -}}
 {{- define "PROGRAM.flag" -}}
 {{- get (fromJson `SETTING_FILES`) . | default . -}}

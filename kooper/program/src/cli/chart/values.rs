@@ -36,6 +36,16 @@ const PROPERTIES: &str = r#"{
     "resources": {"type": "object"},
     "nodeSelector": {"type": "object", "additionalProperties": {"type": "string"}},
     "tolerations": {"type": "array", "items": {"type": "object"}},
+    "affinity": {"type": "object"},
+    "topologySpreadConstraints": {"type": "array", "items": {"type": "object"}},
+    "priorityClassName": {"type": ["string", "null"]},
+    "podLabels": {
+        "type": "object", "additionalProperties": {"type": "string"}, "properties": {
+            "app.kubernetes.io/name": false, "app.kubernetes.io/instance": false, "kooper.rs/installation": false
+        }
+    },
+    "podAnnotations": {"type": "object", "additionalProperties": {"type": "string"}},
+    "serviceAccountAnnotations": {"type": "object", "additionalProperties": {"type": "string"}},
     "networkPolicy": {"type": "boolean"},
     "networkPolicyFrom": {"type": "array", "items": {"type": "object"}},
     "serviceMonitor": {"type": "boolean"},
@@ -133,6 +143,24 @@ pub(super) fn yaml(settings: &Settings, choices: &Choices, secret: &str, has_crd
     )?;
     add("Labels of the nodes that the pods may run on", "nodeSelector", &json!({}))?;
     add("Taints of nodes that the pods tolerate", "tolerations", &json!([]))?;
+    add(
+        "The affinity of the pods; without podAntiAffinity, they run on different nodes if possible",
+        "affinity",
+        &json!({}),
+    )?;
+    add(
+        "How the pods are spread, such as over zones; without labelSelector, the pods of this installation count",
+        "topologySpreadConstraints",
+        &json!([]),
+    )?;
+    add("The PriorityClass of the pods; the default one of the cluster if empty", "priorityClassName", &Value::Null)?;
+    add("Additional labels of the pods", "podLabels", &json!({}))?;
+    add("Annotations of the pods", "podAnnotations", &json!({}))?;
+    add(
+        "Annotations of the service account, such as the identity that a cloud provider gives it",
+        "serviceAccountAnnotations",
+        &json!({}),
+    )?;
     if has_crds {
         add("Whether the CRDs are installed; only one installation in a cluster can", "crds", &json!(true))?;
         add(
