@@ -1,6 +1,7 @@
 //! The shards of a controller as its Leases show them, and the changes that a person requests.
 
 use std::collections::BTreeSet;
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -83,6 +84,11 @@ pub enum ChangeError {
     NotMoved(u16),
     #[error("`{0}` is not drained, so there is nothing to undo")]
     NotDrained(String),
+    #[error(
+        "the annotation {OVERRIDES} of the Lease {0} has entries without effect, which this change would remove: {1}. Correct or \
+         remove them first, with `kubectl edit lease`"
+    )]
+    Rejected(String, String),
 }
 
 /// A change of the plan that a person requests.
@@ -157,6 +163,8 @@ struct Member {
 #[derive(Debug)]
 #[doc(hidden)]
 pub struct ShardOverview {
+    /// The namespace and the name of the Lease with the map.
+    place: String,
     version: Arc<str>,
     map: ShardMap,
     overrides: Overrides,
@@ -201,19 +209,19 @@ impl ShardOverview {
         let text = of_map.annotation(MAP);
         let text =
             text.ok_or_else(|| OverviewError::Malformed(place.clone(), format!("it has no annotation {MAP}")))?;
-        let map = ShardMap::parse(text).map_err(|error| OverviewError::Malformed(place, error.to_string()))?;
+        let map = ShardMap::parse(text).map_err(|error| OverviewError::Malformed(place.clone(), error.to_string()))?;
         let overrides = Overrides::parse(of_map.annotation(OVERRIDES));
-        Ok(Self::new(record.version, map, overrides, slots, wall))
+        Ok(Self::new(place, record.version, map, overrides, slots, wall))
     }
 
-    fn new(version: Arc<str>, map: ShardMap, overrides: Overrides, slots: Slots, wall: i64) -> Self {
+    fn new(place: String, version: Arc<str>, map: ShardMap, overrides: Overrides, slots: Slots, wall: i64) -> Self {
         let members = members(slots, wall);
         let is_live = |member: &&Member| {
             !member.has_expired && member.announcement.as_ref().is_some_and(|announcement| !announcement.leaving)
         };
         let live: Vec<Session> = members.iter().filter(is_live).map(|member| member.session.clone()).collect();
         let targets = plan(&map, &overrides, &live);
-        Self { version, map, overrides, members, live, targets }
+        Self { place, version, map, overrides, members, live, targets }
     }
 
     /// The number of shards in the map.
@@ -239,6 +247,14 @@ impl ShardOverview {
     #[must_use]
     pub fn differs_from(&self, shards: &Shards) -> bool {
         self.map.by() != shards.field() || shards.count() != Ok(self.map.count())
+    }
+
+    /// The first entries of the overrides that have no effect, and what is expected instead.
+    pub fn rejected(&self) -> impl Iterator<Item = String> {
+        let place = &self.place;
+        self.overrides.rejected.iter().map(move |entry| {
+            format!("an entry of the annotation {OVERRIDES} of the Lease {place} has no effect: {entry}")
+        })
     }
 
     /// The shards, in their order.
@@ -307,9 +323,10 @@ impl ShardOverview {
     /// meantime. Overrides of replicas that have ended are removed.
     ///
     /// # Errors
-    /// The first change that cannot be made.
+    /// The first change that cannot be made, or that there are entries that cannot be read: they would be lost.
     pub fn patch(&self, changes: &[Change]) -> Result<Value, ChangeError> {
-        let mut overrides = Overrides { rejected: Vec::new(), ..self.overrides.clone() };
+        let mut overrides = self.overrides.clone();
+        let rejected = mem::take(&mut overrides.rejected);
         overrides.moved.retain(|_, identity| self.is_known(identity));
         overrides.drained.retain(|identity| self.is_known(identity));
         if overrides.of != Some(self.map.count()) {
@@ -317,6 +334,9 @@ impl ShardOverview {
         }
         for change in changes {
             self.apply(change, &mut overrides)?;
+        }
+        if !changes.is_empty() && !rejected.is_empty() {
+            return Err(ChangeError::Rejected(self.place.clone(), rejected.join("; ")));
         }
         overrides.of = (!overrides.moved.is_empty()).then(|| self.map.count());
         let text = (overrides != Overrides::default()).then(|| serde_json::to_string(&overrides).unwrap_or_default());

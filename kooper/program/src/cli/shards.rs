@@ -194,7 +194,8 @@ fn table(name: &str, leases: &ShardLeases<'_>, overview: &ShardOverview) -> Stri
     let (count, field) = (overview.count(), overview.field());
     let lease = leases.names.first().map_or("", String::as_str);
     let shards = counted(count, "shard");
-    let head = format!("{name}: {shards} by {field}, in the Lease {}/{lease}\n", leases.namespace);
+    let mut head = format!("{name}: {shards} by {field}, in the Lease {}/{lease}\n", leases.namespace);
+    overview.rejected().for_each(|entry| head += &(printable(&entry) + "\n"));
     let mut members = vec![["REPLICA", "SHARDS", "RENEWED", "STATE"].map(str::to_owned).to_vec()];
     members.extend(overview.members(leases.shards).map(member));
     let mut shards = vec![["SHARD", "BUCKETS", "OWNER", "TERM", "STATE"].map(str::to_owned).to_vec()];
@@ -292,11 +293,13 @@ mod tests {
         assert!(names(&[], None, &[]).unwrap_err().starts_with("no controller of this program has shards"));
     }
 
-    /// A client of a server with a map without a mark, and with a webhook that rejects its changes with this code.
+    /// A client of a server with a map without a mark, with a wrong entry in its overrides, and with a webhook that rejects
+    /// its changes with this code.
     fn client(rejected: u16) -> Client {
         responses::client("default", move |request| {
             let map = r#"{"by":"uid","count":1,"sessions":[],"shards":[[null,7]]}"#;
-            let metadata = json!({"name": "shop", "resourceVersion": "7", "annotations": {"kooper.rs/shards": map}});
+            let annotations = json!({"kooper.rs/shards": map, "kooper.rs/shards-overrides": r#"{"drained":[null]}"#});
+            let metadata = json!({"name": "shop", "resourceVersion": "7", "annotations": annotations});
             let lease = json!({"metadata": metadata, "spec": {"holderIdentity": "", "leaseDurationSeconds": 1}});
             let message = "admission webhook \"a.io\" denied the request: frozen";
             if request.method() == Method::PATCH {
@@ -326,6 +329,18 @@ mod tests {
             assert!(matches!(error, ShardsError::Patch(..)), "{error}");
             assert!(chain(&error).contains("denied the request: frozen"), "{error:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn an_entry_of_the_overrides_without_effect_is_shown_above_the_tables() {
+        let (shards, namespace, mark) = (&Shards::new(1), "default".to_owned(), "shop/shops".to_owned());
+        let leases = ShardLeases { shards, namespace, names: ["shop", "shop--0"].map(str::to_owned).to_vec(), mark };
+        let overview = overview(&client(403), "shops", &leases).await.expect("a map");
+        let table = table("shops", &leases, &overview);
+        let expected = "shops: 1 shard by uid, in the Lease default/shop\n\
+                        an entry of the annotation kooper.rs/shards-overrides of the Lease default/shop has no effect: `null` in \
+                        `drained` must be a replica, such as \"shop-7d4b9_0a1b\"\n\nREPLICA";
+        assert!(table.starts_with(expected), "{table}");
     }
 
     #[test]

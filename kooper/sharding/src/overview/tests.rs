@@ -37,7 +37,7 @@ fn overview_at(wall: i64, overrides: Overrides) -> ShardOverview {
     map.assign(Shard(0), Some(session(0, "pod-a_1")));
     map.assign(Shard(1), Some(session(1, "pod-b_2")));
     map.assign(Shard(2), Some(session(2, "pod-c_3")));
-    ShardOverview::new("7".into(), map, overrides, slots(), wall)
+    ShardOverview::new("trade/shop".into(), "7".into(), map, overrides, slots(), wall)
 }
 
 fn requested(overview: &ShardOverview, changes: &[Change]) -> Result<Option<String>, String> {
@@ -130,10 +130,33 @@ fn overrides_of_replicas_that_have_ended_are_removed() {
         of: Some(count(4)),
         moved: [(Shard(0), "gone_9".to_owned())].into(),
         drained: ["gone_9".to_owned(), "pod-b_2".to_owned()].into(),
-        rejected: vec!["`null` in `drained`".to_owned()],
+        rejected: Vec::new(),
     };
     let text = requested(&overview(overrides), &[Change::UndoDrain("pod-b".to_owned())]);
     assert_eq!(text, Ok(None));
+}
+
+#[test]
+fn an_entry_that_cannot_be_read_is_shown_and_not_lost_by_a_change() {
+    let overview = overview(Overrides::parse(Some(r#"{"drained":["pod-b_2",null],"moved":{"300":"pod-a_1"}}"#)));
+    let entries = [
+        r#"`"300": "pod-a_1"` in `moved` must be a shard from 0 to 255 and a replica, such as "3":"shop-7d4b9_0a1b""#,
+        r#"`null` in `drained` must be a replica, such as "shop-7d4b9_0a1b""#,
+    ];
+    let shown = "an entry of the annotation kooper.rs/shards-overrides of the Lease trade/shop has no effect: ";
+    assert_eq!(overview.rejected().collect::<Vec<_>>(), entries.map(|entry| format!("{shown}{entry}")));
+    for change in [Change::UndoDrain("pod-b".to_owned()), Change::Move(1, "pod-a".to_owned())] {
+        let refused = requested(&overview, &[change]).unwrap_err();
+        assert!(
+            refused.contains(&format!("which this change would remove: {}. Correct", entries.join("; "))),
+            "{refused}"
+        );
+        assert!(refused.starts_with("the annotation kooper.rs/shards-overrides of the Lease trade/shop "), "{refused}");
+    }
+    // It concerns another controller: this one is not written.
+    let elsewhere = requested(&overview, &[Change::Drain("pod".to_owned())]).unwrap_err();
+    assert!(elsewhere.starts_with("there is no replica `pod`"), "{elsewhere}");
+    assert!(overview.patch(&[]).is_ok());
 }
 
 #[test]

@@ -78,6 +78,7 @@ fn findings(overview: &ShardOverview, leases: &ShardLeases<'_>) -> Vec<(Verdict,
         );
         findings.push((Verdict::Note, text));
     }
+    findings.extend(overview.rejected().map(|text| (Verdict::Note, text)));
     for member in members {
         let replica = member.replica;
         if let Some(other) = member.other {
@@ -139,7 +140,10 @@ mod tests {
         let client = responses::client("trade", move |request| {
             let map = r#"{"by":"uid","count":2,"sessions":["0/17/pod_1"],"shards":[[0,7],[0,7]]}"#;
             let session = json!({"count": started_with, "by": "uid", "of": 2}).to_string();
-            let annotations = json!({"kooper.rs/shards": map, "kooper.rs/shards-session": session});
+            let overrides = r#"{"drained":[null]}"#;
+            let annotations = json!({
+                "kooper.rs/shards": map, "kooper.rs/shards-session": session, "kooper.rs/shards-overrides": overrides,
+            });
             let metadata = json!({"resourceVersion": "7", "annotations": annotations});
             let released = json!({"metadata": metadata, "spec": {"holderIdentity": "", "leaseDurationSeconds": 1}});
             let (acquired, renewed) = ("1970-01-01T00:00:00.000017Z", Timestamp::now().to_string());
@@ -167,6 +171,14 @@ mod tests {
         let found = [found(2).await, found(1).await];
         assert!(found[0].contains(&waits("all replicas are of this version")), "{found:?}");
         assert!(found[1].contains(&waits("the running calls of all replicas have ended")), "{found:?}");
+    }
+
+    #[tokio::test]
+    async fn an_entry_of_the_overrides_without_effect_is_found() {
+        let text = "shards of controller shops: an entry of the annotation kooper.rs/shards-overrides of the Lease \
+                    trade/shop-shops has no effect: `null` in `drained` must be a replica, such as \"shop-7d4b9_0a1b\"";
+        let found = found(1).await;
+        assert!(found.iter().any(|found| found == text), "{found:?}");
     }
 
     #[test]
