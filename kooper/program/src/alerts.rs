@@ -6,6 +6,7 @@ use super::query::{Scope, one_of, watchers};
 use super::rbac::Place;
 use crate::metrics::table;
 use kooper_access::Controller;
+use kooper_sharding::Shards;
 
 #[cfg(test)]
 mod tests;
@@ -231,14 +232,16 @@ fn alerts(scope: &Scope, controllers: &[Controller], elected: bool, webhooks: &[
             ],
         );
     }
-    if controllers.iter().any(Controller::has_shards) {
+    if let Some(lease) = controllers.iter().filter_map(Controller::shards).map(Shards::lease_seconds).max() {
+        // It may take as long until shards are taken over, such as those of a map that was deleted.
+        let longest = lease.max(60);
         add(
             "KooperShardsUnowned",
             Severity::Critical,
             "1m",
-            // A replica that has just started does not know yet which sessions have ended.
-            scope.min_of_settled(&table::SHARDS_UNOWNED_TIME, 120, CONTROLLER),
-            "> 60",
+            // A replica that has just started learns after a lease which sessions have ended, and counts from then on.
+            scope.min_of_settled(&table::SHARDS_UNOWNED_TIME, 2 * longest, CONTROLLER),
+            &format!("> {longest}"),
             [
                 "Shards of the controller {{ $labels.controller }} have had no owner for {{ $value | humanizeDuration }}",
                 "Their objects are not handled. The page /readyz and the log of each replica have the reason: most \

@@ -59,7 +59,7 @@ impl Scope {
 
     /// The minimum of a gauge in those processes that did not start in the last so many seconds. The start of a process
     /// that does not report it is taken to be earlier.
-    pub(crate) fn min_of_settled(&self, metric: &Metric, seconds: u32, by: &[&str]) -> String {
+    pub(crate) fn min_of_settled(&self, metric: &Metric, seconds: u64, by: &[&str]) -> String {
         let (target, of) = (TARGET.join(", "), self.of(metric));
         let young = format!("time() - {} < {seconds}", self.of(&table::PROCESS_START));
         format!("min by ({}) ({of} unless on ({target}, instance) {young})", grouped(metric, by))

@@ -137,6 +137,13 @@ impl Shards {
         self.members
     }
 
+    /// The duration of a lease in seconds, rounded up.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn lease_seconds(&self) -> u64 {
+        self.lease_duration.as_secs() + u64::from(self.lease_duration.subsec_nanos() > 0)
+    }
+
     /// The names of the Leases, from that of the map: it, and one for each replica.
     #[doc(hidden)]
     #[must_use]

@@ -1,9 +1,9 @@
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 
 use super::*;
-use kooper::shards::Shards;
 use kooper_access::internal::Installation;
 use kooper_runtime::leader::LeaderElection;
 
@@ -88,6 +88,21 @@ fn only_the_ratio_of_failed_calls_leaves_out_daemons() {
         assert!(expression.contains(wanted) && !expression.contains(other), "{}: {expression}", alert.name);
     }
     assert!(names(&alerts).contains(&"KooperErrorRatio"));
+}
+
+#[test]
+fn shards_may_be_without_an_owner_for_the_longest_lease_and_for_a_minute_at_least() {
+    let controller = |name: &str, lease: u64| {
+        let shards = Shards::new(32).lease_duration(Duration::from_millis(lease));
+        Controller::builder::<ConfigMap>(name).shards(shards).handler(async || {}).build().expect("a controller")
+    };
+    for (leases, settled, longest) in [([15_000, 20_000], 120, 60), ([299_500, 15_000], 600, 300)] {
+        let controllers = [controller("maps", leases[0]), controller("others", leases[1])];
+        let alerts = of_program(&controllers, &[], &place());
+        let alert = alerts.iter().find(|alert| alert.name == "KooperShardsUnowned").expect("they have shards");
+        let end = format!(" - process_start_time_seconds < {settled}) > {longest}");
+        assert!(alert.expression().ends_with(&end), "{}", alert.expression());
+    }
 }
 
 #[test]
