@@ -123,16 +123,42 @@ fn replicas_of_dev_share_shards_that_a_person_moves_and_are_stopped_and_started(
     assert_eq!(running(home.path()), 0);
 }
 
+/// The environments of the processes that keep their files in this folder, by their folders in `/proc`.
+fn processes(home: &Path) -> Vec<(PathBuf, String)> {
+    let home = format!("XDG_STATE_HOME={}", home.display());
+    let processes = std::fs::read_dir("/proc").unwrap().filter_map(|entry| Some(entry.ok()?.path()));
+    let environment = |process: PathBuf| {
+        let environment = std::fs::read(process.join("environ")).unwrap_or_default();
+        let environment = String::from_utf8_lossy(&environment).into_owned();
+        (process, environment)
+    };
+    let is_of_home = |(_, environment): &(PathBuf, String)| environment.split('\0').any(|variable| variable == home);
+    processes.map(environment).filter(is_of_home).collect()
+}
+
 /// The number of processes that keep their files in this folder.
 fn running(home: &Path) -> usize {
-    let is_of_home = |process: &PathBuf| {
-        let environment = std::fs::read(process.join("environ")).unwrap_or_default();
-        String::from_utf8_lossy(&environment)
-            .split('\0')
-            .any(|variable| variable == format!("XDG_STATE_HOME={}", home.display()))
-    };
-    let processes = std::fs::read_dir("/proc").unwrap().filter_map(|entry| Some(entry.ok()?.path()));
-    processes.filter(is_of_home).count()
+    processes(home).len()
+}
+
+#[test]
+fn a_second_signal_ends_replicas_of_dev_that_do_not_stop_with_the_exit_code_of_the_signal() {
+    let home = Home::new(env!("CARGO_TARGET_TMPDIR"), "shards-twice");
+    let mut dev = Replicas::start(&home, "2");
+    dev.wait_for(&[(16, "works"), (16, "works")]);
+    let is_replica = |(_, environment): &(PathBuf, String)| environment.contains("KOOPER_DEV_REPLICA=");
+    let replicas: Vec<_> = processes(home.path()).into_iter().filter(is_replica).collect();
+    assert_eq!(replicas.len(), 2);
+    for (process, _) in &replicas {
+        let paused =
+            Command::new("kill").arg("-STOP").arg(process.file_name().expect("a process id")).status().unwrap();
+        assert!(paused.success());
+    }
+    dev.process.signal("INT");
+    dev.process.wait_for_line(&["SIGINT: the replicas stop; a second signal ends them at once"]);
+    dev.process.signal("INT");
+    assert_eq!(dev.process.exit_code(), Some(130), "{}", dev.process.lines().join("\n"));
+    assert_eq!(running(home.path()), 0);
 }
 
 #[test]

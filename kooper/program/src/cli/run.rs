@@ -265,7 +265,7 @@ impl Supervisor {
 /// Ends the process, which is stopping already.
 fn end_at_once(signal: Signal) -> ! {
     tracing::warn!("one more {signal}: ending at once");
-    std::process::exit(signal.exit_code())
+    std::process::exit(signal.exit_code().into())
 }
 
 fn ended_alone(ended: Result<Result<(), RunError>, JoinError>) -> u8 {

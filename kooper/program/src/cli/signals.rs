@@ -15,7 +15,7 @@ pub(crate) enum Signal {
 
 impl Signal {
     /// The exit code that a shell shows for a program that this signal ended.
-    pub(crate) fn exit_code(self) -> i32 {
+    pub(crate) fn exit_code(self) -> u8 {
         match self {
             Self::Interrupt => 130,
             #[cfg(unix)]

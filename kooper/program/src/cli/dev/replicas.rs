@@ -142,7 +142,7 @@ impl Replicas {
             let late = Instant::now() + patience;
             while replicas.iter().any(|replica| replica.process.is_some()) {
                 tokio::select! {
-                    _ = signals.next() => return Ok(ExitCode::from(FAILED)),
+                    signal = signals.next() => return Ok(ExitCode::from(signal.exit_code())),
                     () = sleep(INTERVAL) => replicas.iter_mut().for_each(|replica| replica.look(false)),
                 }
                 if Instant::now() > late {
