@@ -181,6 +181,27 @@ pub fn is_in_task() -> bool {
     IN_TASK.get()
 }
 
+/// The current poll of a task. It ends when this is dropped, also if a destructor panics.
+struct CurrentPoll<'a> {
+    time: &'a PollTime,
+    /// `true` if the thread polled another task before.
+    outer: bool,
+}
+
+impl<'a> CurrentPoll<'a> {
+    fn begin(time: &'a PollTime) -> Self {
+        time.since.store(nanos(), Ordering::Release);
+        Self { time, outer: IN_TASK.replace(true) }
+    }
+}
+
+impl Drop for CurrentPoll<'_> {
+    fn drop(&mut self) {
+        IN_TASK.set(self.outer);
+        self.time.since.store(0, Ordering::Release);
+    }
+}
+
 fn nanos() -> u64 {
     u64::try_from(ORIGIN.elapsed().as_nanos()).unwrap_or(u64::MAX).max(1)
 }
@@ -191,12 +212,8 @@ fn timed(future: impl Future<Output = ()> + Send + 'static, polls: Arc<PollTime>
     let poll = move |context: &mut Context<'_>| {
         // The first that is captured is dropped first: while its destructor runs, the task is known.
         let future = future.as_mut();
-        polls.since.store(nanos(), Ordering::Release);
-        let outer = IN_TASK.replace(true);
-        let polled = future.poll(context);
-        IN_TASK.set(outer);
-        polls.since.store(0, Ordering::Release);
-        polled
+        let _current = CurrentPoll::begin(&polls);
+        future.poll(context)
     };
     poll_fn(poll).boxed()
 }

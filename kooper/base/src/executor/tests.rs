@@ -287,6 +287,30 @@ fn the_time_of_a_poll_is_known_while_it_lasts() {
     });
 }
 
+/// What a task of the user owns.
+struct PanicOnDrop;
+
+impl Drop for PanicOnDrop {
+    fn drop(&mut self) {
+        panic!("as the test requests");
+    }
+}
+
+#[tokio::test]
+async fn a_poll_has_ended_if_a_destructor_panics_in_it() {
+    let executor = Executor::default();
+    let owned = PanicOnDrop;
+    let task = executor.spawn(async move {
+        let _owned = owned;
+        std::future::pending::<()>().await;
+    });
+    tokio::task::yield_now().await;
+    let polls = task.poll_time();
+    task.abort();
+    assert!(matches!(result(task).await, Err(TaskError::Aborted)));
+    assert_eq!((polls.current(), is_in_task()), (Duration::ZERO, false), "the thread polls no task");
+}
+
 #[tokio::test(start_paused = true)]
 async fn with_a_paused_clock_tasks_run_in_its_time() {
     let executor = Executor::default();
