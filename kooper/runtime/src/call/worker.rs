@@ -29,7 +29,8 @@ use crate::executor::{Executor, Task};
 use crate::leader::Leadership;
 use crate::leader::shard::{ShardTerm, Work};
 use crate::object::key::ObjectKey;
-use crate::queue::{Completion, Item, Returned, Ticket};
+use crate::queue::reason::Reason;
+use crate::queue::{Completion, Item, Lane, Returned, Ticket};
 
 pub(crate) use busy::Busy;
 pub use busy::Running;
@@ -234,7 +235,12 @@ impl Workers {
             self.end_deleted(&attempt, &ended);
         };
         for tombstone in later {
+            let object = Arc::clone(&tombstone.object);
             deleted.tombstones.add(&item.key, tombstone);
+            // If its shard was gained while it was not among them, its key was not queued.
+            if self.grants.granted_deleted(&item.key, &object).is_ok() {
+                self.controller.queue.add(&item.key, Lane::Background, Reason::Shard);
+            }
         }
         goes_on.then_some(called)
     }
