@@ -11,6 +11,7 @@ mod failing;
 mod inspect;
 mod model;
 mod priorities;
+mod reasons;
 mod writes;
 
 fn key(name: &str) -> ObjectKey {

@@ -38,7 +38,10 @@ impl QueueState {
             let reason = match timer {
                 Some(Timer::Requeue) => Some(Reason::Requeue),
                 Some(Timer::Conflict) => Some(Reason::Retry),
-                // A delayed add has its reason already.
+                // A delayed add has its reason already, unless a run had it that was too early for the add.
+                Some(Timer::Held) if self.entries.get(id).is_some_and(|entry| entry.reasons.is_empty()) => {
+                    Some(Reason::Retry)
+                }
                 Some(Timer::Held | Timer::Retry) | None => None,
             };
             if let Some(failing) = self.entries.get_mut(id).and_then(|entry| entry.failing.as_mut()) {
