@@ -7,15 +7,16 @@ mod requests;
 mod state;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use futures_util::FutureExt;
+use futures_util::{FutureExt, Stream};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kooper::controller::{Task, operator};
 use kooper::leader::LeaderElection;
 use kooper::metrics::{Counter, Gauge, MetricsError, MetricsRecorder, ReadGauge};
 use kooper::prelude::*;
-use kooper::retriever::{channel, fixed};
+use kooper::retriever::{Event, ListRequest, Page, RetrieveError, Retriever, WatchRequest, channel, fixed};
 use kooper::shards::Shards;
 use kooper::{BoxError, CancellationToken, Controller, Operator, RunError};
 use kube::client::Body;
@@ -68,6 +69,42 @@ async fn a_recorder_that_panics_loses_only_measurements() {
     assert_eq!(log.lines(), ["a initial", "a modified", "b added"]);
     stop.cancel();
     running.await.unwrap().unwrap();
+}
+
+/// Panics when it is first asked for its longest silence.
+struct PanicsOnce<R>(R, AtomicBool);
+
+impl<R: Retriever<ConfigMap>> Retriever<ConfigMap> for PanicsOnce<R> {
+    async fn list(&self, request: ListRequest) -> Result<Page, RetrieveError> {
+        self.0.list(request).await
+    }
+
+    async fn watch(
+        &self,
+        request: WatchRequest,
+    ) -> Result<impl Stream<Item = Result<Event, RetrieveError>> + Send + 'static, RetrieveError> {
+        self.0.watch(request).await
+    }
+
+    fn longest_silence(&self) -> Option<Duration> {
+        assert!(self.1.swap(true, Ordering::SeqCst), "no silence");
+        None
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_whose_retriever_panics_at_the_start_is_started_again() {
+    let (retriever, log) = (PanicsOnce(fixed([config("a", "1")]).unwrap(), AtomicBool::new(false)), Log::default());
+    let seen = log.clone();
+    let controller = builder("panics").retriever(retriever).handler(move |call: Call| {
+        seen.note(call.key().name());
+        async {}
+    });
+    let running = run([controller.build().unwrap()]);
+    let panicked = "`retriever` failed: it panicked: no silence";
+    eventually("the panic", || running.health.ready().is_err_and(|why| why.contains(panicked))).await;
+    eventually("the call", || log.lines() == ["a"]).await;
+    assert!(running.health.ready().is_ok());
 }
 
 #[tokio::test(start_paused = true)]

@@ -310,7 +310,7 @@ impl Watches {
     }
 }
 
-/// The retriever that the user has set. Their function may block its thread.
+/// The retriever that the user has set. Their functions may block their thread, or panic.
 async fn custom_retriever(
     controller: &ControllerSpec,
     process: &Process,
@@ -320,7 +320,14 @@ async fn custom_retriever(
     }
     let client = process.stack.clone().map(|stack| stack.with(on_current_runtime()).client());
     let parts = controller.parts.clone();
-    let made = process.executor.spawn(async move { parts.retriever(client) });
+    let made = process.executor.spawn(async move {
+        let made = parts.retriever(client);
+        // They are the user's, too. If one panicked later, the watches would be opened in part, and not started again.
+        if let Some(Ok(retriever)) = &made {
+            let _ = (retriever.streams_lists(), retriever.longest_silence());
+        }
+        made
+    });
     made.await.map_err(|error| error.text())?.transpose()
 }
 
