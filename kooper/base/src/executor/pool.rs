@@ -152,13 +152,10 @@ impl Drop for Pool {
 }
 
 impl Shared {
-    /// Queues a future that is ready to be polled.
+    /// Queues a future that is ready to be polled. After the end of the pool, a thread drops it: whoever wakes it may hold
+    /// locks that its destructor needs.
     fn add(self: &Arc<Self>, job: Arc<Job>) {
         let mut state = self.state.lock();
-        if state.closed && state.threads == 0 {
-            drop(state);
-            return drop(job);
-        }
         state.ready.push_back(job);
         if !ENDS.get() || !ptr::eq(OWN.get(), &**self) {
             self.find_thread(&mut state);

@@ -236,6 +236,24 @@ fn a_task_that_is_woken_after_the_end_of_its_executor_is_dropped_and_not_polled(
 }
 
 #[test]
+fn a_task_that_is_aborted_after_the_end_of_its_executors_threads_is_dropped() {
+    runtime().block_on(async {
+        let executor = Executor::default();
+        let (polls, polled) = mpsc::channel();
+        let task = executor.spawn(poll_fn(move |context| {
+            polls.send(context.waker().clone()).unwrap();
+            Poll::<()>::Pending
+        }));
+        // What else may wake it keeps it, too.
+        let _waker = polled.recv_timeout(LONG).unwrap();
+        drop(executor);
+        sleep(Duration::from_millis(100)).await;
+        task.abort();
+        assert!(matches!(result(task).await, Err(TaskError::Aborted)));
+    });
+}
+
+#[test]
 fn a_task_that_panics_harms_no_other() {
     runtime().block_on(async {
         let executor = Executor::default();
