@@ -261,7 +261,11 @@ impl ResourceClient<'_> {
                 Some(known) => known,
                 None => {
                     self.check_pause(parent, key)?;
-                    body["metadata"]["resourceVersion"] = NEVER.into();
+                    if let Some(metadata) = body["metadata"].as_object_mut() {
+                        // Of an object that was copied.
+                        metadata.remove("uid");
+                        metadata.insert("resourceVersion".to_owned(), NEVER.into());
+                    }
                     match self.apply(key, body.clone()).await {
                         Err(error) if error.is_conflict() => {
                             if let Some(metadata) = body["metadata"].as_object_mut() {
@@ -283,7 +287,13 @@ impl ResourceClient<'_> {
                     }
                 }
             };
-            body["metadata"]["uid"] = known.uid().into();
+            if let Some(metadata) = body["metadata"].as_object_mut() {
+                // The version of an object that was copied is no condition for this one.
+                if metadata.get("uid").is_some_and(|uid| *uid != *known.uid()) {
+                    metadata.remove("resourceVersion");
+                }
+                metadata.insert("uid".to_owned(), known.uid().into());
+            }
             let digest = self.digest(&body);
             let is_response =
                 || self.children.unconfirmed.confirm(&parent.key(), (&self.kind, key), (known.version(), digest));
@@ -460,3 +470,6 @@ impl ResourceClient<'_> {
         error
     }
 }
+
+#[cfg(test)]
+mod tests;
