@@ -286,10 +286,16 @@ impl Registration {
         }
         for _ in 0..PROBES {
             if probe::is_reached(client, self, configuration.mutates).await? {
-                if !is_armed {
-                    apply(client, configuration, live.clone(), bundle, &all).await?;
+                if is_armed {
+                    return Ok(());
                 }
-                return Ok(());
+                if configuration::are_trusted(live) {
+                    apply(client, configuration, live.clone(), bundle, &all).await?;
+                    return Ok(());
+                }
+                if configuration::are_trusted(&self::live(client, configuration).await?) {
+                    return Err(RegisterError::Changed { name: configuration.name() });
+                }
             }
             sleep(PAUSE).await;
         }

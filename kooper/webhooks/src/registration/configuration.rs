@@ -329,6 +329,11 @@ pub(crate) fn armed(live: &Value) -> BTreeSet<String> {
     armed.filter_map(|entry| entry["name"].as_str().map(str::to_owned)).collect()
 }
 
+/// Returns whether all entries have an authority: that of a new one is injected later than that of the probe.
+pub(super) fn are_trusted(live: &Value) -> bool {
+    entries(live).all(|entry| entry["clientConfig"]["caBundle"].as_str().is_some_and(|bundle| !bundle.is_empty()))
+}
+
 /// The bundle that every entry of the configurations has; empty if they differ, or there is none.
 pub(crate) fn published(live: [&Value; 2]) -> String {
     let bundles: BTreeSet<_> = live

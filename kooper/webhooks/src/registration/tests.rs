@@ -1,7 +1,12 @@
+use std::future::ready;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use http::{Method, Request, Response};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kooper_serving::FileCertificate;
 use kooper_tests::responses;
 use kube::CustomResource;
+use kube::client::Body;
 use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -21,6 +26,16 @@ async fn check(_: Arc<ConfigMap>, _: Admission) {}
 
 fn own() -> Certificates {
     Certificates::Own { secret: "shop--webhook-ca".to_owned(), leaf: Leaf::new(Vec::new()), known: Mutex::new(None) }
+}
+
+fn injected() -> Certificates {
+    let folder = tempfile::tempdir().expect("a folder");
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+    let (certificate, key) = (folder.path().join("tls.crt"), folder.path().join("tls.key"));
+    std::fs::write(&certificate, made.cert.pem()).expect("written");
+    std::fs::write(&key, made.signing_key.serialize_pem()).expect("written");
+    let certificate = FileCertificate::load("the webhooks", certificate, key).expect("a certificate");
+    Certificates::Injected { certificate, from: "shops/shop-webhooks".to_owned() }
 }
 
 fn registration(certificates: Certificates) -> Registration {
@@ -196,13 +211,7 @@ fn entries_that_others_have_added_are_ignored() {
 
 #[test]
 fn cert_manager_is_asked_to_write_its_authority_and_none_is_written_beside_it() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
-    let (certificate, key) = (folder.path().join("tls.crt"), folder.path().join("tls.key"));
-    std::fs::write(&certificate, made.cert.pem()).expect("written");
-    std::fs::write(&key, made.signing_key.serialize_pem()).expect("written");
-    let certificate = FileCertificate::load("the webhooks", certificate, key).expect("a certificate");
-    let registration = registration(Certificates::Injected { certificate, from: "shops/shop-webhooks".to_owned() });
+    let registration = registration(injected());
     let desired = validating(&registration, true).desired("", &armed(&[]), &Value::Null);
     assert_eq!(desired["metadata"]["annotations"]["cert-manager.io/inject-ca-from"], "shops/shop-webhooks");
     assert_eq!(desired["webhooks"][0]["clientConfig"].get("caBundle"), None);
@@ -269,7 +278,7 @@ fn a_write_of_a_subresource_is_checked_though_it_changes_no_spec() {
 async fn a_probe_that_another_webhook_rejects_has_its_reason_and_one_after_a_renewal_is_repeated() {
     let probed = async |code: u16, message: &'static str| {
         let client = responses::client("shops", move |request| {
-            if request.method() == http::Method::GET {
+            if request.method() == Method::GET {
                 (200, json!({"metadata": {"name": "shop--webhooks.blue", "resourceVersion": "7"}}))
             } else {
                 responses::rejection(code, message)
@@ -285,4 +294,35 @@ async fn a_probe_that_another_webhook_rejects_has_its_reason_and_one_after_a_ren
         assert!(error.starts_with("the Lease `shop--webhooks.blue` cannot") && error.contains(message), "{error}");
     }
     assert_eq!(probed(409, "the object has been modified").await, Ok(false));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_entry_does_not_fail_before_its_authority_is_injected_though_that_of_the_probe_is() {
+    let registration = registration(injected());
+    let configuration = || validating(&registration, true);
+    let with_authority = |entries: &[usize]| {
+        let mut live = configuration().desired("", &armed(&[]), &Value::Null);
+        entries.iter().for_each(|at| live["webhooks"][*at]["clientConfig"]["caBundle"] = "YQ==".into());
+        live
+    };
+    let (some, all) = (with_authority(&[1]), with_authority(&[0, 1]));
+    // What was read before the probe, what is read after it, and whether the entry fails then.
+    let arm = async |before: &Value, after: &Value| {
+        let (patches, after) = (Arc::new(AtomicUsize::new(0)), after.clone());
+        let patched = Arc::clone(&patches);
+        let server = tower::service_fn(move |request: Request<Body>| {
+            patched.fetch_add(usize::from(request.method() == Method::PATCH), Ordering::Relaxed);
+            let lease = json!({"metadata": {"name": "shop--webhooks.blue", "resourceVersion": "7"}});
+            let object = if request.uri().path().contains("/leases/") { &lease } else { &after };
+            let reached = "299 - \"kooper: the validating webhooks are reached\"";
+            let response = Response::builder().header("warning", reached);
+            ready(response.body(Body::from(object.to_string().into_bytes())))
+        });
+        let written = Written { configuration: configuration(), armed: armed(&[]), live: before.clone() };
+        let done = registration.arm(&Client::new(server, "shops"), &written, "", false).await;
+        (done, patches.load(Ordering::Relaxed))
+    };
+    assert!(matches!(arm(&all, &all).await, (Ok(()), 1)));
+    assert!(matches!(arm(&some, &all).await, (Err(RegisterError::Changed { .. }), 0)), "it begins again");
+    assert!(matches!(arm(&some, &some).await, (Err(RegisterError::Unreached { .. }), 0)));
 }
