@@ -70,6 +70,11 @@ const RESYNC: Duration = Duration::from_secs(600);
 const WORKERS: usize = 4;
 const WEB: &str = "app=web";
 
+/// A controller that another program replaces.
+#[deprecated]
+#[kooper::controller(resource = Pod, main = false)]
+pub async fn replaced(_: Arc<Pod>) {}
+
 /// A module of controllers.
 pub mod inner {
     use super::{Arc, Secret};

@@ -58,7 +58,7 @@ pub(crate) fn controller(item: &TokenStream, model: &Model<'_>) -> TokenStream {
 
 /// The checks that the kinds have the fields of `changed`. They are outside of generic functions, where no kind is known.
 fn fields(model: &Model<'_>) -> TokenStream {
-    let (runtime, conditions) = (&model.runtime, &model.handler.conditions);
+    let (runtime, Handler { conditions, lints, .. }) = (&model.runtime, model.handler);
     let kinds: Vec<&Type> = match &model.kinds {
         Kinds::One { kind, .. } => vec![kind],
         Kinds::Task { .. } => Vec::new(),
@@ -75,6 +75,7 @@ fn fields(model: &Model<'_>) -> TokenStream {
             let text = message!("`{name}` has no field `{field}`: write the names of fields as in JSON");
             quote_spanned! {path.span()=>
                 #conditions
+                #lints
                 const _: () = {
                     #[allow(unused_imports)]
                     use #here::OtherKind as _;
@@ -123,9 +124,10 @@ pub(crate) fn generated_type(
     function: &TokenStream,
     define: &TokenStream,
 ) -> TokenStream {
-    let Handler { conditions, vis, .. } = handler;
+    let Handler { conditions, lints, vis, .. } = handler;
     quote! {
         #conditions
+        #lints
         #[doc(hidden)]
         #[allow(non_camel_case_types)]
         #vis struct #name {}
@@ -135,6 +137,7 @@ pub(crate) fn generated_type(
             #function
         }
         #conditions
+        #lints
         const _: () = {
             #[automatically_derived]
             impl #runtime::Definition for #name {

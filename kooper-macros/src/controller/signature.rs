@@ -50,6 +50,8 @@ impl Role {
 pub(crate) struct Handler {
     /// Its `#[cfg]` attributes.
     pub(crate) conditions: TokenStream,
+    /// The lints that are allowed in it, for the generated code that names the function and its kind.
+    pub(crate) lints: TokenStream,
     /// Its doc comment.
     pub(crate) doc: Vec<Attribute>,
     pub(crate) vis: Visibility,
@@ -124,11 +126,13 @@ impl Handler {
             errors.add(word, message!("the return type of a {noun} must be named: write one such as `Result<()>`"));
         }
         let conditions = attributes.iter().filter_map(condition).collect();
+        let lints = attributes.iter().filter_map(allowed).collect();
         let is_doc =
             |attribute: &Attribute| attribute.path().is_ident("doc") && matches!(attribute.meta, Meta::NameValue(_));
         let doc = attributes.into_iter().filter(is_doc).collect();
         Some(Self {
             conditions,
+            lints,
             doc,
             vis,
             ident: signature.ident,
@@ -293,6 +297,18 @@ fn condition(attribute: &Attribute) -> Option<TokenStream> {
     let predicate = parts.next()?;
     let conditions: Vec<Meta> = parts.filter(|part| part.path().is_ident("cfg")).collect();
     (!conditions.is_empty()).then(|| quote!(#[cfg_attr(#predicate, #(#conditions),*)]))
+}
+
+/// The same lints, if the attribute allows or expects some. A deprecated function may use deprecated items, itself
+/// included.
+fn allowed(attribute: &Attribute) -> Option<TokenStream> {
+    match &attribute.meta {
+        Meta::List(list) if list.path.is_ident("allow") || list.path.is_ident("expect") => {
+            let lints = &list.tokens;
+            Some(quote!(#[allow(#lints)]))
+        }
+        meta => meta.path().is_ident("deprecated").then(|| quote!(#[allow(deprecated)])),
+    }
 }
 
 /// The place of a word in tokens.

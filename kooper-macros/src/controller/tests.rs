@@ -350,3 +350,22 @@ fn generated_items_have_the_conditions_of_the_function() {
     insta::assert_snapshot!(expanded(quote!(resource = Pod), &item));
     insta::assert_snapshot!(expanded(quote!(resource = Pod, workers = 0), &item));
 }
+
+#[test]
+fn generated_items_allow_what_the_function_allows() {
+    let item = quote! {
+        #[deprecated = "pods are logged by another program"]
+        #[allow(dead_code)]
+        #[expect(clippy::absolute_paths, reason = "it is written once")]
+        async fn echo(pod: Arc<Pod>) {}
+    };
+    let allowed = quote! {
+        #[allow(deprecated)]
+        #[allow(dead_code)]
+        #[allow(clippy::absolute_paths, reason = "it is written once")]
+    };
+    let tokens = expand(quote!(resource = Pod, changed = ["spec.nodeName"]), &item).to_string();
+    for (generated, times) in [(quote!(#[doc(hidden)]), 1), (quote!(const _), 2)] {
+        assert_eq!(tokens.matches(&quote!(#allowed #generated).to_string()).count(), times, "{tokens}");
+    }
+}
