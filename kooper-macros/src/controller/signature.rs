@@ -11,7 +11,7 @@ use syn::{
 };
 
 use crate::support::errors::{Errors, message};
-use crate::support::place::Place;
+use crate::support::place::{Place, first_word};
 use crate::support::spanned::Spanned;
 use crate::support::text::text;
 use crate::support::types::{last_word, plain};
@@ -78,7 +78,6 @@ impl Handler {
         names_type: bool,
         errors: &mut Errors,
     ) -> Option<Self> {
-        let span = item.clone().into_iter().next().map_or_else(Span::call_site, |token| token.span());
         let head = |input: ParseStream<'_>| {
             let attributes = input.call(Attribute::parse_outer)?;
             let vis: Visibility = input.parse()?;
@@ -88,7 +87,10 @@ impl Handler {
         };
         let Ok((attributes, vis, signature)) = head.parse2(item.clone()) else {
             let attribute = role.attribute();
-            errors.add(span, message!("expected an async function: write `#[{attribute}(…)]` above an `async fn`"));
+            errors.add(
+                first_word(item),
+                message!("expected an async function: write `#[{attribute}(…)]` above an `async fn`"),
+            );
             return None;
         };
         let (noun, name) = (role.noun(), role.attribute());

@@ -1,6 +1,6 @@
 //! The place of several tokens.
 
-use proc_macro2::{Ident, Span};
+use proc_macro2::{Delimiter, Ident, Span, TokenStream, TokenTree};
 use quote::ToTokens;
 
 /// The places of the first and of the last token. Stable Rust cannot join them into one span, but
@@ -31,4 +31,15 @@ impl From<Span> for Place {
     fn from(span: Span) -> Self {
         Self { start: span, end: span }
     }
+}
+
+/// The place of an item's first word, which follows its attributes and its documentation.
+pub(crate) fn first_word(item: &TokenStream) -> Span {
+    let is_of_attribute = |token: &TokenTree| match token {
+        TokenTree::Punct(punct) => punct.as_char() == '#',
+        TokenTree::Group(group) => group.delimiter() == Delimiter::Bracket,
+        _ => false,
+    };
+    let word = item.clone().into_iter().find(|token| !is_of_attribute(token));
+    word.map_or_else(Span::call_site, |token| token.span())
 }

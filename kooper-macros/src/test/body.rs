@@ -1,13 +1,13 @@
 //! The function that becomes a test.
 
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::TokenStream;
 use quote::{ToTokens, quote_spanned};
 use syn::parse::{ParseStream, Parser};
 use syn::spanned::Spanned;
 use syn::{Attribute, FnArg, Signature, Type, Visibility};
 
 use crate::support::errors::{Errors, message};
-use crate::support::place::Place;
+use crate::support::place::{Place, first_word};
 use crate::support::text::text;
 use crate::support::types::plain;
 
@@ -27,14 +27,15 @@ impl Body {
     /// Reads the function below an attribute of this name, and notes what no test may have. `None`: it is not a
     /// function.
     pub(crate) fn parse(attribute: &str, item: &TokenStream, errors: &mut Errors) -> Option<Self> {
-        let span = item.clone().into_iter().next().map_or_else(Span::call_site, |token| token.span());
         let read = |input: ParseStream<'_>| {
             let attributes = input.call(Attribute::parse_outer)?;
             Ok((attributes, input.parse::<Visibility>()?, input.parse::<Signature>()?, input.parse::<TokenStream>()?))
         };
         let Ok((attributes, vis, signature, block)) = read.parse2(item.clone()) else {
-            errors
-                .add(span, message!("expected an async function: write `#[kooper::{attribute}]` above an `async fn`"));
+            errors.add(
+                first_word(item),
+                message!("expected an async function: write `#[kooper::{attribute}]` above an `async fn`"),
+            );
             return None;
         };
         for other in &attributes {
