@@ -165,19 +165,7 @@ fn check_head(role: Role, signature: &Signature, errors: &mut Errors) {
     if signature.asyncness.is_none() && matches!(signature.output, ReturnType::Default) {
         errors.add(signature.fn_token.span, message!("a {noun} must be async: write `async fn {name}`"));
     }
-    let words = [
-        signature.constness.map(|word| word.span),
-        match signature.safety {
-            Safety::Safe(word) => Some(word.span),
-            Safety::Unsafe(word) => Some(word.span),
-            Safety::Default => None,
-        },
-        signature.abi.as_ref().map(|abi| abi.extern_token.span),
-        signature.variadic.as_ref().map(|variadic| variadic.dots.span()),
-    ];
-    for word in words.into_iter().flatten() {
-        errors.add(word, message!("a {noun} is a plain async function: write `async fn {name}` without this"));
-    }
+    check_words(noun, signature, errors);
     let mut type_parameters = 0_usize;
     for parameter in &signature.generics.params {
         let is_type = matches!(parameter, GenericParam::Type(_));
@@ -197,6 +185,24 @@ fn check_head(role: Role, signature: &Signature, errors: &mut Errors) {
             }
         };
         errors.add(Place::of(parameter), text);
+    }
+}
+
+/// Notes the words that a plain async function does not have.
+pub(crate) fn check_words(noun: &str, signature: &Signature, errors: &mut Errors) {
+    let name = &signature.ident;
+    let words = [
+        signature.constness.map(|word| word.span),
+        match signature.safety {
+            Safety::Safe(word) => Some(word.span),
+            Safety::Unsafe(word) => Some(word.span),
+            Safety::Default => None,
+        },
+        signature.abi.as_ref().map(|abi| abi.extern_token.span),
+        signature.variadic.as_ref().map(|variadic| variadic.dots.span()),
+    ];
+    for word in words.into_iter().flatten() {
+        errors.add(word, message!("a {noun} is a plain async function: write `async fn {name}` without this"));
     }
 }
 

@@ -6,6 +6,7 @@ use syn::parse::{ParseStream, Parser};
 use syn::spanned::Spanned;
 use syn::{Attribute, FnArg, Signature, Type, Visibility};
 
+use crate::controller::signature::check_words;
 use crate::support::errors::{Errors, message};
 use crate::support::place::{Place, first_word};
 use crate::support::text::text;
@@ -56,6 +57,7 @@ impl Body {
         if signature.asyncness.is_none() {
             errors.add(signature.fn_token.span, message!("a test must be async: write `async fn {name}`"));
         }
+        check_words("test", &signature, errors);
         if !signature.generics.params.is_empty() {
             errors.add(
                 Place::of(&signature.generics.params),
