@@ -21,6 +21,7 @@ use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
 use super::expand;
 use super::signature::Role;
 use crate::explore::expand as explore;
+use crate::partial::expand as partial;
 use crate::test::expand as expand_test;
 use crate::webhook::expand as webhook;
 
@@ -130,6 +131,7 @@ impl Case {
         let expansion = match &*name {
             "controller" => expand(Role::Controller, tokens, &item),
             "task" => expand(Role::Task, tokens, &item),
+            "derive" => partial(item),
             "explore" => explore(tokens, &item),
             "test" => expand_test(tokens, &item),
             "validate" => webhook(Role::Validate, tokens, &item),

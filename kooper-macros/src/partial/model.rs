@@ -50,11 +50,11 @@ pub(crate) fn parse(item: TokenStream, errors: &mut Errors) -> Option<Model> {
         if slot.is_some() {
             return Err(meta.error(message!("`{key}` is given twice: write it once")));
         }
-        let value = meta.value()?;
+        let wrong =
+            |place: Place| place.error(message!("`{key}` takes a path without quotes: write `{key} = {example}`"));
+        let value = meta.value().map_err(|_| wrong(Place::of(&meta.path)))?;
         let place = value.span();
-        let path = value.call(Path::parse_mod_style).map_err(|_| {
-            syn::Error::new(place, message!("`{key}` takes a path without quotes: write `{key} = {example}`"))
-        })?;
+        let path = value.call(Path::parse_mod_style).map_err(|_| wrong(place.into()))?;
         *slot = Some(path);
         Ok(())
     });
@@ -91,10 +91,14 @@ fn field(field: Field, errors: &mut Errors) -> Option<PartialField> {
         if name.is_some() {
             return Err(meta.error(message!("`rename` is given twice: write it once")));
         }
-        let written: LitStr = meta.value()?.parse()?;
+        let wrong = |place: Place| {
+            place.error(message!("`rename` takes the field's name in JSON: write `rename = \"nodeName\"`"))
+        };
+        let value = meta.value().map_err(|_| wrong(Place::of(&meta.path)))?;
+        let place = value.span();
+        let written: LitStr = value.parse().map_err(|_| wrong(place.into()))?;
         if letters(&written.value()).next().is_none() {
-            let text = message!("`rename` takes the field's name in JSON: write `rename = \"nodeName\"`");
-            return Err(syn::Error::new(written.span(), text));
+            return Err(wrong(written.span().into()));
         }
         name = Some(written.value());
         Ok(())

@@ -49,6 +49,10 @@ fn unfinished(place: Span) -> syn::Error {
     )
 }
 
+fn not_paused(place: Span) -> syn::Error {
+    syn::Error::new(place, message!("`start_paused` is `true` or `false`: write `start_paused = true`"))
+}
+
 /// Reads a controller, or a key whose value is stored.
 fn entry(args: &mut Args, input: ParseStream<'_>) -> syn::Result<Option<Path>> {
     if let Some((place, name)) = quoted(input)? {
@@ -67,9 +71,7 @@ fn entry(args: &mut Args, input: ParseStream<'_>) -> syn::Result<Option<Path>> {
         input.parse::<Token![=]>()?;
         let place = input.span();
         if key == "start_paused" {
-            let paused = input.parse::<LitBool>().map_err(|_| {
-                syn::Error::new(place, message!("`start_paused` is `true` or `false`: write `start_paused = true`"))
-            })?;
+            let paused = input.parse::<LitBool>().map_err(|_| not_paused(place))?;
             args.start_paused = paused.value.then_some(key);
         } else if key == "settings" {
             let settings = input.parse::<Expr>().map_err(|_| {
@@ -85,5 +87,7 @@ fn entry(args: &mut Args, input: ParseStream<'_>) -> syn::Result<Option<Path>> {
         return Ok(None);
     }
     let place = input.span();
-    input.call(Path::parse_mod_style).map(Some).map_err(|_| unfinished(place))
+    let path = input.call(Path::parse_mod_style).map_err(|_| unfinished(place))?;
+    // The other keys may be the names of controllers.
+    if path.is_ident("start_paused") { Err(not_paused(place)) } else { Ok(Some(path)) }
 }
