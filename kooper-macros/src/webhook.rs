@@ -17,7 +17,7 @@ pub(crate) fn expand(role: Role, attribute: TokenStream, item: &TokenStream) -> 
     let mut errors = Errors::new();
     let args = attribute::parse(attribute, &mut errors);
     let kind = args.resource.as_ref().map(|kind| &kind.value);
-    let function = Handler::parse(role, item, kind, args.tries("type_name"), &mut errors);
+    let function = Handler::parse(role, item, kind, false, args.tries("type_name"), &mut errors);
     let model = function.as_ref().and_then(|function| check::model(role, &args, function, &mut errors));
     match (errors.check(), model) {
         (Ok(()), Some(model)) => emit::webhook(item, &model),

@@ -70,11 +70,12 @@ pub(crate) struct Handler {
 
 impl Handler {
     /// Parses the function and notes what is not allowed in its role; `None` if it is not a function. `kind` is that of
-    /// the attribute, if it names one; `names_type`: it has a `type_name`.
+    /// the attribute, if it names one; `lists_kinds`: it names several; `names_type`: it has a `type_name`.
     pub(crate) fn parse(
         role: Role,
         item: &TokenStream,
         kind: Option<&Type>,
+        lists_kinds: bool,
         names_type: bool,
         errors: &mut Errors,
     ) -> Option<Self> {
@@ -108,9 +109,10 @@ impl Handler {
         let method = check_place(role, &signature, errors);
         let parameter = || signature.generics.type_params().next().map(|kind| kind.ident.to_string());
         let kind = kind.map(last_word).or_else(parameter).unwrap_or_default();
+        let lacks_parameter = lists_kinds && kind.is_empty();
         for (at, argument) in signature.inputs.iter().enumerate() {
             if let FnArg::Typed(argument) = argument {
-                check_argument(role, at, argument, &kind, errors);
+                check_argument(role, at, argument, &kind, lacks_parameter, errors);
             }
         }
         let arguments = signature.inputs.into_iter().filter_map(|input| match input {
@@ -223,7 +225,8 @@ fn check_place(role: Role, signature: &Signature, errors: &mut Errors) -> bool {
     word.is_some()
 }
 
-fn check_argument(role: Role, at: usize, argument: &PatType, kind: &str, errors: &mut Errors) {
+/// `lacks_parameter`: the attribute lists kinds, and the error for the list advises a type parameter instead of `impl`.
+fn check_argument(role: Role, at: usize, argument: &PatType, kind: &str, lacks_parameter: bool, errors: &mut Errors) {
     let (ty, noun, name) = (&*argument.ty, role.noun(), role.attribute());
     if let Some(attribute) = argument.attrs.iter().find(|attribute| condition(attribute).is_some()) {
         errors.add(
@@ -236,7 +239,7 @@ fn check_argument(role: Role, at: usize, argument: &PatType, kind: &str, errors:
     if let Type::Reference(reference) = plain(ty) {
         let owned = owned(role, at, &reference.elem, kind);
         errors.add(Place::of(ty), message!("a {noun} takes its arguments by value: write {owned}"));
-    } else if let Some(word) = find_word("impl", ty.to_token_stream()) {
+    } else if let Some(word) = find_word("impl", ty.to_token_stream()).filter(|_| !lacks_parameter) {
         errors.add(word, message!("arguments are extracted by their types: write the type instead of `impl …`"));
     }
 }

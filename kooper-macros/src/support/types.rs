@@ -73,13 +73,14 @@ pub(crate) fn plain(ty: &Type) -> &Type {
     }
 }
 
-/// The type in `Arc<…>`, or after `&`.
+/// The type in `Arc<…>`, or after `&`, if it has a name.
 pub(crate) fn shared(argument: &Type) -> Option<&Type> {
-    match plain(argument) {
+    let shared = match plain(argument) {
         Type::Reference(reference) => Some(shared(&reference.elem).unwrap_or(&reference.elem)),
         Type::Path(path) => path.path.segments.last().filter(|last| last.ident == "Arc").and_then(inside),
         _ => None,
-    }
+    };
+    shared.filter(|kind| !matches!(plain(kind), Type::ImplTrait(_)))
 }
 
 /// The type in `Option<…>`.
