@@ -31,10 +31,11 @@ impl Query {
         values.into_iter()
     }
 
-    /// A flag, as the API reads booleans: everything but `0` and `false` is true.
+    /// A flag, as the API reads booleans: everything but `0` and `false`, in any case, is true. Clients in Python send
+    /// `False`.
     pub(crate) fn flag(&self, key: &str) -> bool {
         let first = self.0.iter().find(|(name, _)| name == key);
-        first.is_some_and(|(_, value)| !matches!(value.as_str(), "0" | "false"))
+        first.is_some_and(|(_, value)| value != "0" && !value.eq_ignore_ascii_case("false"))
     }
 }
 
@@ -71,6 +72,8 @@ mod tests {
         assert!(query.flag("watch"));
         assert_eq!(query.get("empty"), None);
         assert_eq!(query.get("bad"), Some("%zz"));
-        assert!(!Query::parse("watch=0").flag("watch"));
+        for no in ["0", "false", "False", "FALSE"] {
+            assert!(!Query::parse(&format!("watch={no}")).flag("watch"), "{no}");
+        }
     }
 }
