@@ -447,6 +447,23 @@ async fn a_watch_that_is_not_read_delays_no_other_request() {
     }
 }
 
+/// An option that is ignored would delete what a dry run or a precondition protects.
+#[tokio::test]
+async fn an_option_of_a_deletion_has_the_type_of_the_api() {
+    let server = ApiServer::start().await.expect("loopback can be listened on");
+    answer(&server, "POST", MAPS, JSON, br#"{"metadata": {"name": "a"}}"#).await;
+    let path = format!("{MAPS}/a");
+    let wrong = ["\"dryRun\": \"All\"", "\"preconditions\": {\"uid\": 1}", "\"propagationPolicy\": [\"Orphan\"]"];
+    for wrong in wrong {
+        let (status, body) = answer(&server, "DELETE", &path, JSON, format!("{{{wrong}}}").as_bytes()).await;
+        assert_eq!(status, StatusCode::BAD_REQUEST, "{wrong}: {body}");
+        check(status, &body);
+        assert!(body.contains("json: cannot unmarshal"), "{wrong}: {body}");
+    }
+    let (status, _) = answer(&server, "GET", &path, JSON, b"").await;
+    assert_eq!(status, StatusCode::OK);
+}
+
 /// The largest and smallest numbers that a query can have.
 #[tokio::test(start_paused = true)]
 async fn absurd_limits_and_timeouts_are_served_or_refused() {

@@ -15,10 +15,11 @@ use crate::admission::{self, Operation};
 use crate::cluster::Cluster;
 use crate::http::{Answer, Query};
 use crate::kinds::Kind;
+use crate::schema::published;
 use crate::select::Selection;
 use crate::status::{Cause, StatusError, details, success};
 use crate::store::Object;
-use crate::{meta, registry};
+use crate::{decode, meta, registry};
 
 /// Options of a deletion.
 #[derive(Clone, Debug, Default)]
@@ -198,12 +199,8 @@ impl DeleteOptions {
                 super::body::SCHEME
             )));
         }
-        let grace = &body["gracePeriodSeconds"];
-        if !grace.is_null() && grace.as_i64().is_none() {
-            return Err(StatusError::bad_request(format!(
-                "json: cannot unmarshal {} into Go struct field DeleteOptions.gracePeriodSeconds of type int64",
-                super::body::json_type(grace)
-            )));
+        if let Some(error) = decode::check(body, published::name_of("", "v1", "DeleteOptions")).error {
+            return Err(StatusError::bad_request(error));
         }
         let text = |value: &Value| value.as_str().map(ToOwned::to_owned);
         Ok(Self {
