@@ -351,6 +351,20 @@ async fn bad_input_is_refused_and_others_are_served() {
     assert_eq!(names(&server).await.iter().filter(|name| *name != "deep").count(), 0);
 }
 
+/// The real server reports what concerns the manager before the other options.
+#[tokio::test]
+async fn a_field_manager_that_cannot_be_printed_is_refused() {
+    let server = ApiServer::start().await.expect("loopback can be listened on");
+    let path = format!("{MAPS}?fieldManager=my%0Aoperator&dryRun=Some");
+    let (status, refusal) = send(&server, Method::POST, &path, json!({"metadata": {"name": "a"}})).await;
+    assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY);
+    assert_eq!(
+        refusal["details"]["causes"][0]["message"],
+        "Invalid value: \"my\\noperator\": invalid character U+000A (at position 2)"
+    );
+    assert_eq!(refusal["details"]["causes"][1]["field"], "dryRun");
+}
+
 #[tokio::test]
 async fn hundreds_of_servers_live_side_by_side() {
     let begun = Instant::now();

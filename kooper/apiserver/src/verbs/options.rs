@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::http::Request;
+use crate::patch::format::is_printable;
 use crate::patch::user_agent::manager_name;
 use crate::status::{Cause, StatusError};
 
@@ -45,14 +46,25 @@ impl WriteOptions {
     pub(crate) fn parse(request: &Request, kind: &str) -> Result<Self, StatusError> {
         let query = &request.query;
         let mut causes = Vec::new();
+        let manager = query.get("fieldManager");
+        let applying = kind == "PatchOptions" && request.content_type().starts_with("application/apply-patch");
+        if applying && manager.is_none() {
+            causes.push(Cause::required("fieldManager", "is required for apply patch"));
+        } else if kind == "PatchOptions" && !applying && query.has("force") {
+            causes.push(Cause::forbidden("force", "may not be specified for non-apply patch"));
+        }
+        let manager = manager.unwrap_or_default();
+        if manager.len() > 128 {
+            let message = "Too long: may not be more than 128 bytes";
+            causes.push(Cause::other("FieldValueTooLong", "fieldManager", message));
+        }
+        for (at, char) in manager.char_indices().filter(|(_, char)| !is_printable(*char)) {
+            let why = format!("invalid character U+{:04X} (at position {at})", u32::from(char));
+            causes.push(Cause::invalid("fieldManager", &json!(manager), why));
+        }
         let dry_run: Vec<_> = query.all("dryRun").filter(|value| !value.is_empty()).collect();
         if dry_run.iter().any(|value| *value != "All") {
             causes.push(Cause::not_supported("dryRun", &json!(dry_run).to_string(), &["All"]));
-        }
-        let manager = query.get("fieldManager");
-        if manager.is_some_and(|manager| manager.len() > 128) {
-            let message = "Too long: may not be more than 128 bytes";
-            causes.push(Cause::other("FieldValueTooLong", "fieldManager", message));
         }
         let validation = match query.get("fieldValidation") {
             None | Some("Warn") => FieldValidation::Warn,
@@ -64,17 +76,11 @@ impl WriteOptions {
                 FieldValidation::Warn
             }
         };
-        let applying = kind == "PatchOptions" && request.content_type().starts_with("application/apply-patch");
-        if applying && manager.is_none() {
-            causes.push(Cause::required("fieldManager", "is required for apply patch"));
-        } else if kind == "PatchOptions" && !applying && query.has("force") {
-            causes.push(Cause::forbidden("force", "may not be specified for non-apply patch"));
-        }
         if !causes.is_empty() {
             return Err(StatusError::invalid("meta.k8s.io", kind, "", &causes));
         }
         let agent = request.header(http::header::USER_AGENT).unwrap_or_default();
-        let manager = manager_name(manager.unwrap_or_default(), agent);
+        let manager = manager_name(manager, agent);
         Ok(Self { dry_run: !dry_run.is_empty(), validation, manager, force: query.flag("force") })
     }
 }
