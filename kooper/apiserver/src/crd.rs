@@ -1,6 +1,7 @@
 //! Custom resource definitions: what they leave out, and what they must hold.
 
 mod lists;
+mod names;
 mod nested;
 mod structure;
 
@@ -62,6 +63,7 @@ pub(crate) fn validate(object: &Value, present: Option<&Value>) -> Vec<Cause> {
             causes.push(Cause::required(field, ""));
         }
     }
+    names::check(object, present, &mut causes);
     if !matches!(text("/spec/scope"), "" | "Namespaced" | "Cluster") {
         let shown = object["spec"]["scope"].to_string();
         causes.push(Cause::not_supported("spec.scope", &shown, &["Cluster", "Namespaced"]));
@@ -88,9 +90,6 @@ pub(crate) fn validate(object: &Value, present: Option<&Value>) -> Vec<Cause> {
     }
     for (index, version) in versions(object).enumerate() {
         let at = format!("spec.versions[{index}]");
-        if version["name"].as_str().unwrap_or_default().is_empty() {
-            causes.push(Cause::required(format!("{at}.name"), ""));
-        }
         let schema = &version["schema"]["openAPIV3Schema"];
         if !schema.is_object() {
             causes.push(Cause::required(format!("{at}.schema.openAPIV3Schema"), ""));
