@@ -5,6 +5,8 @@ mod names;
 mod nested;
 mod structure;
 
+use std::cmp::Reverse;
+
 use serde_json::{Value, json};
 
 use crate::schema::Candidate;
@@ -171,6 +173,26 @@ pub(crate) fn priority(version: &str) -> (u8, u32, u32) {
     rest.parse().map_or((0, 0, 0), |major| (3, major, 0))
 }
 
+/// The warning for each request of a version, if that is deprecated. It names the newest one that is not.
+pub(crate) fn deprecation(object: &Value, version: &Value) -> Option<String> {
+    if version["deprecated"] != true {
+        return None;
+    }
+    if let Some(warning) = version["deprecationWarning"].as_str() {
+        return Some(warning.to_owned());
+    }
+    let spec = &object["spec"];
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (group, kind) = (text(&spec["group"]), text(&spec["names"]["kind"]));
+    let name = |version: &Value| text(&version["name"]);
+    // Versions without a number are in the order of the alphabet.
+    let rank = |version: &Value| (priority(&name(version)), Reverse(name(version)));
+    let usable = versions(object).filter(|other| other["served"] == true && other["deprecated"] != true);
+    let newest = usable.filter(|other| rank(other) > rank(version)).max_by_key(|other| rank(other));
+    let advice = newest.map_or_else(String::new, |newest| format!("; use {group}/{} {kind}", name(newest)));
+    Some(format!("{group}/{} {kind} is deprecated{advice}", name(version)))
+}
+
 /// Sets the deletion mark of a definition.
 pub(crate) fn mark(object: &mut Value) {
     if meta::is_deleting(object) {
@@ -188,5 +210,30 @@ pub(crate) fn mark(object: &mut Value) {
     match &mut object["status"]["conditions"] {
         Value::Array(conditions) => conditions.push(condition),
         conditions => *conditions = json!([condition]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::deprecation;
+
+    #[test]
+    fn a_deprecated_version_names_the_newest_one() {
+        let version = |name: &str, old: bool| json!({"name": name, "served": true, "deprecated": old});
+        let mut versions = vec![version("v1alpha1", true), version("v1beta1", false), version("v1", true)];
+        let warning = |versions: &[Value], index: usize| {
+            let spec = json!({"group": "a.example", "names": {"kind": "Shop"}, "versions": versions});
+            deprecation(&json!({"spec": spec}), &versions[index])
+        };
+        assert_eq!(
+            warning(&versions, 0).as_deref(),
+            Some("a.example/v1alpha1 Shop is deprecated; use a.example/v1beta1 Shop")
+        );
+        assert_eq!(warning(&versions, 1), None);
+        assert_eq!(warning(&versions, 2).as_deref(), Some("a.example/v1 Shop is deprecated"));
+        versions[2]["deprecationWarning"] = json!("migrate");
+        assert_eq!(warning(&versions, 2).as_deref(), Some("migrate"));
     }
 }

@@ -88,6 +88,8 @@ pub(crate) struct Definition {
     pub(crate) has_status: bool,
     pub(crate) scale: Option<ScalePaths>,
     pub(crate) columns: Vec<Column>,
+    /// The warning for each request, if the version is deprecated.
+    pub(crate) deprecation: Option<String>,
     /// The structural schema.
     schema: Value,
     /// Those of the versions that have another one, in which objects may be stored.
@@ -167,6 +169,7 @@ impl Definition {
             has_status: subresources["status"].is_object(),
             scale,
             columns: Column::read_all(version),
+            deprecation: None,
             has_defaults: default::has_any(&schema),
             preserves_unknown: definition["spec"]["preserveUnknownFields"] == true,
             rules: rules::compile(&schema),

@@ -137,7 +137,11 @@ async fn resource(
         // The follow-up work of a write is done before the write is answered.
         controllers::run(cluster);
     }
-    if let Some(deprecated) = registry::of(kind).deprecation() {
+    let deprecated = match &kind.custom {
+        Some(definition) => definition.deprecation.as_deref(),
+        None => registry::of(kind).deprecation(),
+    };
+    if let Some(deprecated) = deprecated {
         return Ok(answer.unwrap_or_else(Answer::from).with_warnings(&[deprecated.to_owned()]));
     }
     answer

