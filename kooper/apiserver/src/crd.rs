@@ -70,6 +70,11 @@ pub(crate) fn validate(object: &Value, present: Option<&Value>) -> Vec<Cause> {
         let shown = object["spec"]["scope"].to_string();
         causes.push(Cause::not_supported("spec.scope", &shown, &["Cluster", "Namespaced"]));
     }
+    if object["spec"]["preserveUnknownFields"] == true {
+        let why =
+            "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
+        causes.push(Cause::invalid("spec.preserveUnknownFields", &json!(true), why));
+    }
     if versions(object).filter(|version| version["storage"] == true).count() != 1 {
         let why = "must have exactly one version marked as storage version";
         causes.push(Cause::invalid("spec.versions", &object["spec"]["versions"], why));
@@ -217,7 +222,16 @@ pub(crate) fn mark(object: &mut Value) {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::deprecation;
+    use super::{Cause, deprecation, validate};
+
+    #[test]
+    fn unknown_fields_are_preserved_by_a_schema_only() {
+        let definition = json!({"spec": {"preserveUnknownFields": true}});
+        let found: Vec<_> = validate(&definition, None).iter().map(Cause::text).collect();
+        let expected = "spec.preserveUnknownFields: Invalid value: true: cannot set to true, set \
+                        x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
+        assert!(found.iter().any(|found| found == expected), "{found:?}");
+    }
 
     #[test]
     fn a_deprecated_version_names_the_newest_one() {

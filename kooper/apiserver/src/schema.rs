@@ -99,7 +99,6 @@ pub(crate) struct Definition {
     has_defaults: bool,
     /// The store's version since which the schema is as it is.
     since: u64,
-    preserves_unknown: bool,
     /// It was deleted, and its objects go first.
     is_ending: AtomicBool,
 }
@@ -171,7 +170,6 @@ impl Definition {
             columns: Column::read_all(version),
             deprecation: None,
             has_defaults: default::has_any(&schema),
-            preserves_unknown: definition["spec"]["preserveUnknownFields"] == true,
             rules: rules::compile(&schema),
             typed: Typed::custom(&schema),
             others: versions()
@@ -199,14 +197,12 @@ impl Definition {
 
     /// Drops what the schema does not know, and names it.
     pub(crate) fn prune(&self, object: &mut Value) -> Vec<String> {
-        if self.preserves_unknown { Vec::new() } else { prune::prune(object, &self.schema) }
+        prune::prune(object, &self.schema)
     }
 
     /// Drops the nulls that stand for nothing.
     pub(crate) fn drop_nulls(&self, object: &mut Value) {
-        if !self.preserves_unknown {
-            prune::drop_nulls(object, &self.schema);
-        }
+        prune::drop_nulls(object, &self.schema);
     }
 
     pub(crate) fn fill_defaults(&self, object: &mut Value) {
@@ -239,10 +235,8 @@ impl Definition {
     /// Prunes and fills an object by the schema of another version, if that has another one.
     fn conform(&self, object: &mut Value, version: &str) -> bool {
         let Some((_, schema)) = self.others.iter().find(|(name, _)| name == version) else { return false };
-        if !self.preserves_unknown {
-            drop(prune::prune(object, schema));
-            prune::drop_nulls(object, schema);
-        }
+        drop(prune::prune(object, schema));
+        prune::drop_nulls(object, schema);
         default::fill(object, schema);
         true
     }
