@@ -118,7 +118,11 @@ pub(crate) fn parse(call: &Call<'_>, api_version: &str, kind: &str) -> Result<Va
 pub(super) fn yaml(body: &[u8]) -> Result<Value, String> {
     let mut value = match serde_json::from_slice::<Value>(body) {
         Ok(value) => value,
-        Err(_) => serde_saphyr::from_slice(body).map_err(|error| error.to_string())?,
+        Err(_) => {
+            // In the YAML of the real server, `0644` is a number in base eight.
+            let options = serde_saphyr::options! { legacy_octal_numbers: true };
+            serde_saphyr::from_slice_with_options(body, options).map_err(|error| error.to_string())?
+        }
     };
     // The real server makes JSON of it first.
     crate::schema::whole_numbers(&mut value);
@@ -326,7 +330,15 @@ pub(super) fn misfit(call: &Call<'_>, object: &Value, (group, version, kind): (&
 
 #[cfg(test)]
 mod tests {
-    use super::canonicalize;
+    use serde_json::json;
+
+    use super::{canonicalize, yaml};
+
+    #[test]
+    fn the_mode_of_a_file_has_base_eight_in_yaml() {
+        let modes = yaml(b"defaultMode: 0644\nmode: 420\ntext: \"0644\"\n");
+        assert_eq!(modes, Ok(json!({"defaultMode": 420, "mode": 420, "text": "0644"})));
+    }
 
     #[test]
     fn lenient_base64_gets_one_form() {
