@@ -56,8 +56,8 @@ impl Column {
     }
 }
 
-/// Returns the values that a JSON path selects. A path can have names, indexes,
-/// `[*]` and `[?(@.key=="value")]`.
+/// Returns the values that a JSON path selects. A path can have names, indexes, slices such as
+/// `[-1:]`, `[*]` and `[?(@.key=="value")]`.
 fn select<'a>(object: &'a Value, path: &str) -> Vec<&'a Value> {
     let mut found = vec![object];
     for step in steps(path) {
@@ -66,7 +66,7 @@ fn select<'a>(object: &'a Value, path: &str) -> Vec<&'a Value> {
             .flat_map(|value| -> Vec<&'a Value> {
                 match &step {
                     Step::Name(name) => value.get(name.as_str()).into_iter().collect(),
-                    Step::Index(index) => value.get(*index).into_iter().collect(),
+                    Step::Slice(slice) => slice.of(value),
                     Step::All => match value {
                         Value::Array(items) => items.iter().collect(),
                         Value::Object(entries) => entries.values().collect(),
@@ -87,9 +87,45 @@ fn select<'a>(object: &'a Value, path: &str) -> Vec<&'a Value> {
 
 enum Step {
     Name(String),
-    Index(usize),
+    Slice(Slice),
     All,
     Where(String, String),
+}
+
+/// Some items of a list: `[1]`, `[-1:]`, `[0:4:2]`. A negative index counts from the end of the list.
+struct Slice {
+    start: i64,
+    /// The end of the list, if it is absent.
+    end: Option<i64>,
+    step: usize,
+}
+
+impl Slice {
+    fn parse(text: &str) -> Option<Self> {
+        let number = |part: Option<&str>| match part.unwrap_or_default() {
+            "" => Some(None),
+            text => text.parse::<i64>().ok().map(Some),
+        };
+        let mut parts = text.split(':');
+        let start = number(parts.next())?;
+        let end = match parts.next() {
+            // Only one item.
+            None => start?.checked_add(1).filter(|end| *end != 0),
+            part => number(part)?,
+        };
+        let step = number(parts.next())?.map_or(Some(1), |step| usize::try_from(step).ok().filter(|step| *step > 0))?;
+        parts.next().is_none().then_some(Self { start: start.unwrap_or(0), end, step })
+    }
+
+    /// The items; none if a bound is beyond the list.
+    fn of<'a>(&self, list: &'a Value) -> Vec<&'a Value> {
+        let Value::Array(items) = list else { return Vec::new() };
+        let length = i64::try_from(items.len()).unwrap_or(i64::MAX);
+        let place = |index: i64| usize::try_from(if index < 0 { index + length } else { index }).ok();
+        let (start, end) = (place(self.start), place(self.end.unwrap_or(length)));
+        let selected = start.zip(end).and_then(|(start, end)| items.get(start..end));
+        selected.into_iter().flatten().step_by(self.step).collect()
+    }
 }
 
 fn steps(path: &str) -> Vec<Step> {
@@ -102,8 +138,8 @@ fn steps(path: &str) -> Vec<Step> {
             rest = after.get(end + 1..).unwrap_or_default();
             if inner == "*" {
                 steps.push(Step::All);
-            } else if let Ok(index) = inner.parse() {
-                steps.push(Step::Index(index));
+            } else if let Some(slice) = Slice::parse(inner) {
+                steps.push(Step::Slice(slice));
             } else if let Some(test) = inner.strip_prefix("?(@").and_then(|test| test.strip_suffix(')')) {
                 if let Some((path, wanted)) = test.split_once("==") {
                     let wanted = wanted.trim().trim_matches(['"', '\'']);
@@ -151,6 +187,13 @@ mod tests {
         assert_eq!(first(".spec.list[1].type"), Some(json!("Y")));
         assert_eq!(first(".spec.list[*].status"), Some(json!("True")));
         assert_eq!(first(".spec.list[?(@.type==\"Y\")].status"), Some(json!("False")));
+        assert_eq!(first(".spec.list[-1:].type"), Some(json!("Y")));
+        assert_eq!(first(".spec.list[-2].type"), Some(json!("X")));
+        assert_eq!(first(".spec.list[1:].type"), Some(json!("Y")));
+        assert_eq!(first(".spec.list[:1].type"), Some(json!("X")));
+        assert_eq!(select(&object, ".spec.list[::2]").len(), 1);
+        assert_eq!(first(".spec.list[0:3].type"), None);
+        assert_eq!(first(".spec.list[-3:].type"), None);
         assert_eq!(first(r".spec.a\.b"), Some(json!(1)));
         assert_eq!(first(".none[0].x"), None);
     }
