@@ -110,12 +110,12 @@ fn check_object(value: &Value, old: Option<&Value>, schema: &Value, path: &str, 
         }
     }
     for (key, value) in entries {
-        if path.is_empty() && matches!(key.as_str(), "metadata" | "apiVersion" | "kind") {
-            continue;
-        }
         let others = || schema.get("additionalProperties").filter(|schema| schema.is_object());
         if let Some(schema) = schema["properties"].get(key).or_else(others) {
-            check(value, old.and_then(|old| old.get(key)), schema, &below(key), causes);
+            // The former type of an object is not known: both states are read in the version of the request.
+            let is_type = path.is_empty() && matches!(key.as_str(), "apiVersion" | "kind");
+            let old = old.filter(|_| !is_type).and_then(|old| old.get(key));
+            check(value, old, schema, &below(key), causes);
         }
     }
     if let Some(most) = schema["maxProperties"].as_u64().filter(|most| entries.len() as u64 > *most) {
@@ -326,6 +326,20 @@ mod tests {
         assert!(fits("a-.b", r"^[\w-.]+$") && !fits("a+b", r"^[\w-.]+$"), "a hyphen behind a class is a character");
         assert!(fits("a b", r"^[a\ b]+$") && !fits("a_b", r"^[a\ b]+$"), "a space may be escaped");
         assert!(fits("a", r"a\B|a") && !fits("b", r"a\B|a"));
+    }
+
+    #[test]
+    fn a_schema_restricts_the_name_and_the_type_of_an_object() {
+        let object = |size: u8| json!({"kind": "Shop", "metadata": {"name": "too-long"}, "size": size});
+        let name = json!({"type": "object", "properties": {"name": {"type": "string", "maxLength": 3}}});
+        let schema = json!({"properties": {"kind": {"type": "string", "enum": ["Store"]}, "metadata": name}});
+        let fields = |present: Option<&Value>| {
+            let causes = validate(&object(1), present, &schema);
+            causes.into_iter().map(|cause| cause.field).collect::<Vec<_>>()
+        };
+        assert_eq!(fields(None), ["kind", "metadata.name"]);
+        assert_eq!(fields(Some(&object(2))), ["kind"], "an unchanged name may be too long");
+        assert_eq!(fields(Some(&object(1))), [""; 0]);
     }
 
     #[test]
