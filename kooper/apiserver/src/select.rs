@@ -72,14 +72,17 @@ impl Selectors {
 
 impl Selection {
     fn field(kind: &Kind, path: &str) -> Result<Field, StatusError> {
-        match path {
-            "metadata.name" => return Ok(Field::Name),
-            "metadata.namespace" if kind.namespaced => return Ok(Field::Namespace),
-            _ => {}
+        if path == "metadata.name" {
+            return Ok(Field::Name);
+        }
+        // These two are the fields of each built-in kind that has no others, also of a cluster-scoped one.
+        let is_plain = kind.fields.is_empty() && kind.custom.is_none();
+        if path == "metadata.namespace" && (kind.namespaced || is_plain) {
+            return Ok(Field::Namespace);
         }
         match kind.fields.iter().position(|known| known == path) {
             Some(index) => Ok(Field::Other(index)),
-            None if kind.fields.is_empty() && kind.custom.is_none() => Err(StatusError::bad_request(format!(
+            None if is_plain => Err(StatusError::bad_request(format!(
                 "{path:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
             ))),
             None => Err(StatusError::bad_request(format!("field label not supported: {path}"))),
@@ -158,7 +161,26 @@ impl LabelSelector<'_> {
 mod tests {
     use serde_json::json;
 
-    use super::LabelSelector;
+    use super::{LabelSelector, Selectors};
+    use crate::http::Query;
+    use crate::kinds::Kinds;
+    use crate::store::Store;
+
+    #[test]
+    fn the_namespace_can_be_selected_where_the_real_server_knows_no_other_field() {
+        let kinds = Kinds::builtin(&Store::new());
+        let error = |version: &str, kind: &str| {
+            let query = Query::parse("fieldSelector=metadata.namespace%3Da");
+            let kind = kinds.of(version, kind).expect("it is a built-in kind");
+            Selectors::parse(&query)
+                .and_then(|selectors| selectors.of(kind, None))
+                .err()
+                .map(|error| error.message().to_owned())
+        };
+        assert_eq!(error("v1", "Pod"), None);
+        assert_eq!(error("rbac.authorization.k8s.io/v1", "ClusterRole"), None);
+        assert_eq!(error("v1", "Node").as_deref(), Some("field label not supported: metadata.namespace"));
+    }
 
     #[test]
     fn a_label_selector_is_a_conjunction() {
