@@ -4,6 +4,8 @@ use serde_json::{Value, json};
 
 use super::row::Row;
 use super::strategy::Strategy;
+use crate::cel;
+use crate::http::syntax;
 use crate::validate::at::At;
 use crate::validate::{Write, data};
 
@@ -37,9 +39,19 @@ impl Strategy for Secret {
                     entries.named(format!("metadata.annotations[{name}]")).require("");
                 }
             }
-            "kubernetes.io/dockercfg" => require(&[".dockercfg"]),
-            "kubernetes.io/dockerconfigjson" => require(&[".dockerconfigjson"]),
+            "kubernetes.io/dockercfg" => {
+                require(&[".dockercfg"]);
+                check_json(&entries, ".dockercfg");
+            }
+            "kubernetes.io/dockerconfigjson" => {
+                require(&[".dockerconfigjson"]);
+                check_json(&entries, ".dockerconfigjson");
+            }
             "kubernetes.io/basic-auth" if !has("username") && !has("password") => require(&["username", "password"]),
+            // An empty key is none.
+            "kubernetes.io/ssh-auth" if entries.value["ssh-privatekey"] == "" => {
+                entries.named("data[ssh-privatekey]".to_owned()).require("");
+            }
             "kubernetes.io/ssh-auth" => require(&["ssh-privatekey"]),
             "kubernetes.io/tls" => require(&["tls.crt", "tls.key"]),
             _ => {}
@@ -49,5 +61,54 @@ impl Strategy for Secret {
 
     fn cells(&self, row: Row<'_>) -> Option<Vec<Value>> {
         Some(vec![row.name(), json!(row.text("/type")), json!(row.count("/data")), row.age()])
+    }
+}
+
+/// Reports an entry that is not a JSON object. It is secret, so no message shows it.
+fn check_json(data: &At<'_>, key: &str) {
+    let Some(encoded) = data.value.get(key).and_then(Value::as_str) else { return };
+    let text = cel::bytes(encoded).unwrap_or_default();
+    let why = match serde_json::from_slice::<Value>(&text) {
+        Ok(Value::Object(_) | Value::Null) => return,
+        Ok(other) => syntax::not_a(&other, syntax::MAP),
+        Err(error) => syntax::error(&text).unwrap_or_else(|| error.to_string()),
+    };
+    data.named(format!("data[{key}]")).invalid_as(&json!("<secret contents redacted>"), why);
+}
+
+#[cfg(test)]
+mod tests {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+
+    use super::*;
+    use crate::cause::Cause;
+    use crate::validate::at::Causes;
+
+    fn mistakes(of: &str, key: &str, text: &str) -> Vec<String> {
+        let secret =
+            json!({"metadata": {}, "type": format!("kubernetes.io/{of}"), "data": {key: STANDARD.encode(text)}});
+        let causes = Causes::default();
+        Secret.validate(&At::root(&secret, &causes), Write::Create);
+        causes.into_inner().iter().map(Cause::text).collect()
+    }
+
+    #[test]
+    fn the_file_of_a_registry_is_a_json_object() {
+        let file = |text: &str| mistakes("dockerconfigjson", ".dockerconfigjson", text);
+        assert_eq!(file(r#"{"auths": {}}"#), [""; 0]);
+        let invalid = "data[.dockerconfigjson]: Invalid value: \"<secret contents redacted>\": ";
+        let why = "json: cannot unmarshal array into Go value of type map[string]interface {}";
+        assert_eq!(file("[]"), [format!("{invalid}{why}")]);
+        assert_eq!(file(""), [format!("{invalid}unexpected end of JSON input")]);
+        assert!(file("auths")[0].starts_with(invalid));
+        assert_eq!(mistakes("dockercfg", ".dockercfg", "{").len(), 1);
+    }
+
+    #[test]
+    fn an_empty_key_of_ssh_is_missing() {
+        assert_eq!(mistakes("ssh-auth", "ssh-privatekey", ""), ["data[ssh-privatekey]: Required value"]);
+        assert_eq!(mistakes("ssh-auth", "ssh-privatekey", "key"), [""; 0]);
+        assert_eq!(mistakes("ssh-auth", "other", "key"), ["data[ssh-privatekey]: Required value"]);
     }
 }
