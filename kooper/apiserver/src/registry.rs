@@ -1,26 +1,18 @@
 //! The strategies of the kinds, as in Kubernetes' own registry: what each kind does to its objects, and how it shows
-//! them. A kind has one file; the code that serves requests asks for its strategy, and compares no names.
+//! them. A kind has one file, or a function in `printers`; the code that serves requests asks for its strategy, and
+//! compares no names.
 
-mod admission_policy;
-mod admission_policy_binding;
 mod certificate_signing_request;
 mod config_map;
-mod controller_revision;
 mod cron_job;
-mod csi_driver;
-mod csi_node;
-mod csi_storage_capacity;
 mod custom_resource_definition;
 mod daemon_set;
 mod deployment;
 mod endpoint_slice;
 mod endpoints;
 mod event;
-mod flow_schema;
 mod horizontal_pod_autoscaler;
 mod ingress;
-mod ingress_class;
-mod ip_address;
 mod job;
 mod lease;
 mod namespace;
@@ -31,31 +23,25 @@ mod persistent_volume_claim;
 mod pod;
 mod pod_disruption_budget;
 mod pod_template;
+mod printers;
 mod priority_class;
-mod priority_level_configuration;
 mod replica_set;
 mod replication_controller;
-mod resource_claim;
 mod resource_quota;
-mod resource_slice;
 mod role;
 mod role_binding;
 mod row;
-mod runtime_class;
 mod secret;
 mod service;
 mod service_account;
-mod service_cidr;
 mod stateful_set;
-mod storage_class;
 mod strategy;
-mod volume_attachment;
-mod volume_attributes_class;
 mod warnings;
 mod webhook_configuration;
 
 use serde_json::Value;
 
+use self::printers::Printed;
 pub(crate) use self::row::{Row, selector_text};
 pub(crate) use self::service::first_address;
 use self::strategy::Plain;
@@ -92,19 +78,17 @@ fn builtin(kind: &Facts) -> &'static dyn Strategy {
         ("apps", "ReplicaSet") => &replica_set::ReplicaSet,
         ("apps", "DaemonSet") => &daemon_set::DaemonSet,
         ("apps", "StatefulSet") => &stateful_set::StatefulSet,
-        ("apps", "ControllerRevision") => &controller_revision::ControllerRevision,
+        ("apps", "ControllerRevision") => &Printed(printers::controller_revision),
         ("batch", "Job") => &job::Job,
         ("batch", "CronJob") => &cron_job::CronJob,
         ("autoscaling", "HorizontalPodAutoscaler") => &horizontal_pod_autoscaler::HorizontalPodAutoscaler,
         ("policy", "PodDisruptionBudget") => &pod_disruption_budget::PodDisruptionBudget,
         ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => {
-            &admission_policy::AdmissionPolicy { rules: "/spec/validations" }
+            &Printed(printers::validating_admission_policy)
         }
-        ("admissionregistration.k8s.io", "MutatingAdmissionPolicy") => {
-            &admission_policy::AdmissionPolicy { rules: "/spec/mutations" }
-        }
+        ("admissionregistration.k8s.io", "MutatingAdmissionPolicy") => &Printed(printers::mutating_admission_policy),
         ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding" | "MutatingAdmissionPolicyBinding") => {
-            &admission_policy_binding::AdmissionPolicyBinding
+            &Printed(printers::admission_policy_binding)
         }
         ("admissionregistration.k8s.io", "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration") => {
             &webhook_configuration::WebhookConfiguration
@@ -113,29 +97,29 @@ fn builtin(kind: &Facts) -> &'static dyn Strategy {
         ("coordination.k8s.io", "Lease") => &lease::Lease,
         ("discovery.k8s.io", "EndpointSlice") => &endpoint_slice::EndpointSlice,
         ("events.k8s.io", "Event") => &event::Event { core: false },
-        ("flowcontrol.apiserver.k8s.io", "FlowSchema") => &flow_schema::FlowSchema,
+        ("flowcontrol.apiserver.k8s.io", "FlowSchema") => &Printed(printers::flow_schema),
         ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration") => {
-            &priority_level_configuration::PriorityLevelConfiguration
+            &Printed(printers::priority_level_configuration)
         }
         ("networking.k8s.io", "Ingress") => &ingress::Ingress,
-        ("networking.k8s.io", "IngressClass") => &ingress_class::IngressClass,
+        ("networking.k8s.io", "IngressClass") => &Printed(printers::ingress_class),
         ("networking.k8s.io", "NetworkPolicy") => &network_policy::NetworkPolicy,
-        ("networking.k8s.io", "ServiceCIDR") => &service_cidr::ServiceCidr,
-        ("networking.k8s.io", "IPAddress") => &ip_address::IpAddress,
-        ("node.k8s.io", "RuntimeClass") => &runtime_class::RuntimeClass,
+        ("networking.k8s.io", "ServiceCIDR") => &Printed(printers::service_cidr),
+        ("networking.k8s.io", "IPAddress") => &Printed(printers::ip_address),
+        ("node.k8s.io", "RuntimeClass") => &Printed(printers::runtime_class),
         ("rbac.authorization.k8s.io", "Role") => &role::Role { namespaced: true },
         ("rbac.authorization.k8s.io", "ClusterRole") => &role::Role { namespaced: false },
         ("rbac.authorization.k8s.io", "RoleBinding") => &role_binding::RoleBinding { namespaced: true },
         ("rbac.authorization.k8s.io", "ClusterRoleBinding") => &role_binding::RoleBinding { namespaced: false },
-        ("resource.k8s.io", "ResourceClaim") => &resource_claim::ResourceClaim,
-        ("resource.k8s.io", "ResourceSlice") => &resource_slice::ResourceSlice,
+        ("resource.k8s.io", "ResourceClaim") => &Printed(printers::resource_claim),
+        ("resource.k8s.io", "ResourceSlice") => &Printed(printers::resource_slice),
         ("scheduling.k8s.io", "PriorityClass") => &priority_class::PriorityClass,
-        ("storage.k8s.io", "StorageClass") => &storage_class::StorageClass,
-        ("storage.k8s.io", "VolumeAttributesClass") => &volume_attributes_class::VolumeAttributesClass,
-        ("storage.k8s.io", "VolumeAttachment") => &volume_attachment::VolumeAttachment,
-        ("storage.k8s.io", "CSIDriver") => &csi_driver::CsiDriver,
-        ("storage.k8s.io", "CSINode") => &csi_node::CsiNode,
-        ("storage.k8s.io", "CSIStorageCapacity") => &csi_storage_capacity::CsiStorageCapacity,
+        ("storage.k8s.io", "StorageClass") => &Printed(printers::storage_class),
+        ("storage.k8s.io", "VolumeAttributesClass") => &Printed(printers::volume_attributes_class),
+        ("storage.k8s.io", "VolumeAttachment") => &Printed(printers::volume_attachment),
+        ("storage.k8s.io", "CSIDriver") => &Printed(printers::csi_driver),
+        ("storage.k8s.io", "CSINode") => &Printed(printers::csi_node),
+        ("storage.k8s.io", "CSIStorageCapacity") => &Printed(printers::csi_storage_capacity),
         (crd::GROUP, _) => &custom_resource_definition::CustomResourceDefinition,
         _ => &Plain,
     }
