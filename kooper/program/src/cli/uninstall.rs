@@ -4,6 +4,7 @@
 //! Each step finds out what is left to do, so that it can be interrupted at any
 //! time and run again.
 
+mod cleanup;
 mod definitions;
 mod held;
 mod installed;
@@ -17,15 +18,13 @@ use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::pin::pin;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use k8s_openapi::jiff::Timestamp;
 use kube::{Client, ResourceExt};
 use prometheus::Registry;
 use tokio::runtime::{Builder, Runtime};
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::args::UninstallSettings;
@@ -35,7 +34,6 @@ use super::invocation::Invocation;
 use super::lease::cautious_now;
 use super::objects::{counted, named};
 use super::preflight::responds;
-use super::run::{GRACE, operator};
 use super::signals::Signals;
 use super::step::{once, say};
 use super::webhooks;
@@ -45,9 +43,7 @@ use crate::rbac::Place;
 use definitions::Definitions;
 use held::{Fate, Held};
 use kooper_access::Controller;
-use kooper_runtime::internal::call::finalizer::Retirement;
-use kooper_runtime::internal::error::chain;
-use kooper_runtime::{BoxError, Health};
+use kooper_runtime::BoxError;
 use leases::Found;
 use retry::settled;
 
@@ -295,103 +291,7 @@ impl Uninstall<'_> {
                 cleaning.push(held);
             }
         }
-        if cleaning.is_empty() {
-            return Ok(());
-        }
-        let running = self.operate(&cleaning, metrics)?;
-        let ended = tokio::select! {
-            released = self.wait(&cleaning) => released,
-            error = running.ended => Err(UninstallError::Ended { error: error.unwrap_or_default() }.into()),
-            () = self.interrupted.cancelled() => Err(UninstallError::Stopped.into()),
-            () = sleep_until(self.deadline + GRACE) => {
-                return Err(UninstallError::Silent { timeout: self.timeout() }.into());
-            }
-        };
-        running.stop.cancel();
-        // The Leases are released.
-        drop(timeout(self.invocation.settings.drain_timeout.saturating_add(GRACE), running.stopped).await);
-        ended
-    }
-
-    /// Waits until no object has a finalizer of the program, and does meanwhile what
-    /// needs no cleanup.
-    async fn wait(&self, cleaning: &[Held]) -> Result<(), BoxError> {
-        loop {
-            let begin = Instant::now();
-            let mut left = Vec::new();
-            for held in cleaning {
-                let found = match held.prepare(&self.client).await {
-                    Ok(()) => held.find(&self.client).await,
-                    Err(error) => Err(error),
-                };
-                match settled(found)? {
-                    Ok(found) if found.count == 0 => {}
-                    Ok(found) => left.push(format!(
-                        "{} still have the finalizer: {}",
-                        held.resource(),
-                        named(&found.named, found.count)
-                    )),
-                    Err(problem) => {
-                        left.push(format!("{} cannot be read or changed: {problem}", held.resource()));
-                    }
-                }
-            }
-            if left.is_empty() {
-                return Ok(());
-            }
-            // Long lists are requested rarely.
-            let (pause, left) = ((begin.elapsed() * 5).max(PAUSE), left.join("; "));
-            self.pause(pause, UninstallError::NotCleanedUp { timeout: self.timeout(), left }).await?;
-        }
-    }
-
-    /// Runs the controllers that have objects to clean up, for nothing else.
-    fn operate(&self, cleaning: &[Held], metrics: Prometheus) -> Result<Running, BoxError> {
-        let mut operated = Vec::new();
-        for mut controller in self.invocation.controllers()? {
-            let Some(held) = cleaning.iter().find(|held| held.controller == controller.name()) else { continue };
-            let retirement = match held.fate {
-                Fate::Release => continue,
-                Fate::ReleaseLive | Fate::Delete => Retirement::Deleted,
-                Fate::CleanUp => Retirement::All,
-            };
-            controller.retire(retirement);
-            controller.set_own_namespace(&self.place.namespace);
-            if held.namespaces.is_empty() {
-                controller.set_namespaces(Vec::new());
-            }
-            operated.push(controller);
-        }
-        let (stop, none) = (CancellationToken::new(), operated.is_empty());
-        let mut operator = operator(self.invocation, &operated, Some(self.connection))
-            .metrics(Arc::new(metrics))
-            .health(Health::default());
-        for controller in operated {
-            operator = operator.controller(controller);
-        }
-        let _context = self.runtime.enter();
-        let operator = operator.build()?;
-        let (end, ended) = tokio::sync::oneshot::channel();
-        let (over, stopped) = tokio::sync::oneshot::channel();
-        let token = stop.clone();
-        let running = async move {
-            // Without objects to clean up there is nothing to run.
-            let result = if none {
-                token.cancelled().await;
-                Ok(())
-            } else {
-                operator.run(token.clone()).await
-            };
-            if !token.is_cancelled() {
-                let error = result.err().map_or("every controller has ended".to_owned(), |error| chain(&error));
-                drop(end.send(error));
-                token.cancelled().await;
-            }
-            // It is not awaited after an interruption.
-            over.send(()).ok();
-        };
-        self.runtime.spawn(running.boxed());
-        Ok(Running { stop, ended, stopped })
+        if cleaning.is_empty() { Ok(()) } else { self.clean_up(&cleaning, metrics).await }
     }
 
     /// Deletes the Leases of the installation, which no program holds any more. With `waits`, until then: that of a process
@@ -489,12 +389,4 @@ impl Uninstall<'_> {
             () = self.interrupted.cancelled() => Err(UninstallError::Stopped),
         }
     }
-}
-
-/// The controllers that clean up.
-struct Running {
-    stop: CancellationToken,
-    /// The reason if they end by themselves.
-    ended: tokio::sync::oneshot::Receiver<String>,
-    stopped: tokio::sync::oneshot::Receiver<()>,
 }

@@ -1,4 +1,4 @@
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use http::Request;
 use kooper_webhooks::{FailurePolicy, Webhook};
